@@ -1,0 +1,1 @@
+//! Dealing a deck chunk by chunk, without ever shuffling all of it.

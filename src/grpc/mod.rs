@@ -1,0 +1,1 @@
+//! The services of `tombola.v1`.

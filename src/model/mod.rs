@@ -1,0 +1,23 @@
+//! Validated types of the domain, and the pure rules on them. No I/O, no clock, no randomness.
+//!
+//! What comes from outside is parsed once, in [`convert`] and [`file`], and cannot be wrong afterwards.
+
+pub mod apportion;
+pub mod campaign;
+pub mod change;
+pub mod convert;
+pub mod deck;
+pub mod file;
+pub mod id;
+pub mod limits;
+pub mod moment;
+pub mod money;
+pub mod problem;
+pub mod schedule;
+pub mod summary;
+pub mod zone;
+
+pub use campaign::{Campaign, Consolation, Pool, PoolKind, PoolNo, Prize, PrizeNo};
+pub use id::{CampaignId, OperatorId, PoolId, PrizeId, RequestId, UserId};
+pub use moment::Moment;
+pub use problem::{Problem, Problems};

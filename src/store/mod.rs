@@ -1,0 +1,1 @@
+//! Whole atomic operations on durable state.
