@@ -147,6 +147,16 @@ impl Zone {
         local.strftime(format).to_string()
     }
 
+    /// A time in the form of RFC 3339 with the zone's offset, to the nanosecond; in UTC where the offset has seconds, which
+    /// that form cannot tell.
+    pub(super) fn rfc3339(&self, time: Timestamp) -> String {
+        if self.zone.to_offset(time).seconds() % 60 != 0 {
+            return time.to_string();
+        }
+        let local = time.to_zoned(self.zone.clone());
+        local.strftime("%Y-%m-%dT%H:%M:%S%.f%:z").to_string()
+    }
+
     /// Seconds that the local clock is ahead of UTC.
     fn offset(&self, at_s: i64) -> i64 {
         i64::from(self.zone.to_offset(timestamp(at_s)).seconds())
