@@ -337,7 +337,10 @@ mod tests {
             }
         );
         let earlier = u.clone().on(Day(9), Moment::EPOCH);
-        assert_eq!(earlier.free_today, 2, "a clock that steps back gives nothing");
+        assert_eq!(
+            earlier.free_today, 2,
+            "a clock that steps back gives nothing"
+        );
         let later = u.on(Day(11), Moment::EPOCH);
         assert!(later.admit(&LIMITS, Funding::Free, 2).is_ok());
         assert!(!refused(&later, Funding::Free, 3).resets, "four in all");
@@ -372,7 +375,10 @@ mod tests {
         let u = u.on(Day(10), Moment::from_micros(50));
         assert_eq!(u.bonus_left(), 2);
         assert!(u.admit(&LIMITS, Funding::Free, 2).is_ok());
-        assert!(u.admit(&LIMITS, Funding::Paid, 2).is_err(), "one left in all");
+        assert!(
+            u.admit(&LIMITS, Funding::Paid, 2).is_err(),
+            "one left in all"
+        );
     }
 
     #[test]

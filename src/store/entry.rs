@@ -275,7 +275,10 @@ mod tests {
             counts: UserCounts::default(),
         });
         let json = serde_json::to_string(&entry).unwrap();
-        assert!(json.contains("[1,0,1795960800,17,1795960801000000],1,0]"), "{json}");
+        assert!(
+            json.contains("[1,0,1795960800,17,1795960801000000],1,0]"),
+            "{json}"
+        );
         assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
     }
 }

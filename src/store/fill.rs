@@ -4,11 +4,7 @@
 
 use crate::{
     chance::Release,
-    model::{
-        CampaignId, Moment, PoolNo, PrizeNo,
-        campaign::Quantities,
-        deck::CardCount,
-    },
+    model::{CampaignId, Moment, PoolNo, PrizeNo, campaign::Quantities, deck::CardCount},
 };
 
 /// How far the pools of a campaign are filled.
@@ -65,7 +61,7 @@ pub struct LiveWindow {
 
 /// How prizes planned by `total` are shared out: `remaining` units over the windows from `from` on. Frozen with the version
 /// that set it, so that the shares are a pure function of the seed.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct TotalsBase {
     /// The version that set it.
     pub revision: u32,
