@@ -15,6 +15,7 @@ pub mod money;
 pub mod problem;
 pub mod schedule;
 pub mod summary;
+pub mod text;
 pub mod zone;
 
 pub use campaign::{Campaign, Consolation, Pool, PoolKind, PoolNo, Prize, PrizeNo};
