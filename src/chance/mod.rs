@@ -7,4 +7,3 @@ pub mod deck;
 pub mod scatter;
 pub mod seed;
 pub mod stream;
-

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     deck::Deck,
     id::{CampaignId, PoolId, PrizeId},
@@ -16,11 +18,13 @@ use super::{
 };
 
 /// The place of a prize in its campaign, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct PrizeNo(pub u16);
 
 /// The place of a pool in its campaign, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct PoolNo(pub u16);
 
 /// Units by prize: sorted by prize, each prize once, no zero.

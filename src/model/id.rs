@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
 use super::problem::Problem;
 
 /// The longest id, in bytes.
@@ -44,6 +46,19 @@ macro_rules! id_types {
             /// The id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let id = String::deserialize(deserializer)?;
+                Self::parse(stringify!($name), &id).map_err(|problem| D::Error::custom(problem.message))
             }
         }
 

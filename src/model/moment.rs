@@ -9,7 +9,10 @@ use std::{
 use jiff::Timestamp;
 
 /// A moment in microseconds since the Unix epoch (UTC), between the years 1970 and 9999.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(transparent)]
 pub struct Moment(i64);
 
 impl Moment {

@@ -1,0 +1,186 @@
+//! Commands that change a campaign's state, and their replies. Each is one atomic step of the store.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::entry::{DrawEntry, LedgerId};
+use crate::{
+    chance::Nonce,
+    model::{
+        Campaign, CampaignId, Moment, OperatorId, PoolNo, PrizeNo, RequestId, UserId,
+        limits::{Funding, Quotas},
+    },
+};
+
+/// The most draws of one command.
+pub const DRAW_COUNT_MAX: u32 = 100;
+
+/// Draws `count` times for a user, all or nothing.
+#[derive(Clone, Debug)]
+pub struct DrawCommand {
+    /// Whose prizes.
+    pub campaign: CampaignId,
+    /// Who draws.
+    pub user: UserId,
+    /// Names the draw for retries.
+    pub request: RequestId,
+    /// 1 to [`DRAW_COUNT_MAX`].
+    pub count: u32,
+    /// What pays.
+    pub funding: Funding,
+    /// The caller's reference of the payment, for the ledger.
+    pub payment_ref: String,
+    /// The pools are not touched.
+    pub consolation_only: bool,
+    /// The caller's own limit: not drawn after it.
+    pub expire: Option<Moment>,
+    /// The service's deadline: the store does not begin the draw after it.
+    pub not_after: Moment,
+}
+
+/// What became of a draw that was not refused.
+#[derive(Clone, Debug)]
+pub enum Drawn {
+    /// It is made, now or by an earlier command of the same request.
+    Done(DrawAnswer),
+    /// Nothing happened: these pools must be filled first.
+    NeedFill(Vec<Need>),
+}
+
+/// A pool that is not filled as far as a draw needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The pool.
+    pub pool: PoolNo,
+    /// Cards that must wait in a deck for the draw to go on; 0 for a schedule.
+    pub cards: u64,
+}
+
+/// A draw as the ledger has it.
+#[derive(Clone, Debug)]
+pub struct DrawAnswer {
+    /// The entry.
+    pub entry: Arc<DrawEntry>,
+    /// Its name.
+    pub ledger: LedgerId,
+    /// When it was made.
+    pub at: Moment,
+    /// An earlier command made it.
+    pub replayed: bool,
+    /// The definition it was made under.
+    pub campaign: Arc<Campaign>,
+    /// Decks that will soon need more cards.
+    pub running_low: Vec<PoolNo>,
+}
+
+impl DrawAnswer {
+    /// The user's limits just after the draw.
+    pub fn quotas(&self) -> Quotas {
+        let reset = self.campaign.zone.next_day_start(self.at);
+        Quotas::new(&self.campaign.limits, &self.entry.counts, reset)
+    }
+}
+
+/// Who changes something, why, and under which request id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Author {
+    /// Names the change for retries.
+    pub request: RequestId,
+    /// Who.
+    pub operator: OperatorId,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// Creates a campaign or a new version of one.
+#[derive(Clone, Debug)]
+pub struct ApplyCommand {
+    /// The definition.
+    pub campaign: Arc<Campaign>,
+    /// The version it changes; 0 for a new campaign.
+    pub base_version: u32,
+    /// For a new campaign: the nonce of its seed.
+    pub nonce: Nonce,
+    /// For a new campaign: SHA-256 of its seed, hexadecimal.
+    pub commitment: String,
+    /// By whom.
+    pub author: Author,
+}
+
+/// What an operator does to a campaign, other than a new version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "action")]
+pub enum Operation {
+    /// Refuses draws.
+    Pause,
+    /// Takes draws again.
+    Resume,
+    /// Ends the campaign for good; [`super::Sweep::Ending`] returns its units.
+    Close,
+    /// Holds a prize.
+    PausePrize {
+        /// Which.
+        prize: PrizeNo,
+    },
+    /// Releases a held prize.
+    ResumePrize {
+        /// Which.
+        prize: PrizeNo,
+    },
+    /// Fences injected windows; [`super::Sweep::Recall`] takes their unreleased units.
+    Recall {
+        /// The pool.
+        pool: PoolNo,
+        /// The window's start; none for every injected window that has not ended.
+        window: Option<Moment>,
+        /// The prize; none for all.
+        prize: Option<PrizeNo>,
+        /// The units leave the campaign.
+        withdraw: bool,
+    },
+    /// Gives bonus draws.
+    Grant {
+        /// To whom, each once.
+        users: Vec<UserId>,
+        /// How many to each.
+        draws: u32,
+        /// When they lapse.
+        expires: Moment,
+    },
+    /// Blocks users.
+    Block {
+        /// Whom, each once.
+        users: Vec<UserId>,
+    },
+    /// Unblocks users.
+    Unblock {
+        /// Whom, each once.
+        users: Vec<UserId>,
+    },
+}
+
+/// An operation with its author.
+#[derive(Clone, Debug)]
+pub struct OperateCommand {
+    /// On which campaign.
+    pub campaign: CampaignId,
+    /// What.
+    pub operation: Operation,
+    /// By whom.
+    pub author: Author,
+}
+
+/// The reply to an operation or a new version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operated {
+    /// An earlier command with this request id did it.
+    pub replayed: bool,
+    /// Its entry of the ledger.
+    pub ledger: LedgerId,
+    /// Users that it concerned.
+    pub users: u32,
+    /// For a new version: its number; else the current one.
+    pub version: u32,
+}

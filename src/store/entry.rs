@@ -1,0 +1,284 @@
+//! The ledger: every change of a campaign is an entry, written in the step that makes the change.
+//!
+//! Prizes and pools are told by number (see [`crate::model::campaign`]); moments in microseconds since the Unix epoch.
+
+use serde::{Deserialize, Serialize};
+
+use super::command::{Author, Operation};
+use crate::model::{
+    CampaignId, Moment, PoolId, PoolNo, PrizeNo, RequestId, UserId,
+    campaign::Quantities,
+    limits::{Funding, UserCounts},
+};
+
+/// The name of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LedgerId {
+    /// The partition, from 0.
+    pub partition: u32,
+    /// The entry's number in its partition, from 1, without gaps.
+    pub sequence: u64,
+}
+
+/// An entry of the ledger.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its name.
+    pub id: LedgerId,
+    /// When it was written, by the store's clock.
+    pub at: Moment,
+    /// Of which campaign.
+    pub campaign: CampaignId,
+    /// What happened.
+    pub body: Body,
+}
+
+/// What an entry tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Body {
+    /// A version came into force.
+    Applied {
+        /// Its number.
+        version: u32,
+        /// The version it changed; 0 for a new campaign.
+        base_version: u32,
+        /// SHA-256 of its encoded definition, hexadecimal; the definition itself is kept beside the ledger.
+        definition_sha256: String,
+        /// SHA-256 of the seed, hexadecimal.
+        commitment: String,
+        /// Units added to stock.
+        stock_added: Quantities,
+        /// By whom.
+        author: Author,
+    },
+    /// An operator's act.
+    Operated {
+        /// What.
+        operation: Operation,
+        /// By whom.
+        author: Author,
+        /// Users that it concerned.
+        users: u32,
+    },
+    /// A draw.
+    Draw(DrawEntry),
+    /// Units went from stock to a window; their moments follow from the seed and this entry.
+    Injected(Injected),
+    /// A window passed unfilled.
+    Missed {
+        /// The pool.
+        pool: PoolNo,
+        /// The window's start.
+        window: Moment,
+        /// The plan's version.
+        version: u32,
+        /// The plan's quantities.
+        planned: Quantities,
+        /// They are spread over the next windows.
+        spread: bool,
+    },
+    /// Cards went from stock to a deck's pool; which ones follows from the seed and this entry.
+    Dealt {
+        /// The pool.
+        pool: PoolNo,
+        /// The round, from 1.
+        round: u64,
+        /// The chunk of the round, from 0.
+        chunk: u64,
+        /// Cards by prize.
+        granted: Quantities,
+        /// Blanks.
+        blanks: u64,
+    },
+    /// Units left a pool.
+    TakenBack {
+        /// The pool.
+        pool: PoolNo,
+        /// Why.
+        cause: TakenBackCause,
+        /// Units by prize.
+        units: Quantities,
+        /// They left the campaign instead of going back to stock.
+        withdrawn: bool,
+    },
+    /// Every unit of an ended campaign is back; the seed may be told.
+    Closed {},
+}
+
+/// Why units left a pool without being won.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TakenBackCause {
+    /// An operator, or a smaller plan, recalled them before their release.
+    Recalled,
+    /// Nobody took them after their release.
+    Unclaimed,
+    /// The campaign ended.
+    Ended,
+}
+
+/// Units that went from stock to a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Injected {
+    /// The pool.
+    pub pool: PoolNo,
+    /// The window's start.
+    pub window: Moment,
+    /// 0 for the window's first injection, then a top-up each.
+    pub generation: u32,
+    /// The plan's version.
+    pub version: u32,
+    /// The units are scattered from here...
+    pub from: Moment,
+    /// ...to here, the window's end.
+    pub until: Moment,
+    /// What the plan asked for.
+    pub planned: Quantities,
+    /// Taken over from missed windows.
+    #[serde(default, skip_serializing_if = "Quantities::is_empty")]
+    pub carried: Quantities,
+    /// What stock could give.
+    pub granted: Quantities,
+}
+
+/// A draw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrawEntry {
+    /// The campaign's version.
+    pub version: u32,
+    /// Who drew.
+    pub user: UserId,
+    /// The request id.
+    pub request: RequestId,
+    /// What paid.
+    pub funding: Funding,
+    /// The caller's reference of the payment.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub payment_ref: String,
+    /// The caller asked for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub consolation_only: bool,
+    /// One for each of `count`.
+    pub results: Vec<DrawResult>,
+    /// The user's counts just after.
+    pub counts: UserCounts,
+}
+
+/// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, 1 for the consolation prize, 0 for
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ResultCode", into = "ResultCode")]
+pub enum DrawResult {
+    /// A unit was won.
+    Won {
+        /// Of which prize.
+        prize: PrizeNo,
+        /// From which pool.
+        pool: PoolNo,
+        /// Which unit.
+        unit: Unit,
+        /// From when it could be won; none where a deck gave it.
+        release: Option<Moment>,
+    },
+    /// The consolation prize.
+    Consolation,
+    /// Nothing.
+    Nothing,
+}
+
+/// A unit within its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Unit {
+    /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round, from 1.
+    pub window: i64,
+    /// The place in the window or round, from 0.
+    pub number: u64,
+}
+
+impl Unit {
+    /// The unit's id, unique in its campaign.
+    pub fn id(&self, pool: &PoolId) -> String {
+        format!("{pool}:{}:{}", self.window, self.number)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum ResultCode {
+    Plain(u8),
+    Won(PrizeNo, PoolNo, i64, u64, i64),
+}
+
+impl From<DrawResult> for ResultCode {
+    fn from(result: DrawResult) -> Self {
+        match result {
+            DrawResult::Won {
+                prize,
+                pool,
+                unit,
+                release,
+            } => Self::Won(
+                prize,
+                pool,
+                unit.window,
+                unit.number,
+                release.map_or(0, Moment::as_micros),
+            ),
+            DrawResult::Consolation => Self::Plain(1),
+            DrawResult::Nothing => Self::Plain(0),
+        }
+    }
+}
+
+impl From<ResultCode> for DrawResult {
+    fn from(code: ResultCode) -> Self {
+        match code {
+            ResultCode::Won(prize, pool, window, number, release) => Self::Won {
+                prize,
+                pool,
+                unit: Unit { window, number },
+                release: (release != 0).then(|| Moment::from_micros(release)),
+            },
+            ResultCode::Plain(1) => Self::Consolation,
+            ResultCode::Plain(_) => Self::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draw_entry_reads_back_as_it_was_written() {
+        let entry = Body::Draw(DrawEntry {
+            version: 3,
+            user: UserId::parse("user", "u1").unwrap(),
+            request: RequestId::parse("request", "r1").unwrap(),
+            funding: Funding::Paid,
+            payment_ref: "order 7".into(),
+            consolation_only: false,
+            results: vec![
+                DrawResult::Won {
+                    prize: PrizeNo(1),
+                    pool: PoolNo(0),
+                    unit: Unit {
+                        window: 1_795_960_800,
+                        number: 17,
+                    },
+                    release: Some(Moment::from_micros(1_795_960_801_000_000)),
+                },
+                DrawResult::Consolation,
+                DrawResult::Nothing,
+            ],
+            counts: UserCounts::default(),
+        });
+        let json = serde_json::to_string(&entry).unwrap();
+        assert!(
+            json.contains("[1,0,1795960800,17,1795960801000000],1,0]"),
+            "{json}"
+        );
+        assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
+    }
+}

@@ -1,0 +1,124 @@
+//! What a store answers when it does not do what was asked.
+
+use thiserror::Error;
+
+use crate::model::{Moment, Problems, limits::LimitReached};
+
+/// A result of the store.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Whether a failed command may have had its effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executed {
+    /// Nothing happened.
+    No,
+    /// It may have happened: retry with the same request id.
+    Unknown,
+}
+
+/// Why a command was not done.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum StoreError {
+    /// A rule forbids it: nothing happened.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// More commands wait than the store takes: nothing happened.
+    #[error("the store is overloaded: back off, then retry with the same request id")]
+    Overloaded,
+    /// The store cannot be reached, read or written. Transient.
+    #[error("the store is unavailable ({detail}): retry with the same request id")]
+    Unavailable {
+        /// Whether it may have happened.
+        executed: Executed,
+        /// What the store said, for operators.
+        detail: String,
+    },
+    /// The store's data contradict themselves. Permanent; nothing happened.
+    #[error("the stored data contradict themselves: {0}")]
+    Corrupt(String),
+}
+
+/// A rule that forbids a command. Nothing happened.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum Refusal {
+    /// No such campaign.
+    #[error("there is no campaign of this id: apply one first, or check the id")]
+    CampaignNotFound,
+    /// No such pool in the campaign.
+    #[error("the campaign has no pool `{0}`")]
+    PoolNotFound(String),
+    /// The pool is a deck, not a schedule.
+    #[error("the pool `{0}` is a deck: only a schedule has hours")]
+    NotASchedule(String),
+    /// No such prize in the campaign.
+    #[error("the campaign has no prize `{0}`")]
+    PrizeNotFound(String),
+    /// No such version of the campaign.
+    #[error("the campaign has no version {0}")]
+    VersionNotFound(u32),
+    /// No draw is remembered under this request id.
+    #[error("no draw is remembered under this request id")]
+    DrawNotFound,
+    /// No injected window starts at this moment.
+    #[error("no injected hour of this pool starts at {0}: read the schedule for those there are")]
+    WindowNotFound(Moment),
+    /// The campaign has not started.
+    #[error("the campaign starts at {0}")]
+    NotStarted(Moment),
+    /// The campaign's end has passed.
+    #[error("the campaign ended at {0}")]
+    Ended(Moment),
+    /// The campaign is paused.
+    #[error("the campaign is paused")]
+    Paused,
+    /// The campaign was closed.
+    #[error("the campaign was closed for good: its id is not used again, choose another one")]
+    Closed,
+    /// A limit of the user's draws.
+    #[error("{}", limit_text(.reached))]
+    Limit {
+        /// Which one.
+        reached: LimitReached,
+        /// When the same draw would be admitted, where it ever would.
+        retry_at: Option<Moment>,
+        /// The store's clock.
+        now: Moment,
+    },
+    /// The request id was used for something else.
+    #[error(
+        "this request id was used for another request: use a new id for a new request, the same contents for a retry"
+    )]
+    RequestIdReused,
+    /// The request's own `expire_time` has passed.
+    #[error("the request expired at {0}")]
+    Expired(Moment),
+    /// The command came too late: its caller's time is over.
+    #[error("the request was not begun within its deadline")]
+    DeadlineExceeded,
+    /// Another version than the one named is current.
+    #[error("the campaign is at version {current}, not {named}: read it again, then decide again")]
+    VersionStale {
+        /// The version the command named; 0 for a new campaign.
+        named: u32,
+        /// The current version; 0 where there is no campaign.
+        current: u32,
+    },
+    /// A change that the campaign may not undergo.
+    #[error("{0}")]
+    ChangeRefused(Problems),
+}
+
+fn limit_text(reached: &LimitReached) -> String {
+    use crate::model::limits::LimitKind::{DrawsPerDay, DrawsPerUser, PaidDrawsPerDay};
+    let limit = match reached.limit {
+        DrawsPerDay => "the user's free draws of the day and bonus draws do not suffice",
+        PaidDrawsPerDay => "the user's paid draws of the day do not suffice",
+        DrawsPerUser => "the user's draws in this campaign do not suffice",
+    };
+    let hope = if reached.resets {
+        ": they come back with the new day"
+    } else {
+        ""
+    };
+    format!("{limit}{hope}")
+}

@@ -1,0 +1,249 @@
+//! What can be read of a store. Reading changes nothing.
+
+use std::sync::Arc;
+
+use super::fill::DeckStop;
+use crate::{
+    chance::Nonce,
+    model::{
+        Campaign, Moment, OperatorId, PoolNo, PrizeNo,
+        campaign::Quantities,
+        limits::{Funding, Quotas, UserRecord},
+    },
+    store::{Refusal, error::Result},
+};
+
+/// What an operator did to a campaign as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// It takes draws between its start and its end.
+    Open,
+    /// Paused.
+    Paused,
+    /// Closed by an operator; units are on their way back.
+    Closing,
+    /// Every unit is back.
+    Closed,
+}
+
+/// A campaign as it stands.
+#[derive(Clone, Debug)]
+pub struct CampaignView {
+    /// The current definition.
+    pub campaign: Arc<Campaign>,
+    /// Its number, from 1.
+    pub version: u32,
+    /// What an operator did to it.
+    pub lifecycle: Lifecycle,
+    /// Something was injected, dealt, drawn or granted.
+    pub touched: bool,
+    /// Held prizes, by number.
+    pub paused_prizes: Arc<[PrizeNo]>,
+    /// Every version, oldest first.
+    pub versions: Arc<[VersionInfo]>,
+    /// The nonce of the seed.
+    pub nonce: Nonce,
+    /// SHA-256 of the seed, hexadecimal.
+    pub commitment: Arc<str>,
+    /// Blocked users.
+    pub blocked_users: u64,
+}
+
+impl CampaignView {
+    /// No draw will ever be made again: the end has passed or an operator closed it.
+    pub fn has_ended(&self, now: Moment) -> bool {
+        now >= self.campaign.end || matches!(self.lifecycle, Lifecycle::Closing | Lifecycle::Closed)
+    }
+
+    /// Whether draws are taken at `now`.
+    pub fn admits_draws(&self, now: Moment) -> std::result::Result<(), Refusal> {
+        match self.lifecycle {
+            Lifecycle::Closing | Lifecycle::Closed => Err(Refusal::Closed),
+            _ if now >= self.campaign.end => Err(Refusal::Ended(self.campaign.end)),
+            _ if now < self.campaign.start => Err(Refusal::NotStarted(self.campaign.start)),
+            Lifecycle::Paused => Err(Refusal::Paused),
+            Lifecycle::Open => Ok(()),
+        }
+    }
+}
+
+/// Who made which version, when and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionInfo {
+    /// The number, from 1.
+    pub version: u32,
+    /// When it came into force.
+    pub at: Moment,
+    /// Who.
+    pub operator: OperatorId,
+    /// Why.
+    pub reason: String,
+}
+
+/// A user's record in a campaign, as it stands now.
+#[derive(Clone, Debug)]
+pub struct UserView {
+    /// The campaign.
+    pub view: CampaignView,
+    /// The record of the current day.
+    pub record: UserRecord,
+    /// The store's clock.
+    pub now: Moment,
+}
+
+impl UserView {
+    /// The user's limits.
+    pub fn quotas(&self) -> Quotas {
+        let campaign = &self.view.campaign;
+        let reset = campaign.zone.next_day_start(self.now);
+        Quotas::new(&campaign.limits, &self.record.counts(), reset)
+    }
+
+    /// Whether a single free draw would be admitted now.
+    pub fn admits_free_draw(&self) -> Result<()> {
+        self.view.admits_draws(self.now)?;
+        let campaign = &self.view.campaign;
+        self.record
+            .admit(&campaign.limits, Funding::Free, 1)
+            .map(drop)
+            .map_err(|reached| {
+                Refusal::Limit {
+                    reached,
+                    retry_at: reached
+                        .resets
+                        .then(|| campaign.zone.next_day_start(self.now)),
+                    now: self.now,
+                }
+                .into()
+            })
+    }
+}
+
+/// Where every unit of a campaign is.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// The campaign.
+    pub view: CampaignView,
+    /// The store's clock.
+    pub now: Moment,
+    /// By prize number.
+    pub prizes: Vec<PrizeStats>,
+    /// Units in the pools' sorted sets, counted, are as many as the counters say.
+    pub pools_agree: bool,
+    /// Draws by how they came out.
+    pub draws: DrawCounts,
+    /// Users with a record.
+    pub users: u64,
+    /// Decks.
+    pub decks: Vec<DeckStats>,
+}
+
+impl Stats {
+    /// P2: every unit is accounted for.
+    pub fn balanced(&self) -> bool {
+        self.pools_agree
+            && self
+                .prizes
+                .iter()
+                .all(|p| p.stock == p.left + p.waiting + p.won + p.withdrawn)
+    }
+}
+
+/// Draws by how they came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrawCounts {
+    /// Won a unit.
+    pub wins: u64,
+    /// Gave the consolation prize.
+    pub consolations: u64,
+    /// Gave nothing.
+    pub nothings: u64,
+}
+
+/// Where the units of one prize are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrizeStats {
+    /// Given to the campaign.
+    pub stock: u64,
+    /// In stock.
+    pub left: u64,
+    /// In pools, held ones too.
+    pub waiting: u64,
+    /// Won.
+    pub won: u64,
+    /// Left the campaign.
+    pub withdrawn: u64,
+    /// Back in stock from pools, in all.
+    pub returned: u64,
+    /// Released up to now.
+    pub released: u64,
+}
+
+/// How far a deck is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeckStats {
+    /// The pool.
+    pub pool: PoolNo,
+    /// The round, from 1; 0 before the first chunk.
+    pub round: u64,
+    /// Cards of this round not dealt.
+    pub cards_left: u64,
+    /// Cards dealt and waiting.
+    pub cards_waiting: u64,
+    /// No more cards come.
+    pub stopped: Option<DeckStop>,
+}
+
+/// A window whose injection has begun, or that passed unfilled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowView {
+    /// The pool.
+    pub pool: PoolNo,
+    /// First moment.
+    pub start: Moment,
+    /// First moment after it.
+    pub end: Moment,
+    /// The version whose plan it follows.
+    pub version: u32,
+    /// How far it is.
+    pub state: WindowState,
+    /// By prize.
+    pub prizes: Vec<(PrizeNo, WindowUnits)>,
+}
+
+/// How far a frozen window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowState {
+    /// Its units are being put into the pool.
+    Injecting,
+    /// All are in, or were.
+    Injected,
+    /// It passed unfilled.
+    Missed,
+    /// An operator recalled it.
+    Recalled,
+}
+
+/// Units of one prize in one window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowUnits {
+    /// By the plan.
+    pub planned: u64,
+    /// Taken over from missed windows.
+    pub carried: u64,
+    /// Taken off stock for it.
+    pub injected: u64,
+    /// Of these, released up to now.
+    pub released: u64,
+    /// Won.
+    pub won: u64,
+    /// Taken back before their release.
+    pub recalled: u64,
+    /// Back in stock since nobody took them.
+    pub returned: u64,
+}
+
+/// A sum of quantities.
+pub fn total(quantities: &Quantities) -> u64 {
+    quantities.values().sum()
+}
