@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use prost_types::{Duration, Timestamp};
 
 use super::*;
+use crate::model::{convert::campaign_from_proto, summary::plan_summary};
 use proto::pool::Kind;
 
 fn samples() -> Vec<(String, String)> {
@@ -38,11 +39,36 @@ fn the_shipped_samples_are_read_and_written_back_the_same() {
     for (name, text) in samples() {
         let campaigns = parse(&text).unwrap_or_else(|problems| panic!("{name}: {problems}"));
         assert_eq!(format!("{}.yaml", campaigns[0].id), name);
+        if let Err(problems) = campaign_from_proto(&campaigns[0]) {
+            panic!("{name}: {problems}");
+        }
         let yaml = to_yaml(&campaigns[0]);
         assert_eq!(parse(&yaml).unwrap(), campaigns, "{name}:\n{yaml}");
         let json = to_json("tombola.v1.Campaign", &campaigns[0]);
         assert_eq!(parse(&json.to_string()).unwrap(), campaigns, "{name}");
     }
+}
+
+/// The comments of the samples reckon how many units are planned.
+#[test]
+fn the_shipped_samples_plan_what_their_comments_say() {
+    let planned = |name: &str| -> Vec<(u64, u64)> {
+        let samples: BTreeMap<_, _> = samples().into_iter().collect();
+        let campaign = campaign_from_proto(&parse(&samples[name]).unwrap()[0]).unwrap();
+        let prizes = plan_summary(&campaign, 0).prizes;
+        prizes.iter().map(|p| (p.planned, p.per_round)).collect()
+    };
+    assert_eq!(planned("spring-wheel.yaml"), [(1, 0), (198_400, 100)]);
+    assert_eq!(planned("grand-wheel.yaml"), [(3, 0), (540, 0), (0, 200)]);
+    assert_eq!(
+        planned("fourteen-million.yaml")[..2],
+        [(0, 3), (0, 3_000_000)]
+    );
+    assert!(
+        planned("game-cards.yaml")
+            .iter()
+            .all(|(planned, _)| *planned == 0)
+    );
 }
 
 #[test]
@@ -168,7 +194,7 @@ fn syntax_errors_name_their_line() {
     );
     for (bad, line) in [
         ("id: a\nname b\n", 2),
-        ("id: a\nname: \"b\n", 2),
+        ("id: a\nname: \"b\n", 3),
         ("id: [a\n", 1),
         ("id: *b\n", 1),
     ] {

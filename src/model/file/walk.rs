@@ -7,10 +7,7 @@ use prost_reflect::{
 };
 use serde_json::{Map, Value};
 
-use crate::model::{
-    near::{did_you_mean, near},
-    problem::Problems,
-};
+use crate::model::{problem::Problems, text::nearest};
 
 /// So many problems are enough to work on.
 const PROBLEMS_MAX: usize = 100;
@@ -96,9 +93,9 @@ impl Walk {
         }
         let fields: Vec<FieldDescriptor> = desc.fields().collect();
         let names: Vec<&str> = fields.iter().map(FieldDescriptor::json_name).collect();
-        let hint = match near(key, names.iter().copied()).as_slice() {
-            [] => format!("; the keys here are {}", names.join(", ")),
-            near => did_you_mean(near),
+        let hint = match nearest(key, names.iter().copied()) {
+            Some(name) => format!("; did you mean {name}?"),
+            None => format!("; the keys here are {}", names.join(", ")),
         };
         self.add(path, format!("is not a known key{hint}"));
     }
@@ -140,7 +137,7 @@ impl Walk {
         };
         let kind = entry.map_entry_value_field().kind();
         let fields = entries.iter().filter_map(|(key, value)| {
-            let value = self.single(&kind, &join(path, key), value)?;
+            let value = self.single(&kind, &entry_path(path, key), value)?;
             Some((MapKey::String(key.clone()), value))
         });
         Some(Field::Map(fields.collect()))
@@ -377,6 +374,17 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
+/// As the rules of a campaign write it: `perHour.coupon`, or `perHour["a.b"]` where a dot would mislead.
+fn entry_path(path: &str, key: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if !key.is_empty() && key.chars().all(plain) {
+        join(path, key)
+    } else {
+        format!("{path}[\"{}\"]", shorten(key))
+    }
+}
+
+/// Text that fits into a message and cannot disturb a terminal.
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((cut, _)) => format!("{}…", text[..cut].escape_debug()),
