@@ -16,6 +16,7 @@ mod near;
 pub mod problem;
 pub mod schedule;
 pub mod summary;
+pub mod text;
 pub mod zone;
 
 pub use campaign::{Campaign, Consolation, Pool, PoolKind, PoolNo, Prize, PrizeNo};

@@ -15,7 +15,7 @@ use super::{
 pub struct Schedule {
     /// Units in the whole campaign, each in an hour that only the seed knows. These prizes are in no other layer.
     pub total: Quantities,
-    /// Units in every hour.
+    /// Units in every hour; a zero stands for a plan that is still to come.
     pub per_hour: Quantities,
     /// Hours of every day.
     pub daily: Vec<Daily>,
