@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     model::{
-        CampaignId, Moment, PoolKind, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities,
+        CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities,
     },
     store::{
         DrawAnswer, Entry, Filling, Refusal, Result, Stats, UserView, WindowView,

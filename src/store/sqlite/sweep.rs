@@ -1,5 +1,7 @@
 //! Taking units out of pools, chunk by chunk; forgetting old requests.
 
+use std::sync::Arc;
+
 use rusqlite::params;
 
 use super::{
@@ -179,17 +181,16 @@ fn unclaimed(step: &mut Step<'_>, state: &mut CampaignState, pool: PoolNo) -> Re
         return Ok(NOTHING);
     };
     let oldest = step.now - after;
+    let held = Arc::clone(&state.view.paused_prizes);
     let prizes: Vec<PrizeNo> = state
         .pool(pool)
         .queues
         .iter()
         .filter_map(|queue| queue.prize)
+        .filter(|prize| !held.contains(prize))
         .collect();
     let mut taken = Quantities::new();
-    for prize in prizes
-        .into_iter()
-        .filter(|prize| !state.view.paused_prizes.contains(prize))
-    {
+    for prize in prizes {
         let room = CHUNK_UNITS_MAX as u64 - total(&taken);
         let found = find(
             step,
