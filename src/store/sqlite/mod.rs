@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -71,6 +71,8 @@ pub struct SqliteStore {
     published: Published,
     readers: Readers,
     failing: Arc<AtomicBool>,
+    /// The moment of the last batch, in microseconds.
+    last: Arc<AtomicI64>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -84,6 +86,7 @@ impl SqliteStore {
         let published: Published = Arc::new(RwLock::new(opened.campaigns));
         let inbox = Arc::new(Inbox::default());
         let failing = Arc::new(AtomicBool::new(false));
+        let last = Arc::new(AtomicI64::new(0));
         let (wake_checkpointer, wakes) = mpsc::sync_channel(1);
         let core = Core::load(
             &opened.writer,
@@ -91,12 +94,14 @@ impl SqliteStore {
             Arc::clone(&published),
         )
         .map_err(OpenError::database)?;
+        last.store(core.last.as_micros(), Ordering::Relaxed);
         let writer = Writer {
             db: opened.writer,
             core,
             clock: Arc::clone(&options.clock),
             inbox: Arc::clone(&inbox),
             failing: Arc::clone(&failing),
+            last: Arc::clone(&last),
             wal: opened.wal,
             wake_checkpointer,
         };
@@ -123,6 +128,7 @@ impl SqliteStore {
             published,
             readers: Readers::new(opened.readers),
             failing,
+            last,
             threads,
         })
     }
@@ -151,8 +157,10 @@ impl SqliteStore {
             .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
     }
 
+    /// The store's clock as readers see it: never behind the last batch.
     fn clock_now(&self) -> Moment {
-        self.clock.now()
+        let last = Moment::from_micros(self.last.load(Ordering::Relaxed));
+        self.clock.now().max(last)
     }
 }
 

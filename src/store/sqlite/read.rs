@@ -11,9 +11,7 @@ use super::{
     step::{definition, entry_columns, from_json, moment, read_entry, scalar},
 };
 use crate::{
-    model::{
-        CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities,
-    },
+    model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities},
     store::{
         DrawAnswer, Entry, Filling, Refusal, Result, Stats, UserView, WindowView,
         fill::{DeckFilling, FillRecord, LiveWindow, PoolFilling, ScheduleFilling},

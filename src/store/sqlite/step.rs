@@ -141,7 +141,6 @@ impl Step<'_> {
                 to_json(body)
             ])?;
         self.core.sequence = sequence;
-        self.core.last = self.now;
         Ok(LedgerId {
             partition: PARTITION,
             sequence,

@@ -4,7 +4,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
         mpsc::{Receiver, SyncSender},
     },
 };
@@ -37,6 +37,8 @@ pub(super) struct Writer {
     pub(super) inbox: Arc<Inbox>,
     /// The last transaction failed.
     pub(super) failing: Arc<AtomicBool>,
+    /// The moment of the last batch, in microseconds.
+    pub(super) last: Arc<AtomicI64>,
     /// The write-ahead log's file.
     pub(super) wal: PathBuf,
     pub(super) wake_checkpointer: SyncSender<()>,
@@ -60,8 +62,8 @@ impl Writer {
         }
     }
 
-    /// The store's clock: never behind the last entry.
-    fn now(&self) -> Moment {
+    /// The store's clock: never behind the last batch.
+    fn now(&mut self) -> Moment {
         let now = self.clock.now();
         let last = self.core.last;
         if last != Moment::EPOCH
@@ -70,7 +72,10 @@ impl Writer {
         {
             info!(last = %last, now = %now, "the store was idle, or its clock jumped forward");
         }
-        now.max(last)
+        self.core.last = now.max(last);
+        self.last
+            .store(self.core.last.as_micros(), Ordering::Relaxed);
+        self.core.last
     }
 
     /// A fault in a batch: each command has a transaction of its own, so that only the one at fault fails.
