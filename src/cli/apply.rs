@@ -8,12 +8,10 @@ use tonic::Code;
 
 use super::{
     change_view,
-    client::{
-        Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign,
-        this_command_with,
-    },
+    client::{Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign},
     failure::Failure,
     input, plan_view,
+    terminal::this_command_with,
 };
 use crate::proto::{ApplyCampaignRequest, ApplyCampaignResponse, Campaign};
 
@@ -246,30 +244,5 @@ fn view(response: &ApplyCampaignResponse, base: Option<u32>, dry_run: bool) -> S
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn campaigns(ids: &[&str]) -> Vec<Campaign> {
-        let campaign = |id: &&str| Campaign {
-            id: (*id).into(),
-            ..Campaign::default()
-        };
-        ids.iter().map(campaign).collect()
-    }
-
-    #[test]
-    fn a_base_version_belongs_to_one_campaign() {
-        let named = |text: &str| vec![base_version(text).unwrap()];
-        assert_eq!(bases(&named("3"), &campaigns(&["a"])).unwrap(), [Some(3)]);
-        let both = campaigns(&["a", "b"]);
-        assert_eq!(bases(&named("b=7"), &both).unwrap(), [None, Some(7)]);
-        assert!(
-            bases(&named("7"), &both)
-                .unwrap_err()
-                .message
-                .contains("ID=7")
-        );
-        assert!(bases(&named("c=7"), &both).is_err());
-        assert!(base_version("x").is_err());
-    }
-}
+#[path = "apply_tests.rs"]
+mod tests;

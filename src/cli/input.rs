@@ -17,20 +17,12 @@ pub(super) fn campaigns(path: &Path) -> Outcome<Vec<Campaign>> {
     let campaigns =
         file::parse(&read(path)?).map_err(|problems| Failure::problems(&name, problems))?;
     let mut all = Problems::default();
-    let mut ids: Vec<&str> = Vec::new();
     for campaign in &campaigns {
         let prefix = if campaigns.len() > 1 {
             format!("{}: ", campaign.id)
         } else {
             String::new()
         };
-        if ids.contains(&campaign.id.as_str()) {
-            all.add(
-                format!("{prefix}id"),
-                "is in this file twice: a campaign has one document",
-            );
-        }
-        ids.push(&campaign.id);
         if let Err(problems) = campaign_from_proto(campaign) {
             for problem in problems.0 {
                 all.add(format!("{prefix}{}", problem.path), problem.message);

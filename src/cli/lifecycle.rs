@@ -4,8 +4,9 @@ use clap::{Args, Subcommand};
 
 use super::{
     change_view::headline,
-    client::{Change, ChangeArgs, Client, Outcome, campaign_id, confirm, prize_id},
+    client::{Change, ChangeArgs, Client, Outcome, campaign_id, prize_id},
     failure::Failure,
+    terminal::confirm,
 };
 use crate::proto::{
     CampaignStatus, CloseCampaignRequest, PauseCampaignRequest, PausePrizeRequest,

@@ -26,6 +26,7 @@ mod recall;
 mod schedule;
 mod serve;
 mod stats;
+mod terminal;
 mod time;
 mod users;
 

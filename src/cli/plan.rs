@@ -8,12 +8,13 @@ use super::{
     change_view,
     client::{
         Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign, new_request_id,
-        pool_id, this_command_with,
+        pool_id,
     },
     failure::Failure,
     input,
     output::counted,
     plan_view,
+    terminal::this_command_with,
 };
 use crate::proto::{CampaignStatus, Schedule, SetPlanRequest, SetPlanResponse};
 

@@ -4,11 +4,12 @@ use clap::Args;
 
 use super::{
     client::{
-        Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, confirm, get_campaign,
-        pool_id, prize_id,
+        Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign, pool_id,
+        prize_id,
     },
     failure::Failure,
     output::{Side, Table},
+    terminal::confirm,
     time::{self, Time},
 };
 use crate::{
