@@ -266,8 +266,9 @@ pub(super) async fn stop_signal() {
 
 /// Starts the log on standard error.
 fn start_log(filter: &str, format: LogFormat) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| format!("--log: `{filter}` is no filter ({error}): write one like info"))?;
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        format!("--log: `{filter}` is no filter ({error}): write one like info")
+    })?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr);

@@ -101,7 +101,10 @@ impl Crowd {
         }
     }
 
-    fn note(&mut self, called: Option<Result<Called, tokio::task::JoinError>>) -> Result<(), Status> {
+    fn note(
+        &mut self,
+        called: Option<Result<Called, tokio::task::JoinError>>,
+    ) -> Result<(), Status> {
         let Some(called) = called else { return Ok(()) };
         let (user, answer) = called.map_err(|error| Status::internal(error.to_string()))?;
         match answer {

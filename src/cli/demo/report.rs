@@ -42,7 +42,11 @@ fn prizes(tally: &Tally) {
     for (name, draws) in &tally.prizes {
         table.row([name.clone(), grouped(*draws)]);
     }
-    say(&format!("What {} draws gave\n{}", grouped(tally.draws), table.render()));
+    say(&format!(
+        "What {} draws gave\n{}",
+        grouped(tally.draws),
+        table.render()
+    ));
     say(&format!(
         "{} calls were retries: they got the same answer again.\n",
         grouped(tally.replays)
@@ -56,7 +60,11 @@ fn limits(tally: &Tally) {
         ("refusals", Side::Right),
     ]);
     for (reason, (users, refusals)) in &tally.refusals {
-        table.row([reason.clone(), grouped(users.len() as u64), grouped(*refusals)]);
+        table.row([
+            reason.clone(),
+            grouped(users.len() as u64),
+            grouped(*refusals),
+        ]);
     }
     say(&format!("Who hit which limit\n{}\n", table.render()));
 }
@@ -79,7 +87,12 @@ async fn chart(
         *won += sum(window, |prize| prize.won);
     }
     hours.retain(|_, (released, _)| *released > 0);
-    let most = hours.values().map(|(released, _)| *released).max().unwrap_or(1).max(1);
+    let most = hours
+        .values()
+        .map(|(released, _)| *released)
+        .max()
+        .unwrap_or(1)
+        .max(1);
     say("Prizes released by the schedules, hour by hour (▓ won, █ still waiting)");
     for (hour, (released, won)) in hours {
         let length = (released * BAR).div_ceil(most);
@@ -107,7 +120,13 @@ fn sums(stats: &GetStatsResponse) {
             }),
     );
     for prize in &stats.prizes {
-        let parts = [prize.left, prize.waiting, prize.held, prize.won, prize.withdrawn];
+        let parts = [
+            prize.left,
+            prize.waiting,
+            prize.held,
+            prize.won,
+            prize.withdrawn,
+        ];
         let mut row = vec![prize.prize_id.clone(), grouped(prize.stock)];
         row.extend(parts.map(grouped));
         table.row(row);
@@ -117,7 +136,10 @@ fn sums(stats: &GetStatsResponse) {
     } else {
         "THE SUMS DO NOT ADD UP"
     };
-    say(&format!("Where every unit is\n{}\n{verdict}\n", table.render()));
+    say(&format!(
+        "Where every unit is\n{}\n{verdict}\n",
+        table.render()
+    ));
 }
 
 /// How to go on.
