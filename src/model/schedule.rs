@@ -80,6 +80,13 @@ impl Schedule {
         self.of_kind(self.kind_of(window))
     }
 
+    /// Plans every hour as `other` does.
+    pub fn has_same_hours(&self, other: &Self) -> bool {
+        self.per_hour == other.per_hour
+            && self.daily == other.daily
+            && self.special == other.special
+    }
+
     /// Everything that is planned for the windows of `start..end`, prizes planned by `total` included; no zeros.
     pub fn sum(&self, zone: &Zone, start: Moment, end: Moment) -> Quantities {
         let mut hours_by_kind: BTreeMap<HourKind, u64> = BTreeMap::new();
