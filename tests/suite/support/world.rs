@@ -223,6 +223,15 @@ impl World {
         windows.await.unwrap()
     }
 
+    /// Waits until somebody has drawn so many times more.
+    pub async fn drawn_more(&self, times: usize) {
+        let acknowledged = || self.acknowledged.lock().unwrap().len();
+        let enough = acknowledged() + times;
+        while acknowledged() < enough {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// When this user's draws were made.
     pub async fn draw_times(&self, user: &str) -> Vec<Moment> {
         let entries = audit::ledger(&**self.store()).await;
