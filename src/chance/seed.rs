@@ -1,1 +1,135 @@
 //! Seeds: derived from a master key, a nonce and an id; their commitment is public from the start, the seed after the end.
+//!
+//! Keys and seeds are secrets: nothing here prints them but [`Seed::reveal`], whose name says so.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+use super::stream::Stream;
+use crate::model::CampaignId;
+
+/// Separates the fingerprint from whatever else the master key will ever sign.
+const FINGERPRINT_LABEL: &[u8] = b"tombola/fingerprint/1";
+/// Separates seeds of campaigns from other seeds.
+const CAMPAIGN_LABEL: &[u8] = b"tombola/campaign/1";
+
+/// The secret from which every seed is derived, 32 bytes. Who has it knows every draw to come.
+#[derive(Clone)]
+pub struct MasterKey([u8; 32]);
+
+impl MasterKey {
+    /// The key of these bytes, which should come from a good source of randomness.
+    ///
+    /// ```
+    /// use tombola::chance::{MasterKey, Nonce};
+    /// use tombola::model::CampaignId;
+    ///
+    /// let key = MasterKey::from_bytes([7; 32]);
+    /// let id = CampaignId::parse("id", "spring-wheel").unwrap();
+    /// let seed = key.campaign_seed(&id, &Nonce([1; 32]));
+    /// assert_ne!(seed.reveal(), key.campaign_seed(&id, &Nonce([2; 32])).reveal());
+    /// ```
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// 16 lower-case hex digits that tell keys apart and say nothing about them, so that a lost or changed key is noticed.
+    ///
+    /// The first 8 bytes of HMAC-SHA-256 (RFC 2104), keyed by the master key, of the list `("tombola/fingerprint/1")`,
+    /// encoded as the [module](super) says.
+    ///
+    /// ```
+    /// use tombola::chance::MasterKey;
+    /// assert_eq!(MasterKey::from_bytes([0; 32]).fingerprint(), "c5413386d4057f9e");
+    /// ```
+    pub fn fingerprint(&self) -> String {
+        hex(&hmac_of_list(&self.0, &[FINGERPRINT_LABEL])[..8])
+    }
+
+    /// The seed of a campaign: HMAC-SHA-256, keyed by the master key, of the list `("tombola/campaign/1", id, nonce)`,
+    /// encoded as the [module](super) says.
+    ///
+    /// The nonce makes it a new seed even where an id would be used again with the same key.
+    pub fn campaign_seed(&self, id: &CampaignId, nonce: &Nonce) -> Seed {
+        let list = [CAMPAIGN_LABEL, id.as_str().as_bytes(), &nonce.0];
+        Seed(hmac_of_list(&self.0, &list))
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MasterKey").finish_non_exhaustive()
+    }
+}
+
+/// 32 random bytes made for one campaign, kept in the store; not a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nonce(pub [u8; 32]);
+
+/// All the chance of one campaign, 32 bytes; secret until the campaign has ended.
+#[derive(Clone)]
+pub struct Seed([u8; 32]);
+
+impl Seed {
+    /// The seed of these bytes, for instance a revealed one.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The SHA-256 (FIPS 180-4) of the seed's 32 bytes as 64 lower-case hex digits: published before the first draw, it
+    /// binds the operator to the seed without telling it.
+    ///
+    /// ```
+    /// use tombola::chance::Seed;
+    /// let seed = Seed::from_bytes([0; 32]);
+    /// assert_eq!(seed.commitment(), "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925");
+    /// ```
+    pub fn commitment(&self) -> String {
+        hex(&Sha256::digest(self.0))
+    }
+
+    /// The seed itself as 64 lower-case hex digits: only for those who may know every draw.
+    pub fn reveal(&self) -> String {
+        hex(&self.0)
+    }
+
+    /// The stream of numbers that this label names: the keystream of ChaCha20, keyed by HMAC-SHA-256 of the label, itself
+    /// keyed by the seed. The label is encoded as the [module](super) says.
+    ///
+    /// Streams of different labels are independent of each other, as far as anyone can tell who lacks the seed.
+    ///
+    /// ```
+    /// use tombola::chance::Seed;
+    /// let seed = Seed::from_bytes([0; 32]);
+    /// let first = seed.stream(&[b"ab", b"c"]).next_u64();
+    /// assert_eq!(first, seed.stream(&[b"ab", b"c"]).next_u64());
+    /// assert_ne!(first, seed.stream(&[b"a", b"bc"]).next_u64());
+    /// ```
+    pub fn stream(&self, label: &[&[u8]]) -> Stream {
+        Stream::of_key(&hmac_of_list(&self.0, label))
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seed").finish_non_exhaustive()
+    }
+}
+
+/// HMAC-SHA-256 of a list of byte strings, each after its length, so that different lists are different messages.
+fn hmac_of_list(key: &[u8; 32], list: &[&[u8]]) -> [u8; 32] {
+    let mut mac =
+        Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length (RFC 2104)");
+    for part in list {
+        mac.update(&(part.len() as u64).to_le_bytes());
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+/// Lower-case hex digits, two for each byte.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,28 +1,54 @@
 //! Plan to windows to store: fills pools ahead of time, on need, and after a time away; takes units back.
 //!
 //! Everything is idempotent and fenced by the store, so any number of injectors may run at once and any may die at any moment.
+//! Cron ([`alarm`]) only wakes it; what counts are the records in the store.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
+use tracing::warn;
+
+use self::totals::Totals;
 use crate::{
-    chance::{MasterKey, Seed},
-    model::{Campaign, CampaignId},
+    chance::{MasterKey, Nonce, Seed},
+    model::{Campaign, CampaignId, PoolNo},
     store::{
-        Author, CampaignView, DrawAnswer, DrawCommand, OperateCommand, Operated, Result, Store,
+        ApplyCommand, Author, CampaignView, Lifecycle, OperateCommand, Operated, Result, Store,
     },
 };
+
+pub mod alarm;
+mod decks;
+mod draw;
+mod schedules;
+mod totals;
+
+/// Campaigns read at once.
+const PAGE: usize = 100;
 
 /// Fills and empties pools.
 pub struct Injector {
     store: Arc<dyn Store>,
     key: MasterKey,
     lead: Duration,
+    totals: Totals,
+    /// One fill of a pool at a time in this process: the others wait for it instead of doing the same.
+    filling: Mutex<HashMap<(CampaignId, PoolNo), Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Injector {
     /// An injector that freezes each window `lead` before its start.
     pub fn new(store: Arc<dyn Store>, key: MasterKey, lead: Duration) -> Self {
-        Self { store, key, lead }
+        Self {
+            store,
+            key,
+            lead,
+            totals: Totals::default(),
+            filling: Mutex::default(),
+        }
     }
 
     /// How long before its start a window is injected.
@@ -40,11 +66,6 @@ impl Injector {
         self.key.campaign_seed(&view.campaign.id, &view.nonce)
     }
 
-    /// Draws; fills the pools that the draw needs, and draws again, until it is done or refused.
-    pub async fn draw(&self, command: DrawCommand) -> Result<DrawAnswer> {
-        unimplemented!("{command:?}")
-    }
-
     /// Creates a campaign or a new version of one, and brings its injected windows to the new plan.
     pub async fn apply(
         &self,
@@ -52,22 +73,98 @@ impl Injector {
         base_version: u32,
         author: Author,
     ) -> Result<Operated> {
-        unimplemented!("{campaign:?} {base_version} {author:?}")
+        let id = campaign.id.clone();
+        let nonce = Nonce(rand::random());
+        let commitment = self.key.campaign_seed(&id, &nonce).commitment();
+        let operated = self
+            .store
+            .apply(ApplyCommand {
+                campaign,
+                base_version,
+                nonce,
+                commitment,
+                author,
+            })
+            .await?;
+        self.follow_up(&id).await;
+        Ok(operated)
     }
 
-    /// Does an operator's act, and what follows from it (recalled units are taken back, a closed campaign's units returned).
+    /// Does an operator's act, and what follows from it: recalled units are taken back, a closed campaign's units returned.
     pub async fn operate(&self, command: OperateCommand) -> Result<Operated> {
-        unimplemented!("{command:?}")
+        let id = command.campaign.clone();
+        let operated = self.store.operate(command).await?;
+        self.follow_up(&id).await;
+        Ok(operated)
+    }
+
+    /// The act is done and acknowledged whatever happens here; the next tick goes on where this stops.
+    async fn follow_up(&self, id: &CampaignId) {
+        if let Err(error) = self.settle(id).await {
+            warn!(campaign = %id, %error, "campaign {id} is not settled yet");
+        }
     }
 
     /// Brings the pools of one campaign to where they should be now: due windows filled, recalls and returns done, an ended
     /// campaign's units returned.
     pub async fn settle(&self, id: &CampaignId) -> Result<()> {
-        unimplemented!("{id}")
+        let view = self.store.campaign(id).await?;
+        if view.lifecycle == Lifecycle::Closed {
+            return Ok(());
+        }
+        if view.has_ended(self.store.clock_hint()) {
+            return self.end(id).await;
+        }
+        for (pool, definition) in view.campaign.numbered_pools() {
+            if matches!(definition.kind, crate::model::PoolKind::Schedule(_)) {
+                self.settle_schedule(id, pool).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Settles every campaign that is not closed and forgets old requests; goes on after a failure and tells the first one.
     pub async fn tick(&self) -> Result<()> {
-        unimplemented!()
+        let mut outcome = Ok(());
+        let mut after: Option<CampaignId> = None;
+        loop {
+            let page = self
+                .store
+                .campaigns(after.as_ref().map(CampaignId::as_str), PAGE)
+                .await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.campaign.id.clone());
+            for view in page {
+                let id = &view.campaign.id;
+                if let Err(error) = self.settle(id).await {
+                    warn!(campaign = %id, %error, "campaign {id} could not be settled");
+                    outcome = outcome.and(Err(error));
+                }
+            }
+        }
+        while self.store.forget().await? {}
+        outcome
+    }
+
+    /// Returns every unit of a campaign that has ended.
+    async fn end(&self, id: &CampaignId) -> Result<()> {
+        while self
+            .store
+            .sweep(id, crate::store::Sweep::Ending)
+            .await?
+            .more
+        {}
+        self.totals.forget(id);
+        self.filling
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(campaign, _), _| campaign != id);
+        Ok(())
+    }
+
+    /// The lock of a pool's fill in this process.
+    fn fill_lock(&self, id: &CampaignId, pool: PoolNo) -> Arc<tokio::sync::Mutex<()>> {
+        let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(filling.entry((id.clone(), pool)).or_default())
     }
 }

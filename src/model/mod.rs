@@ -1,6 +1,6 @@
 //! Validated types of the domain, and the pure rules on them. No I/O, no clock, no randomness.
 //!
-//! What comes from outside is parsed once, in [`convert`] and [`file`], and cannot be wrong afterwards.
+//! What comes from outside is parsed once, in [`convert`] and [`mod@file`], and cannot be wrong afterwards.
 
 pub mod apportion;
 pub mod campaign;
@@ -12,12 +12,15 @@ pub mod id;
 pub mod limits;
 pub mod moment;
 pub mod money;
+mod near;
 pub mod problem;
 pub mod schedule;
 pub mod summary;
+pub mod text;
 pub mod zone;
 
 pub use campaign::{Campaign, Consolation, Pool, PoolKind, PoolNo, Prize, PrizeNo};
+pub use deck::Deck;
 pub use id::{CampaignId, OperatorId, PoolId, PrizeId, RequestId, UserId};
 pub use moment::Moment;
 pub use problem::{Problem, Problems};

@@ -1,8 +1,31 @@
 //! A campaign's time zone: its days (for limits) and its windows, the full local hours (for schedules).
 
-use jiff::{civil::DateTime, tz::TimeZone};
+use std::sync::LazyLock;
 
-use super::moment::Moment;
+use jiff::{
+    Timestamp,
+    civil::DateTime,
+    tz::{Offset, TimeZone, TimeZoneDatabase},
+};
+
+use super::{
+    moment::Moment,
+    near::{did_you_mean, near},
+};
+
+/// The database that is built in. The system's own is never read: two hosts may have two versions of it.
+static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+
+const HOUR_S: i64 = 3600;
+const DAY_S: i64 = 24 * HOUR_S;
+
+/// Cities that people write although the database has them under another name.
+const OTHER_NAMES: [(&str, &str); 4] = [
+    ("Beijing", "Asia/Shanghai"),
+    ("Shenzhen", "Asia/Shanghai"),
+    ("Mumbai", "Asia/Kolkata"),
+    ("Delhi", "Asia/Kolkata"),
+];
 
 /// An IANA time zone of the database that is built in, so that every replica of one build agrees.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,8 +51,35 @@ pub struct Window {
 
 impl Zone {
     /// The zone of this IANA name, or what to write instead.
+    ///
+    /// ```
+    /// use tombola::model::zone::Zone;
+    /// assert_eq!(Zone::parse("Asia/Shanghai").unwrap().name(), "Asia/Shanghai");
+    /// assert!(Zone::parse("Asia/Shangai").unwrap_err().ends_with("did you mean Asia/Shanghai?"));
+    /// ```
     pub fn parse(name: &str) -> Result<Self, String> {
-        unimplemented!("{name}")
+        if name.is_empty() {
+            return Err("is empty: write an IANA time zone, e.g. Asia/Shanghai".into());
+        }
+        // The database ignores case, but one zone shall have one name in files, ledger and answers.
+        let known = DATABASE
+            .get(name)
+            .ok()
+            .filter(|_| name == "UTC" || DATABASE.available().any(|n| n.as_str() == name));
+        known
+            .map(|zone| Self {
+                zone,
+                name: name.into(),
+            })
+            .ok_or_else(|| unknown(name))
+    }
+
+    /// Coordinated Universal Time.
+    pub fn utc() -> Self {
+        Self {
+            zone: TimeZone::UTC,
+            name: "UTC".into(),
+        }
     }
 
     /// The IANA name.
@@ -39,12 +89,23 @@ impl Zone {
 
     /// The local day of a moment.
     pub fn day(&self, at: Moment) -> Day {
-        unimplemented!("{at} {:?}", self.zone)
+        Day(self.day_at(at.as_seconds()))
     }
 
-    /// The first moment of the local day after the one of `at`.
+    /// The first moment after `at` that lies on a later local day. Where the clocks skip midnight, or a whole day, that is
+    /// the moment of the jump.
     pub fn next_day_start(&self, at: Moment) -> Moment {
-        unimplemented!("{at}")
+        let mut now = at.as_seconds();
+        let today = self.day_at(now);
+        let midnight = (i64::from(today) + 1) * DAY_S;
+        loop {
+            let start = midnight - self.offset(now);
+            match self.change_within(now, start) {
+                None => return seconds(start),
+                Some(change) if self.day_at(change) > today => return seconds(change),
+                Some(change) => now = change,
+            }
+        }
     }
 
     /// The window that `at` lies in, clipped to `start..end`; none outside of it.
@@ -52,7 +113,16 @@ impl Zone {
     /// A window ends where the local clock reaches another full hour, or jumps over one. A repeated hour is two windows, a
     /// skipped one none; where the clock goes back by half an hour the hour is one window of 90 minutes.
     pub fn window_at(&self, at: Moment, start: Moment, end: Moment) -> Option<Window> {
-        unimplemented!("{at} {start} {end}")
+        if at < start || at >= end {
+            return None;
+        }
+        let now = at.as_seconds();
+        let hour_index = (now + self.offset(now)).div_euclid(HOUR_S);
+        Some(Window {
+            start: seconds(self.hour_start(now)).max(start),
+            end: seconds(self.hour_end(now)).min(end),
+            local_hour: Offset::UTC.to_datetime(timestamp(hour_index * HOUR_S)),
+        })
     }
 
     /// The windows from the one that `from` lies in (or the first after it) to the end of `start..end`, in order.
@@ -66,8 +136,109 @@ impl Zone {
         std::iter::successors(first, move |last| self.window_at(last.end, start, end))
     }
 
-    /// A moment as local time with its offset, e.g. `2026-11-29T20:00+08:00`.
+    /// A moment as local time with its offset, e.g. `2026-11-29T20:00+08:00`; with seconds only where they are not zero.
     pub fn local(&self, at: Moment) -> String {
-        unimplemented!("{at}")
+        let format = if at.as_seconds() % 60 == 0 {
+            "%Y-%m-%dT%H:%M%:z"
+        } else {
+            "%Y-%m-%dT%H:%M:%S%:z"
+        };
+        let local = at.to_timestamp().to_zoned(self.zone.clone());
+        local.strftime(format).to_string()
+    }
+
+    /// Seconds that the local clock is ahead of UTC.
+    fn offset(&self, at_s: i64) -> i64 {
+        i64::from(self.zone.to_offset(timestamp(at_s)).seconds())
+    }
+
+    fn day_at(&self, at_s: i64) -> i32 {
+        let day = (at_s + self.offset(at_s)).div_euclid(DAY_S);
+        i32::try_from(day).unwrap_or(i32::MAX)
+    }
+
+    /// The second in `after < t <= until` at which the offset changes. Clocks are changed at full seconds and never twice
+    /// within a day, so the offsets at both ends tell whether there is one.
+    fn change_within(&self, after: i64, until: i64) -> Option<i64> {
+        let (mut before, mut changed) = (after, until);
+        let old = self.offset(before);
+        if after >= until || self.offset(changed) == old {
+            return None;
+        }
+        while changed - before > 1 {
+            let middle = before + (changed - before) / 2;
+            if self.offset(middle) == old {
+                before = middle;
+            } else {
+                changed = middle;
+            }
+        }
+        Some(changed)
+    }
+
+    /// Whether a window begins where the clocks are changed at `change`.
+    fn splits_hour(&self, change: i64) -> bool {
+        let just_before = change - 1 + self.offset(change - 1);
+        let after = change + self.offset(change);
+        after % HOUR_S == 0 || just_before.div_euclid(HOUR_S) != after.div_euclid(HOUR_S)
+    }
+
+    fn hour_start(&self, mut now: i64) -> i64 {
+        loop {
+            let full = now - (now + self.offset(now)).rem_euclid(HOUR_S);
+            match self.change_within(full, now) {
+                None => return full,
+                Some(change) if self.splits_hour(change) => return change,
+                Some(change) => now = change - 1,
+            }
+        }
+    }
+
+    fn hour_end(&self, mut now: i64) -> i64 {
+        loop {
+            let full = now + HOUR_S - (now + self.offset(now)).rem_euclid(HOUR_S);
+            match self.change_within(now, full) {
+                None => return full,
+                Some(change) if self.splits_hour(change) => return change,
+                Some(change) => now = change,
+            }
+        }
     }
 }
+
+fn timestamp(at_s: i64) -> Timestamp {
+    Timestamp::from_second(at_s).unwrap_or(Timestamp::MAX)
+}
+
+fn seconds(at_s: i64) -> Moment {
+    Moment::from_micros(at_s.saturating_mul(1_000_000))
+}
+
+/// What to say of a name that is not in the database.
+fn unknown(name: &str) -> String {
+    let names: Vec<_> = DATABASE.available().collect();
+    let names = || names.iter().map(|name| name.as_str());
+    let city = |name: &str| name.rsplit('/').next().map(str::to_lowercase);
+    let mut hints: Vec<&str> = OTHER_NAMES
+        .into_iter()
+        .filter(|(other, _)| city(other) == city(name))
+        .map(|(_, zone)| zone)
+        .collect();
+    if hints.is_empty() {
+        hints = near(name, names());
+    }
+    if hints.is_empty() {
+        hints = names().filter(|known| city(known) == city(name)).collect();
+    }
+    hints.truncate(3);
+    let hint = if hints.is_empty() {
+        "; write a place such as Asia/Shanghai, or UTC".into()
+    } else {
+        did_you_mean(&hints)
+    };
+    format!("{name:?} is not a time zone of the IANA database{hint}")
+}
+
+#[cfg(test)]
+#[path = "zone_tests.rs"]
+mod tests;

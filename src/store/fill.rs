@@ -98,7 +98,7 @@ impl FillRecord {
 /// How far a deck is dealt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeckFilling {
-    /// The round, from 1; 0 before the first chunk.
+    /// The round, from 1.
     pub round: u64,
     /// The next chunk of this round.
     pub chunk: u64,
@@ -221,6 +221,8 @@ pub struct DealCommand {
     pub round: u64,
     /// The chunk of that round.
     pub chunk: u64,
+    /// All cards of that round.
+    pub round_cards: u64,
     /// The cards in order, none for blanks, at most [`CHUNK_UNITS_MAX`].
     pub cards: Vec<Option<PrizeNo>>,
     /// Cards of that round not dealt after this chunk.

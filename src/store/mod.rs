@@ -54,6 +54,9 @@ pub trait Store: Send + Sync {
     /// What this store is.
     fn info(&self) -> &StoreInfo;
 
+    /// An estimate of the store's clock that costs nothing.
+    fn clock_hint(&self) -> Moment;
+
     /// The store's clock; fails while the store cannot do its work, so it is also the probe of its health.
     async fn now(&self) -> Result<Moment>;
 

@@ -184,7 +184,7 @@ pub struct PrizeStats {
 pub struct DeckStats {
     /// The pool.
     pub pool: PoolNo,
-    /// The round, from 1; 0 before the first chunk.
+    /// The round, from 1.
     pub round: u64,
     /// Cards of this round not dealt.
     pub cards_left: u64,

@@ -1,8 +1,53 @@
 //! The embedded store: SQLite in WAL mode, one writer thread, one transaction for each batch, acknowledged after its fsync.
+//!
+//! The flow of a command: [`SqliteStore`] makes a [`job`], the [`queue`] holds it, the [`writer`] runs it in a batch on a
+//! [`step`], commits, and answers. Reads go past the writer, each on a connection of a small pool.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+        mpsc,
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
 
-use super::clock::Clock;
+use async_trait::async_trait;
+use rusqlite::Connection;
+
+mod apply;
+mod draw;
+mod inject;
+mod job;
+mod open;
+mod operate;
+mod queue;
+mod read;
+mod state;
+mod step;
+mod sweep;
+mod units;
+mod writer;
+
+pub use open::OpenError;
+
+use self::{
+    job::{Command, job},
+    queue::{Inbox, NotTaken},
+    step::{Core, Published},
+    sweep::{ForgetCommand, SweepCommand},
+    writer::{Writer, run_checkpointer},
+};
+use super::{
+    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
+    Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand,
+    Operated, Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView,
+    WindowView, clock::Clock,
+};
+use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
 /// How an embedded store is opened.
 #[derive(Clone)]
@@ -16,3 +61,303 @@ pub struct Options {
     /// Tells one master key from another (see [`crate::chance::MasterKey`]); a store belongs to one key for ever.
     pub key_fingerprint: String,
 }
+
+/// The embedded store. Dropping it finishes what waits and closes the files.
+pub struct SqliteStore {
+    info: StoreInfo,
+    clock: Arc<dyn Clock>,
+    request_memory: Duration,
+    inbox: Arc<Inbox>,
+    published: Published,
+    readers: Readers,
+    failing: Arc<AtomicBool>,
+    /// The moment of the last batch, in microseconds.
+    last: Arc<AtomicI64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl SqliteStore {
+    /// Opens the store, and makes it where there is none.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing is changed by any of them.
+    pub fn open(options: Options) -> std::result::Result<Self, OpenError> {
+        let opened = open::open(&options)?;
+        let published: Published = Arc::new(RwLock::new(opened.campaigns));
+        let inbox = Arc::new(Inbox::default());
+        let failing = Arc::new(AtomicBool::new(false));
+        let last = Arc::new(AtomicI64::new(0));
+        let (wake_checkpointer, wakes) = mpsc::sync_channel(1);
+        let core = Core::load(
+            &opened.writer,
+            options.request_memory,
+            Arc::clone(&published),
+        )
+        .map_err(OpenError::database)?;
+        last.store(core.last.as_micros(), Ordering::Relaxed);
+        let writer = Writer {
+            db: opened.writer,
+            core,
+            clock: Arc::clone(&options.clock),
+            inbox: Arc::clone(&inbox),
+            failing: Arc::clone(&failing),
+            last: Arc::clone(&last),
+            wal: opened.wal,
+            wake_checkpointer,
+        };
+        let checkpointer = opened.checkpointer;
+        let lock = opened.lock;
+        let threads = vec![
+            open::spawn("tombola-writer", move || {
+                let _lock = lock;
+                writer.run();
+            })?,
+            open::spawn("tombola-checkpointer", move || {
+                run_checkpointer(&checkpointer, &wakes);
+            })?,
+        ];
+        Ok(Self {
+            info: StoreInfo {
+                store_id: opened.store_id,
+                durability: Durability::Embedded,
+                test_clock: options.clock.is_test(),
+            },
+            clock: options.clock,
+            request_memory: options.request_memory,
+            inbox,
+            published,
+            readers: Readers::new(opened.readers),
+            failing,
+            last,
+            threads,
+        })
+    }
+
+    /// Sends a command to the writer and awaits its answer. A caller that goes away leaves nothing half done: the command is
+    /// run whole, or not begun.
+    async fn submit<C: Command>(&self, command: C) -> Result<C::Reply> {
+        let (job, answer) = job(command);
+        self.inbox.push(job).map_err(|not_taken| match not_taken {
+            NotTaken::Full => StoreError::Overloaded,
+            NotTaken::Closed => unavailable(Executed::No, "it is closed"),
+        })?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(unavailable(Executed::Unknown, "its writer has stopped")))
+    }
+
+    /// Reads on a connection of its own, in one transaction.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let readers = self.readers.clone();
+        tokio::task::spawn_blocking(move || readers.with(work))
+            .await
+            .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
+    }
+
+    /// The store's clock as readers see it: never behind the last batch.
+    fn clock_now(&self) -> Moment {
+        let last = Moment::from_micros(self.last.load(Ordering::Relaxed));
+        self.clock.now().max(last)
+    }
+}
+
+fn unavailable(executed: Executed, detail: &str) -> StoreError {
+    StoreError::Unavailable {
+        executed,
+        detail: detail.into(),
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.inbox.close();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Connections for reading.
+#[derive(Clone)]
+struct Readers {
+    idle: Arc<Mutex<Vec<Connection>>>,
+    returned: Arc<std::sync::Condvar>,
+}
+
+impl Readers {
+    fn new(connections: Vec<Connection>) -> Self {
+        Self {
+            idle: Arc::new(Mutex::new(connections)),
+            returned: Arc::default(),
+        }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let db = self.take();
+        let outcome = db
+            .execute_batch("BEGIN")
+            .map_err(StoreError::from)
+            .and_then(|()| work(&db));
+        let ended = db.execute_batch("COMMIT");
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(db);
+        self.returned.notify_one();
+        let value = outcome?;
+        ended?;
+        Ok(value)
+    }
+
+    fn take(&self) -> Connection {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(db) = idle.pop() {
+                return db;
+            }
+            idle = self
+                .returned
+                .wait(idle)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn info(&self) -> &StoreInfo {
+        &self.info
+    }
+
+    fn clock_hint(&self) -> Moment {
+        self.clock_now()
+    }
+
+    async fn now(&self) -> Result<Moment> {
+        if self.failing.load(Ordering::Relaxed) {
+            // The probe is a write: it finds out whether the store works again.
+            self.submit(ForgetCommand).await?;
+        }
+        self.read(|db| step::scalar::<i64>(db, "SELECT COUNT(*) FROM meta", []))
+            .await?;
+        Ok(self.clock_now())
+    }
+
+    async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+        self.submit(command).await
+    }
+
+    async fn find_draw(
+        &self,
+        campaign: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<DrawAnswer> {
+        let oldest = self.clock_now() - self.request_memory;
+        let (campaign, user, request) = (campaign.clone(), user.clone(), request.clone());
+        self.read(move |db| read::find_draw(db, &campaign, &user, &request, oldest))
+            .await
+    }
+
+    async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
+        let view = self.campaign(campaign).await?;
+        let (user, now) = (user.clone(), self.clock_now());
+        self.read(move |db| read::user(db, view, &user, now)).await
+    }
+
+    async fn apply(&self, command: ApplyCommand) -> Result<Operated> {
+        self.submit(command).await
+    }
+
+    async fn operate(&self, command: OperateCommand) -> Result<Operated> {
+        self.submit(command).await
+    }
+
+    async fn campaign(&self, id: &CampaignId) -> Result<CampaignView> {
+        let published = self
+            .published
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let view = published.get(id).ok_or(Refusal::CampaignNotFound)?;
+        Ok(view.clone())
+    }
+
+    async fn version(&self, id: &CampaignId, version: u32) -> Result<Arc<Campaign>> {
+        let id = id.clone();
+        self.read(move |db| read::version(db, &id, version)).await
+    }
+
+    async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>> {
+        let published = self
+            .published
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut views: Vec<&CampaignView> = published
+            .values()
+            .filter(|view| after.is_none_or(|after| view.campaign.id.as_str() > after))
+            .collect();
+        views.sort_unstable_by(|a, b| a.campaign.id.cmp(&b.campaign.id));
+        Ok(views.into_iter().take(limit).cloned().collect())
+    }
+
+    async fn filling(&self, id: &CampaignId) -> Result<Filling> {
+        let (id, now) = (id.clone(), self.clock_now());
+        self.read(move |db| read::filling(db, &id, now)).await
+    }
+
+    async fn freeze(&self, command: FreezeCommand) -> Result<Step> {
+        self.submit(command).await
+    }
+
+    async fn adjust(&self, command: AdjustCommand) -> Result<Step> {
+        self.submit(command).await
+    }
+
+    async fn fill(&self, command: FillCommand) -> Result<Filled> {
+        self.submit(command).await
+    }
+
+    async fn deal(&self, command: DealCommand) -> Result<Step> {
+        self.submit(command).await
+    }
+
+    async fn sweep(&self, campaign: &CampaignId, sweep: Sweep) -> Result<Swept> {
+        self.submit(SweepCommand {
+            campaign: campaign.clone(),
+            sweep,
+        })
+        .await
+    }
+
+    async fn forget(&self) -> Result<bool> {
+        self.submit(ForgetCommand).await
+    }
+
+    async fn stats(&self, id: &CampaignId) -> Result<Stats> {
+        let (id, now) = (id.clone(), self.clock_now());
+        self.read(move |db| read::stats(db, &id, now)).await
+    }
+
+    async fn windows(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+        after: Moment,
+        limit: usize,
+    ) -> Result<Vec<WindowView>> {
+        let (id, now) = (id.clone(), self.clock_now());
+        self.read(move |db| read::windows(db, &id, pool, after, limit, now))
+            .await
+    }
+
+    async fn ledger(&self, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
+        self.read(move |db| read::ledger(db, sequence, limit)).await
+    }
+}
+
+/// Campaigns by id, as of the last commit.
+type Campaigns = HashMap<CampaignId, CampaignView>;

@@ -1,0 +1,164 @@
+//! The injector's alarm clock: cron, and a watch each minute that makes up for whatever cron lost.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::{DateTime, TimeZone as _, Utc};
+use croner::{
+    Cron,
+    parser::{CronParser, Seconds},
+};
+use thiserror::Error;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
+use tracing::{error, info, warn};
+
+use super::Injector;
+
+/// How often what is missing is filled, cron or not.
+const WATCH: Duration = Duration::from_secs(60);
+
+/// A cron expression that wakes the injector before each full hour.
+#[derive(Clone, Debug)]
+pub struct Alarm {
+    expression: String,
+    lead: Duration,
+}
+
+/// A cron expression that cannot be used.
+#[derive(Debug, Error)]
+pub enum AlarmError {
+    /// Not a cron expression.
+    #[error(
+        "`{expression}` is not a cron expression with seconds ({detail}): write one like `0 55 * * * *`"
+    )]
+    Malformed {
+        /// What was given.
+        expression: String,
+        /// Why.
+        detail: String,
+    },
+    /// It leaves hours out.
+    #[error("`{0}` does not fire in every hour: write one that does, like `0 55 * * * *`")]
+    NotHourly(String),
+    /// The scheduler could not be started.
+    #[error("the cron scheduler could not be started: {0}")]
+    Scheduler(#[from] JobSchedulerError),
+}
+
+impl Alarm {
+    /// Reads a cron expression with seconds, in UTC, that fires at least once in every hour.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tombola::injector::alarm::Alarm;
+    /// let alarm = Alarm::parse("0 55 * * * *").unwrap();
+    /// assert_eq!(alarm.lead(), Duration::from_secs(300));
+    /// assert!(Alarm::parse("0 0 12 * * *").is_err());
+    /// ```
+    pub fn parse(expression: &str) -> Result<Self, AlarmError> {
+        let cron = CronParser::builder()
+            .seconds(Seconds::Required)
+            .build()
+            .parse(expression)
+            .map_err(|error| AlarmError::Malformed {
+                expression: expression.into(),
+                detail: error.to_string(),
+            })?;
+        let lead = lead(&cron).ok_or_else(|| AlarmError::NotHourly(expression.into()))?;
+        Ok(Self {
+            expression: expression.into(),
+            lead,
+        })
+    }
+
+    /// How long before a full hour the last firing of the hour before it is: the time at which the next hour is injected.
+    pub fn lead(&self) -> Duration {
+        self.lead
+    }
+}
+
+/// The smallest time between a firing and the full hour after it, over a week; none where an hour of it has no firing.
+fn lead(cron: &Cron) -> Option<Duration> {
+    let day: DateTime<Utc> = Utc.with_ymd_and_hms(2030, 1, 1, 0, 0, 0).single()?;
+    let mut lead = Duration::from_secs(3600);
+    for hour in 0..24 * 7 {
+        let start = day + chrono::Duration::hours(hour);
+        let end = start + chrono::Duration::hours(1);
+        let mut last = None;
+        let mut from = start;
+        while let Ok(next) = cron.find_next_occurrence(&from, false) {
+            if next > end {
+                break;
+            }
+            last = Some(next);
+            from = next;
+        }
+        let before_hour = (end - last?).num_seconds();
+        lead = lead.min(Duration::from_secs(before_hour.unsigned_abs()));
+    }
+    Some(lead)
+}
+
+/// Wakes the injector until it is dropped: at once, as cron says, and each minute.
+pub async fn run(injector: Arc<Injector>, alarm: Alarm) -> Result<(), AlarmError> {
+    let scheduler = JobScheduler::new().await?;
+    let woken = Arc::clone(&injector);
+    let job = Job::new_async(alarm.expression.as_str(), move |_, _| {
+        let injector = Arc::clone(&woken);
+        Box::pin(async move { tick(&injector).await })
+    })?;
+    scheduler.add(job).await?;
+    scheduler.start().await?;
+    info!(
+        cron = alarm.expression,
+        lead_seconds = alarm.lead.as_secs(),
+        "the injector runs"
+    );
+    let mut watch = interval(WATCH);
+    watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        watch.tick().await;
+        tick(&injector).await;
+    }
+}
+
+async fn tick(injector: &Injector) {
+    match injector.tick().await {
+        Ok(()) => {}
+        Err(crate::store::StoreError::Corrupt(detail)) => {
+            error!(
+                detail,
+                "the injector found stored data that contradict themselves"
+            );
+        }
+        Err(error) => {
+            warn!(%error, "the injector could not do all its work; it tries again within a minute")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lead_is_read_off_the_expression() {
+        let lead = |expression| Alarm::parse(expression).unwrap().lead().as_secs();
+        assert_eq!(lead("0 55 * * * *"), 300);
+        assert_eq!(lead("30 59 * * * *"), 30);
+        assert_eq!(
+            lead("0 */10 * * * *"),
+            0,
+            "it fires at the full hour itself"
+        );
+        assert_eq!(lead("0 5-50/5 * * * *"), 600);
+    }
+
+    #[test]
+    fn an_expression_that_leaves_hours_out_is_refused() {
+        for expression in ["0 55 9 * * *", "0 55 * * * MON", "nonsense", "55 * * * *"] {
+            let refused = Alarm::parse(expression);
+            assert!(refused.is_err(), "{expression}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Dealing decks, chunk by chunk, when a draw needs cards or soon will.
+
+use super::Injector;
+use crate::{
+    chance,
+    model::{CampaignId, Deck, PoolKind, PoolNo, deck::CardCount},
+    store::{
+        CampaignView, DealCommand, Result, StoreError,
+        fill::{DeckFilling, PoolFilling},
+    },
+};
+
+/// Cards dealt at once.
+const CHUNK_CARDS: usize = 500;
+/// How often a chunk may be dealt for one draw.
+const DEALS_MAX: usize = 10_000;
+
+impl Injector {
+    /// Deals until `cards` wait in the deck, or it gives no more.
+    pub(super) async fn deal_until(&self, id: &CampaignId, pool: PoolNo, cards: u64) -> Result<()> {
+        for _ in 0..DEALS_MAX {
+            let (view, deck) = self.deck_filling(id, pool).await?;
+            if deck.available >= cards || deck.stopped.is_some() {
+                return Ok(());
+            }
+            self.deal_next(&view, pool, &deck).await?;
+        }
+        Ok(())
+    }
+
+    /// Deals one chunk, if the deck gives more.
+    pub(super) async fn deal_one(&self, id: &CampaignId, pool: PoolNo) -> Result<()> {
+        let (view, deck) = self.deck_filling(id, pool).await?;
+        if deck.stopped.is_some() {
+            return Ok(());
+        }
+        self.deal_next(&view, pool, &deck).await
+    }
+
+    async fn deck_filling(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+    ) -> Result<(CampaignView, DeckFilling)> {
+        match self.pool_filling(id, pool).await? {
+            (view, PoolFilling::Deck(deck)) => Ok((view, deck)),
+            (_, PoolFilling::Schedule(_)) => Err(StoreError::Corrupt(format!(
+                "{id}: pool {} is no deck",
+                pool.0
+            ))),
+        }
+    }
+
+    /// Deals the next chunk of the round, or the first of the next round. Someone else may be faster: then nothing happens.
+    async fn deal_next(&self, view: &CampaignView, pool: PoolNo, deck: &DeckFilling) -> Result<()> {
+        let definition = view.campaign.pool(pool);
+        let PoolKind::Deck(composition) = &definition.kind else {
+            return Ok(());
+        };
+        let is_new_round = deck.remaining.is_empty();
+        let round = if is_new_round {
+            deck.round + 1
+        } else {
+            deck.round
+        };
+        let chunk = if is_new_round { 0 } else { deck.chunk };
+        let whole = round_cards(view, composition, round);
+        let before = if is_new_round {
+            &whole
+        } else {
+            &deck.remaining
+        };
+        let cards = chance::deal(
+            &self.seed(view),
+            &definition.id,
+            round,
+            chunk,
+            before,
+            CHUNK_CARDS,
+        );
+        if cards.is_empty() {
+            return Ok(());
+        }
+        let remaining = chance::take(before, &cards);
+        let command = DealCommand {
+            campaign: view.campaign.id.clone(),
+            pool,
+            expected: (deck.round, deck.chunk),
+            round,
+            chunk,
+            round_cards: sum(&whole),
+            cards,
+            remaining,
+        };
+        self.store.deal(command).await.map(drop)
+    }
+}
+
+/// The cards of a round.
+fn round_cards(view: &CampaignView, deck: &Deck, round: u64) -> Vec<CardCount> {
+    if round == 1 {
+        deck.first_round()
+    } else {
+        deck.later_round(|prize| view.campaign.prize(prize).grand)
+    }
+}
+
+fn sum(cards: &[CardCount]) -> u64 {
+    cards.iter().map(|kind| kind.cards).sum()
+}

@@ -1,0 +1,211 @@
+//! What may change in a campaign, and what did.
+//!
+//! Once units may exist, what was promised with them stays: the composition of decks, the places of prizes and pools (a
+//! unit knows its prize by number), the zone its hours are counted in. The rest may be corrected while the campaign runs.
+
+mod difference;
+
+pub use difference::{Difference, differences};
+
+use super::{
+    campaign::{Campaign, Pool, PoolKind, PrizeNo, Quantities},
+    deck::{Deck, OnExhausted},
+    moment::Moment,
+    problem::Problems,
+    text::grouped,
+};
+
+/// Where a campaign stands when it is to be changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// The store's time.
+    pub now: Moment,
+    /// Something was injected, dealt, drawn or granted already.
+    pub touched: bool,
+}
+
+/// Says what of a change is refused, and why. No problems: the change may be made.
+///
+/// - The id never changes, and a campaign that has ended does not change at all.
+/// - A campaign that has not started and is not touched may change in everything else.
+/// - Afterwards these stay: time zone, start, decks, the kind of each pool, `grand`, the places of prizes and pools (new ones
+///   come at the end). Stock is only raised, the end is only moved later.
+pub fn check(before: &Campaign, after: &Campaign, standing: Standing) -> Problems {
+    let mut problems = Problems::default();
+    if before == after {
+        return problems;
+    }
+    if before.id != after.id {
+        let (is, was) = (&after.id, &before.id);
+        problems.add(
+            "id",
+            format!("{is} is another campaign than {was}: an id never changes"),
+        );
+    }
+    if standing.now >= before.end {
+        problems.add(
+            "endTime",
+            format!(
+                "the campaign ended at {}: it cannot be changed any more",
+                before.end
+            ),
+        );
+        return problems;
+    }
+    if standing.touched || standing.now >= before.start {
+        let why = if standing.now >= before.start {
+            "the campaign has started"
+        } else {
+            "units were injected or draws granted already"
+        };
+        check_times(before, after, why, &mut problems);
+        check_prizes(before, after, why, &mut problems);
+        check_pools(before, after, why, &mut problems);
+    }
+    problems
+}
+
+fn check_times(before: &Campaign, after: &Campaign, why: &str, problems: &mut Problems) {
+    if before.zone.name() != after.zone.name() {
+        let stays = before.zone.name();
+        problems.add("timeZone", format!("stays {stays}: {why}"));
+    }
+    if before.start != after.start {
+        problems.add("startTime", format!("stays {}: {why}", before.start));
+    }
+    if after.end < before.end {
+        problems.add(
+            "endTime",
+            format!(
+                "may only move later than {}: {why}; to end it now, close the campaign",
+                before.end
+            ),
+        );
+    }
+}
+
+fn check_prizes(before: &Campaign, after: &Campaign, why: &str, problems: &mut Problems) {
+    let ids = |campaign: &Campaign| -> Vec<String> {
+        let prizes = campaign.prizes.iter();
+        prizes.map(|prize| prize.id.to_string()).collect()
+    };
+    check_places("prizes", &ids(before), &ids(after), why, problems);
+    for was in &before.prizes {
+        let Some(no) = after.prize_no(was.id.as_str()) else {
+            continue;
+        };
+        let (is, path) = (after.prize(no), format!("prizes[{}]", no.0));
+        if is.stock < was.stock {
+            let stock = grouped(was.stock);
+            problems.add(
+                format!("{path}.stock"),
+                format!(
+                    "may not be lowered from {stock}: {why}; to take units out, use `recall --withdraw`"
+                ),
+            );
+        }
+        if is.grand != was.grand {
+            problems.add(
+                format!("{path}.grand"),
+                format!("stays {}: {why}", was.grand),
+            );
+        }
+    }
+}
+
+fn check_pools(before: &Campaign, after: &Campaign, why: &str, problems: &mut Problems) {
+    let ids = |campaign: &Campaign| -> Vec<String> {
+        let pools = campaign.pools.iter();
+        pools.map(|pool| pool.id.to_string()).collect()
+    };
+    check_places("pools", &ids(before), &ids(after), why, problems);
+    for was in &before.pools {
+        let Some(no) = after.pool_no(was.id.as_str()) else {
+            continue;
+        };
+        let (is, path) = (after.pool(no), format!("pools[{}]", no.0));
+        match (&was.kind, &is.kind) {
+            (PoolKind::Schedule(_), PoolKind::Schedule(_)) => {} // plans are there to be changed
+            (PoolKind::Deck(was), PoolKind::Deck(is)) => {
+                let (was, is) = ((was, before), (is, after));
+                check_deck(&format!("{path}.deck"), was, is, why, problems);
+            }
+            _ => problems.add(path, format!("stays a {}: {why}", kind_name(was))),
+        }
+    }
+}
+
+/// What is there keeps its place; what is new comes after it.
+fn check_places(
+    path: &str,
+    before: &[String],
+    after: &[String],
+    why: &str,
+    problems: &mut Problems,
+) {
+    for (i, was) in before.iter().enumerate() {
+        match after.iter().position(|is| is == was) {
+            Some(place) if place == i => {}
+            Some(place) => problems.add(
+                format!("{path}[{place}]"),
+                format!("{was} keeps its place {path}[{i}]: {why}; add new ones at the end"),
+            ),
+            None => problems.add(
+                format!("{path}[{i}]"),
+                format!("{was} cannot be removed: {why}; keep it in its place"),
+            ),
+        }
+    }
+}
+
+fn check_deck(
+    path: &str,
+    (was, before): (&Deck, &Campaign),
+    (is, after): (&Deck, &Campaign),
+    why: &str,
+    problems: &mut Problems,
+) {
+    if was.size != is.size {
+        let size = grouped(was.size);
+        problems.add(format!("{path}.size"), format!("stays {size}: {why}"));
+    }
+    if by_id(&was.cards, before) != by_id(&is.cards, after) {
+        let cards: Vec<String> = by_id(&was.cards, before)
+            .into_iter()
+            .map(|(id, cards)| format!("{id}: {cards}"))
+            .collect();
+        let cards = cards.join(", ");
+        problems.add(
+            format!("{path}.cards"),
+            format!("stay {{{cards}}}: {why}; for other odds, add a pool"),
+        );
+    }
+    if was.on_exhausted != is.on_exhausted {
+        let name = match was.on_exhausted {
+            OnExhausted::Stop => "ON_EXHAUSTED_STOP",
+            OnExhausted::Reshuffle => "ON_EXHAUSTED_RESHUFFLE",
+        };
+        problems.add(
+            format!("{path}.onExhausted"),
+            format!("stays {name}: {why}"),
+        );
+    }
+}
+
+/// Cards by the prizes' ids, for the numbers of two campaigns may mean different prizes.
+fn by_id<'a>(cards: &Quantities, campaign: &'a Campaign) -> Vec<(&'a str, u64)> {
+    let id = |no: PrizeNo| campaign.prize(no).id.as_str();
+    let mut cards: Vec<_> = cards.iter().map(|(no, cards)| (id(*no), *cards)).collect();
+    cards.sort_unstable();
+    cards
+}
+
+fn kind_name(pool: &Pool) -> &'static str {
+    match pool.kind {
+        PoolKind::Schedule(_) => "schedule",
+        PoolKind::Deck(_) => "deck",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! A campaign's own fields: ids, names, times, limits, prizes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{at, deck, entry, moment_from_proto, prizes::Prizes, schedule};
+use crate::{
+    model::{
+        campaign::{Attributes, Campaign, Consolation, Pool, PoolKind, Prize},
+        convert::COUNT_MAX,
+        id::{CampaignId, PoolId, PrizeId},
+        limits::DrawLimits,
+        moment::Moment,
+        money::Money,
+        problem::{Problem, Problems},
+        text::grouped,
+        zone::Zone,
+    },
+    proto,
+};
+
+const PRIZES_MAX: usize = 100;
+const POOLS_MAX: usize = 20;
+const NAME_BYTES_MAX: usize = 256;
+const ATTRIBUTES_MAX: usize = 32;
+const ATTRIBUTE_KEY_BYTES_MAX: usize = 64;
+const ATTRIBUTE_VALUE_BYTES_MAX: usize = 1_024;
+/// Five years, two of them leap years.
+const CAMPAIGN_DAYS_MAX: u64 = 5 * 365 + 2;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What of a campaign could be read; each problem with the rest is noted already.
+pub(super) struct Parts {
+    pub(super) zone: Option<Zone>,
+    pub(super) start: Option<Moment>,
+    pub(super) end: Option<Moment>,
+    /// By place; none where something in that pool's kind is wrong.
+    pub(super) kinds: Vec<Option<PoolKind>>,
+    id: Option<CampaignId>,
+    name: String,
+    limits: DrawLimits,
+    consolation: Option<Consolation>,
+    prizes: Vec<Option<Prize>>,
+    pools: Vec<Option<(PoolId, u32)>>,
+    publish_hours: bool,
+}
+
+impl Parts {
+    /// The campaign, where there are no problems.
+    pub(super) fn finish(self, mut problems: Problems) -> Result<Campaign, Problems> {
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        self.into_campaign().ok_or_else(|| {
+            problems.add("campaign", "could not be read as a whole");
+            problems
+        })
+    }
+
+    fn into_campaign(self) -> Option<Campaign> {
+        let pools = self.pools.into_iter().zip(self.kinds);
+        Some(Campaign {
+            id: self.id?,
+            name: self.name,
+            zone: self.zone?,
+            start: self.start?,
+            end: self.end?,
+            limits: self.limits,
+            consolation: self.consolation,
+            prizes: self.prizes.into_iter().collect::<Option<_>>()?,
+            pools: pools
+                .map(|(pool, kind)| {
+                    let (id, unlock_after_draws) = pool?;
+                    Some(Pool {
+                        id,
+                        unlock_after_draws,
+                        kind: kind?,
+                    })
+                })
+                .collect::<Option<_>>()?,
+            publish_hours: self.publish_hours,
+        })
+    }
+}
+
+/// Reads what can be read and notes every problem with the rest.
+pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts {
+    let id = CampaignId::parse("id", &message.id);
+    let id = noted(id, problems);
+    check_name("name", &message.name, problems);
+    let zone = Zone::parse(&message.time_zone).map_err(|message| Problem {
+        path: "timeZone".into(),
+        message,
+    });
+    let zone = noted(zone, problems);
+    let (start, end) = read_times(message, problems);
+    let limits = message.limits.as_ref().map(read_limits);
+    let consolation = message.consolation.as_ref();
+    let consolation = consolation.and_then(|it| read_consolation(it, &message.prizes, problems));
+    check_count("prizes", message.prizes.len(), PRIZES_MAX, problems);
+    let prizes = &message.prizes[..message.prizes.len().min(PRIZES_MAX)];
+    check_unique("prizes", prizes.iter().map(|prize| &prize.id), problems);
+    check_count("pools", message.pools.len(), POOLS_MAX, problems);
+    let pools = &message.pools[..message.pools.len().min(POOLS_MAX)];
+    check_unique("pools", pools.iter().map(|pool| &pool.id), problems);
+    let read_prizes = (0..).zip(prizes);
+    let read_prizes = read_prizes.map(|(i, prize)| read_prize(i, prize, problems));
+    let read_prizes = read_prizes.collect();
+    let known = Prizes::new(prizes);
+    let (mut read_pools, mut kinds) = (Vec::new(), Vec::new());
+    for (i, pool) in pools.iter().enumerate() {
+        let path = format!("pools[{i}]");
+        let id = noted(PoolId::parse(&at(&path, "id"), &pool.id), problems);
+        read_pools.push(id.map(|id| (id, pool.unlock_after_draws)));
+        kinds.push(read_kind(&path, pool, &known, problems));
+    }
+    Parts {
+        zone,
+        start,
+        end,
+        kinds,
+        id,
+        name: message.name.clone(),
+        limits: limits.unwrap_or_default(),
+        consolation,
+        prizes: read_prizes,
+        pools: read_pools,
+        publish_hours: read_publication(message.publish_plan, problems),
+    }
+}
+
+/// The value, or the problem noted.
+pub(super) fn noted<T>(result: Result<T, Problem>, problems: &mut Problems) -> Option<T> {
+    result.map_err(|problem| problems.0.push(problem)).ok()
+}
+
+/// Notes a number that this version does not know.
+pub(super) fn unknown_enum(path: String, number: i32, known: &str, problems: &mut Problems) {
+    problems.add(path, format!("{number} is unknown: write {known}"));
+}
+
+fn read_times(
+    message: &proto::Campaign,
+    problems: &mut Problems,
+) -> (Option<Moment>, Option<Moment>) {
+    let mut read = |path: &str, time: &Option<prost_types::Timestamp>| match time {
+        Some(time) => noted(moment_from_proto(path, time), problems),
+        None => {
+            problems.add(
+                path,
+                "is missing: write a time like 2026-11-20T00:00:00+08:00",
+            );
+            None
+        }
+    };
+    let start = read("startTime", &message.start_time);
+    let end = read("endTime", &message.end_time);
+    if let (Some(start), Some(end)) = (start, end) {
+        let days = u32::try_from(CAMPAIGN_DAYS_MAX).unwrap_or(u32::MAX);
+        if end <= start {
+            problems.add(
+                "endTime",
+                format!("{end} is not after startTime {start}: a campaign ends after it starts"),
+            );
+        } else if end.since(start) > DAY * days {
+            let latest = start + DAY * days;
+            problems.add(
+                "endTime",
+                format!("is more than five years after startTime: {latest} at the latest"),
+            );
+        }
+    }
+    (start, end)
+}
+
+fn read_limits(message: &proto::DrawLimits) -> DrawLimits {
+    DrawLimits {
+        draws_per_day: message.draws_per_day,
+        paid_draws_per_day: message.paid_draws_per_day,
+        draws_per_user: message.draws_per_user,
+        wins_per_user: message.wins_per_user,
+    }
+}
+
+fn read_consolation(
+    message: &proto::Consolation,
+    prizes: &[proto::Prize],
+    problems: &mut Problems,
+) -> Option<Consolation> {
+    let id = noted(PrizeId::parse("consolation.id", &message.id), problems);
+    if let Some(i) = prizes.iter().position(|prize| prize.id == message.id)
+        && id.is_some()
+    {
+        problems.add(
+            "consolation.id",
+            format!(
+                "{:?} is the id of prizes[{i}]: the consolation prize needs an id of its own",
+                message.id
+            ),
+        );
+    }
+    check_name("consolation.name", &message.name, problems);
+    check_attributes("consolation.attributes", &message.attributes, problems);
+    Some(Consolation {
+        id: id?,
+        name: message.name.clone(),
+        attributes: message.attributes.clone(),
+    })
+}
+
+fn read_prize(i: usize, message: &proto::Prize, problems: &mut Problems) -> Option<Prize> {
+    let path = format!("prizes[{i}]");
+    let id = noted(PrizeId::parse(&at(&path, "id"), &message.id), problems);
+    check_name(&at(&path, "name"), &message.name, problems);
+    if message.stock > COUNT_MAX {
+        problems.add(
+            at(&path, "stock"),
+            format!(
+                "{} is too much: at most {} (2^53 - 1)",
+                grouped(message.stock),
+                grouped(COUNT_MAX)
+            ),
+        );
+    }
+    let value = message.value.as_ref().and_then(|value| {
+        let path = at(&path, "value");
+        Money::parse(&path, &value.currency_code, value.units, value.nanos)
+            .map_err(|flaws| problems.0.extend(flaws.0))
+            .ok()
+    });
+    check_attributes(&at(&path, "attributes"), &message.attributes, problems);
+    Some(Prize {
+        id: id?,
+        name: message.name.clone(),
+        stock: message.stock,
+        grand: message.grand,
+        value,
+        counts_as_win: message.counts_as_win.unwrap_or(true),
+        attributes: message.attributes.clone(),
+    })
+}
+
+fn read_kind(
+    path: &str,
+    pool: &proto::Pool,
+    prizes: &Prizes<'_>,
+    problems: &mut Problems,
+) -> Option<PoolKind> {
+    let before = problems.0.len();
+    let kind = match &pool.kind {
+        Some(proto::pool::Kind::Schedule(message)) => {
+            let schedule = schedule::read(&at(path, "schedule"), message, prizes, problems);
+            Some(PoolKind::Schedule(schedule))
+        }
+        Some(proto::pool::Kind::Deck(message)) => {
+            deck::read(&at(path, "deck"), message, prizes, problems).map(PoolKind::Deck)
+        }
+        None => {
+            problems.add(path, "says not how it is filled: add a schedule or a deck");
+            None
+        }
+    };
+    kind.filter(|_| problems.0.len() == before)
+}
+
+fn read_publication(number: i32, problems: &mut Problems) -> bool {
+    use proto::PlanPublication::{Hourly, Totals, Unspecified};
+    match proto::PlanPublication::try_from(number) {
+        Ok(Hourly) => true,
+        Ok(Totals | Unspecified) => false,
+        Err(_) => {
+            let known = "PLAN_PUBLICATION_TOTALS or PLAN_PUBLICATION_HOURLY";
+            unknown_enum("publishPlan".into(), number, known, problems);
+            false
+        }
+    }
+}
+
+fn check_count(path: &str, count: usize, most: usize, problems: &mut Problems) {
+    if count == 0 {
+        problems.add(path, format!("is empty: a campaign has 1 to {most}"));
+    } else if count > most {
+        problems.add(
+            path,
+            format!(
+                "has {count}: a campaign has at most {most}; only the first {most} were checked"
+            ),
+        );
+    }
+}
+
+fn check_unique<'a>(path: &str, ids: impl Iterator<Item = &'a String>, problems: &mut Problems) {
+    let mut first = BTreeMap::new();
+    for (i, id) in ids.enumerate() {
+        let earlier = *first.entry(id).or_insert(i);
+        if earlier < i && !id.is_empty() {
+            problems.add(
+                format!("{path}[{i}].id"),
+                format!("{id:?} is already the id of {path}[{earlier}]: ids are unique"),
+            );
+        }
+    }
+}
+
+fn check_name(path: &str, name: &str, problems: &mut Problems) {
+    if name.len() > NAME_BYTES_MAX {
+        problems.add(
+            path,
+            format!(
+                "is {} bytes long: a name has at most {NAME_BYTES_MAX}",
+                name.len()
+            ),
+        );
+    }
+    if let Some(stranger) = name.chars().find(|c| c.is_control()) {
+        problems.add(
+            path,
+            format!("has the control character {stranger:?}: a name is one line of text"),
+        );
+    }
+}
+
+fn check_attributes(path: &str, attributes: &Attributes, problems: &mut Problems) {
+    if attributes.len() > ATTRIBUTES_MAX {
+        let count = attributes.len();
+        problems.add(path, format!("has {count}: at most {ATTRIBUTES_MAX}"));
+        return;
+    }
+    for (key, value) in attributes {
+        if key.is_empty() || key.len() > ATTRIBUTE_KEY_BYTES_MAX {
+            let bytes = key.len();
+            problems.add(
+                entry(path, key),
+                format!("has a key of {bytes} bytes: 1 to {ATTRIBUTE_KEY_BYTES_MAX}"),
+            );
+        }
+        if value.len() > ATTRIBUTE_VALUE_BYTES_MAX {
+            let (bytes, most) = (value.len(), grouped(ATTRIBUTE_VALUE_BYTES_MAX as u64));
+            problems.add(
+                entry(path, key),
+                format!("has a value of {bytes} bytes: at most {most}"),
+            );
+        }
+    }
+}

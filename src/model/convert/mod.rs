@@ -1,0 +1,104 @@
+//! The one place where proto messages and model types meet, and so the one validation for files and for the API.
+//!
+//! It reports every problem of an input at once, each with its path in the JSON mapping, and says what would be right. What
+//! passes is a [`Campaign`] that cannot be wrong afterwards. It knows no clock: what may change once a campaign runs is
+//! [`super::change`]'s.
+
+mod campaign;
+mod deck;
+mod hours;
+mod odds;
+mod plan;
+mod prizes;
+mod schedule;
+mod special;
+mod wire;
+
+use prost::Message as _;
+
+use super::{campaign::Campaign, problem::Problems};
+use crate::proto;
+
+pub use wire::{campaign_to_proto, moment_from_proto, moment_to_proto, money_to_proto};
+
+/// The largest count and amount: 2^53 - 1, what a double holds exactly (Lua and JSON have no other numbers).
+pub const COUNT_MAX: u64 = (1 << 53) - 1;
+
+/// The most units of one prize that a schedule plans in one hour, or by `total` in the whole campaign.
+pub const PLANNED_UNITS_MAX: u64 = 10_000_000;
+
+/// The most layers of daily hours in a schedule.
+pub const DAILY_LAYERS_MAX: usize = 100;
+
+/// The most special hours in a schedule.
+pub const SPECIAL_LAYERS_MAX: usize = 1_000;
+
+/// Checks a campaign and makes it whole: defaults filled in, odds made cards.
+///
+/// # Errors
+/// All problems at once, each with its path.
+///
+/// ```
+/// use tombola::{model::convert::campaign_from_proto, proto};
+/// let empty = proto::Campaign::default();
+/// let problems = campaign_from_proto(&empty).unwrap_err();
+/// let paths: Vec<&str> = problems.0.iter().map(|problem| problem.path.as_str()).collect();
+/// assert_eq!(paths, ["id", "timeZone", "startTime", "endTime", "prizes", "pools"]);
+/// ```
+pub fn campaign_from_proto(message: &proto::Campaign) -> Result<Campaign, Problems> {
+    let mut problems = Problems::default();
+    let parts = campaign::read(message, &mut problems);
+    plan::check(message, &parts, &mut problems);
+    parts.finish(problems)
+}
+
+/// A campaign as bytes for a store. Equal campaigns give equal bytes.
+pub fn encode(campaign: &Campaign) -> Vec<u8> {
+    campaign_to_proto(campaign).encode_to_vec()
+}
+
+/// A campaign from the bytes of [`encode`].
+///
+/// The plan is not held against the stock and the campaign's hours again: a newer time zone database may count an hour more
+/// than the one the campaign was accepted with, and what is accepted must stay readable.
+///
+/// # Errors
+/// Where the bytes are not such a campaign.
+pub fn decode(bytes: &[u8]) -> Result<Campaign, Problems> {
+    let mut problems = Problems::default();
+    let message = match proto::Campaign::decode(bytes) {
+        Ok(message) => message,
+        Err(error) => {
+            problems.add("campaign", format!("is not a campaign's bytes: {error}"));
+            return Err(problems);
+        }
+    };
+    let parts = campaign::read(&message, &mut problems);
+    parts.finish(problems)
+}
+
+/// The path of a field; fields of the campaign itself have no path before them.
+fn at(path: &str, field: &str) -> String {
+    if path.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{path}.{field}")
+    }
+}
+
+/// The path of a map's entry: `perHour.coupon`, or `perHour["a.b"]` where a dot would mislead.
+fn entry(path: &str, key: &str) -> String {
+    const SHOWN_CHARS_MAX: usize = 40;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if key.chars().count() > SHOWN_CHARS_MAX {
+        let start: String = key.chars().take(SHOWN_CHARS_MAX).collect();
+        return format!("{path}[{start:?}...]");
+    }
+    if key.is_empty() || !key.chars().all(is_plain) {
+        return format!("{path}[{key:?}]");
+    }
+    format!("{path}.{key}")
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,114 @@
+//! The whole plan, held against the stock and against the campaign's hours.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::civil::DateTime;
+
+use super::{campaign::Parts, hours};
+use crate::{
+    model::{
+        campaign::{PoolKind, PrizeNo},
+        moment::Moment,
+        problem::Problems,
+        text::grouped_digits,
+        zone::Zone,
+    },
+    proto,
+};
+
+/// Notes prizes with less stock than their plan needs, and special hours that never come. Nothing is held against an end
+/// that is wrong; where the zone is wrong, hours are counted in UTC.
+pub(super) fn check(message: &proto::Campaign, parts: &Parts, problems: &mut Problems) {
+    let (Some(start), Some(end)) = (parts.start, parts.end) else {
+        return;
+    };
+    if problems.0.iter().any(|problem| problem.path == "endTime") {
+        return;
+    }
+    let zone = parts.zone.clone().unwrap_or_else(Zone::utc);
+    if parts.zone.is_some() {
+        check_special_hours(message, &zone, start, end, problems);
+    }
+    check_stock(message, parts, needed(parts, &zone, start, end), problems);
+}
+
+/// Units that schedules, decks that stop and one round of the other decks take, by prize.
+fn needed(parts: &Parts, zone: &Zone, start: Moment, end: Moment) -> BTreeMap<PrizeNo, u128> {
+    let mut needed = BTreeMap::new();
+    for kind in parts.kinds.iter().flatten() {
+        let units = match kind {
+            PoolKind::Schedule(schedule) => schedule.sum(zone, start, end),
+            PoolKind::Deck(deck) => deck.cards.clone(),
+        };
+        for (no, units) in units {
+            *needed.entry(no).or_insert(0) += u128::from(units);
+        }
+    }
+    needed
+}
+
+fn check_stock(
+    message: &proto::Campaign,
+    parts: &Parts,
+    needed: BTreeMap<PrizeNo, u128>,
+    problems: &mut Problems,
+) {
+    // A pool with problems is not counted, so the others' sum is a lower bound.
+    let at_least = if parts.kinds.iter().any(Option::is_none) {
+        "at least "
+    } else {
+        ""
+    };
+    let in_utc = if parts.zone.is_none() {
+        " (hours counted in UTC)"
+    } else {
+        ""
+    };
+    for (i, prize) in message.prizes.iter().enumerate() {
+        let no = u16::try_from(i).map(PrizeNo);
+        let needed = no.ok().and_then(|no| needed.get(&no)).copied();
+        if let Some(needed) = needed.filter(|needed| *needed > u128::from(prize.stock)) {
+            let needed = grouped_digits(&needed.to_string());
+            let given = grouped_digits(&prize.stock.to_string());
+            problems.add(
+                format!("prizes[{i}].stock"),
+                format!("stock {at_least}{needed} needed, {given} given{in_utc}"),
+            );
+        }
+    }
+}
+
+fn check_special_hours(
+    message: &proto::Campaign,
+    zone: &Zone,
+    start: Moment,
+    end: Moment,
+    problems: &mut Problems,
+) {
+    let hour_of = |at: Moment| Some(zone.window_at(at, start, end)?.local_hour);
+    let last = end - Duration::from_micros(1);
+    let (Some(first), Some(last)) = (hour_of(start), hour_of(last)) else {
+        return;
+    };
+    for (i, pool) in message.pools.iter().enumerate() {
+        let Some(proto::pool::Kind::Schedule(schedule)) = &pool.kind else {
+            continue;
+        };
+        for (k, special) in schedule.special.iter().enumerate() {
+            let comes = |from: DateTime, to: DateTime| from <= last && to > first;
+            if let (Ok(from), Ok(to)) = (hours::of_date(&special.from), hours::of_date(&special.to))
+                && from < to
+                && !comes(from, to)
+            {
+                problems.add(
+                    format!("pools[{i}].schedule.special[{k}]"),
+                    format!(
+                        "never comes: the campaign's hours are {} to {} local time",
+                        hours::show(first),
+                        hours::show(last)
+                    ),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Prizes as the pools name them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::entry;
+use crate::{
+    model::{campaign::PrizeNo, problem::Problems, text::nearest},
+    proto,
+};
+
+/// The prizes of a campaign by id, also of one that has problems elsewhere.
+pub(super) struct Prizes<'a> {
+    by_id: HashMap<&'a str, PrizeNo>,
+    messages: &'a [proto::Prize],
+}
+
+impl<'a> Prizes<'a> {
+    pub(super) fn new(messages: &'a [proto::Prize]) -> Self {
+        let mut by_id = HashMap::new();
+        for (no, prize) in (0..).map(PrizeNo).zip(messages) {
+            by_id.entry(prize.id.as_str()).or_insert(no);
+        }
+        Self { by_id, messages }
+    }
+
+    pub(super) fn is_grand(&self, no: PrizeNo) -> bool {
+        self.messages
+            .get(usize::from(no.0))
+            .is_some_and(|prize| prize.grand)
+    }
+
+    pub(super) fn id(&self, no: PrizeNo) -> &'a str {
+        self.messages
+            .get(usize::from(no.0))
+            .map_or("", |prize| prize.id.as_str())
+    }
+
+    /// Reads a map by prize id; `read` gets the path of each entry and may note problems of its value.
+    pub(super) fn read_map<V, T>(
+        &self,
+        path: &str,
+        map: &BTreeMap<String, V>,
+        problems: &mut Problems,
+        mut read: impl FnMut(&str, &V, &mut Problems) -> Option<T>,
+    ) -> BTreeMap<PrizeNo, T> {
+        const UNKNOWN_SHOWN_MAX: usize = 10; // a map of a million strangers is one mistake, not a million
+        let mut unknown = 0;
+        let mut values = BTreeMap::new();
+        for (id, value) in map {
+            let path = entry(path, id);
+            if let Some(no) = self.by_id.get(id.as_str()) {
+                values.extend(read(&path, value, problems).map(|value| (*no, value)));
+                continue;
+            }
+            unknown += 1;
+            if unknown <= UNKNOWN_SHOWN_MAX {
+                problems.add(path, self.unknown(id));
+            }
+        }
+        if unknown > UNKNOWN_SHOWN_MAX {
+            let more = unknown - UNKNOWN_SHOWN_MAX;
+            problems.add(path, format!("names {more} more unknown prizes"));
+        }
+        values
+    }
+
+    fn unknown(&self, id: &str) -> String {
+        let known = self.messages.iter().map(|prize| prize.id.as_str());
+        match nearest(id, known) {
+            Some(near) => format!("is not a prize of this campaign: did you mean {near}?"),
+            None => "is not a prize of this campaign: add it to prizes, or leave it out".into(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Special hours: read, held against each other, and multiplied.
+
+use std::collections::BTreeMap;
+
+use jiff::{ToSpan as _, civil::DateTime};
+
+use super::{PLANNED_UNITS_MAX, at, hours, prizes::Prizes, schedule::Layers};
+use crate::{
+    model::{
+        campaign::Quantities,
+        problem::Problems,
+        schedule::{Daily, Special},
+        text::grouped,
+    },
+    proto,
+};
+
+/// Special hours with their place in the message, which their problems name.
+pub(super) type Placed = (usize, Special);
+
+/// Reads special hours; none where their times are wrong.
+pub(super) fn read(
+    path: &str,
+    message: &proto::SpecialHours,
+    layers: &Layers<'_>,
+    problems: &mut Problems,
+) -> Option<Special> {
+    let mut hour = |field: &str, text: &str| {
+        hours::of_date(text)
+            .map_err(|message| problems.add(at(path, field), message))
+            .ok()
+    };
+    let (from, to) = (hour("from", &message.from), hour("to", &message.to));
+    let per_hour = layers.read(path, &message.per_hour, problems);
+    if message.per_hour.is_empty() && message.multiply <= 1 {
+        problems.add(
+            path,
+            "changes nothing: add perHour, or multiply with 2 or more",
+        );
+    }
+    let (from, to) = (from?, to?);
+    if from >= to {
+        let (from, to) = (hours::show(from), hours::show(to));
+        problems.add(at(path, "to"), format!("{to} is not after from {from}"));
+        return None;
+    }
+    Some(Special {
+        from,
+        to,
+        per_hour,
+        multiply: message.multiply.max(1),
+    })
+}
+
+/// Notes special hours that begin before earlier ones have ended.
+pub(super) fn check_overlaps(path: &str, special: &[Placed], problems: &mut Problems) {
+    let mut by_start: Vec<&Placed> = special.iter().collect();
+    by_start.sort_by_key(|(place, special)| (special.from, *place));
+    let mut longest: Option<&Placed> = None;
+    for placed in by_start {
+        let (place, special) = placed;
+        if let Some((other, earlier)) = longest
+            && special.from < earlier.to
+        {
+            let (from, to) = (hours::show(earlier.from), hours::show(earlier.to));
+            problems.add(
+                format!("{path}.special[{place}].from"),
+                format!("overlaps special[{other}] ({from} to {to}): special hours may not"),
+            );
+        }
+        if longest.is_none_or(|(_, earlier)| special.to > earlier.to) {
+            longest = Some(placed);
+        }
+    }
+}
+
+/// Notes `multiply` where it multiplies nothing, or makes more units than an hour may have.
+pub(super) fn check_products(
+    path: &str,
+    special: &[Placed],
+    per_hour: &Quantities,
+    daily: &[Daily],
+    prizes: &Prizes<'_>,
+    problems: &mut Problems,
+) {
+    let base = by_hour(per_hour, daily);
+    for (place, special) in special.iter().filter(|(_, special)| special.multiply > 1) {
+        let path = format!("{path}.special[{place}].multiply");
+        let multiplied = hours_of_day(special).flat_map(|hour| &base[hour]);
+        let most: Quantities = multiplied
+            .filter(|(no, units)| **units > 0 && !special.per_hour.contains_key(no))
+            .fold(BTreeMap::new(), |mut most, (no, units)| {
+                let entry = most.entry(*no).or_insert(0);
+                *entry = (*entry).max(*units);
+                most
+            });
+        if most.is_empty() {
+            problems.add(
+                path,
+                "multiplies nothing: perHour and daily plan no other prize in these hours",
+            );
+            continue;
+        }
+        for (no, units) in most {
+            let product = units.saturating_mul(u64::from(special.multiply));
+            if product > PLANNED_UNITS_MAX {
+                let (units, product) = (grouped(units), grouped(product));
+                let (id, most) = (prizes.id(no), grouped(PLANNED_UNITS_MAX));
+                problems.add(
+                    path.clone(),
+                    format!("makes {units} of {id} an hour {product}: at most {most}"),
+                );
+            }
+        }
+    }
+}
+
+/// What the layers before `special` plan in each hour of a day.
+fn by_hour(per_hour: &Quantities, daily: &[Daily]) -> Vec<Quantities> {
+    (0..24)
+        .map(|hour| {
+            let mut units = per_hour.clone();
+            for daily in daily.iter().filter(|daily| covers(daily, hour)) {
+                units.extend(&daily.per_hour);
+            }
+            units
+        })
+        .collect()
+}
+
+fn covers(daily: &Daily, hour: i8) -> bool {
+    if daily.from_hour < daily.to_hour {
+        (daily.from_hour..daily.to_hour).contains(&hour)
+    } else {
+        hour >= daily.from_hour || hour < daily.to_hour
+    }
+}
+
+/// The hours of the day that special hours touch, each once.
+fn hours_of_day(special: &Special) -> impl Iterator<Item = usize> {
+    let to = special.to;
+    let next = |hour: &DateTime| hour.checked_add(1.hour()).ok();
+    std::iter::successors(Some(special.from), next)
+        .take(24)
+        .take_while(move |hour| *hour < to)
+        .filter_map(|hour| usize::try_from(hour.hour()).ok())
+}

@@ -1,0 +1,191 @@
+//! Model types as proto messages, and times and money both ways.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::hours;
+use crate::{
+    model::{
+        campaign::{Campaign, Consolation, Pool, PoolKind, Prize, Quantities},
+        deck::{Deck, OnExhausted},
+        limits::DrawLimits,
+        moment::Moment,
+        money::{Money, NANOS_PER_UNIT},
+        problem::Problem,
+        schedule::{Daily, Missed, Schedule, Special, Unclaimed},
+    },
+    proto,
+};
+
+/// Checks a time, and cuts it to microseconds; `path` names the field in the problem.
+///
+/// # Errors
+/// Outside of the years 1970 to 9999, or with nanoseconds that are none.
+///
+/// ```
+/// use tombola::model::convert::moment_from_proto;
+/// let time = prost_types::Timestamp { seconds: 1, nanos: 500_000_000 };
+/// assert_eq!(moment_from_proto("startTime", &time).unwrap().as_micros(), 1_500_000);
+/// ```
+pub fn moment_from_proto(path: &str, time: &prost_types::Timestamp) -> Result<Moment, Problem> {
+    let seconds = (0..=Moment::FAR_FUTURE.as_seconds()).contains(&time.seconds);
+    if !seconds || !(0..1_000_000_000).contains(&time.nanos) {
+        return Err(Problem {
+            path: path.to_owned(),
+            message: "is not a time between the years 1970 and 9999".into(),
+        });
+    }
+    let micros = i64::from(time.nanos / 1_000);
+    Ok(Moment::from_micros(time.seconds * 1_000_000 + micros))
+}
+
+/// A moment as a proto time.
+pub fn moment_to_proto(moment: Moment) -> prost_types::Timestamp {
+    let micros = moment.as_micros() % 1_000_000;
+    prost_types::Timestamp {
+        seconds: moment.as_seconds(),
+        nanos: i32::try_from(micros * 1_000).unwrap_or(0), // below a thousand million
+    }
+}
+
+/// An amount as a proto message; the largest there is where it is more.
+pub fn money_to_proto(money: &Money) -> proto::Money {
+    let per_unit = u128::from(NANOS_PER_UNIT);
+    proto::Money {
+        currency_code: money.currency.clone(),
+        units: i64::try_from(money.nanos / per_unit).unwrap_or(i64::MAX),
+        nanos: i32::try_from(money.nanos % per_unit).unwrap_or(0), // below a thousand million
+    }
+}
+
+/// A campaign as a proto message: what [`super::campaign_from_proto`] makes the same campaign of. Defaults are written out,
+/// odds come back as cards.
+pub fn campaign_to_proto(campaign: &Campaign) -> proto::Campaign {
+    let publication = if campaign.publish_hours {
+        proto::PlanPublication::Hourly
+    } else {
+        proto::PlanPublication::Totals
+    };
+    let limits = limits_to_proto(&campaign.limits);
+    proto::Campaign {
+        id: campaign.id.to_string(),
+        name: campaign.name.clone(),
+        time_zone: campaign.zone.name().to_owned(),
+        start_time: Some(moment_to_proto(campaign.start)),
+        end_time: Some(moment_to_proto(campaign.end)),
+        limits: (limits != proto::DrawLimits::default()).then_some(limits),
+        consolation: campaign.consolation.as_ref().map(consolation_to_proto),
+        prizes: campaign.prizes.iter().map(prize_to_proto).collect(),
+        pools: campaign
+            .pools
+            .iter()
+            .map(|pool| pool_to_proto(pool, campaign))
+            .collect(),
+        publish_plan: publication.into(),
+    }
+}
+
+fn limits_to_proto(limits: &DrawLimits) -> proto::DrawLimits {
+    proto::DrawLimits {
+        draws_per_day: limits.draws_per_day,
+        paid_draws_per_day: limits.paid_draws_per_day,
+        draws_per_user: limits.draws_per_user,
+        wins_per_user: limits.wins_per_user,
+    }
+}
+
+fn consolation_to_proto(consolation: &Consolation) -> proto::Consolation {
+    proto::Consolation {
+        id: consolation.id.to_string(),
+        name: consolation.name.clone(),
+        attributes: consolation.attributes.clone(),
+    }
+}
+
+fn prize_to_proto(prize: &Prize) -> proto::Prize {
+    proto::Prize {
+        id: prize.id.to_string(),
+        name: prize.name.clone(),
+        stock: prize.stock,
+        grand: prize.grand,
+        value: prize.value.as_ref().map(money_to_proto),
+        counts_as_win: (!prize.counts_as_win).then_some(false),
+        attributes: prize.attributes.clone(),
+    }
+}
+
+fn pool_to_proto(pool: &Pool, campaign: &Campaign) -> proto::Pool {
+    let kind = match &pool.kind {
+        PoolKind::Schedule(schedule) => {
+            proto::pool::Kind::Schedule(schedule_to_proto(schedule, campaign))
+        }
+        PoolKind::Deck(deck) => proto::pool::Kind::Deck(deck_to_proto(deck, campaign)),
+    };
+    proto::Pool {
+        id: pool.id.to_string(),
+        unlock_after_draws: pool.unlock_after_draws,
+        kind: Some(kind),
+    }
+}
+
+fn schedule_to_proto(schedule: &Schedule, campaign: &Campaign) -> proto::Schedule {
+    let daily = |daily: &Daily| proto::DailyHours {
+        from: format!("{:02}:00", daily.from_hour),
+        to: format!("{:02}:00", daily.to_hour),
+        per_hour: by_id(&daily.per_hour, campaign),
+    };
+    let special = |special: &Special| proto::SpecialHours {
+        from: hours::show(special.from),
+        to: hours::show(special.to),
+        per_hour: by_id(&special.per_hour, campaign),
+        multiply: if special.multiply == 1 {
+            0
+        } else {
+            special.multiply
+        },
+    };
+    let missed = match schedule.missed {
+        Missed::Spread => proto::Missed::Spread,
+        Missed::Skip => proto::Missed::Skip,
+        Missed::Release => proto::Missed::Release,
+    };
+    let (unclaimed, return_after) = match schedule.unclaimed {
+        Unclaimed::Keep => (proto::Unclaimed::Keep, None),
+        Unclaimed::ReturnAfter(after) => (proto::Unclaimed::Return, Some(duration_to_proto(after))),
+    };
+    proto::Schedule {
+        total: by_id(&schedule.total, campaign),
+        per_hour: by_id(&schedule.per_hour, campaign),
+        daily: schedule.daily.iter().map(daily).collect(),
+        special: schedule.special.iter().map(special).collect(),
+        missed: missed.into(),
+        unclaimed: unclaimed.into(),
+        return_after,
+    }
+}
+
+fn deck_to_proto(deck: &Deck, campaign: &Campaign) -> proto::Deck {
+    let on_exhausted = match deck.on_exhausted {
+        OnExhausted::Stop => proto::OnExhausted::Stop,
+        OnExhausted::Reshuffle => proto::OnExhausted::Reshuffle,
+    };
+    proto::Deck {
+        size: deck.size,
+        cards: by_id(&deck.cards, campaign),
+        odds: BTreeMap::new(),
+        on_exhausted: on_exhausted.into(),
+    }
+}
+
+fn duration_to_proto(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(duration.subsec_nanos()).unwrap_or(0), // below a thousand million
+    }
+}
+
+fn by_id(quantities: &Quantities, campaign: &Campaign) -> BTreeMap<String, u64> {
+    quantities
+        .iter()
+        .map(|(no, units)| (campaign.prize(*no).id.to_string(), *units))
+        .collect()
+}

@@ -1,0 +1,518 @@
+//! A draw as one step: replay, state, limits, units, record, memory, ledger. Everything is decided first and written last.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use super::{
+    job::Command,
+    state::{CampaignState, PoolStateKind},
+    step::{Step, definition, entry, from_json, to_json},
+    units::{Queue, Waiting},
+};
+use crate::{
+    model::{
+        Campaign, Moment, Pool, PoolNo, PrizeNo, RequestId, UserId, limits::UserRecord, zone::Day,
+    },
+    store::{
+        DrawAnswer, DrawCommand, Drawn, Need, Refusal, Result, StoreError,
+        entry::{Body, DrawEntry, DrawResult, Entry},
+    },
+};
+
+/// Cards ready in a deck below which its next chunk is asked for.
+const LOW_CARDS: u64 = 128;
+
+/// Names a remembered draw.
+pub(super) type RequestDigest = [u8; 16];
+
+/// The digest of a draw's campaign, user and request id.
+pub(super) fn request_digest(campaign: i64, user: &UserId, request: &RequestId) -> RequestDigest {
+    let hash = Sha256::new()
+        .chain_update(campaign.to_le_bytes())
+        .chain_update(user.as_str())
+        .chain_update([0])
+        .chain_update(request.as_str())
+        .finalize();
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&hash[..16]);
+    digest
+}
+
+/// The remembered draw of this digest, where it is not older than `oldest`.
+pub(super) fn remembered(
+    db: &Connection,
+    digest: &RequestDigest,
+    oldest: Moment,
+) -> Result<Option<(Entry, DrawEntry)>> {
+    let sequence: Option<u64> = db
+        .prepare_cached("SELECT sequence FROM requests WHERE digest = ?1")?
+        .query_row([digest], |row| row.get(0))
+        .optional()?;
+    let Some(sequence) = sequence else {
+        return Ok(None);
+    };
+    let found = entry(db, sequence)?
+        .ok_or_else(|| StoreError::Corrupt(format!("ledger entry {sequence} is missing")))?;
+    if found.at < oldest {
+        return Ok(None);
+    }
+    match found.body.clone() {
+        Body::Draw(draw) => Ok(Some((found, draw))),
+        _ => Err(StoreError::Corrupt(format!(
+            "ledger entry {sequence} is remembered as a draw and is none"
+        ))),
+    }
+}
+
+/// A user's record as it was last written; none for a user never seen.
+pub(super) fn load_user(
+    db: &Connection,
+    campaign: i64,
+    user: &UserId,
+) -> Result<Option<UserRecord>> {
+    let found = db
+        .prepare_cached(
+            "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus FROM users
+             WHERE campaign = ?1 AND user = ?2",
+        )?
+        .query_row(params![campaign, user.as_str()], |row| {
+            let record = UserRecord {
+                day: row.get::<_, Option<i32>>(0)?.map(Day),
+                free_today: row.get(1)?,
+                paid_today: row.get(2)?,
+                draws: row.get(3)?,
+                bonus_used: row.get(4)?,
+                wins: row.get(5)?,
+                bonus: Vec::new(),
+            };
+            Ok((record, row.get::<_, Option<String>>(6)?))
+        })
+        .optional()?;
+    let Some((mut record, bonus)) = found else {
+        return Ok(None);
+    };
+    if let Some(bonus) = bonus {
+        record.bonus = from_json(&bonus)?;
+    }
+    Ok(Some(record))
+}
+
+/// Writes a user's record.
+pub(super) fn save_user(
+    db: &Connection,
+    campaign: i64,
+    user: &UserId,
+    record: &UserRecord,
+) -> Result<()> {
+    let bonus = (!record.bonus.is_empty()).then(|| to_json(&record.bonus));
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO users
+         (campaign, user, day, free_today, paid_today, draws, bonus_used, wins, bonus)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        campaign,
+        user.as_str(),
+        record.day.map(|day| day.0),
+        record.free_today,
+        record.paid_today,
+        record.draws,
+        record.bonus_used,
+        record.wins,
+        bonus
+    ])?;
+    Ok(())
+}
+
+/// A user is blocked.
+fn is_blocked(db: &Connection, state: &CampaignState, user: &UserId) -> Result<bool> {
+    if state.view.blocked_users == 0 {
+        return Ok(false);
+    }
+    Ok(db
+        .prepare_cached("SELECT 1 FROM blocked WHERE campaign = ?1 AND user = ?2")?
+        .exists(params![state.no, user.as_str()])?)
+}
+
+impl Command for DrawCommand {
+    type Reply = Drawn;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Drawn> {
+        step.with(&self.campaign, |step, state| draw(self, step, state))
+    }
+
+    fn draws(&self) -> Option<usize> {
+        Some(self.count as usize)
+    }
+}
+
+fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -> Result<Drawn> {
+    let digest = request_digest(state.no, &command.user, &command.request);
+    let oldest = step.now - step.core.request_memory;
+    if let Some((entry, draw)) = remembered(step.db, &digest, oldest)? {
+        return replay(command, step.db, state, &entry, draw);
+    }
+    if step.now > command.not_after {
+        return Err(Refusal::DeadlineExceeded.into());
+    }
+    if let Some(expire) = command.expire.filter(|expire| step.now > *expire) {
+        return Err(Refusal::Expired(expire).into());
+    }
+    state.view.admits_draws(step.now)?;
+
+    let campaign = Arc::clone(&state.view.campaign);
+    let stored = load_user(step.db, state.no, &command.user)?;
+    let is_new = stored.is_none();
+    let mut user = stored
+        .unwrap_or_default()
+        .on(campaign.zone.day(step.now), step.now);
+    let charge = user
+        .admit(&campaign.limits, command.funding, command.count)
+        .map_err(|reached| Refusal::Limit {
+            reached,
+            retry_at: reached
+                .resets
+                .then(|| campaign.zone.next_day_start(step.now)),
+            now: step.now,
+        })?;
+
+    let barred = command.consolation_only || is_blocked(step.db, state, &command.user)?;
+    let mut search = Search::new(&campaign, step, state, &user);
+    for _ in 0..command.count {
+        search.draw_one(barred)?;
+    }
+    let Search {
+        picks,
+        results,
+        wins,
+        needs,
+        ..
+    } = search;
+    if !needs.is_empty() {
+        return Ok(Drawn::NeedFill(needs));
+    }
+
+    user.charge(charge);
+    user.wins = wins;
+    let running_low = take(step, state, &picks)?;
+    count_results(state, &results);
+    state.users += u64::from(is_new);
+    state.touch();
+    save_user(step.db, state.no, &command.user, &user)?;
+    let body = Body::Draw(DrawEntry {
+        version: state.view.version,
+        user: command.user.clone(),
+        request: command.request.clone(),
+        funding: command.funding,
+        payment_ref: command.payment_ref.clone(),
+        consolation_only: command.consolation_only,
+        results,
+        counts: user.counts(),
+    });
+    let ledger = step.append(state.no, &body)?;
+    step.db
+        .prepare_cached("INSERT OR REPLACE INTO requests (digest, sequence) VALUES (?1, ?2)")?
+        .execute(params![digest, ledger.sequence])?;
+    let Body::Draw(entry) = body else {
+        return Err(StoreError::Corrupt("a draw is a draw".into()));
+    };
+    Ok(Drawn::Done(DrawAnswer {
+        entry: Arc::new(entry),
+        ledger,
+        at: step.now,
+        replayed: false,
+        campaign,
+        running_low,
+    }))
+}
+
+/// The answer of a remembered draw, if this is a retry of it.
+fn replay(
+    command: &DrawCommand,
+    db: &Connection,
+    state: &CampaignState,
+    entry: &Entry,
+    draw: DrawEntry,
+) -> Result<Drawn> {
+    let same = draw.user == command.user
+        && draw.request == command.request
+        && draw.results.len() == command.count as usize
+        && draw.funding == command.funding
+        && draw.payment_ref == command.payment_ref
+        && draw.consolation_only == command.consolation_only;
+    if !same {
+        return Err(Refusal::RequestIdReused.into());
+    }
+    let campaign = if draw.version == state.view.version {
+        Arc::clone(&state.view.campaign)
+    } else {
+        definition(db, state.no, draw.version)?
+    };
+    Ok(Drawn::Done(DrawAnswer {
+        entry: Arc::new(draw),
+        ledger: entry.id,
+        at: entry.at,
+        replayed: true,
+        campaign,
+        running_low: Vec::new(),
+    }))
+}
+
+/// A unit that a draw will take: the pool, its queue, and the unit.
+struct Pick {
+    pool: PoolNo,
+    queue: usize,
+    waiting: Waiting,
+}
+
+/// Draws one by one, and takes nothing yet.
+struct Search<'a> {
+    campaign: &'a Campaign,
+    db: &'a Connection,
+    now: Moment,
+    state: &'a mut CampaignState,
+    draws: u64,
+    wins: u64,
+    picks: Vec<Pick>,
+    results: Vec<DrawResult>,
+    needs: Vec<Need>,
+}
+
+/// What a pool answers.
+enum Found {
+    Unit(Pick),
+    Blank(Pick),
+    /// The next pool is tried.
+    Nothing,
+    /// It must be filled first.
+    NeedFill,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        campaign: &'a Campaign,
+        step: &Step<'a>,
+        state: &'a mut CampaignState,
+        user: &UserRecord,
+    ) -> Self {
+        Self {
+            campaign,
+            db: step.db,
+            now: step.now,
+            state,
+            draws: user.draws,
+            wins: user.wins,
+            picks: Vec::new(),
+            results: Vec::new(),
+            needs: Vec::new(),
+        }
+    }
+
+    /// One draw. After the first pool that must be filled nothing more is decided.
+    fn draw_one(&mut self, barred: bool) -> Result<()> {
+        if !self.needs.is_empty() {
+            return Ok(());
+        }
+        let full = self
+            .campaign
+            .limits
+            .wins_per_user
+            .is_some_and(|limit| self.wins >= u64::from(limit));
+        let won = if barred || full {
+            None
+        } else {
+            self.search_pools()?
+        };
+        self.draws += 1;
+        let result = match (won, &self.campaign.consolation) {
+            (Some(won), _) => won,
+            (None, Some(_)) => DrawResult::Consolation,
+            (None, None) => DrawResult::Nothing,
+        };
+        self.results.push(result);
+        Ok(())
+    }
+
+    fn search_pools(&mut self) -> Result<Option<DrawResult>> {
+        for (no, pool) in self.campaign.numbered_pools() {
+            if self.draws < u64::from(pool.unlock_after_draws) {
+                continue;
+            }
+            match self.search_pool(no, pool)? {
+                Found::Nothing => {}
+                Found::NeedFill => return Ok(None),
+                Found::Blank(pick) => {
+                    self.picks.push(pick);
+                    return Ok(None);
+                }
+                Found::Unit(pick) => return Ok(Some(self.win(pick))),
+            }
+        }
+        Ok(None)
+    }
+
+    fn win(&mut self, pick: Pick) -> DrawResult {
+        let prize = self.state.pool(pick.pool).queues[pick.queue]
+            .prize
+            .unwrap_or(PrizeNo(0));
+        let is_schedule = matches!(self.state.pool(pick.pool).kind, PoolStateKind::Schedule(_));
+        self.wins += u64::from(self.campaign.prize(prize).counts_as_win);
+        let result = DrawResult::Won {
+            prize,
+            pool: pick.pool,
+            unit: pick.waiting.unit,
+            release: is_schedule.then(|| Moment::from_micros(pick.waiting.score)),
+        };
+        self.picks.push(pick);
+        result
+    }
+
+    fn search_pool(&mut self, no: PoolNo, _pool: &Pool) -> Result<Found> {
+        let (is_filled, due_score) = match &self.state.pool(no).kind {
+            PoolStateKind::Schedule(schedule) => {
+                (self.now < schedule.filled_until, self.now.as_micros())
+            }
+            PoolStateKind::Deck(_) => (true, i64::MAX),
+        };
+        if !is_filled {
+            self.needs.push(Need { pool: no, cards: 0 });
+            return Ok(Found::NeedFill);
+        }
+        if let Some(pick) = self.first_waiting(no)?
+            && pick.waiting.score <= due_score
+        {
+            let is_blank = self.state.pool(no).queues[pick.queue].prize.is_none();
+            return Ok(if is_blank {
+                Found::Blank(pick)
+            } else {
+                Found::Unit(pick)
+            });
+        }
+        if self.deck_goes_on(no) {
+            let drawn = self.picks.iter().filter(|pick| pick.pool == no).count();
+            self.needs.push(Need {
+                pool: no,
+                cards: drawn as u64 + 1,
+            });
+            return Ok(Found::NeedFill);
+        }
+        Ok(Found::Nothing)
+    }
+
+    /// The unit with the lowest score that no held prize owns and no earlier draw of this command picked.
+    fn first_waiting(&mut self, no: PoolNo) -> Result<Option<Pick>> {
+        let campaign = self.state.no;
+        let paused = Arc::clone(&self.state.view.paused_prizes);
+        let pool = &mut self.state.pools[usize::from(no.0)];
+        let mut first: Option<Pick> = None;
+        for (index, queue) in pool.queues.iter_mut().enumerate() {
+            if queue.waiting == 0 || queue.prize.is_some_and(|prize| paused.contains(&prize)) {
+                continue;
+            }
+            let picked = self
+                .picks
+                .iter()
+                .filter(|pick| pick.pool == no && pick.queue == index)
+                .count();
+            let Some(waiting) = queue.peek(self.db, campaign, no, picked)? else {
+                continue;
+            };
+            if first.as_ref().is_none_or(|best| waiting < best.waiting) {
+                first = Some(Pick {
+                    pool: no,
+                    queue: index,
+                    waiting,
+                });
+            }
+        }
+        Ok(first)
+    }
+
+    fn deck_goes_on(&mut self, no: PoolNo) -> bool {
+        deck_stop(self.state, no).is_none()
+            && matches!(self.state.pool(no).kind, PoolStateKind::Deck(_))
+    }
+}
+
+/// Why a deck gives no more cards than wait in it; none where it does, or is no deck.
+pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<crate::store::fill::DeckStop> {
+    use crate::store::fill::DeckStop;
+    let PoolStateKind::Deck(deck) = &state.pools[usize::from(no.0)].kind else {
+        return None;
+    };
+    if deck.remaining.is_empty() && deck.later_round.is_empty() {
+        return Some(DeckStop::Exhausted);
+    }
+    let lacks =
+        |(prize, needed): (&PrizeNo, &u64)| state.stock[usize::from(prize.0)].remaining < *needed;
+    if deck
+        .short
+        .as_ref()
+        .is_some_and(|short| short.iter().any(lacks))
+    {
+        return Some(DeckStop::OutOfStock);
+    }
+    let is_held = |kind: &crate::model::deck::CardCount| {
+        kind.prize.is_some_and(|prize| state.is_paused(prize))
+    };
+    if deck.remaining.iter().chain(&deck.later_round).all(is_held) {
+        return Some(DeckStop::Held);
+    }
+    None
+}
+
+/// Takes the picked units; tells which decks will soon need cards.
+fn take(step: &Step<'_>, state: &mut CampaignState, picks: &[Pick]) -> Result<Vec<PoolNo>> {
+    let mut decks: Vec<PoolNo> = Vec::new();
+    for pick in picks {
+        let pool = state.pool(pick.pool);
+        let is_deck = matches!(pool.kind, PoolStateKind::Deck(_));
+        let queue: &mut Queue = &mut pool.queues[pick.queue];
+        queue.take();
+        if let Some(prize) = queue.prize {
+            let stock = state.stock_mut(prize);
+            stock.won += 1;
+            if !is_deck {
+                *state
+                    .window_wins
+                    .entry((pick.pool, pick.waiting.unit.window, prize))
+                    .or_default() += 1;
+            }
+        }
+        if is_deck && !decks.contains(&pick.pool) {
+            decks.push(pick.pool);
+        }
+    }
+    let mut running_low = Vec::new();
+    for no in decks {
+        if available(step.db, state, no)? < LOW_CARDS && deck_stop(state, no).is_none() {
+            running_low.push(no);
+        }
+    }
+    Ok(running_low)
+}
+
+/// Cards of a deck that can be drawn, counted at least as far as [`LOW_CARDS`].
+pub(super) fn available(db: &Connection, state: &mut CampaignState, no: PoolNo) -> Result<u64> {
+    let campaign = state.no;
+    let paused = Arc::clone(&state.view.paused_prizes);
+    let mut cards = 0;
+    for queue in &mut state.pool(no).queues {
+        if !queue.prize.is_some_and(|prize| paused.contains(&prize)) {
+            cards += queue.ready(db, campaign, no)?;
+        }
+    }
+    Ok(cards)
+}
+
+fn count_results(state: &mut CampaignState, results: &[DrawResult]) {
+    for result in results {
+        match result {
+            DrawResult::Won { .. } => state.counts.wins += 1,
+            DrawResult::Consolation => state.counts.consolations += 1,
+            DrawResult::Nothing => state.counts.nothings += 1,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A command on its way through the writer: run in a batch, perhaps run again alone, answered after the commit.
+
+use tokio::sync::oneshot;
+
+use super::step::Step;
+use crate::store::{Executed, Result, StoreError};
+
+/// A command that the writer runs as one step.
+pub(super) trait Command: Send + 'static {
+    /// What it answers.
+    type Reply: Send + 'static;
+
+    /// Runs the command. It checks everything first and writes last, so that a refusal leaves nothing.
+    fn run(&self, step: &mut Step<'_>) -> Result<Self::Reply>;
+
+    /// Draws in it; none for work that is not a draw.
+    fn draws(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// A command with the place its answer goes to.
+pub(super) trait Job: Send {
+    /// Goes before other work.
+    fn is_hot(&self) -> bool;
+    /// Its share of a batch.
+    fn units(&self) -> usize;
+    /// Nobody waits for the answer any more, and it has not begun.
+    fn is_abandoned(&self) -> bool;
+    /// Runs it; false on a fault, after which the whole transaction must be rolled back.
+    fn run(&mut self, step: &mut Step<'_>) -> bool;
+    /// Answers: what it ran to, or the fault of the commit.
+    fn answer(self: Box<Self>, commit: std::result::Result<(), &StoreError>);
+}
+
+struct Pending<C: Command> {
+    command: C,
+    outcome: Option<Result<C::Reply>>,
+    reply: oneshot::Sender<Result<C::Reply>>,
+}
+
+/// Makes a job of a command, and the place where its answer will be.
+pub(super) fn job<C: Command>(command: C) -> (Box<dyn Job>, oneshot::Receiver<Result<C::Reply>>) {
+    let (reply, answer) = oneshot::channel();
+    let pending = Pending {
+        command,
+        outcome: None,
+        reply,
+    };
+    (Box::new(pending), answer)
+}
+
+impl<C: Command> Job for Pending<C> {
+    fn is_hot(&self) -> bool {
+        self.command.draws().is_some()
+    }
+
+    fn units(&self) -> usize {
+        self.command.draws().unwrap_or(1)
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn run(&mut self, step: &mut Step<'_>) -> bool {
+        let outcome = self.command.run(step);
+        let sound = matches!(
+            outcome,
+            Ok(_) | Err(StoreError::Refused(_) | StoreError::Overloaded)
+        );
+        self.outcome = Some(outcome);
+        sound
+    }
+
+    fn answer(self: Box<Self>, commit: std::result::Result<(), &StoreError>) {
+        let outcome = match (self.outcome, commit) {
+            (Some(Ok(_)), Err(fault)) => Err(fault.clone()),
+            (Some(outcome), _) => outcome,
+            (None, Err(fault)) => Err(fault.clone()),
+            (None, Ok(())) => Err(StoreError::Unavailable {
+                executed: Executed::No,
+                detail: "the command was not begun".into(),
+            }),
+        };
+        // A receiver that is gone is a caller that is gone.
+        let _ = self.reply.send(outcome);
+    }
+}

@@ -1,0 +1,293 @@
+//! Opening the embedded store: lock, schema, identity, key.
+
+use std::{
+    fs::{File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    thread::JoinHandle,
+};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use thiserror::Error;
+
+use super::{Campaigns, Options, state::load_view, step::scalar};
+use crate::{
+    model::{CampaignId, Moment},
+    store::StoreError,
+};
+
+/// The version of the schema in `schema.sql`.
+const SCHEMA_VERSION: u32 = 1;
+/// Marks our files (`PRAGMA application_id`): "Tomb".
+const APPLICATION_ID: i64 = 0x546f_6d62;
+/// Connections for reading.
+const READERS: usize = 2;
+/// Real time may lag behind the store's by this much: clocks are set back by a little now and then.
+const LAG_SECONDS_MAX: u64 = 300;
+
+/// Why an embedded store was not opened. Nothing was changed.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The directory or a file in it cannot be used.
+    #[error(
+        "cannot use the data directory {directory}: {cause}; name another one with --data, or mend its permissions"
+    )]
+    Directory {
+        /// Which.
+        directory: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Another process has the store open.
+    #[error(
+        "the data directory {0} is in use by another tombola process: stop that one, or name another directory with --data"
+    )]
+    InUse(String),
+    /// The file was written by a newer version.
+    #[error(
+        "{file} has schema version {found}, this version of tombola knows up to {SCHEMA_VERSION}: use the newer tombola, or another --data"
+    )]
+    NewerSchema {
+        /// Which file.
+        file: String,
+        /// Its version.
+        found: u32,
+    },
+    /// The file is not ours, or is damaged.
+    #[error("{0} is not a tombola database: name another directory with --data")]
+    NotOurs(String),
+    /// The master key is not the one that the store was made with.
+    #[error(
+        "the master key is not the one this data was made with: its seeds could not be told any more; put the right key back"
+    )]
+    WrongKey,
+    /// The store was made on a test clock and is opened on the real one, or the other way round.
+    #[error("{}", test_clock_text(*.0))]
+    TestClock(bool),
+    /// The real time is far behind that of the last entry.
+    #[error(
+        "the clock shows {now}, but the data was last written at {last}: set the machine's clock right"
+    )]
+    ClockBehind {
+        /// The clock.
+        now: Moment,
+        /// The last entry.
+        last: Moment,
+    },
+    /// The database cannot be read or written.
+    #[error("the database cannot be used: {0}")]
+    Database(String),
+}
+
+fn test_clock_text(data_is_test: bool) -> &'static str {
+    if data_is_test {
+        "this data was made on a TEST clock: go on with --clock-start, or name another directory with --data"
+    } else {
+        "this data is real, a TEST clock would spoil it: name another directory with --data, or leave --clock-start out"
+    }
+}
+
+impl OpenError {
+    /// A fault of the database itself.
+    pub(super) fn database(error: impl std::fmt::Display) -> Self {
+        Self::Database(error.to_string())
+    }
+}
+
+/// What an open store consists of.
+pub(super) struct Opened {
+    pub(super) lock: File,
+    pub(super) writer: Connection,
+    pub(super) checkpointer: Connection,
+    pub(super) readers: Vec<Connection>,
+    pub(super) wal: PathBuf,
+    pub(super) store_id: String,
+    pub(super) campaigns: Campaigns,
+}
+
+/// Opens the files of a store.
+pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
+    let lock = lock(&options.directory)?;
+    let file = options.directory.join("tombola.sqlite3");
+    check_version(&file)?;
+    let writer = connect(&file)?;
+    prepare_schema(&writer, &file)?;
+    let store_id = identify(&writer, options)?;
+    check_clock(&writer, options)?;
+    let campaigns = load_campaigns(&writer)?;
+    let readers = (0..READERS)
+        .map(|_| connect(&file))
+        .collect::<Result<_, _>>()?;
+    Ok(Opened {
+        lock,
+        checkpointer: connect(&file)?,
+        readers,
+        wal: options.directory.join("tombola.sqlite3-wal"),
+        store_id,
+        campaigns,
+        writer,
+    })
+}
+
+/// Starts a thread of the store.
+pub(super) fn spawn(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, OpenError> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map_err(|error| OpenError::Database(format!("a thread could not be started: {error}")))
+}
+
+/// The lock that keeps a second process away.
+fn lock(directory: &Path) -> Result<File, OpenError> {
+    let name = directory.display().to_string();
+    let fault = |cause| OpenError::Directory {
+        directory: name.clone(),
+        cause,
+    };
+    std::fs::create_dir_all(directory).map_err(fault)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(directory.join("lock"))
+        .map_err(fault)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(name)),
+        Err(TryLockError::Error(cause)) => Err(fault(cause)),
+    }
+}
+
+fn connect(file: &Path) -> Result<Connection, OpenError> {
+    let db = Connection::open(file).map_err(OpenError::database)?;
+    db.set_prepared_statement_cache_capacity(256);
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL;
+         PRAGMA wal_autocheckpoint = 0;
+         PRAGMA busy_timeout = 10000;
+         PRAGMA cache_size = -65536;
+         PRAGMA temp_store = MEMORY;",
+    )
+    .map_err(|_| OpenError::NotOurs(file.display().to_string()))?;
+    Ok(db)
+}
+
+/// Looks at an existing file before anything writes to it.
+fn check_version(file: &Path) -> Result<(), OpenError> {
+    if !file.exists() {
+        return Ok(());
+    }
+    let not_ours = |_| OpenError::NotOurs(file.display().to_string());
+    let db = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .map_err(OpenError::database)?;
+    let application: i64 = pragma(&db, "application_id").map_err(not_ours)?;
+    let version: i64 = pragma(&db, "user_version").map_err(not_ours)?;
+    let found = u32::try_from(version).unwrap_or(u32::MAX);
+    match (application, found) {
+        // A file that was made and not filled: a first start that was cut off.
+        (0, 0) => Ok(()),
+        (APPLICATION_ID, found) if found > SCHEMA_VERSION => Err(OpenError::NewerSchema {
+            file: file.display().to_string(),
+            found,
+        }),
+        (APPLICATION_ID, _) => Ok(()),
+        _ => Err(OpenError::NotOurs(file.display().to_string())),
+    }
+}
+
+fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
+    db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
+}
+
+fn prepare_schema(db: &Connection, file: &Path) -> Result<(), OpenError> {
+    let version = pragma(db, "user_version").map_err(OpenError::database)?;
+    if version != 0 {
+        return Ok(());
+    }
+    let tables: i64 = db
+        .query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(OpenError::database)?;
+    if tables != 0 {
+        return Err(OpenError::NotOurs(file.display().to_string()));
+    }
+    let schema = include_str!("schema.sql");
+    db.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {schema}
+         PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+    ))
+    .map_err(OpenError::database)
+}
+
+/// The store's id; a new store gets one, and is bound to its key and its kind of clock.
+fn identify(db: &Connection, options: &Options) -> Result<String, OpenError> {
+    let is_test = options.clock.is_test();
+    if let Some(store_id) = meta(db, "store_id")? {
+        let data_is_test = meta(db, "test_clock")?.as_deref() == Some("1");
+        if meta(db, "key_fingerprint")?.as_deref() != Some(&options.key_fingerprint) {
+            return Err(OpenError::WrongKey);
+        }
+        if data_is_test != is_test {
+            return Err(OpenError::TestClock(data_is_test));
+        }
+        return Ok(store_id);
+    }
+    let store_id = format!("{:032x}", rand::random::<u128>());
+    let clock = if is_test { "1" } else { "0" };
+    db.prepare(
+        "INSERT INTO meta (key, value) VALUES ('store_id', ?1), ('key_fingerprint', ?2), ('test_clock', ?3)",
+    )
+    .and_then(|mut insert| insert.execute(params![store_id, options.key_fingerprint, clock]))
+    .map_err(OpenError::database)?;
+    Ok(store_id)
+}
+
+fn meta(db: &Connection, key: &str) -> Result<Option<String>, OpenError> {
+    db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| {
+        row.get(0)
+    })
+    .optional()
+    .map_err(OpenError::database)
+}
+
+/// The store's time never steps back, so it would stand still on a clock that is far behind.
+fn check_clock(db: &Connection, options: &Options) -> Result<(), OpenError> {
+    let last: i64 = scalar(db, "SELECT COALESCE(MAX(sequence), 0) FROM ledger", [])
+        .and_then(|sequence: i64| {
+            scalar(
+                db,
+                "SELECT COALESCE((SELECT at FROM ledger WHERE sequence = ?1), 0)",
+                [sequence],
+            )
+        })
+        .map_err(OpenError::database)?;
+    let (now, last) = (options.clock.now(), Moment::from_micros(last));
+    if last.since(now).as_secs() > LAG_SECONDS_MAX && !options.clock.is_test() {
+        return Err(OpenError::ClockBehind { now, last });
+    }
+    Ok(())
+}
+
+fn load_campaigns(db: &Connection) -> Result<Campaigns, OpenError> {
+    let ids: Vec<String> = db
+        .prepare("SELECT id FROM campaigns")
+        .and_then(|mut statement| {
+            statement
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()
+        })
+        .map_err(OpenError::database)?;
+    let mut campaigns = Campaigns::new();
+    for id in ids {
+        let id =
+            CampaignId::parse("id", &id).map_err(|problem| OpenError::Database(problem.message))?;
+        let loaded = load_view(db, &id).map_err(|error: StoreError| OpenError::database(error))?;
+        if let Some((_, view, ..)) = loaded {
+            campaigns.insert(id, view);
+        }
+    }
+    Ok(campaigns)
+}

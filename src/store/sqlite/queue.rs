@@ -1,0 +1,100 @@
+//! The writer's inbox: bounded, and draws never wait behind more than one chunk of other work.
+
+use std::{
+    collections::VecDeque,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use super::job::Job;
+
+/// Calls that may wait; one more is refused at once.
+const WAITING_MAX: usize = 8192;
+/// Draws of one batch (a call of `count` draws is that many).
+const BATCH_UNITS_MAX: usize = 500;
+
+/// What waits for the writer.
+#[derive(Default)]
+pub(super) struct Inbox {
+    state: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Draws.
+    hot: VecDeque<Box<dyn Job>>,
+    /// Everything else: chunks of injections, operators' acts.
+    slow: VecDeque<Box<dyn Job>>,
+    closed: bool,
+    idle: bool,
+}
+
+/// Why a job was not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// Too many wait.
+    Full,
+    /// The store was closed.
+    Closed,
+}
+
+impl Inbox {
+    /// Hands a job to the writer.
+    pub(super) fn push(&self, job: Box<dyn Job>) -> Result<(), NotTaken> {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return Err(NotTaken::Closed);
+        }
+        let queue = if job.is_hot() {
+            &mut waiting.hot
+        } else {
+            &mut waiting.slow
+        };
+        if queue.len() >= WAITING_MAX {
+            return Err(NotTaken::Full);
+        }
+        queue.push_back(job);
+        if waiting.idle {
+            waiting.idle = false;
+            drop(waiting);
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// The next batch: all draws that wait, up to the bound, and one other job. None once closed and empty.
+    pub(super) fn next_batch(&self) -> Option<Vec<Box<dyn Job>>> {
+        let mut waiting = self.lock();
+        while waiting.hot.is_empty() && waiting.slow.is_empty() {
+            if waiting.closed {
+                return None;
+            }
+            waiting.idle = true;
+            waiting = self
+                .arrived
+                .wait(waiting)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.idle = false;
+        let mut batch: Vec<_> = waiting.slow.pop_front().into_iter().collect();
+        let mut units = 0;
+        while let Some(job) = waiting.hot.front() {
+            units += job.units();
+            if units > BATCH_UNITS_MAX && !batch.is_empty() {
+                break;
+            }
+            batch.extend(waiting.hot.pop_front());
+        }
+        Some(batch)
+    }
+
+    /// Takes nothing more; what waits is still done.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,233 @@
+//! One step of the writer: the transaction it runs in, the time it is, and what the writer keeps in memory between steps.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OptionalExtension, Row, params, types::FromSql};
+
+use super::state::CampaignState;
+use crate::{
+    model::{Campaign, CampaignId, Moment, convert},
+    store::{
+        CampaignView, Executed, LedgerId, Refusal, Result, StoreError,
+        entry::{Body, Entry},
+    },
+};
+
+/// The one partition of an embedded store.
+pub(super) const PARTITION: u32 = 0;
+
+/// Campaigns as readers see them: as of the last commit.
+pub(super) type Published = Arc<RwLock<HashMap<CampaignId, CampaignView>>>;
+
+/// What the writer keeps between steps. All of it can be read back from the database at any time.
+pub(super) struct Core {
+    pub(super) request_memory: Duration,
+    pub(super) campaigns: HashMap<CampaignId, CampaignState>,
+    pub(super) sequence: u64,
+    pub(super) last: Moment,
+    pub(super) published: Published,
+    changed: Vec<CampaignId>,
+}
+
+impl Core {
+    /// Reads what is needed to begin.
+    pub(super) fn load(
+        db: &Connection,
+        request_memory: Duration,
+        published: Published,
+    ) -> rusqlite::Result<Self> {
+        let (sequence, last) = last_entry(db)?;
+        Ok(Self {
+            request_memory,
+            campaigns: HashMap::new(),
+            sequence,
+            last,
+            published,
+            changed: Vec::new(),
+        })
+    }
+
+    /// After a rollback: nothing in memory counts.
+    pub(super) fn forget(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        self.campaigns.clear();
+        self.changed.clear();
+        (self.sequence, _) = last_entry(db)?;
+        Ok(())
+    }
+
+    /// After a commit: readers see what was changed.
+    pub(super) fn publish(&mut self) {
+        if self.changed.is_empty() {
+            return;
+        }
+        let mut published = self
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        for id in self.changed.drain(..) {
+            if let Some(state) = self.campaigns.get(&id) {
+                published.insert(id, state.view.clone());
+            }
+        }
+    }
+}
+
+fn last_entry(db: &Connection) -> rusqlite::Result<(u64, Moment)> {
+    db.query_row(
+        "SELECT sequence, at FROM ledger ORDER BY sequence DESC LIMIT 1",
+        [],
+        |row| Ok((row.get(0)?, moment(row, 1)?)),
+    )
+    .optional()
+    .map(|last| last.unwrap_or((0, Moment::EPOCH)))
+}
+
+/// One step.
+pub(super) struct Step<'a> {
+    pub(super) db: &'a Connection,
+    pub(super) core: &'a mut Core,
+    pub(super) now: Moment,
+}
+
+impl Step<'_> {
+    /// Takes a campaign's state out of the core; [`Self::put`] brings it back. A step that fails with a fault need not: the
+    /// rollback forgets all states.
+    pub(super) fn take(&mut self, id: &CampaignId) -> Result<CampaignState> {
+        if let Some(state) = self.core.campaigns.remove(id) {
+            return Ok(state);
+        }
+        CampaignState::load(self.db, id)?.ok_or_else(|| Refusal::CampaignNotFound.into())
+    }
+
+    /// Brings a campaign's state back.
+    pub(super) fn put(&mut self, state: CampaignState) {
+        self.core
+            .campaigns
+            .insert(state.view.campaign.id.clone(), state);
+    }
+
+    /// Runs `work` on a campaign's state.
+    pub(super) fn with<T>(
+        &mut self,
+        id: &CampaignId,
+        work: impl FnOnce(&mut Self, &mut CampaignState) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.take(id)?;
+        let outcome = work(self, &mut state);
+        self.put(state);
+        outcome
+    }
+
+    /// Readers will see this campaign anew after the commit.
+    pub(super) fn changed(&mut self, state: &CampaignState) {
+        self.core.changed.push(state.view.campaign.id.clone());
+    }
+
+    /// Writes an entry of the ledger.
+    pub(super) fn append(&mut self, campaign: i64, body: &Body) -> Result<LedgerId> {
+        let sequence = self.core.sequence + 1;
+        self.db
+            .prepare_cached(
+                "INSERT INTO ledger (sequence, at, campaign, body) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![
+                sequence,
+                self.now.as_micros(),
+                campaign,
+                to_json(body)
+            ])?;
+        self.core.sequence = sequence;
+        Ok(LedgerId {
+            partition: PARTITION,
+            sequence,
+        })
+    }
+}
+
+/// Reads one entry of the ledger.
+pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
+    let found = db
+        .prepare_cached(
+            "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign) FROM ledger
+             WHERE sequence = ?1",
+        )?
+        .query_row([sequence], entry_columns)
+        .optional()?;
+    found.map(read_entry).transpose()
+}
+
+/// Columns of an entry: sequence, moment, body, campaign id.
+pub(super) type EntryColumns = (u64, Moment, String, String);
+
+/// Reads the columns of an entry.
+pub(super) fn entry_columns(row: &Row<'_>) -> rusqlite::Result<EntryColumns> {
+    Ok((row.get(0)?, moment(row, 1)?, row.get(2)?, row.get(3)?))
+}
+
+/// Makes an entry of its columns.
+pub(super) fn read_entry((sequence, at, body, campaign): EntryColumns) -> Result<Entry> {
+    Ok(Entry {
+        id: LedgerId {
+            partition: PARTITION,
+            sequence,
+        },
+        at,
+        campaign: CampaignId::parse("campaign", &campaign)
+            .map_err(|problem| StoreError::Corrupt(problem.message))?,
+        body: from_json(&body)?,
+    })
+}
+
+/// A version's definition.
+pub(super) fn definition(db: &Connection, campaign: i64, version: u32) -> Result<Arc<Campaign>> {
+    let bytes: Vec<u8> = db
+        .prepare_cached("SELECT definition FROM versions WHERE campaign = ?1 AND version = ?2")?
+        .query_row(params![campaign, version], |row| row.get(0))
+        .optional()?
+        .ok_or(Refusal::VersionNotFound(version))?;
+    let campaign =
+        convert::decode(&bytes).map_err(|problems| StoreError::Corrupt(problems.to_string()))?;
+    Ok(Arc::new(campaign))
+}
+
+/// A moment column.
+pub(super) fn moment(row: &Row<'_>, column: usize) -> rusqlite::Result<Moment> {
+    row.get(column).map(Moment::from_micros)
+}
+
+/// A JSON column's text.
+pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
+    // Only maps with keys that are not text fail, and there are none.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// The value of a JSON column.
+pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text)
+        .map_err(|error| StoreError::Corrupt(format!("a stored text does not read back: {error}")))
+}
+
+/// A single value of a query that always has a row.
+pub(super) fn scalar<T: FromSql>(
+    db: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<T> {
+    Ok(db
+        .prepare_cached(sql)?
+        .query_row(params, |row| row.get(0))?)
+}
+
+impl From<rusqlite::Error> for StoreError {
+    /// A fault before the commit: the transaction is rolled back, so nothing happened.
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Unavailable {
+            executed: Executed::No,
+            detail: error.to_string(),
+        }
+    }
+}

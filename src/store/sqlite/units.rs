@@ -1,0 +1,216 @@
+//! A pool's units of one prize: a sorted set, its head in memory.
+//!
+//! Units are always taken from the head, so what a batch took is one range, deleted by one statement.
+
+use std::collections::VecDeque;
+
+use rusqlite::{Connection, params};
+
+use crate::{
+    model::{Moment, PoolNo, PrizeNo},
+    store::{Result, entry::Unit},
+};
+
+/// How many units are read ahead.
+const READ_AHEAD: u64 = 256;
+
+/// A waiting unit. The order is that of the sorted set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Waiting {
+    pub(super) score: i64,
+    pub(super) unit: Unit,
+}
+
+/// The waiting units of one prize of one pool.
+pub(super) struct Queue {
+    /// The prize; none for blanks.
+    pub(super) prize: Option<PrizeNo>,
+    /// Off stock for this pool and neither won nor taken back.
+    pub(super) waiting: u64,
+    head: VecDeque<Waiting>,
+    /// Nothing is behind the head.
+    complete: bool,
+    /// Units up to this one were taken in this batch.
+    taken: Option<Waiting>,
+    dirty: bool,
+}
+
+/// The stored number of a prize, or of blanks.
+pub(super) fn slot(prize: Option<PrizeNo>) -> i32 {
+    prize.map_or(-1, |prize| i32::from(prize.0))
+}
+
+/// Reads [`slot`].
+pub(super) fn prize_of_slot(slot: i32) -> Option<PrizeNo> {
+    u16::try_from(slot).ok().map(PrizeNo)
+}
+
+impl Queue {
+    /// Reads the queues of a pool.
+    pub(super) fn load(db: &Connection, campaign: i64, pool: PoolNo) -> Result<Vec<Self>> {
+        let mut statement = db.prepare_cached(
+            "SELECT prize, waiting FROM queues WHERE campaign = ?1 AND pool = ?2 ORDER BY prize",
+        )?;
+        let rows = statement.query_map(params![campaign, pool.0], |row| {
+            Ok(Self {
+                prize: prize_of_slot(row.get(0)?),
+                waiting: row.get(1)?,
+                head: VecDeque::new(),
+                complete: false,
+                taken: None,
+                dirty: false,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The unit `ahead` places behind the first; none where there are not so many.
+    pub(super) fn peek(
+        &mut self,
+        db: &Connection,
+        campaign: i64,
+        pool: PoolNo,
+        ahead: usize,
+    ) -> Result<Option<Waiting>> {
+        if ahead >= self.head.len() && !self.complete {
+            self.read_ahead(db, campaign, pool)?;
+        }
+        Ok(self.head.get(ahead).copied())
+    }
+
+    /// How many units can be taken at least, counted up to the bound of the read-ahead.
+    pub(super) fn ready(&mut self, db: &Connection, campaign: i64, pool: PoolNo) -> Result<u64> {
+        if !self.complete && self.head.len() < 128 {
+            self.read_ahead(db, campaign, pool)?;
+        }
+        Ok(self.head.len() as u64)
+    }
+
+    /// Removes the first unit, which [`Self::peek`] has shown.
+    pub(super) fn take(&mut self) {
+        if let Some(first) = self.head.pop_front() {
+            self.taken = Some(first);
+            self.waiting -= 1;
+            self.dirty = true;
+        }
+    }
+
+    /// Counts units that come to this pool or leave it otherwise than by a draw.
+    pub(super) fn count(&mut self, added: u64, removed: u64) {
+        self.waiting = self.waiting + added - removed;
+        self.dirty = true;
+    }
+
+    /// The stored units have changed otherwise than by draws: the head is read anew.
+    pub(super) fn reread(&mut self) {
+        self.head.clear();
+        self.complete = false;
+    }
+
+    /// Writes what a batch has changed.
+    pub(super) fn flush(&mut self, db: &Connection, campaign: i64, pool: PoolNo) -> Result<()> {
+        self.delete_taken(db, campaign, pool)?;
+        if std::mem::take(&mut self.dirty) {
+            db.prepare_cached(
+                "INSERT OR REPLACE INTO queues (campaign, pool, prize, waiting) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![campaign, pool.0, slot(self.prize), self.waiting])?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the units that were taken; needed before the stored units are read or changed.
+    pub(super) fn delete_taken(
+        &mut self,
+        db: &Connection,
+        campaign: i64,
+        pool: PoolNo,
+    ) -> Result<()> {
+        if let Some(last) = self.taken.take() {
+            db.prepare_cached(
+                "DELETE FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3
+                 AND (score, window, number) <= (?4, ?5, ?6)",
+            )?
+            .execute(params![
+                campaign,
+                pool.0,
+                slot(self.prize),
+                last.score,
+                last.unit.window,
+                last.unit.number
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn read_ahead(&mut self, db: &Connection, campaign: i64, pool: PoolNo) -> Result<()> {
+        self.delete_taken(db, campaign, pool)?;
+        let wanted = READ_AHEAD.max(self.head.len() as u64 * 2);
+        let mut statement = db.prepare_cached(
+            "SELECT score, window, number FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3
+             ORDER BY score, window, number LIMIT ?4",
+        )?;
+        let rows =
+            statement.query_map(params![campaign, pool.0, slot(self.prize), wanted], |row| {
+                Ok(Waiting {
+                    score: row.get(0)?,
+                    unit: Unit {
+                        window: row.get(1)?,
+                        number: row.get(2)?,
+                    },
+                })
+            })?;
+        self.head = rows.collect::<rusqlite::Result<_>>()?;
+        self.complete = (self.head.len() as u64) < wanted;
+        Ok(())
+    }
+}
+
+/// Puts a unit into a pool.
+pub(super) fn insert(
+    db: &Connection,
+    campaign: i64,
+    pool: PoolNo,
+    prize: Option<PrizeNo>,
+    waiting: Waiting,
+) -> Result<()> {
+    db.prepare_cached(
+        "INSERT INTO units (campaign, pool, prize, score, window, number) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        campaign,
+        pool.0,
+        slot(prize),
+        waiting.score,
+        waiting.unit.window,
+        waiting.unit.number
+    ])?;
+    Ok(())
+}
+
+/// Takes a unit out of a pool.
+pub(super) fn remove(
+    db: &Connection,
+    campaign: i64,
+    pool: PoolNo,
+    prize: Option<PrizeNo>,
+    waiting: Waiting,
+) -> Result<()> {
+    db.prepare_cached(
+        "DELETE FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 AND score = ?4 AND window = ?5 AND number = ?6",
+    )?
+    .execute(params![
+        campaign,
+        pool.0,
+        slot(prize),
+        waiting.score,
+        waiting.unit.window,
+        waiting.unit.number
+    ])?;
+    Ok(())
+}
+
+/// The score of a unit that a schedule releases at a moment.
+pub(super) fn score(at: Moment) -> i64 {
+    at.as_micros()
+}

@@ -1,0 +1,177 @@
+//! The writer thread: one transaction for each batch, every answer after its commit.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+        mpsc::{Receiver, SyncSender},
+    },
+};
+
+use rusqlite::Connection;
+use tracing::{error, info, warn};
+
+use super::{
+    job::Job,
+    queue::Inbox,
+    step::{Core, Step},
+};
+use crate::{
+    model::Moment,
+    store::{Executed, StoreError, clock::Clock},
+};
+
+/// The size of the write-ahead log from which on it is copied into the database beside the writer's work.
+const WAL_BYTES_HIGH: u64 = 16 << 20;
+/// The size from which on the writer stops for it.
+const WAL_BYTES_MAX: u64 = 512 << 20;
+/// A clock that jumps further than this between two batches raises an alarm.
+const JUMP_SECONDS_MAX: u64 = 3600;
+
+/// What the writer works with.
+pub(super) struct Writer {
+    pub(super) db: Connection,
+    pub(super) core: Core,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) inbox: Arc<Inbox>,
+    /// The last transaction failed.
+    pub(super) failing: Arc<AtomicBool>,
+    /// The moment of the last batch, in microseconds.
+    pub(super) last: Arc<AtomicI64>,
+    /// The write-ahead log's file.
+    pub(super) wal: PathBuf,
+    pub(super) wake_checkpointer: SyncSender<()>,
+}
+
+impl Writer {
+    /// Runs batches until the inbox is closed and empty.
+    pub(super) fn run(mut self) {
+        while let Some(mut batch) = self.inbox.next_batch() {
+            batch.retain(|job| !job.is_abandoned());
+            if batch.is_empty() {
+                continue;
+            }
+            let now = self.now();
+            match self.transact(now, &mut batch) {
+                Ok(()) => self.answer(batch, Ok(())),
+                Err(_) if batch.len() > 1 => self.run_alone(now, batch),
+                Err(fault) => self.fail(batch, &fault),
+            }
+            self.bound_wal();
+        }
+    }
+
+    /// The store's clock: never behind the last batch.
+    fn now(&mut self) -> Moment {
+        let now = self.clock.now();
+        let last = self.core.last;
+        if last != Moment::EPOCH
+            && !self.clock.is_test()
+            && now.since(last).as_secs() > JUMP_SECONDS_MAX
+        {
+            info!(last = %last, now = %now, "the store was idle, or its clock jumped forward");
+        }
+        self.core.last = now.max(last);
+        self.last
+            .store(self.core.last.as_micros(), Ordering::Relaxed);
+        self.core.last
+    }
+
+    /// A fault in a batch: each command has a transaction of its own, so that only the one at fault fails.
+    fn run_alone(&mut self, now: Moment, batch: Vec<Box<dyn Job>>) {
+        for job in batch {
+            let mut single = vec![job];
+            match self.transact(now, &mut single) {
+                Ok(()) => self.answer(single, Ok(())),
+                Err(fault) => self.fail(single, &fault),
+            }
+        }
+    }
+
+    fn transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        let outcome = self.try_transact(now, batch);
+        if outcome.is_err() {
+            if !self.db.is_autocommit()
+                && let Err(error) = self.db.execute_batch("ROLLBACK")
+            {
+                warn!(%error, "a failed transaction could not be rolled back");
+            }
+            if let Err(error) = self.core.forget(&self.db) {
+                warn!(%error, "the ledger's end could not be read");
+            }
+        }
+        outcome
+    }
+
+    fn try_transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut step = Step {
+            db: &self.db,
+            core: &mut self.core,
+            now,
+        };
+        for job in batch {
+            if !job.run(&mut step) {
+                return Err(StoreError::Unavailable {
+                    executed: Executed::No,
+                    detail: "the batch was rolled back".into(),
+                });
+            }
+        }
+        for state in self.core.campaigns.values_mut() {
+            state.flush(&self.db)?;
+        }
+        self.db
+            .prepare_cached("COMMIT")?
+            .execute([])
+            .map_err(|error| StoreError::Unavailable {
+                executed: Executed::Unknown,
+                detail: error.to_string(),
+            })?;
+        Ok(())
+    }
+
+    fn answer(&mut self, batch: Vec<Box<dyn Job>>, commit: Result<(), &StoreError>) {
+        self.failing.store(false, Ordering::Relaxed);
+        self.core.publish();
+        for job in batch {
+            job.answer(commit);
+        }
+    }
+
+    fn fail(&mut self, batch: Vec<Box<dyn Job>>, fault: &StoreError) {
+        self.failing.store(true, Ordering::Relaxed);
+        for job in batch {
+            job.answer(Err(fault));
+        }
+        error!(%fault, "the embedded store could not do its work");
+    }
+
+    /// Keeps the write-ahead log small: usually by the checkpointer; where it cannot keep up, by the writer itself.
+    fn bound_wal(&self) {
+        let bytes = std::fs::metadata(&self.wal).map_or(0, |file| file.len());
+        if bytes > WAL_BYTES_MAX {
+            if let Err(error) = checkpoint(&self.db, "TRUNCATE") {
+                warn!(%error, "the write-ahead log could not be checkpointed");
+            }
+        } else if bytes > WAL_BYTES_HIGH {
+            // Where the channel is full the checkpointer is at work already.
+            let _ = self.wake_checkpointer.try_send(());
+        }
+    }
+}
+
+/// Copies the write-ahead log into the database.
+fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<()> {
+    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+}
+
+/// The checkpointer: copies the log beside the writer's work, without waiting for readers.
+pub(super) fn run_checkpointer(db: &Connection, wakes: &Receiver<()>) {
+    while wakes.recv().is_ok() {
+        if let Err(error) = checkpoint(db, "PASSIVE") {
+            warn!(%error, "the write-ahead log could not be checkpointed");
+        }
+    }
+}
