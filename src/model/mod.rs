@@ -12,7 +12,6 @@ pub mod id;
 pub mod limits;
 pub mod moment;
 pub mod money;
-mod near;
 pub mod problem;
 pub mod schedule;
 pub mod summary;

@@ -8,10 +8,7 @@ use jiff::{
     tz::{Offset, TimeZone, TimeZoneDatabase},
 };
 
-use super::{
-    moment::Moment,
-    near::{did_you_mean, near},
-};
+use super::{moment::Moment, text::nearest};
 
 /// The database that is built in. The system's own is never read: two hosts may have two versions of it.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
@@ -147,6 +144,16 @@ impl Zone {
         local.strftime(format).to_string()
     }
 
+    /// A time in the form of RFC 3339 with the zone's offset, to the nanosecond; in UTC where the offset has seconds, which
+    /// that form cannot tell.
+    pub(super) fn rfc3339(&self, time: Timestamp) -> String {
+        if self.zone.to_offset(time).seconds() % 60 != 0 {
+            return time.to_string();
+        }
+        let local = time.to_zoned(self.zone.clone());
+        local.strftime("%Y-%m-%dT%H:%M:%S%.f%:z").to_string()
+    }
+
     /// Seconds that the local clock is ahead of UTC.
     fn offset(&self, at_s: i64) -> i64 {
         i64::from(self.zone.to_offset(timestamp(at_s)).seconds())
@@ -219,22 +226,18 @@ fn unknown(name: &str) -> String {
     let names: Vec<_> = DATABASE.available().collect();
     let names = || names.iter().map(|name| name.as_str());
     let city = |name: &str| name.rsplit('/').next().map(str::to_lowercase);
-    let mut hints: Vec<&str> = OTHER_NAMES
+    let of_city = OTHER_NAMES
         .into_iter()
-        .filter(|(other, _)| city(other) == city(name))
-        .map(|(_, zone)| zone)
-        .collect();
-    if hints.is_empty() {
-        hints = near(name, names());
-    }
-    if hints.is_empty() {
-        hints = names().filter(|known| city(known) == city(name)).collect();
-    }
-    hints.truncate(3);
-    let hint = if hints.is_empty() {
-        "; write a place such as Asia/Shanghai, or UTC".into()
-    } else {
-        did_you_mean(&hints)
+        .chain(
+            names()
+                .filter(|name| name.contains('/'))
+                .map(|name| (name, name)),
+        )
+        .find(|(other, _)| city(other) == city(name))
+        .map(|(_, zone)| zone);
+    let hint = match nearest(name, names()).or(of_city) {
+        Some(zone) => format!("; did you mean {zone}?"),
+        None => "; write a place such as Asia/Shanghai, or UTC".into(),
     };
     format!("{name:?} is not a time zone of the IANA database{hint}")
 }

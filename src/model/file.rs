@@ -1,1 +1,0 @@
-//! TO BE WRITTEN

@@ -1,0 +1,404 @@
+use std::{collections::BTreeMap, fs};
+
+use proptest::prelude::*;
+use prost_types::{Duration, Timestamp};
+
+use super::*;
+use crate::model::{convert::campaign_from_proto, summary::plan_summary};
+use proto::pool::Kind;
+
+fn samples() -> Vec<(String, String)> {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/campaigns");
+    let mut samples: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    samples.sort();
+    assert!(samples.len() >= 4);
+    samples
+}
+
+fn problems(text: &str) -> String {
+    match parse(text) {
+        Ok(campaigns) => panic!("{text:?} was read as {campaigns:?}"),
+        Err(problems) => problems.to_string(),
+    }
+}
+
+#[track_caller]
+fn refused(text: &str, expected: &str) {
+    assert_eq!(problems(text), expected, "for {text:?}");
+}
+
+#[test]
+fn the_shipped_samples_are_read_and_written_back_the_same() {
+    for (name, text) in samples() {
+        let campaigns = parse(&text).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        assert_eq!(format!("{}.yaml", campaigns[0].id), name);
+        if let Err(problems) = campaign_from_proto(&campaigns[0]) {
+            panic!("{name}: {problems}");
+        }
+        let yaml = to_yaml(&campaigns[0]);
+        assert_eq!(parse(&yaml).unwrap(), campaigns, "{name}:\n{yaml}");
+        let json = to_json("tombola.v1.Campaign", &campaigns[0]);
+        assert_eq!(parse(&json.to_string()).unwrap(), campaigns, "{name}");
+    }
+}
+
+/// The comments of the samples reckon how many units are planned.
+#[test]
+fn the_shipped_samples_plan_what_their_comments_say() {
+    let planned = |name: &str| -> Vec<(u64, u64)> {
+        let samples: BTreeMap<_, _> = samples().into_iter().collect();
+        let campaign = campaign_from_proto(&parse(&samples[name]).unwrap()[0]).unwrap();
+        let prizes = plan_summary(&campaign, 0).prizes;
+        prizes.iter().map(|p| (p.planned, p.per_round)).collect()
+    };
+    assert_eq!(planned("spring-wheel.yaml"), [(1, 0), (198_400, 100)]);
+    assert_eq!(planned("grand-wheel.yaml"), [(3, 0), (540, 0), (0, 200)]);
+    assert_eq!(
+        planned("fourteen-million.yaml")[..2],
+        [(0, 3), (0, 3_000_000)]
+    );
+    assert!(
+        planned("game-cards.yaml")
+            .iter()
+            .all(|(planned, _)| *planned == 0)
+    );
+}
+
+#[test]
+fn a_file_may_use_either_spelling_of_keys_and_enums() {
+    let short = "
+        id: a
+        timeZone: UTC
+        startTime: 2026-11-20T00:00:00+08:00
+        publishPlan: HOURLY
+        pools: [{id: p, schedule: {perHour: {x: 3}, missed: RELEASE, returnAfter: 90s}}, {id: d, deck: {onExhausted: RESHUFFLE, odds: {x: 1%}}}]
+    ";
+    let long = r#"{
+        "id": "a",
+        "time_zone": "UTC",
+        "start_time": "2026-11-19T16:00:00Z",
+        "publish_plan": "PLAN_PUBLICATION_HOURLY",
+        "pools": [{"id": "p", "schedule": {"per_hour": {"x": "3"}, "missed": 3, "return_after": "90s"}},
+                  {"id": "d", "deck": {"on_exhausted": "ON_EXHAUSTED_RESHUFFLE", "odds": {"x": "1%"}}}]
+    }"#;
+    assert_eq!(parse(short).unwrap(), parse(long).unwrap());
+    let start = parse(short).unwrap()[0].start_time;
+    assert_eq!(
+        start,
+        Some(Timestamp {
+            seconds: 1_795_104_000,
+            nanos: 0
+        })
+    );
+}
+
+#[test]
+fn every_unknown_key_and_wrong_value_is_reported_at_once() {
+    let text = "
+id: 5
+tmieZone: UTC
+colour: red
+startTime: 2026-11-20
+endTime: 2026-11-20T00:00:00
+limits: {drawsPerDay: -1, winsPerUser: many, drawsPerUser: 4294967296}
+consolation: [points]
+prizes:
+  - {id: car, stock: 1.5, grand: yes, countsAsWin: 1}
+  - {id: true, stock: '300,000', attributes: {points: 5, deep: {a: b}}}
+  - car
+pools:
+  id: x
+publishPlan: hourly
+";
+    let mut found: Vec<_> = problems(text).lines().map(str::to_owned).collect();
+    found.sort();
+    let mut expected = vec![
+        "id: `5` is a number where text is expected: write \"5\"",
+        "tmieZone: is not a known key; did you mean timeZone?",
+        "colour: is not a known key; the keys here are id, name, timeZone, startTime, endTime, limits, consolation, prizes, pools, publishPlan",
+        "startTime: `2026-11-20` is not a time with its offset from UTC: write it like 2026-11-20T00:00:00+08:00",
+        "endTime: `2026-11-20T00:00:00` is not a time with its offset from UTC: write it like 2026-11-20T00:00:00+08:00",
+        "limits.drawsPerDay: is -1: it must be from 0 to 4294967295",
+        "limits.winsPerUser: `many` is text where a whole number is expected: write a whole number like 200",
+        "limits.drawsPerUser: is 4294967296: it must be from 0 to 4294967295",
+        "consolation: is a list where a map of keys is expected: begin with `key: value`",
+        "prizes[0].stock: `1.5` is a number where a whole number is expected: write a whole number like 200",
+        "prizes[0].grand: `yes` is text where true or false is expected: write true or false",
+        "prizes[0].countsAsWin: `1` is a number where true or false is expected: write true or false",
+        "prizes[1].id: `true` is a truth value where text is expected: write \"true\"",
+        "prizes[1].stock: `300,000` is text where a whole number is expected: write digits only",
+        "prizes[1].attributes.points: `5` is a number where text is expected: write \"5\"",
+        "prizes[1].attributes.deep: is a map of keys where text is expected: write text in quotes",
+        "prizes[2]: `car` is text where a map of keys is expected: begin with `key: value`",
+        "pools: is a map of keys where a list is expected: begin each entry with `- `",
+        "publishPlan: `hourly` is text, not one of TOTALS, HOURLY",
+    ];
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    refused(
+        "id: a\nlimits:\n",
+        "limits: is empty: give it a value or leave the key out",
+    );
+    refused(
+        "timeZone: UTC\ntime_zone: UTC\n",
+        "timeZone: is given twice, also as `time_zone`: keep one",
+    );
+    refused(
+        "pools: [{id: p, deck: {size: 1}, schedule: {}}]",
+        "pools[0].schedule: stands beside `deck`: keep one of the two",
+    );
+    refused(
+        "pools: [{id: p, schedule: {returnAfter: 2h}}]",
+        "pools[0].schedule.returnAfter: `2h` is not in seconds: write 7200s",
+    );
+    refused(
+        "pools: [{id: p, schedule: {returnAfter: 3600}}]",
+        "pools[0].schedule.returnAfter: `3600` is a number where a duration is expected: write 3600s for seconds",
+    );
+}
+
+#[test]
+fn syntax_errors_name_their_line() {
+    let advice =
+        "a map of keys like `id: spring-wheel` is expected; several are separated by `---`";
+    refused("", "file: is empty: nothing but comments or blank lines");
+    refused(
+        "# a\n\n# b\n",
+        "file: is empty: nothing but comments or blank lines",
+    );
+    refused("- id: a\n- id: b\n", &format!("file: is a list: {advice}"));
+    refused("wheel", &format!("file: is a single value: {advice}"));
+    for tabs in [
+        "id: a\nlimits:\n\tdrawsPerDay: 3\n",
+        "limits: \n  drawsPerDay: 3\n\twinsPerUser: 4\n",
+    ] {
+        refused(
+            tabs,
+            "line 3: is indented with a tab: YAML is indented with spaces",
+        );
+    }
+    refused(
+        "id: a\nname: b\nid: c\n",
+        "line 3, column 1: the key `id` is given twice: keep one of them",
+    );
+    for (bad, line) in [
+        ("id: a\nname b\n", 2),
+        ("id: a\nname: \"b\n", 3),
+        ("id: [a\n", 1),
+        ("id: *b\n", 1),
+    ] {
+        let found = problems(bad);
+        assert!(
+            found.starts_with(&format!("line {line}, ")),
+            "{bad:?}: {found}"
+        );
+        assert!(found.contains("is not YAML: "), "{bad:?}: {found}");
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_or_unfolds_is_refused() {
+    let large = "#".repeat(5 << 20);
+    refused(
+        &large,
+        "file: the file has 5.0 MiB; a campaign file has at most 1 MiB",
+    );
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for i in 1..9 {
+        let alias = format!("*a{}", i - 1);
+        bomb += &format!("a{i}: &a{i} [{}]\n", [alias.as_str(); 10].join(", "));
+    }
+    assert!(problems(&bomb).contains("unfolds"), "{}", problems(&bomb));
+    problems(&"[".repeat(100_000));
+    problems(&"{a: ".repeat(100_000));
+    problems(&"- ".repeat(100_000));
+    let many: String = (0..50_000).map(|i| format!("k{i}: 1\n")).collect();
+    assert_eq!(parse(&many).unwrap_err().0.len(), 101);
+}
+
+#[test]
+fn documents_are_told_apart() {
+    let ids = |text| -> Vec<String> {
+        let campaigns = parse(text).unwrap();
+        campaigns.into_iter().map(|campaign| campaign.id).collect()
+    };
+    assert_eq!(ids("---\nid: a\n---\nid: b\n...\n"), ["a", "b"]);
+    assert_eq!(ids("id: a\n---\n# nothing here\n"), ["a"]);
+    refused(
+        "id: a\n---\nid: a\n",
+        "document 2: id: \"a\" is the id of document 1 too",
+    );
+    refused(
+        "id: a\n---\nid: b\nprizes: [{idd: x}]\n",
+        "document 2: prizes[0].idd: is not a known key; did you mean id?",
+    );
+    assert!(parse_schedule("total: {car: 1}\n---\ntotal: {}").is_err());
+    assert!(parse_schedule("perHuor: {car: 1}").is_err());
+}
+
+#[test]
+fn json_for_scripts_has_every_scalar() {
+    let result = proto::DrawResponse {
+        results: vec![proto::DrawResult::default()],
+        ..Default::default()
+    };
+    let json = to_json("tombola.v1.DrawResponse", &result);
+    assert_eq!(json["replayed"], false);
+    assert_eq!(json["results"][0]["outcome"], "OUTCOME_UNSPECIFIED");
+    assert_eq!(json["results"][0]["prizeId"], "");
+    assert_eq!(json.get("drawTime"), None);
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z0-9 :#,.{}\\[\\]'\"&*!|>%@`\\\\-]{0,12}",
+        any::<String>(),
+        prop::sample::select(vec![
+            "null",
+            "~",
+            "Yes",
+            "NO",
+            "1e3",
+            "0x10",
+            ".inf",
+            "Infinity",
+            "2026-11-20",
+            " a ",
+            "手机券，10元！",
+            "👩‍👩‍👧",
+            "---",
+            "a\r\nb",
+            "\u{85}\u{2028}\u{feff}"
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+fn quantities() -> impl Strategy<Value = BTreeMap<String, u64>> {
+    prop::collection::btree_map(text(), any::<u64>(), 0..4)
+}
+
+fn pool() -> impl Strategy<Value = proto::Pool> {
+    let schedule = (
+        quantities(),
+        quantities(),
+        text(),
+        0..4_i32,
+        prop::option::of((0..9_i64, 0..999_999_999_i32)),
+    )
+        .prop_map(|(total, per_hour, from, missed, after)| {
+            Kind::Schedule(proto::Schedule {
+                total,
+                daily: vec![
+                    proto::DailyHours {
+                        from,
+                        per_hour,
+                        ..Default::default()
+                    };
+                    2
+                ],
+                missed,
+                return_after: after.map(|(seconds, nanos)| Duration { seconds, nanos }),
+                ..Default::default()
+            })
+        });
+    let deck = (any::<u64>(), quantities(), 0..3_i32).prop_map(|(size, cards, on_exhausted)| {
+        Kind::Deck(proto::Deck {
+            size,
+            cards,
+            on_exhausted,
+            ..Default::default()
+        })
+    });
+    (
+        text(),
+        any::<u32>(),
+        prop::option::of(prop_oneof![schedule, deck]),
+    )
+        .prop_map(|(id, unlock_after_draws, kind)| proto::Pool {
+            id,
+            unlock_after_draws,
+            kind,
+        })
+}
+
+prop_compose! {
+    fn campaign()(
+        (id, name) in (text(), text()),
+        time_zone in prop::sample::select(vec!["", "Asia/Kathmandu", "America/St_Johns", "Nowhere"]),
+        start in prop::option::of((-3_000_000_000_i64..200_000_000_000, 0..1_000_000_000_i32)),
+        limits in prop::option::of((prop::option::of(any::<u32>()), prop::option::of(0..2_u32))),
+        attributes in prop::option::of(prop::collection::btree_map(text(), text(), 0..5)),
+        prizes in prop::collection::vec((text(), any::<u64>(), prop::option::of(any::<bool>())), 0..4),
+        pools in prop::collection::vec(pool(), 0..3),
+        money in prop::option::of((text(), any::<i64>(), any::<i32>())),
+        publish_plan in 0..3_i32,
+    ) -> proto::Campaign {
+        let prize = |(id, stock, counts_as_win)| proto::Prize {
+            id,
+            stock,
+            counts_as_win,
+            value: money.clone().map(|(currency_code, units, nanos)| proto::Money { currency_code, units, nanos }),
+            attributes: attributes.clone().unwrap_or_default(),
+            ..Default::default()
+        };
+        proto::Campaign {
+            id,
+            name,
+            time_zone: time_zone.into(),
+            start_time: start.map(|(seconds, nanos)| Timestamp { seconds, nanos }),
+            limits: limits.map(|(draws_per_day, wins_per_user)| proto::DrawLimits {
+                draws_per_day, wins_per_user, ..Default::default()
+            }),
+            consolation: attributes.clone().map(|attributes| proto::Consolation { attributes, ..Default::default() }),
+            prizes: prizes.into_iter().map(prize).collect(),
+            pools,
+            publish_plan,
+            ..Default::default()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_answered_without_a_panic(text in any::<String>()) {
+        let _ = parse(&text);
+        let _ = parse_schedule(&text);
+    }
+
+    #[test]
+    fn a_sample_with_slips_is_answered_without_a_panic(
+        pick in any::<prop::sample::Index>(),
+        slips in prop::collection::vec((any::<prop::sample::Index>(), 0..20_usize, text()), 1..6),
+    ) {
+        let samples = samples();
+        let mut chars: Vec<char> = pick.get(&samples).1.chars().collect();
+        for (place, cut, insert) in slips {
+            let start = place.index(chars.len() + 1);
+            let end = (start + cut).min(chars.len());
+            chars.splice(start..end, insert.chars());
+        }
+        let _ = parse(&chars.into_iter().collect::<String>());
+    }
+
+    #[test]
+    fn any_campaign_is_written_and_read_back_the_same(campaign in campaign()) {
+        let yaml = to_yaml(&campaign);
+        let back = parse(&yaml).map_err(|problems| TestCaseError::fail(format!("{problems}\n{yaml}")))?;
+        prop_assert_eq!(&back, &[campaign.clone()], "{}", yaml);
+        let json = to_json("tombola.v1.Campaign", &campaign).to_string();
+        let back = parse(&json).map_err(|problems| TestCaseError::fail(format!("{problems}\n{json}")))?;
+        prop_assert_eq!(&back, &[campaign], "{}", json);
+    }
+}

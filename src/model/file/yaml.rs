@@ -1,0 +1,108 @@
+//! Text to documents: YAML (JSON is a part of it) with bounded work, and errors that name their line.
+
+use serde_json::Value;
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options, budget, options};
+
+use crate::model::problem::Problems;
+
+/// The most that a campaign file may have.
+pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// Every document of a text that is not empty.
+pub(super) fn documents(text: &str) -> Result<Vec<Value>, Problems> {
+    if text.len() > FILE_BYTES_MAX {
+        let tenths = (text.len() * 10).div_ceil(1 << 20);
+        return Err(one_problem(
+            "file",
+            format!(
+                "the file has {}.{} MiB; a campaign file has at most 1 MiB",
+                tenths / 10,
+                tenths % 10
+            ),
+        ));
+    }
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, limits())
+        .map_err(|error| syntax_problem(text, error.without_snippet()))?;
+    if documents.is_empty() {
+        return Err(one_problem(
+            "file",
+            "is empty: nothing but comments or blank lines",
+        ));
+    }
+    Ok(documents)
+}
+
+pub(super) fn one_problem(path: &str, message: impl Into<String>) -> Problems {
+    let mut problems = Problems::default();
+    problems.add(path, message);
+    problems
+}
+
+/// What a document may cost. A file of a few hundred bytes can otherwise unfold into gigabytes.
+fn limits() -> Options {
+    options! {
+        budget: budget! {
+            max_depth: 32,
+            flow_nesting_limit: 32,
+            max_documents: 1000,
+            max_aliases: 1000,
+            max_anchors: 1000,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+/// The line and column where a reader should look, and what to do there.
+fn syntax_problem(text: &str, error: &Error) -> Problems {
+    let Some(at) = error.location() else {
+        return one_problem("file", error.to_string());
+    };
+    let place = format!("line {}, column {}", at.line(), at.column());
+    let (innermost, message) = innermost(error);
+    let message = match innermost {
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key `{key}` is given twice: keep one of them")
+        }
+        Error::DuplicateMappingKey { key: None, .. } => "a key is given twice: keep one".into(),
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. } => {
+            format!("unfolds into more than a campaign can be: {message}")
+        }
+        _ => match tab_line(text, at.line()) {
+            Some(line) if message.contains(" tab") || message.starts_with("tab") => {
+                let advice = "is indented with a tab: YAML is indented with spaces";
+                return one_problem(&format!("line {line}"), advice);
+            }
+            _ => format!("is not YAML: {message}"),
+        },
+    };
+    one_problem(&place, message)
+}
+
+/// The error itself, out of what merely says that an alias led to it, and its message without the place.
+fn innermost(error: &Error) -> (&Error, String) {
+    if let Error::AliasError { error, .. } | Error::WithSnippet { error, .. } = error {
+        return innermost(error);
+    }
+    let message = error.to_string();
+    let place = error
+        .location()
+        .map(|at| format!(" at line {}, column {}", at.line(), at.column()));
+    let bare = place.and_then(|place| message.strip_suffix(&place).map(str::to_owned));
+    (error, bare.unwrap_or(message))
+}
+
+/// The first line from `from` on that is indented with a tab: the parser names the line before, where the value began.
+fn tab_line(text: &str, from: u64) -> Option<u64> {
+    let lines = (1..).zip(text.lines()).filter(|(line, _)| *line >= from);
+    let mut tabbed = lines.filter(|(_, line)| {
+        let content = line.trim_start_matches([' ', '\t']);
+        line[..line.len() - content.len()].contains('\t')
+    });
+    tabbed.next().map(|(line, _)| line)
+}
