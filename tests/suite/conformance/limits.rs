@@ -1,0 +1,201 @@
+//! Limits hold under any concurrency (P1, P5).
+
+use tombola::{
+    model::limits::{LimitKind, LimitReached},
+    store::{DrawAnswer, DrawCommand, Refusal, Result, StoreError},
+};
+
+use crate::support::{Answer as _, DrawWords as _, World, at, draw, hours, seconds};
+
+promises![
+    a_unit_of_a_deck_is_won_once_by_a_thousand_parallel_draws,
+    a_unit_of_a_schedule_is_won_once_by_a_thousand_parallel_draws,
+    a_hundred_parallel_calls_get_five_free_draws,
+    a_hundred_parallel_calls_get_five_paid_draws,
+    a_hundred_parallel_calls_get_five_draws_in_all,
+    free_and_paid_draws_share_the_limit_of_all_draws,
+    draws_are_admitted_all_or_none,
+    a_draw_of_more_than_the_wins_left_wins_what_is_left,
+    wins_are_limited_under_parallel_draws,
+    an_absent_limit_is_unlimited_and_zero_is_none,
+    the_answer_tells_the_limits_as_they_are_after_the_draw,
+];
+
+async fn a_unit_of_a_deck_is_won_once_by_a_thousand_parallel_draws(world: &mut World) {
+    world
+        .begin(
+            "
+            prizes: [{id: coupon, stock: 10}]
+            pools: [{id: deck, deck: {size: 1000, cards: {coupon: 10}}}]
+            ",
+        )
+        .await;
+    let answers = world.storm(by_a_thousand_users()).await;
+    assert_eq!(wins(&answers), 10);
+    assert_eq!(world.prize("coupon").await.won, 10);
+}
+
+async fn a_unit_of_a_schedule_is_won_once_by_a_thousand_parallel_draws(world: &mut World) {
+    world
+        .begin(
+            "
+            endTime: 2026-11-20T02:00:00+08:00
+            prizes: [{id: coupon, stock: 10}]
+            pools: [{id: hours, schedule: {total: {coupon: 10}}}]
+            ",
+        )
+        .await;
+    world.tick().await;
+    world.pass(hours(1)).await;
+    world.tick().await;
+    world.pass(hours(1) - seconds(1)).await;
+    let almost_all = wins(&world.storm(by_a_thousand_users()).await);
+    world.at("2026-11-20T01:59:59.999999+08:00").await;
+    let rest = wins(&world.storm(by_a_thousand_users()).await);
+    assert_eq!(almost_all + rest, 10);
+}
+
+async fn a_hundred_parallel_calls_get_five_free_draws(world: &mut World) {
+    world.begin(&everyone_wins("{drawsPerDay: 5}")).await;
+    let calls = (0..100).map(|_| draw("eager")).collect();
+    let refused = five_of_a_hundred(&world.storm(calls).await);
+    let free = LimitReached {
+        limit: LimitKind::DrawsPerDay,
+        resets: true,
+    };
+    assert!(refused.iter().all(|reached| *reached == free));
+    assert_eq!(world.record("eager").await.free_today, 5);
+}
+
+async fn a_hundred_parallel_calls_get_five_paid_draws(world: &mut World) {
+    world.begin(&everyone_wins("{paidDrawsPerDay: 5}")).await;
+    let calls = (0..100).map(|i| draw("eager").paid(&format!("order-{i}")));
+    let refused = five_of_a_hundred(&world.storm(calls.collect()).await);
+    let paid = LimitReached {
+        limit: LimitKind::PaidDrawsPerDay,
+        resets: true,
+    };
+    assert!(refused.iter().all(|reached| *reached == paid));
+    assert_eq!(world.record("eager").await.paid_today, 5);
+}
+
+async fn a_hundred_parallel_calls_get_five_draws_in_all(world: &mut World) {
+    world.begin(&everyone_wins("{drawsPerUser: 5}")).await;
+    let calls = (0..100).map(|i| match i % 2 {
+        0 => draw("eager"),
+        _ => draw("eager").paid(&format!("order-{i}")),
+    });
+    let refused = five_of_a_hundred(&world.storm(calls.collect()).await);
+    let all = LimitReached {
+        limit: LimitKind::DrawsPerUser,
+        resets: false,
+    };
+    assert!(refused.iter().all(|reached| *reached == all));
+    assert_eq!(world.record("eager").await.draws, 5);
+}
+
+async fn free_and_paid_draws_share_the_limit_of_all_draws(world: &mut World) {
+    let limits = "{drawsPerDay: 3, paidDrawsPerDay: 3, drawsPerUser: 4}";
+    world.begin(&everyone_wins(limits)).await;
+    world.draw(draw("u").times(3)).await;
+    world.draw(draw("u").paid("a")).await;
+    let refusal = world.refused(draw("u").paid("b")).await;
+    assert_eq!(reached(&refusal).limit, LimitKind::DrawsPerUser);
+}
+
+async fn draws_are_admitted_all_or_none(world: &mut World) {
+    world.begin(&everyone_wins("{drawsPerDay: 5}")).await;
+    world.draw(draw("u").times(3)).await;
+    let refusal = world.refused(draw("u").times(3)).await;
+    let tomorrow = at("2026-11-21T00:00:00+08:00");
+    match refusal {
+        Refusal::Limit { retry_at, now, .. } => {
+            assert_eq!((retry_at, now), (Some(tomorrow), world.time()));
+        }
+        other => panic!("{other}"),
+    }
+    let refusal = world.refused(draw("u").times(6)).await;
+    assert!(!reached(&refusal).resets, "no day has six");
+    world.draw(draw("u").times(2)).await;
+}
+
+async fn a_draw_of_more_than_the_wins_left_wins_what_is_left(world: &mut World) {
+    world.begin(&everyone_wins("{winsPerUser: 3}")).await;
+    let answer = world.draw(draw("lucky").times(10)).await;
+    let prizes = answer.prizes();
+    assert_eq!(prizes[..3], ["coupon"; 3]);
+    assert_eq!(prizes[3..], ["-"; 7]);
+    let again = world.draw(draw("lucky").times(2)).await;
+    assert_eq!(again.prizes(), ["-", "-"]);
+    assert_eq!(world.prize("coupon").await.won, 3);
+}
+
+async fn wins_are_limited_under_parallel_draws(world: &mut World) {
+    world.begin(&everyone_wins("{winsPerUser: 5}")).await;
+    let calls = (0..100).map(|i| draw("lucky").times(1 + i % 3)).collect();
+    assert_eq!(wins(&world.storm(calls).await), 5);
+    assert_eq!(world.record("lucky").await.wins, 5);
+}
+
+async fn an_absent_limit_is_unlimited_and_zero_is_none(world: &mut World) {
+    world.begin(&everyone_wins("{drawsPerDay: 0}")).await;
+    let refusal = world.refused(draw("u")).await;
+    assert!(!reached(&refusal).resets);
+    world.draw(draw("u").paid("order").times(100)).await;
+}
+
+async fn the_answer_tells_the_limits_as_they_are_after_the_draw(world: &mut World) {
+    world
+        .begin(&everyone_wins("{drawsPerDay: 5, winsPerUser: 9}"))
+        .await;
+    let quotas = world.draw(draw("u").times(2)).await.quotas();
+    assert_eq!(quotas.draws_today.used, 2);
+    assert_eq!(quotas.draws_today.remaining(), Some(3));
+    assert_eq!(
+        quotas.draws_today.reset,
+        Some(at("2026-11-21T00:00:00+08:00"))
+    );
+    assert_eq!(quotas.paid_draws_today.limit, None);
+    assert_eq!(quotas.draws_total.used, 2);
+    assert_eq!(quotas.wins_total.remaining(), Some(7));
+}
+
+/// A campaign where every draw wins.
+fn everyone_wins(limits: &str) -> String {
+    format!(
+        "
+        limits: {limits}
+        consolation: {{id: points}}
+        prizes: [{{id: coupon, stock: 1000}}]
+        pools: [{{id: deck, deck: {{cards: {{coupon: 1000}}}}}}]
+        "
+    )
+}
+
+fn by_a_thousand_users() -> Vec<DrawCommand> {
+    (0..1000).map(|i| draw(&format!("u{i}"))).collect()
+}
+
+fn wins(answers: &[Result<DrawAnswer>]) -> usize {
+    answers.iter().flatten().map(|answer| answer.wins()).sum()
+}
+
+fn five_of_a_hundred(answers: &[Result<DrawAnswer>]) -> Vec<LimitReached> {
+    let refused: Vec<_> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Ok(_) => None,
+            Err(StoreError::Refused(refusal)) => Some(reached(refusal)),
+            Err(error) => panic!("{error}"),
+        })
+        .collect();
+    assert_eq!((answers.len(), refused.len()), (100, 95));
+    refused
+}
+
+fn reached(refusal: &Refusal) -> LimitReached {
+    match refusal {
+        Refusal::Limit { reached, .. } => *reached,
+        other => panic!("{other}"),
+    }
+}

@@ -1,0 +1,241 @@
+//! One request id has one outcome (P4).
+
+use tombola::store::{DrawAnswer, DrawCommand, Operation, Refusal, StoreError};
+
+use crate::support::{Answer as _, DrawWords as _, World, at, draw, hours, seconds};
+use crate::support::{request, user, words::campaign_id};
+
+promises![
+    a_request_sent_a_hundred_times_in_parallel_has_one_effect,
+    a_replay_is_the_same_answer_after_midnight,
+    a_replay_is_the_same_answer_while_the_campaign_is_paused,
+    a_replay_is_the_same_answer_after_the_campaign_was_closed,
+    a_replay_is_the_same_answer_after_the_end,
+    a_replay_is_the_same_answer_after_a_new_version,
+    a_replay_is_the_same_answer_after_a_reopen,
+    a_replay_is_the_same_answer_of_a_user_who_was_blocked,
+    an_answer_of_a_hundred_results_is_replayed_in_full,
+    a_forgotten_request_is_a_new_draw,
+    a_remembered_request_is_not_forgotten_early,
+    other_contents_under_a_used_request_id_are_refused,
+    a_refused_request_is_not_remembered,
+    a_request_id_of_another_user_is_another_draw,
+    a_request_id_of_another_campaign_is_another_draw,
+    an_expired_request_never_draws_but_is_replayed,
+    a_draw_that_comes_after_its_deadline_does_not_happen,
+    a_draw_is_found_by_its_request_id,
+];
+
+const YAML: &str = "
+    limits: {drawsPerDay: 200}
+    consolation: {id: points}
+    prizes: [{id: coupon, stock: 500}]
+    pools: [{id: deck, deck: {size: 1000, cards: {coupon: 500}}}]
+";
+
+async fn a_request_sent_a_hundred_times_in_parallel_has_one_effect(world: &mut World) {
+    world.begin(YAML).await;
+    let once = draw("u").times(7).named("double-click");
+    let answers = world.storm(vec![once; 100]).await;
+    let answers: Vec<_> = answers.into_iter().map(|answer| answer.unwrap()).collect();
+    for answer in &answers {
+        same(answer, &answers[0]);
+    }
+    let replayed = answers.iter().filter(|answer| answer.replayed).count();
+    assert_eq!(replayed, 99);
+    assert_eq!(world.record("u").await.draws, 7);
+}
+
+async fn a_replay_is_the_same_answer_after_midnight(world: &mut World) {
+    let first = first(world).await;
+    world.pass(hours(23)).await;
+    world.draw(draw("u")).await;
+    replayed(world, &first).await;
+}
+
+async fn a_replay_is_the_same_answer_while_the_campaign_is_paused(world: &mut World) {
+    let first = first(world).await;
+    world.operate(Operation::Pause).await;
+    replayed(world, &first).await;
+}
+
+async fn a_replay_is_the_same_answer_after_the_campaign_was_closed(world: &mut World) {
+    let first = first(world).await;
+    world.operate(Operation::Close).await;
+    world.tick().await;
+    replayed(world, &first).await;
+}
+
+async fn a_replay_is_the_same_answer_after_the_end(world: &mut World) {
+    world.begin(YAML).await;
+    world.at("2026-12-19T23:59:59+08:00").await;
+    let first = world.draw(once()).await;
+    world.at("2026-12-20T00:00:00+08:00").await;
+    world.tick().await;
+    replayed(world, &first).await;
+}
+
+async fn a_replay_is_the_same_answer_after_a_new_version(world: &mut World) {
+    let first = first(world).await;
+    world
+        .change(
+            "
+            limits: {drawsPerDay: 1}
+            prizes: [{id: coupon, name: Renamed, stock: 900}]
+            pools: [{id: deck, deck: {size: 1000, cards: {coupon: 500}}}]
+            ",
+        )
+        .await;
+    replayed(world, &first).await;
+}
+
+async fn a_replay_is_the_same_answer_after_a_reopen(world: &mut World) {
+    let first = first(world).await;
+    world.reopen().await;
+    replayed(world, &first).await;
+}
+
+async fn a_replay_is_the_same_answer_of_a_user_who_was_blocked(world: &mut World) {
+    let first = first(world).await;
+    let users = vec![user("u")];
+    world.operate(Operation::Block { users }).await;
+    replayed(world, &first).await;
+}
+
+async fn an_answer_of_a_hundred_results_is_replayed_in_full(world: &mut World) {
+    world.begin(YAML).await;
+    let hundred = once().times(100);
+    let first = world.draw(hundred.clone()).await;
+    let again = world.draw(hundred).await;
+    assert_eq!(again.entry.results.len(), 100);
+    same(&again, &first);
+}
+
+async fn a_forgotten_request_is_a_new_draw(world: &mut World) {
+    let first = first(world).await;
+    world.pass(hours(24) + seconds(1)).await;
+    world.tick().await;
+    let again = world.draw(once()).await;
+    assert!(!again.replayed);
+    assert!(again.ledger > first.ledger);
+    assert_eq!(world.record("u").await.draws, 6);
+}
+
+async fn a_remembered_request_is_not_forgotten_early(world: &mut World) {
+    let first = first(world).await;
+    world.pass(hours(24) - seconds(1)).await;
+    world.tick().await;
+    replayed(world, &first).await;
+}
+
+async fn other_contents_under_a_used_request_id_are_refused(world: &mut World) {
+    world.begin(YAML).await;
+    world.draw(once().paid("order-1")).await;
+    for other in [
+        once().paid("order-1").times(4),
+        once().paid("order-2"),
+        once(),
+        once().paid("order-1").consolation_only(),
+    ] {
+        assert_eq!(world.refused(other).await, Refusal::RequestIdReused);
+    }
+    assert!(world.draw(once().paid("order-1")).await.replayed);
+}
+
+async fn a_refused_request_is_not_remembered(world: &mut World) {
+    world.begin(YAML).await;
+    world.operate(Operation::Pause).await;
+    assert_eq!(world.refused(once()).await, Refusal::Paused);
+    world.operate(Operation::Resume).await;
+    assert!(!world.draw(once().times(2)).await.replayed);
+}
+
+async fn a_request_id_of_another_user_is_another_draw(world: &mut World) {
+    let first = first(world).await;
+    let other = world.draw(draw("other").times(3).named("once")).await;
+    assert!(!other.replayed);
+    assert_ne!(other.ledger, first.ledger);
+}
+
+async fn a_request_id_of_another_campaign_is_another_draw(world: &mut World) {
+    let first = first(world).await;
+    world.begin(&format!("id: autumn\n{}", dedented(YAML))).await;
+    let other = world.draw(once().of("autumn")).await;
+    assert!(!other.replayed);
+    assert_ne!(other.ledger, first.ledger);
+    replayed(world, &first).await;
+}
+
+async fn an_expired_request_never_draws_but_is_replayed(world: &mut World) {
+    world.begin(YAML).await;
+    let expires = at("2026-11-20T00:10:00+08:00");
+    let first = world.draw(once().expiring(expires)).await;
+    world.at("2026-11-20T00:10:01+08:00").await;
+    let again = world.draw(once().expiring(expires)).await;
+    same(&again, &first);
+    let late = draw("u").named("late").expiring(expires);
+    assert_eq!(world.refused(late).await, Refusal::Expired(expires));
+    world.pass(hours(24)).await;
+    world.tick().await;
+    let forgotten = world.refused(once().expiring(expires)).await;
+    assert_eq!(forgotten, Refusal::Expired(expires));
+}
+
+async fn a_draw_that_comes_after_its_deadline_does_not_happen(world: &mut World) {
+    world.begin(YAML).await;
+    let now = world.store().now().await.unwrap();
+    world.pass(seconds(1)).await;
+    let late = once().not_after(now);
+    assert_eq!(world.refused(late).await, Refusal::DeadlineExceeded);
+    assert!(!world.draw(once()).await.replayed, "it left no memory");
+}
+
+async fn a_draw_is_found_by_its_request_id(world: &mut World) {
+    let first = first(world).await;
+    let id = campaign_id("spring");
+    let find = async |who: &str, what: &str| {
+        let (who, what) = (user(who), request(what));
+        world.store().find_draw(&id, &who, &what).await
+    };
+    let length = world.ledger_length().await;
+    same(&find("u", "once").await.unwrap(), &first);
+    for (who, what) in [("u", "twice"), ("other", "once")] {
+        let error = find(who, what).await.unwrap_err();
+        assert_eq!(error, StoreError::Refused(Refusal::DrawNotFound));
+    }
+    assert_eq!(world.ledger_length().await, length);
+}
+
+/// The draw that these tests repeat.
+fn once() -> DrawCommand {
+    draw("u").times(3).named("once")
+}
+
+async fn first(world: &World) -> DrawAnswer {
+    world.begin(YAML).await;
+    world.at("2026-11-20T22:00:00+08:00").await;
+    let first = world.draw(once()).await;
+    assert!(!first.replayed);
+    first
+}
+
+async fn replayed(world: &World, first: &DrawAnswer) {
+    let length = world.ledger_length().await;
+    let again = world.draw(once()).await;
+    assert!(again.replayed);
+    same(&again, first);
+    assert_eq!(world.ledger_length().await, length);
+}
+
+/// The same answer to the caller, down to names and limits.
+fn same(one: &DrawAnswer, other: &DrawAnswer) {
+    assert_eq!(one.entry, other.entry);
+    assert_eq!((one.ledger, one.at), (other.ledger, other.at));
+    assert_eq!(one.quotas(), other.quotas());
+    assert_eq!(one.prizes(), other.prizes());
+    assert_eq!(one.campaign, other.campaign);
+}
+
+fn dedented(yaml: &str) -> String {
+    yaml.replace("\n    ", "\n")
+}

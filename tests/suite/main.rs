@@ -1,0 +1,17 @@
+//! The promises, held against every store.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `support` | a world to test in: a store, its time, its injector; and the audit that every test ends with |
+//! | `conformance` | plain functions over a world, the same for every store; one promise each |
+//! | `simulation` | random operations, held against a small model after every step |
+
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a test binary has no public face, and a test that cannot go on panics"
+)]
+
+mod conformance;
+mod simulation;
+mod support;

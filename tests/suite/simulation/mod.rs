@@ -1,0 +1,46 @@
+//! Random operations on a store, held against a small model after every step.
+//!
+//! `TOMBOLA_SIMULATION_CASES` says how many runs (64 by default), `TOMBOLA_SIMULATION_SEED` repeats one that failed.
+
+mod model;
+mod operations;
+mod step;
+
+use std::env;
+
+use proptest::{
+    collection::vec,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+
+use crate::support::{World, embedded::Embedded};
+
+const CASES_DEFAULT: u64 = 64;
+const STEPS: usize = 40;
+
+#[test]
+fn the_embedded_store_keeps_its_promises_whatever_is_done_in_whatever_order() {
+    let number = |name: &str| env::var(name).ok().map(|value| value.parse().unwrap());
+    let cases = number("TOMBOLA_SIMULATION_CASES").unwrap_or(CASES_DEFAULT);
+    let seed: u64 = number("TOMBOLA_SIMULATION_SEED").unwrap_or_else(rand::random);
+    let mut seed_bytes = [0; 32];
+    seed_bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: cases.try_into().unwrap(),
+        failure_persistence: None,
+        max_shrink_iters: 1000,
+        ..Config::default()
+    };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let outcome = TestRunner::new_with_rng(config, rng).run(
+        &vec(operations::any_step(), STEPS..=STEPS),
+        |operations| {
+            runtime.block_on(step::run(World::new(Embedded::new()), operations));
+            Ok(())
+        },
+    );
+    if let Err(failure) = outcome {
+        panic!("{failure}\nrepeat it with TOMBOLA_SIMULATION_SEED={seed}");
+    }
+}

@@ -1,0 +1,176 @@
+//! What a campaign should do, in the fewest words: users' counts, remembered answers, what is stopped. Written apart from the
+//! rules of the crate, so that a mistake there is not repeated here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tombola::{
+    model::{Campaign, Moment, limits::Funding, zone::Day},
+    store::{DrawAnswer, DrawCommand, Refusal, entry::DrawResult, entry::Unit},
+};
+
+use crate::support::hours;
+
+/// Limits of the simulated campaign.
+pub const FREE_A_DAY: u32 = 3;
+pub const PAID_A_DAY: u32 = 2;
+pub const DRAWS_IN_ALL: u32 = 14;
+pub const WINS_IN_ALL: u64 = 6;
+
+/// A campaign as it should stand.
+#[derive(Default)]
+pub struct Model {
+    pub users: BTreeMap<String, User>,
+    pub remembered: Vec<(DrawCommand, DrawAnswer)>,
+    pub stopped: BTreeSet<u16>,
+    pub blocked: BTreeSet<String>,
+    pub is_paused: bool,
+    pub is_closed: bool,
+    won: BTreeSet<(u16, Unit)>,
+}
+
+/// A user as it should stand.
+#[derive(Clone, Debug, Default)]
+pub struct User {
+    day: Option<Day>,
+    pub free_today: u32,
+    pub paid_today: u32,
+    /// Draws that the limit of all draws counts.
+    pub counted: u32,
+    pub bonus_used: u32,
+    pub wins: u64,
+    /// When each bonus draw left lapses, soonest first.
+    bonus: Vec<Moment>,
+}
+
+impl User {
+    /// As it stands at `now`.
+    pub fn at(&self, now: Moment, campaign: &Campaign) -> Self {
+        let mut user = self.clone();
+        let today = campaign.zone.day(now);
+        if user.day < Some(today) {
+            user.day = Some(today);
+            (user.free_today, user.paid_today) = (0, 0);
+        }
+        user.bonus.retain(|lapses| *lapses > now);
+        user
+    }
+
+    pub fn bonus_left(&self) -> usize {
+        self.bonus.len()
+    }
+
+    fn can_draw_once(&self, funding: Funding) -> bool {
+        let in_all = self.counted < DRAWS_IN_ALL;
+        match funding {
+            Funding::Free => (self.free_today < FREE_A_DAY && in_all) || !self.bonus.is_empty(),
+            Funding::Paid => self.paid_today < PAID_A_DAY && in_all,
+        }
+    }
+
+    fn draw_once(&mut self, funding: Funding) {
+        match funding {
+            Funding::Free if self.free_today < FREE_A_DAY && self.counted < DRAWS_IN_ALL => {
+                self.free_today += 1;
+                self.counted += 1;
+            }
+            Funding::Free => {
+                self.bonus.remove(0);
+                self.bonus_used += 1;
+            }
+            Funding::Paid => {
+                self.paid_today += 1;
+                self.counted += 1;
+            }
+        }
+    }
+
+    pub fn grant(&mut self, draws: u32, lapses: Moment) {
+        self.bonus.extend((0..draws).map(|_| lapses));
+        self.bonus.sort_unstable();
+    }
+}
+
+/// What a draw should come to.
+#[derive(Debug)]
+pub enum Expected {
+    /// This answer again.
+    Replay(DrawAnswer),
+    /// A new answer, after which the user stands so, wins aside.
+    Made(User),
+    /// A refusal that this holds of.
+    Refused(fn(&Refusal) -> bool),
+}
+
+impl Model {
+    /// Requests that the store must still remember at `now`.
+    pub fn fresh(&self, now: Moment) -> impl Iterator<Item = &(DrawCommand, DrawAnswer)> {
+        let is_fresh = move |answer: &DrawAnswer| now < answer.at + hours(24);
+        let remembered = self.remembered.iter();
+        remembered.filter(move |(_, answer)| is_fresh(answer))
+    }
+
+    pub fn expect(&self, command: &DrawCommand, now: Moment, campaign: &Campaign) -> Expected {
+        let named = |(earlier, _): &&(DrawCommand, DrawAnswer)| {
+            (&earlier.user, &earlier.request) == (&command.user, &command.request)
+        };
+        if let Some((earlier, answer)) = self.fresh(now).find(named) {
+            return if same_contents(earlier, command) {
+                Expected::Replay(answer.clone())
+            } else {
+                Expected::Refused(|refusal| *refusal == Refusal::RequestIdReused)
+            };
+        }
+        if self.is_closed || now >= campaign.end {
+            let is_over = |refusal: &Refusal| matches!(refusal, Refusal::Closed | Refusal::Ended(_));
+            return Expected::Refused(is_over);
+        }
+        if self.is_paused {
+            return Expected::Refused(|refusal| *refusal == Refusal::Paused);
+        }
+        let mut user = self.user(command.user.as_str()).at(now, campaign);
+        for _ in 0..command.count {
+            if !user.can_draw_once(command.funding) {
+                return Expected::Refused(|refusal| matches!(refusal, Refusal::Limit { .. }));
+            }
+            user.draw_once(command.funding);
+        }
+        Expected::Made(user)
+    }
+
+    pub fn user(&self, id: &str) -> User {
+        self.users.get(id).cloned().unwrap_or_default()
+    }
+
+    /// Books a new answer, and checks it.
+    pub fn book(&mut self, command: DrawCommand, answer: DrawAnswer, mut user: User) {
+        assert!(!answer.replayed);
+        assert_eq!(answer.entry.results.len(), command.count as usize);
+        let id = command.user.as_str().to_owned();
+        for result in &answer.entry.results {
+            let DrawResult::Won {
+                prize,
+                pool,
+                unit,
+                release,
+            } = *result
+            else {
+                continue;
+            };
+            assert!(self.won.insert((pool.0, unit)), "P1: {unit:?} won twice");
+            assert!(release.is_none_or(|release| release <= answer.at), "P7");
+            assert!(!self.stopped.contains(&prize.0), "P7: a stopped prize");
+            assert!(!self.blocked.contains(&id), "a blocked user won");
+            assert!(!command.consolation_only, "consolation only");
+            user.wins += 1;
+        }
+        assert!(user.wins <= WINS_IN_ALL, "P5");
+        self.users.insert(id, user);
+        self.remembered.push((command, answer));
+    }
+}
+
+fn same_contents(one: &DrawCommand, other: &DrawCommand) -> bool {
+    (one.count, one.funding, one.consolation_only)
+        == (other.count, other.funding, other.consolation_only)
+        && one.payment_ref == other.payment_ref
+}

@@ -1,0 +1,265 @@
+//! Does a step, holds the answer against the model, then holds the whole store against it.
+
+use std::{future::Future, sync::Arc};
+
+use tombola::{
+    model::{Campaign, PoolNo, PrizeNo},
+    store::{DrawAnswer, DrawCommand, Operation, Result, StoreError},
+};
+
+use super::{
+    model::{DRAWS_IN_ALL, Expected, FREE_A_DAY, Model, PAID_A_DAY, WINS_IN_ALL},
+    operations::{Step, USERS},
+};
+use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, users};
+
+/// A simulation on its way.
+struct Simulation {
+    world: World,
+    model: Model,
+    campaign: Arc<Campaign>,
+    stock: u64,
+    version: u32,
+}
+
+/// Runs a simulation.
+pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>) {
+    let world = world.await;
+    let campaign = world.begin(&yaml(2000, 3)).await;
+    let mut simulation = Simulation {
+        world,
+        model: Model::default(),
+        campaign,
+        stock: 2000,
+        version: 1,
+    };
+    for step in steps {
+        simulation.step(step).await;
+        simulation.check().await;
+    }
+}
+
+fn yaml(stock: u64, per_hour: u64) -> String {
+    format!(
+        "
+        endTime: 2026-11-27T00:00:00+08:00
+        limits:
+          drawsPerDay: {FREE_A_DAY}
+          paidDrawsPerDay: {PAID_A_DAY}
+          drawsPerUser: {DRAWS_IN_ALL}
+          winsPerUser: {WINS_IN_ALL}
+        consolation: {{id: points}}
+        prizes: [{{id: coupon, stock: {stock}}}, {{id: mug, stock: 60}}]
+        pools:
+          - id: hours
+            schedule: {{perHour: {{coupon: {per_hour}}}, unclaimed: RETURN, returnAfter: 7200s}}
+          - {{id: deck, deck: {{size: 20, cards: {{mug: 6}}, onExhausted: RESHUFFLE}}}}
+        "
+    )
+}
+
+fn name(user: u8) -> String {
+    format!("u{user}")
+}
+
+impl Simulation {
+    async fn step(&mut self, step: Step) {
+        match step {
+            Step::Draw {
+                user,
+                count,
+                paid,
+                consolation_only,
+            } => {
+                let mut command = draw(&name(user)).times(count);
+                if paid {
+                    command = command.paid("order");
+                }
+                command.consolation_only = consolation_only;
+                self.draw(command).await;
+            }
+            Step::Storm { user, calls } => self.storm(user, calls).await,
+            Step::Retry { pick, other } => self.retry(pick, other).await,
+            Step::Advance { seconds: n } => self.world.pass(seconds(n)).await,
+            Step::StepBack { seconds: n } => {
+                self.world.set_time(self.world.time() - seconds(n)).await;
+            }
+            Step::Tick => self.world.tick().await,
+            Step::Settle => {
+                let injector = self.world.injector();
+                injector.settle(&self.campaign.id).await.unwrap();
+            }
+            Step::Apply { restock, per_hour } => self.apply(restock, per_hour).await,
+            Step::Reopen => self.world.reopen().await,
+            Step::Pause => {
+                self.model.is_paused |= self.operate(Operation::Pause).await;
+            }
+            Step::Resume => {
+                self.model.is_paused &= !self.operate(Operation::Resume).await;
+            }
+            Step::PausePrize { prize } => self.stop(prize, true).await,
+            Step::ResumePrize { prize } => self.stop(prize, false).await,
+            Step::Grant {
+                user,
+                draws,
+                hours: n,
+            } => self.grant(&name(user), draws, n).await,
+            Step::Block { user } => self.block(&name(user), true).await,
+            Step::Unblock { user } => self.block(&name(user), false).await,
+            Step::Recall { prize, withdraw } => {
+                let recall = Operation::Recall {
+                    pool: PoolNo(0),
+                    window: None,
+                    prize: prize.map(PrizeNo),
+                    withdraw,
+                };
+                self.operate(recall).await;
+            }
+            Step::Close => {
+                self.model.is_closed |= self.operate(Operation::Close).await;
+            }
+        }
+    }
+
+    async fn draw(&mut self, command: DrawCommand) {
+        let answer = self.world.try_draw(command.clone()).await;
+        self.hold(command, answer).await;
+    }
+
+    /// Holds an answer against the model.
+    async fn hold(&mut self, command: DrawCommand, answer: Result<DrawAnswer>) {
+        let now = self.world.store().now().await.unwrap();
+        match (self.model.expect(&command, now, &self.campaign), answer) {
+            (Expected::Replay(first), Ok(answer)) => {
+                assert!(answer.replayed, "P4");
+                assert_eq!((answer.ledger, answer.at), (first.ledger, first.at), "P4");
+                assert_eq!(answer.entry, first.entry, "P4");
+                assert_eq!(answer.quotas(), first.quotas(), "P4");
+            }
+            (Expected::Made(user), Ok(answer)) => {
+                assert_eq!(answer.at, now);
+                self.model.book(command, answer, user);
+            }
+            (Expected::Refused(fits), Err(StoreError::Refused(refusal))) => {
+                assert!(fits(&refusal), "{refusal}: {command:?}");
+            }
+            (expected, answer) => panic!("{expected:?}, but {answer:?}: {command:?}"),
+        }
+    }
+
+    /// Which of the calls is refused, nobody can say; how many are, the model can.
+    async fn storm(&mut self, user: u8, calls: u32) {
+        let commands: Vec<_> = (0..calls).map(|_| draw(&name(user))).collect();
+        let answers = self.world.storm(commands.clone()).await;
+        let mut pairs: Vec<_> = commands.into_iter().zip(answers).collect();
+        let place = |answer: &Result<DrawAnswer>| {
+            let sequence = answer.as_ref().map(|answer| answer.ledger.sequence);
+            sequence.unwrap_or(u64::MAX)
+        };
+        pairs.sort_by_key(|(_, answer)| place(answer));
+        for (command, answer) in pairs {
+            self.hold(command, answer).await;
+        }
+    }
+
+    async fn retry(&mut self, pick: proptest::sample::Index, other: bool) {
+        let now = self.world.store().now().await.unwrap();
+        let fresh: Vec<_> = self.model.fresh(now).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        let mut command = pick.get(&fresh).0.clone();
+        command.count += u32::from(other);
+        self.draw(command).await;
+    }
+
+    async fn apply(&mut self, restock: u64, per_hour: u64) {
+        let stock = self.stock + restock;
+        let next = campaign(&yaml(stock, per_hour));
+        match self.world.try_apply(next.clone(), self.version).await {
+            Ok(operated) => {
+                self.version = operated.version;
+                (self.stock, self.campaign) = (stock, next);
+            }
+            Err(StoreError::Refused(_)) => self.assert_over().await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Operates; whether it was done. Only what is over refuses.
+    async fn operate(&mut self, operation: Operation) -> bool {
+        match self.world.try_operate(operation).await {
+            Ok(operated) => !operated.replayed,
+            Err(StoreError::Refused(_)) => {
+                self.assert_over().await;
+                false
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn assert_over(&self) {
+        let now = self.world.store().now().await.unwrap();
+        assert!(self.model.is_closed || now >= self.campaign.end, "refused");
+    }
+
+    async fn stop(&mut self, prize: u16, stops: bool) {
+        let no = PrizeNo(prize);
+        let operation = if stops {
+            Operation::PausePrize { prize: no }
+        } else {
+            Operation::ResumePrize { prize: no }
+        };
+        match (self.operate(operation).await, stops) {
+            (true, true) => drop(self.model.stopped.insert(prize)),
+            (true, false) => drop(self.model.stopped.remove(&prize)),
+            (false, _) => {}
+        }
+    }
+
+    async fn grant(&mut self, user: &str, draws: u32, for_hours: u64) {
+        let expires = self.world.store().now().await.unwrap() + hours(for_hours);
+        let operation = Operation::Grant {
+            users: users(&[user]),
+            draws,
+            expires,
+        };
+        if self.operate(operation).await {
+            let granted = self.model.users.entry(user.to_owned()).or_default();
+            granted.grant(draws, expires);
+        }
+    }
+
+    async fn block(&mut self, user: &str, blocks: bool) {
+        let one = users(&[user]);
+        let operation = if blocks {
+            Operation::Block { users: one }
+        } else {
+            Operation::Unblock { users: one }
+        };
+        match (self.operate(operation).await, blocks) {
+            (true, true) => drop(self.model.blocked.insert(user.to_owned())),
+            (true, false) => drop(self.model.blocked.remove(user)),
+            (false, _) => {}
+        }
+    }
+
+    /// The audit, and every user's record.
+    async fn check(&self) {
+        self.world.audit().await;
+        let now = self.world.store().now().await.unwrap();
+        for user in (0..USERS).map(name) {
+            let told = self.world.record(&user).await;
+            let model = self.model.user(&user).at(now, &self.campaign);
+            let told_counts = (told.free_today, told.paid_today, told.limited_draws());
+            let model_counts = (
+                model.free_today,
+                model.paid_today,
+                u64::from(model.counted),
+            );
+            assert_eq!(told_counts, model_counts, "{user}");
+            assert_eq!((told.wins, told.bonus_used), (model.wins, u64::from(model.bonus_used)));
+            assert_eq!(told.bonus_left(), model.bonus_left() as u64, "{user}");
+        }
+    }
+}

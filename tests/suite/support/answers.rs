@@ -1,0 +1,51 @@
+//! What a draw answered, in a test's words.
+
+use tombola::{
+    model::Moment,
+    store::{DrawAnswer, entry::DrawResult},
+};
+
+/// Reads an answer.
+pub trait Answer {
+    /// The prizes' ids in order; `-` for the consolation prize, the empty text for nothing.
+    fn prizes(&self) -> Vec<&str>;
+    /// Wins of this prize.
+    fn count(&self, prize: &str) -> usize;
+    /// Wins.
+    fn wins(&self) -> usize;
+    /// Release times of what a schedule gave, in order.
+    fn releases(&self) -> Vec<Moment>;
+}
+
+impl Answer for DrawAnswer {
+    fn prizes(&self) -> Vec<&str> {
+        let name = |result: &DrawResult| match result {
+            DrawResult::Won { prize, .. } => self.campaign.prize(*prize).id.as_str(),
+            DrawResult::Consolation => "-",
+            DrawResult::Nothing => "",
+        };
+        // The ids live as long as the answer, not as the closure's argument.
+        let mut prizes = Vec::new();
+        for result in &self.entry.results {
+            prizes.push(name(result));
+        }
+        prizes
+    }
+
+    fn count(&self, prize: &str) -> usize {
+        self.prizes().into_iter().filter(|id| *id == prize).count()
+    }
+
+    fn wins(&self) -> usize {
+        let is_win = |result: &&DrawResult| matches!(result, DrawResult::Won { .. });
+        self.entry.results.iter().filter(is_win).count()
+    }
+
+    fn releases(&self) -> Vec<Moment> {
+        let release = |result: &DrawResult| match result {
+            DrawResult::Won { release, .. } => *release,
+            DrawResult::Consolation | DrawResult::Nothing => None,
+        };
+        self.entry.results.iter().filter_map(release).collect()
+    }
+}

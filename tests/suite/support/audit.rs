@@ -1,0 +1,220 @@
+//! The audit: what the ledger says, recomputed from its entries alone, against what the store says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tombola::{
+    model::{
+        Campaign, CampaignId, Moment, PoolNo, PrizeNo, UserId, campaign::Quantities,
+        limits::Funding, zone::Day,
+    },
+    store::{
+        DrawAnswer, Entry, Lifecycle, Operation, Store,
+        entry::{Body, DrawEntry, DrawResult, Unit},
+        view::{DrawCounts, PrizeStats},
+    },
+};
+
+/// Every entry of the ledger.
+pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let last = entries.last().map_or(0, |entry| entry.id.sequence);
+        let page = store.ledger(last, 1000).await.unwrap();
+        if page.is_empty() {
+            return entries;
+        }
+        entries.extend(page);
+    }
+}
+
+/// Checks, from the ledger, the promises that can be told from it.
+pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
+    let entries = ledger(store).await;
+    check_sequence(&entries);
+    check_acknowledged(&entries, acknowledged);
+    for view in store.campaigns(None, 1000).await.unwrap() {
+        let mut book = Book::default();
+        for info in view.versions.iter() {
+            let version = store.version(&view.campaign.id, info.version).await;
+            book.versions.insert(info.version, version.unwrap());
+        }
+        let mine = |entry: &&Entry| entry.campaign == view.campaign.id;
+        entries.iter().filter(mine).for_each(|entry| book.read(entry));
+        book.check(store, &view.campaign.id).await;
+        assert_eq!(book.is_closed, view.lifecycle == Lifecycle::Closed);
+    }
+}
+
+/// The sequence has no gap, and time never steps back (P6).
+fn check_sequence(entries: &[Entry]) {
+    for (entry, sequence) in entries.iter().zip(1..) {
+        assert_eq!(entry.id.sequence, sequence, "the ledger has no gap");
+    }
+    let in_order = entries.is_sorted_by_key(|entry| entry.at);
+    assert!(in_order, "the ledger's time never steps back");
+}
+
+/// Every acknowledged draw is an entry as it was answered (P3).
+fn check_acknowledged(entries: &[Entry], acknowledged: &[DrawAnswer]) {
+    for answer in acknowledged {
+        let place = usize::try_from(answer.ledger.sequence).unwrap() - 1;
+        let entry = &entries[place];
+        assert_eq!(entry.body, Body::Draw((*answer.entry).clone()), "P3");
+        assert_eq!((entry.at, &entry.campaign), (answer.at, &answer.campaign.id));
+    }
+}
+
+/// What a campaign's entries add up to.
+#[derive(Default)]
+struct Book {
+    versions: BTreeMap<u32, std::sync::Arc<Campaign>>,
+    prizes: BTreeMap<PrizeNo, PrizeStats>,
+    won: BTreeSet<(PoolNo, Unit)>,
+    draws: DrawCounts,
+    paused: BTreeSet<PrizeNo>,
+    is_paused: bool,
+    is_over: bool,
+    is_closed: bool,
+    days: BTreeMap<(UserId, Day), (u64, u64)>,
+    totals: BTreeMap<UserId, (u64, u64)>,
+    granted: BTreeMap<UserId, u64>,
+}
+
+impl Book {
+    fn read(&mut self, entry: &Entry) {
+        match &entry.body {
+            Body::Applied { stock_added, .. } => {
+                assert!(!self.is_over, "no version after the end");
+                self.add(stock_added, |prize, units| {
+                    prize.stock += units;
+                    prize.left += units;
+                });
+            }
+            Body::Operated { operation, .. } => self.operate(operation),
+            Body::Draw(draw) => self.draw(entry.at, draw),
+            Body::Injected(injected) => self.fill(&injected.granted),
+            Body::Dealt { granted, .. } => self.fill(granted),
+            Body::TakenBack {
+                units, withdrawn, ..
+            } => self.take_back(units, *withdrawn),
+            Body::Missed { .. } => {}
+            Body::Closed {} => self.is_closed = true,
+        }
+    }
+
+    fn add(&mut self, units: &Quantities, book: impl Fn(&mut PrizeStats, u64)) {
+        for (prize, units) in units {
+            book(self.prizes.entry(*prize).or_default(), *units);
+        }
+    }
+
+    fn fill(&mut self, granted: &Quantities) {
+        self.add(granted, |prize, units| {
+            assert!(prize.left >= units, "never more than stock (P1)");
+            prize.left -= units;
+            prize.waiting += units;
+        });
+    }
+
+    fn take_back(&mut self, units: &Quantities, withdrawn: bool) {
+        self.add(units, |prize, units| {
+            prize.waiting -= units;
+            if withdrawn {
+                prize.withdrawn += units;
+            } else {
+                prize.left += units;
+                prize.returned += units;
+            }
+        });
+    }
+
+    fn operate(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Pause => self.is_paused = true,
+            Operation::Resume => self.is_paused = false,
+            Operation::Close => self.is_over = true,
+            Operation::PausePrize { prize } => {
+                self.paused.insert(*prize);
+            }
+            Operation::ResumePrize { prize } => {
+                self.paused.remove(prize);
+            }
+            Operation::Grant { users, draws, .. } => {
+                for user in users {
+                    *self.granted.entry(user.clone()).or_default() += u64::from(*draws);
+                }
+            }
+            Operation::Recall { .. } | Operation::Block { .. } | Operation::Unblock { .. } => {}
+        }
+    }
+
+    fn draw(&mut self, at: Moment, draw: &DrawEntry) {
+        assert!(!self.is_over && !self.is_paused, "no draw while it is shut");
+        let campaign = self.versions[&draw.version].clone();
+        assert!(campaign.start <= at && at < campaign.end, "P5: in its time");
+        let mut counted = 0;
+        for result in &draw.results {
+            match result {
+                DrawResult::Consolation => self.draws.consolations += 1,
+                DrawResult::Nothing => self.draws.nothings += 1,
+                DrawResult::Won {
+                    prize,
+                    pool,
+                    unit,
+                    release,
+                } => {
+                    assert!(self.won.insert((*pool, *unit)), "P1: {unit:?} won twice");
+                    assert!(!self.paused.contains(prize), "P7: of a stopped prize");
+                    assert!(release.is_none_or(|release| release <= at), "P7: early");
+                    let stats = self.prizes.get_mut(prize).unwrap();
+                    assert!(stats.waiting > 0, "P1: more than was given to pools");
+                    stats.waiting -= 1;
+                    stats.won += 1;
+                    self.draws.wins += 1;
+                    counted += u64::from(campaign.prize(*prize).counts_as_win);
+                }
+            }
+        }
+        self.check_limits(at, draw, &campaign, counted);
+    }
+
+    /// No limit is exceeded, bonus draws aside (P5).
+    fn check_limits(&mut self, at: Moment, draw: &DrawEntry, campaign: &Campaign, wins: u64) {
+        let made = draw.results.len() as u64;
+        let bonus = self.granted.get(&draw.user).copied().unwrap_or(0);
+        let most = |limit: Option<u32>, bonus| limit.map_or(u64::MAX, |l| u64::from(l) + bonus);
+        let limits = &campaign.limits;
+        let day = campaign.zone.day(at);
+        let (free, paid) = self.days.entry((draw.user.clone(), day)).or_default();
+        match draw.funding {
+            Funding::Free => *free += made,
+            Funding::Paid => *paid += made,
+        }
+        assert!(*free <= most(limits.draws_per_day, bonus), "P5: {draw:?}");
+        assert!(*paid <= most(limits.paid_draws_per_day, 0), "P5: {draw:?}");
+        let (all, won) = self.totals.entry(draw.user.clone()).or_default();
+        *all += made;
+        *won += wins;
+        assert!(*all <= most(limits.draws_per_user, bonus), "P5: {draw:?}");
+        assert!(
+            wins == 0 || *won <= most(limits.wins_per_user, 0),
+            "P5: {draw:?}"
+        );
+        assert_eq!((draw.counts.draws, draw.counts.wins), (*all, *won));
+    }
+
+    /// The store says the same (P2).
+    async fn check(&self, store: &dyn Store, id: &CampaignId) {
+        let stats = store.stats(id).await.unwrap();
+        assert!(stats.balanced(), "P2: {stats:#?}");
+        for (no, prize) in (0..).map(PrizeNo).zip(&stats.prizes) {
+            let mut told = self.prizes.get(&no).copied().unwrap_or_default();
+            told.released = prize.released;
+            assert_eq!(*prize, told, "P2: the store's sums are the ledger's, {no:?}");
+            assert_eq!(prize.stock, stats.view.campaign.prize(no).stock);
+        }
+        assert_eq!(stats.draws, self.draws);
+        let users: BTreeSet<_> = self.totals.keys().chain(self.granted.keys()).collect();
+        assert_eq!(stats.users, users.len() as u64, "users with a record");
+    }
+}

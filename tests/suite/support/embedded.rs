@@ -1,0 +1,55 @@
+//! The embedded store in a directory of its own, with a clock that stands until the test moves it.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tempfile::TempDir;
+use tombola::{
+    model::Moment,
+    store::{
+        Store,
+        clock::{Clock as _, ManualClock},
+        sqlite::{Options, SqliteStore},
+    },
+};
+
+use super::world::{Host, LONG_BEFORE, key};
+
+const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Data of an embedded store, and its time.
+pub struct Embedded {
+    directory: TempDir,
+    clock: Arc<ManualClock>,
+}
+
+impl Embedded {
+    /// A new, empty one.
+    pub fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            clock: Arc::new(ManualClock::at(super::at(LONG_BEFORE))),
+        }
+    }
+}
+
+#[async_trait]
+impl Host for Embedded {
+    async fn open(&self) -> Arc<dyn Store> {
+        let options = Options {
+            directory: self.directory.path().to_owned(),
+            clock: self.clock.clone(),
+            request_memory: REQUEST_MEMORY,
+            key_fingerprint: key().fingerprint(),
+        };
+        Arc::new(SqliteStore::open(options).unwrap())
+    }
+
+    async fn set_time(&self, now: Moment) {
+        self.clock.set(now);
+    }
+
+    fn time(&self) -> Moment {
+        self.clock.now()
+    }
+}

@@ -1,0 +1,13 @@
+//! What every test needs: a world, words to write a test in, and the audit.
+
+pub mod answers;
+pub mod audit;
+pub mod embedded;
+pub mod words;
+pub mod world;
+
+pub use answers::Answer;
+pub use words::{
+    DrawWords, all_of, at, author, campaign, draw, hours, minutes, request, seconds, user, users,
+};
+pub use world::World;

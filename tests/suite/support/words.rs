@@ -1,0 +1,189 @@
+//! Words to write a test in: moments, users, draws, campaigns.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tombola::{
+    model::{
+        Campaign, CampaignId, Moment, OperatorId, RequestId, UserId, convert::campaign_from_proto,
+        file, limits::Funding,
+    },
+    store::{Author, DrawCommand},
+};
+
+/// The campaign that tests draw in where they name no other.
+pub const SPRING: &str = "spring";
+
+/// What a campaign is where its test does not say.
+const DEFAULTS: [(&str, &str); 4] = [
+    ("id:", "spring"),
+    ("timeZone:", "Asia/Shanghai"),
+    ("startTime:", "2026-11-20T00:00:00+08:00"),
+    ("endTime:", "2026-12-20T00:00:00+08:00"),
+];
+
+/// A moment, as RFC 3339.
+pub fn at(time: &str) -> Moment {
+    Moment::from_timestamp(time.parse().unwrap())
+}
+
+pub fn hours(hours: u64) -> Duration {
+    Duration::from_secs(hours * 3600)
+}
+
+pub fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * 60)
+}
+
+pub fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub fn user(id: &str) -> UserId {
+    UserId::parse("user", id).unwrap()
+}
+
+pub fn users(ids: &[&str]) -> Vec<UserId> {
+    ids.iter().map(|id| user(id)).collect()
+}
+
+pub fn request(id: &str) -> RequestId {
+    RequestId::parse("request", id).unwrap()
+}
+
+pub fn campaign_id(id: &str) -> CampaignId {
+    CampaignId::parse("campaign", id).unwrap()
+}
+
+/// An operator's name under this request id.
+pub fn author(id: &str) -> Author {
+    Author {
+        request: request(id),
+        operator: OperatorId::parse("operator", "ops").unwrap(),
+        reason: "a test".into(),
+    }
+}
+
+/// A request id that nobody used.
+pub fn new_request() -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    format!("new-{}", LAST.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A campaign of a file that names only what its test is about.
+pub fn campaign(yaml: &str) -> Arc<Campaign> {
+    let yaml = dedented(yaml);
+    let is_given = |key: &str| yaml.lines().any(|line| line.starts_with(key));
+    let defaults = DEFAULTS.iter().filter(|(key, _)| !is_given(key));
+    let defaults: String = defaults.map(|(k, v)| format!("{k} {v}\n")).collect();
+    let file = defaults + &yaml;
+    let campaigns = file::parse(&file).unwrap_or_else(|problems| panic!("{problems}\n{file}"));
+    let [message] = campaigns.as_slice() else {
+        panic!("one campaign in a file of a test:\n{file}");
+    };
+    match campaign_from_proto(message) {
+        Ok(campaign) => Arc::new(campaign),
+        Err(problems) => panic!("{problems}\n{file}"),
+    }
+}
+
+fn dedented(text: &str) -> String {
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let margin = lines().map(indent).min().unwrap_or(0);
+    lines().map(|line| format!("{}\n", &line[margin..])).collect()
+}
+
+/// One free draw of this user, under a new request id.
+pub fn draw(user: &str) -> DrawCommand {
+    DrawCommand {
+        campaign: campaign_id(SPRING),
+        user: self::user(user),
+        request: request(&new_request()),
+        count: 1,
+        funding: Funding::Free,
+        payment_ref: String::new(),
+        consolation_only: false,
+        expire: None,
+        not_after: Moment::FAR_FUTURE,
+    }
+}
+
+/// What else a draw may say.
+pub trait DrawWords {
+    fn times(self, count: u32) -> Self;
+    fn paid(self, payment_ref: &str) -> Self;
+    fn named(self, request: &str) -> Self;
+    fn of(self, campaign: &str) -> Self;
+    fn consolation_only(self) -> Self;
+    fn expiring(self, at: Moment) -> Self;
+    fn not_after(self, at: Moment) -> Self;
+}
+
+impl DrawWords for DrawCommand {
+    fn times(self, count: u32) -> Self {
+        Self { count, ..self }
+    }
+
+    fn paid(self, payment_ref: &str) -> Self {
+        Self {
+            funding: Funding::Paid,
+            payment_ref: payment_ref.into(),
+            ..self
+        }
+    }
+
+    fn named(self, request: &str) -> Self {
+        Self {
+            request: self::request(request),
+            ..self
+        }
+    }
+
+    fn of(self, campaign: &str) -> Self {
+        Self {
+            campaign: campaign_id(campaign),
+            ..self
+        }
+    }
+
+    fn consolation_only(self) -> Self {
+        Self {
+            consolation_only: true,
+            ..self
+        }
+    }
+
+    fn expiring(self, at: Moment) -> Self {
+        Self {
+            expire: Some(at),
+            ..self
+        }
+    }
+
+    fn not_after(self, at: Moment) -> Self {
+        Self {
+            not_after: at,
+            ..self
+        }
+    }
+}
+
+/// Runs `count` tasks in parallel; their results in order.
+pub async fn all_of<F>(count: usize, task: impl Fn(usize) -> F) -> Vec<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let tasks: Vec<_> = (0..count).map(|i| tokio::spawn(task(i))).collect();
+    let mut results = Vec::new();
+    for task in tasks {
+        results.push(task.await.unwrap());
+    }
+    results
+}

@@ -1,0 +1,271 @@
+//! A world to test in: a store on data of its own, an injector, and a time that only the test moves.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tombola::{
+    chance::MasterKey,
+    injector::Injector,
+    model::{Campaign, Moment, PoolNo, PrizeNo, limits::UserRecord},
+    store::{
+        DrawAnswer, DrawCommand, OperateCommand, Operated, Operation, Refusal, Result, Stats,
+        Store, StoreError, WindowView,
+        entry::{Body, Entry},
+        view::{DrawCounts, PrizeStats},
+    },
+};
+
+use super::{
+    answers::Answer as _,
+    at, audit, author, campaign, minutes, user,
+    words::{SPRING, all_of, campaign_id, new_request},
+};
+
+/// When a world begins: before every campaign of the tests.
+pub const LONG_BEFORE: &str = "2026-01-01T00:00:00Z";
+
+/// The master key of every world.
+pub fn key() -> MasterKey {
+    MasterKey::from_bytes([7; 32])
+}
+
+/// Data that a store can be opened on again and again, and their time.
+#[async_trait]
+pub trait Host: Send + Sync {
+    /// Opens the store on these data; no other is open on them.
+    async fn open(&self) -> Arc<dyn Store>;
+    /// Moves the store's clock, back too.
+    async fn set_time(&self, now: Moment);
+    /// What the clock shows.
+    fn time(&self) -> Moment;
+}
+
+/// A world to test in. A clone is another hand in the same world.
+#[derive(Clone)]
+pub struct World {
+    host: Arc<dyn Host>,
+    opened: Option<(Arc<dyn Store>, Arc<Injector>)>,
+    acknowledged: Arc<Mutex<Vec<DrawAnswer>>>,
+}
+
+impl World {
+    pub async fn new(host: impl Host + 'static) -> Self {
+        let mut world = Self {
+            host: Arc::new(host),
+            opened: None,
+            acknowledged: Arc::default(),
+        };
+        world.reopen().await;
+        world
+    }
+
+    /// Closes the store and opens it again on the same data.
+    pub async fn reopen(&mut self) {
+        self.opened = None;
+        let store = self.host.open().await;
+        let injector = Injector::new(store.clone(), key(), minutes(5));
+        self.opened = Some((store, Arc::new(injector)));
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.opened.as_ref().unwrap().0
+    }
+
+    pub fn injector(&self) -> &Arc<Injector> {
+        &self.opened.as_ref().unwrap().1
+    }
+
+    /// One more injector on the same store.
+    pub fn another_injector(&self) -> Injector {
+        Injector::new(self.store().clone(), key(), minutes(5))
+    }
+
+    /// Moves the clock to a moment, as RFC 3339.
+    pub async fn at(&self, time: &str) {
+        self.host.set_time(at(time)).await;
+    }
+
+    pub async fn set_time(&self, now: Moment) {
+        self.host.set_time(now).await;
+    }
+
+    /// Moves the clock forward.
+    pub async fn pass(&self, time: std::time::Duration) {
+        self.host.set_time(self.host.time() + time).await;
+    }
+
+    pub fn time(&self) -> Moment {
+        self.host.time()
+    }
+
+    /// Applies a campaign and moves the clock to its start.
+    pub async fn begin(&self, yaml: &str) -> Arc<Campaign> {
+        let campaign = campaign(yaml);
+        self.try_apply(campaign.clone(), 0).await.unwrap();
+        self.set_time(campaign.start).await;
+        campaign
+    }
+
+    /// Applies a new version of a campaign onto the current one.
+    pub async fn change(&self, yaml: &str) -> Operated {
+        let campaign = campaign(yaml);
+        let current = self.store().campaign(&campaign.id).await.unwrap().version;
+        self.try_apply(campaign, current).await.unwrap()
+    }
+
+    pub async fn try_apply(&self, campaign: Arc<Campaign>, base: u32) -> Result<Operated> {
+        let author = author(&new_request());
+        self.injector().apply(campaign, base, author).await
+    }
+
+    pub async fn tick(&self) {
+        self.injector().tick().await.unwrap();
+    }
+
+    /// Operates on the campaign.
+    pub async fn operate(&self, operation: Operation) -> Operated {
+        self.try_operate(operation).await.unwrap()
+    }
+
+    pub async fn try_operate(&self, operation: Operation) -> Result<Operated> {
+        self.operate_as(&new_request(), operation).await
+    }
+
+    pub async fn operate_as(&self, request: &str, operation: Operation) -> Result<Operated> {
+        let command = OperateCommand {
+            campaign: campaign_id(SPRING),
+            operation,
+            author: author(request),
+        };
+        self.injector().operate(command).await
+    }
+
+    pub async fn try_draw(&self, command: DrawCommand) -> Result<DrawAnswer> {
+        let answer = self.injector().draw(command).await?;
+        self.acknowledged.lock().unwrap().push(answer.clone());
+        Ok(answer)
+    }
+
+    pub async fn draw(&self, command: DrawCommand) -> DrawAnswer {
+        let shown = format!("{command:?}");
+        let answer = self.try_draw(command).await;
+        answer.unwrap_or_else(|error| panic!("{error}: {shown}"))
+    }
+
+    /// Makes a draw that must be refused, and sees that it cost nothing and left nothing.
+    pub async fn refused(&self, command: DrawCommand) -> Refusal {
+        let before = self.traces(&command).await;
+        let refusal = match self.try_draw(command.clone()).await {
+            Err(StoreError::Refused(refusal)) => refusal,
+            other => panic!("not refused: {other:?}"),
+        };
+        let after = self.traces(&command).await;
+        assert_eq!(after, before, "{refusal}");
+        refusal
+    }
+
+    /// All these draws at once, each in a task of its own; their results in order.
+    pub async fn storm(&self, commands: Vec<DrawCommand>) -> Vec<Result<DrawAnswer>> {
+        let commands = Arc::new(commands);
+        let draw = |i: usize| {
+            let (world, commands) = (self.clone(), commands.clone());
+            async move { world.try_draw(commands[i].clone()).await }
+        };
+        all_of(commands.len(), draw).await
+    }
+
+    /// Draws a hundred at a time until some draw wins nothing; the answers.
+    pub async fn drain(&self) -> Vec<DrawAnswer> {
+        let mut answers = Vec::new();
+        loop {
+            let hundred = DrawCommand {
+                count: 100,
+                ..super::draw("drainer")
+            };
+            answers.push(self.draw(hundred).await);
+            if answers.last().unwrap().wins() < 100 {
+                return answers;
+            }
+        }
+    }
+
+    /// As [`Self::drain`]; how much was won.
+    pub async fn drained(&self) -> usize {
+        let answers = self.drain().await;
+        answers.iter().map(|answer| answer.wins()).sum()
+    }
+
+    pub async fn stats(&self) -> Stats {
+        self.store().stats(&campaign_id(SPRING)).await.unwrap()
+    }
+
+    /// Where the units of a prize are.
+    pub async fn prize(&self, id: &str) -> PrizeStats {
+        let stats = self.stats().await;
+        let no = stats.view.campaign.prize_no(id).unwrap();
+        stats.prizes[usize::from(no.0)]
+    }
+
+    pub async fn prize_no(&self, id: &str) -> PrizeNo {
+        let view = self.store().campaign(&campaign_id(SPRING)).await.unwrap();
+        view.campaign.prize_no(id).unwrap()
+    }
+
+    pub async fn record(&self, id: &str) -> UserRecord {
+        let view = self.store().user(&campaign_id(SPRING), &user(id)).await;
+        view.unwrap().record
+    }
+
+    /// Every frozen window of the first pool, by start.
+    pub async fn windows(&self) -> Vec<WindowView> {
+        let id = campaign_id(SPRING);
+        let windows = self.store().windows(&id, PoolNo(0), Moment::EPOCH, 10_000);
+        windows.await.unwrap()
+    }
+
+    /// Waits until somebody has drawn so many times more.
+    pub async fn drawn_more(&self, times: usize) {
+        let acknowledged = || self.acknowledged.lock().unwrap().len();
+        let enough = acknowledged() + times;
+        while acknowledged() < enough {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// When this user's draws were made.
+    pub async fn draw_times(&self, user: &str) -> Vec<Moment> {
+        let entries = audit::ledger(&**self.store()).await;
+        let is_mine =
+            |entry: &&Entry| matches!(&entry.body, Body::Draw(d) if d.user.as_str() == user);
+        entries.iter().filter(is_mine).map(|entry| entry.at).collect()
+    }
+
+    /// Entries in the ledger.
+    pub async fn ledger_length(&self) -> usize {
+        audit::ledger(&**self.store()).await.len()
+    }
+
+    /// The audit of everything this world did: see [`audit`].
+    pub async fn audit(&self) {
+        let acknowledged = self.acknowledged.lock().unwrap().clone();
+        audit::check(&**self.store(), &acknowledged).await;
+    }
+
+    async fn traces(&self, command: &DrawCommand) -> Traces {
+        let stats = self.store().stats(&command.campaign).await.ok();
+        let record = self.store().user(&command.campaign, &command.user).await;
+        Traces {
+            ledger_length: self.ledger_length().await,
+            stats: stats.map(|stats| (stats.prizes, stats.draws, stats.users)),
+            record: record.map(|view| view.record).ok(),
+        }
+    }
+}
+
+/// What a draw that was made leaves, and one that was refused does not.
+#[derive(Debug, PartialEq)]
+struct Traces {
+    ledger_length: usize,
+    stats: Option<(Vec<PrizeStats>, DrawCounts, u64)>,
+    record: Option<UserRecord>,
+}
