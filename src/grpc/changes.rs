@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{schedule::totals, views};
+use super::{secrets::totals, views};
 use crate::{
     model::{
         Campaign, Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities,

@@ -143,8 +143,8 @@ fn parse_timeout(value: &str) -> Option<Duration> {
     }
 }
 
-/// Sees a change through on a task of its own, even when its caller hangs up: every step is safe to leave, but a recall that is
-/// left in the middle would wait for the injector's next round.
+/// Sees a change through on a task of its own, even when its caller hangs up: every step is safe to leave, but a recall that
+/// is left in the middle would wait for the injector's next round.
 pub(super) async fn see_through<T: Send + 'static>(
     work: impl Future<Output = Result<T, CallError>> + Send + 'static,
 ) -> Result<T, CallError> {

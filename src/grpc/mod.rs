@@ -14,6 +14,7 @@ mod operations;
 mod reads;
 mod request;
 mod schedule;
+mod secrets;
 pub mod server;
 mod stats;
 mod status;

@@ -52,8 +52,8 @@ struct Done {
     operated: Operated,
 }
 
-/// Parses who, why and on which campaign, then lets `plan` say what is to be done under the definition that is current, does it,
-/// and makes the answer with `tell`.
+/// Parses who, why and on which campaign, then lets `plan` say what is to be done under the definition that is current, does
+/// it, and makes the answer with `tell`.
 async fn act<T, P, A, F>(
     desk: &Desk,
     deadline: Deadline,

@@ -3,11 +3,7 @@
 //! It never tells in which hour a prize planned by `total` is before that hour has ended. So an hour that holds nothing but
 //! such prizes is not shown at all until then.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::time::Duration;
 
 use tonic::Request;
 
@@ -15,6 +11,7 @@ use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, compute},
     operations::schedule_no,
     request::Fields,
+    secrets::Secrets,
     status::CallError,
     views,
 };
@@ -247,8 +244,8 @@ fn has_no_hours(schedule: &Schedule) -> bool {
     schedule.per_hour.is_empty() && schedule.daily.is_empty() && schedule.special.is_empty()
 }
 
-/// When the next window of these pools is injected. A window counts where anything may be planned for it: with a `total` that is every
-/// window, so that this moment gives nothing away.
+/// When the next window of these pools is injected. A window counts where anything may be planned for it: with a `total`
+/// that is every window, so that this moment gives nothing away.
 fn next_injection(
     filling: &Filling,
     pools: &[PoolNo],
@@ -273,61 +270,6 @@ fn next_injection(
             .map(|window| window.start)
     });
     starts.min().map(|start| (start - lead).max(now))
-}
-
-/// The prizes whose hour nobody may know yet: planned by `total`, in a window that has not ended.
-pub(super) struct Secrets {
-    now: Moment,
-    by_version: BTreeMap<u32, BTreeSet<PrizeNo>>,
-}
-
-impl Secrets {
-    /// The secrets of these windows of one pool: by the current definition and by the one that each window follows.
-    pub(super) async fn of(
-        store: &dyn Store,
-        view: &CampaignView,
-        windows: &[WindowView],
-        now: Moment,
-    ) -> crate::store::Result<Self> {
-        let mut by_version = BTreeMap::new();
-        for window in windows.iter().filter(|window| now < window.end) {
-            if by_version.contains_key(&window.version) {
-                continue;
-            }
-            let mut secret = totals(&view.campaign, window.pool);
-            if window.version != view.version {
-                let followed: Arc<Campaign> =
-                    store.version(&view.campaign.id, window.version).await?;
-                secret.extend(totals(&followed, window.pool));
-            }
-            by_version.insert(window.version, secret);
-        }
-        Ok(Self { now, by_version })
-    }
-
-    /// What may be shown of a window.
-    pub(super) fn visible<'a>(&self, window: &'a WindowView) -> Vec<&'a (PrizeNo, WindowUnits)> {
-        let secret = self
-            .by_version
-            .get(&window.version)
-            .filter(|_| self.now < window.end);
-        let prizes = window.prizes.iter();
-        prizes
-            .filter(|(no, _)| secret.is_none_or(|secret| !secret.contains(no)))
-            .collect()
-    }
-}
-
-/// The prizes that a pool plans by `total`.
-pub(super) fn totals(campaign: &Campaign, pool: PoolNo) -> BTreeSet<PrizeNo> {
-    match campaign
-        .pools
-        .get(usize::from(pool.0))
-        .map(|pool| &pool.kind)
-    {
-        Some(PoolKind::Schedule(schedule)) => schedule.total.keys().copied().collect(),
-        Some(PoolKind::Deck(_)) | None => BTreeSet::new(),
-    }
 }
 
 /// A frozen window with what may be shown of it.

@@ -37,7 +37,8 @@ const HEADER_BYTES_MAX: u32 = 16 * 1024;
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long calls may go on after the signal to stop. tonic waits for every connection, even for one whose client never says a word.
+/// How long calls may go on after the signal to stop. tonic waits for every connection, even for one whose client never
+/// says a word.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long to wait after a connection could not be accepted: without file descriptors, the next try fails as well.
@@ -54,8 +55,8 @@ pub enum ServeError {
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// Serves both services, reflection and health on `listener` until `shutdown`; then tells clients to go, and waits for their calls
-/// for at most ten seconds.
+/// Serves both services, reflection and health on `listener` until `shutdown`; then tells clients to go, and waits for
+/// their calls for at most ten seconds.
 ///
 /// # Errors
 /// Where the server cannot be built, or fails as a whole; a failing connection is no such error.

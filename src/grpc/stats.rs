@@ -7,7 +7,8 @@ use tonic::Request;
 use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
     request,
-    schedule::{Secrets, window},
+    schedule::window,
+    secrets::Secrets,
     status::CallError,
     views,
 };

@@ -159,13 +159,10 @@ pub(super) fn status(error: &CallError, request_id: &str) -> Status {
 
 fn message(error: &CallError) -> String {
     let text = match error {
-        CallError::Invalid(problems) => match problems.0.as_slice() {
-            [] => "the request is not valid".into(),
-            [one] => format!("{}: {}", one.path, one.message),
-            [one, rest @ ..] => {
-                format!("{}: {} (and {} more)", one.path, one.message, rest.len())
-            }
-        },
+        CallError::Invalid(problems) => first_of(problems),
+        CallError::Store(StoreError::Refused(Refusal::ChangeRefused(problems))) => {
+            format!("the change is refused: {}", first_of(problems))
+        }
         CallError::TimedOut(Executed::No) => "the answer did not come in time: retry".into(),
         CallError::TimedOut(Executed::Unknown) => {
             "the answer did not come in time: retry with the same request id until it does".into()
@@ -181,6 +178,17 @@ fn message(error: &CallError) -> String {
         }
     };
     shortened(text, MESSAGE_BYTES_MAX)
+}
+
+/// Many clients show the message only, so it tells the first problem; the details tell all.
+fn first_of(problems: &Problems) -> String {
+    match problems.0.as_slice() {
+        [] => "the request is not valid".into(),
+        [one] => format!("{}: {}", one.path, one.message),
+        [one, rest @ ..] => {
+            format!("{}: {} (and {} more)", one.path, one.message, rest.len())
+        }
+    }
 }
 
 fn retry_after(error: &CallError) -> Option<Duration> {
@@ -259,8 +267,8 @@ fn log(error: &CallError, request_id: &str) {
     }
 }
 
-/// Whether to log now, and how many were not logged since the last time: a store that is away fails every draw, and the log must not
-/// be what fills the disk.
+/// Whether to log now, and how many were not logged since the last time: a store that is away fails every draw, and the log
+/// must not be what fills the disk.
 fn once_a_second() -> Option<i64> {
     static LAST: AtomicI64 = AtomicI64::new(0);
     static UNLOGGED: AtomicI64 = AtomicI64::new(0);
