@@ -32,7 +32,7 @@ mod sweep;
 mod units;
 mod writer;
 
-pub use open::OpenError;
+pub use open::{DATABASE_FILE, DirectoryLock, OpenError};
 
 use self::{
     job::{Command, job},
@@ -82,6 +82,18 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`]; nothing is changed by any of them.
     pub fn open(options: Options) -> std::result::Result<Self, OpenError> {
+        let lock = DirectoryLock::take(&options.directory)?;
+        Self::open_locked(lock, options)
+    }
+
+    /// Opens the store in a directory that is locked already: what must be read or made there first is safe from others.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing is changed by any of them.
+    pub fn open_locked(
+        lock: DirectoryLock,
+        options: Options,
+    ) -> std::result::Result<Self, OpenError> {
         let opened = open::open(&options)?;
         let published: Published = Arc::new(RwLock::new(opened.campaigns));
         let inbox = Arc::new(Inbox::default());
@@ -106,7 +118,6 @@ impl SqliteStore {
             wake_checkpointer,
         };
         let checkpointer = opened.checkpointer;
-        let lock = opened.lock;
         let threads = vec![
             open::spawn("tombola-writer", move || {
                 let _lock = lock;
@@ -155,6 +166,16 @@ impl SqliteStore {
         tokio::task::spawn_blocking(move || readers.with(work))
             .await
             .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
+    }
+
+    /// A campaign as of the last commit.
+    fn view(&self, id: &CampaignId) -> Result<CampaignView> {
+        let published = self
+            .published
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let view = published.get(id).ok_or(Refusal::CampaignNotFound)?;
+        Ok(view.clone())
     }
 
     /// The store's clock as readers see it: never behind the last batch.
@@ -264,7 +285,7 @@ impl Store for SqliteStore {
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
-        let view = self.campaign(campaign).await?;
+        let view = self.view(campaign)?;
         let (user, now) = (user.clone(), self.clock_now());
         self.read(move |db| read::user(db, view, &user, now)).await
     }
@@ -305,8 +326,8 @@ impl Store for SqliteStore {
     }
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
-        let (id, now) = (id.clone(), self.clock_now());
-        self.read(move |db| read::filling(db, &id, now)).await
+        let (known, now) = (self.view(id)?, self.clock_now());
+        self.read(move |db| read::filling(db, &known, now)).await
     }
 
     async fn freeze(&self, command: FreezeCommand) -> Result<Step> {
@@ -338,8 +359,8 @@ impl Store for SqliteStore {
     }
 
     async fn stats(&self, id: &CampaignId) -> Result<Stats> {
-        let (id, now) = (id.clone(), self.clock_now());
-        self.read(move |db| read::stats(db, &id, now)).await
+        let (known, now) = (self.view(id)?, self.clock_now());
+        self.read(move |db| read::stats(db, &known, now)).await
     }
 
     async fn windows(
