@@ -49,6 +49,9 @@ pub enum Body {
         commitment: String,
         /// Units added to stock.
         stock_added: Quantities,
+        /// Nothing had happened to the campaign: what was in stock before is void, `stock_added` is all there is.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stock_anew: bool,
         /// By whom.
         author: Author,
     },

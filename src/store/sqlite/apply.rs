@@ -77,7 +77,7 @@ fn create(command: &ApplyCommand, step: &mut Step<'_>) -> Result<Operated> {
     let stock = (0..)
         .map(PrizeNo)
         .zip(campaign.prizes.iter().map(|p| p.stock));
-    record(command, step, no, 1, stock.collect())
+    record(command, step, no, 1, (stock.collect(), false))
 }
 
 fn change(
@@ -108,7 +108,8 @@ fn change(
     let version = state.view.version + 1;
     state.flush(step.db)?;
     let mut added = Quantities::new();
-    if state.view.touched || step.now >= before.start {
+    let is_anew = !state.view.touched && step.now < before.start;
+    if !is_anew {
         for (prize, new) in after.numbered_prizes() {
             let old = before
                 .prizes
@@ -128,7 +129,7 @@ fn change(
     step.db
         .prepare_cached("UPDATE campaigns SET version = ?2 WHERE no = ?1")?
         .execute(params![state.no, version])?;
-    let operated = record(command, step, state.no, version, added)?;
+    let operated = record(command, step, state.no, version, (added, is_anew))?;
     *state = CampaignState::load(step.db, &after.id)?.ok_or(Refusal::CampaignNotFound)?;
     step.changed(state);
     Ok(operated)
@@ -140,7 +141,7 @@ fn record(
     step: &mut Step<'_>,
     no: i64,
     version: u32,
-    stock_added: Quantities,
+    (stock_added, stock_anew): (Quantities, bool),
 ) -> Result<Operated> {
     let author = &command.author;
     step.db
@@ -168,6 +169,7 @@ fn record(
             definition_sha256: digest(&command.campaign),
             commitment,
             stock_added,
+            stock_anew,
             author: author.clone(),
         },
     )?;

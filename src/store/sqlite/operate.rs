@@ -11,7 +11,7 @@ use super::{
     step::{Step, entry, moment},
 };
 use crate::{
-    model::{Moment, PoolKind, PoolNo, PrizeNo, Problems, RequestId, UserId},
+    model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo, Problems, RequestId, UserId},
     store::{
         LedgerId, Lifecycle, OperateCommand, Operated, Operation, Refusal, Result, StoreError,
         entry::Body,
@@ -43,6 +43,7 @@ fn operate(
     if let Some(operated) = replayed {
         return Ok(operated);
     }
+    refuse_unknown(&state.view.campaign, &command.operation)?;
     let users = match &command.operation {
         Operation::Pause => set_lifecycle(step, state, Lifecycle::Paused)?,
         Operation::Resume => set_lifecycle(step, state, Lifecycle::Open)?,
@@ -168,6 +169,27 @@ fn set_paused(
     state.view.paused_prizes = prizes.into();
     save_paused(step, state)?;
     Ok(0)
+}
+
+/// A caller may have read the numbers from a version that was replaced since.
+fn refuse_unknown(campaign: &Campaign, operation: &Operation) -> Result<()> {
+    let (pool, prize) = match operation {
+        Operation::PausePrize { prize } | Operation::ResumePrize { prize } => (None, Some(*prize)),
+        Operation::Recall { pool, prize, .. } => (Some(*pool), *prize),
+        Operation::Pause
+        | Operation::Resume
+        | Operation::Close
+        | Operation::Grant { .. }
+        | Operation::Block { .. }
+        | Operation::Unblock { .. } => (None, None),
+    };
+    if let Some(no) = pool.filter(|no| usize::from(no.0) >= campaign.pools.len()) {
+        return Err(Refusal::PoolNotFound(format!("number {}", no.0)).into());
+    }
+    if let Some(no) = prize.filter(|no| usize::from(no.0) >= campaign.prizes.len()) {
+        return Err(Refusal::PrizeNotFound(format!("number {}", no.0)).into());
+    }
+    Ok(())
 }
 
 /// Marks what Recall must take back, and gives back at once what is not in the pool yet.

@@ -1,17 +1,12 @@
 //! What operators do to users and to a campaign: grants, blocks, pauses; and their retries.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-
 use tombola::{
     model::{Moment, limits::LimitKind},
     store::{Operation, Refusal, StoreError},
 };
 
 use crate::support::{
-    Answer as _, DrawWords as _, World, all_of, at, draw, hours, minutes, seconds, users,
+    Answer as _, DrawWords as _, Storm, World, all_of, at, draw, hours, minutes, seconds, users,
 };
 
 promises![
@@ -43,7 +38,9 @@ fn grant(to: &[&str], draws: u32, expires: Moment) -> Operation {
 
 async fn bonus_draws_are_used_after_the_free_quota_and_on_top_of_both_limits(world: &mut World) {
     world.begin(YAML).await;
-    let granted = world.operate(grant(&["u", "v"], 3, Moment::FAR_FUTURE)).await;
+    let granted = world
+        .operate(grant(&["u", "v"], 3, Moment::FAR_FUTURE))
+        .await;
     assert_eq!(granted.users, 2);
     let quotas = world.draw(draw("u").times(2)).await.quotas();
     assert_eq!((quotas.draws_today.used, quotas.draws_today.bonus), (2, 3));
@@ -63,7 +60,7 @@ async fn bonus_draws_are_used_after_the_free_quota_and_on_top_of_both_limits(wor
         if reached.limit == LimitKind::DrawsPerUser));
     world.operate(grant(&["u"], 1, Moment::FAR_FUTURE)).await;
     world.draw(draw("u")).await;
-    assert_eq!(world.record("u").await.draws, 8);
+    assert_eq!(world.record("u").await.draws, 9);
     assert_eq!(world.record("v").await.bonus_left(), 3);
 }
 
@@ -163,30 +160,21 @@ async fn no_draw_is_made_after_a_pause_is_acknowledged(world: &mut World) {
             ",
         )
         .await;
-    let (paused, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let storm = {
-        let (world, paused, done) = (world.clone(), paused.clone(), done.clone());
-        tokio::spawn(all_of(8, move |i| {
-            let (world, paused, done) = (world.clone(), paused.clone(), done.clone());
-            async move {
-                while !done.load(Ordering::SeqCst) {
-                    let was_paused = paused.load(Ordering::SeqCst);
-                    let drawn = world.try_draw(draw(&format!("u{i}"))).await;
-                    assert!(!(was_paused && drawn.is_ok()), "drawn while paused");
-                }
-            }
-        }))
-    };
+    let storm = Storm::of(world, |world, i, stops| async move {
+        let before = stops.now();
+        let drawn = world.try_draw(draw(&format!("u{i}"))).await;
+        let was_paused = stops.held_since(before);
+        assert!(!(was_paused && drawn.is_ok()), "drawn while paused");
+    });
     for _ in 0..10 {
-        world.drawn_more(50).await;
+        storm.goes_on(world, 50).await;
         world.operate(Operation::Pause).await;
-        paused.store(true, Ordering::SeqCst);
+        storm.stops.begin();
         world.refused(draw("late")).await;
-        paused.store(false, Ordering::SeqCst);
+        storm.stops.end();
         world.operate(Operation::Resume).await;
     }
-    done.store(true, Ordering::SeqCst);
-    storm.await.unwrap();
+    storm.ends().await;
 }
 
 async fn an_operation_on_what_does_not_exist_is_refused(world: &mut World) {
@@ -207,8 +195,9 @@ async fn an_operation_on_what_does_not_exist_is_refused(world: &mut World) {
     ] {
         let shown = format!("{operation:?}");
         let length = world.ledger_length().await;
-        let error = world.try_operate(operation).await.unwrap_err();
-        assert!(matches!(error, StoreError::Refused(_)), "{shown}: {error}");
+        let operated = world.try_operate(operation).await;
+        let is_refused = matches!(operated, Err(StoreError::Refused(_)));
+        assert!(is_refused, "{shown}: {operated:?}");
         assert_eq!(world.ledger_length().await, length);
     }
 }

@@ -1,13 +1,8 @@
 //! Which prize a draw gives: stopped prizes, locked pools, what counts as a win, what a draw without a win gives.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-
 use tombola::store::Operation;
 
-use crate::support::{Answer as _, DrawWords as _, World, all_of, draw, hours};
+use crate::support::{Answer as _, DrawWords as _, Storm, World, draw, hours};
 
 promises![
     no_draw_that_begins_after_a_stop_is_acknowledged_wins_the_prize,
@@ -34,31 +29,20 @@ async fn no_draw_that_begins_after_a_stop_is_acknowledged_wins_the_prize(world: 
     world.set_time(campaign.start + hours(1)).await;
     world.tick().await;
     let prize = world.prize_no("coupon").await;
-    let stopped = Arc::new(AtomicBool::new(false));
-    let done = Arc::new(AtomicBool::new(false));
-    let storm = {
-        let (world, stopped, done) = (world.clone(), stopped.clone(), done.clone());
-        tokio::spawn(all_of(8, move |i| {
-            let (world, stopped, done) = (world.clone(), stopped.clone(), done.clone());
-            async move {
-                while !done.load(Ordering::SeqCst) {
-                    let was_stopped = stopped.load(Ordering::SeqCst);
-                    let answer = world.draw(draw(&format!("u{i}")).times(3)).await;
-                    assert!(!was_stopped || answer.count("coupon") == 0);
-                }
-            }
-        }))
-    };
+    let storm = Storm::of(world, |world, i, stops| async move {
+        let before = stops.now();
+        let answer = world.draw(draw(&format!("u{i}")).times(3)).await;
+        assert!(!stops.held_since(before) || answer.count("coupon") == 0);
+    });
     for _ in 0..10 {
-        world.drawn_more(30).await;
+        storm.goes_on(world, 30).await;
         world.operate(Operation::PausePrize { prize }).await;
-        stopped.store(true, Ordering::SeqCst);
-        world.drawn_more(30).await;
-        stopped.store(false, Ordering::SeqCst);
+        storm.stops.begin();
+        storm.goes_on(world, 30).await;
+        storm.stops.end();
         world.operate(Operation::ResumePrize { prize }).await;
     }
-    done.store(true, Ordering::SeqCst);
-    storm.await.unwrap();
+    storm.ends().await;
 }
 
 async fn a_stopped_prize_s_units_wait_and_come_back_with_resume(world: &mut World) {
@@ -147,7 +131,10 @@ async fn a_draw_that_asks_for_the_consolation_only_does_not_touch_the_pools(worl
     let answer = world.draw(draw("u").times(2).consolation_only()).await;
     assert_eq!(answer.prizes(), ["-", "-"]);
     world.refused(draw("u").times(2)).await; // it is a draw
-    assert_eq!(world.draw(draw("v").times(3)).await.prizes(), ["mug", "mug", "-"]);
+    assert_eq!(
+        world.draw(draw("v").times(3)).await.prizes(),
+        ["mug", "mug", "-"]
+    );
 }
 
 async fn a_draw_without_a_win_gives_nothing_where_there_is_no_consolation(world: &mut World) {
@@ -159,7 +146,10 @@ async fn a_draw_without_a_win_gives_nothing_where_there_is_no_consolation(world:
             ",
         )
         .await;
-    assert_eq!(world.draw(draw("u").times(3)).await.prizes(), ["mug", "", ""]);
+    assert_eq!(
+        world.draw(draw("u").times(3)).await.prizes(),
+        ["mug", "", ""]
+    );
     assert_eq!(world.stats().await.draws.nothings, 2);
 }
 

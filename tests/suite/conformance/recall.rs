@@ -1,16 +1,11 @@
 //! Units taken back: the sum is kept whatever else goes on (P2), and a recalled window stays empty until a new plan.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-
 use tombola::{
     model::{Moment, PoolNo, PrizeNo},
     store::{Operation, view::WindowState},
 };
 
-use crate::support::{Answer as _, DrawWords as _, World, all_of, at, draw, minutes};
+use crate::support::{Answer as _, DrawWords as _, Storm, World, at, draw, minutes};
 
 promises![
     a_recalled_window_gives_its_unreleased_units_back,
@@ -70,7 +65,9 @@ async fn won_in_second_hour(world: &World) -> [usize; 2] {
 async fn a_recalled_window_gives_its_unreleased_units_back(world: &mut World) {
     five_to_one(world, 10).await;
     let before = world.prize("coupon").await;
-    world.operate(recall(Some(one_o_clock()), None, false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), None, false))
+        .await;
     let after = world.prize("coupon").await;
     assert_eq!(after.left, before.left + 10);
     assert_eq!(after.returned, 10);
@@ -83,7 +80,9 @@ async fn a_recalled_window_gives_its_unreleased_units_back(world: &mut World) {
 async fn what_is_released_already_is_not_recalled(world: &mut World) {
     five_to_one(world, 500).await;
     world.set_time(one_o_clock() + minutes(30)).await;
-    world.operate(recall(Some(one_o_clock()), None, false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), None, false))
+        .await;
     let units = world.windows().await[1].prizes[0].1;
     assert!((100..400).contains(&units.recalled), "{units:?}");
     let answers = world.drain().await;
@@ -103,7 +102,9 @@ async fn what_is_released_already_is_not_recalled(world: &mut World) {
 async fn a_recall_of_one_prize_leaves_the_others(world: &mut World) {
     five_to_one(world, 10).await;
     let mug = world.prize_no("mug").await;
-    world.operate(recall(Some(one_o_clock()), Some(mug), false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), Some(mug), false))
+        .await;
     assert_eq!(won_in_second_hour(world).await, [10, 0]);
 }
 
@@ -118,7 +119,9 @@ async fn withdrawn_units_leave_the_campaign(world: &mut World) {
 
 async fn a_recalled_window_is_not_filled_again_until_a_new_plan_says_so(world: &mut World) {
     five_to_one(world, 10).await;
-    world.operate(recall(Some(one_o_clock()), None, false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), None, false))
+        .await;
     for _ in 0..3 {
         world.tick().await;
         world.pass(minutes(1)).await;
@@ -143,31 +146,23 @@ async fn a_recall_of_every_window_leaves_coming_ones(world: &mut World) {
 async fn recalls_in_a_storm_of_draws_keep_the_sum(world: &mut World) {
     five_to_one(world, 3000).await;
     world.set_time(one_o_clock() + minutes(20)).await;
-    let done = Arc::new(AtomicBool::new(false));
-    let storm = {
-        let (world, done) = (world.clone(), done.clone());
-        tokio::spawn(all_of(8, move |i| {
-            let (world, done) = (world.clone(), done.clone());
-            async move {
-                while !done.load(Ordering::SeqCst) {
-                    world.draw(draw(&format!("u{i}")).times(5)).await;
-                }
-            }
-        }))
-    };
+    let storm = Storm::of(world, |world, i, _| async move {
+        world.draw(draw(&format!("u{i}")).times(5)).await;
+    });
     let mug = world.prize_no("mug").await;
-    world.drawn_more(20).await;
-    world.operate(recall(Some(one_o_clock()), Some(mug), false)).await;
+    storm.goes_on(world, 20).await;
+    world
+        .operate(recall(Some(one_o_clock()), Some(mug), false))
+        .await;
     assert!(world.stats().await.balanced());
-    world.drawn_more(20).await;
+    storm.goes_on(world, 20).await;
     world.set_time(one_o_clock() + minutes(30)).await;
     world.operate(recall(Some(one_o_clock()), None, true)).await;
     assert!(world.stats().await.balanced());
-    world.drawn_more(20).await;
+    storm.goes_on(world, 20).await;
     world.change(&two_prizes(2000)).await;
-    world.drawn_more(20).await;
-    done.store(true, Ordering::SeqCst);
-    storm.await.unwrap();
+    storm.goes_on(world, 20).await;
+    storm.ends().await;
 }
 
 async fn a_recall_sent_again_recalls_once(world: &mut World) {

@@ -9,7 +9,7 @@ use tombola::{
     store::{
         Store,
         clock::{Clock as _, ManualClock},
-        sqlite::{Options, SqliteStore},
+        sqlite::{OpenError, Options, SqliteStore},
     },
 };
 
@@ -42,7 +42,14 @@ impl Host for Embedded {
             request_memory: REQUEST_MEMORY,
             key_fingerprint: key().fingerprint(),
         };
-        Arc::new(SqliteStore::open(options).unwrap())
+        loop {
+            match SqliteStore::open(options.clone()) {
+                Ok(store) => return Arc::new(store),
+                // An injector that deals ahead still holds the store that was closed.
+                Err(OpenError::InUse(_)) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     async fn set_time(&self, now: Moment) {

@@ -1,6 +1,7 @@
 //! Words to write a test in: moments, users, draws, campaigns.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     sync::{
         Arc,
@@ -9,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::task::JoinSet;
 use tombola::{
     model::{
         Campaign, CampaignId, Moment, OperatorId, RequestId, UserId, convert::campaign_from_proto,
@@ -97,7 +99,9 @@ fn dedented(text: &str) -> String {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
     let indent = |line: &str| line.len() - line.trim_start().len();
     let margin = lines().map(indent).min().unwrap_or(0);
-    lines().map(|line| format!("{}\n", &line[margin..])).collect()
+    lines()
+        .map(|line| format!("{}\n", &line[margin..]))
+        .collect()
 }
 
 /// One free draw of this user, under a new request id.
@@ -178,12 +182,17 @@ impl DrawWords for DrawCommand {
 /// Runs `count` tasks in parallel; their results in order.
 pub async fn all_of<F>(count: usize, task: impl Fn(usize) -> F) -> Vec<F::Output>
 where
-    F: Future<Output: Send> + Send + 'static,
+    F: Future<Output: Send + 'static> + Send + 'static,
 {
-    let tasks: Vec<_> = (0..count).map(|i| tokio::spawn(task(i))).collect();
-    let mut results = Vec::new();
-    for task in tasks {
-        results.push(task.await.unwrap());
+    let mut tasks = JoinSet::new();
+    for i in 0..count {
+        let task = task(i);
+        tasks.spawn(async move { (i, task.await) });
     }
-    results
+    // The first that fails fails the test, though others go on for ever.
+    let mut results = BTreeMap::new();
+    while let Some(done) = tasks.join_next().await {
+        results.extend([done.unwrap()]);
+    }
+    results.into_values().collect()
 }

@@ -1,0 +1,90 @@
+//! Callers that draw without pause while a test does something else.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use tokio::task::JoinHandle;
+
+use super::{World, all_of};
+
+const CALLERS: usize = 8;
+
+/// A storm of draws; it ends with [`Storm::ends`] only.
+pub struct Storm {
+    /// When something is stopped.
+    pub stops: Stops,
+    done: Arc<AtomicBool>,
+    callers: JoinHandle<Vec<()>>,
+}
+
+impl Storm {
+    /// Eight callers, each doing `call` again and again.
+    pub fn of<F>(
+        world: &World,
+        call: impl Fn(World, usize, Stops) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stops, done) = (Stops::default(), Arc::new(AtomicBool::new(false)));
+        let caller = {
+            let (world, stops, done) = (world.clone(), stops.clone(), done.clone());
+            move |i| {
+                let (world, stops, done) = (world.clone(), stops.clone(), done.clone());
+                let call = call.clone();
+                async move {
+                    while !done.load(Ordering::SeqCst) {
+                        call(world.clone(), i, stops.clone()).await;
+                    }
+                }
+            }
+        };
+        Self {
+            stops,
+            done,
+            callers: tokio::spawn(all_of(CALLERS, caller)),
+        }
+    }
+
+    /// Waits until so many draws more were made.
+    pub async fn goes_on(&self, world: &World, draws: usize) {
+        let enough = world.acknowledged() + draws;
+        while world.acknowledged() < enough {
+            assert!(!self.callers.is_finished(), "a caller failed");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Ends it; fails where a caller failed.
+    pub async fn ends(self) {
+        self.done.store(true, Ordering::SeqCst);
+        self.callers.await.unwrap();
+    }
+}
+
+/// Tells whether something was stopped all the time that a call took. Odd while it is stopped.
+#[derive(Clone, Default)]
+pub struct Stops(Arc<AtomicU64>);
+
+impl Stops {
+    /// The stop is acknowledged.
+    pub fn begin(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It will be resumed.
+    pub fn end(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Stopped at `before`, and ever since.
+    pub fn held_since(&self, before: u64) -> bool {
+        before % 2 == 1 && self.now() == before
+    }
+}
