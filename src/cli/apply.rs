@@ -1,0 +1,248 @@
+//! `tombola apply`: campaign files onto the server. Nothing is sent before every document is right, and nothing is
+//! applied over a version that its operator has not named.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tonic::Code;
+
+use super::{
+    change_view,
+    client::{Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign},
+    failure::Failure,
+    input, plan_view,
+    terminal::this_command_with,
+};
+use crate::proto::{ApplyCampaignRequest, ApplyCampaignResponse, Campaign};
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  tombola apply -f spring-wheel.yaml --dry-run
+  tombola apply -f spring-wheel.yaml --base-version 3 --reason \"double the coupons\"")]
+pub(super) struct ApplyArgs {
+    /// The campaign file, YAML or JSON; - reads standard input
+    #[arg(short, long, env = "TOMBOLA_FILE", value_name = "FILE")]
+    file: PathBuf,
+    /// Check and show everything, change nothing
+    #[arg(long, env = "TOMBOLA_DRY_RUN")]
+    dry_run: bool,
+    /// The version that this one changes: N, or for a file of several campaigns ID=N, once for each
+    #[arg(long, env = "TOMBOLA_BASE_VERSION", value_name = "[ID=]N", value_parser = base_version)]
+    base_version: Vec<(Option<String>, u32)>,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+fn base_version(text: &str) -> Result<(Option<String>, u32), String> {
+    let (id, version) = match text.split_once('=') {
+        Some((id, version)) => (Some(campaign_id(id)?), version),
+        None => (None, text),
+    };
+    match version.parse() {
+        Ok(version) => Ok((id, version)),
+        Err(error) => Err(format!("{error}: a version is a number, e.g. 3")),
+    }
+}
+
+/// What is to happen to one document.
+enum Step {
+    /// The server's version is the same.
+    Unchanged(ApplyCampaignResponse, u32),
+    /// It differs from this version, which the operator has not named.
+    Unnamed(ApplyCampaignResponse, u32),
+    /// It is new, or its base version is named.
+    Ready(Campaign, u32),
+}
+
+pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
+    let campaigns = input::campaigns(&args.file)?;
+    let bases = bases(&args.base_version, &campaigns)?;
+    let change = args.change.resolve();
+    let mut server = client.campaigns().await?;
+    let mut steps = Vec::new();
+    for (campaign, base) in campaigns.into_iter().zip(bases) {
+        steps.push(survey(&mut server, &change, campaign, base).await?);
+    }
+    let several = steps.len() > 1;
+    let unnamed = unnamed(&steps, several);
+    let dry_run = args.dry_run || !unnamed.is_empty();
+    for (index, step) in steps.into_iter().enumerate() {
+        match step {
+            Step::Unchanged(response, version) => {
+                client.show("ApplyCampaignResponse", &response, |response| {
+                    unchanged(response, version)
+                });
+            }
+            Step::Unnamed(response, version) => {
+                let base = Some(version);
+                client.show("ApplyCampaignResponse", &response, |response| {
+                    view(response, base, true)
+                });
+            }
+            Step::Ready(campaign, base) => {
+                let change = if several {
+                    numbered(&change, index + 1)
+                } else {
+                    change.clone()
+                };
+                let response = send(&mut server, &change, campaign, base, dry_run).await?;
+                let base = (base > 0).then_some(base);
+                client.show("ApplyCampaignResponse", &response, |response| {
+                    view(response, base, dry_run)
+                });
+            }
+        }
+    }
+    if args.dry_run || unnamed.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::refused(
+        "BASE_VERSION_NEEDED",
+        "nothing was applied: a campaign exists already and differs, see above",
+    );
+    let flags: Vec<String> = unnamed
+        .iter()
+        .map(|base| format!("--base-version {base}"))
+        .collect();
+    Err(failure.advise(format!("to apply: {}", this_command_with(&flags.join(" ")))))
+}
+
+/// The base version named for each campaign.
+fn bases(named: &[(Option<String>, u32)], campaigns: &[Campaign]) -> Outcome<Vec<Option<u32>>> {
+    let position = |id: &str| campaigns.iter().position(|campaign| campaign.id == id);
+    let mut bases = vec![None; campaigns.len()];
+    for (id, version) in named {
+        let index = match id {
+            Some(id) => position(id).ok_or_else(|| {
+                Failure::usage(format!(
+                    "--base-version {id}={version}: no campaign {id} in the file"
+                ))
+            })?,
+            None if campaigns.len() == 1 => 0,
+            None => {
+                return Err(Failure::usage(format!(
+                    "--base-version {version}: of which campaign? The file has several: write ID={version}"
+                )));
+            }
+        };
+        bases[index] = Some(*version);
+    }
+    Ok(bases)
+}
+
+/// Finds out what applying a document would mean; changes nothing.
+async fn survey(
+    server: &mut Campaigns,
+    change: &Change,
+    campaign: Campaign,
+    base: Option<u32>,
+) -> Outcome<Step> {
+    if let Some(base) = base {
+        return Ok(Step::Ready(campaign, base));
+    }
+    let version = match get_campaign(server, &campaign.id, 0).await {
+        Ok(status) => status.version,
+        Err(status) if status.code() == Code::NotFound => return Ok(Step::Ready(campaign, 0)),
+        Err(status) => return Err(Failure::read(status)),
+    };
+    let response = send(server, change, campaign, version, true).await?;
+    if response.changes.is_empty() && response.window_changes.is_empty() {
+        Ok(Step::Unchanged(response, version))
+    } else {
+        Ok(Step::Unnamed(response, version))
+    }
+}
+
+/// What has to be named before anything is applied.
+fn unnamed(steps: &[Step], several: bool) -> Vec<String> {
+    let mut bases = Vec::new();
+    for step in steps {
+        if let Step::Unnamed(response, version) = step {
+            bases.push(if several {
+                format!("{}={version}", id(response))
+            } else {
+                version.to_string()
+            });
+        }
+    }
+    bases
+}
+
+/// A request id of its own for each document, the same one in a retry.
+fn numbered(change: &Change, number: usize) -> Change {
+    Change {
+        request_id: format!("{}.{number}", change.request_id),
+        ..change.clone()
+    }
+}
+
+async fn send(
+    server: &mut Campaigns,
+    change: &Change,
+    campaign: Campaign,
+    base_version: u32,
+    dry_run: bool,
+) -> Outcome<ApplyCampaignResponse> {
+    let Change {
+        operator,
+        reason,
+        request_id,
+    } = change.clone();
+    // A dry run is no change: under the change's own request id it could answer for it, or be answered by it.
+    let request_id = if dry_run {
+        super::client::new_request_id()
+    } else {
+        request_id
+    };
+    let request = ApplyCampaignRequest {
+        campaign: Some(campaign),
+        base_version,
+        dry_run,
+        request_id: request_id.clone(),
+        operator,
+        reason,
+    };
+    match server.apply_campaign(request).await {
+        Ok(response) => Ok(response.into_inner()),
+        Err(status) if dry_run => Err(Failure::read(status)),
+        Err(status) => Err(Failure::change(status, &request_id)),
+    }
+}
+
+fn id(response: &ApplyCampaignResponse) -> &str {
+    let campaign = response
+        .status
+        .as_ref()
+        .and_then(|status| status.campaign.as_ref());
+    campaign.map_or("", |campaign| &campaign.id)
+}
+
+fn unchanged(response: &ApplyCampaignResponse, version: u32) -> String {
+    format!("{}: unchanged, version {version} is the same", id(response))
+}
+
+fn view(response: &ApplyCampaignResponse, base: Option<u32>, dry_run: bool) -> String {
+    let status = response.status.clone().unwrap_or_default();
+    let mut parts = vec![change_view::headline(&status)];
+    match (dry_run, response.replayed) {
+        (true, _) => parts[0].push_str(" (dry run: nothing was changed)"),
+        (false, true) => parts[0].push_str(" (applied by an earlier call)"),
+        (false, false) => {}
+    }
+    parts.extend(response.plan.as_ref().map(plan_view::plan));
+    if let Some(base) = base {
+        let count = change_view::count(response.changes.len());
+        let changes = change_view::changes(&response.changes);
+        parts.push(format!("{count} from version {base}\n{changes}"));
+    }
+    if !response.window_changes.is_empty() {
+        let windows = change_view::windows(&response.window_changes, change_view::zone(&status));
+        parts.push(format!("hours that are injected already\n{windows}"));
+    }
+    parts.retain(|part| !part.is_empty());
+    format!("{}\n", parts.join("\n\n"))
+}
+
+#[cfg(test)]
+#[path = "apply_tests.rs"]
+mod tests;

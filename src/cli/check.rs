@@ -1,0 +1,87 @@
+//! `tombola check`: what a user may still draw.
+
+use clap::Args;
+
+use super::{
+    client::{Client, Outcome, campaign_id, user_id},
+    failure::Failure,
+    output::{Side, Table},
+    time::shown,
+};
+use crate::{
+    model::text::grouped,
+    proto::{CheckLimitRequest, CheckLimitResponse, Limits},
+};
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola check spring-wheel user-1")]
+pub(super) struct CheckArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    /// The user
+    #[arg(value_name = "USER", value_parser = user_id)]
+    user: String,
+}
+
+pub(super) async fn run(client: &Client, args: CheckArgs) -> Outcome {
+    let mut server = client.lottery().await?;
+    let request = CheckLimitRequest {
+        campaign_id: args.campaign,
+        user_id: args.user,
+    };
+    let response = server
+        .check_limit(request)
+        .await
+        .map_err(Failure::read)?
+        .into_inner();
+    client.show("CheckLimitResponse", &response, view);
+    Ok(())
+}
+
+fn view(response: &CheckLimitResponse) -> String {
+    let reason = response.reason().as_str_name();
+    let reason = reason.strip_prefix("ERROR_REASON_").unwrap_or(reason);
+    let allowed = if response.allowed {
+        "a free draw would be accepted now".to_owned()
+    } else {
+        format!("a free draw would be refused now: {reason}")
+    };
+    match &response.limits {
+        Some(user_limits) => format!("{allowed}\n\n{}", limits(user_limits)),
+        None => allowed,
+    }
+}
+
+/// The four limits as a table.
+pub(super) fn limits(limits: &Limits) -> String {
+    use Side::{Left, Right};
+    let columns = [
+        ("limit", Left),
+        ("used", Right),
+        ("of", Right),
+        ("remaining", Right),
+        ("bonus", Right),
+        ("resets", Left),
+    ];
+    let mut table = Table::new(columns);
+    let quotas = [
+        ("free draws today", &limits.draws_today),
+        ("paid draws today", &limits.paid_draws_today),
+        ("draws in all", &limits.draws_total),
+        ("wins in all", &limits.wins_total),
+    ];
+    for (name, quota) in quotas {
+        let Some(quota) = quota else { continue };
+        let or_unlimited = |count: Option<u64>| count.map_or_else(|| "unlimited".into(), grouped);
+        table.row([
+            name.into(),
+            grouped(quota.used),
+            or_unlimited(quota.limit),
+            or_unlimited(quota.remaining),
+            grouped(quota.bonus),
+            shown(quota.reset_time.as_ref()),
+        ]);
+    }
+    table.render()
+}

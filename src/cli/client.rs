@@ -1,0 +1,257 @@
+//! What every command that talks to a server shares: its flags, the connection, the answer's form.
+
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use tonic::transport::{Channel, Endpoint};
+
+use super::{
+    failure::Failure,
+    output::say,
+    time::{self, Time},
+};
+use crate::{
+    model::{CampaignId, OperatorId, PoolId, PrizeId, Problem, RequestId, UserId, file},
+    proto::{
+        self, campaign_service_client::CampaignServiceClient,
+        lottery_service_client::LotteryServiceClient,
+    },
+};
+
+/// How a command ends, unless it ends well.
+pub(super) type Outcome<T = ()> = Result<T, Box<Failure>>;
+pub(super) type Campaigns = CampaignServiceClient<Channel>;
+pub(super) type Lottery = LotteryServiceClient<Channel>;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Generous: applying a plan over years or recalling many hours takes seconds, not a minute.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// A thousand hours of a hundred prizes fit.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Where the server is and how its answer is printed.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Client {
+    /// The server's address
+    #[arg(
+        long,
+        global = true,
+        env = "TOMBOLA_SERVER",
+        help_heading = "Server and answer",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:50051"
+    )]
+    pub(super) server: String,
+    /// Print the answer, or the error, as JSON
+    #[arg(
+        long,
+        global = true,
+        env = "TOMBOLA_JSON",
+        help_heading = "Server and answer"
+    )]
+    pub(super) json: bool,
+}
+
+impl Client {
+    /// The operators' service.
+    pub(super) async fn campaigns(&self) -> Outcome<Campaigns> {
+        let client = CampaignServiceClient::new(self.connect().await?);
+        Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
+    }
+
+    /// The callers' service.
+    pub(super) async fn lottery(&self) -> Outcome<Lottery> {
+        let client = LotteryServiceClient::new(self.connect().await?);
+        Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
+    }
+
+    async fn connect(&self) -> Outcome<Channel> {
+        let url = server_url(&self.server).map_err(Failure::usage)?;
+        let endpoint = Endpoint::from_shared(url.clone())
+            .map_err(|error| Failure::usage(format!("--server {}: {error}", self.server)))?;
+        endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(CALL_TIMEOUT)
+            .connect()
+            .await
+            .map_err(|error| Failure::no_server(&url, &error))
+    }
+
+    /// Prints a message of `tombola.v1` by its JSON mapping, or what `text` makes of it.
+    pub(super) fn show<M: prost::Message>(
+        &self,
+        name: &str,
+        message: &M,
+        text: impl FnOnce(&M) -> String,
+    ) {
+        if self.json {
+            let json = file::to_json(&format!("tombola.v1.{name}"), message);
+            say(&format!("{json:#}"));
+        } else {
+            say(&text(message));
+        }
+    }
+}
+
+/// Adds the scheme where it is absent and says what else is wrong.
+fn server_url(server: &str) -> Result<String, String> {
+    const FORM: &str = "an address is http://HOST:PORT, e.g. http://127.0.0.1:50051";
+    let url = match server.split_once("://") {
+        None => format!("http://{server}"),
+        Some(("http", _)) => server.to_owned(),
+        Some(("https", _)) => {
+            return Err(format!(
+                "--server {server}: TLS is not built in; {FORM}, through a tunnel or a mesh where the way is not trusted"
+            ));
+        }
+        Some(_) => return Err(format!("--server {server}: {FORM}")),
+    };
+    match url.parse::<tonic::transport::Uri>() {
+        Ok(uri) if names_a_host(&uri) => Ok(url),
+        Ok(_) => Err(format!("--server {server}: {FORM}")),
+        Err(error) => Err(format!("--server {server}: {error}; {FORM}")),
+    }
+}
+
+/// There is a host, and what stands where the port belongs is one.
+fn names_a_host(uri: &tonic::transport::Uri) -> bool {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let after_host = authority.rsplit(']').next().unwrap_or_default();
+    let port_is_good = !after_host.contains(':') || uri.port_u16().is_some();
+    uri.host().is_some_and(|host| !host.is_empty()) && port_is_good
+}
+
+/// Who makes a change, why, and under which request id.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ChangeArgs {
+    /// Who does it, for the ledger [default: $USER, or cli]
+    #[arg(long, env = "TOMBOLA_OPERATOR", value_name = "ID", value_parser = operator_id)]
+    operator: Option<String>,
+    /// Why, for the ledger
+    #[arg(
+        long,
+        env = "TOMBOLA_REASON",
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
+    /// Names this change for retries [default: a new one]
+    #[arg(long, env = "TOMBOLA_REQUEST_ID", value_name = "ID", value_parser = request_id)]
+    request_id: Option<String>,
+}
+
+/// The same, with nothing left open.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) operator: String,
+    pub(super) reason: String,
+    pub(super) request_id: String,
+}
+
+impl ChangeArgs {
+    /// Fills in what was left out. The request id is made here, not by the service, so that it is known even where no
+    /// answer comes.
+    pub(super) fn resolve(&self) -> Change {
+        let user = || {
+            std::env::var("USER")
+                .ok()
+                .filter(|user| operator_id(user).is_ok())
+        };
+        Change {
+            operator: self
+                .operator
+                .clone()
+                .or_else(user)
+                .unwrap_or_else(|| "cli".into()),
+            reason: self.reason.clone(),
+            request_id: self.request_id.clone().unwrap_or_else(new_request_id),
+        }
+    }
+}
+
+/// A request id that no one else has.
+pub(super) fn new_request_id() -> String {
+    format!("cli-{:032x}", rand::random::<u128>())
+}
+
+macro_rules! id_parsers {
+    ($($name:ident: $type:ident;)*) => {$(
+        /// Checks an id of the command line.
+        pub(super) fn $name(text: &str) -> Result<String, String> {
+            let said = |problem: Problem| format!("it {}", problem.message);
+            $type::parse("", text).map(|id| id.as_str().to_owned()).map_err(said)
+        }
+    )*};
+}
+
+id_parsers! {
+    campaign_id: CampaignId;
+    pool_id: PoolId;
+    prize_id: PrizeId;
+    user_id: UserId;
+    request_id: RequestId;
+    operator_id: OperatorId;
+}
+
+/// A campaign as it stands; `version` 0 means the current definition.
+pub(super) async fn get_campaign(
+    client: &mut Campaigns,
+    campaign_id: &str,
+    version: u32,
+) -> Result<proto::CampaignStatus, tonic::Status> {
+    let request = proto::GetCampaignRequest {
+        campaign_id: campaign_id.into(),
+        version,
+    };
+    let response = client.get_campaign(request).await?.into_inner();
+    Ok(response.status.unwrap_or_default())
+}
+
+/// Makes a time absolute: what is relative counts from the service's own clock, which is asked only then.
+pub(super) async fn moment(
+    client: &mut Campaigns,
+    campaign_id: &str,
+    time: Time,
+) -> Outcome<Timestamp> {
+    if let Time::At(moment) = time {
+        return Ok(moment);
+    }
+    let status = get_campaign(client, campaign_id, 0)
+        .await
+        .map_err(Failure::read)?;
+    let now = time::from_wire(status.read_time.as_ref()).unwrap_or_else(Timestamp::now);
+    Ok(time.by(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_scheme_gets_one_and_a_bad_one_is_explained() {
+        let url = |server| server_url(server).unwrap();
+        assert_eq!(url("localhost:50051"), "http://localhost:50051");
+        assert_eq!(url("http://[::1]:50051"), "http://[::1]:50051");
+        for bad in [
+            "",
+            "http://",
+            "ftp://host:1",
+            "a b",
+            "host:port",
+            "https://host:1",
+        ] {
+            let error = server_url(bad).unwrap_err();
+            assert!(error.contains("http://127.0.0.1:50051"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn made_request_ids_are_valid_and_differ() {
+        let (one, other) = (new_request_id(), new_request_id());
+        assert_ne!(one, other);
+        assert_eq!(request_id(&one).as_deref(), Ok(one.as_str()));
+        assert!(user_id("a b").unwrap_err().contains("' '"));
+    }
+}

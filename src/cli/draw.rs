@@ -1,0 +1,250 @@
+//! `tombola draw` and `tombola get-draw`. A draw is retried with its one request id until its outcome is known.
+
+use std::time::Duration;
+
+use clap::{Args, builder::RangedU64ValueParser};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use super::{
+    check,
+    client::{Client, Lottery, Outcome, campaign_id, new_request_id, request_id, user_id},
+    failure::{Failure, may_be_lost},
+    output::{Side, Table},
+    time::shown,
+};
+use crate::proto::{
+    self, DrawRequest, DrawResponse, DrawResult, Durability, Funding, GetDrawRequest,
+    GetDrawResponse,
+};
+
+/// Tries in all, and the pause before the second; each later pause is twice as long.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  tombola draw spring-wheel user-1
+  tombola draw spring-wheel user-1 --count 10 --paid --payment-ref order-77")]
+pub(super) struct DrawArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    /// The user who draws
+    #[arg(value_name = "USER", value_parser = user_id)]
+    user: String,
+    /// How many draws, 1 to 100: all or none
+    #[arg(long, env = "TOMBOLA_COUNT", value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
+    count: u32,
+    /// Against the paid quota
+    #[arg(long, env = "TOMBOLA_PAID")]
+    paid: bool,
+    /// The reference of the payment, for the ledger
+    #[arg(
+        long,
+        env = "TOMBOLA_PAYMENT_REF",
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    payment_ref: String,
+    /// Names this draw for retries [default: a new one]
+    #[arg(long, env = "TOMBOLA_REQUEST_ID", value_name = "ID", value_parser = request_id)]
+    request_id: Option<String>,
+    /// Only for the consolation prize: the pools are not touched
+    #[arg(long, env = "TOMBOLA_CONSOLATION_ONLY")]
+    consolation_only: bool,
+}
+
+pub(super) async fn run(client: &Client, args: DrawArgs) -> Outcome {
+    let funding = if args.paid {
+        Funding::Paid
+    } else {
+        Funding::Free
+    };
+    let request = DrawRequest {
+        campaign_id: args.campaign,
+        user_id: args.user,
+        request_id: args.request_id.unwrap_or_else(new_request_id),
+        count: args.count,
+        funding: funding.into(),
+        payment_ref: args.payment_ref,
+        expire_time: None,
+        consolation_only: args.consolation_only,
+    };
+    let mut server = client.lottery().await?;
+    match until_known(&mut server, &request, PAUSE).await {
+        Ok(response) => client.show("DrawResponse", &response, view),
+        Err(status) => return Err(given_up(status, &request)),
+    }
+    Ok(())
+}
+
+/// Sends the draw until it is answered or refused, a few times.
+async fn until_known(
+    server: &mut Lottery,
+    request: &DrawRequest,
+    pause: Duration,
+) -> Result<DrawResponse, Status> {
+    let mut pause = pause;
+    let mut tries = 1;
+    loop {
+        match server.draw(request.clone()).await {
+            Ok(response) => return Ok(response.into_inner()),
+            Err(status) if tries == TRIES || !worth_a_retry(&status) => return Err(status),
+            Err(_) => {}
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+        tries += 1;
+    }
+}
+
+/// The service is away or the outcome is unknown: the same request id makes another try harmless.
+fn worth_a_retry(status: &Status) -> bool {
+    let details = status.get_error_details();
+    let unknown = match details.error_info() {
+        Some(info) => info
+            .metadata
+            .get("executed")
+            .is_some_and(|executed| executed == "unknown"),
+        None => may_be_lost(status.code()),
+    };
+    unknown || status.code() == Code::Unavailable
+}
+
+fn given_up(status: Status, request: &DrawRequest) -> Box<Failure> {
+    let failure = Failure::change(status, &request.request_id);
+    if failure.executed != "unknown" {
+        return failure;
+    }
+    let DrawRequest {
+        campaign_id,
+        user_id,
+        request_id,
+        ..
+    } = request;
+    failure.advise(format!(
+        "\"tombola get-draw {campaign_id} {user_id} {request_id}\" tells whether it did; \
+         the same draw with --request-id {request_id} is made once at most"
+    ))
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola get-draw spring-wheel user-1 order-77")]
+pub(super) struct GetDrawArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    /// The user who drew
+    #[arg(value_name = "USER", value_parser = user_id)]
+    user: String,
+    /// The request id of the draw
+    #[arg(value_name = "REQUEST_ID", value_parser = request_id)]
+    request_id: String,
+}
+
+pub(super) async fn get(client: &Client, args: GetDrawArgs) -> Outcome {
+    let mut server = client.lottery().await?;
+    let GetDrawArgs {
+        campaign,
+        user,
+        request_id,
+    } = args;
+    let request = GetDrawRequest {
+        campaign_id: campaign,
+        user_id: user,
+        request_id,
+    };
+    let response = server
+        .get_draw(request)
+        .await
+        .map_err(Failure::read)?
+        .into_inner();
+    client.show("GetDrawResponse", &response, |GetDrawResponse { draw }| {
+        draw.as_ref().map(view).unwrap_or_default()
+    });
+    Ok(())
+}
+
+fn view(response: &DrawResponse) -> String {
+    let columns = [
+        "outcome",
+        "prize",
+        "name",
+        "unit",
+        "released",
+        "ledger",
+        "attributes",
+    ];
+    let mut table = Table::new(columns.map(|name| (name, Side::Left)));
+    for result in &response.results {
+        table.row(cells(result));
+    }
+    let replayed = if response.replayed {
+        " (made by an earlier call)"
+    } else {
+        ""
+    };
+    let mut parts = vec![
+        table.render(),
+        format!(
+            "drawn {}{replayed}, {}, request id {}",
+            shown(response.draw_time.as_ref()),
+            durability(response.durability()),
+            response.request_id
+        ),
+    ];
+    parts.extend(response.limits.as_ref().map(check::limits));
+    parts.join("\n\n")
+}
+
+fn cells(result: &DrawResult) -> [String; 7] {
+    let or_dash = |text: &str| {
+        if text.is_empty() {
+            "-".into()
+        } else {
+            text.to_owned()
+        }
+    };
+    let ledger = result
+        .ledger_id
+        .map(|id| format!("{}/{}", id.partition, id.sequence));
+    let attributes: Vec<String> = result
+        .attributes
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    [
+        outcome(result.outcome()).into(),
+        or_dash(&result.prize_id),
+        or_dash(&result.prize_name),
+        or_dash(&result.unit_id),
+        shown(result.release_time.as_ref()),
+        ledger.unwrap_or_else(|| "-".into()),
+        or_dash(&attributes.join(" ")),
+    ]
+}
+
+fn outcome(outcome: proto::Outcome) -> &'static str {
+    match outcome {
+        proto::Outcome::Unspecified => "unknown",
+        proto::Outcome::Won => "WON",
+        proto::Outcome::Consolation => "consolation",
+        proto::Outcome::Nothing => "nothing",
+    }
+}
+
+fn durability(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Unspecified => "durability unknown",
+        Durability::Embedded => "on disk",
+        Durability::Fast => "in memory, on disk within about a second",
+        Durability::Local => "on the store's disk",
+        Durability::Strict => "on the store's disk and a replica's",
+    }
+}
+
+#[cfg(test)]
+#[path = "draw_tests.rs"]
+mod tests;

@@ -1,0 +1,298 @@
+//! What goes wrong on the command line, told so that its reader knows what to do next. The one place where a
+//! [`Status`] becomes text, and where exit codes are chosen.
+
+use std::{error::Error as _, fmt, process::ExitCode, time::Duration};
+
+use serde_json::json;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::{model::Problems, proto::ErrorReason};
+
+/// What the process tells its caller besides text; the numbers are those of `sysexits.h` where it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// Refused or failed.
+    Failed = 1,
+    /// The command line itself is wrong.
+    Usage = 64,
+    /// The server, or its store, is not there.
+    Unavailable = 69,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A failed command.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) exit: Exit,
+    /// For programs: the name of an [`ErrorReason`], or one of the command line's own.
+    pub(super) reason: String,
+    pub(super) message: String,
+    /// `no` or `unknown`, of a call that changes something; empty of any other.
+    pub(super) executed: String,
+    pub(super) request_id: String,
+    pub(super) violations: Problems,
+    pub(super) retry_after: Option<Duration>,
+    /// What to do next.
+    pub(super) hint: String,
+}
+
+impl Failure {
+    fn new(exit: Exit, reason: &str, message: String) -> Box<Self> {
+        Box::new(Self {
+            exit,
+            reason: reason.into(),
+            message,
+            executed: String::new(),
+            request_id: String::new(),
+            violations: Problems::default(),
+            retry_after: None,
+            hint: String::new(),
+        })
+    }
+
+    /// Nothing answers at `url`.
+    pub(super) fn no_server(url: &str, error: &tonic::transport::Error) -> Box<Self> {
+        let mut failure = Self::new(
+            Exit::Unavailable,
+            "NO_SERVER",
+            format!(
+                "no server at {url}: start one with \"tombola serve\" or name it with --server"
+            ),
+        );
+        failure.hint = format!("the connection failed: {}", innermost(error));
+        failure.executed = "no".into();
+        failure
+    }
+
+    /// The command refuses by itself, before anything was sent.
+    pub(super) fn refused(reason: &str, message: impl Into<String>) -> Box<Self> {
+        let mut failure = Self::new(Exit::Failed, reason, message.into());
+        failure.executed = "no".into();
+        failure
+    }
+
+    /// The command line is wrong.
+    pub(super) fn usage(message: impl Into<String>) -> Box<Self> {
+        let mut failure = Self::new(Exit::Usage, "USAGE", message.into());
+        failure.executed = "no".into();
+        failure
+    }
+
+    /// A file or list of the operator has problems; nothing was sent.
+    pub(super) fn problems(what: &str, problems: Problems) -> Box<Self> {
+        let count = super::output::counted(problems.0.len() as u64, "problem");
+        let mut failure = Self::refused(
+            ErrorReason::InvalidRequest.as_str_name(),
+            format!("{what} has {count}; nothing was sent"),
+        );
+        failure.violations = problems;
+        failure
+    }
+
+    /// The service, or the way to it, answered a call that changes nothing with an error.
+    pub(super) fn read(status: Status) -> Box<Self> {
+        let details = status.get_error_details();
+        let mut failure = Self::new(exit_of(&status), code_name(status.code()), text_of(&status));
+        let mut reason = ErrorReason::Unspecified;
+        if let Some(info) = details.error_info() {
+            let field = |name: &str| info.metadata.get(name).cloned().unwrap_or_default();
+            reason = ErrorReason::from_str_name(&info.reason).unwrap_or(reason);
+            failure.reason = info.reason.clone();
+            failure.request_id = field("request_id");
+            failure.executed = field("executed");
+        }
+        if let Some(request) = details.bad_request() {
+            for violation in &request.field_violations {
+                failure
+                    .violations
+                    .add(&violation.field, &violation.description);
+            }
+        }
+        failure.retry_after = details.retry_info().and_then(|info| info.retry_delay);
+        failure.hint = hint(reason).into();
+        failure
+    }
+
+    /// The same for a call that changes something: without word from the service itself, it may have happened.
+    pub(super) fn change(status: Status, request_id: &str) -> Box<Self> {
+        let told = status.get_error_details().error_info().is_some();
+        let lost = may_be_lost(status.code());
+        let mut failure = Self::read(status);
+        if failure.request_id.is_empty() {
+            failure.request_id = request_id.into();
+        }
+        if failure.executed.is_empty() {
+            failure.executed = if lost && !told { "unknown" } else { "no" }.into();
+        }
+        if failure.executed == "unknown" {
+            failure.hint = format!(
+                "repeat the command with --request-id {}: it takes effect once, however often it is sent",
+                failure.request_id
+            );
+        }
+        failure
+    }
+
+    /// Replaces what to do next.
+    pub(super) fn advise(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
+        self.hint = hint.into();
+        self
+    }
+
+    /// For programs, on standard error.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        let violations = self.violations.0.iter();
+        let violations: Vec<_> = violations
+            .map(|problem| json!({"field": problem.path, "description": problem.message}))
+            .collect();
+        json!({
+            "reason": self.reason,
+            "message": self.message,
+            "executed": or_null(&self.executed),
+            "request_id": or_null(&self.request_id),
+            "violations": violations,
+        })
+    }
+}
+
+fn or_null(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        for problem in &self.violations.0 {
+            write!(f, "\n  {}: {}", problem.path, problem.message)?;
+        }
+        if !self.request_id.is_empty() {
+            let outcome = match self.executed.as_str() {
+                "no" => "nothing happened",
+                _ => "it may have happened",
+            };
+            write!(
+                f,
+                "\n  {outcome}; reason {}, request id {}",
+                without_prefix(&self.reason),
+                self.request_id
+            )?;
+        }
+        if let Some(delay) = self.retry_after {
+            let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+            let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+            let delay = super::time::span(&prost_types::Duration { seconds, nanos: 0 });
+            write!(f, "\n  worth another try in {delay}")?;
+        }
+        if !self.hint.is_empty() {
+            write!(f, "\n  {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+fn without_prefix(reason: &str) -> &str {
+    reason.strip_prefix("ERROR_REASON_").unwrap_or(reason)
+}
+
+fn exit_of(status: &Status) -> Exit {
+    match status.code() {
+        Code::Unavailable => Exit::Unavailable,
+        _ => Exit::Failed,
+    }
+}
+
+/// A status that the way to the service may have made, and not the service.
+pub(super) fn may_be_lost(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unavailable
+            | Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Cancelled
+            | Code::Internal
+    )
+}
+
+fn text_of(status: &Status) -> String {
+    let message = match status.message() {
+        "" => status.code().description(),
+        message => message,
+    };
+    match status.source() {
+        Some(source) => format!("{message}: {}", innermost(source)),
+        None => message.into(),
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// The canonical name, as `google.rpc.Code` writes it.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// What an operator does about a reason, where the message cannot know it: the command that helps.
+fn hint(reason: ErrorReason) -> &'static str {
+    use ErrorReason as R;
+    match reason {
+        R::RequestIdReused => "take another --request-id, or none: one is made",
+        R::CampaignNotFound => "\"tombola campaigns\" lists those there are",
+        R::PoolNotFound | R::PrizeNotFound => {
+            "\"tombola campaign ID -o yaml\" shows its pools and prizes"
+        }
+        R::VersionNotFound => "\"tombola campaign ID\" lists the versions",
+        R::CampaignPaused => "\"tombola resume ID\" takes draws again",
+        R::VersionStale => {
+            "run it again without --base-version: it shows what differs from the current version"
+        }
+        R::DrawsPerDay | R::DrawsPerUser => "\"tombola grant ID --draws N USER\" gives bonus draws",
+        R::Overloaded | R::StoreUnavailable => {
+            "the server is there, but cannot do it now; its log says why"
+        }
+        R::Internal => "the server's log says more",
+        R::Unspecified
+        | R::InvalidRequest
+        | R::RequestExpired
+        | R::DrawNotFound
+        | R::CampaignNotStarted
+        | R::CampaignEnded
+        | R::CampaignClosed
+        | R::PaidDrawsPerDay
+        | R::ChangeRefused
+        | R::DeadlineExceeded => "",
+    }
+}
+
+#[cfg(test)]
+#[path = "failure_tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+//! Files of the operator, read and checked in full before anything is sent.
+
+use std::{io::Read as _, path::Path};
+
+use super::{
+    client::{Outcome, user_id},
+    failure::Failure,
+};
+use crate::{
+    model::{Problems, convert::campaign_from_proto, file},
+    proto::{Campaign, Schedule},
+};
+
+/// Reads and checks the whole file, so that all its problems are told at once.
+pub(super) fn campaigns(path: &Path) -> Outcome<Vec<Campaign>> {
+    let name = shown(path);
+    let campaigns =
+        file::parse(&read(path)?).map_err(|problems| Failure::problems(&name, problems))?;
+    let mut all = Problems::default();
+    for campaign in &campaigns {
+        let prefix = if campaigns.len() > 1 {
+            format!("{}: ", campaign.id)
+        } else {
+            String::new()
+        };
+        if let Err(problems) = campaign_from_proto(campaign) {
+            for problem in problems.0 {
+                all.add(format!("{prefix}{}", problem.path), problem.message);
+            }
+        }
+    }
+    if campaigns.is_empty() {
+        all.add("campaign", "is missing: the file has no document");
+    }
+    all.or(())
+        .map_err(|problems| Failure::problems(&name, problems))?;
+    Ok(campaigns)
+}
+
+/// The text of a file, or of standard input for `-`.
+fn read(path: &Path) -> Outcome<String> {
+    let text = if path.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    text.map_err(|error| {
+        Failure::refused(
+            "FILE_UNREADABLE",
+            format!("cannot read {}: {error}", shown(path)),
+        )
+    })
+}
+
+/// The name of an input for messages.
+fn shown(path: &Path) -> String {
+    if path.as_os_str() == "-" {
+        "standard input".into()
+    } else {
+        path.display().to_string()
+    }
+}
+
+/// The schedule of one pool.
+pub(super) fn schedule(path: &Path) -> Outcome<Schedule> {
+    let schedule = file::parse_schedule(&read(path)?);
+    schedule.map_err(|problems| Failure::problems(&shown(path), problems))
+}
+
+/// A list of users.
+pub(super) fn users(path: &Path) -> Outcome<Vec<String>> {
+    parse_list(&read(path)?).map_err(|problems| Failure::problems(&shown(path), problems))
+}
+
+/// One id a line; empty lines are passed over.
+fn parse_list(text: &str) -> Result<Vec<String>, Problems> {
+    let mut problems = Problems::default();
+    let mut users = Vec::new();
+    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+        match line.trim() {
+            "" => {}
+            id => match user_id(id) {
+                Ok(user) => users.push(user),
+                Err(problem) => problems.add(format!("line {}", index + 1), problem),
+            },
+        }
+    }
+    problems.or(users)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_users_names_every_wrong_line() {
+        let users = parse_list("\u{feff}u-1\r\n\n  u-2  \n").unwrap();
+        assert_eq!(users, ["u-1", "u-2"]);
+        let problems = parse_list("u-1\na b\nu-3\nä\n").unwrap_err();
+        let paths: Vec<_> = problems
+            .0
+            .iter()
+            .map(|problem| problem.path.as_str())
+            .collect();
+        assert_eq!(paths, ["line 2", "line 4"]);
+    }
+}

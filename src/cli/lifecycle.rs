@@ -1,0 +1,204 @@
+//! `tombola pause`, `resume` and `close`, and `tombola prize pause` and `resume`: one call each.
+
+use clap::{Args, Subcommand};
+
+use super::{
+    change_view::headline,
+    client::{Change, ChangeArgs, Client, Outcome, campaign_id, prize_id},
+    failure::Failure,
+    terminal::confirm,
+};
+use crate::proto::{
+    CampaignStatus, CloseCampaignRequest, PauseCampaignRequest, PausePrizeRequest,
+    ResumeCampaignRequest, ResumePrizeRequest,
+};
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola pause spring-wheel --reason \"wrong coupon codes\"")]
+pub(super) struct PauseArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola resume spring-wheel")]
+pub(super) struct ResumeArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola close spring-wheel --yes")]
+pub(super) struct CloseArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    /// Do not ask
+    #[arg(short, long, env = "TOMBOLA_YES")]
+    yes: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum PrizeCommand {
+    /// Hold a prize: no draw that begins later wins it
+    #[command(after_help = "Example:\n  tombola prize pause spring-wheel coupon")]
+    Pause(PrizeArgs),
+    /// Release a held prize
+    #[command(after_help = "Example:\n  tombola prize resume spring-wheel coupon")]
+    Resume(PrizeArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct PrizeArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    /// The prize
+    #[arg(value_name = "PRIZE", value_parser = prize_id)]
+    prize: String,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Sends one change and prints the campaign as it stands then.
+macro_rules! send {
+    ($client:ident, $change:ident, $method:ident, $response:literal, $request:expr) => {{
+        let request_id = $change.request_id.clone();
+        let answer = $client.campaigns().await?.$method($request).await;
+        let response = answer
+            .map_err(|status| Failure::change(status, &request_id))?
+            .into_inner();
+        $client.show($response, &response, |response| {
+            told(response.status.as_ref(), response.replayed)
+        });
+        Ok(())
+    }};
+}
+
+pub(super) async fn pause(client: &Client, args: PauseArgs) -> Outcome {
+    let change = args.change.resolve();
+    let Change {
+        operator,
+        reason,
+        request_id,
+    } = change.clone();
+    let campaign_id = args.campaign;
+    let request = PauseCampaignRequest {
+        campaign_id,
+        request_id,
+        operator,
+        reason,
+    };
+    send!(
+        client,
+        change,
+        pause_campaign,
+        "PauseCampaignResponse",
+        request
+    )
+}
+
+pub(super) async fn resume(client: &Client, args: ResumeArgs) -> Outcome {
+    let change = args.change.resolve();
+    let Change {
+        operator,
+        reason,
+        request_id,
+    } = change.clone();
+    let campaign_id = args.campaign;
+    let request = ResumeCampaignRequest {
+        campaign_id,
+        request_id,
+        operator,
+        reason,
+    };
+    send!(
+        client,
+        change,
+        resume_campaign,
+        "ResumeCampaignResponse",
+        request
+    )
+}
+
+pub(super) async fn close(client: &Client, args: CloseArgs) -> Outcome {
+    let question = format!(
+        "Close {} for good? Nobody can draw from it again.",
+        args.campaign
+    );
+    confirm(&question, args.yes)?;
+    let change = args.change.resolve();
+    let Change {
+        operator,
+        reason,
+        request_id,
+    } = change.clone();
+    let campaign_id = args.campaign;
+    let request = CloseCampaignRequest {
+        campaign_id,
+        request_id,
+        operator,
+        reason,
+    };
+    send!(
+        client,
+        change,
+        close_campaign,
+        "CloseCampaignResponse",
+        request
+    )
+}
+
+pub(super) async fn prize(client: &Client, command: PrizeCommand) -> Outcome {
+    let (PrizeCommand::Pause(args) | PrizeCommand::Resume(args)) = &command;
+    let change = args.change.resolve();
+    let Change {
+        operator,
+        reason,
+        request_id,
+    } = change.clone();
+    let (campaign_id, prize_id) = (args.campaign.clone(), args.prize.clone());
+    match command {
+        PrizeCommand::Pause(_) => {
+            let request = PausePrizeRequest {
+                campaign_id,
+                prize_id,
+                request_id,
+                operator,
+                reason,
+            };
+            send!(client, change, pause_prize, "PausePrizeResponse", request)
+        }
+        PrizeCommand::Resume(_) => {
+            let request = ResumePrizeRequest {
+                campaign_id,
+                prize_id,
+                request_id,
+                operator,
+                reason,
+            };
+            send!(client, change, resume_prize, "ResumePrizeResponse", request)
+        }
+    }
+}
+
+fn told(status: Option<&CampaignStatus>, replayed: bool) -> String {
+    let status = status.cloned().unwrap_or_default();
+    let mut text = headline(&status);
+    if !status.paused_prize_ids.is_empty() {
+        let held = status.paused_prize_ids.join(", ");
+        text.push_str(&format!("; prizes held: {held}"));
+    }
+    if replayed {
+        text.push_str(" (done by an earlier call)");
+    }
+    text
+}

@@ -1,0 +1,174 @@
+//! `tombola odds`: what may be published.
+
+use clap::Args;
+
+use super::{
+    client::{Client, Outcome, campaign_id},
+    failure::Failure,
+    output::{Side, Table, counted},
+    time::shown,
+};
+use crate::{
+    model::text::grouped,
+    proto::{
+        CardCount, GetOddsRequest, GetOddsResponse, PoolOdds, PrizeQuantity, ScheduleOdds,
+        pool_odds::Kind,
+    },
+};
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola odds spring-wheel")]
+pub(super) struct OddsArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    /// Of which version [default: the current one]
+    #[arg(
+        long,
+        env = "TOMBOLA_CAMPAIGN_VERSION",
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    version: u32,
+}
+
+pub(super) async fn run(client: &Client, args: OddsArgs) -> Outcome {
+    let mut server = client.lottery().await?;
+    let request = GetOddsRequest {
+        campaign_id: args.campaign,
+        version: args.version,
+    };
+    let response = server
+        .get_odds(request)
+        .await
+        .map_err(Failure::read)?
+        .into_inner();
+    client.show("GetOddsResponse", &response, view);
+    Ok(())
+}
+
+fn view(response: &GetOddsResponse) -> String {
+    let mut parts = vec![format!(
+        "{}: version {} of {}",
+        response.campaign_id,
+        response.version,
+        response.versions.len()
+    )];
+    parts.extend(response.pools.iter().map(pool));
+    parts.push(match response.consolation_prize_id.as_str() {
+        "" => "else: nothing".into(),
+        id => format!("else: {id}"),
+    });
+    let seed = match response.seed.as_str() {
+        "" => "told when the campaign has ended",
+        seed => seed,
+    };
+    parts.push(format!(
+        "seed commitment  {}\nseed             {seed}",
+        response.seed_commitment
+    ));
+    let mut versions = Table::new([("version", Side::Right), ("in force from", Side::Left)]);
+    for version in &response.versions {
+        versions.row([
+            version.version.to_string(),
+            shown(version.apply_time.as_ref()),
+        ]);
+    }
+    parts.push(versions.render());
+    parts.join("\n\n")
+}
+
+fn pool(pool: &PoolOdds) -> String {
+    let unlock = match pool.unlock_after_draws {
+        0 => String::new(),
+        draws => format!(", from a user's draw {} on", grouped(u64::from(draws) + 1)),
+    };
+    let (kind, table) = match &pool.kind {
+        Some(Kind::Deck(deck)) => {
+            let mut text = cards(&deck.first_round);
+            if !deck.later_rounds.is_empty() {
+                text = format!("{text}\nlater rounds\n{}", cards(&deck.later_rounds));
+            }
+            ("deck, drawn without replacement", text)
+        }
+        Some(Kind::Schedule(schedule)) => {
+            ("schedule, units released over time", quantities(schedule))
+        }
+        None => ("unknown kind", String::new()),
+    };
+    format!("pool {}: {kind}{unlock}\n{table}", pool.pool_id)
+}
+
+fn cards(cards: &[CardCount]) -> String {
+    use Side::{Left, Right};
+    let mut table = Table::new([
+        ("prize", Left),
+        ("cards", Right),
+        ("of", Right),
+        ("odds", Right),
+    ]);
+    for card in cards {
+        let prize = if card.prize_id.is_empty() {
+            "(blank)"
+        } else {
+            &card.prize_id
+        };
+        table.row([
+            prize.into(),
+            grouped(card.cards),
+            grouped(card.size),
+            percent(card.cards, card.size),
+        ]);
+    }
+    table.render()
+}
+
+/// For people, cut to six digits; the exact odds are the counts beside it.
+fn percent(cards: u64, size: u64) -> String {
+    if size == 0 {
+        return "-".into();
+    }
+    let millionths = u128::from(cards) * 100_000_000 / u128::from(size);
+    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    let exact = millionths * u128::from(size) == u128::from(cards) * 100_000_000;
+    format!("{}{short}%", if exact { "" } else { "~" })
+}
+
+fn quantities(schedule: &ScheduleOdds) -> String {
+    let mut table = Table::new([("prize", Side::Left), ("units in all", Side::Right)]);
+    for prize in &schedule.totals {
+        table.row([prize.prize_id.clone(), grouped(prize.units)]);
+    }
+    if schedule.hours.is_empty() {
+        return table.render();
+    }
+    let mut hours = Table::new([("hour", Side::Left), ("units", Side::Left)]);
+    for hour in &schedule.hours {
+        hours.row([shown(hour.start_time.as_ref()), listed(&hour.prizes)]);
+    }
+    let count = counted(schedule.hours.len() as u64, "hour");
+    format!("{}\n{count}\n{}", table.render(), hours.render())
+}
+
+fn listed(prizes: &[PrizeQuantity]) -> String {
+    let prizes = prizes
+        .iter()
+        .map(|prize| format!("{} {}", grouped(prize.units), prize.prize_id));
+    prizes.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_that_is_cut_says_so() {
+        assert_eq!(percent(1, 100), "1%");
+        assert_eq!(percent(29, 100), "29%");
+        assert_eq!(percent(1, 300), "~0.333333%");
+        assert_eq!(percent(1, 14_000_000), "~0.000007%");
+        assert_eq!(percent(0, 0), "-");
+    }
+}

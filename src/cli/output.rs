@@ -1,0 +1,138 @@
+//! Standard output, with a reader that may go away: `tombola schedule … | head` ends quietly.
+
+use std::{
+    io::{self, Write as _},
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use comfy_table::{CellAlignment, Table as Grid, presets};
+
+const OPEN: u8 = 0;
+const CLOSED: u8 = 1;
+const FAILED: u8 = 2;
+
+static STATE: AtomicU8 = AtomicU8::new(OPEN);
+
+/// Prints `text` and a line end. Once the reader is gone, what follows is dropped: the command itself goes on to its end,
+/// so that a closed pipe never leaves a change half made.
+pub(super) fn say(text: &str) {
+    if STATE.load(Ordering::Relaxed) != OPEN {
+        return;
+    }
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.write_all(if text.ends_with('\n') { b"" } else { b"\n" }))
+        .and_then(|()| stdout.flush());
+    match written {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            STATE.store(CLOSED, Ordering::Relaxed);
+        }
+        Err(error) => {
+            STATE.store(FAILED, Ordering::Relaxed);
+            note(&format!("error: cannot write the output: {error}"));
+        }
+    }
+}
+
+/// Prints a line to standard error, for people; what cannot be written there is lost.
+pub(super) fn note(text: &str) {
+    drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
+/// Some output could not be written, other than to a reader that went away.
+pub(super) fn failed() -> bool {
+    STATE.load(Ordering::Relaxed) == FAILED
+}
+
+/// Where a column's text stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// For words.
+    Left,
+    /// For numbers.
+    Right,
+}
+
+/// Aligned columns without borders, the same on a terminal and in a pipe.
+pub(super) struct Table {
+    sides: Vec<Side>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With the names of its columns.
+    pub(super) fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Side)>) -> Self {
+        let (names, sides) = columns
+            .into_iter()
+            .map(|(name, side)| (name.to_owned(), side))
+            .unzip();
+        Self {
+            sides,
+            rows: vec![names],
+        }
+    }
+
+    /// Adds a row, one cell a column.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// It has no rows.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.len() == 1
+    }
+
+    /// As text, without a line end after the last row.
+    pub(super) fn render(&self) -> String {
+        let mut grid = Grid::new();
+        grid.load_style(presets::NOTHING).force_no_tty();
+        for row in &self.rows {
+            grid.add_row(row);
+        }
+        for (index, side) in self.sides.iter().enumerate() {
+            if let Some(column) = grid.column_mut(index) {
+                column.set_padding((0, 2));
+                column.set_cell_alignment(match side {
+                    Side::Left => CellAlignment::Left,
+                    Side::Right => CellAlignment::Right,
+                });
+            }
+        }
+        let lines: Vec<String> = grid
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect();
+        lines.join("\n")
+    }
+}
+
+/// `count` and the noun, in the plural unless there is one.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", crate::model::text::grouped(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_aligned_columns_and_no_border() {
+        let mut table = Table::new([("prize", Side::Left), ("stock", Side::Right)]);
+        assert!(table.is_empty());
+        table.row(["car".into(), "1".into()]);
+        table.row(["优惠券".into(), "300,000".into()]);
+        assert_eq!(
+            table.render(),
+            "prize     stock\ncar           1\n优惠券  300,000"
+        );
+    }
+
+    #[test]
+    fn counts_are_grouped_and_agree_with_their_noun() {
+        assert_eq!(counted(1, "user"), "1 user");
+        assert_eq!(counted(1_200, "user"), "1,200 users");
+    }
+}

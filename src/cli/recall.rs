@@ -1,0 +1,123 @@
+//! `tombola recall`: unreleased units back to stock, or out of the campaign.
+
+use clap::Args;
+
+use super::{
+    client::{
+        Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign, pool_id,
+        prize_id,
+    },
+    failure::Failure,
+    output::{Side, Table},
+    terminal::confirm,
+    time::{self, Time},
+};
+use crate::{
+    model::text::grouped,
+    proto::{RecallUnitsRequest, RecallUnitsResponse},
+};
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  tombola recall spring-wheel coupons --window 2026-11-20T20:00:00+08:00 --yes
+  tombola recall spring-wheel coupons --window now --prize coupon --yes")]
+pub(super) struct RecallArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+    /// The pool, which has a schedule
+    #[arg(value_name = "POOL", value_parser = pool_id)]
+    pool: String,
+    /// The hour, by its start; now or +1h is the hour that holds that moment
+    /// [default: every injected hour that has not ended]
+    #[arg(long, env = "TOMBOLA_WINDOW", value_name = "TIME", value_parser = Time::parse)]
+    window: Option<Time>,
+    /// One prize [default: all]
+    #[arg(long, env = "TOMBOLA_PRIZE", value_name = "PRIZE", value_parser = prize_id)]
+    prize: Option<String>,
+    /// The units leave the campaign instead of going back to stock
+    #[arg(long, env = "TOMBOLA_WITHDRAW")]
+    withdraw: bool,
+    /// Do not ask
+    #[arg(short, long, env = "TOMBOLA_YES")]
+    yes: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+pub(super) async fn run(client: &Client, args: RecallArgs) -> Outcome {
+    confirm(&question(&args), args.yes)?;
+    let mut server = client.campaigns().await?;
+    let window = match args.window {
+        Some(time) => Some(window_start(&mut server, &args.campaign, time).await?),
+        None => None,
+    };
+    let Change {
+        operator,
+        reason,
+        request_id,
+    } = args.change.resolve();
+    let request = RecallUnitsRequest {
+        campaign_id: args.campaign,
+        pool_id: args.pool,
+        window_start_time: window.map(time::to_wire),
+        prize_id: args.prize.unwrap_or_default(),
+        withdraw: args.withdraw,
+        request_id: request_id.clone(),
+        operator,
+        reason,
+    };
+    let answer = server.recall_units(request).await;
+    let response = answer
+        .map_err(|status| Failure::change(status, &request_id))?
+        .into_inner();
+    client.show("RecallUnitsResponse", &response, view);
+    Ok(())
+}
+
+fn question(args: &RecallArgs) -> String {
+    let what = args.prize.as_deref().unwrap_or("units of every prize");
+    let window = if args.window.is_some() {
+        "an hour"
+    } else {
+        "every injected hour"
+    };
+    let where_to = if args.withdraw {
+        "out of the campaign"
+    } else {
+        "to stock"
+    };
+    format!(
+        "Take unreleased {what} of {window} of {}/{} back {where_to}? Such an hour is filled again only by a new plan.",
+        args.campaign, args.pool
+    )
+}
+
+/// The start of the window: as given, or of the hour that holds a moment told relative to now.
+async fn window_start(
+    server: &mut Campaigns,
+    campaign: &str,
+    time: Time,
+) -> Outcome<jiff::Timestamp> {
+    if let Time::At(start) = time {
+        return Ok(start);
+    }
+    let status = get_campaign(server, campaign, 0)
+        .await
+        .map_err(Failure::read)?;
+    let now = time::from_wire(status.read_time.as_ref()).unwrap_or_else(jiff::Timestamp::now);
+    let campaign = status.campaign.unwrap_or_default();
+    let first = time::from_wire(campaign.start_time.as_ref());
+    Ok(time::hour_of(time.by(now), &campaign.time_zone, first))
+}
+
+fn view(response: &RecallUnitsResponse) -> String {
+    let mut table = Table::new([("prize", Side::Left), ("taken back", Side::Right)]);
+    for prize in &response.recalled {
+        table.row([prize.prize_id.clone(), grouped(prize.units)]);
+    }
+    if table.is_empty() {
+        return "nothing was left to take back".into();
+    }
+    table.render()
+}

@@ -1,0 +1,143 @@
+//! `tombola stats`: where every unit is.
+
+use clap::Args;
+
+use super::{
+    client::{Client, Outcome, campaign_id},
+    failure::Failure,
+    output::{Side, Table, counted},
+    schedule,
+    time::shown,
+};
+use crate::{
+    model::text::grouped,
+    proto::{DeckStats, GetStatsRequest, GetStatsResponse, PrizeStats},
+};
+
+/// Hours that people want to see; `schedule` has them all.
+const HOURS_SHOWN: usize = 24;
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola stats spring-wheel")]
+pub(super) struct StatsArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
+    campaign: String,
+}
+
+pub(super) async fn run(client: &Client, args: StatsArgs) -> Outcome {
+    let mut server = client.campaigns().await?;
+    let request = GetStatsRequest {
+        campaign_id: args.campaign,
+    };
+    let response = server
+        .get_stats(request)
+        .await
+        .map_err(Failure::read)?
+        .into_inner();
+    client.show("GetStatsResponse", &response, view);
+    Ok(())
+}
+
+fn view(response: &GetStatsResponse) -> String {
+    let clock = if response.test_clock {
+        " (a test clock)"
+    } else {
+        ""
+    };
+    let balance = if response.balanced {
+        "balanced: every unit is accounted for"
+    } else {
+        "NOT BALANCED: units are missing or too many; keep the data and look at the server's log"
+    };
+    let mut parts = vec![
+        format!(
+            "{}: {} won, {}, {} gave nothing; {}",
+            counted(response.draws, "draw"),
+            grouped(response.wins),
+            counted(response.consolations, "consolation"),
+            grouped(response.nothings),
+            counted(response.users, "user")
+        ),
+        format!("{}\n{balance}", prizes(&response.prizes)),
+    ];
+    if !response.decks.is_empty() {
+        parts.push(decks(&response.decks));
+    }
+    if !response.windows.is_empty() {
+        let older = response.windows.len().saturating_sub(HOURS_SHOWN);
+        parts.push(schedule::windows(&response.windows[older..]));
+        if older > 0 {
+            parts.push(format!(
+                "{} before these: see schedule",
+                counted(older as u64, "hour")
+            ));
+        }
+    }
+    parts.push(format!(
+        "read {}{clock}",
+        shown(response.read_time.as_ref())
+    ));
+    parts.join("\n\n")
+}
+
+fn prizes(prizes: &[PrizeStats]) -> String {
+    let numbers = [
+        "stock",
+        "left",
+        "waiting",
+        "held",
+        "won",
+        "withdrawn",
+        "released",
+        "returned",
+    ];
+    let columns = [("prize", Side::Left)]
+        .into_iter()
+        .chain(numbers.map(|name| (name, Side::Right)));
+    let mut table = Table::new(columns.chain([("", Side::Left)]));
+    for prize in prizes {
+        let units = [
+            prize.stock,
+            prize.left,
+            prize.waiting,
+            prize.held,
+            prize.won,
+            prize.withdrawn,
+            prize.released,
+            prize.returned,
+        ];
+        let paused = if prize.paused { "PAUSED" } else { "" };
+        let cells = [prize.prize_id.clone()]
+            .into_iter()
+            .chain(units.map(grouped));
+        table.row(cells.chain([paused.to_owned()]));
+    }
+    table.render()
+}
+
+fn decks(decks: &[DeckStats]) -> String {
+    use Side::{Left, Right};
+    let columns = [
+        ("deck", Left),
+        ("round", Right),
+        ("cards not dealt", Right),
+        ("dealt and waiting", Right),
+        ("", Left),
+    ];
+    let mut table = Table::new(columns);
+    for deck in decks {
+        let stopped = match deck.stopped.as_str() {
+            "" => String::new(),
+            why => format!("STOPPED: {why}"),
+        };
+        table.row([
+            deck.pool_id.clone(),
+            grouped(deck.round),
+            grouped(deck.cards_left),
+            grouped(deck.cards_waiting),
+            stopped,
+        ]);
+    }
+    table.render()
+}
