@@ -1,8 +1,42 @@
 //! `tombola serve`: the server.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, IsTerminal as _},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
+use jiff::{SignedDuration, Timestamp};
+use thiserror::Error;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+use super::{
+    failure::Exit,
+    house::{self, BuildError, Plan},
+    output,
+};
+use crate::{
+    grpc,
+    injector::{
+        Injector,
+        alarm::{self, Alarm, AlarmError},
+    },
+    model::{Moment, Problems},
+    store::clock::{Clock, ShiftedClock, SystemClock},
+};
+
+/// The shortest and the longest memory of request ids.
+const MEMORY_MIN: Duration = Duration::from_secs(60);
+const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -67,6 +101,187 @@ pub(super) struct ServeArgs {
 
 /// Serves until it is told to stop.
 pub(super) async fn run(args: ServeArgs) -> ExitCode {
-    super::output::note(&format!("error: serving is not built in yet ({args:?})"));
-    ExitCode::FAILURE
+    if let Err(text) = start_log(&args.log, args.log_format) {
+        output::note(&format!("error: {text}"));
+        return Exit::Usage.into();
+    }
+    let configuration = match Configuration::read(&args) {
+        Ok(configuration) => configuration,
+        Err(problems) => {
+            output::note(&format!("error: {problems}"));
+            return Exit::Usage.into();
+        }
+    };
+    match serve(args.listen, configuration).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::note(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the arguments say, checked.
+struct Configuration {
+    alarm: Alarm,
+    plan: Plan,
+}
+
+impl Configuration {
+    /// Checks all arguments and reports all problems at once.
+    fn read(args: &ServeArgs) -> Result<Self, Problems> {
+        let mut problems = Problems::default();
+        let alarm = Alarm::parse(&args.inject_cron)
+            .map_err(|error| problems.add("--inject-cron", error.to_string()))
+            .ok();
+        let request_memory = read_memory(&args.request_memory)
+            .map_err(|text| problems.add("--request-memory", text))
+            .ok();
+        let clock = read_clock(args.clock_start.as_deref())
+            .map_err(|text| problems.add("--clock-start", text))
+            .ok();
+        match (alarm, request_memory, clock) {
+            (Some(alarm), Some(request_memory), Some(clock)) => Ok(Self {
+                plan: Plan {
+                    data: args.data.clone(),
+                    clock,
+                    request_memory,
+                    lead: alarm.lead(),
+                },
+                alarm,
+            }),
+            _ => Err(problems),
+        }
+    }
+}
+
+fn read_memory(text: &str) -> Result<Duration, String> {
+    let span: SignedDuration = text
+        .parse()
+        .map_err(|_| format!("`{text}` is no span of time: write one like 24h or 90m"))?;
+    let memory = Duration::try_from(span)
+        .map_err(|_| format!("`{text}` is negative: write one like 24h"))?;
+    if memory < MEMORY_MIN || memory > MEMORY_MAX {
+        return Err(format!("`{text}` is out of range: 1m to 8760h"));
+    }
+    Ok(memory)
+}
+
+fn read_clock(start: Option<&str>) -> Result<Arc<dyn Clock>, String> {
+    let Some(start) = start else {
+        return Ok(Arc::new(SystemClock));
+    };
+    let start: Timestamp = start
+        .parse()
+        .map_err(|_| format!("`{start}` is no moment: write one like 2026-11-29T19:55:00+08:00"))?;
+    Ok(Arc::new(ShiftedClock::starting_at(Moment::from_timestamp(
+        start,
+    ))))
+}
+
+/// Why the server ended other than by a signal.
+#[derive(Debug, Error)]
+enum ServeError {
+    #[error("cannot listen on {address}: {}", listen_hint(.cause))]
+    Listen {
+        address: SocketAddr,
+        cause: io::Error,
+    },
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
+    Alarm(#[from] AlarmError),
+    #[error(transparent)]
+    Serve(#[from] grpc::server::ServeError),
+}
+
+fn listen_hint(cause: &io::Error) -> String {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program listens there; stop it, or name another address with --listen".into()
+        }
+        io::ErrorKind::PermissionDenied => {
+            "it is not permitted; name a port above 1023 with --listen".into()
+        }
+        _ => format!("{cause}; name an address of this machine with --listen"),
+    }
+}
+
+async fn serve(address: SocketAddr, configuration: Configuration) -> Result<(), ServeError> {
+    let listener = listen(address).await?;
+    let injector = house::build(configuration.plan)?;
+    let info = injector.store().info();
+    if info.test_clock {
+        warn!(now = %injector.store().clock_hint(), "TEST clock: nothing here is real");
+    }
+    let local = listener.local_addr().unwrap_or(address);
+    info!(
+        address = %local,
+        store_id = info.store_id,
+        durability = ?info.durability,
+        "serving on {local}: every acknowledged draw is on disk"
+    );
+    let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
+    tokio::select! {
+        served = grpc::server::serve(listener, Arc::clone(&injector), stop_signal()) => served?,
+        Err(error) = alarm => return Err(error.into()),
+    }
+    close(injector).await;
+    info!("stopped: everything begun was finished");
+    Ok(())
+}
+
+/// Binds the address.
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|cause| ServeError::Listen { address, cause })
+}
+
+/// Closes the store, which finishes what waits in it.
+async fn close(injector: Arc<Injector>) {
+    // A task that did not end only keeps files open that the operating system closes in a moment.
+    drop(tokio::task::spawn_blocking(move || drop(injector)).await);
+}
+
+/// Ends with the first SIGINT or SIGTERM; a second one ends the process at once.
+async fn stop_signal() {
+    let interrupt = tokio::signal::ctrl_c();
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = interrupt => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        Err(_) => drop(interrupt.await),
+    }
+    info!("stopping: no new calls, those begun are finished");
+}
+
+/// Starts the log on standard error.
+fn start_log(filter: &str, format: LogFormat) -> Result<(), String> {
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| format!("--log: `{filter}` is no filter ({error}): write one like info"))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_memory_are_checked() {
+        assert_eq!(read_memory("24h"), Ok(Duration::from_secs(86_400)));
+        for bad in ["", "5", "-1h", "0s", "9000h", "soon"] {
+            assert!(read_memory(bad).is_err(), "{bad}");
+        }
+    }
 }

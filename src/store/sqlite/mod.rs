@@ -32,7 +32,7 @@ mod sweep;
 mod units;
 mod writer;
 
-pub use open::OpenError;
+pub use open::{DATABASE_FILE, DirectoryLock, OpenError};
 
 use self::{
     job::{Command, job},
@@ -82,6 +82,18 @@ impl SqliteStore {
     /// # Errors
     /// See [`OpenError`]; nothing is changed by any of them.
     pub fn open(options: Options) -> std::result::Result<Self, OpenError> {
+        let lock = DirectoryLock::take(&options.directory)?;
+        Self::open_locked(lock, options)
+    }
+
+    /// Opens the store in a directory that is locked already: what must be read or made there first is safe from others.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing is changed by any of them.
+    pub fn open_locked(
+        lock: DirectoryLock,
+        options: Options,
+    ) -> std::result::Result<Self, OpenError> {
         let opened = open::open(&options)?;
         let published: Published = Arc::new(RwLock::new(opened.campaigns));
         let inbox = Arc::new(Inbox::default());
@@ -106,7 +118,6 @@ impl SqliteStore {
             wake_checkpointer,
         };
         let checkpointer = opened.checkpointer;
-        let lock = opened.lock;
         let threads = vec![
             open::spawn("tombola-writer", move || {
                 let _lock = lock;

@@ -16,6 +16,8 @@ use crate::{
     store::StoreError,
 };
 
+/// The database's file in its directory.
+pub const DATABASE_FILE: &str = "tombola.sqlite3";
 /// The version of the schema in `schema.sql`.
 const SCHEMA_VERSION: u32 = 1;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
@@ -94,9 +96,14 @@ impl OpenError {
     }
 }
 
+/// A directory that no other process uses while this value lives.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _file: File,
+}
+
 /// What an open store consists of.
 pub(super) struct Opened {
-    pub(super) lock: File,
     pub(super) writer: Connection,
     pub(super) checkpointer: Connection,
     pub(super) readers: Vec<Connection>,
@@ -107,8 +114,7 @@ pub(super) struct Opened {
 
 /// Opens the files of a store.
 pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
-    let lock = lock(&options.directory)?;
-    let file = options.directory.join("tombola.sqlite3");
+    let file = options.directory.join(DATABASE_FILE);
     check_version(&file)?;
     let writer = connect(&file)?;
     prepare_schema(&writer, &file)?;
@@ -119,10 +125,9 @@ pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
         .map(|_| connect(&file))
         .collect::<Result<_, _>>()?;
     Ok(Opened {
-        lock,
         checkpointer: connect(&file)?,
         readers,
-        wal: options.directory.join("tombola.sqlite3-wal"),
+        wal: options.directory.join(format!("{DATABASE_FILE}-wal")),
         store_id,
         campaigns,
         writer,
@@ -140,24 +145,29 @@ pub(super) fn spawn(
         .map_err(|error| OpenError::Database(format!("a thread could not be started: {error}")))
 }
 
-/// The lock that keeps a second process away.
-fn lock(directory: &Path) -> Result<File, OpenError> {
-    let name = directory.display().to_string();
-    let fault = |cause| OpenError::Directory {
-        directory: name.clone(),
-        cause,
-    };
-    std::fs::create_dir_all(directory).map_err(fault)?;
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(directory.join("lock"))
-        .map_err(fault)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(name)),
-        Err(TryLockError::Error(cause)) => Err(fault(cause)),
+impl DirectoryLock {
+    /// Locks a directory, which is made where it is missing.
+    ///
+    /// # Errors
+    /// [`OpenError::InUse`] and [`OpenError::Directory`].
+    pub fn take(directory: &Path) -> Result<Self, OpenError> {
+        let name = directory.display().to_string();
+        let fault = |cause| OpenError::Directory {
+            directory: name.clone(),
+            cause,
+        };
+        std::fs::create_dir_all(directory).map_err(fault)?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(directory.join("lock"))
+            .map_err(fault)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse(name)),
+            Err(TryLockError::Error(cause)) => Err(fault(cause)),
+        }
     }
 }
 
