@@ -53,7 +53,10 @@ pub(super) fn load(directory: &Path, has_data: bool) -> Result<MasterKey, KeyErr
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let bytes: [u8; 32] = rand::random();
             make(directory, &file, &bytes).map_err(fault)?;
-            info!(file = name, "made the master key {name}: back it up, seeds cannot be told without it");
+            info!(
+                file = name,
+                "made the master key {name}: back it up, seeds cannot be told without it"
+            );
             Ok(MasterKey::from_bytes(bytes))
         }
         Err(cause) if cause.kind() == io::ErrorKind::InvalidData => Err(KeyError::Malformed(name)),

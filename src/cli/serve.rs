@@ -179,14 +179,19 @@ fn read_clock(start: Option<&str>) -> Result<Arc<dyn Clock>, String> {
     ))))
 }
 
+/// An address that cannot be listened on.
+#[derive(Debug, Error)]
+#[error("cannot listen on {address}: {}", listen_hint(.cause))]
+pub(super) struct BindError {
+    address: SocketAddr,
+    cause: io::Error,
+}
+
 /// Why the server ended other than by a signal.
 #[derive(Debug, Error)]
 enum ServeError {
-    #[error("cannot listen on {address}: {}", listen_hint(.cause))]
-    Listen {
-        address: SocketAddr,
-        cause: io::Error,
-    },
+    #[error(transparent)]
+    Bind(#[from] BindError),
     #[error(transparent)]
     Build(#[from] BuildError),
     #[error(transparent)]
@@ -208,7 +213,7 @@ fn listen_hint(cause: &io::Error) -> String {
 }
 
 async fn serve(address: SocketAddr, configuration: Configuration) -> Result<(), ServeError> {
-    let listener = listen(address).await?;
+    let listener = bind(address).await?;
     let injector = house::build(configuration.plan)?;
     let info = injector.store().info();
     if info.test_clock {
@@ -232,20 +237,20 @@ async fn serve(address: SocketAddr, configuration: Configuration) -> Result<(), 
 }
 
 /// Binds the address.
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+pub(super) async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     TcpListener::bind(address)
         .await
-        .map_err(|cause| ServeError::Listen { address, cause })
+        .map_err(|cause| BindError { address, cause })
 }
 
 /// Closes the store, which finishes what waits in it.
-async fn close(injector: Arc<Injector>) {
+pub(super) async fn close(injector: Arc<Injector>) {
     // A task that did not end only keeps files open that the operating system closes in a moment.
     drop(tokio::task::spawn_blocking(move || drop(injector)).await);
 }
 
 /// Ends with the first SIGINT or SIGTERM; a second one ends the process at once.
-async fn stop_signal() {
+pub(super) async fn stop_signal() {
     let interrupt = tokio::signal::ctrl_c();
     match signal(SignalKind::terminate()) {
         Ok(mut terminate) => {
@@ -261,8 +266,9 @@ async fn stop_signal() {
 
 /// Starts the log on standard error.
 fn start_log(filter: &str, format: LogFormat) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| format!("--log: `{filter}` is no filter ({error}): write one like info"))?;
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        format!("--log: `{filter}` is no filter ({error}): write one like info")
+    })?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr);

@@ -1,1 +1,22 @@
-//! The services of `tombola.v1`.
+//! The services of `tombola.v1`: parses requests, asks the injector, tells answers and errors.
+//!
+//! It may know proto types and everything below it; it must never know SQL, and never decide what a draw gives. Requests are
+//! parsed in [`request`] with every problem at once, errors become statuses in [`status`] and nowhere else.
+
+mod apply;
+mod campaigns;
+mod changes;
+mod desk;
+mod health;
+mod lottery;
+mod odds;
+mod operations;
+mod reads;
+mod request;
+mod schedule;
+mod server;
+mod stats;
+mod status;
+mod views;
+
+pub use server::serve;

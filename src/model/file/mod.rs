@@ -15,6 +15,7 @@ use super::problem::Problems;
 use crate::proto;
 
 mod walk;
+mod words;
 mod write;
 mod yaml;
 
@@ -142,5 +143,6 @@ fn enum_prefix(desc: &EnumDescriptor) -> String {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ impl Command for ApplyCommand {
 
     fn run(&self, step: &mut Step<'_>) -> Result<Operated> {
         let id = &self.campaign.id;
-        if load_view(step.db, id)?.is_none() {
+        if load_view(step.db, id, None)?.is_none() {
             return create(self, step);
         }
         step.with(id, |step, state| {

@@ -168,6 +168,16 @@ impl SqliteStore {
             .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
     }
 
+    /// A campaign as of the last commit.
+    fn view(&self, id: &CampaignId) -> Result<CampaignView> {
+        let published = self
+            .published
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let view = published.get(id).ok_or(Refusal::CampaignNotFound)?;
+        Ok(view.clone())
+    }
+
     /// The store's clock as readers see it: never behind the last batch.
     fn clock_now(&self) -> Moment {
         let last = Moment::from_micros(self.last.load(Ordering::Relaxed));
@@ -275,7 +285,7 @@ impl Store for SqliteStore {
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
-        let view = self.campaign(campaign).await?;
+        let view = self.view(campaign)?;
         let (user, now) = (user.clone(), self.clock_now());
         self.read(move |db| read::user(db, view, &user, now)).await
     }
@@ -316,8 +326,8 @@ impl Store for SqliteStore {
     }
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
-        let (id, now) = (id.clone(), self.clock_now());
-        self.read(move |db| read::filling(db, &id, now)).await
+        let (known, now) = (self.view(id)?, self.clock_now());
+        self.read(move |db| read::filling(db, &known, now)).await
     }
 
     async fn freeze(&self, command: FreezeCommand) -> Result<Step> {
@@ -349,8 +359,8 @@ impl Store for SqliteStore {
     }
 
     async fn stats(&self, id: &CampaignId) -> Result<Stats> {
-        let (id, now) = (id.clone(), self.clock_now());
-        self.read(move |db| read::stats(db, &id, now)).await
+        let (known, now) = (self.view(id)?, self.clock_now());
+        self.read(move |db| read::stats(db, &known, now)).await
     }
 
     async fn windows(

@@ -294,7 +294,8 @@ fn load_campaigns(db: &Connection) -> Result<Campaigns, OpenError> {
     for id in ids {
         let id =
             CampaignId::parse("id", &id).map_err(|problem| OpenError::Database(problem.message))?;
-        let loaded = load_view(db, &id).map_err(|error: StoreError| OpenError::database(error))?;
+        let loaded =
+            load_view(db, &id, None).map_err(|error: StoreError| OpenError::database(error))?;
         if let Some((_, view, ..)) = loaded {
             campaigns.insert(id, view);
         }

@@ -13,14 +13,15 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities},
     store::{
-        DrawAnswer, Entry, Filling, Refusal, Result, Stats, UserView, WindowView,
+        CampaignView, DrawAnswer, Entry, Filling, Refusal, Result, Stats, UserView, WindowView,
         fill::{DeckFilling, FillRecord, LiveWindow, PoolFilling, ScheduleFilling},
         view::{DeckStats, PrizeStats, WindowState, WindowUnits},
     },
 };
 
-fn state(db: &Connection, id: &CampaignId) -> Result<CampaignState> {
-    CampaignState::load(db, id)?.ok_or_else(|| Refusal::CampaignNotFound.into())
+fn state(db: &Connection, known: &CampaignView) -> Result<CampaignState> {
+    CampaignState::load_known(db, &known.campaign.id, Some(known))?
+        .ok_or_else(|| Refusal::CampaignNotFound.into())
 }
 
 fn campaign_no(db: &Connection, id: &CampaignId) -> Result<i64> {
@@ -34,7 +35,7 @@ fn campaign_no(db: &Connection, id: &CampaignId) -> Result<i64> {
 /// A user's record as it stands now.
 pub(super) fn user(
     db: &Connection,
-    view: crate::store::CampaignView,
+    view: CampaignView,
     user: &UserId,
     now: Moment,
 ) -> Result<UserView> {
@@ -76,8 +77,8 @@ pub(super) fn version(
 }
 
 /// How far the pools of a campaign are filled.
-pub(super) fn filling(db: &Connection, id: &CampaignId, now: Moment) -> Result<Filling> {
-    let mut state = state(db, id)?;
+pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Result<Filling> {
+    let mut state = state(db, known)?;
     let campaign = Arc::clone(&state.view.campaign);
     let mut pools = Vec::with_capacity(campaign.pools.len());
     for (no, _) in campaign.numbered_pools() {
@@ -193,8 +194,8 @@ fn live_windows(
 }
 
 /// Where every unit is.
-pub(super) fn stats(db: &Connection, id: &CampaignId, now: Moment) -> Result<Stats> {
-    let state = state(db, id)?;
+pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Result<Stats> {
+    let state = state(db, known)?;
     let mut prizes: Vec<PrizeStats> = state
         .stock
         .iter()

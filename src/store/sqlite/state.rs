@@ -93,7 +93,16 @@ pub(super) struct DeckState {
 impl CampaignState {
     /// Reads a campaign.
     pub(super) fn load(db: &Connection, id: &CampaignId) -> Result<Option<Self>> {
-        let Some((no, view, users, counts)) = load_view(db, id)? else {
+        Self::load_known(db, id, None)
+    }
+
+    /// Reads a campaign; its definition need not be decoded where `known` has the version that is read.
+    pub(super) fn load_known(
+        db: &Connection,
+        id: &CampaignId,
+        known: Option<&CampaignView>,
+    ) -> Result<Option<Self>> {
+        let Some((no, view, users, counts)) = load_view(db, id, known)? else {
             return Ok(None);
         };
         let mut state = Self {
@@ -339,6 +348,7 @@ fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
 pub(super) fn load_view(
     db: &Connection,
     id: &CampaignId,
+    known: Option<&CampaignView>,
 ) -> Result<Option<(i64, CampaignView, u64, DrawCounts)>> {
     let found = db
         .prepare_cached(
@@ -374,8 +384,12 @@ pub(super) fn load_view(
         return Ok(None);
     };
     let paused: Vec<PrizeNo> = from_json(&paused)?;
+    let campaign = match known.filter(|known| known.version == version) {
+        Some(known) => Arc::clone(&known.campaign),
+        None => definition(db, no, version)?,
+    };
     let view = CampaignView {
-        campaign: definition(db, no, version)?,
+        campaign,
         version,
         lifecycle: lifecycle_from_code(code)?,
         touched,

@@ -1,0 +1,180 @@
+//! `tombola demo`: a server, a campaign and its users in one process, over real gRPC, on a clock that skips the waiting.
+
+mod crowd;
+mod report;
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use tonic::transport::Channel;
+
+use self::crowd::{Crowd, Tally};
+use super::{
+    house::{self, Plan},
+    output::{note, say},
+    serve::{bind, close, stop_signal},
+};
+use crate::{
+    grpc::{self, server::ServeError},
+    injector::Injector,
+    model::{Moment, file},
+    proto::{
+        ApplyCampaignRequest, campaign_service_client::CampaignServiceClient,
+        lottery_service_client::LotteryServiceClient,
+    },
+    store::clock::{Clock, ShiftedClock},
+};
+
+/// The campaign that is shown.
+const CAMPAIGN: &str = include_str!("../../../deploy/campaigns/spring-wheel.yaml");
+/// 28 November 2026, 18:00 in Shanghai: before an evening peak, a midnight and a day that counts twice.
+const START_SECONDS: i64 = 1_795_860_000;
+/// The clock's step, and how many of them: 30 hours.
+const STEP: Duration = Duration::from_secs(600);
+const STEPS: u32 = 180;
+/// How long before its start an hour is injected.
+const LEAD: Duration = Duration::from_secs(300);
+const REQUEST_MEMORY: Duration = Duration::from_secs(86_400);
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola demo --exit")]
+pub(super) struct DemoArgs {
+    /// Where callers connect
+    #[arg(
+        long,
+        env = "TOMBOLA_DEMO_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:50051"
+    )]
+    pub(super) listen: SocketAddr,
+    /// Keep the data in this directory [default: a temporary one]
+    #[arg(long, env = "TOMBOLA_DEMO_DATA", value_name = "DIR")]
+    pub(super) data: Option<PathBuf>,
+    /// End once all have drawn, instead of serving on
+    #[arg(long, env = "TOMBOLA_DEMO_EXIT")]
+    pub(super) exit: bool,
+    /// Users who draw
+    #[arg(
+        long,
+        env = "TOMBOLA_DEMO_USERS",
+        value_name = "N",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
+    pub(super) users: u32,
+}
+
+/// Anything that ends the demo early, as text for its reader.
+type Fault = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs the demo.
+pub(super) async fn run(args: DemoArgs) -> ExitCode {
+    match show(&args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            note(&format!("error: {fault}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn show(args: &DemoArgs) -> Result<(), Fault> {
+    let listener = bind(args.listen).await?;
+    let address = listener.local_addr()?;
+    let temporary = tempfile::tempdir()?;
+    let data = args
+        .data
+        .clone()
+        .unwrap_or_else(|| temporary.path().to_owned());
+    let start = Moment::from_micros(START_SECONDS * 1_000_000);
+    let clock = Arc::new(ShiftedClock::starting_at(start));
+    let injector = house::build(Plan {
+        data,
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        request_memory: REQUEST_MEMORY,
+        lead: LEAD,
+    })?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = serve(listener, Arc::clone(&injector), stopped);
+    let outcome = tokio::select! {
+        outcome = play(args, address, &clock, &injector) => outcome,
+        () = stop_signal() => Err("stopped before the end".into()),
+    };
+    if outcome.is_ok() && !args.exit {
+        report::invite(address);
+        stop_signal().await;
+    }
+    drop(stop);
+    server.await??;
+    close(injector).await;
+    outcome
+}
+
+fn serve(
+    listener: TcpListener,
+    injector: Arc<Injector>,
+    stopped: oneshot::Receiver<()>,
+) -> JoinHandle<Result<(), ServeError>> {
+    tokio::spawn(grpc::server::serve(listener, injector, async {
+        // The sender is dropped, never used: both mean the end.
+        drop(stopped.await);
+    }))
+}
+
+async fn play(
+    args: &DemoArgs,
+    address: SocketAddr,
+    clock: &ShiftedClock,
+    injector: &Arc<Injector>,
+) -> Result<(), Fault> {
+    let channel = Channel::from_shared(format!("http://{address}"))?
+        .connect()
+        .await?;
+    let mut operators = CampaignServiceClient::new(channel.clone());
+    let id = apply(&mut operators).await?;
+    say(&format!(
+        "{} users of campaign {id} draw through gRPC at {address}, from 28 November 18:00 to 30 November 00:00 in \
+         Shanghai. The clock is a TEST clock: it skips the waiting.\n",
+        args.users
+    ));
+    let bar = ProgressBar::new(u64::from(STEPS)).with_style(
+        ProgressStyle::with_template("{bar:40} {percent}%  {msg}")?.progress_chars("█▌ "),
+    );
+    let mut crowd = Crowd::new(LotteryServiceClient::new(channel), &id, args.users);
+    for step in 0..STEPS {
+        injector.tick().await?;
+        crowd.draw(local_hour(step)).await?;
+        bar.set_message(format!("{} draws", crowd.tally().draws));
+        bar.inc(1);
+        clock.advance(STEP);
+    }
+    bar.finish_and_clear();
+    let tally: &Tally = crowd.tally();
+    report::show(&mut operators, &id, tally).await?;
+    Ok(())
+}
+
+/// The hour of the day in Shanghai at a step.
+fn local_hour(step: u32) -> u32 {
+    (18 + step / 6) % 24
+}
+
+async fn apply(operators: &mut CampaignServiceClient<Channel>) -> Result<String, Fault> {
+    let campaign = file::parse(CAMPAIGN)?
+        .pop()
+        .ok_or("the sample has no campaign")?;
+    let id = campaign.id.clone();
+    let request = ApplyCampaignRequest {
+        campaign: Some(campaign),
+        operator: "demo".into(),
+        reason: "to show how it works".into(),
+        ..ApplyCampaignRequest::default()
+    };
+    operators
+        .apply_campaign(request)
+        .await
+        .map_err(|status| format!("the sample campaign was not applied: {}", status.message()))?;
+    Ok(id)
+}

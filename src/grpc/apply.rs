@@ -1,0 +1,345 @@
+//! `ApplyCampaign` and `SetPlan`: new versions of a campaign, and what they would change.
+//!
+//! The store alone decides whether a version comes into force, in the step that brings it; here it is only validated and shown.
+//! A dry run asks the same questions of the state that it reads. What an answer shows of "before" is the version that the
+//! request names, so that a retry is told the same.
+
+use std::sync::Arc;
+
+use tonic::Request;
+use tracing::info;
+
+use super::{
+    changes::{self, WindowChanges},
+    desk::{Deadline, Desk, OPERATOR_TIME_MAX, Reply, compute, see_through},
+    operations::schedule_no,
+    reads,
+    request::{self, Fields},
+    status::CallError,
+    views,
+};
+use crate::{
+    injector::Injector,
+    model::{
+        Campaign, CampaignId, Moment, PoolNo,
+        change::{self, Standing},
+        convert::{campaign_from_proto, campaign_to_proto, moment_to_proto},
+        summary::plan_summary,
+    },
+    proto,
+    store::{Author, CampaignView, Executed, Filling, Lifecycle, Refusal, StoreError},
+};
+
+/// The most hours of a plan that an answer lists.
+const PLAN_HOURS_MAX: usize = 1_000;
+
+/// A version that is to come into force.
+struct Proposal {
+    campaign: Arc<Campaign>,
+    base_version: u32,
+    author: Author,
+    dry_run: bool,
+}
+
+/// What it changes.
+struct Base {
+    view: CampaignView,
+    /// The definition of the version that the proposal names.
+    definition: Arc<Campaign>,
+    filling: Filling,
+    now: Moment,
+}
+
+/// A version that came into force, or would.
+struct Outcome {
+    status: proto::CampaignStatus,
+    plan: proto::PlanSummary,
+    changes: Vec<proto::Change>,
+    windows: WindowChanges,
+    replayed: bool,
+    request_id: String,
+}
+
+/// Creates a campaign or a new version of one.
+pub(super) async fn apply_campaign(
+    desk: &Desk,
+    request: Request<proto::ApplyCampaignRequest>,
+) -> Reply<proto::ApplyCampaignResponse> {
+    let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+    let message = request.into_inner();
+    let request_id = request::request_id(&message.request_id);
+    let told = request_id.as_ref().ok().cloned();
+    let late = lateness(message.dry_run);
+    let injector = desk.injector().clone();
+    let work = see_through(async move {
+        let proposal = compute(move || {
+            let mut fields = Fields::default();
+            let author = fields.author(request_id, &message.operator, &message.reason);
+            let campaign = match &message.campaign {
+                Some(campaign) => campaign_from_proto(campaign)
+                    .map_err(|p| fields.extend(p))
+                    .ok(),
+                None => {
+                    fields.add("campaign", "is missing: give the whole definition");
+                    None
+                }
+            };
+            let (author, campaign) = fields.finish(author.zip(campaign))?;
+            Ok::<_, CallError>(Proposal {
+                campaign: Arc::new(campaign),
+                base_version: message.base_version,
+                author,
+                dry_run: message.dry_run,
+            })
+        })
+        .await??;
+        let base = base(&injector, &proposal.campaign.id, proposal.base_version).await?;
+        let outcome = propose(&injector, proposal, base, None).await?;
+        Ok(proto::ApplyCampaignResponse {
+            status: Some(outcome.status),
+            plan: Some(outcome.plan),
+            changes: outcome.changes,
+            window_changes: outcome.windows.listed,
+            replayed: outcome.replayed,
+            request_id: outcome.request_id,
+        })
+    });
+    desk.answer(told.as_ref(), deadline, late, work).await
+}
+
+/// Replaces the schedule of one pool.
+pub(super) async fn set_plan(
+    desk: &Desk,
+    request: Request<proto::SetPlanRequest>,
+) -> Reply<proto::SetPlanResponse> {
+    let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+    let message = request.into_inner();
+    let request_id = request::request_id(&message.request_id);
+    let told = request_id.as_ref().ok().cloned();
+    let late = lateness(message.dry_run);
+    let injector = desk.injector().clone();
+    let work = see_through(async move {
+        let mut fields = Fields::default();
+        let campaign = fields.campaign(&message.campaign_id);
+        let pool = fields.pool(&message.pool_id);
+        if message.base_version == 0 {
+            fields.add("base_version", "is missing: name the version this changes");
+        }
+        if message.schedule.is_none() {
+            fields.add("schedule", "is missing: give the whole new schedule");
+        }
+        let author = fields.author(request_id, &message.operator, &message.reason);
+        let ((campaign, author), schedule) =
+            fields.finish(campaign.zip(author).zip(message.schedule))?;
+        let base = base(&injector, &campaign, message.base_version).await?;
+        let base = base.ok_or(Refusal::CampaignNotFound)?;
+        let pool = schedule_no(&base.definition, &pool)?;
+        let definition = base.definition.clone();
+        let changed = compute(move || with_schedule(&definition, pool, schedule)).await??;
+        let proposal = Proposal {
+            campaign: Arc::new(changed),
+            base_version: message.base_version,
+            author,
+            dry_run: message.dry_run,
+        };
+        let outcome = propose(&injector, proposal, Some(base), Some(pool)).await?;
+        Ok(proto::SetPlanResponse {
+            status: Some(outcome.status),
+            window_changes: outcome.windows.listed,
+            window_changes_omitted: outcome.windows.omitted,
+            plan: Some(outcome.plan),
+            replayed: outcome.replayed,
+            request_id: outcome.request_id,
+        })
+    });
+    desk.answer(told.as_ref(), deadline, late, work).await
+}
+
+/// What may be said when the answer comes too late: a dry run has no effect.
+fn lateness(dry_run: bool) -> Executed {
+    if dry_run {
+        Executed::No
+    } else {
+        Executed::Unknown
+    }
+}
+
+/// A campaign with another schedule in one pool, validated as a whole.
+fn with_schedule(
+    campaign: &Campaign,
+    pool: PoolNo,
+    schedule: proto::Schedule,
+) -> Result<Campaign, CallError> {
+    let mut message = campaign_to_proto(campaign);
+    if let Some(pool) = message.pools.get_mut(usize::from(pool.0)) {
+        pool.kind = Some(proto::pool::Kind::Schedule(schedule));
+    }
+    Ok(campaign_from_proto(&message)?)
+}
+
+/// The campaign as it stands, with the definition of the version that a proposal names; none where there is no campaign, and the
+/// current definition where the proposal names none.
+async fn base(
+    injector: &Injector,
+    id: &CampaignId,
+    base_version: u32,
+) -> Result<Option<Base>, CallError> {
+    let store = injector.store();
+    let filling = match store.filling(id).await {
+        Ok(filling) => filling,
+        Err(error) if request::is_no_campaign(&error) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let view = filling.view.clone();
+    let definition = match base_version {
+        0 => view.campaign.clone(),
+        version if version == view.version => view.campaign.clone(),
+        version if version < view.version => store.version(id, version).await?,
+        named => {
+            let current = view.version;
+            return Err(Refusal::VersionStale { named, current }.into());
+        }
+    };
+    Ok(Some(Base {
+        view,
+        definition,
+        filling,
+        now: store.now().await?,
+    }))
+}
+
+/// Brings a version into force, or says what that would do; `pool` asks for all hours of this pool instead of the injected ones of
+/// all pools.
+async fn propose(
+    injector: &Arc<Injector>,
+    proposal: Proposal,
+    base: Option<Base>,
+    pool: Option<PoolNo>,
+) -> Result<Outcome, CallError> {
+    let request_id = proposal.author.request.to_string();
+    let campaign = proposal.campaign.clone();
+    let (status, replayed) = if proposal.dry_run {
+        (would_be(injector, &proposal, base.as_ref()).await?, false)
+    } else {
+        put_in_force(injector, proposal).await?
+    };
+    let (plan, changes, windows) = compute(move || {
+        let plan = views::plan(&plan_summary(&campaign, PLAN_HOURS_MAX), &campaign);
+        let Some(base) = base else {
+            return (plan, Vec::new(), WindowChanges::default());
+        };
+        let before = &base.definition;
+        let windows = match pool {
+            Some(pool) => changes::of_pool(before, &campaign, pool, &base.filling, base.now),
+            None => changes::of_injected(before, &campaign, &base.filling),
+        };
+        let differences = change::differences(before, &campaign);
+        let changes = differences.into_iter().map(views::change).collect();
+        (plan, changes, windows)
+    })
+    .await
+    .map_err(|_| CallError::Broken(Executed::Unknown))?;
+    Ok(Outcome {
+        status,
+        plan,
+        changes,
+        windows,
+        replayed,
+        request_id,
+    })
+}
+
+async fn put_in_force(
+    injector: &Injector,
+    proposal: Proposal,
+) -> Result<(proto::CampaignStatus, bool), CallError> {
+    let Proposal {
+        campaign,
+        base_version,
+        author,
+        ..
+    } = proposal;
+    let (id, operator) = (campaign.id.clone(), author.operator.clone());
+    let applied = injector.apply(campaign, base_version, author).await?;
+    if !applied.replayed {
+        info!(
+            campaign = %id,
+            %operator,
+            version = applied.version,
+            "campaign {id}: version {} applied by {operator}",
+            applied.version,
+        );
+    }
+    let status = reads::status_now(injector.store().as_ref(), &id).await;
+    let status = status.map_err(CallError::after_the_change)?;
+    Ok((status, applied.replayed))
+}
+
+/// The campaign as it would stand, or why the store would refuse it.
+async fn would_be(
+    injector: &Injector,
+    proposal: &Proposal,
+    base: Option<&Base>,
+) -> Result<proto::CampaignStatus, CallError> {
+    let (named, current) = (
+        proposal.base_version,
+        base.map_or(0, |base| base.view.version),
+    );
+    if named != current {
+        return Err(Refusal::VersionStale { named, current }.into());
+    }
+    let test_clock = injector.store().info().test_clock;
+    let Some(base) = base else {
+        let now = injector.store().now().await?;
+        return Ok(would_be_new(proposal, now, test_clock));
+    };
+    if matches!(base.view.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+        return Err(Refusal::Closed.into());
+    }
+    let standing = Standing {
+        now: base.now,
+        touched: base.view.touched,
+    };
+    let problems = change::check(&base.view.campaign, &proposal.campaign, standing);
+    if !problems.is_empty() {
+        return Err(StoreError::from(Refusal::ChangeRefused(problems)).into());
+    }
+    let view = CampaignView {
+        campaign: proposal.campaign.clone(),
+        version: current + 1,
+        ..base.view.clone()
+    };
+    let mut status = views::campaign_status(&view, base.now, test_clock);
+    status.versions.push(would_be_version(proposal, base.now));
+    Ok(status)
+}
+
+/// A campaign that does not exist yet has no nonce, and so no seed to commit to.
+fn would_be_new(proposal: &Proposal, now: Moment, test_clock: bool) -> proto::CampaignStatus {
+    let campaign = &proposal.campaign;
+    let state = if now < campaign.start {
+        proto::CampaignState::Scheduled
+    } else if now < campaign.end {
+        proto::CampaignState::Running
+    } else {
+        proto::CampaignState::Ending
+    };
+    proto::CampaignStatus {
+        campaign: Some(campaign_to_proto(campaign)),
+        version: 1,
+        state: state.into(),
+        versions: vec![would_be_version(proposal, now)],
+        test_clock,
+        read_time: Some(moment_to_proto(now)),
+        ..proto::CampaignStatus::default()
+    }
+}
+
+fn would_be_version(proposal: &Proposal, now: Moment) -> proto::CampaignVersion {
+    proto::CampaignVersion {
+        version: proposal.base_version + 1,
+        apply_time: Some(moment_to_proto(now)),
+        operator: proposal.author.operator.to_string(),
+        reason: proposal.author.reason.clone(),
+    }
+}

@@ -1,0 +1,95 @@
+//! The standard health service: whether the store does its work.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{sleep, timeout};
+use tonic::server::NamedService;
+use tonic_health::{ServingStatus, server::HealthReporter};
+use tracing::{info, warn};
+
+use super::{campaigns::Campaigns, lottery::Lottery};
+use crate::{
+    proto::{
+        campaign_service_server::CampaignServiceServer,
+        lottery_service_server::LotteryServiceServer,
+    },
+    store::Store,
+};
+
+/// How often the store is asked.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long it may take to answer.
+const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// What is told: the server as a whole, and each service.
+const NAMES: [&str; 3] = [
+    "",
+    <LotteryServiceServer<Lottery> as NamedService>::NAME,
+    <CampaignServiceServer<Campaigns> as NamedService>::NAME,
+];
+
+/// A service that exists on a test clock only, so that probes can tell.
+const TEST_NAME: &str = "TEST";
+
+/// Tells the health.
+pub(super) struct Health {
+    reporter: HealthReporter,
+    store: Arc<dyn Store>,
+    serving: Option<bool>,
+}
+
+impl Health {
+    /// The health of a server before its store was asked.
+    pub(super) fn new(reporter: HealthReporter, store: Arc<dyn Store>) -> Self {
+        Self {
+            reporter,
+            store,
+            serving: None,
+        }
+    }
+
+    /// Asks the store once.
+    pub(super) async fn probe(&mut self) {
+        let failure = match timeout(PROBE_TIME_MAX, self.store.now()).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(format!("{error:?}")),
+            Err(_) => Some("it does not answer".to_owned()),
+        };
+        let serving = failure.is_none();
+        if self.serving == Some(serving) {
+            return;
+        }
+        match failure {
+            None => info!("the store is serving"),
+            Some(failure) => warn!(failure, "the store is not serving"),
+        }
+        self.tell(serving).await;
+    }
+
+    /// Asks the store for ever.
+    pub(super) async fn watch(&mut self) {
+        loop {
+            sleep(PROBE_INTERVAL).await;
+            self.probe().await;
+        }
+    }
+
+    /// Tells that the server will be gone soon.
+    pub(super) async fn stop(&mut self) {
+        self.tell(false).await;
+    }
+
+    async fn tell(&mut self, serving: bool) {
+        self.serving = Some(serving);
+        let status = if serving {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        };
+        let test = self.store.info().test_clock.then_some(TEST_NAME);
+        for name in NAMES.into_iter().chain(test) {
+            self.reporter.set_service_status(name, status).await;
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `LotteryService`: what callers use.
+
+use std::sync::Arc;
+
+use tonic::Request;
+
+use super::{
+    desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, compute},
+    odds, request,
+    status::{CallError, verdict},
+    views,
+};
+use crate::{
+    proto::{self, lottery_service_server::LotteryService},
+    store::Executed,
+};
+
+/// The service.
+pub(super) struct Lottery {
+    desk: Arc<Desk>,
+}
+
+impl Lottery {
+    pub(super) fn new(desk: Arc<Desk>) -> Self {
+        Self { desk }
+    }
+}
+
+#[tonic::async_trait]
+impl LotteryService for Lottery {
+    /// This future may be dropped at any moment, when its caller hangs up, and nothing is left half done: the store takes each
+    /// command as a whole into its queue or not at all, and carries out what it took; and whatever was filled for a draw
+    /// that is not made any more, the next draw finds. So a draw needs no task of its own.
+    async fn draw(&self, request: Request<proto::DrawRequest>) -> Reply<proto::DrawResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let message = request.into_inner();
+        let request_id = request::request_id(&message.request_id);
+        let told = request_id.as_ref().ok().cloned();
+        let work = async {
+            let store = self.desk.store();
+            // The store's clock decides; it must not begin the draw once the caller is told that it is too late.
+            let not_after = store.clock_hint() + deadline.remaining();
+            let command = request::draw(message, request_id, not_after)?;
+            let answer = self.desk.injector().draw(command).await?;
+            Ok(views::draw(&answer, store.info().durability))
+        };
+        self.desk
+            .answer(told.as_ref(), deadline, Executed::Unknown, work)
+            .await
+    }
+
+    async fn get_draw(
+        &self,
+        request: Request<proto::GetDrawRequest>,
+    ) -> Reply<proto::GetDrawResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let message = request.into_inner();
+        let told = request::request_id(&message.request_id).ok();
+        let told = told.filter(|_| !message.request_id.is_empty());
+        let work = async {
+            let store = self.desk.store();
+            let (campaign, user, request) = request::find_draw(&message)?;
+            let mut answer = store.find_draw(&campaign, &user, &request).await?;
+            answer.replayed = true;
+            Ok(proto::GetDrawResponse {
+                draw: Some(views::draw(&answer, store.info().durability)),
+            })
+        };
+        self.desk
+            .answer(told.as_ref(), deadline, Executed::No, work)
+            .await
+    }
+
+    async fn check_limit(
+        &self,
+        request: Request<proto::CheckLimitRequest>,
+    ) -> Reply<proto::CheckLimitResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let message = request.into_inner();
+        let work = async {
+            let (campaign, user) = request::check_limit(&message)?;
+            let user = self.desk.store().user(&campaign, &user).await?;
+            let reason = match user.admits_free_draw() {
+                Ok(()) => proto::ErrorReason::Unspecified,
+                Err(refused) => verdict(&CallError::from(refused)).1,
+            };
+            Ok(proto::CheckLimitResponse {
+                allowed: reason == proto::ErrorReason::Unspecified,
+                reason: reason.into(),
+                limits: Some(views::limits(&user.quotas())),
+            })
+        };
+        self.desk.read(deadline, work).await
+    }
+
+    async fn get_odds(
+        &self,
+        request: Request<proto::GetOddsRequest>,
+    ) -> Reply<proto::GetOddsResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let message = request.into_inner();
+        let work = async {
+            let store = self.desk.store();
+            let id = request::campaign(&message.campaign_id)?;
+            let view = store.campaign(&id).await?;
+            let definition = match message.version {
+                0 => view.campaign.clone(),
+                version => store.version(&id, version).await?,
+            };
+            // Read after the view: a campaign that has ended by an earlier view has ended now.
+            let now = store.now().await?;
+            let seed = view
+                .has_ended(now)
+                .then(|| self.desk.injector().seed(&view));
+            compute(move || odds::published(&view, message.version, &definition, seed.as_ref()))
+                .await
+        };
+        self.desk.read(deadline, work).await
+    }
+}

@@ -1,0 +1,98 @@
+//! What may be published of a campaign's odds: compositions and planned sums, never what is to come.
+
+use crate::{
+    chance::Seed,
+    model::{
+        Campaign, Pool, PoolKind,
+        convert::moment_to_proto,
+        deck::{CardCount, Deck},
+        schedule::Schedule,
+    },
+    proto,
+    store::CampaignView,
+};
+
+use super::views;
+
+/// The odds of a version (0 for the current one), whose definition is given; with the seed where it may be told.
+pub(super) fn published(
+    view: &CampaignView,
+    version: u32,
+    definition: &Campaign,
+    seed: Option<&Seed>,
+) -> proto::GetOddsResponse {
+    let versions = view.versions.iter();
+    let consolation = definition.consolation.as_ref();
+    proto::GetOddsResponse {
+        campaign_id: definition.id.to_string(),
+        version: if version == 0 { view.version } else { version },
+        pools: definition
+            .pools
+            .iter()
+            .map(|pool| pool_odds(pool, definition))
+            .collect(),
+        seed_commitment: view.commitment.to_string(),
+        seed: seed.map(Seed::reveal).unwrap_or_default(),
+        versions: versions
+            .map(|info| proto::OddsVersion {
+                version: info.version,
+                apply_time: Some(moment_to_proto(info.at)),
+            })
+            .collect(),
+        consolation_prize_id: consolation.map_or_else(String::new, |prize| prize.id.to_string()),
+    }
+}
+
+fn pool_odds(pool: &Pool, campaign: &Campaign) -> proto::PoolOdds {
+    use proto::pool_odds::Kind;
+    proto::PoolOdds {
+        pool_id: pool.id.to_string(),
+        unlock_after_draws: pool.unlock_after_draws,
+        kind: Some(match &pool.kind {
+            PoolKind::Deck(deck) => Kind::Deck(deck_odds(deck, campaign)),
+            PoolKind::Schedule(schedule) => Kind::Schedule(schedule_odds(schedule, campaign)),
+        }),
+    }
+}
+
+fn deck_odds(deck: &Deck, campaign: &Campaign) -> proto::DeckOdds {
+    let round = |cards: Vec<CardCount>| {
+        let kinds = cards.into_iter();
+        let kinds = kinds.map(|kind| proto::CardCount {
+            prize_id: kind
+                .prize
+                .map_or_else(String::new, |no| campaign.prize(no).id.to_string()),
+            cards: kind.cards,
+            size: deck.size,
+        });
+        kinds.collect()
+    };
+    proto::DeckOdds {
+        first_round: round(deck.first_round()),
+        later_rounds: round(deck.later_round(|no| campaign.prize(no).grand)),
+    }
+}
+
+fn schedule_odds(schedule: &Schedule, campaign: &Campaign) -> proto::ScheduleOdds {
+    let totals = schedule.sum(&campaign.zone, campaign.start, campaign.end);
+    let mut hours = Vec::new();
+    if campaign.publish_hours {
+        let windows = campaign
+            .zone
+            .windows(campaign.start, campaign.start, campaign.end);
+        for window in windows {
+            let planned = schedule.hourly(&window);
+            if !planned.is_empty() {
+                hours.push(proto::HourQuantity {
+                    start_time: Some(moment_to_proto(window.start)),
+                    end_time: Some(moment_to_proto(window.end)),
+                    prizes: views::quantities(&planned, campaign),
+                });
+            }
+        }
+    }
+    proto::ScheduleOdds {
+        totals: views::quantities(&totals, campaign),
+        hours,
+    }
+}

@@ -1,0 +1,81 @@
+//! Calls that read campaigns.
+
+use tonic::Request;
+
+use super::{
+    desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
+    request::{self, Fields},
+    views,
+};
+use crate::{
+    model::{CampaignId, convert::campaign_to_proto},
+    proto,
+    store::{Result, Store},
+};
+
+/// A campaign as it stands.
+pub(super) async fn status_now(
+    store: &dyn Store,
+    id: &CampaignId,
+) -> Result<proto::CampaignStatus> {
+    let view = store.campaign(id).await?;
+    let now = store.now().await?;
+    Ok(views::campaign_status(&view, now, store.info().test_clock))
+}
+
+/// A campaign as it stands, with the definition of the version that is asked for.
+pub(super) async fn get_campaign(
+    desk: &Desk,
+    request: Request<proto::GetCampaignRequest>,
+) -> Reply<proto::GetCampaignResponse> {
+    let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let message = request.into_inner();
+    let work = async {
+        let id = request::campaign(&message.campaign_id)?;
+        let mut status = status_now(desk.store(), &id).await?;
+        if message.version != 0 && message.version != status.version {
+            let definition = desk.store().version(&id, message.version).await?;
+            status.campaign = Some(campaign_to_proto(&definition));
+            status.version = message.version;
+        }
+        Ok(proto::GetCampaignResponse {
+            status: Some(status),
+        })
+    };
+    desk.read(deadline, work).await
+}
+
+/// A page of campaigns. Its token is the last id of the page before.
+pub(super) async fn list_campaigns(
+    desk: &Desk,
+    request: Request<proto::ListCampaignsRequest>,
+) -> Reply<proto::ListCampaignsResponse> {
+    let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let message = request.into_inner();
+    let work = async {
+        let mut fields = Fields::default();
+        let size = fields.page_size(message.page_size);
+        let token = message.page_token.as_str();
+        if !token.is_empty() && CampaignId::parse("page_token", token).is_err() {
+            fields.add("page_token", "is not a token that this service gave");
+        }
+        fields.finish(Some(()))?;
+        let store = desk.store();
+        let after = (!token.is_empty()).then_some(token);
+        let mut views = store.campaigns(after, size + 1).await?;
+        let now = store.now().await?;
+        let more = views.len() > size;
+        views.truncate(size);
+        let last = views.last().map(|view| view.campaign.id.to_string());
+        let campaigns = views.iter().map(|view| {
+            let mut status = views::campaign_status(view, now, store.info().test_clock);
+            status.versions.clear();
+            status
+        });
+        Ok(proto::ListCampaignsResponse {
+            campaigns: campaigns.collect(),
+            next_page_token: last.filter(|_| more).unwrap_or_default(),
+        })
+    };
+    desk.read(deadline, work).await
+}

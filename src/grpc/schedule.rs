@@ -1,0 +1,381 @@
+//! `GetSchedule`: hours that are injected, as the store has them, then hours that are only planned.
+//!
+//! It never tells in which hour a prize planned by `total` is before that hour has ended. So an hour that holds nothing but
+//! such prizes is not shown at all until then.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tonic::Request;
+
+use super::{
+    desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, compute},
+    operations::schedule_no,
+    request::Fields,
+    status::CallError,
+    views,
+};
+use crate::{
+    model::{
+        Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities,
+        convert::moment_to_proto, schedule::Schedule, zone,
+    },
+    proto,
+    store::{
+        CampaignView, Filling, Store, WindowView,
+        fill::PoolFilling,
+        view::{WindowState, WindowUnits},
+    },
+};
+
+/// Where a page begins: windows of this pool that end after this moment, then later pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    pool: PoolNo,
+    after: Moment,
+}
+
+impl Place {
+    fn token(self) -> String {
+        format!("{}.{}", self.pool.0, self.after.as_micros())
+    }
+
+    fn parse(token: &str) -> Option<Self> {
+        let (pool, after) = token.split_once('.')?;
+        Some(Self {
+            pool: PoolNo(pool.parse().ok()?),
+            after: Moment::from_micros(after.parse().ok()?),
+        })
+    }
+}
+
+struct Query {
+    campaign: CampaignId,
+    pool: Option<String>,
+    from: Moment,
+    size: usize,
+    place: Option<Place>,
+}
+
+fn parse(message: &proto::GetScheduleRequest) -> Result<Query, crate::model::Problems> {
+    let mut fields = Fields::default();
+    let campaign = fields.campaign(&message.campaign_id);
+    let pool = (!message.pool_id.is_empty()).then(|| fields.pool(&message.pool_id));
+    let from = fields.moment("from_time", message.from_time.as_ref());
+    let size = fields.page_size(message.page_size);
+    let token = message.page_token.as_str();
+    let place = Place::parse(token);
+    if place.is_none() && !token.is_empty() {
+        fields.add("page_token", "is not a token that this service gave");
+    }
+    Ok(Query {
+        campaign: fields.finish(campaign)?,
+        pool,
+        from: from.unwrap_or(Moment::EPOCH),
+        size,
+        place,
+    })
+}
+
+/// A page of the schedule.
+pub(super) async fn get_schedule(
+    desk: &Desk,
+    request: Request<proto::GetScheduleRequest>,
+) -> Reply<proto::GetScheduleResponse> {
+    let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let message = request.into_inner();
+    let work = async {
+        let query = parse(&message)?;
+        let (store, lead) = (desk.store(), desk.injector().lead());
+        // The filling first: a window that is frozen in between is then told by the store and not planned again.
+        let filling = store.filling(&query.campaign).await?;
+        let campaign = filling.view.campaign.clone();
+        let only = query.pool.as_deref();
+        let only = only.map(|id| schedule_no(&campaign, id)).transpose()?;
+        let pools: Vec<PoolNo> = schedules(&campaign)
+            .map(|(no, _)| no)
+            .filter(|no| only.is_none_or(|only| only == *no))
+            .collect();
+        let now = store.now().await?;
+        let (windows, next) = page(store, &query, &filling, &pools, now).await?;
+        let next_injection = compute(move || next_injection(&filling, &pools, lead, now)).await?;
+        Ok(proto::GetScheduleResponse {
+            windows,
+            next_page_token: next.map(Place::token).unwrap_or_default(),
+            next_injection_time: next_injection.map(moment_to_proto),
+            lead: prost_types::Duration::try_from(lead).ok(),
+        })
+    };
+    desk.read(deadline, work).await
+}
+
+/// The schedules of a campaign.
+pub(super) fn schedules(campaign: &Campaign) -> impl Iterator<Item = (PoolNo, &Schedule)> {
+    campaign
+        .numbered_pools()
+        .filter_map(|(no, pool)| match &pool.kind {
+            PoolKind::Schedule(schedule) => Some((no, schedule)),
+            PoolKind::Deck(_) => None,
+        })
+}
+
+/// The windows of a page, and where the next one begins.
+async fn page(
+    store: &dyn Store,
+    query: &Query,
+    filling: &Filling,
+    pools: &[PoolNo],
+    now: Moment,
+) -> Result<(Vec<proto::Window>, Option<Place>), CallError> {
+    let mut page = Vec::new();
+    for pool in pools.iter().copied() {
+        let mut after = query.from;
+        match query.place {
+            Some(place) if pool < place.pool => continue,
+            Some(place) if pool == place.pool => after = after.max(place.after),
+            _ => {}
+        }
+        // One more than the page holds tells whether there is another page.
+        let wanted = query.size - page.len() + 1;
+        let mut windows = frozen(store, &filling.view, (pool, after), wanted, now).await?;
+        if windows.len() < wanted {
+            let after = windows.last().map_or(after, |(end, _)| after.max(*end));
+            let from = after.max(horizon(filling, pool));
+            let (campaign, room) = (filling.view.campaign.clone(), wanted - windows.len());
+            windows.extend(compute(move || planned(&campaign, pool, from, room)).await?);
+        }
+        let full = windows.len() == wanted;
+        windows.truncate(query.size - page.len());
+        let last = windows.last().map_or(after, |(end, _)| *end);
+        page.extend(windows.into_iter().map(|(_, window)| window));
+        if full {
+            return Ok((page, Some(Place { pool, after: last })));
+        }
+    }
+    Ok((page, None))
+}
+
+/// Frozen windows of a pool that end after a moment and may be shown, at most `wanted`, each with its end.
+async fn frozen(
+    store: &dyn Store,
+    view: &CampaignView,
+    (pool, mut after): (PoolNo, Moment),
+    wanted: usize,
+    now: Moment,
+) -> Result<Vec<(Moment, proto::Window)>, CallError> {
+    let (id, campaign) = (&view.campaign.id, &view.campaign);
+    let mut shown = Vec::new();
+    loop {
+        let limit = wanted - shown.len();
+        let views = store.windows(id, pool, after, limit).await?;
+        let secrets = Secrets::of(store, view, &views, now).await?;
+        for view in &views {
+            let prizes = secrets.visible(view);
+            if !prizes.is_empty() {
+                shown.push((view.end, window(view, prizes, campaign)));
+            }
+        }
+        match views.last() {
+            Some(last) if views.len() == limit && shown.len() < wanted => after = last.end,
+            _ => return Ok(shown),
+        }
+    }
+}
+
+/// From when on windows of a pool are not frozen.
+fn horizon(filling: &Filling, pool: PoolNo) -> Moment {
+    match filling.pools.get(usize::from(pool.0)) {
+        Some(PoolFilling::Schedule(schedule)) => schedule.horizon,
+        _ => Moment::EPOCH,
+    }
+}
+
+/// Windows from `from` on for which something is planned, prizes planned by `total` aside.
+fn planned(
+    campaign: &Campaign,
+    pool: PoolNo,
+    from: Moment,
+    room: usize,
+) -> Vec<(Moment, proto::Window)> {
+    let PoolKind::Schedule(schedule) = &campaign.pool(pool).kind else {
+        return Vec::new();
+    };
+    if has_no_hours(schedule) {
+        return Vec::new();
+    }
+    let windows = campaign.zone.windows(from, campaign.start, campaign.end);
+    windows
+        .map(|window| (window, schedule.hourly(&window)))
+        .filter(|(_, quantities)| !quantities.is_empty())
+        .take(room)
+        .map(|(window, quantities)| {
+            let shown = planned_window(&window, &quantities, pool, campaign);
+            (window.end, shown)
+        })
+        .collect()
+}
+
+fn planned_window(
+    window: &zone::Window,
+    quantities: &Quantities,
+    pool: PoolNo,
+    campaign: &Campaign,
+) -> proto::Window {
+    let prizes = quantities.iter();
+    proto::Window {
+        pool_id: views::pool_id(campaign, pool),
+        start_time: Some(moment_to_proto(window.start)),
+        end_time: Some(moment_to_proto(window.end)),
+        local_start: campaign.zone.local(window.start),
+        state: proto::WindowState::Planned.into(),
+        version: 0,
+        prizes: prizes
+            .map(|(no, units)| proto::WindowPrize {
+                prize_id: campaign.prize(*no).id.to_string(),
+                planned: *units,
+                ..proto::WindowPrize::default()
+            })
+            .collect(),
+    }
+}
+
+/// Nothing but totals is planned.
+fn has_no_hours(schedule: &Schedule) -> bool {
+    schedule.per_hour.is_empty() && schedule.daily.is_empty() && schedule.special.is_empty()
+}
+
+/// When the next window of these pools is injected. A window counts where anything may be planned for it: with a `total` that is every
+/// window, so that this moment gives nothing away.
+fn next_injection(
+    filling: &Filling,
+    pools: &[PoolNo],
+    lead: Duration,
+    now: Moment,
+) -> Option<Moment> {
+    let campaign = &filling.view.campaign;
+    if filling.view.has_ended(now) {
+        return None;
+    }
+    let starts = pools.iter().filter_map(|no| {
+        let PoolKind::Schedule(schedule) = &campaign.pool(*no).kind else {
+            return None;
+        };
+        if schedule.total.is_empty() && has_no_hours(schedule) {
+            return None;
+        }
+        let from = horizon(filling, *no);
+        let mut windows = campaign.zone.windows(from, campaign.start, campaign.end);
+        windows
+            .find(|window| !schedule.total.is_empty() || !schedule.hourly(window).is_empty())
+            .map(|window| window.start)
+    });
+    starts.min().map(|start| (start - lead).max(now))
+}
+
+/// The prizes whose hour nobody may know yet: planned by `total`, in a window that has not ended.
+pub(super) struct Secrets {
+    now: Moment,
+    by_version: BTreeMap<u32, BTreeSet<PrizeNo>>,
+}
+
+impl Secrets {
+    /// The secrets of these windows of one pool: by the current definition and by the one that each window follows.
+    pub(super) async fn of(
+        store: &dyn Store,
+        view: &CampaignView,
+        windows: &[WindowView],
+        now: Moment,
+    ) -> crate::store::Result<Self> {
+        let mut by_version = BTreeMap::new();
+        for window in windows.iter().filter(|window| now < window.end) {
+            if by_version.contains_key(&window.version) {
+                continue;
+            }
+            let mut secret = totals(&view.campaign, window.pool);
+            if window.version != view.version {
+                let followed: Arc<Campaign> =
+                    store.version(&view.campaign.id, window.version).await?;
+                secret.extend(totals(&followed, window.pool));
+            }
+            by_version.insert(window.version, secret);
+        }
+        Ok(Self { now, by_version })
+    }
+
+    /// What may be shown of a window.
+    pub(super) fn visible<'a>(&self, window: &'a WindowView) -> Vec<&'a (PrizeNo, WindowUnits)> {
+        let secret = self
+            .by_version
+            .get(&window.version)
+            .filter(|_| self.now < window.end);
+        let prizes = window.prizes.iter();
+        prizes
+            .filter(|(no, _)| secret.is_none_or(|secret| !secret.contains(no)))
+            .collect()
+    }
+}
+
+/// The prizes that a pool plans by `total`.
+pub(super) fn totals(campaign: &Campaign, pool: PoolNo) -> BTreeSet<PrizeNo> {
+    match campaign
+        .pools
+        .get(usize::from(pool.0))
+        .map(|pool| &pool.kind)
+    {
+        Some(PoolKind::Schedule(schedule)) => schedule.total.keys().copied().collect(),
+        Some(PoolKind::Deck(_)) | None => BTreeSet::new(),
+    }
+}
+
+/// A frozen window with what may be shown of it.
+pub(super) fn window(
+    view: &WindowView,
+    prizes: Vec<&(PrizeNo, WindowUnits)>,
+    campaign: &Campaign,
+) -> proto::Window {
+    let state = match view.state {
+        WindowState::Injecting => proto::WindowState::Injecting,
+        WindowState::Injected => proto::WindowState::Injected,
+        WindowState::Missed => proto::WindowState::Missed,
+        WindowState::Recalled => proto::WindowState::Recalled,
+    };
+    let prizes = prizes.into_iter().map(|(no, units)| proto::WindowPrize {
+        prize_id: campaign.prize(*no).id.to_string(),
+        planned: units.planned,
+        carried: units.carried,
+        injected: units.injected,
+        released: units.released,
+        won: units.won,
+        recalled: units.recalled,
+        returned: units.returned,
+    });
+    proto::Window {
+        pool_id: views::pool_id(campaign, view.pool),
+        start_time: Some(moment_to_proto(view.start)),
+        end_time: Some(moment_to_proto(view.end)),
+        local_start: campaign.zone.local(view.start),
+        state: state.into(),
+        version: view.version,
+        prizes: prizes.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_s_token_leads_back_to_its_place() {
+        let place = Place {
+            pool: PoolNo(3),
+            after: Moment::from_micros(1_700_000_000_000_000),
+        };
+        assert_eq!(Place::parse(&place.token()), Some(place));
+        for strange in ["", ".", "x.1", "1.x", "70000.1", "1"] {
+            assert_eq!(Place::parse(strange), None, "{strange:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The server: its services, its bounds, its end.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use thiserror::Error;
+use tokio::{net::TcpListener, sync::oneshot, time::sleep};
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{
+    service::Routes,
+    transport::{Server, server::TcpIncoming},
+};
+use tonic_health::server::HealthReporter;
+use tracing::{info, warn};
+
+use super::{campaigns::Campaigns, desk::Desk, health::Health, lottery::Lottery};
+use crate::{
+    injector::Injector,
+    proto::{
+        FILE_DESCRIPTOR_SET, campaign_service_server::CampaignServiceServer,
+        lottery_service_server::LotteryServiceServer,
+    },
+};
+
+/// The largest request of a caller: ids, a reference.
+const CALLER_BYTES_MAX: usize = 64 * 1024;
+
+/// The largest request of an operator: a campaign with a thousand special hours.
+const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
+
+/// The most calls at once on a connection; [`Desk`] bounds them over all connections.
+const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
+
+/// The most bytes of a request's headers.
+const HEADER_BYTES_MAX: u32 = 16 * 1024;
+
+/// How often a silent connection is asked whether it still lives, and how long it may take to say so.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long calls may go on after the signal to stop. tonic waits for every connection, even for one whose client never says a word.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long to wait after a connection could not be accepted: without file descriptors, the next try fails as well.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a server ended other than by its signal.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The connections could not be served.
+    #[error("the gRPC server failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    /// The descriptors of the build are damaged.
+    #[error("the reflection service cannot be built: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// Serves both services, reflection and health on `listener` until `shutdown`; then tells clients to go, and waits for their calls
+/// for at most ten seconds.
+///
+/// # Errors
+/// Where the server cannot be built, or fails as a whole; a failing connection is no such error.
+pub async fn serve(
+    listener: TcpListener,
+    injector: Arc<Injector>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let reporter = HealthReporter::new();
+    let mut health = Health::new(reporter.clone(), injector.store().clone());
+    health.probe().await;
+    let routes = routes(injector, reporter)?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving =
+        builder()
+            .add_routes(routes)
+            .serve_with_incoming_shutdown(incoming(listener), async {
+                stopped.await.ok(); // an error means that the other half is gone: stop as well
+            });
+    let ending = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = health.watch() => {}
+        }
+        info!("stopping: no new connections, calls may end");
+        health.stop().await;
+        drop(stop);
+        sleep(DRAIN_TIME_MAX).await;
+    };
+    tokio::select! {
+        served = serving => Ok(served?),
+        () = ending => {
+            warn!("some connections did not end in time and are dropped");
+            Ok(())
+        }
+    }
+}
+
+fn builder() -> Server {
+    Server::builder()
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .http2_max_header_list_size(HEADER_BYTES_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+}
+
+fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, ServeError> {
+    let desk = Arc::new(Desk::new(injector));
+    let lottery = LotteryServiceServer::new(Lottery::new(desk.clone()))
+        .max_decoding_message_size(CALLER_BYTES_MAX);
+    let campaigns = CampaignServiceServer::new(Campaigns::new(desk))
+        .max_decoding_message_size(OPERATOR_BYTES_MAX);
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let health = tonic_health::server::HealthService::from_health_reporter(reporter);
+    Ok(Routes::new(lottery)
+        .add_service(campaigns)
+        .add_service(tonic_health::pb::health_server::HealthServer::new(health))
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?))
+}
+
+/// Connections as they come, without Nagle's delay.
+fn incoming(listener: TcpListener) -> impl Stream<Item = std::io::Result<tokio::net::TcpStream>> {
+    TcpIncoming::from(listener)
+        .with_nodelay(Some(true))
+        .then(|accepted| async {
+            if let Err(error) = &accepted {
+                warn!(%error, "a connection could not be accepted");
+                sleep(ACCEPT_PAUSE).await;
+            }
+            accepted
+        })
+}

@@ -1,0 +1,137 @@
+//! `GetStats`: where every unit is.
+
+use std::time::Duration;
+
+use tonic::Request;
+
+use super::{
+    desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
+    request,
+    schedule::{Secrets, window},
+    status::CallError,
+    views,
+};
+use crate::{
+    model::{CampaignId, PrizeNo, convert::moment_to_proto},
+    proto,
+    store::{
+        Stats, Store,
+        fill::DeckStop,
+        view::{DeckStats, PrizeStats},
+    },
+};
+
+/// The most windows of an answer, over all pools: with many prizes each, more would not fit into a message.
+const WINDOWS_MAX: usize = 1_000;
+
+/// Windows that a span has more than full hours: those frozen ahead of time, and shorter ones where the clock changes.
+const WINDOWS_SLACK: usize = 64;
+
+/// Where every unit is.
+pub(super) async fn get_stats(
+    desk: &Desk,
+    request: Request<proto::GetStatsRequest>,
+) -> Reply<proto::GetStatsResponse> {
+    let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let message = request.into_inner();
+    let work = async {
+        let store = desk.store();
+        let id = request::campaign(&message.campaign_id)?;
+        let stats = store.stats(&id).await?;
+        let windows = last_windows(store, &id, &stats).await?;
+        Ok(response(&stats, windows, store.info().test_clock))
+    };
+    desk.read(deadline, work).await
+}
+
+fn response(
+    stats: &Stats,
+    windows: Vec<proto::Window>,
+    test_clock: bool,
+) -> proto::GetStatsResponse {
+    let counts = stats.draws;
+    let prizes = (0..).map(PrizeNo).zip(&stats.prizes);
+    proto::GetStatsResponse {
+        prizes: prizes
+            .map(|(no, prize)| prize_stats(no, prize, stats))
+            .collect(),
+        balanced: stats.balanced(),
+        draws: counts.wins + counts.consolations + counts.nothings,
+        wins: counts.wins,
+        consolations: counts.consolations,
+        nothings: counts.nothings,
+        users: stats.users,
+        windows,
+        read_time: Some(moment_to_proto(stats.now)),
+        test_clock,
+        decks: stats
+            .decks
+            .iter()
+            .map(|deck| deck_stats(deck, stats))
+            .collect(),
+    }
+}
+
+/// Units of a paused prize that are in pools are held, of others waiting.
+fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> proto::PrizeStats {
+    let paused = stats.view.paused_prizes.contains(&no);
+    let (waiting, held) = if paused {
+        (0, prize.waiting)
+    } else {
+        (prize.waiting, 0)
+    };
+    proto::PrizeStats {
+        prize_id: stats.view.campaign.prize(no).id.to_string(),
+        stock: prize.stock,
+        left: prize.left,
+        waiting,
+        held,
+        won: prize.won,
+        withdrawn: prize.withdrawn,
+        released: prize.released,
+        returned: prize.returned,
+        paused,
+    }
+}
+
+fn deck_stats(deck: &DeckStats, stats: &Stats) -> proto::DeckStats {
+    let stopped = match deck.stopped {
+        None => "",
+        Some(DeckStop::Exhausted) => "its last round is used up",
+        Some(DeckStop::OutOfStock) => "stock cannot fill its next cards",
+        Some(DeckStop::Held) => "every prize that it could still deal is paused",
+    };
+    proto::DeckStats {
+        pool_id: views::pool_id(&stats.view.campaign, deck.pool),
+        round: deck.round,
+        cards_left: deck.cards_left,
+        cards_waiting: deck.cards_waiting,
+        stopped: stopped.into(),
+    }
+}
+
+/// The last windows whose injection has begun, as many of each schedule.
+async fn last_windows(
+    store: &dyn Store,
+    id: &CampaignId,
+    stats: &Stats,
+) -> Result<Vec<proto::Window>, CallError> {
+    let campaign = &stats.view.campaign;
+    let schedules: Vec<_> = super::schedule::schedules(campaign).collect();
+    let share = WINDOWS_MAX / schedules.len().max(1);
+    // The store tells windows from a moment on, not the last ones; but a window is an hour.
+    let span = Duration::from_secs(3600) * u32::try_from(share).unwrap_or(u32::MAX);
+    let after = stats.now.min(campaign.end) - span;
+    let limit = share + WINDOWS_SLACK;
+    let mut windows = Vec::new();
+    for (no, _) in schedules {
+        let mut views = store.windows(id, no, after, limit).await?;
+        views.drain(..views.len().saturating_sub(share));
+        let secrets = Secrets::of(store, &stats.view, &views, stats.now).await?;
+        windows.extend(views.iter().filter_map(|view| {
+            let prizes = secrets.visible(view);
+            (!prizes.is_empty()).then(|| window(view, prizes, campaign))
+        }));
+    }
+    Ok(windows)
+}

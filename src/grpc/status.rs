@@ -1,0 +1,277 @@
+//! The one place where errors become statuses: code, reason, whether it was executed, and what to do next.
+//!
+//! What a driver or a file said stays in the log: callers get a text that helps them and gives nothing away.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+use tracing::{error, warn};
+
+use crate::{
+    model::{Moment, Problem, Problems, limits::LimitKind},
+    proto::ErrorReason,
+    store::{
+        Executed, Refusal, StoreError,
+        clock::{Clock as _, SystemClock},
+    },
+};
+
+/// The domain of every `google.rpc.ErrorInfo`.
+const DOMAIN: &str = "tombola.v1";
+
+/// The most bytes of field violations in a status. Statuses travel in trailers, and many clients take no more than 8 KiB.
+const VIOLATION_BYTES_MAX: usize = 3 * 1024;
+
+/// The most bytes of a status's message, for the same reason.
+const MESSAGE_BYTES_MAX: usize = 700;
+
+/// When to come back to a service that is overloaded.
+const OVERLOAD_RETRY: Duration = Duration::from_millis(200);
+
+/// Why a call has no answer.
+#[derive(Debug, PartialEq)]
+pub(super) enum CallError {
+    /// Fields are missing or wrong.
+    Invalid(Problems),
+    /// The store refused or failed.
+    Store(StoreError),
+    /// The call's time was over before its answer came.
+    TimedOut(Executed),
+    /// A task of the service panicked.
+    Broken(Executed),
+}
+
+impl From<Problems> for CallError {
+    fn from(problems: Problems) -> Self {
+        Self::Invalid(problems)
+    }
+}
+
+impl From<Problem> for CallError {
+    fn from(problem: Problem) -> Self {
+        Self::Invalid(Problems(vec![problem]))
+    }
+}
+
+impl From<StoreError> for CallError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Refusal> for CallError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Store(refusal.into())
+    }
+}
+
+impl CallError {
+    /// An error that came when the change was already made, while its answer was put together: it must not say that
+    /// nothing happened.
+    pub(super) fn after_the_change(error: StoreError) -> Self {
+        Self::Store(StoreError::Unavailable {
+            executed: Executed::Unknown,
+            detail: format!("after the change: {error}"),
+        })
+    }
+}
+
+/// What a client switches on.
+pub(super) type Verdict = (Code, ErrorReason, Executed);
+
+/// The map from errors to what a client switches on.
+pub(super) fn verdict(error: &CallError) -> Verdict {
+    use ErrorReason as R;
+    let no = |code, reason| (code, reason, Executed::No);
+    let refusal = match error {
+        CallError::Invalid(_) => return no(Code::InvalidArgument, R::InvalidRequest),
+        CallError::TimedOut(executed) => {
+            return (Code::DeadlineExceeded, R::DeadlineExceeded, *executed);
+        }
+        CallError::Broken(executed) => return (Code::Internal, R::Internal, *executed),
+        CallError::Store(error) => match error {
+            StoreError::Overloaded => return no(Code::Unavailable, R::Overloaded),
+            StoreError::Unavailable { executed, .. } => {
+                return (Code::Unavailable, R::StoreUnavailable, *executed);
+            }
+            StoreError::Corrupt(_) => return no(Code::Internal, R::Internal),
+            StoreError::Refused(refusal) => refusal,
+        },
+    };
+    match refusal {
+        Refusal::CampaignNotFound => no(Code::NotFound, R::CampaignNotFound),
+        Refusal::PoolNotFound(_) => no(Code::NotFound, R::PoolNotFound),
+        Refusal::PrizeNotFound(_) => no(Code::NotFound, R::PrizeNotFound),
+        Refusal::VersionNotFound(_) => no(Code::NotFound, R::VersionNotFound),
+        Refusal::DrawNotFound => no(Code::NotFound, R::DrawNotFound),
+        Refusal::WindowNotFound(_) => no(Code::NotFound, R::WindowNotFound),
+        Refusal::NotASchedule(_) => no(Code::InvalidArgument, R::InvalidRequest),
+        Refusal::RequestIdReused => no(Code::InvalidArgument, R::RequestIdReused),
+        Refusal::NotStarted(_) => no(Code::FailedPrecondition, R::CampaignNotStarted),
+        Refusal::Ended(_) => no(Code::FailedPrecondition, R::CampaignEnded),
+        Refusal::Paused => no(Code::FailedPrecondition, R::CampaignPaused),
+        Refusal::Closed => no(Code::FailedPrecondition, R::CampaignClosed),
+        Refusal::Expired(_) => no(Code::FailedPrecondition, R::RequestExpired),
+        Refusal::ChangeRefused(_) => no(Code::FailedPrecondition, R::ChangeRefused),
+        Refusal::VersionStale { .. } => no(Code::Aborted, R::VersionStale),
+        Refusal::DeadlineExceeded => no(Code::DeadlineExceeded, R::DeadlineExceeded),
+        Refusal::Limit { reached, .. } => {
+            let reason = match reached.limit {
+                LimitKind::DrawsPerDay => R::DrawsPerDay,
+                LimitKind::PaidDrawsPerDay => R::PaidDrawsPerDay,
+                LimitKind::DrawsPerUser => R::DrawsPerUser,
+            };
+            no(Code::ResourceExhausted, reason)
+        }
+    }
+}
+
+/// The name of a reason as clients see it.
+pub(super) fn reason_name(reason: ErrorReason) -> &'static str {
+    let name = reason.as_str_name();
+    name.strip_prefix("ERROR_REASON_").unwrap_or(name)
+}
+
+/// The status of a failed call; `request_id` is empty where the call has none. What operators must know is logged here.
+pub(super) fn status(error: &CallError, request_id: &str) -> Status {
+    let (code, reason, executed) = verdict(error);
+    log(error, request_id);
+    let executed = match executed {
+        Executed::No => "no",
+        Executed::Unknown => "unknown",
+    };
+    let mut metadata = HashMap::from([("executed".to_owned(), executed.to_owned())]);
+    if !request_id.is_empty() {
+        metadata.insert("request_id".into(), request_id.into());
+    }
+    let mut details = ErrorDetails::with_error_info(reason_name(reason), DOMAIN, metadata);
+    add_violations(error, &mut details);
+    if let Some(delay) = retry_after(error) {
+        details.set_retry_info(Some(delay));
+    }
+    Status::with_error_details(code, message(error), details)
+}
+
+fn message(error: &CallError) -> String {
+    let text = match error {
+        CallError::Invalid(problems) => match problems.0.as_slice() {
+            [] => "the request is not valid".into(),
+            [one] => format!("{}: {}", one.path, one.message),
+            [one, rest @ ..] => {
+                format!("{}: {} (and {} more)", one.path, one.message, rest.len())
+            }
+        },
+        CallError::TimedOut(Executed::No) => "the answer did not come in time: retry".into(),
+        CallError::TimedOut(Executed::Unknown) => {
+            "the answer did not come in time: retry with the same request id until it does".into()
+        }
+        CallError::Broken(_) | CallError::Store(StoreError::Corrupt(_)) => {
+            "the service found something that must not be and stopped rather than guess: its log says what".into()
+        }
+        CallError::Store(StoreError::Unavailable { .. }) => {
+            "the store is unavailable: retry with the same request id".into()
+        }
+        CallError::Store(error @ (StoreError::Refused(_) | StoreError::Overloaded)) => {
+            error.to_string()
+        }
+    };
+    shortened(text, MESSAGE_BYTES_MAX)
+}
+
+fn retry_after(error: &CallError) -> Option<Duration> {
+    match error {
+        CallError::Store(StoreError::Overloaded) => Some(OVERLOAD_RETRY),
+        CallError::Store(StoreError::Refused(Refusal::Limit {
+            retry_at: Some(at),
+            now,
+            ..
+        })) => Some(at.since(*now)),
+        CallError::Invalid(_)
+        | CallError::Store(_)
+        | CallError::TimedOut(_)
+        | CallError::Broken(_) => None,
+    }
+}
+
+/// Problems as `google.rpc.BadRequest`, as many as a status can carry, and how many it could not.
+fn add_violations(error: &CallError, details: &mut ErrorDetails) {
+    let (CallError::Invalid(problems)
+    | CallError::Store(StoreError::Refused(Refusal::ChangeRefused(problems)))) = error
+    else {
+        if let CallError::Store(StoreError::Refused(refusal @ Refusal::NotASchedule(_))) = error {
+            details.add_bad_request_violation("pool_id", refusal.to_string());
+        }
+        return;
+    };
+    let mut bytes = 0;
+    for (told, problem) in problems.0.iter().enumerate() {
+        bytes += problem.path.len() + problem.message.len();
+        if told > 0 && bytes > VIOLATION_BYTES_MAX {
+            let omitted = problems.0.len() - told;
+            details.add_bad_request_violation("", format!("{omitted} more problems"));
+            return;
+        }
+        details.add_bad_request_violation(
+            shortened(problem.path.clone(), VIOLATION_BYTES_MAX / 2),
+            shortened(problem.message.clone(), VIOLATION_BYTES_MAX / 2),
+        );
+    }
+}
+
+fn shortened(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        let mut end = bytes_max;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
+
+/// Logs what an operator must see; refusals are the callers' business.
+fn log(error: &CallError, request_id: &str) {
+    match error {
+        CallError::Store(StoreError::Corrupt(detail)) => {
+            error!(
+                request_id,
+                detail, "request {request_id}: the stored data contradict themselves"
+            );
+        }
+        CallError::Broken(_) => error!(request_id, "request {request_id}: a task panicked"),
+        CallError::Store(StoreError::Unavailable { detail, .. }) => {
+            if let Some(unlogged) = once_a_second() {
+                warn!(
+                    request_id,
+                    detail, unlogged, "request {request_id}: the store is unavailable"
+                );
+            }
+        }
+        CallError::Store(StoreError::Refused(_) | StoreError::Overloaded)
+        | CallError::Invalid(_)
+        | CallError::TimedOut(_) => {}
+    }
+}
+
+/// Whether to log now, and how many were not logged since the last time: a store that is away fails every draw, and the log must not
+/// be what fills the disk.
+fn once_a_second() -> Option<i64> {
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    static UNLOGGED: AtomicI64 = AtomicI64::new(0);
+    let now: Moment = SystemClock.now();
+    if LAST.swap(now.as_seconds(), Ordering::Relaxed) == now.as_seconds() {
+        UNLOGGED.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    Some(UNLOGGED.swap(0, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

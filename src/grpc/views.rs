@@ -1,0 +1,211 @@
+//! What the store tells, as messages. Numbers of prizes and pools become ids here.
+
+use crate::{
+    model::{
+        Campaign, Moment, PoolNo,
+        campaign::Quantities,
+        change::Difference,
+        convert::{campaign_to_proto, moment_to_proto, money_to_proto},
+        limits::{Quota, Quotas},
+        summary::{PlanSummary, PlannedHour, PrizePlan},
+    },
+    proto,
+    store::{
+        CampaignView, DrawAnswer, Durability, LedgerId, Lifecycle, entry::DrawResult,
+        view::VersionInfo,
+    },
+};
+
+/// A draw's answer.
+pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawResponse {
+    let results = answer.entry.results.iter();
+    proto::DrawResponse {
+        request_id: answer.entry.request.to_string(),
+        results: results.map(|result| draw_result(result, answer)).collect(),
+        draw_time: Some(moment_to_proto(answer.at)),
+        replayed: answer.replayed,
+        durability: match durability {
+            Durability::Embedded => proto::Durability::Embedded.into(),
+        },
+        limits: Some(limits(&answer.quotas())),
+    }
+}
+
+fn draw_result(result: &DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
+    let campaign = &answer.campaign;
+    let ledger_id = Some(ledger_id(answer.ledger));
+    match result {
+        DrawResult::Won {
+            prize,
+            pool,
+            unit,
+            release,
+        } => {
+            let prize = campaign.prize(*prize);
+            proto::DrawResult {
+                outcome: proto::Outcome::Won.into(),
+                prize_id: prize.id.to_string(),
+                prize_name: prize.name.clone(),
+                attributes: prize.attributes.clone(),
+                unit_id: unit.id(&campaign.pool(*pool).id),
+                release_time: release.map(moment_to_proto),
+                ledger_id,
+            }
+        }
+        DrawResult::Consolation => {
+            let mut result = proto::DrawResult {
+                outcome: proto::Outcome::Consolation.into(),
+                ledger_id,
+                ..proto::DrawResult::default()
+            };
+            if let Some(consolation) = &campaign.consolation {
+                result.prize_id = consolation.id.to_string();
+                result.prize_name = consolation.name.clone();
+                result.attributes = consolation.attributes.clone();
+            }
+            result
+        }
+        DrawResult::Nothing => proto::DrawResult {
+            outcome: proto::Outcome::Nothing.into(),
+            ledger_id,
+            ..proto::DrawResult::default()
+        },
+    }
+}
+
+fn ledger_id(id: LedgerId) -> proto::LedgerId {
+    proto::LedgerId {
+        partition: id.partition,
+        sequence: id.sequence,
+    }
+}
+
+/// A user's limits.
+pub(super) fn limits(quotas: &Quotas) -> proto::Limits {
+    proto::Limits {
+        draws_today: Some(quota(&quotas.draws_today)),
+        paid_draws_today: Some(quota(&quotas.paid_draws_today)),
+        draws_total: Some(quota(&quotas.draws_total)),
+        wins_total: Some(quota(&quotas.wins_total)),
+    }
+}
+
+fn quota(quota: &Quota) -> proto::Quota {
+    proto::Quota {
+        limit: quota.limit.map(u64::from),
+        used: quota.used,
+        remaining: quota.remaining(),
+        bonus: quota.bonus,
+        reset_time: quota.reset.map(moment_to_proto),
+    }
+}
+
+/// A campaign as it stands at `now`.
+pub(super) fn campaign_status(
+    view: &CampaignView,
+    now: Moment,
+    test_clock: bool,
+) -> proto::CampaignStatus {
+    let paused = view.paused_prizes.iter();
+    proto::CampaignStatus {
+        campaign: Some(campaign_to_proto(&view.campaign)),
+        version: view.version,
+        state: campaign_state(view, now).into(),
+        paused_prize_ids: paused
+            .map(|no| view.campaign.prize(*no).id.to_string())
+            .collect(),
+        versions: view.versions.iter().map(campaign_version).collect(),
+        seed_commitment: view.commitment.to_string(),
+        test_clock,
+        read_time: Some(moment_to_proto(now)),
+        blocked_users: view.blocked_users,
+    }
+}
+
+/// What operators call the state. A pause shows before the start, too: it is what they must undo.
+pub(super) fn campaign_state(view: &CampaignView, now: Moment) -> proto::CampaignState {
+    match view.lifecycle {
+        Lifecycle::Closed => proto::CampaignState::Closed,
+        Lifecycle::Closing => proto::CampaignState::Ending,
+        Lifecycle::Open | Lifecycle::Paused if now >= view.campaign.end => {
+            proto::CampaignState::Ending
+        }
+        Lifecycle::Paused => proto::CampaignState::Paused,
+        Lifecycle::Open if now < view.campaign.start => proto::CampaignState::Scheduled,
+        Lifecycle::Open => proto::CampaignState::Running,
+    }
+}
+
+fn campaign_version(info: &VersionInfo) -> proto::CampaignVersion {
+    proto::CampaignVersion {
+        version: info.version,
+        apply_time: Some(moment_to_proto(info.at)),
+        operator: info.operator.to_string(),
+        reason: info.reason.clone(),
+    }
+}
+
+/// Units by prize.
+pub(super) fn quantities(
+    quantities: &Quantities,
+    campaign: &Campaign,
+) -> Vec<proto::PrizeQuantity> {
+    quantities
+        .iter()
+        .map(|(no, units)| proto::PrizeQuantity {
+            prize_id: campaign.prize(*no).id.to_string(),
+            units: *units,
+        })
+        .collect()
+}
+
+/// The plan in full.
+pub(super) fn plan(summary: &PlanSummary, campaign: &Campaign) -> proto::PlanSummary {
+    let prizes = summary.prizes.iter();
+    let hours = summary.hours.iter();
+    proto::PlanSummary {
+        prizes: prizes.map(|plan| prize_plan(plan, campaign)).collect(),
+        hours: hours.map(|hour| planned_hour(hour, campaign)).collect(),
+        hours_omitted: summary.hours_omitted,
+    }
+}
+
+fn prize_plan(plan: &PrizePlan, campaign: &Campaign) -> proto::PrizePlan {
+    let prize = campaign.prize(plan.prize);
+    let worth = |units| {
+        let value = prize.value.as_ref()?;
+        Some(money_to_proto(&value.times(units)))
+    };
+    proto::PrizePlan {
+        prize_id: prize.id.to_string(),
+        stock: plan.stock,
+        planned: plan.planned,
+        planned_value: worth(plan.planned),
+        stock_value: worth(plan.stock),
+        per_round: plan.per_round,
+    }
+}
+
+fn planned_hour(hour: &PlannedHour, campaign: &Campaign) -> proto::PlannedHour {
+    proto::PlannedHour {
+        pool_id: pool_id(campaign, hour.pool),
+        start_time: Some(moment_to_proto(hour.window.start)),
+        end_time: Some(moment_to_proto(hour.window.end)),
+        prizes: quantities(&hour.quantities, campaign),
+        local_start: campaign.zone.local(hour.window.start),
+    }
+}
+
+/// The id of a pool.
+pub(super) fn pool_id(campaign: &Campaign, no: PoolNo) -> String {
+    campaign.pool(no).id.to_string()
+}
+
+/// One difference between two versions.
+pub(super) fn change(difference: Difference) -> proto::Change {
+    proto::Change {
+        path: difference.path,
+        before: difference.before,
+        after: difference.after,
+    }
+}
