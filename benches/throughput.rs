@@ -143,10 +143,13 @@ async fn main() -> Result<(), Fault> {
     for round in 0..=ROUNDS {
         for ((name, call), rates) in calls.into_iter().zip(&mut rates) {
             let cpu = server.cpu();
-            let (rate, wins) = measure(&channels, &load, call, Duration::from_secs(seconds)).await?;
+            let (rate, wins) =
+                measure(&channels, &load, call, Duration::from_secs(seconds)).await?;
             let cpu = (server.cpu() - cpu).as_micros() as f64 / (rate * seconds as f64);
             let warm_up = if round == 0 { "  (warm-up)" } else { "" };
-            println!("{name:>6}: {rate:>8.0}/s, {wins:>5.1}% won, server {cpu:>5.1} µs of CPU a call{warm_up}");
+            println!(
+                "{name:>6}: {rate:>8.0}/s, {wins:>5.1}% won, server {cpu:>5.1} µs of CPU a call{warm_up}"
+            );
             if round > 0 {
                 rates.push(rate);
             }
@@ -184,7 +187,10 @@ async fn check(server: &Server) -> Result<(), Fault> {
             campaign_id: campaign.into(),
         };
         let stats = operators.get_stats(request).await?.into_inner();
-        println!("{campaign}: {} draws, {} wins, balanced: {}", stats.draws, stats.wins, stats.balanced);
+        println!(
+            "{campaign}: {} draws, {} wins, balanced: {}",
+            stats.draws, stats.wins, stats.balanced
+        );
         assert!(stats.balanced);
     }
     Ok(())

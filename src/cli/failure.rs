@@ -88,7 +88,7 @@ impl Failure {
     pub(super) fn problems(what: &str, problems: Problems) -> Box<Self> {
         let count = super::output::counted(problems.0.len() as u64, "problem");
         let mut failure = Self::refused(
-            ErrorReason::InvalidRequest.as_str_name(),
+            without_prefix(ErrorReason::InvalidRequest.as_str_name()),
             format!("{what} has {count}; nothing was sent"),
         );
         failure.violations = problems;
@@ -102,7 +102,8 @@ impl Failure {
         let mut reason = ErrorReason::Unspecified;
         if let Some(info) = details.error_info() {
             let field = |name: &str| info.metadata.get(name).cloned().unwrap_or_default();
-            reason = ErrorReason::from_str_name(&info.reason).unwrap_or(reason);
+            let name = format!("ERROR_REASON_{}", info.reason);
+            reason = ErrorReason::from_str_name(&name).unwrap_or(reason);
             failure.reason = info.reason.clone();
             failure.request_id = field("request_id");
             failure.executed = field("executed");
@@ -179,8 +180,7 @@ impl fmt::Display for Failure {
             write!(
                 f,
                 "\n  {outcome}; reason {}, request id {}",
-                without_prefix(&self.reason),
-                self.request_id
+                self.reason, self.request_id
             )?;
         }
         if let Some(delay) = self.retry_after {
@@ -270,6 +270,7 @@ fn hint(reason: ErrorReason) -> &'static str {
         R::PoolNotFound | R::PrizeNotFound => {
             "\"tombola campaign ID -o yaml\" shows its pools and prizes"
         }
+        R::WindowNotFound => "\"tombola schedule ID\" lists the hours",
         R::VersionNotFound => "\"tombola campaign ID\" lists the versions",
         R::CampaignPaused => "\"tombola resume ID\" takes draws again",
         R::VersionStale => {

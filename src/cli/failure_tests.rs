@@ -18,7 +18,7 @@ fn details(reason: &str, executed: &str) -> ErrorDetails {
 
 #[test]
 fn each_violation_has_its_own_line() {
-    let mut details = details("ERROR_REASON_INVALID_REQUEST", "no");
+    let mut details = details("INVALID_REQUEST", "no");
     details.add_bad_request_violation("prizes[0].stock", "70,400 needed, 50,000 given");
     details.add_bad_request_violation("operator", "is empty");
     let status = Status::with_error_details(Code::InvalidArgument, "2 problems", details);
@@ -30,7 +30,7 @@ fn each_violation_has_its_own_line() {
          nothing happened; reason INVALID_REQUEST, request id r-1"
     );
     let json = failure.to_json();
-    assert_eq!(json["reason"], "ERROR_REASON_INVALID_REQUEST");
+    assert_eq!(json["reason"], "INVALID_REQUEST");
     assert_eq!(json["executed"], "no");
     assert_eq!(json["request_id"], "r-1");
     assert_eq!(json["violations"][0]["field"], "prizes[0].stock");
@@ -38,7 +38,7 @@ fn each_violation_has_its_own_line() {
 
 #[test]
 fn a_spent_limit_says_when_to_come_back() {
-    let mut details = details("ERROR_REASON_DRAWS_PER_DAY", "no");
+    let mut details = details("DRAWS_PER_DAY", "no");
     details.set_retry_info(Some(Duration::from_millis(5_399_500)));
     let status = Status::with_error_details(Code::ResourceExhausted, "3 of 3 used", details);
     let text = Failure::change(status, "mine").to_string();
@@ -67,7 +67,7 @@ fn a_read_that_fails_does_not_speak_of_having_happened() {
 fn exit_codes_are_those_of_the_readme() {
     let refused = Failure::refused("CONFIRMATION_NEEDED", "no");
     assert_eq!((refused.exit as u8, Exit::Usage as u8), (1, 64));
-    let store_away = details("ERROR_REASON_STORE_UNAVAILABLE", "unknown");
+    let store_away = details("STORE_UNAVAILABLE", "unknown");
     let status = Status::with_error_details(Code::Unavailable, "store away", store_away);
     assert_eq!(Failure::change(status, "mine").exit as u8, 69);
 }

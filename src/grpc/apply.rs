@@ -177,8 +177,8 @@ fn with_schedule(
     Ok(campaign_from_proto(&message)?)
 }
 
-/// The campaign as it stands, with the definition of the version that a proposal names; none where there is no campaign, and the
-/// current definition where the proposal names none.
+/// The campaign as it stands, with the definition of the version that a proposal names, or the current one where there is
+/// no such version; none where there is no campaign.
 async fn base(
     injector: &Injector,
     id: &CampaignId,
@@ -192,13 +192,8 @@ async fn base(
     };
     let view = filling.view.clone();
     let definition = match base_version {
-        0 => view.campaign.clone(),
-        version if version == view.version => view.campaign.clone(),
-        version if version < view.version => store.version(id, version).await?,
-        named => {
-            let current = view.version;
-            return Err(Refusal::VersionStale { named, current }.into());
-        }
+        version if (1..view.version).contains(&version) => store.version(id, version).await?,
+        _ => view.campaign.clone(),
     };
     Ok(Some(Base {
         view,
@@ -208,8 +203,8 @@ async fn base(
     }))
 }
 
-/// Brings a version into force, or says what that would do; `pool` asks for all hours of this pool instead of the injected ones of
-/// all pools.
+/// Brings a version into force, or says what that would do; `pool` asks for all hours of this pool instead of the injected
+/// ones of all pools.
 async fn propose(
     injector: &Arc<Injector>,
     proposal: Proposal,
@@ -281,20 +276,23 @@ async fn would_be(
     proposal: &Proposal,
     base: Option<&Base>,
 ) -> Result<proto::CampaignStatus, CallError> {
-    let (named, current) = (
-        proposal.base_version,
-        base.map_or(0, |base| base.view.version),
-    );
-    if named != current {
-        return Err(Refusal::VersionStale { named, current }.into());
-    }
     let test_clock = injector.store().info().test_clock;
+    let named = proposal.base_version;
+    let stale = |current| Err(Refusal::VersionStale { named, current }.into());
     let Some(base) = base else {
         let now = injector.store().now().await?;
-        return Ok(would_be_new(proposal, now, test_clock));
+        let end = proposal.campaign.end;
+        return match named {
+            0 if now < end => Ok(would_be_new(proposal, now, test_clock)),
+            0 => Err(Refusal::Ended(end).into()),
+            _ => stale(0),
+        };
     };
     if matches!(base.view.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
         return Err(Refusal::Closed.into());
+    }
+    if named != base.view.version {
+        return stale(base.view.version);
     }
     let standing = Standing {
         now: base.now,
@@ -306,7 +304,7 @@ async fn would_be(
     }
     let view = CampaignView {
         campaign: proposal.campaign.clone(),
-        version: current + 1,
+        version: base.view.version + 1,
         ..base.view.clone()
     };
     let mut status = views::campaign_status(&view, base.now, test_clock);
@@ -319,10 +317,8 @@ fn would_be_new(proposal: &Proposal, now: Moment, test_clock: bool) -> proto::Ca
     let campaign = &proposal.campaign;
     let state = if now < campaign.start {
         proto::CampaignState::Scheduled
-    } else if now < campaign.end {
-        proto::CampaignState::Running
     } else {
-        proto::CampaignState::Ending
+        proto::CampaignState::Running
     };
     proto::CampaignStatus {
         campaign: Some(campaign_to_proto(campaign)),

@@ -14,9 +14,7 @@ mod operations;
 mod reads;
 mod request;
 mod schedule;
-mod server;
+pub mod server;
 mod stats;
 mod status;
 mod views;
-
-pub use server::serve;

@@ -281,4 +281,16 @@ mod tests {
         );
         assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
     }
+
+    #[test]
+    fn an_entry_with_quantities_reads_back_as_it_was_written() {
+        let entry = Body::TakenBack {
+            pool: PoolNo(1),
+            cause: TakenBackCause::Ended,
+            units: Quantities::from([(PrizeNo(0), 3), (PrizeNo(12), 1)]),
+            withdrawn: false,
+        };
+        let json = serde_json::to_string(&entry).unwrap();
+        assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
+    }
 }

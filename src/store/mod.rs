@@ -60,9 +60,6 @@ pub trait Store: Send + Sync {
     /// The store's clock; fails while the store cannot do its work, so it is also the probe of its health.
     async fn now(&self) -> Result<Moment>;
 
-    /// A cheap estimate of the store's clock, for deadlines only.
-    fn clock_hint(&self) -> Moment;
-
     /// Draws, as "what a draw does, exactly" says: replay, campaign state, limits, units, record, memory, ledger.
     async fn draw(&self, command: DrawCommand) -> Result<Drawn>;
 

@@ -176,7 +176,10 @@ fn hours_of_totals() {
         totals(&seed(), &headline, PrizeNo(0), 0, 9, &spans[1..2]),
         [0]
     );
-    assert_eq!(totals(&seed(), &headline, PrizeNo(0), 0, 9, &[]), [0_u64; 0]);
+    assert_eq!(
+        totals(&seed(), &headline, PrizeNo(0), 0, 9, &[]),
+        [0_u64; 0]
+    );
 }
 
 #[test]

@@ -10,4 +10,4 @@ pub use answers::Answer;
 pub use words::{
     DrawWords, all_of, at, author, campaign, draw, hours, minutes, request, seconds, user, users,
 };
-pub use world::{Host, World};
+pub use world::World;
