@@ -108,6 +108,8 @@ def reflection(client):
     assert "request_id" in draw.fields_by_name
     outcomes = client.pool.FindEnumTypeByName("tombola.v1.Outcome")
     assert outcomes.values_by_name["OUTCOME_WON"].number == 1
+    for detail in ["ErrorInfo", "BadRequest", "RetryInfo"]:
+        assert client.pool.FindMessageTypeByName(f"google.rpc.{detail}").fields, detail
 
 
 def health(client):

@@ -145,7 +145,10 @@ async fn a_deck_out_of_stock_stops_and_goes_on_after_restock(world: &mut World) 
     assert_eq!(world.draw(draw("u").times(10)).await.prizes(), ["-"; 10]);
     let stats = world.stats().await;
     assert_eq!(stats.decks[0].stopped, Some(DeckStop::OutOfStock));
-    assert_eq!(stats.prizes[0].left, 2, "a chunk is dealt whole or not at all");
+    assert_eq!(
+        stats.prizes[0].left, 2,
+        "a chunk is dealt whole or not at all"
+    );
     world.change(&stocked(15)).await;
     assert_eq!(world.draw(draw("u").times(10)).await.count("coupon"), 5);
     assert_eq!(world.draw(draw("u").times(10)).await.wins(), 0);
@@ -225,9 +228,8 @@ async fn wins_of_each_hundred(world: &World) -> Vec<usize> {
             results.extend(draw.results);
         }
     }
-    let is_win = |result: &&DrawResult| {
-        matches!(result, DrawResult::Won { pool, .. } if *pool == PoolNo(0))
-    };
+    let is_win =
+        |result: &&DrawResult| matches!(result, DrawResult::Won { pool, .. } if *pool == PoolNo(0));
     let hundreds = results.chunks_exact(100);
     hundreds
         .map(|hundred| hundred.iter().filter(is_win).count())

@@ -34,7 +34,9 @@ async fn eight_injectors_at_once_give_each_window_what_was_planned(world: &mut W
     let campaign = world.begin(&twelve_hours(2500)).await;
     for hour in 1..=12 {
         eight_injectors(world, &campaign).await;
-        world.set_time(campaign.start + hours(hour) - minutes(3)).await;
+        world
+            .set_time(campaign.start + hours(hour) - minutes(3))
+            .await;
     }
     eight_injectors(world, &campaign).await;
     let windows = world.windows().await;
@@ -177,6 +179,8 @@ async fn in_pool(world: &World, campaign: &Campaign) -> usize {
     world.set_time(last).await;
     let answers = world.drain().await;
     let first_hour = |release: &Moment| *release < campaign.start + hours(1);
-    let releases = answers.iter().flat_map(|a| crate::support::Answer::releases(a));
+    let releases = answers
+        .iter()
+        .flat_map(|a| crate::support::Answer::releases(a));
     releases.filter(first_hour).count()
 }

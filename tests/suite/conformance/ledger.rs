@@ -47,7 +47,11 @@ async fn busy_days(world: &mut World) {
                 world.operate(grant).await;
             }
             17 => world.reopen().await,
-            20 => drop(world.change(&YAML.replace("coupon: 10}", "coupon: 15}")).await),
+            20 => drop(
+                world
+                    .change(&YAML.replace("coupon: 10}", "coupon: 15}"))
+                    .await,
+            ),
             _ => {}
         }
     }
@@ -59,7 +63,15 @@ async fn everything_that_happens_is_in_the_ledger_without_a_gap(world: &mut Worl
     world.tick().await;
     let entries = audit::ledger(&**world.store()).await;
     let kinds: std::collections::BTreeSet<_> = entries.iter().map(kind).collect();
-    let all = ["applied", "closed", "dealt", "draw", "injected", "operated", "taken back"];
+    let all = [
+        "applied",
+        "closed",
+        "dealt",
+        "draw",
+        "injected",
+        "operated",
+        "taken back",
+    ];
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), all);
 }
 

@@ -43,7 +43,9 @@ fn grant(to: &[&str], draws: u32, expires: Moment) -> Operation {
 
 async fn bonus_draws_are_used_after_the_free_quota_and_on_top_of_both_limits(world: &mut World) {
     world.begin(YAML).await;
-    let granted = world.operate(grant(&["u", "v"], 3, Moment::FAR_FUTURE)).await;
+    let granted = world
+        .operate(grant(&["u", "v"], 3, Moment::FAR_FUTURE))
+        .await;
     assert_eq!(granted.users, 2);
     let quotas = world.draw(draw("u").times(2)).await.quotas();
     assert_eq!((quotas.draws_today.used, quotas.draws_today.bonus), (2, 3));
@@ -163,7 +165,10 @@ async fn no_draw_is_made_after_a_pause_is_acknowledged(world: &mut World) {
             ",
         )
         .await;
-    let (paused, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (paused, done) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
     let storm = {
         let (world, paused, done) = (world.clone(), paused.clone(), done.clone());
         tokio::spawn(all_of(8, move |i| {

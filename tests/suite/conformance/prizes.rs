@@ -147,7 +147,10 @@ async fn a_draw_that_asks_for_the_consolation_only_does_not_touch_the_pools(worl
     let answer = world.draw(draw("u").times(2).consolation_only()).await;
     assert_eq!(answer.prizes(), ["-", "-"]);
     world.refused(draw("u").times(2)).await; // it is a draw
-    assert_eq!(world.draw(draw("v").times(3)).await.prizes(), ["mug", "mug", "-"]);
+    assert_eq!(
+        world.draw(draw("v").times(3)).await.prizes(),
+        ["mug", "mug", "-"]
+    );
 }
 
 async fn a_draw_without_a_win_gives_nothing_where_there_is_no_consolation(world: &mut World) {
@@ -159,7 +162,10 @@ async fn a_draw_without_a_win_gives_nothing_where_there_is_no_consolation(world:
             ",
         )
         .await;
-    assert_eq!(world.draw(draw("u").times(3)).await.prizes(), ["mug", "", ""]);
+    assert_eq!(
+        world.draw(draw("u").times(3)).await.prizes(),
+        ["mug", "", ""]
+    );
     assert_eq!(world.stats().await.draws.nothings, 2);
 }
 

@@ -70,7 +70,9 @@ async fn won_in_second_hour(world: &World) -> [usize; 2] {
 async fn a_recalled_window_gives_its_unreleased_units_back(world: &mut World) {
     five_to_one(world, 10).await;
     let before = world.prize("coupon").await;
-    world.operate(recall(Some(one_o_clock()), None, false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), None, false))
+        .await;
     let after = world.prize("coupon").await;
     assert_eq!(after.left, before.left + 10);
     assert_eq!(after.returned, 10);
@@ -83,7 +85,9 @@ async fn a_recalled_window_gives_its_unreleased_units_back(world: &mut World) {
 async fn what_is_released_already_is_not_recalled(world: &mut World) {
     five_to_one(world, 500).await;
     world.set_time(one_o_clock() + minutes(30)).await;
-    world.operate(recall(Some(one_o_clock()), None, false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), None, false))
+        .await;
     let units = world.windows().await[1].prizes[0].1;
     assert!((100..400).contains(&units.recalled), "{units:?}");
     let answers = world.drain().await;
@@ -103,7 +107,9 @@ async fn what_is_released_already_is_not_recalled(world: &mut World) {
 async fn a_recall_of_one_prize_leaves_the_others(world: &mut World) {
     five_to_one(world, 10).await;
     let mug = world.prize_no("mug").await;
-    world.operate(recall(Some(one_o_clock()), Some(mug), false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), Some(mug), false))
+        .await;
     assert_eq!(won_in_second_hour(world).await, [10, 0]);
 }
 
@@ -118,7 +124,9 @@ async fn withdrawn_units_leave_the_campaign(world: &mut World) {
 
 async fn a_recalled_window_is_not_filled_again_until_a_new_plan_says_so(world: &mut World) {
     five_to_one(world, 10).await;
-    world.operate(recall(Some(one_o_clock()), None, false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), None, false))
+        .await;
     for _ in 0..3 {
         world.tick().await;
         world.pass(minutes(1)).await;
@@ -157,7 +165,9 @@ async fn recalls_in_a_storm_of_draws_keep_the_sum(world: &mut World) {
     };
     let mug = world.prize_no("mug").await;
     world.drawn_more(20).await;
-    world.operate(recall(Some(one_o_clock()), Some(mug), false)).await;
+    world
+        .operate(recall(Some(one_o_clock()), Some(mug), false))
+        .await;
     assert!(world.stats().await.balanced());
     world.drawn_more(20).await;
     world.set_time(one_o_clock() + minutes(30)).await;

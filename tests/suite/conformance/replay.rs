@@ -159,7 +159,9 @@ async fn a_request_id_of_another_user_is_another_draw(world: &mut World) {
 
 async fn a_request_id_of_another_campaign_is_another_draw(world: &mut World) {
     let first = first(world).await;
-    world.begin(&format!("id: autumn\n{}", dedented(YAML))).await;
+    world
+        .begin(&format!("id: autumn\n{}", dedented(YAML)))
+        .await;
     let other = world.draw(once().of("autumn")).await;
     assert!(!other.replayed);
     assert_ne!(other.ledger, first.ledger);

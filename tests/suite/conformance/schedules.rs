@@ -6,7 +6,9 @@ use tombola::{
     store::{Lifecycle, Refusal, entry::Body, view::WindowState},
 };
 
-use crate::support::{Answer as _, DrawWords as _, World, at, audit, draw, hours, minutes, seconds};
+use crate::support::{
+    Answer as _, DrawWords as _, World, at, audit, draw, hours, minutes, seconds,
+};
 
 promises![
     units_leave_in_the_order_of_their_release_none_early_and_none_late,
@@ -261,7 +263,9 @@ async fn a_car_of_the_whole_campaign_is_given_exactly_once_hour_by_hour(world: &
         world.set_time(last).await;
         cars += world.draw(draw("u").times(5)).await.wins();
     }
-    world.set_time(campaign.end - std::time::Duration::from_micros(1)).await;
+    world
+        .set_time(campaign.end - std::time::Duration::from_micros(1))
+        .await;
     cars += world.draw(draw("u").times(5)).await.wins();
     assert_eq!(cars, 1);
 }

@@ -48,11 +48,16 @@ async fn a_change_of_a_version_that_is_not_current_is_refused(world: &mut World)
         let stale = Refusal::VersionStale { named, current: 2 };
         assert_eq!(refused(world, &with_stock(300), named).await, stale);
     }
-    let missing = world.try_apply(campaign("
+    let missing = world.try_apply(
+        campaign(
+            "
         id: autumn
         prizes: [{id: coupon, stock: 1}]
         pools: [{id: deck, deck: {cards: {coupon: 1}}}]
-    "), 1);
+    ",
+        ),
+        1,
+    );
     let stale = Refusal::VersionStale {
         named: 1,
         current: 0,
@@ -96,7 +101,10 @@ async fn a_closed_campaign_takes_no_new_version(world: &mut World) {
 async fn an_ended_campaign_takes_no_new_version(world: &mut World) {
     let campaign = world.begin(YAML).await;
     world.set_time(campaign.end).await;
-    let later = format!("{}\n    endTime: 2027-01-20T00:00:00+08:00", with_stock(200));
+    let later = format!(
+        "{}\n    endTime: 2027-01-20T00:00:00+08:00",
+        with_stock(200)
+    );
     refused(world, &later, 1).await;
     world.tick().await;
     refused(world, &later, 1).await;
@@ -118,7 +126,10 @@ async fn what_a_touched_campaign_promised_stays(world: &mut World) {
         ("50}}", "50}, onExhausted: RESHUFFLE}"),
         ("id: deck", "id: heap"),
         ("id: mug", "grand: true, id: mug"),
-        ("deck: {size: 100, cards: {coupon: 50}}", "schedule: {total: {coupon: 50}}"),
+        (
+            "deck: {size: 100, cards: {coupon: 50}}",
+            "schedule: {total: {coupon: 50}}",
+        ),
     ] {
         let changed_yaml = YAML.replace(was, is);
         assert_ne!(changed_yaml, YAML);
@@ -142,14 +153,21 @@ async fn an_untouched_campaign_may_change(world: &mut World) {
     world
         .change(&format!("{other}\n    timeZone: Europe/Berlin"))
         .await;
-    world.change(&format!("{}\n    limits: {{drawsPerDay: 1}}", with_stock(200))).await;
+    world
+        .change(&format!(
+            "{}\n    limits: {{drawsPerDay: 1}}",
+            with_stock(200)
+        ))
+        .await;
 }
 
 async fn a_change_sent_again_is_answered_again(world: &mut World) {
     world.begin(YAML).await;
     let send = async |yaml: &str, base: u32| {
         let injector = world.injector();
-        injector.apply(campaign(yaml), base, author("apply-1")).await
+        injector
+            .apply(campaign(yaml), base, author("apply-1"))
+            .await
     };
     let first = send(&with_stock(200), 1).await.unwrap();
     world.change(&with_stock(300)).await;

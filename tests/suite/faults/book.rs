@@ -86,7 +86,10 @@ impl Book {
             let request = GetStatsRequest { campaign_id };
             let stats = campaigns.get_stats(request).await.unwrap().into_inner();
             assert!(stats.balanced, "{stats:#?}");
-            let made = self.draws.iter().filter(|(request, _)| request.campaign_id == id);
+            let made = self
+                .draws
+                .iter()
+                .filter(|(request, _)| request.campaign_id == id);
             let results = made.flat_map(|(_, response)| &response.results);
             let mut counts = BTreeMap::<_, u64>::new();
             for result in results {
@@ -94,7 +97,11 @@ impl Book {
             }
             let known = |outcome| counts.get(&outcome).copied().unwrap_or(0);
             assert_eq!(stats.wins, known(Outcome::Won), "{id}: wins");
-            assert_eq!(stats.consolations, known(Outcome::Consolation), "{id}: consolations");
+            assert_eq!(
+                stats.consolations,
+                known(Outcome::Consolation),
+                "{id}: consolations"
+            );
             assert_eq!(stats.nothings, known(Outcome::Nothing), "{id}: nothings");
             assert_eq!(stats.draws, counts.values().sum::<u64>(), "{id}: draws");
         }

@@ -13,19 +13,29 @@ use crate::process::Start;
 /// A number from the environment.
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+    )
 }
 
 /// The clock of a round: a little later than that of the round before.
 fn clock(round: u64) -> String {
     let minutes = round * 5;
-    format!("2026-12-05T{:02}:{:02}:00+08:00", 4 + minutes / 60, minutes % 60)
+    format!(
+        "2026-12-05T{:02}:{:02}:00+08:00",
+        4 + minutes / 60,
+        minutes % 60
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_every_kill_and_nothing_happens_twice() {
     let rounds = setting("TOMBOLA_KILLS").unwrap_or(10);
-    assert!((1..=200).contains(&rounds), "the clock stays within one day");
+    assert!(
+        (1..=200).contains(&rounds),
+        "the clock stays within one day"
+    );
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
     println!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={rounds}");
     let mut rng = StdRng::seed_from_u64(seed);

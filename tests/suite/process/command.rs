@@ -52,7 +52,10 @@ impl Ended {
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
         let told = self.stderr.to_lowercase();
         for word in words {
-            assert!(told.contains(&word.to_lowercase()), "no `{word}` in {self:#?}");
+            assert!(
+                told.contains(&word.to_lowercase()),
+                "no `{word}` in {self:#?}"
+            );
         }
         self.stderr
     }

@@ -39,7 +39,10 @@ impl Output {
                 }
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("the process neither ends nor says more than:\n{}", self.text())
+                    panic!(
+                        "the process neither ends nor says more than:\n{}",
+                        self.text()
+                    )
                 }
             }
         }

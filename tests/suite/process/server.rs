@@ -20,7 +20,7 @@ use super::{
 /// How a server is started.
 pub struct Start<'a> {
     pub data: &'a Path,
-    pub clock: Option<&'a str>,
+    pub clock: Option<String>,
     pub listen: &'a str,
 }
 
@@ -29,13 +29,13 @@ impl<'a> Start<'a> {
     pub fn on(data: &'a Path) -> Self {
         Self {
             data,
-            clock: Some(NOW),
+            clock: Some(NOW.into()),
             listen: "127.0.0.1:0",
         }
     }
 
     /// With the test clock at another moment.
-    pub fn at(self, clock: &'a str) -> Self {
+    pub fn at(self, clock: String) -> Self {
         Self {
             clock: Some(clock),
             ..self
@@ -46,7 +46,7 @@ impl<'a> Start<'a> {
     pub fn command(&self) -> Command {
         let mut command = tombola(["serve", "--listen", self.listen, "--data"]);
         command.arg(self.data);
-        if let Some(clock) = self.clock {
+        if let Some(clock) = &self.clock {
             command.args(["--clock-start", clock]);
         }
         command
@@ -113,7 +113,7 @@ impl Server {
     }
 
     /// A command of the client against this server.
-    pub fn run<const N: usize>(&self, arguments: [&str; N]) -> Ended {
+    pub fn run(&self, arguments: &[&str]) -> Ended {
         Ended::of(tombola(arguments).args(["--server", &self.url()]))
     }
 

@@ -121,7 +121,8 @@ impl Model {
             };
         }
         if self.is_closed || now >= campaign.end {
-            let is_over = |refusal: &Refusal| matches!(refusal, Refusal::Closed | Refusal::Ended(_));
+            let is_over =
+                |refusal: &Refusal| matches!(refusal, Refusal::Closed | Refusal::Ended(_));
             return Expected::Refused(is_over);
         }
         if self.is_paused {

@@ -13,27 +13,55 @@ pub enum Step {
         consolation_only: bool,
     },
     /// The same calls at once, under different request ids.
-    Storm { user: u8, calls: u32 },
+    Storm {
+        user: u8,
+        calls: u32,
+    },
     /// An earlier call again, perhaps with another count.
-    Retry { pick: Index, other: bool },
+    Retry {
+        pick: Index,
+        other: bool,
+    },
     /// Time passes.
-    Advance { seconds: u64 },
+    Advance {
+        seconds: u64,
+    },
     /// The clock is set back.
-    StepBack { seconds: u64 },
+    StepBack {
+        seconds: u64,
+    },
     /// Every campaign is settled, old requests are forgotten.
     Tick,
     /// The campaign is settled.
     Settle,
     Pause,
     Resume,
-    PausePrize { prize: u16 },
-    ResumePrize { prize: u16 },
+    PausePrize {
+        prize: u16,
+    },
+    ResumePrize {
+        prize: u16,
+    },
     /// More stock, another plan, or both.
-    Apply { restock: u64, per_hour: u64 },
-    Grant { user: u8, draws: u32, hours: u64 },
-    Block { user: u8 },
-    Unblock { user: u8 },
-    Recall { prize: Option<u16>, withdraw: bool },
+    Apply {
+        restock: u64,
+        per_hour: u64,
+    },
+    Grant {
+        user: u8,
+        draws: u32,
+        hours: u64,
+    },
+    Block {
+        user: u8,
+    },
+    Unblock {
+        user: u8,
+    },
+    Recall {
+        prize: Option<u16>,
+        withdraw: bool,
+    },
     Close,
     /// The store is closed and opened again.
     Reopen,

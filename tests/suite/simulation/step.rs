@@ -252,13 +252,12 @@ impl Simulation {
             let told = self.world.record(&user).await;
             let model = self.model.user(&user).at(now, &self.campaign);
             let told_counts = (told.free_today, told.paid_today, told.limited_draws());
-            let model_counts = (
-                model.free_today,
-                model.paid_today,
-                u64::from(model.counted),
-            );
+            let model_counts = (model.free_today, model.paid_today, u64::from(model.counted));
             assert_eq!(told_counts, model_counts, "{user}");
-            assert_eq!((told.wins, told.bonus_used), (model.wins, u64::from(model.bonus_used)));
+            assert_eq!(
+                (told.wins, told.bonus_used),
+                (model.wins, u64::from(model.bonus_used))
+            );
             assert_eq!(told.bonus_left(), model.bonus_left() as u64, "{user}");
         }
     }

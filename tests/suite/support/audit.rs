@@ -39,7 +39,10 @@ pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
             book.versions.insert(info.version, version.unwrap());
         }
         let mine = |entry: &&Entry| entry.campaign == view.campaign.id;
-        entries.iter().filter(mine).for_each(|entry| book.read(entry));
+        entries
+            .iter()
+            .filter(mine)
+            .for_each(|entry| book.read(entry));
         book.check(store, &view.campaign.id).await;
         assert_eq!(book.is_closed, view.lifecycle == Lifecycle::Closed);
     }
@@ -60,7 +63,10 @@ fn check_acknowledged(entries: &[Entry], acknowledged: &[DrawAnswer]) {
         let place = usize::try_from(answer.ledger.sequence).unwrap() - 1;
         let entry = &entries[place];
         assert_eq!(entry.body, Body::Draw((*answer.entry).clone()), "P3");
-        assert_eq!((entry.at, &entry.campaign), (answer.at, &answer.campaign.id));
+        assert_eq!(
+            (entry.at, &entry.campaign),
+            (answer.at, &answer.campaign.id)
+        );
     }
 }
 
@@ -210,7 +216,10 @@ impl Book {
         for (no, prize) in (0..).map(PrizeNo).zip(&stats.prizes) {
             let mut told = self.prizes.get(&no).copied().unwrap_or_default();
             told.released = prize.released;
-            assert_eq!(*prize, told, "P2: the store's sums are the ledger's, {no:?}");
+            assert_eq!(
+                *prize, told,
+                "P2: the store's sums are the ledger's, {no:?}"
+            );
             assert_eq!(prize.stock, stats.view.campaign.prize(no).stock);
         }
         assert_eq!(stats.draws, self.draws);

@@ -97,7 +97,9 @@ fn dedented(text: &str) -> String {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
     let indent = |line: &str| line.len() - line.trim_start().len();
     let margin = lines().map(indent).min().unwrap_or(0);
-    lines().map(|line| format!("{}\n", &line[margin..])).collect()
+    lines()
+        .map(|line| format!("{}\n", &line[margin..]))
+        .collect()
 }
 
 /// One free draw of this user, under a new request id.

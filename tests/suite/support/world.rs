@@ -237,7 +237,11 @@ impl World {
         let entries = audit::ledger(&**self.store()).await;
         let is_mine =
             |entry: &&Entry| matches!(&entry.body, Body::Draw(d) if d.user.as_str() == user);
-        entries.iter().filter(is_mine).map(|entry| entry.at).collect()
+        entries
+            .iter()
+            .filter(is_mine)
+            .map(|entry| entry.at)
+            .collect()
     }
 
     /// Entries in the ledger.
