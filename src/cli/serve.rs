@@ -190,6 +190,8 @@ pub(super) struct BindError {
 /// Why the server ended other than by a signal.
 #[derive(Debug, Error)]
 enum ServeError {
+    #[error("cannot take signals to stop: {0}")]
+    Signals(io::Error),
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
@@ -213,6 +215,7 @@ fn listen_hint(cause: &io::Error) -> String {
 }
 
 async fn serve(address: SocketAddr, configuration: Configuration) -> Result<(), ServeError> {
+    let stop = stop_signal().map_err(ServeError::Signals)?;
     let listener = bind(address).await?;
     let injector = house::build(configuration.plan)?;
     let info = injector.store().info();
@@ -228,7 +231,7 @@ async fn serve(address: SocketAddr, configuration: Configuration) -> Result<(), 
     );
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
     tokio::select! {
-        served = grpc::server::serve(listener, Arc::clone(&injector), stop_signal()) => served?,
+        served = grpc::server::serve(listener, Arc::clone(&injector), stop) => served?,
         Err(error) = alarm => return Err(error.into()),
     }
     close(injector).await;
@@ -249,19 +252,25 @@ pub(super) async fn close(injector: Arc<Injector>) {
     drop(tokio::task::spawn_blocking(move || drop(injector)).await);
 }
 
-/// Ends with the first SIGINT or SIGTERM; a second one ends the process at once.
-pub(super) async fn stop_signal() {
-    let interrupt = tokio::signal::ctrl_c();
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
+/// Ends with the first SIGINT or SIGTERM that comes from now on, awaited or not yet; a second one ends the process at once.
+pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut next = async move || {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
         }
-        Err(_) => drop(interrupt.await),
-    }
-    info!("stopping: no new calls, those begun are finished");
+    };
+    Ok(async move {
+        next().await;
+        info!("stopping: no new calls, those begun are finished");
+        tokio::spawn(async move {
+            next().await;
+            warn!("stopped at once: what was acknowledged is on disk");
+            std::process::exit(1);
+        });
+    })
 }
 
 /// Starts the log on standard error.

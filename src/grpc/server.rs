@@ -113,6 +113,8 @@ fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, S
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // The details of errors, for tools that show them.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     let health = tonic_health::server::HealthService::from_health_reporter(reporter);
     Ok(Routes::new(lottery)

@@ -5,6 +5,10 @@
 //! | `support` | a world to test in: a store, its time, its injector; and the audit that every test ends with |
 //! | `conformance` | plain functions over a world, the same for every store; one promise each |
 //! | `simulation` | random operations, held against a small model after every step |
+//! | `process` | the real binary as a process |
+//! | `clients` | other people's clients against it |
+//! | `cli` | its own commands |
+//! | `faults` | what it does when it is killed, told to stop or started wrongly |
 
 #![allow(
     unreachable_pub,
@@ -12,6 +16,10 @@
     reason = "a test binary has no public face, and a test that cannot go on panics"
 )]
 
+mod cli;
+mod clients;
 mod conformance;
+mod faults;
+mod process;
 mod simulation;
 mod support;

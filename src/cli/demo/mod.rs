@@ -96,15 +96,16 @@ async fn show(args: &DemoArgs) -> Result<(), Fault> {
         request_memory: REQUEST_MEMORY,
         lead: LEAD,
     })?;
+    let mut stop_signal = std::pin::pin!(stop_signal()?);
     let (stop, stopped) = oneshot::channel::<()>();
     let server = serve(listener, Arc::clone(&injector), stopped);
     let outcome = tokio::select! {
         outcome = play(args, address, &clock, &injector) => outcome,
-        () = stop_signal() => Err("stopped before the end".into()),
+        () = &mut stop_signal => Err("stopped before the end".into()),
     };
     if outcome.is_ok() && !args.exit {
         report::invite(address);
-        stop_signal().await;
+        stop_signal.await;
     }
     drop(stop);
     server.await??;

@@ -117,7 +117,7 @@ pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
     let file = options.directory.join(DATABASE_FILE);
     check_version(&file)?;
     let writer = connect(&file)?;
-    prepare_schema(&writer, &file)?;
+    prepare_schema(&writer)?;
     let store_id = identify(&writer, options)?;
     check_clock(&writer, options)?;
     let campaigns = load_campaigns(&writer)?;
@@ -196,10 +196,13 @@ fn check_version(file: &Path) -> Result<(), OpenError> {
         .map_err(OpenError::database)?;
     let application: i64 = pragma(&db, "application_id").map_err(not_ours)?;
     let version: i64 = pragma(&db, "user_version").map_err(not_ours)?;
+    let tables: i64 = db
+        .query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(not_ours)?;
     let found = u32::try_from(version).unwrap_or(u32::MAX);
     match (application, found) {
         // A file that was made and not filled: a first start that was cut off.
-        (0, 0) => Ok(()),
+        (0, 0) if tables == 0 => Ok(()),
         (APPLICATION_ID, found) if found > SCHEMA_VERSION => Err(OpenError::NewerSchema {
             file: file.display().to_string(),
             found,
@@ -213,16 +216,10 @@ fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
     db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
 }
 
-fn prepare_schema(db: &Connection, file: &Path) -> Result<(), OpenError> {
+fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
     let version = pragma(db, "user_version").map_err(OpenError::database)?;
     if version != 0 {
         return Ok(());
-    }
-    let tables: i64 = db
-        .query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(OpenError::database)?;
-    if tables != 0 {
-        return Err(OpenError::NotOurs(file.display().to_string()));
     }
     let schema = include_str!("schema.sql");
     db.execute_batch(&format!(

@@ -1,0 +1,140 @@
+//! What operators do, command by command.
+
+use super::{Desk, WHEEL};
+
+#[test]
+fn a_change_of_a_campaign_names_the_version_that_it_changes() {
+    let desk = Desk::with_wheel();
+    let more = WHEEL.replace("stock: 300000", "stock: 400000");
+    let file = desk.file("more.yaml", &more);
+    let refused = desk.run("apply -f", &[&file]);
+    refused.badly(1, &["nothing was applied", "--base-version 1"]);
+    let applied = desk.run("apply --base-version 1 -f", &[&file]).well();
+    assert!(applied.contains("400,000"), "{applied}");
+    let stale = desk.run("apply --base-version 1 -f", &[&file]);
+    stale.badly(1, &["version"]);
+    assert_eq!(desk.json("campaign wheel")["status"]["version"], 2);
+    let old = desk.run("campaign wheel --version 1 -o yaml", &[]).well();
+    assert!(old.contains("300000"), "{old}");
+}
+
+#[test]
+fn a_paused_campaign_draws_when_it_is_resumed() {
+    let desk = Desk::with_wheel();
+    desk.run("pause wheel --operator anna --reason", &["wrong codes"])
+        .well();
+    let draw = desk.run("draw wheel u-1", &[]);
+    draw.badly(1, &["paused", "CAMPAIGN_PAUSED", "nothing happened"]);
+    let list = desk.run("campaigns", &[]).well();
+    assert!(list.contains("paused"), "{list}");
+    desk.run("resume wheel", &[]).well();
+    desk.run("draw wheel u-1", &[]).well();
+}
+
+#[test]
+fn a_draw_is_retried_under_its_request_id_and_found_again() {
+    let desk = Desk::with_wheel();
+    let line = "draw wheel u-1 --count 5 --paid --payment-ref order-1 --request-id r-1";
+    let (first, again) = (desk.json(line), desk.json(line));
+    assert_eq!(first["results"].as_array().unwrap().len(), 5, "{first:#}");
+    assert_eq!(first["results"], again["results"]);
+    assert_eq!(again["replayed"], true);
+    let found = desk.json("get-draw wheel u-1 r-1");
+    assert_eq!(found["draw"]["results"], first["results"]);
+    let missing = desk.run("get-draw wheel u-1 r-2", &[]);
+    missing.badly(1, &["no draw"]);
+    assert_eq!(desk.json("stats wheel")["draws"], "5");
+}
+
+#[test]
+fn a_limit_is_checked_refuses_and_is_lifted_by_a_grant() {
+    let desk = Desk::with_wheel();
+    desk.run("draw wheel u-1 --count 3", &[]).well();
+    let check = desk.run("check wheel u-1", &[]).well();
+    assert!(check.contains("DRAWS_PER_DAY"), "{check}");
+    let refused = desk.run("draw wheel u-1", &[]);
+    refused.badly(1, &["DRAWS_PER_DAY", "worth another try", "tombola grant"]);
+    let users = desk.file("users.txt", "u-2\n\nu-3\n");
+    let grant = "grant wheel u-1 --draws 2 --expire 2026-12-06T12:00:00+08:00 --request-id apology --users-file";
+    let told = desk.run(grant, &[&users]).well();
+    assert!(told.contains('3'), "{told}");
+    desk.run(grant, &[&users]).well(); // a retry grants nothing more
+    desk.run("draw wheel u-1 --count 2", &[]).well();
+    desk.run("draw wheel u-1", &[]).badly(1, &["DRAWS_PER_DAY"]);
+}
+
+#[test]
+fn a_blocked_user_gets_the_consolation_prize_until_unblocked() {
+    let desk = Desk::with_wheel();
+    desk.run("block wheel u-1 u-2 --reason scripts", &[]).well();
+    let draw = desk.json("draw wheel u-1 --count 10 --paid");
+    let results = draw["results"].as_array().unwrap();
+    assert!(
+        results
+            .iter()
+            .all(|r| r["outcome"] == "OUTCOME_CONSOLATION"),
+        "{draw:#}"
+    );
+    let status = desk.json("campaign wheel");
+    assert_eq!(status["status"]["blockedUsers"], "2", "{status:#}");
+    assert_eq!(desk.json("unblock wheel u-1")["users"], 1);
+    assert_eq!(desk.json("block wheel u-2 --undo")["users"], 1);
+}
+
+#[test]
+fn a_held_prize_is_shown_and_released() {
+    let desk = Desk::with_wheel();
+    desk.run("prize pause wheel coupon", &[]).well();
+    let status = desk.json("campaign wheel");
+    assert_eq!(
+        status["status"]["pausedPrizeIds"][0], "coupon",
+        "{status:#}"
+    );
+    desk.run("prize resume wheel coupon", &[]).well();
+    let missing = desk.run("prize pause wheel bicycle", &[]);
+    missing.badly(1, &["bicycle", "tombola campaign ID -o yaml"]);
+}
+
+#[test]
+fn a_plan_is_shown_before_it_replaces_another() {
+    let desk = Desk::with_wheel();
+    let plan = desk.file("plan.yaml", "perHour: {coupon: 150}\n");
+    let shown = desk.run("plan wheel hours --dry-run -f", &[&plan]).well();
+    assert!(shown.contains("150"), "{shown}");
+    desk.run("plan wheel hours -f", &[&plan])
+        .badly(1, &["--base-version 1"]);
+    assert_eq!(desk.json("campaign wheel")["status"]["version"], 1);
+    desk.run("plan wheel hours --base-version 1 -f", &[&plan])
+        .well();
+    assert_eq!(desk.json("campaign wheel")["status"]["version"], 2);
+    let deck = desk.run("plan wheel deck --base-version 2 -f", &[&plan]);
+    deck.badly(1, &["deck"]);
+}
+
+#[test]
+fn unreleased_units_are_recalled_only_when_confirmed() {
+    let desk = Desk::with_wheel();
+    desk.run("recall wheel hours", &[]).badly(1, &["--yes"]);
+    let recalled = desk.json("recall wheel hours --window now --prize coupon --yes");
+    let units: u64 = recalled["recalled"][0]["units"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((1..=100).contains(&units), "{recalled:#}");
+    let stats = desk.json("stats wheel");
+    assert_eq!(stats["balanced"], true, "{stats:#}");
+    let schedule = desk.run("schedule wheel --from now", &[]).well();
+    assert!(schedule.contains("recalled"), "{schedule}");
+}
+
+#[test]
+fn a_closed_campaign_tells_its_seed() {
+    let desk = Desk::with_wheel();
+    assert_eq!(desk.json("odds wheel")["seed"], "");
+    desk.run("close wheel", &[]).badly(1, &["--yes"]);
+    desk.run("close wheel --yes", &[]).well();
+    let odds = desk.json("odds wheel");
+    assert_eq!(odds["seed"].as_str().unwrap().len(), 64, "{odds:#}");
+    desk.run("draw wheel u-1", &[]).badly(1, &["closed"]);
+}

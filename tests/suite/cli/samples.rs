@@ -1,0 +1,71 @@
+//! The sample campaigns that come with the project.
+
+use super::Desk;
+use crate::process::project;
+
+/// Paths and ids of the samples.
+fn samples() -> Vec<(String, String)> {
+    let directory = project("deploy/campaigns").read_dir().unwrap();
+    let paths = directory.map(|entry| entry.unwrap().path());
+    let samples: Vec<_> = paths
+        .map(|path| {
+            let id = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (path.to_str().unwrap().to_owned(), id)
+        })
+        .collect();
+    assert!(samples.len() >= 4, "{samples:?}");
+    samples
+}
+
+#[test]
+fn a_dry_run_of_each_sample_shows_its_plan_and_changes_nothing() {
+    let desk = Desk::new();
+    for (path, id) in samples() {
+        let shown = desk.run("apply --dry-run -f", &[&path]).well();
+        assert!(shown.contains(&id) && shown.contains("dry run"), "{shown}");
+    }
+    let list = desk.run("campaigns", &[]).well();
+    assert!(list.contains("no campaigns yet"), "{list}");
+}
+
+#[test]
+fn each_sample_is_applied_and_comes_back_as_it_was() {
+    let desk = Desk::new();
+    for (path, id) in samples() {
+        let applied = desk.run("apply -f", &[&path]).well();
+        assert!(applied.contains(&id), "{applied}");
+        let again = desk.run("apply -f", &[&path]).well();
+        assert!(again.contains("unchanged"), "{again}");
+        let yaml = desk.run("campaign -o yaml", &[&id]).well();
+        let copy = desk.file("copy.yaml", &yaml);
+        let again = desk.run("apply -f", &[&copy]).well();
+        assert!(again.contains("unchanged"), "{again}\n{yaml}");
+        let status = desk.json(&format!("campaign {id}"));
+        assert_eq!(status["status"]["campaign"]["id"], *id, "{status:#}");
+        let stats = desk.json(&format!("stats {id}"));
+        assert_eq!(stats["balanced"], true, "{stats:#}");
+    }
+    let list = desk.json("campaigns");
+    assert_eq!(list["campaigns"].as_array().unwrap().len(), samples().len());
+}
+
+#[test]
+fn each_sample_gives_draws_and_odds() {
+    let desk = Desk::new();
+    for (path, id) in samples() {
+        desk.run("apply -f", &[&path]).well();
+        let draw = desk.json(&format!("draw {id} user-1 --paid --count 10"));
+        assert_eq!(draw["results"].as_array().unwrap().len(), 10, "{draw:#}");
+        let odds = desk.json(&format!("odds {id}"));
+        assert_eq!(odds["campaignId"], *id, "{odds:#}");
+        let schedule = desk.json(&format!("schedule {id} --from now"));
+        let has_schedule = std::fs::read_to_string(&path)
+            .unwrap()
+            .contains("schedule:");
+        let windows = schedule["windows"].as_array().map_or(0, Vec::len);
+        assert_eq!(windows > 0, has_schedule, "{id}: {schedule:#}");
+        desk.run("odds", &[&id]).well();
+        desk.run("stats", &[&id]).well();
+        desk.run("schedule", &[&id]).well();
+    }
+}

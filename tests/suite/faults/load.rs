@@ -1,0 +1,174 @@
+//! Many clients that draw until their server is gone, and remember what they were told.
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use tokio::{sync::mpsc, task::JoinSet};
+use tombola::{
+    model::file,
+    proto::{ApplyCampaignRequest, DrawRequest, DrawResponse, Funding},
+};
+use tonic::Status;
+use tonic_types::StatusExt as _;
+
+use crate::process::Server;
+
+/// Clients at once.
+const CLIENTS: u64 = 24;
+
+/// A schedule, a deck that is dealt anew without its grand prize, and limits that are soon reached.
+const CAMPAIGNS: &str = "
+id: flow
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+consolation: {id: points, name: Points}
+prizes: [{id: coupon, stock: 9000000}]
+pools: [{id: hours, schedule: {perHour: {coupon: 5000}}}]
+---
+id: cards
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+prizes: [{id: jewel, stock: 3, grand: true}, {id: coin, stock: 1000000}]
+pools: [{id: deck, deck: {size: 400, cards: {jewel: 3, coin: 150}, onExhausted: RESHUFFLE}}]
+---
+id: limited
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+limits: {drawsPerDay: 40, paidDrawsPerDay: 30, drawsPerUser: 60, winsPerUser: 10}
+consolation: {id: points, name: Points}
+prizes: [{id: mug, stock: 1000000}]
+pools: [{id: deck, deck: {size: 100, cards: {mug: 50}, onExhausted: RESHUFFLE}}]
+";
+
+/// Their ids.
+pub const IDS: [&str; 3] = ["flow", "cards", "limited"];
+
+/// Creates them.
+pub async fn apply(server: &Server) {
+    let mut client = server.campaigns().await;
+    for campaign in file::parse(CAMPAIGNS).unwrap() {
+        let request = ApplyCampaignRequest {
+            campaign: Some(campaign),
+            operator: "faults".into(),
+            ..Default::default()
+        };
+        client.apply_campaign(request).await.unwrap();
+    }
+}
+
+/// A draw and what its client was told.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub request: DrawRequest,
+    pub told: Told,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// An acknowledged draw.
+    Answer(DrawResponse),
+    /// It was not made.
+    Refused,
+    /// Nothing, or that it may have been made.
+    Nothing,
+}
+
+/// What an error tells: only the service's own word says that nothing happened.
+pub fn told_by(status: &Status) -> Told {
+    let details = status.get_error_details();
+    let executed = details
+        .error_info()
+        .and_then(|info| info.metadata.get("executed"));
+    match executed.map(String::as_str) {
+        Some("no") => Told::Refused,
+        _ => Told::Nothing,
+    }
+}
+
+/// Clients at work.
+pub struct Load {
+    clients: JoinSet<Vec<Attempt>>,
+    answers: mpsc::UnboundedReceiver<()>,
+}
+
+impl Load {
+    /// Lets many clients draw; who draws what follows from the seed and the round.
+    pub async fn start(server: &Server, seed: u64, round: u64) -> Self {
+        let (sender, answers) = mpsc::unbounded_channel();
+        let mut clients = JoinSet::new();
+        for number in 0..CLIENTS {
+            let client = Client {
+                name: format!("{round}-{number}"),
+                generation: round / 3,
+                rng: StdRng::seed_from_u64(seed ^ (round << 32) ^ (number << 16)),
+                answers: sender.clone(),
+            };
+            clients.spawn(client.draw(server.lottery().await));
+        }
+        Self { clients, answers }
+    }
+
+    /// Waits until the clients have this many answers together.
+    pub async fn answered(&mut self, count: u64) {
+        for _ in 0..count {
+            self.answers.recv().await.unwrap();
+        }
+    }
+
+    /// What all clients were told, once the server is gone.
+    pub async fn end(self) -> Vec<Attempt> {
+        self.clients.join_all().await.concat()
+    }
+}
+
+struct Client {
+    name: String,
+    generation: u64,
+    rng: StdRng,
+    answers: mpsc::UnboundedSender<()>,
+}
+
+impl Client {
+    /// Draws until nothing is told any more.
+    async fn draw(
+        mut self,
+        mut lottery: tombola::proto::lottery_service_client::LotteryServiceClient<
+            tonic::transport::Channel,
+        >,
+    ) -> Vec<Attempt> {
+        let mut attempts = Vec::new();
+        loop {
+            let request = self.next(attempts.len());
+            let told = match lottery.draw(request.clone()).await {
+                Ok(response) => Told::Answer(response.into_inner()),
+                Err(status) => told_by(&status),
+            };
+            let is_over = matches!(told, Told::Nothing);
+            attempts.push(Attempt { request, told });
+            if is_over {
+                return attempts;
+            }
+            self.answers.send(()).ok();
+        }
+    }
+
+    fn next(&mut self, number: usize) -> DrawRequest {
+        let campaign = IDS[self.rng.random_range(0..IDS.len())];
+        let user = self.rng.random_range(0..6);
+        let funding = if self.rng.random_bool(0.3) {
+            Funding::Paid
+        } else {
+            Funding::Free
+        };
+        DrawRequest {
+            campaign_id: campaign.into(),
+            user_id: format!("u-{}-{user}", self.generation),
+            request_id: format!("r-{}-{number}", self.name),
+            count: self.rng.random_range(1..=5),
+            funding: funding.into(),
+            ..Default::default()
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The server is started where it cannot serve: it ends at once, changes nothing and says what to do.
+
+use std::{
+    fs::{self, Permissions},
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::Path,
+    process::Command,
+};
+
+use rusqlite::Connection;
+use tempfile::{TempDir, tempdir};
+
+use crate::process::{Ended, Start, tombola};
+
+/// A directory that a server has used.
+fn used() -> TempDir {
+    let data = tempdir().unwrap();
+    let mut server = Start::on(data.path()).serve();
+    server.signal("TERM");
+    server.ended();
+    data
+}
+
+fn database(data: &TempDir) -> std::path::PathBuf {
+    data.path().join("tombola.sqlite3")
+}
+
+fn key(data: &TempDir) -> std::path::PathBuf {
+    data.path().join("master.key")
+}
+
+/// It serves again, so nothing was changed.
+fn serves(data: &TempDir) {
+    drop(Start::on(data.path()).serve());
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let data = tempdir().unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let start = Start {
+        listen: &address,
+        ..Start::on(data.path())
+    };
+    start
+        .fail()
+        .badly(1, &[&address, "another program", "--listen"]);
+}
+
+#[test]
+fn data_in_use_by_another_process_is_told() {
+    let data = tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    let directory = data.path().to_str().unwrap();
+    Start::on(data.path())
+        .fail()
+        .badly(1, &[directory, "in use", "--data"]);
+    server.run(&["campaigns"]).well();
+    drop(server);
+    serves(&data); // a killed process holds no lock
+}
+
+#[test]
+fn a_newer_schema_is_told() {
+    let data = used();
+    let set = |version: u32| {
+        let db = Connection::open(database(&data)).unwrap();
+        db.pragma_update(None, "user_version", version).unwrap();
+    };
+    let db = Connection::open(database(&data)).unwrap();
+    let ours: u32 = db
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    drop(db);
+    set(ours + 1);
+    let told = [
+        &format!("schema version {}", ours + 1),
+        "newer tombola",
+        "--data",
+    ];
+    Start::on(data.path()).fail().badly(1, &told);
+    set(ours);
+    serves(&data);
+}
+
+#[test]
+fn a_lost_master_key_is_told_and_no_new_one_is_made() {
+    let data = used();
+    let kept = fs::read(key(&data)).unwrap();
+    fs::remove_file(key(&data)).unwrap();
+    Start::on(data.path())
+        .fail()
+        .badly(1, &["master.key", "missing", "backup"]);
+    assert!(!key(&data).exists());
+    fs::write(key(&data), kept).unwrap();
+    serves(&data);
+}
+
+#[test]
+fn a_wrong_master_key_is_told() {
+    let (data, other) = (used(), used());
+    let kept = fs::read(key(&data)).unwrap();
+    fs::copy(key(&other), key(&data)).unwrap();
+    Start::on(data.path())
+        .fail()
+        .badly(1, &["master key", "not the one", "put the right key back"]);
+    fs::write(key(&data), "no key").unwrap();
+    Start::on(data.path())
+        .fail()
+        .badly(1, &["master.key", "64 hexadecimal digits"]);
+    fs::write(key(&data), kept).unwrap();
+    serves(&data);
+}
+
+#[test]
+fn a_file_that_is_no_database_is_told_and_left_alone() {
+    let data = used();
+    for suffix in ["", "-wal", "-shm"] {
+        fs::remove_file(format!("{}{suffix}", database(&data).display())).ok();
+    }
+    let text = "dear diary\n".repeat(1000);
+    fs::write(database(&data), &text).unwrap();
+    Start::on(data.path())
+        .fail()
+        .badly(1, &["tombola.sqlite3", "not a tombola database", "--data"]);
+    assert_eq!(fs::read_to_string(database(&data)).unwrap(), text);
+}
+
+#[test]
+fn another_program_s_database_is_told_and_left_alone() {
+    let data = used();
+    for suffix in ["", "-wal", "-shm"] {
+        fs::remove_file(format!("{}{suffix}", database(&data).display())).ok();
+    }
+    let db = Connection::open(database(&data)).unwrap();
+    db.execute_batch("CREATE TABLE diary (line TEXT)").unwrap();
+    drop(db);
+    let before = fs::read(database(&data)).unwrap();
+    Start::on(data.path())
+        .fail()
+        .badly(1, &["not a tombola database", "--data"]);
+    let after = fs::read(database(&data)).unwrap();
+    assert!(after == before, "the file was changed");
+}
+
+#[test]
+fn a_test_clock_and_the_real_one_do_not_mix() {
+    let data = used();
+    let real = Start {
+        clock: None,
+        ..Start::on(data.path())
+    };
+    real.fail().badly(1, &["test clock", "--clock-start"]);
+    let data = tempdir().unwrap();
+    let real = Start {
+        clock: None,
+        ..Start::on(data.path())
+    };
+    drop(real.serve());
+    Start::on(data.path())
+        .fail()
+        .badly(1, &["real", "--clock-start"]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_told() {
+    let data = tempdir().unwrap();
+    let file = data.path().join("file");
+    fs::write(&file, "").unwrap();
+    let inside = file.join("data");
+    let told = [inside.to_str().unwrap(), "--data"];
+    Start::on(&inside).fail().badly(1, &told);
+}
+
+/// Permissions do not bind root, so root starts it as another user.
+#[test]
+fn a_directory_that_cannot_be_written_is_told() {
+    let home = tempdir().unwrap();
+    let data = home.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, Permissions::from_mode(0o555)).unwrap();
+    let start = Start::on(&data);
+    let mut command = start.command();
+    if fs::write(data.join("probe"), "").is_ok() {
+        fs::remove_file(data.join("probe")).unwrap();
+        fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
+        command = as_another_user(&command, home.path());
+    }
+    let told = [data.to_str().unwrap(), "--data", "permission"];
+    Ended::of(&mut command).badly(1, &told);
+}
+
+/// The same command as the user whom everyone else's files do not concern, from a place that this user can read.
+fn as_another_user(command: &Command, place: &Path) -> Command {
+    let binary = place.join("tombola");
+    fs::copy(command.get_program(), &binary).unwrap();
+    let mut other = Command::new(binary);
+    other.args(command.get_args()).current_dir("/").uid(65_534);
+    other
+}
+
+#[test]
+fn bad_configuration_is_told_before_anything_is_made() {
+    let home = tempdir().unwrap();
+    let data = home.path().join("data");
+    for (flag, value) in [
+        ("--listen", "nowhere"),
+        ("--listen", "127.0.0.1:70000"),
+        ("--clock-start", "tomorrow"),
+        ("--inject-cron", "every hour"),
+        ("--request-memory", "5 parsecs"),
+        ("--request-memory", "1s"),
+        ("--log", "=="),
+        ("--log-format", "xml"),
+        ("--no-such-flag", ""),
+    ] {
+        let mut command = tombola(["serve", flag, value, "--data"]);
+        Ended::of(command.arg(&data)).badly(64, &[flag]);
+        assert!(!data.exists(), "{flag} {value}");
+    }
+    let mut command = tombola([
+        "serve",
+        "--clock-start",
+        "x",
+        "--inject-cron",
+        "y",
+        "--data",
+    ]);
+    Ended::of(command.arg(&data)).badly(64, &["--clock-start", "--inject-cron"]);
+}

@@ -1,0 +1,65 @@
+//! The server is told to stop.
+
+use std::{io::Write as _, net::TcpStream};
+
+use tombola::proto::CheckLimitRequest;
+
+use super::{
+    book::Book,
+    load::{self, Load},
+};
+use crate::process::Start;
+
+async fn stopped_under_load(signal: &str) {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Start::on(data.path()).serve();
+    load::apply(&server).await;
+    let mut load = Load::start(&server, 1, 0).await;
+    load.answered(200).await;
+    server.signal(signal);
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stopped"), "{said}");
+    let server = Start::on(data.path()).serve();
+    Book::default().settle(&server, load.end().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_under_load_ends_well_and_loses_no_acknowledged_draw() {
+    stopped_under_load("INT").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_termination_under_load_ends_well_and_loses_no_acknowledged_draw() {
+    stopped_under_load("TERM").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_never_go_do_not_keep_a_stopped_server() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Start::on(data.path()).serve();
+    let silent = TcpStream::connect(server.address).unwrap();
+    let mut half = TcpStream::connect(server.address).unwrap();
+    half.write_all(b"PRI * HTTP/2.0\r\n\r\nS").unwrap();
+    let mut idle = server.lottery().await;
+    let request = CheckLimitRequest {
+        campaign_id: "none".into(),
+        user_id: "u-1".into(),
+    };
+    idle.check_limit(request).await.unwrap_err();
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    drop((silent, half, idle));
+}
+
+#[test]
+fn a_stopped_server_leaves_its_data_to_the_next() {
+    let data = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let mut server = Start::on(data.path()).serve();
+        server.signal("TERM");
+        let (code, said) = server.ended();
+        assert_eq!(code, Some(0), "{said}");
+    }
+}

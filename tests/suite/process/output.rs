@@ -1,0 +1,73 @@
+//! What a process says, line by line, on both of its streams.
+
+use std::{
+    io::{BufRead as _, BufReader, Read},
+    process::Child,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread,
+};
+
+use super::PATIENCE;
+
+/// The lines of a running process. Its pipes are always drained, so it never waits for the test.
+pub struct Output {
+    lines: Receiver<String>,
+    all: Arc<Mutex<String>>,
+}
+
+impl Output {
+    /// Takes over both streams of a process.
+    pub fn of(child: &mut Child) -> Self {
+        let (sender, lines) = channel();
+        let all = Arc::new(Mutex::new(String::new()));
+        drain(child.stdout.take().unwrap(), sender.clone(), all.clone());
+        drain(child.stderr.take().unwrap(), sender, all.clone());
+        Self { lines, all }
+    }
+
+    /// The next line for which `found` gives something; `None` where the process ends first.
+    pub fn wait_for<T>(&self, found: impl Fn(&str) -> Option<T>) -> Option<T> {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    if let Some(found) = found(&line) {
+                        return Some(found);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!(
+                        "the process neither ends nor says more than:\n{}",
+                        self.text()
+                    )
+                }
+            }
+        }
+    }
+
+    /// Waits until the process has closed both streams, as it does when it ends.
+    pub fn wait_for_end(&self) {
+        self.wait_for(|_| None::<()>);
+    }
+
+    /// All that was said up to now.
+    pub fn text(&self) -> String {
+        self.all.lock().unwrap().clone()
+    }
+}
+
+fn drain(stream: impl Read + Send + 'static, lines: Sender<String>, all: Arc<Mutex<String>>) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            {
+                let mut all = all.lock().unwrap();
+                all.push_str(&line);
+                all.push('\n');
+            }
+            lines.send(line).ok();
+        }
+    });
+}

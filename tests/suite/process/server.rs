@@ -1,0 +1,151 @@
+//! A server process.
+
+use std::{
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use tombola::proto::{
+    campaign_service_client::CampaignServiceClient, lottery_service_client::LotteryServiceClient,
+};
+use tonic::transport::{Channel, Endpoint};
+
+use super::{
+    NOW,
+    command::{Ended, tombola},
+    output::Output,
+};
+
+/// How a server is started.
+pub struct Start<'a> {
+    pub data: &'a Path,
+    pub clock: Option<String>,
+    pub listen: &'a str,
+}
+
+impl<'a> Start<'a> {
+    /// On these data, on a free port, on the test clock.
+    pub fn on(data: &'a Path) -> Self {
+        Self {
+            data,
+            clock: Some(NOW.into()),
+            listen: "127.0.0.1:0",
+        }
+    }
+
+    /// With the test clock at another moment.
+    pub fn at(self, clock: String) -> Self {
+        Self {
+            clock: Some(clock),
+            ..self
+        }
+    }
+
+    /// The command that would start it.
+    pub fn command(&self) -> Command {
+        let mut command = tombola(["serve", "--listen", self.listen, "--data"]);
+        command.arg(self.data);
+        if let Some(clock) = &self.clock {
+            command.args(["--clock-start", clock]);
+        }
+        command
+    }
+
+    /// Starts it and waits until it serves.
+    pub fn serve(&self) -> Server {
+        let mut child = self
+            .command()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = Output::of(&mut child);
+        let address = output.wait_for(serving_address);
+        let address = address.unwrap_or_else(|| panic!("it did not serve:\n{}", output.text()));
+        Server {
+            child,
+            output,
+            address,
+        }
+    }
+
+    /// Runs it to its end, which is to come by itself.
+    pub fn fail(&self) -> Ended {
+        Ended::of(&mut self.command())
+    }
+}
+
+/// The address in the line that says that it serves.
+fn serving_address(line: &str) -> Option<SocketAddr> {
+    let (_, after) = line.split_once("serving on ")?;
+    let address = after.split_whitespace().next()?;
+    address.trim_end_matches([':', ',']).parse().ok()
+}
+
+/// A running server; it is killed when this is dropped.
+pub struct Server {
+    child: Child,
+    output: Output,
+    pub address: SocketAddr,
+}
+
+impl Server {
+    /// Its address for clients.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A connection of its own.
+    pub async fn connect(&self) -> Channel {
+        let endpoint = Endpoint::from_shared(self.url()).unwrap();
+        endpoint.connect().await.unwrap()
+    }
+
+    /// What callers use, over a connection of its own.
+    pub async fn lottery(&self) -> LotteryServiceClient<Channel> {
+        LotteryServiceClient::new(self.connect().await)
+    }
+
+    /// What operators use, over a connection of its own.
+    pub async fn campaigns(&self) -> CampaignServiceClient<Channel> {
+        CampaignServiceClient::new(self.connect().await)
+    }
+
+    /// A command of the client against this server.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        Ended::of(tombola(arguments).args(["--server", &self.url()]))
+    }
+
+    /// Kills it as a crash would, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.output.wait_for_end();
+        self.child.wait().unwrap();
+    }
+
+    /// Sends a signal by its name, e.g. `TERM`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id();
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -{name} {pid}")])
+            .status();
+        assert!(sent.unwrap().success(), "kill -{name} {pid}");
+    }
+
+    /// Waits until it ended by itself: its exit code, and all it said.
+    pub fn ended(&mut self) -> (Option<i32>, String) {
+        self.output.wait_for_end();
+        (self.child.wait().unwrap().code(), self.output.text())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if std::thread::panicking() {
+            eprintln!("-- the server said:\n{}", self.output.text());
+        }
+    }
+}
