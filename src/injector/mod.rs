@@ -29,6 +29,9 @@ mod totals;
 /// Campaigns read at once.
 const PAGE: usize = 100;
 
+/// Held while a pool is filled.
+type FillLock = Arc<tokio::sync::Mutex<()>>;
+
 /// Fills and empties pools.
 pub struct Injector {
     store: Arc<dyn Store>,
@@ -36,7 +39,7 @@ pub struct Injector {
     lead: Duration,
     totals: Totals,
     /// One fill of a pool at a time in this process: the others wait for it instead of doing the same.
-    filling: Mutex<HashMap<(CampaignId, PoolNo), Arc<tokio::sync::Mutex<()>>>>,
+    filling: Mutex<HashMap<(CampaignId, PoolNo), FillLock>>,
 }
 
 impl Injector {
@@ -163,7 +166,7 @@ impl Injector {
     }
 
     /// The lock of a pool's fill in this process.
-    fn fill_lock(&self, id: &CampaignId, pool: PoolNo) -> Arc<tokio::sync::Mutex<()>> {
+    fn fill_lock(&self, id: &CampaignId, pool: PoolNo) -> FillLock {
         let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(filling.entry((id.clone(), pool)).or_default())
     }

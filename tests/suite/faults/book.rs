@@ -165,7 +165,7 @@ async fn settled(mut lottery: Lottery, attempt: Attempt) -> Option<(DrawRequest,
     let answer = match (told, found) {
         (Told::Answer(answer), found) => {
             assert_eq!(found, Some(replayed(&answer)), "acknowledged: {request:?}");
-            answer
+            *answer
         }
         (Told::Refused, None) => return None,
         (Told::Refused, Some(found)) => panic!("refused, but made: {request:?} {found:?}"),

@@ -68,7 +68,7 @@ pub struct Attempt {
 #[derive(Clone, Debug)]
 pub enum Told {
     /// An acknowledged draw.
-    Answer(DrawResponse),
+    Answer(Box<DrawResponse>),
     /// It was not made.
     Refused,
     /// Nothing, or that it may have been made.
@@ -142,7 +142,7 @@ impl Client {
         loop {
             let request = self.next(attempts.len());
             let told = match lottery.draw(request.clone()).await {
-                Ok(response) => Told::Answer(response.into_inner()),
+                Ok(response) => Told::Answer(Box::new(response.into_inner())),
                 Err(status) => told_by(&status),
             };
             let is_over = matches!(told, Told::Nothing);
