@@ -1,6 +1,6 @@
 //! The embedded store: SQLite in WAL mode, one writer thread, one transaction for each batch, acknowledged after its fsync.
 //!
-//! The flow of a command: [`SqliteStore`] makes a [`job`], the [`queue`] holds it, the [`writer`] runs it in a batch on a
+//! The flow of a command: [`SqliteStore`] makes a [`job`](mod@job), the [`queue`] holds it, the [`writer`] runs it in a batch on a
 //! [`step`], commits, and answers. Reads go past the writer, each on a connection of a small pool.
 
 use std::{
