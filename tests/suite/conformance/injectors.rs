@@ -7,7 +7,7 @@ use tombola::{
     store::{fill::PoolFilling, view::WindowState},
 };
 
-use crate::support::{World, all_of, draw, hours, minutes};
+use crate::support::{Answer, World, all_of, draw, hours, minutes};
 
 promises![
     eight_injectors_at_once_give_each_window_what_was_planned,
@@ -179,8 +179,6 @@ async fn in_pool(world: &World, campaign: &Campaign) -> usize {
     world.set_time(last).await;
     let answers = world.drain().await;
     let first_hour = |release: &Moment| *release < campaign.start + hours(1);
-    let releases = answers
-        .iter()
-        .flat_map(|a| crate::support::Answer::releases(a));
+    let releases = answers.iter().flat_map(Answer::releases);
     releases.filter(first_hour).count()
 }

@@ -1,6 +1,6 @@
 //! A new plan: what is injected is brought to it by the difference, what comes follows it.
 
-use tombola::{model::Moment, store::view::WindowUnits};
+use tombola::store::view::WindowUnits;
 
 use crate::support::{Answer as _, DrawWords as _, World, at, draw, hours};
 
@@ -52,8 +52,7 @@ async fn won_in_hour(world: &World, hour: u64, prize: &str) -> usize {
         .set_time(start + hours(1) - std::time::Duration::from_micros(1))
         .await;
     let answers = world.drain().await;
-    let within = |at: &Moment| start <= *at;
-    assert!(answers[0].releases().iter().all(|at| within(at)));
+    assert!(answers[0].releases().iter().all(|at| start <= *at));
     answers.iter().map(|answer| answer.count(prize)).sum()
 }
 

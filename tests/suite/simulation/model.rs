@@ -125,6 +125,9 @@ impl Model {
                 |refusal: &Refusal| matches!(refusal, Refusal::Closed | Refusal::Ended(_));
             return Expected::Refused(is_over);
         }
+        if now < campaign.start {
+            return Expected::Refused(|refusal| matches!(refusal, Refusal::NotStarted(_)));
+        }
         if self.is_paused {
             return Expected::Refused(|refusal| *refusal == Refusal::Paused);
         }

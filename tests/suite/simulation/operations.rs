@@ -27,7 +27,7 @@ pub enum Step {
         seconds: u64,
     },
     /// The clock is set back.
-    StepBack {
+    SetBack {
         seconds: u64,
     },
     /// Every campaign is settled, old requests are forgotten.
@@ -89,7 +89,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
         5 => (1..3_600_u64).prop_map(|seconds| Step::Advance { seconds }),
         5 => (1..12_u64).prop_map(|hours| Step::Advance { seconds: hours * 3600 }),
         1 => (1..3_u64).prop_map(|days| Step::Advance { seconds: days * 86_400 }),
-        1 => (1..100_000_u64).prop_map(|seconds| Step::StepBack { seconds }),
+        1 => (1..100_000_u64).prop_map(|seconds| Step::SetBack { seconds }),
         4 => Just(Step::Tick),
         3 => Just(Step::Settle),
         1 => Just(Step::Pause),

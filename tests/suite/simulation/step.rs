@@ -81,7 +81,7 @@ impl Simulation {
             Step::Storm { user, calls } => self.storm(user, calls).await,
             Step::Retry { pick, other } => self.retry(pick, other).await,
             Step::Advance { seconds: n } => self.world.pass(seconds(n)).await,
-            Step::StepBack { seconds: n } => {
+            Step::SetBack { seconds: n } => {
                 self.world.set_time(self.world.time() - seconds(n)).await;
             }
             Step::Tick => self.world.tick().await,
