@@ -1,9 +1,11 @@
 //! `tombola grant`: bonus draws.
 
 use clap::{Args, builder::RangedU64ValueParser};
+use jiff::Timestamp;
 
 use super::{
     client::{ChangeArgs, Client, Outcome, moment},
+    failure::Failure,
     output::counted,
     time::{self, Time},
     users::{Kind, UserArgs, in_calls},
@@ -31,14 +33,12 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
     let users = args.users.all()?;
     let mut server = client.campaigns().await?;
     let expire = match args.expire {
-        Some(time) => Some(time::to_wire(
-            moment(&mut server, &args.users.campaign, time).await?,
-        )),
+        Some(time) => Some(moment(&mut server, &args.users.campaign, time).await?),
         None => None,
     };
     let kind = Kind::Grant {
         draws: args.draws,
-        expire,
+        expire: expire.map(time::to_wire),
     };
     let sum = in_calls(
         &mut server,
@@ -47,7 +47,8 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
         &args.change.resolve(),
         &kind,
     )
-    .await?;
+    .await
+    .map_err(|failure| repeatable(failure, args.expire, expire))?;
     let (users, replayed) = (sum.users, sum.replayed);
     client.show(
         "GrantDrawsResponse",
@@ -58,4 +59,46 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
         },
     );
     Ok(())
+}
+
+/// A retry has the same contents, which a span from now has not: says what to write instead.
+fn repeatable(
+    failure: Box<Failure>,
+    named: Option<Time>,
+    expire: Option<Timestamp>,
+) -> Box<Failure> {
+    let (Some(Time::After(_)), Some(expire)) = (named, expire) else {
+        return failure;
+    };
+    if failure.reason == "REQUEST_ID_REUSED" {
+        failure.advise(
+            "if this is a retry: write --expire as the moment that the first call had, a span counts from now; \
+             else take another --request-id, or none",
+        )
+    } else if failure.hint.contains("--request-id") {
+        let hint = format!(
+            "{}; write --expire {expire} in it, a span would count from then",
+            failure.hint
+        );
+        failure.advise(hint)
+    } else {
+        failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_grant_of_a_span_tells_the_moment_to_repeat_it_with() {
+        let expire = "2026-11-21T20:00:00Z".parse().unwrap();
+        let lost = || Failure::change(tonic::Status::unavailable("gone"), "mine");
+        let span = Time::parse("+24h").unwrap();
+        let told = repeatable(lost(), Some(span), Some(expire)).hint;
+        assert!(told.contains("--request-id mine"), "{told}");
+        assert!(told.contains("--expire 2026-11-21T20:00:00Z"), "{told}");
+        let told = repeatable(lost(), Some(Time::At(expire)), Some(expire)).hint;
+        assert!(!told.contains("--expire"), "{told}");
+    }
 }

@@ -64,6 +64,15 @@ fn a_limit_is_checked_refuses_and_is_lifted_by_a_grant() {
 }
 
 #[test]
+fn a_grant_until_a_span_from_now_says_how_it_is_retried() {
+    let desk = Desk::with_wheel();
+    let grant = "grant wheel u-1 --draws 2 --expire +24h --request-id apology";
+    desk.run(grant, &[]).well();
+    let again = desk.run(grant, &[]);
+    again.badly(1, &["REQUEST_ID_REUSED", "--expire", "first call"]);
+}
+
+#[test]
 fn a_blocked_user_gets_the_consolation_prize_until_unblocked() {
     let desk = Desk::with_wheel();
     desk.run("block wheel u-1 u-2 --reason scripts", &[]).well();
