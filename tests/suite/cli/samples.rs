@@ -1,7 +1,7 @@
 //! The sample campaigns that come with the project.
 
 use super::Desk;
-use crate::process::project;
+use crate::process::{Ended, project, tombola};
 
 /// Paths and ids of the samples.
 fn samples() -> Vec<(String, String)> {
@@ -68,4 +68,11 @@ fn each_sample_gives_draws_and_odds() {
         desk.run("stats", &[&id]).well();
         desk.run("schedule", &[&id]).well();
     }
+}
+
+#[test]
+fn the_demo_ends_balanced() {
+    let demo = "demo --exit --users 50 --listen 127.0.0.1:0";
+    let told = Ended::of(&mut tombola(demo.split_whitespace())).well();
+    assert!(told.contains("nothing vanished"), "{told}");
 }

@@ -63,3 +63,17 @@ fn a_stopped_server_leaves_its_data_to_the_next() {
         assert_eq!(code, Some(0), "{said}");
     }
 }
+
+#[test]
+fn a_second_signal_does_not_wait_for_clients() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Start::on(data.path()).serve();
+    let silent = TcpStream::connect(server.address).unwrap();
+    server.signal("INT");
+    server.says("stopping");
+    server.signal("INT");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("at once"), "{said}");
+    drop(silent);
+}

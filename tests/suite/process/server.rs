@@ -133,6 +133,14 @@ impl Server {
         assert!(sent.unwrap().success(), "kill -{name} {pid}");
     }
 
+    /// Waits until it says this.
+    pub fn says(&self, word: &str) {
+        let said = self
+            .output
+            .wait_for(|line| line.contains(word).then_some(()));
+        assert!(said.is_some(), "not said: {word}\n{}", self.output.text());
+    }
+
     /// Waits until it ended by itself: its exit code, and all it said.
     pub fn ended(&mut self) -> (Option<i32>, String) {
         self.output.wait_for_end();
