@@ -3,7 +3,7 @@
 //! `cargo bench --bench throughput [-- SECONDS]`: starts the server as a process of its own on a temporary directory, with a pool
 //! of released units and a deck, and sends 8 connections × 128 outstanding calls, every draw with its own user and request id.
 
-#![allow(clippy::print_stdout, reason = "its figures are what it is for")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use std::{
     error::Error,

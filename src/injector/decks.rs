@@ -10,31 +10,24 @@ use crate::{
     },
 };
 
-/// Cards dealt at once.
-const CHUNK_CARDS: usize = 500;
+/// Cards dealt at once, if the round has so many.
+const CHUNK_CARDS: usize = 1000;
+/// Cards that wait after a deck was filled: more than those from which on it is dealt ahead.
+const AHEAD_CARDS: u64 = 600;
 /// How often a chunk may be dealt for one draw.
 const DEALS_MAX: usize = 10_000;
 
 impl Injector {
-    /// Deals until `cards` wait in the deck, or it gives no more.
+    /// Deals until `cards` wait in the deck and some more, or it gives no more.
     pub(super) async fn deal_until(&self, id: &CampaignId, pool: PoolNo, cards: u64) -> Result<()> {
         for _ in 0..DEALS_MAX {
             let (view, deck) = self.deck_filling(id, pool).await?;
-            if deck.available >= cards || deck.stopped.is_some() {
+            if deck.available >= cards.max(AHEAD_CARDS) || deck.stopped.is_some() {
                 return Ok(());
             }
             self.deal_next(&view, pool, &deck).await?;
         }
         Ok(())
-    }
-
-    /// Deals one chunk, if the deck gives more.
-    pub(super) async fn deal_one(&self, id: &CampaignId, pool: PoolNo) -> Result<()> {
-        let (view, deck) = self.deck_filling(id, pool).await?;
-        if deck.stopped.is_some() {
-            return Ok(());
-        }
-        self.deal_next(&view, pool, &deck).await
     }
 
     async fn deck_filling(

@@ -1,5 +1,7 @@
 //! A draw that never guesses past what is filled: draw, fill what it needs, draw again.
 
+use std::sync::{Arc, atomic::Ordering};
+
 use super::Injector;
 use crate::store::{
     DrawAnswer, DrawCommand, Drawn, Executed, Need, Result, StoreError, fill::PoolFilling,
@@ -10,7 +12,7 @@ const FILLS_MAX: usize = 1000;
 
 impl Injector {
     /// Draws; fills the pools that the draw needs, and draws again, until it is done or refused.
-    pub async fn draw(self: &std::sync::Arc<Self>, command: DrawCommand) -> Result<DrawAnswer> {
+    pub async fn draw(self: &Arc<Self>, command: DrawCommand) -> Result<DrawAnswer> {
         for _ in 0..FILLS_MAX {
             match self.store.draw(command.clone()).await? {
                 Drawn::Done(answer) => {
@@ -34,27 +36,33 @@ impl Injector {
 
     async fn fill_need(&self, command: &DrawCommand, need: Need) -> Result<()> {
         let id = &command.campaign;
-        let lock = self.fill_lock(id, need.pool);
-        let _turn = lock.lock().await;
-        if need.cards == 0 {
-            return self.settle_schedule(id, need.pool).await;
+        let turn = self.turn(id, need.pool);
+        let fills_before = turn.fills.load(Ordering::Acquire);
+        let _turn = turn.lock.lock().await;
+        if turn.fills.load(Ordering::Acquire) != fills_before {
+            // Someone filled it while this draw waited: drawing again tells whether that was enough.
+            return Ok(());
         }
-        self.deal_until(id, need.pool, need.cards).await
+        let filled = if need.cards == 0 {
+            self.settle_schedule(id, need.pool).await
+        } else {
+            self.deal_until(id, need.pool, need.cards).await
+        };
+        turn.fills.fetch_add(1, Ordering::Release);
+        filled
     }
 
-    /// Deals the next chunk of decks that run low, beside the draws; one task a deck at a time.
-    fn deal_ahead(self: &std::sync::Arc<Self>, command: &DrawCommand, answer: &DrawAnswer) {
+    /// Deals the next chunks of decks that run low, beside the draws.
+    fn deal_ahead(self: &Arc<Self>, command: &DrawCommand, answer: &DrawAnswer) {
         for &pool in &answer.running_low {
-            let lock = self.fill_lock(&command.campaign, pool);
-            let Ok(turn) = lock.try_lock_owned() else {
-                continue;
-            };
-            let injector = std::sync::Arc::clone(self);
+            let injector = Arc::clone(self);
             let id = command.campaign.clone();
             tokio::spawn(async move {
+                let turn = injector.turn(&id, pool);
+                let _turn = turn.lock.lock().await;
                 // A failure shows in the draw that will need the cards.
-                let _ = injector.deal_one(&id, pool).await;
-                drop(turn);
+                let _ = injector.deal_until(&id, pool, 0).await;
+                turn.fills.fetch_add(1, Ordering::Release);
             });
         }
     }

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -29,8 +29,13 @@ mod totals;
 /// Campaigns read at once.
 const PAGE: usize = 100;
 
-/// Held while a pool is filled.
-type FillLock = Arc<tokio::sync::Mutex<()>>;
+/// Whose turn it is to fill a pool.
+#[derive(Default)]
+struct Turn {
+    lock: tokio::sync::Mutex<()>,
+    /// Fills done, so that those who waited for one need not do it again.
+    fills: AtomicU64,
+}
 
 /// Fills and empties pools.
 pub struct Injector {
@@ -39,7 +44,7 @@ pub struct Injector {
     lead: Duration,
     totals: Totals,
     /// One fill of a pool at a time in this process: the others wait for it instead of doing the same.
-    filling: Mutex<HashMap<(CampaignId, PoolNo), FillLock>>,
+    turns: Mutex<HashMap<(CampaignId, PoolNo), Arc<Turn>>>,
 }
 
 impl Injector {
@@ -50,7 +55,7 @@ impl Injector {
             key,
             lead,
             totals: Totals::default(),
-            filling: Mutex::default(),
+            turns: Mutex::default(),
         }
     }
 
@@ -158,16 +163,16 @@ impl Injector {
             .more
         {}
         self.totals.forget(id);
-        self.filling
+        self.turns
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .retain(|(campaign, _), _| campaign != id);
         Ok(())
     }
 
-    /// The lock of a pool's fill in this process.
-    fn fill_lock(&self, id: &CampaignId, pool: PoolNo) -> FillLock {
-        let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(filling.entry((id.clone(), pool)).or_default())
+    /// The turn of a pool's fill in this process.
+    fn turn(&self, id: &CampaignId, pool: PoolNo) -> Arc<Turn> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(turns.entry((id.clone(), pool)).or_default())
     }
 }

@@ -12,17 +12,15 @@ use super::{
     units::{Queue, Waiting},
 };
 use crate::{
-    model::{
-        Campaign, Moment, Pool, PoolNo, PrizeNo, RequestId, UserId, limits::UserRecord, zone::Day,
-    },
+    model::{Campaign, Moment, PoolNo, PrizeNo, RequestId, UserId, limits::UserRecord, zone::Day},
     store::{
         DrawAnswer, DrawCommand, Drawn, Need, Refusal, Result, StoreError,
         entry::{Body, DrawEntry, DrawResult, Entry},
     },
 };
 
-/// Cards ready in a deck below which its next chunk is asked for.
-const LOW_CARDS: u64 = 128;
+/// Cards waiting in a deck below which its next chunk is asked for.
+const LOW_CARDS: u64 = 500;
 
 /// Names a remembered draw.
 pub(super) type RequestDigest = [u8; 16];
@@ -196,7 +194,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
 
     user.charge(charge);
     user.wins = wins;
-    let running_low = take(step, state, &picks)?;
+    let running_low = take(state, &picks);
     count_results(state, &results);
     state.users += u64::from(is_new);
     state.touch();
@@ -340,7 +338,7 @@ impl<'a> Search<'a> {
             if self.draws < u64::from(pool.unlock_after_draws) {
                 continue;
             }
-            match self.search_pool(no, pool)? {
+            match self.search_pool(no)? {
                 Found::Nothing => {}
                 Found::NeedFill => return Ok(None),
                 Found::Blank(pick) => {
@@ -369,7 +367,7 @@ impl<'a> Search<'a> {
         result
     }
 
-    fn search_pool(&mut self, no: PoolNo, _pool: &Pool) -> Result<Found> {
+    fn search_pool(&mut self, no: PoolNo) -> Result<Found> {
         let (is_filled, due_score) = match &self.state.pool(no).kind {
             PoolStateKind::Schedule(schedule) => {
                 (self.now < schedule.filled_until, self.now.as_micros())
@@ -463,17 +461,16 @@ pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<crate::stor
     None
 }
 
-/// Takes the picked units; tells which decks will soon need cards.
-fn take(step: &Step<'_>, state: &mut CampaignState, picks: &[Pick]) -> Result<Vec<PoolNo>> {
-    let mut decks: Vec<PoolNo> = Vec::new();
+/// Takes the picked units; tells which decks have just run low.
+fn take(state: &mut CampaignState, picks: &[Pick]) -> Vec<PoolNo> {
+    let mut running_low = Vec::new();
     for pick in picks {
         let pool = state.pool(pick.pool);
         let is_deck = matches!(pool.kind, PoolStateKind::Deck(_));
         let queue: &mut Queue = &mut pool.queues[pick.queue];
         queue.take();
         if let Some(prize) = queue.prize {
-            let stock = state.stock_mut(prize);
-            stock.won += 1;
+            state.stock_mut(prize).won += 1;
             if !is_deck {
                 *state
                     .window_wins
@@ -481,30 +478,26 @@ fn take(step: &Step<'_>, state: &mut CampaignState, picks: &[Pick]) -> Result<Ve
                     .or_default() += 1;
             }
         }
-        if is_deck && !decks.contains(&pick.pool) {
-            decks.push(pick.pool);
+        // One draw passes the mark, and it alone asks for more.
+        if is_deck
+            && available(state, pick.pool) + 1 == LOW_CARDS
+            && deck_stop(state, pick.pool).is_none()
+        {
+            running_low.push(pick.pool);
         }
     }
-    let mut running_low = Vec::new();
-    for no in decks {
-        if available(step.db, state, no)? < LOW_CARDS && deck_stop(state, no).is_none() {
-            running_low.push(no);
-        }
-    }
-    Ok(running_low)
+    running_low
 }
 
-/// Cards of a deck that can be drawn, counted at least as far as [`LOW_CARDS`].
-pub(super) fn available(db: &Connection, state: &mut CampaignState, no: PoolNo) -> Result<u64> {
-    let campaign = state.no;
-    let paused = Arc::clone(&state.view.paused_prizes);
-    let mut cards = 0;
-    for queue in &mut state.pool(no).queues {
-        if !queue.prize.is_some_and(|prize| paused.contains(&prize)) {
-            cards += queue.ready(db, campaign, no)?;
-        }
-    }
-    Ok(cards)
+/// Cards that wait in a deck, those of held prizes aside.
+pub(super) fn available(state: &CampaignState, no: PoolNo) -> u64 {
+    let is_held = |queue: &&Queue| queue.prize.is_some_and(|prize| state.is_paused(prize));
+    let queues = &state.pools[usize::from(no.0)].queues;
+    queues
+        .iter()
+        .filter(|queue| !is_held(queue))
+        .map(|queue| queue.waiting)
+        .sum()
 }
 
 fn count_results(state: &mut CampaignState, results: &[DrawResult]) {

@@ -84,7 +84,7 @@ fn freeze(
     for prize in asked.keys() {
         let planned = window.planned.get(prize).copied().unwrap_or(0);
         let carry = carried.get(prize).copied().unwrap_or(0);
-        insert_window_prize(step, state, (pool, window.start, *prize), planned, carry)?;
+        insert_window_prize(step, state, pool, window.start, (*prize, planned, carry))?;
     }
     let injected = Injected {
         pool,
@@ -113,7 +113,7 @@ fn pass_over(
     }
     insert_window(step, state, pool, window, 1)?;
     for (prize, planned) in &window.planned {
-        insert_window_prize(step, state, (pool, window.start, *prize), *planned, 0)?;
+        insert_window_prize(step, state, pool, window.start, (*prize, *planned, 0))?;
     }
     if spread {
         let carry = &mut state.schedule(pool)?.carry;
@@ -189,9 +189,9 @@ fn insert_window(
 fn insert_window_prize(
     step: &Step<'_>,
     state: &CampaignState,
-    (pool, window, prize): (PoolNo, Moment, PrizeNo),
-    planned: u64,
-    carried: u64,
+    pool: PoolNo,
+    window: Moment,
+    (prize, planned, carried): (PrizeNo, u64, u64),
 ) -> Result<()> {
     step.db
         .prepare_cached(
@@ -299,7 +299,7 @@ fn adjust(
     let mut asked = Quantities::new();
     let mut changed = Quantities::new();
     for (prize, planned) in &command.planned {
-        insert_window_prize(step, state, (pool, command.window, *prize), 0, 0)?;
+        insert_window_prize(step, state, pool, command.window, (*prize, 0, 0))?;
         let standing = step
             .db
             .prepare_cached(

@@ -178,10 +178,11 @@ impl SqliteStore {
         Ok(view.clone())
     }
 
-    /// The store's clock as readers see it: never behind the last batch.
+    /// The store's clock as readers see it: never behind what anyone has seen.
     fn clock_now(&self) -> Moment {
-        let last = Moment::from_micros(self.last.load(Ordering::Relaxed));
-        self.clock.now().max(last)
+        let now = self.clock.now().as_micros();
+        let last = self.last.fetch_max(now, Ordering::Relaxed);
+        Moment::from_micros(now.max(last))
     }
 }
 

@@ -22,6 +22,8 @@ pub const DATABASE_FILE: &str = "tombola.sqlite3";
 const SCHEMA_VERSION: u32 = 1;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
+/// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep few.
+const WRITER_CACHE: &str = "PRAGMA cache_size = -262144";
 /// Connections for reading.
 const READERS: usize = 2;
 /// Real time may lag behind the store's by this much: clocks are set back by a little now and then.
@@ -117,6 +119,9 @@ pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
     let file = options.directory.join(DATABASE_FILE);
     check_version(&file)?;
     let writer = connect(&file)?;
+    writer
+        .execute_batch(WRITER_CACHE)
+        .map_err(OpenError::database)?;
     prepare_schema(&writer)?;
     let store_id = identify(&writer, options)?;
     check_clock(&writer, options)?;
@@ -179,7 +184,7 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
          PRAGMA synchronous = FULL;
          PRAGMA wal_autocheckpoint = 0;
          PRAGMA busy_timeout = 10000;
-         PRAGMA cache_size = -65536;
+         PRAGMA cache_size = -2048;
          PRAGMA temp_store = MEMORY;",
     )
     .map_err(|_| OpenError::NotOurs(file.display().to_string()))?;

@@ -78,12 +78,12 @@ pub(super) fn version(
 
 /// How far the pools of a campaign are filled.
 pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Result<Filling> {
-    let mut state = state(db, known)?;
+    let state = state(db, known)?;
     let campaign = Arc::clone(&state.view.campaign);
     let mut pools = Vec::with_capacity(campaign.pools.len());
     for (no, _) in campaign.numbered_pools() {
         let stopped = deck_stop(&state, no);
-        let available = super::draw::available(db, &mut state, no)?;
+        let available = super::draw::available(&state, no);
         pools.push(match &state.pools[usize::from(no.0)].kind {
             PoolStateKind::Schedule(schedule) => PoolFilling::Schedule(ScheduleFilling {
                 horizon: schedule.horizon,

@@ -78,14 +78,6 @@ impl Queue {
         Ok(self.head.get(ahead).copied())
     }
 
-    /// How many units can be taken at least, counted up to the bound of the read-ahead.
-    pub(super) fn ready(&mut self, db: &Connection, campaign: i64, pool: PoolNo) -> Result<u64> {
-        if !self.complete && self.head.len() < 128 {
-            self.read_ahead(db, campaign, pool)?;
-        }
-        Ok(self.head.len() as u64)
-    }
-
     /// Removes the first unit, which [`Self::peek`] has shown.
     pub(super) fn take(&mut self) {
         if let Some(first) = self.head.pop_front() {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The size of the write-ahead log from which on it is copied into the database beside the writer's work.
-const WAL_BYTES_HIGH: u64 = 16 << 20;
+const WAL_BYTES_HIGH: u64 = 64 << 20;
 /// The size from which on the writer stops for it.
 const WAL_BYTES_MAX: u64 = 512 << 20;
 /// A clock that jumps further than this between two batches raises an alarm.
@@ -62,7 +62,7 @@ impl Writer {
         }
     }
 
-    /// The store's clock: never behind the last batch.
+    /// The store's clock: never behind the last batch, nor what a reader has seen.
     fn now(&mut self) -> Moment {
         let now = self.clock.now();
         let last = self.core.last;
