@@ -116,6 +116,8 @@ impl SqliteStore {
             last: Arc::clone(&last),
             wal: opened.wal,
             wake_checkpointer,
+            logged: None,
+            unlogged: 0,
         };
         let checkpointer = opened.checkpointer;
         let threads = vec![

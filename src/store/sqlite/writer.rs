@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicBool, AtomicI64, Ordering},
         mpsc::{Receiver, SyncSender},
     },
+    time::{Duration, Instant},
 };
 
 use rusqlite::Connection;
@@ -28,6 +29,8 @@ const WAL_BYTES_HIGH: u64 = 64 << 20;
 const WAL_BYTES_MAX: u64 = 512 << 20;
 /// A clock that jumps further than this between two batches raises an alarm.
 const JUMP_SECONDS_MAX: u64 = 3600;
+/// Faults are logged at most this often: on a full disk every batch fails, and the log must not be what fills the disk.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the writer works with.
 pub(super) struct Writer {
@@ -42,6 +45,9 @@ pub(super) struct Writer {
     /// The write-ahead log's file.
     pub(super) wal: PathBuf,
     pub(super) wake_checkpointer: SyncSender<()>,
+    /// When a fault was last logged, and how many there were since.
+    pub(super) logged: Option<Instant>,
+    pub(super) unlogged: u64,
 }
 
 impl Writer {
@@ -145,7 +151,12 @@ impl Writer {
         for job in batch {
             job.answer(Err(fault));
         }
-        error!(%fault, "the embedded store could not do its work");
+        self.unlogged += 1;
+        if self.logged.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {
+            let faults = std::mem::take(&mut self.unlogged);
+            self.logged = Some(Instant::now());
+            error!(%fault, faults, "the embedded store could not do its work");
+        }
     }
 
     /// Keeps the write-ahead log small: usually by the checkpointer; where it cannot keep up, by the writer itself.
