@@ -1,6 +1,7 @@
 //! What the real binary does when it is killed, told to stop or started wrongly.
 
 mod book;
+mod disk;
 mod kill;
 mod load;
 mod startup;

@@ -1,16 +1,37 @@
 //! One run of the binary from its start to its end.
 
-use std::process::{Command, Output, Stdio};
+use std::{
+    ffi::OsStr,
+    process::{Command, Output, Stdio},
+};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_tombola");
 
 /// The binary with these arguments, free of the caller's settings.
-pub fn tombola<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tombola"));
+pub fn tombola<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = alone(BINARY);
+    command.args(arguments);
+    command
+}
+
+/// The same where no file can grow beyond this: a write past it fails, as on a full disk.
+pub fn on_a_small_disk(file_bytes_max: u64) -> Command {
+    const LIMITED: &str = r#"trap '' XFSZ; ulimit -f "$1"; shift; exec "$@""#;
+    let blocks = (file_bytes_max / 512).to_string(); // of 512 bytes, as POSIX has it
+    let mut command = alone("sh");
+    command.args(["-c", LIMITED, "sh", &blocks, BINARY]);
+    command
+}
+
+/// A command without standard input, and without settings of ours that the caller may have.
+fn alone(program: &str) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TOMBOLA_") {
             command.env_remove(name);
         }
     }
-    command.args(arguments).stdin(Stdio::null());
+    command.stdin(Stdio::null());
     command
 }
 

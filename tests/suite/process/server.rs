@@ -13,7 +13,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{
     NOW,
-    command::{Ended, tombola},
+    command::{Ended, on_a_small_disk, tombola},
     output::Output,
 };
 
@@ -22,6 +22,8 @@ pub struct Start<'a> {
     pub data: &'a Path,
     pub clock: Option<String>,
     pub listen: &'a str,
+    /// The size that no file can exceed, in bytes.
+    pub file_bytes_max: Option<u64>,
 }
 
 impl<'a> Start<'a> {
@@ -31,6 +33,7 @@ impl<'a> Start<'a> {
             data,
             clock: Some(NOW.into()),
             listen: "127.0.0.1:0",
+            file_bytes_max: None,
         }
     }
 
@@ -44,7 +47,11 @@ impl<'a> Start<'a> {
 
     /// The command that would start it.
     pub fn command(&self) -> Command {
-        let mut command = tombola(["serve", "--listen", self.listen, "--data"]);
+        let mut command = match self.file_bytes_max {
+            None => tombola([""; 0]),
+            Some(bytes) => on_a_small_disk(bytes),
+        };
+        command.args(["serve", "--listen", self.listen, "--data"]);
         command.arg(self.data);
         if let Some(clock) = &self.clock {
             command.args(["--clock-start", clock]);
