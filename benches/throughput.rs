@@ -224,6 +224,14 @@ async fn measure(
     Ok((done as f64 / elapsed.as_secs_f64(), wins))
 }
 
+/// Spreads numbers over all ids, as real users' ids are (the finaliser of SplitMix64).
+fn scramble(number: u64) -> u64 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 async fn work(channel: Channel, load: Arc<Load>, call: Call) -> Result<(), Fault> {
     let mut health = HealthClient::new(channel.clone());
     let mut lottery = LotteryServiceClient::new(channel);
@@ -237,8 +245,8 @@ async fn work(channel: Channel, load: Arc<Load>, call: Call) -> Result<(), Fault
                 let number = load.next.fetch_add(1, Ordering::Relaxed);
                 let request = DrawRequest {
                     campaign_id: campaign.into(),
-                    user_id: format!("user-{number}"),
-                    request_id: format!("request-{number}"),
+                    user_id: format!("{:016x}", scramble(number)),
+                    request_id: format!("request-{:016x}", scramble(number + 1)),
                     ..DrawRequest::default()
                 };
                 let answer = lottery.draw(request).await?.into_inner();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use sha2::{Digest, Sha256};
 
 use super::{
     job::Command,
@@ -22,31 +21,20 @@ use crate::{
 /// Cards waiting in a deck below which its next chunk is asked for.
 const LOW_CARDS: u64 = 500;
 
-/// Names a remembered draw.
-pub(super) type RequestDigest = [u8; 16];
-
-/// The digest of a draw's campaign, user and request id.
-pub(super) fn request_digest(campaign: i64, user: &UserId, request: &RequestId) -> RequestDigest {
-    let hash = Sha256::new()
-        .chain_update(campaign.to_le_bytes())
-        .chain_update(user.as_str())
-        .chain_update([0])
-        .chain_update(request.as_str())
-        .finalize();
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&hash[..16]);
-    digest
-}
-
-/// The remembered draw of this digest, where it is not older than `oldest`.
+/// The draw that is remembered under this request id, where it is not older than `oldest`.
 pub(super) fn remembered(
     db: &Connection,
-    digest: &RequestDigest,
+    campaign: i64,
+    (user, request): (&UserId, &RequestId),
     oldest: Moment,
 ) -> Result<Option<(Entry, DrawEntry)>> {
     let sequence: Option<u64> = db
-        .prepare_cached("SELECT sequence FROM requests WHERE digest = ?1")?
-        .query_row([digest], |row| row.get(0))
+        .prepare_cached(
+            "SELECT sequence FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3",
+        )?
+        .query_row(params![campaign, user.as_str(), request.as_str()], |row| {
+            row.get(0)
+        })
         .optional()?;
     let Some(sequence) = sequence else {
         return Ok(None);
@@ -73,7 +61,7 @@ pub(super) fn load_user(
     let found = db
         .prepare_cached(
             "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus FROM users
-             WHERE campaign = ?1 AND user = ?2",
+             WHERE campaign = ?1 AND user = ?2 AND request = ''",
         )?
         .query_row(params![campaign, user.as_str()], |row| {
             let record = UserRecord {
@@ -107,8 +95,8 @@ pub(super) fn save_user(
     let bonus = (!record.bonus.is_empty()).then(|| to_json(&record.bonus));
     db.prepare_cached(
         "INSERT OR REPLACE INTO users
-         (campaign, user, day, free_today, paid_today, draws, bonus_used, wins, bonus)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+         (campaign, user, request, day, free_today, paid_today, draws, bonus_used, wins, bonus)
+         VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         campaign,
@@ -147,9 +135,9 @@ impl Command for DrawCommand {
 }
 
 fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -> Result<Drawn> {
-    let digest = request_digest(state.no, &command.user, &command.request);
     let oldest = step.now - step.core.request_memory;
-    if let Some((entry, draw)) = remembered(step.db, &digest, oldest)? {
+    let name = (&command.user, &command.request);
+    if let Some((entry, draw)) = remembered(step.db, state.no, name, oldest)? {
         return replay(command, step.db, state, &entry, draw);
     }
     if step.now > command.not_after {
@@ -211,8 +199,15 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     });
     let ledger = step.append(state.no, &body)?;
     step.db
-        .prepare_cached("INSERT OR REPLACE INTO requests (digest, sequence) VALUES (?1, ?2)")?
-        .execute(params![digest, ledger.sequence])?;
+        .prepare_cached(
+            "INSERT OR REPLACE INTO users (campaign, user, request, sequence) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![
+            state.no,
+            command.user.as_str(),
+            command.request.as_str(),
+            ledger.sequence
+        ])?;
     let Body::Draw(entry) = body else {
         return Err(StoreError::Corrupt("a draw is a draw".into()));
     };

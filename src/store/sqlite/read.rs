@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     apply::window_key,
-    draw::{deck_stop, load_user, remembered, request_digest},
+    draw::{deck_stop, load_user, remembered},
     state::{CampaignState, PoolStateKind},
     step::{definition, entry_columns, from_json, moment, read_entry, scalar},
 };
@@ -54,8 +54,8 @@ pub(super) fn find_draw(
     oldest: Moment,
 ) -> Result<DrawAnswer> {
     let no = campaign_no(db, id)?;
-    let digest = request_digest(no, user, request);
-    let (entry, draw) = remembered(db, &digest, oldest)?.ok_or(Refusal::DrawNotFound)?;
+    let (entry, draw) =
+        remembered(db, no, (user, request), oldest)?.ok_or(Refusal::DrawNotFound)?;
     let campaign = definition(db, no, draw.version)?;
     Ok(DrawAnswer {
         entry: Arc::new(draw),

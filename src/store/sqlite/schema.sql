@@ -127,29 +127,26 @@ CREATE TABLE decks (
     PRIMARY KEY (campaign, pool)
 ) STRICT, WITHOUT ROWID;
 
+-- A user's record (request '') and, beside it on the same page, the draws that are remembered under their request ids.
 CREATE TABLE users (
     campaign INTEGER NOT NULL,
     user TEXT NOT NULL,
+    request TEXT NOT NULL,
+    sequence INTEGER, -- of a remembered draw: its ledger entry, which has the answer; what follows is the record's
     day INTEGER,
-    free_today INTEGER NOT NULL,
-    paid_today INTEGER NOT NULL,
-    draws INTEGER NOT NULL,
-    bonus_used INTEGER NOT NULL,
-    wins INTEGER NOT NULL,
+    free_today INTEGER,
+    paid_today INTEGER,
+    draws INTEGER,
+    bonus_used INTEGER,
+    wins INTEGER,
     bonus TEXT, -- JSON
-    PRIMARY KEY (campaign, user)
+    PRIMARY KEY (campaign, user, request)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE blocked (
     campaign INTEGER NOT NULL,
     user TEXT NOT NULL,
     PRIMARY KEY (campaign, user)
-) STRICT, WITHOUT ROWID;
-
--- remembered draws: a digest of campaign, user and request id, and the ledger entry that has the answer
-CREATE TABLE requests (
-    digest BLOB PRIMARY KEY,
-    sequence INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE operations (

@@ -6,7 +6,6 @@ use rusqlite::params;
 
 use super::{
     apply::window_key,
-    draw::request_digest,
     inject::{give_back, truncate_fills},
     job::Command,
     operate::{RECALL_ALL, save_lifecycle},
@@ -297,10 +296,16 @@ impl Command for ForgetCommand {
         for (columns, campaign) in entries {
             let entry = read_entry(columns)?;
             if let Body::Draw(draw) = entry.body {
-                let digest = request_digest(campaign, &draw.user, &draw.request);
                 step.db
-                    .prepare_cached("DELETE FROM requests WHERE digest = ?1 AND sequence = ?2")?
-                    .execute(params![digest, entry.id.sequence])?;
+                    .prepare_cached(
+                        "DELETE FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3 AND sequence = ?4",
+                    )?
+                    .execute(params![
+                        campaign,
+                        draw.user.as_str(),
+                        draw.request.as_str(),
+                        entry.id.sequence
+                    ])?;
             }
         }
         Ok(more)
