@@ -105,7 +105,10 @@ impl Drop for Server {
 #[derive(Clone, Copy)]
 enum Call {
     Empty,
+    /// From this campaign, by users whose ids follow each other.
     Draw(&'static str),
+    /// By users whose ids are scattered over all there are, so that no two lie on one page of the store.
+    DrawScattered(&'static str),
 }
 
 struct Load {
@@ -140,8 +143,9 @@ async fn main() -> Result<(), Fault> {
         ("empty", Call::Empty),
         ("pool", Call::Draw("pool")),
         ("deck", Call::Draw("deck")),
+        ("scattered", Call::DrawScattered("pool")),
     ];
-    let mut rates = [const { Vec::new() }; 3];
+    let mut rates = [const { Vec::new() }; 4];
     for round in 0..=ROUNDS {
         for ((name, call), rates) in calls.into_iter().zip(&mut rates) {
             let cpu = server.cpu();
@@ -150,16 +154,20 @@ async fn main() -> Result<(), Fault> {
             let cpu = (server.cpu() - cpu).as_micros() as f64 / (rate * seconds as f64);
             let warm_up = if round == 0 { "  (warm-up)" } else { "" };
             println!(
-                "{name:>6}: {rate:>8.0}/s, {wins:>5.1}% won, server {cpu:>5.1} µs of CPU a call{warm_up}"
+                "{name:>9}: {rate:>8.0}/s, {wins:>5.1}% won, server {cpu:>5.1} µs of CPU a call{warm_up}"
             );
             if round > 0 {
                 rates.push(rate);
             }
         }
     }
-    let [empty, pool, deck] = rates.map(median);
+    let [empty, pool, deck, scattered] = rates.map(median);
     println!("draws from a pool over empty RPCs: {:.3}", pool / empty);
     println!("draws from a deck over empty RPCs: {:.3}", deck / empty);
+    println!(
+        "draws of scattered users over empty RPCs: {:.3}",
+        scattered / empty
+    );
     check(&server).await
 }
 
@@ -241,12 +249,19 @@ async fn work(channel: Channel, load: Arc<Load>, call: Call) -> Result<(), Fault
                 let service = String::new();
                 health.check(HealthCheckRequest { service }).await?;
             }
-            Call::Draw(campaign) => {
+            Call::Draw(campaign) | Call::DrawScattered(campaign) => {
                 let number = load.next.fetch_add(1, Ordering::Relaxed);
+                let (user_id, request_id) = match call {
+                    Call::DrawScattered(_) => {
+                        let id = scramble(number);
+                        (format!("{id:016x}"), format!("request-{id:016x}"))
+                    }
+                    _ => (format!("user-{number:08}"), format!("request-{number:08}")),
+                };
                 let request = DrawRequest {
                     campaign_id: campaign.into(),
-                    user_id: format!("{:016x}", scramble(number)),
-                    request_id: format!("request-{:016x}", scramble(number + 1)),
+                    user_id,
+                    request_id,
                     ..DrawRequest::default()
                 };
                 let answer = lottery.draw(request).await?.into_inner();
