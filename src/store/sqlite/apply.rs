@@ -120,6 +120,7 @@ fn change(
         extend(step, state, after, version, &added)?;
     } else {
         clear(step, state.no)?;
+        hold_by_id(step, state, &before, after)?;
         lay_out(step, state.no, after, version)?;
         added = (0..)
             .map(PrizeNo)
@@ -288,6 +289,22 @@ fn clear(step: &Step<'_>, no: i64) -> Result<()> {
             .execute(&format!("DELETE FROM {table} WHERE campaign = ?1"), [no])?;
     }
     Ok(())
+}
+
+/// Prizes may have other numbers now: those that were held stay held, those that are gone do not count.
+fn hold_by_id(
+    step: &Step<'_>,
+    state: &mut CampaignState,
+    before: &Campaign,
+    after: &Campaign,
+) -> Result<()> {
+    let held = state.view.paused_prizes.iter();
+    let mut held: Vec<PrizeNo> = held
+        .filter_map(|prize| after.prize_no(before.prize(*prize).id.as_str()))
+        .collect();
+    held.sort_unstable();
+    state.view.paused_prizes = held.into();
+    save_paused(step, state)
 }
 
 /// What a new version adds to a campaign that has begun.
