@@ -28,10 +28,15 @@ impl Command for FreezeCommand {
             if self.version != state.view.version || state.view.has_ended(step.now) {
                 return Ok(Outcome::Stale);
             }
-            for window in self.windows.iter().take(FREEZE_WINDOWS_MAX) {
-                if state.schedule(self.pool)?.horizon != window.start {
+            let windows = &self.windows[..self.windows.len().min(FREEZE_WINDOWS_MAX)];
+            let mut horizon = state.schedule(self.pool)?.horizon;
+            for window in windows {
+                if horizon != window.start {
                     return Ok(Outcome::Stale);
                 }
+                horizon = window.end;
+            }
+            for window in windows {
                 freeze(step, state, self.pool, window)?;
             }
             let no = state.no;
@@ -511,7 +516,8 @@ pub(super) fn truncate_fills(
     let rows: Vec<(i64, u16, u64, bool)> = {
         let mut statement = step.db.prepare_cached(
             "SELECT window, prize, granted - placed, withdraw FROM window_prizes
-             WHERE campaign = ?1 AND pool = ?2 AND (?3 IS NULL OR window = ?3) AND granted > placed",
+             WHERE campaign = ?1 AND pool = ?2 AND granted > placed AND (?3 IS NULL OR window = ?3)
+             AND window IN (SELECT window FROM fills WHERE campaign = ?1 AND pool = ?2 AND closed = 0)",
         )?;
         let rows = statement.query_map(params![no, pool.0, window], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
@@ -537,7 +543,8 @@ pub(super) fn truncate_fills(
     }
     step.db
         .prepare_cached(
-            "UPDATE fills SET closed = 1 WHERE campaign = ?1 AND pool = ?2 AND (?3 IS NULL OR window = ?3)",
+            "UPDATE fills SET closed = 1
+             WHERE campaign = ?1 AND pool = ?2 AND (?3 IS NULL OR window = ?3) AND closed = 0",
         )?
         .execute(params![no, pool.0, window])?;
     state.schedule(pool)?.refresh(step.db, no, pool)
