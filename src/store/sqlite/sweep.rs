@@ -40,6 +40,12 @@ impl Command for SweepCommand {
             if state.view.lifecycle == Lifecycle::Closed {
                 return Ok(NOTHING);
             }
+            // Whoever sweeps may have read a version that was replaced, pools and all, before anything was touched.
+            if let Sweep::Recall { pool, .. } | Sweep::Unclaimed { pool } = self.sweep
+                && usize::from(pool.0) >= state.pools.len()
+            {
+                return Ok(NOTHING);
+            }
             state.flush(step.db)?;
             match self.sweep {
                 Sweep::Recall { pool, window } => recall(step, state, pool, window),
@@ -148,6 +154,9 @@ fn remove(
     cause: TakenBackCause,
     withdraw: bool,
 ) -> Result<()> {
+    if found.is_empty() {
+        return Ok(());
+    }
     let mut by_pool = std::collections::BTreeMap::<PoolNo, Quantities>::new();
     for placed in found {
         units::remove(step.db, state.no, placed.pool, placed.prize, placed.waiting)?;
