@@ -1,5 +1,7 @@
 //! Filling pools: freeze windows, adjust them to a new plan, put units in, deal cards. Every step is fenced.
 
+use std::time::Duration;
+
 use rusqlite::{OptionalExtension, params};
 
 use super::{
@@ -19,6 +21,9 @@ use crate::{
         view::total,
     },
 };
+
+/// The moments that the units of a missed window get, where it is released at once: the last second.
+const RELEASE_SPAN: Duration = Duration::from_secs(1);
 
 impl Command for FreezeCommand {
     type Reply = Outcome;
@@ -79,10 +84,12 @@ fn freeze(
     if asked.is_empty() {
         return Ok(());
     }
-    let from = if missed {
-        window.start
+    // A missed window is released now, in an order of chance, and not when it should have been: nobody could take a unit then,
+    // and it would go back to stock as one that nobody took.
+    let (from, until) = if missed {
+        (window.start.max(step.now - RELEASE_SPAN), step.now)
     } else {
-        window.start.max(step.now)
+        (window.start.max(step.now), window.end)
     };
     let granted = take_off_stock(state, &asked);
     insert_window(step, state, pool, window, 0)?;
@@ -97,7 +104,7 @@ fn freeze(
         generation: 0,
         version: state.view.version,
         from,
-        until: window.end,
+        until,
         planned: window.planned.clone(),
         carried,
         granted,
