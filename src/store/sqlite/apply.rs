@@ -339,18 +339,18 @@ fn extend(
             (&before.pool(pool_no).kind, &pool.kind)
             && (old.total != new.total || before.end != after.end)
         {
-            share_out_anew(step, state, pool_no, &new.total, version)?;
+            share_out_anew(step, state, pool_no, (&old.total, &new.total), version)?;
         }
     }
     Ok(())
 }
 
-/// Units planned by `total` that are not yet in a window are shared out over the windows to come.
+/// Units planned by `total` that are not yet in a window are shared out over the windows to come, those of missed windows too.
 fn share_out_anew(
     step: &Step<'_>,
     state: &mut CampaignState,
     pool_no: PoolNo,
-    total: &Quantities,
+    (old, total): (&Quantities, &Quantities),
     version: u32,
 ) -> Result<()> {
     let no = state.no;
@@ -367,12 +367,13 @@ fn share_out_anew(
             .query_row(params![no, pool_no.0, prize.0], |row| row.get(0))
             .optional()?
             .flatten();
-        let carried = schedule.carry.units.get(prize).copied().unwrap_or(0);
-        add(
-            &mut remaining,
-            *prize,
-            units.saturating_sub(placed.unwrap_or(0) + carried),
-        );
+        let left = units.saturating_sub(placed.unwrap_or(0));
+        add(&mut remaining, *prize, left);
+    }
+    let is_total = |prize: &PrizeNo| old.contains_key(prize) || total.contains_key(prize);
+    schedule.carry.units.retain(|prize, _| !is_total(prize));
+    if schedule.carry.units.is_empty() {
+        schedule.carry.windows = 0;
     }
     schedule.totals = TotalsBase {
         revision: version,
