@@ -105,6 +105,9 @@ fn change(
     if !problems.is_empty() {
         return Err(Refusal::ChangeRefused(problems).into());
     }
+    if step.now >= after.end {
+        return Err(Refusal::Ended(after.end).into());
+    }
     let version = state.view.version + 1;
     state.flush(step.db)?;
     let mut added = Quantities::new();
