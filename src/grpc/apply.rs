@@ -302,6 +302,9 @@ async fn would_be(
     if !problems.is_empty() {
         return Err(StoreError::from(Refusal::ChangeRefused(problems)).into());
     }
+    if base.now >= proposal.campaign.end {
+        return Err(Refusal::Ended(proposal.campaign.end).into());
+    }
     let view = CampaignView {
         campaign: proposal.campaign.clone(),
         version: base.view.version + 1,

@@ -22,7 +22,8 @@ impl Injector {
     pub(super) async fn deal_until(&self, id: &CampaignId, pool: PoolNo, cards: u64) -> Result<()> {
         for _ in 0..DEALS_MAX {
             let (view, deck) = self.deck_filling(id, pool).await?;
-            if deck.available >= cards.max(AHEAD_CARDS) || deck.stopped.is_some() {
+            let is_done = deck.available >= cards.max(AHEAD_CARDS) || deck.stopped.is_some();
+            if is_done || view.has_ended(self.store.clock_hint()) {
                 return Ok(());
             }
             self.deal_next(&view, pool, &deck).await?;

@@ -108,7 +108,13 @@ impl Injector {
     ) -> Result<bool> {
         for &window in &filling.recalling {
             let sweep = Sweep::Recall { pool, window };
-            while self.store.sweep(id, sweep).await?.more {}
+            loop {
+                let swept = self.store.sweep(id, sweep).await?;
+                // Where nothing was taken though there is more, units must be put in first: look again.
+                if !swept.more || swept.units.is_empty() {
+                    break;
+                }
+            }
         }
         Ok(!filling.recalling.is_empty())
     }

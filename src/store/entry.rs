@@ -134,7 +134,7 @@ pub struct Injected {
     pub version: u32,
     /// The units are scattered from here...
     pub from: Moment,
-    /// ...to here, the window's end.
+    /// ...to here: the window's end, or the moment at which a missed window was released.
     pub until: Moment,
     /// What the plan asked for.
     pub planned: Quantities,

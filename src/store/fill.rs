@@ -76,7 +76,7 @@ pub struct TotalsBase {
 pub struct FillRecord {
     /// The window's start.
     pub window_start: Moment,
-    /// The window's end; units are released before it.
+    /// Units are released before this: the window's end, or the moment at which a missed window was released.
     pub window_end: Moment,
     /// 0 for the window's first injection, then a top-up each.
     pub generation: u32,

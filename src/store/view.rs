@@ -58,8 +58,9 @@ impl CampaignView {
     /// Whether draws are taken at `now`.
     pub fn admits_draws(&self, now: Moment) -> std::result::Result<(), Refusal> {
         match self.lifecycle {
-            Lifecycle::Closing | Lifecycle::Closed => Err(Refusal::Closed),
+            // An end in time is told the same after its units went back.
             _ if now >= self.campaign.end => Err(Refusal::Ended(self.campaign.end)),
+            Lifecycle::Closing | Lifecycle::Closed => Err(Refusal::Closed),
             _ if now < self.campaign.start => Err(Refusal::NotStarted(self.campaign.start)),
             Lifecycle::Paused => Err(Refusal::Paused),
             Lifecycle::Open => Ok(()),

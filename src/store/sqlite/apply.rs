@@ -105,6 +105,9 @@ fn change(
     if !problems.is_empty() {
         return Err(Refusal::ChangeRefused(problems).into());
     }
+    if step.now >= after.end {
+        return Err(Refusal::Ended(after.end).into());
+    }
     let version = state.view.version + 1;
     state.flush(step.db)?;
     let mut added = Quantities::new();
@@ -120,6 +123,7 @@ fn change(
         extend(step, state, after, version, &added)?;
     } else {
         clear(step, state.no)?;
+        hold_by_id(step, state, &before, after)?;
         lay_out(step, state.no, after, version)?;
         added = (0..)
             .map(PrizeNo)
@@ -290,6 +294,22 @@ fn clear(step: &Step<'_>, no: i64) -> Result<()> {
     Ok(())
 }
 
+/// Prizes may have other numbers now: those that were held stay held, those that are gone do not count.
+fn hold_by_id(
+    step: &Step<'_>,
+    state: &mut CampaignState,
+    before: &Campaign,
+    after: &Campaign,
+) -> Result<()> {
+    let held = state.view.paused_prizes.iter();
+    let mut held: Vec<PrizeNo> = held
+        .filter_map(|prize| after.prize_no(before.prize(*prize).id.as_str()))
+        .collect();
+    held.sort_unstable();
+    state.view.paused_prizes = held.into();
+    save_paused(step, state)
+}
+
 /// What a new version adds to a campaign that has begun.
 fn extend(
     step: &mut Step<'_>,
@@ -322,18 +342,18 @@ fn extend(
             (&before.pool(pool_no).kind, &pool.kind)
             && (old.total != new.total || before.end != after.end)
         {
-            share_out_anew(step, state, pool_no, &new.total, version)?;
+            share_out_anew(step, state, pool_no, (&old.total, &new.total), version)?;
         }
     }
     Ok(())
 }
 
-/// Units planned by `total` that are not yet in a window are shared out over the windows to come.
+/// Units planned by `total` that are not yet in a window are shared out over the windows to come, those of missed windows too.
 fn share_out_anew(
     step: &Step<'_>,
     state: &mut CampaignState,
     pool_no: PoolNo,
-    total: &Quantities,
+    (old, total): (&Quantities, &Quantities),
     version: u32,
 ) -> Result<()> {
     let no = state.no;
@@ -350,12 +370,13 @@ fn share_out_anew(
             .query_row(params![no, pool_no.0, prize.0], |row| row.get(0))
             .optional()?
             .flatten();
-        let carried = schedule.carry.units.get(prize).copied().unwrap_or(0);
-        add(
-            &mut remaining,
-            *prize,
-            units.saturating_sub(placed.unwrap_or(0) + carried),
-        );
+        let left = units.saturating_sub(placed.unwrap_or(0));
+        add(&mut remaining, *prize, left);
+    }
+    let is_total = |prize: &PrizeNo| old.contains_key(prize) || total.contains_key(prize);
+    schedule.carry.units.retain(|prize, _| !is_total(prize));
+    if schedule.carry.units.is_empty() {
+        schedule.carry.windows = 0;
     }
     schedule.totals = TotalsBase {
         revision: version,

@@ -1,5 +1,7 @@
 //! Filling pools: freeze windows, adjust them to a new plan, put units in, deal cards. Every step is fenced.
 
+use std::time::Duration;
+
 use rusqlite::{OptionalExtension, params};
 
 use super::{
@@ -20,6 +22,9 @@ use crate::{
     },
 };
 
+/// The moments that the units of a missed window get, where it is released at once: the last second.
+const RELEASE_SPAN: Duration = Duration::from_secs(1);
+
 impl Command for FreezeCommand {
     type Reply = Outcome;
 
@@ -28,10 +33,15 @@ impl Command for FreezeCommand {
             if self.version != state.view.version || state.view.has_ended(step.now) {
                 return Ok(Outcome::Stale);
             }
-            for window in self.windows.iter().take(FREEZE_WINDOWS_MAX) {
-                if state.schedule(self.pool)?.horizon != window.start {
+            let windows = &self.windows[..self.windows.len().min(FREEZE_WINDOWS_MAX)];
+            let mut horizon = state.schedule(self.pool)?.horizon;
+            for window in windows {
+                if horizon != window.start {
                     return Ok(Outcome::Stale);
                 }
+                horizon = window.end;
+            }
+            for window in windows {
                 freeze(step, state, self.pool, window)?;
             }
             let no = state.no;
@@ -74,10 +84,12 @@ fn freeze(
     if asked.is_empty() {
         return Ok(());
     }
-    let from = if missed {
-        window.start
+    // A missed window is released now, in an order of chance, and not when it should have been: nobody could take a unit then,
+    // and it would go back to stock as one that nobody took.
+    let (from, until) = if missed {
+        (window.start.max(step.now - RELEASE_SPAN), step.now)
     } else {
-        window.start.max(step.now)
+        (window.start.max(step.now), window.end)
     };
     let granted = take_off_stock(state, &asked);
     insert_window(step, state, pool, window, 0)?;
@@ -92,7 +104,7 @@ fn freeze(
         generation: 0,
         version: state.view.version,
         from,
-        until: window.end,
+        until,
         planned: window.planned.clone(),
         carried,
         granted,
@@ -511,7 +523,8 @@ pub(super) fn truncate_fills(
     let rows: Vec<(i64, u16, u64, bool)> = {
         let mut statement = step.db.prepare_cached(
             "SELECT window, prize, granted - placed, withdraw FROM window_prizes
-             WHERE campaign = ?1 AND pool = ?2 AND (?3 IS NULL OR window = ?3) AND granted > placed",
+             WHERE campaign = ?1 AND pool = ?2 AND granted > placed AND (?3 IS NULL OR window = ?3)
+             AND window IN (SELECT window FROM fills WHERE campaign = ?1 AND pool = ?2 AND closed = 0)",
         )?;
         let rows = statement.query_map(params![no, pool.0, window], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
@@ -537,7 +550,8 @@ pub(super) fn truncate_fills(
     }
     step.db
         .prepare_cached(
-            "UPDATE fills SET closed = 1 WHERE campaign = ?1 AND pool = ?2 AND (?3 IS NULL OR window = ?3)",
+            "UPDATE fills SET closed = 1
+             WHERE campaign = ?1 AND pool = ?2 AND (?3 IS NULL OR window = ?3) AND closed = 0",
         )?
         .execute(params![no, pool.0, window])?;
     state.schedule(pool)?.refresh(step.db, no, pool)

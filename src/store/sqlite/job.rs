@@ -1,5 +1,7 @@
 //! A command on its way through the writer: run in a batch, perhaps run again alone, answered after the commit.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tokio::sync::oneshot;
 
 use super::step::Step;
@@ -64,7 +66,9 @@ impl<C: Command> Job for Pending<C> {
     }
 
     fn run(&mut self, step: &mut Step<'_>) -> bool {
-        let outcome = self.command.run(step);
+        // A panic is a fault of this command alone: the rollback forgets whatever it left half done, also in memory.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.command.run(step)))
+            .unwrap_or_else(|_| Err(StoreError::Corrupt("a command has panicked".into())));
         let sound = matches!(
             outcome,
             Ok(_) | Err(StoreError::Refused(_) | StoreError::Overloaded)

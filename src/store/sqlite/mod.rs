@@ -39,7 +39,7 @@ use self::{
     queue::{Inbox, NotTaken},
     step::{Core, Published},
     sweep::{ForgetCommand, SweepCommand},
-    writer::{Writer, run_checkpointer},
+    writer::{WAL_BYTES_MAX, Writer, run_checkpointer},
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
@@ -115,6 +115,7 @@ impl SqliteStore {
             failing: Arc::clone(&failing),
             last: Arc::clone(&last),
             wal: opened.wal,
+            wal_bytes_due: WAL_BYTES_MAX,
             wake_checkpointer,
             logged: None,
             unlogged: 0,
@@ -221,19 +222,16 @@ impl Readers {
     }
 
     fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let db = self.take();
-        let outcome = db
-            .execute_batch("BEGIN")
-            .map_err(StoreError::from)
-            .and_then(|()| work(&db));
-        let ended = db.execute_batch("COMMIT");
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(db);
-        self.returned.notify_one();
-        let value = outcome?;
-        ended?;
+        let lent = Lent {
+            db: Some(self.take()),
+            readers: self,
+        };
+        let Some(db) = &lent.db else {
+            return Err(unavailable(Executed::No, "a reader has failed"));
+        };
+        db.execute_batch("BEGIN")?;
+        let value = work(db)?;
+        db.execute_batch("COMMIT")?;
         Ok(value)
     }
 
@@ -248,6 +246,26 @@ impl Readers {
                 .wait(idle)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+/// A connection that comes back, whatever becomes of its borrower.
+struct Lent<'a> {
+    /// Always there until it comes back.
+    db: Option<Connection>,
+    readers: &'a Readers,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let Some(db) = self.db.take() else { return };
+        if !db.is_autocommit() {
+            // Where this fails, so does the next borrower's `BEGIN`, and it is tried again.
+            let _ = db.execute_batch("ROLLBACK");
+        }
+        let idle = self.readers.idle.lock();
+        idle.unwrap_or_else(PoisonError::into_inner).push(db);
+        self.readers.returned.notify_one();
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     thread::JoinHandle,
+    time::Duration,
 };
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -24,6 +25,8 @@ const SCHEMA_VERSION: u32 = 1;
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep few.
 const WRITER_CACHE: &str = "PRAGMA cache_size = -262144";
+/// How long a connection waits for others, such as someone who copies the file.
+pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 /// Connections for reading.
 const READERS: usize = 2;
 /// Real time may lag behind the store's by this much: clocks are set back by a little now and then.
@@ -179,11 +182,12 @@ impl DirectoryLock {
 fn connect(file: &Path) -> Result<Connection, OpenError> {
     let db = Connection::open(file).map_err(OpenError::database)?;
     db.set_prepared_statement_cache_capacity(256);
+    db.busy_timeout(BUSY_PATIENCE)
+        .map_err(OpenError::database)?;
     db.execute_batch(
         "PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;
          PRAGMA wal_autocheckpoint = 0;
-         PRAGMA busy_timeout = 10000;
          PRAGMA cache_size = -2048;
          PRAGMA temp_store = MEMORY;",
     )

@@ -228,9 +228,15 @@ fn fence(
         if prize.is_none() {
             step.db
                 .prepare_cached(
-                    "UPDATE windows SET state = 2 WHERE campaign = ?1 AND pool = ?2 AND start = ?3",
+                    // A plan that was there before the recall does not fill the window again.
+                    "UPDATE windows SET state = 2, version = ?4 WHERE campaign = ?1 AND pool = ?2 AND start = ?3",
                 )?
-                .execute(params![state.no, pool.0, start.as_micros()])?;
+                .execute(params![
+                    state.no,
+                    pool.0,
+                    start.as_micros(),
+                    state.view.version
+                ])?;
             truncate_fills(step, state, pool, Some(key))?;
         }
     }

@@ -94,6 +94,18 @@ impl Inbox {
         self.arrived.notify_all();
     }
 
+    /// Takes nothing more and drops what waits, so that nobody waits for a writer that is gone.
+    pub(super) fn abandon(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        let left = (
+            std::mem::take(&mut waiting.hot),
+            std::mem::take(&mut waiting.slow),
+        );
+        drop(waiting);
+        drop(left);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -99,6 +99,7 @@ CREATE TABLE window_prizes (
     withdraw INTEGER NOT NULL, -- ... and whether they leave the campaign
     PRIMARY KEY (campaign, pool, window, prize)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX open_recalls ON window_prizes (campaign, pool) WHERE recall_due > 0;
 
 CREATE TABLE fills (
     campaign INTEGER NOT NULL,

@@ -31,6 +31,8 @@ pub(super) struct Core {
     pub(super) last: Moment,
     pub(super) published: Published,
     changed: Vec<CampaignId>,
+    /// The ledger's end could not be read after a rollback.
+    is_lost: bool,
 }
 
 impl Core {
@@ -48,6 +50,7 @@ impl Core {
             last,
             published,
             changed: Vec::new(),
+            is_lost: false,
         })
     }
 
@@ -55,7 +58,16 @@ impl Core {
     pub(super) fn forget(&mut self, db: &Connection) -> rusqlite::Result<()> {
         self.campaigns.clear();
         self.changed.clear();
-        (self.sequence, _) = last_entry(db)?;
+        self.is_lost = true;
+        self.find_again(db)
+    }
+
+    /// Before a batch: a ledger whose end is not known takes no entry, for that would leave a gap.
+    pub(super) fn find_again(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        if self.is_lost {
+            (self.sequence, _) = last_entry(db)?;
+            self.is_lost = false;
+        }
         Ok(())
     }
 

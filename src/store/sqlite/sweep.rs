@@ -1,6 +1,6 @@
 //! Taking units out of pools, chunk by chunk; forgetting old requests.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rusqlite::params;
 
@@ -37,6 +37,12 @@ impl Command for SweepCommand {
     fn run(&self, step: &mut Step<'_>) -> Result<Swept> {
         step.with(&self.campaign, |step, state| {
             if state.view.lifecycle == Lifecycle::Closed {
+                return Ok(NOTHING);
+            }
+            // Whoever sweeps may have read a version that was replaced, pools and all, before anything was touched.
+            if let Sweep::Recall { pool, .. } | Sweep::Unclaimed { pool } = self.sweep
+                && usize::from(pool.0) >= state.pools.len()
+            {
                 return Ok(NOTHING);
             }
             state.flush(step.db)?;
@@ -147,12 +153,19 @@ fn remove(
     cause: TakenBackCause,
     withdraw: bool,
 ) -> Result<()> {
-    let mut by_pool = std::collections::BTreeMap::<PoolNo, Quantities>::new();
+    if found.is_empty() {
+        return Ok(());
+    }
+    let mut by_queue = BTreeMap::<(PoolNo, Option<PrizeNo>), u64>::new();
     for placed in found {
         units::remove(step.db, state.no, placed.pool, placed.prize, placed.waiting)?;
-        give_back(state, placed.pool, placed.prize, 1, withdraw)?;
-        if let Some(prize) = placed.prize {
-            add(by_pool.entry(placed.pool).or_default(), prize, 1);
+        *by_queue.entry((placed.pool, placed.prize)).or_default() += 1;
+    }
+    let mut by_pool = BTreeMap::<PoolNo, Quantities>::new();
+    for ((pool, prize), units) in by_queue {
+        give_back(state, pool, prize, units, withdraw)?;
+        if let Some(prize) = prize {
+            add(by_pool.entry(pool).or_default(), prize, units);
         }
     }
     for pool in &mut state.pools {
@@ -198,9 +211,7 @@ fn unclaimed(step: &mut Step<'_>, state: &mut CampaignState, pool: PoolNo) -> Re
              ORDER BY score LIMIT ?5",
             params![state.no, pool.0, prize.0, oldest.as_micros(), room],
         )?;
-        for placed in &found {
-            book_return(step, state, placed)?;
-        }
+        book_returns(step, state, &found)?;
         remove(step, state, &found, TakenBackCause::Unclaimed, false)?;
         add(&mut taken, prize, found.len() as u64);
     }
@@ -208,19 +219,29 @@ fn unclaimed(step: &mut Step<'_>, state: &mut CampaignState, pool: PoolNo) -> Re
     Ok(Swept { units: taken, more })
 }
 
-/// Books a unit that goes back on its window: returned if it was released, else recalled.
-fn book_return(step: &Step<'_>, state: &CampaignState, placed: &Placed) -> Result<()> {
-    let sql = if placed.waiting.score <= step.now.as_micros() {
-        "UPDATE window_prizes SET returned = returned + 1 WHERE campaign = ?1 AND pool = ?2 AND window = ?3 AND prize = ?4"
-    } else {
-        "UPDATE window_prizes SET recalled = recalled + 1 WHERE campaign = ?1 AND pool = ?2 AND window = ?3 AND prize = ?4"
-    };
-    step.db.prepare_cached(sql)?.execute(params![
-        state.no,
-        placed.pool.0,
-        placed.waiting.unit.window,
-        placed.prize.map(|prize| prize.0)
-    ])?;
+/// Books units of schedules that go back on their windows: returned where they were released, else recalled.
+fn book_returns(step: &Step<'_>, state: &CampaignState, found: &[Placed]) -> Result<()> {
+    let mut by_window = BTreeMap::<(PoolNo, i64, PrizeNo), (u64, u64)>::new();
+    for placed in found {
+        let Some(prize) = placed.prize else { continue };
+        let place = (placed.pool, placed.waiting.unit.window, prize);
+        let (returned, recalled) = by_window.entry(place).or_default();
+        if placed.waiting.score <= step.now.as_micros() {
+            *returned += 1;
+        } else {
+            *recalled += 1;
+        }
+    }
+    for ((pool, window, prize), (returned, recalled)) in by_window {
+        step.db
+            .prepare_cached(
+                "UPDATE window_prizes SET returned = returned + ?5, recalled = recalled + ?6
+                 WHERE campaign = ?1 AND pool = ?2 AND window = ?3 AND prize = ?4",
+            )?
+            .execute(params![
+                state.no, pool.0, window, prize.0, returned, recalled
+            ])?;
+    }
     Ok(())
 }
 
@@ -241,14 +262,12 @@ fn ending(step: &mut Step<'_>, state: &mut CampaignState) -> Result<Swept> {
     )?;
     let mut taken = Quantities::new();
     for placed in &found {
-        let is_schedule = matches!(campaign.pool(placed.pool).kind, PoolKind::Schedule(_));
-        if is_schedule {
-            book_return(step, state, placed)?;
-        }
         if let Some(prize) = placed.prize {
             add(&mut taken, prize, 1);
         }
     }
+    // A deck's cards have no windows: of them this books nothing.
+    book_returns(step, state, &found)?;
     remove(step, state, &found, TakenBackCause::Ended, false)?;
     if found.is_empty() {
         save_lifecycle(step, state, Lifecycle::Closed)?;

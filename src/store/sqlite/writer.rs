@@ -15,6 +15,7 @@ use tracing::{error, info, warn};
 
 use super::{
     job::Job,
+    open::BUSY_PATIENCE,
     queue::Inbox,
     step::{Core, Step},
 };
@@ -26,7 +27,9 @@ use crate::{
 /// The size of the write-ahead log from which on it is copied into the database beside the writer's work.
 const WAL_BYTES_HIGH: u64 = 64 << 20;
 /// The size from which on the writer stops for it.
-const WAL_BYTES_MAX: u64 = 512 << 20;
+pub(super) const WAL_BYTES_MAX: u64 = 512 << 20;
+/// How long it waits then for whoever reads; after that the log grows on for a while.
+const WAL_PATIENCE: Duration = Duration::from_millis(200);
 /// A clock that jumps further than this between two batches raises an alarm.
 const JUMP_SECONDS_MAX: u64 = 3600;
 /// Faults are logged at most this often: on a full disk every batch fails, and the log must not be what fills the disk.
@@ -40,10 +43,12 @@ pub(super) struct Writer {
     pub(super) inbox: Arc<Inbox>,
     /// The last transaction failed.
     pub(super) failing: Arc<AtomicBool>,
-    /// The moment of the last batch, in microseconds.
+    /// The latest moment that the last batch or a reader has seen, in microseconds.
     pub(super) last: Arc<AtomicI64>,
     /// The write-ahead log's file.
     pub(super) wal: PathBuf,
+    /// The size of the log at which the writer stops for it next.
+    pub(super) wal_bytes_due: u64,
     pub(super) wake_checkpointer: SyncSender<()>,
     /// When a fault was last logged, and how many there were since.
     pub(super) logged: Option<Instant>,
@@ -53,6 +58,10 @@ pub(super) struct Writer {
 impl Writer {
     /// Runs batches until the inbox is closed and empty.
     pub(super) fn run(mut self) {
+        let _end = WriterEnd {
+            inbox: Arc::clone(&self.inbox),
+            failing: Arc::clone(&self.failing),
+        };
         while let Some(mut batch) = self.inbox.next_batch() {
             batch.retain(|job| !job.is_abandoned());
             if batch.is_empty() {
@@ -61,7 +70,7 @@ impl Writer {
             let now = self.now();
             match self.transact(now, &mut batch) {
                 Ok(()) => self.answer(batch, Ok(())),
-                Err(_) if batch.len() > 1 => self.run_alone(now, batch),
+                Err(_) if batch.len() > 1 => self.run_alone(batch),
                 Err(fault) => self.fail(batch, &fault),
             }
             self.bound_wal();
@@ -78,16 +87,18 @@ impl Writer {
         {
             info!(last = %last, now = %now, "the store was idle, or its clock jumped forward");
         }
-        self.core.last = now.max(last);
-        self.last
-            .store(self.core.last.as_micros(), Ordering::Relaxed);
+        let now = now.max(last);
+        let seen = self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
+        self.core.last = now.max(Moment::from_micros(seen));
         self.core.last
     }
 
     /// A fault in a batch: each command has a transaction of its own, so that only the one at fault fails.
-    fn run_alone(&mut self, now: Moment, batch: Vec<Box<dyn Job>>) {
+    fn run_alone(&mut self, batch: Vec<Box<dyn Job>>) {
         for job in batch {
             let mut single = vec![job];
+            // So many transactions take their time: none may begin after its deadline.
+            let now = self.now();
             match self.transact(now, &mut single) {
                 Ok(()) => self.answer(single, Ok(())),
                 Err(fault) => self.fail(single, &fault),
@@ -111,6 +122,7 @@ impl Writer {
     }
 
     fn try_transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        self.core.find_again(&self.db)?;
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut step = Step {
             db: &self.db,
@@ -160,22 +172,51 @@ impl Writer {
     }
 
     /// Keeps the write-ahead log small: usually by the checkpointer; where it cannot keep up, by the writer itself.
-    fn bound_wal(&self) {
+    fn bound_wal(&mut self) {
         let bytes = std::fs::metadata(&self.wal).map_or(0, |file| file.len());
-        if bytes > WAL_BYTES_MAX {
-            if let Err(error) = checkpoint(&self.db, "TRUNCATE") {
-                warn!(%error, "the write-ahead log could not be checkpointed");
-            }
+        if bytes > self.wal_bytes_due {
+            self.wal_bytes_due = match self.truncate_wal() {
+                Ok(true) => WAL_BYTES_MAX,
+                // Someone reads an old state for long: to wait for them at every batch would stop all draws.
+                Ok(false) => bytes + WAL_BYTES_HIGH,
+                Err(error) => {
+                    warn!(%error, "the write-ahead log could not be checkpointed");
+                    bytes + WAL_BYTES_HIGH
+                }
+            };
         } else if bytes > WAL_BYTES_HIGH {
             // Where the channel is full the checkpointer is at work already.
             let _ = self.wake_checkpointer.try_send(());
         }
     }
+
+    /// Copies the log into the database and empties it; false where a reader did not let it in time.
+    fn truncate_wal(&self) -> rusqlite::Result<bool> {
+        self.db.busy_timeout(WAL_PATIENCE)?;
+        let is_busy = checkpoint(&self.db, "TRUNCATE");
+        self.db.busy_timeout(BUSY_PATIENCE)?;
+        Ok(!is_busy?)
+    }
 }
 
-/// Copies the write-ahead log into the database.
-fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<()> {
-    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+/// The writer ends: in order, when its inbox is closed and empty, or by a panic. Then the store must say so.
+struct WriterEnd {
+    inbox: Arc<Inbox>,
+    failing: Arc<AtomicBool>,
+}
+
+impl Drop for WriterEnd {
+    fn drop(&mut self) {
+        self.failing.store(true, Ordering::Relaxed);
+        self.inbox.abandon();
+    }
+}
+
+/// Copies the write-ahead log into the database; true where others kept it from doing all of it.
+fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<bool> {
+    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        row.get(0)
+    })
 }
 
 /// The checkpointer: copies the log beside the writer's work, without waiting for readers.

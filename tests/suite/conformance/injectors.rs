@@ -1,13 +1,23 @@
 //! Any number of injectors may run at once, and any may die at any moment: each window gets what was planned, once.
 
-use std::sync::Arc;
-
-use tombola::{
-    model::{Campaign, Moment, PoolNo},
-    store::{fill::PoolFilling, view::WindowState},
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use crate::support::{Answer, World, all_of, draw, hours, minutes};
+use async_trait::async_trait;
+use tombola::{
+    chance::Nonce,
+    model::{Campaign, Moment, PoolNo, PrizeNo},
+    store::{
+        AdjustCommand, ApplyCommand, FreezeCommand, OperateCommand, Operation, Refusal, Step,
+        StoreError,
+        fill::{PlannedWindow, PoolFilling},
+        view::WindowState,
+    },
+};
+
+use crate::support::{Answer, Meddler, World, all_of, author, campaign, draw, hours, minutes};
 
 promises![
     eight_injectors_at_once_give_each_window_what_was_planned,
@@ -16,6 +26,9 @@ promises![
     an_injector_that_dies_between_chunks_is_finished_by_a_draw_after_a_reopen,
     a_plan_enlarged_between_chunks_is_followed_exactly,
     a_plan_cut_between_chunks_is_followed_exactly,
+    windows_with_a_gap_are_not_frozen_in_part,
+    a_draw_that_needs_cards_when_the_end_comes_is_refused_after_one_deal,
+    an_injector_that_is_late_to_take_back_puts_in_first,
     eight_injectors_return_what_the_end_leaves_once,
 ];
 
@@ -138,6 +151,140 @@ async fn eight_injectors_return_what_the_end_leaves_once(world: &mut World) {
     .await;
     let coupon = world.prize("coupon").await;
     assert_eq!((coupon.waiting, coupon.left), (0, 1_000_000 - won));
+}
+
+async fn windows_with_a_gap_are_not_frozen_in_part(world: &mut World) {
+    let campaign = world.begin(&twelve_hours(10)).await;
+    let hour = |n: u64| PlannedWindow {
+        start: campaign.start + hours(n),
+        end: campaign.start + hours(n + 1),
+        planned: [(PrizeNo(0), 10)].into(),
+        windows_left: 12 - n,
+    };
+    let command = FreezeCommand {
+        campaign: campaign.id.clone(),
+        version: 1,
+        pool: PoolNo(0),
+        windows: vec![hour(0), hour(2)],
+    };
+    let outcome = world.store().freeze(command).await.unwrap();
+    assert_eq!(outcome, Step::Stale);
+    assert!(world.windows().await.is_empty());
+    world.tick().await;
+    assert_eq!(injected(world, campaign.start).await, 10);
+}
+
+/// The campaign ends while its deck is dealt.
+struct EndComes {
+    world: World,
+    end: Moment,
+    deals: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Meddler for EndComes {
+    async fn before_deal(&self) {
+        self.deals.fetch_add(1, Ordering::SeqCst);
+        self.world.set_time(self.end).await;
+    }
+}
+
+async fn a_draw_that_needs_cards_when_the_end_comes_is_refused_after_one_deal(world: &mut World) {
+    let campaign = world
+        .begin(
+            "
+            prizes: [{id: coupon, stock: 100}]
+            pools: [{id: deck, deck: {cards: {coupon: 100}}}]
+            ",
+        )
+        .await;
+    let deals = Arc::new(AtomicUsize::new(0));
+    let injector = world.injector_with(EndComes {
+        world: world.clone(),
+        end: campaign.end,
+        deals: deals.clone(),
+    });
+    let refused = injector.draw(draw("u")).await.unwrap_err();
+    assert_eq!(refused, StoreError::Refused(Refusal::Ended(campaign.end)));
+    assert_eq!(deals.load(Ordering::SeqCst), 1);
+}
+
+fn coupons_and_mugs(coupons: u32, mugs: u32) -> String {
+    format!(
+        "
+        endTime: 2026-11-20T12:00:00+08:00
+        prizes: [{{id: coupon, stock: 1000}}, {{id: mug, stock: 1000}}]
+        pools: [{{id: hours, schedule: {{perHour: {{coupon: {coupons}, mug: {mugs}}}}}}}]
+        "
+    )
+}
+
+/// While an injector reads that mugs are recalled, another one takes them back, and dies in the middle of a new plan.
+struct NewPlan {
+    world: World,
+    is_made: AtomicBool,
+    sweeps: AtomicUsize,
+}
+
+#[async_trait]
+impl Meddler for NewPlan {
+    async fn after_filling(&self) {
+        if self.is_made.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let campaign = campaign(&coupons_and_mugs(5, 20));
+        let another = self.world.another_injector();
+        another.settle(&campaign.id).await.unwrap();
+        let command = ApplyCommand {
+            campaign: campaign.clone(),
+            base_version: 1,
+            nonce: Nonce([0; 32]),
+            commitment: String::new(),
+            author: author("a-new-plan"),
+        };
+        self.world.store().apply(command).await.unwrap();
+        let command = AdjustCommand {
+            campaign: campaign.id.clone(),
+            version: 2,
+            pool: PoolNo(0),
+            window: campaign.start,
+            planned: vec![(PrizeNo(0), 5), (PrizeNo(1), 20)],
+        };
+        assert_eq!(self.world.store().adjust(command).await, Ok(Step::Done));
+    }
+
+    async fn before_sweep(&self) {
+        let sweeps = self.sweeps.fetch_add(1, Ordering::SeqCst);
+        assert!(sweeps < 100, "it takes back for ever");
+    }
+}
+
+async fn an_injector_that_is_late_to_take_back_puts_in_first(world: &mut World) {
+    let campaign = world.begin(&coupons_and_mugs(10, 10)).await;
+    world.tick().await;
+    let recall = OperateCommand {
+        campaign: campaign.id.clone(),
+        operation: Operation::Recall {
+            pool: PoolNo(0),
+            window: Some(campaign.start),
+            prize: Some(PrizeNo(1)),
+            withdraw: false,
+        },
+        author: author("a-recall"),
+    };
+    world.store().operate(recall).await.unwrap();
+    let injector = world.injector_with(NewPlan {
+        world: world.clone(),
+        is_made: AtomicBool::new(false),
+        sweeps: AtomicUsize::new(0),
+    });
+    injector.settle(&campaign.id).await.unwrap();
+    let left: Vec<u64> = world.windows().await[0]
+        .prizes
+        .iter()
+        .map(|(_, units)| units.injected - units.recalled)
+        .collect();
+    assert_eq!(left, [5, 20]);
 }
 
 /// An injector dies when it has put some of the first window's units in, and not all.

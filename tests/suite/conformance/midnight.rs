@@ -17,6 +17,7 @@ promises![
     days_are_those_of_the_campaign_s_zone,
     a_clock_that_steps_back_gives_nothing_twice,
     a_clock_that_steps_back_gives_nothing_twice_after_a_reopen,
+    no_draw_is_made_before_what_a_reader_has_seen,
 ];
 
 async fn a_storm_over_midnight_gets_each_day_its_quota(world: &mut World) {
@@ -73,6 +74,16 @@ async fn a_clock_that_steps_back_gives_nothing_twice(world: &mut World) {
 
 async fn a_clock_that_steps_back_gives_nothing_twice_after_a_reopen(world: &mut World) {
     step_back(world, true).await;
+}
+
+async fn no_draw_is_made_before_what_a_reader_has_seen(world: &mut World) {
+    begin(world, "Asia/Shanghai", "2026-11-20T00:00:00+08:00").await;
+    world.draw(draw("u")).await;
+    world.at("2026-11-23T00:00:01+08:00").await;
+    let seen = world.store().now().await.unwrap();
+    world.at("2026-11-22T23:59:00+08:00").await;
+    assert!(world.draw(draw("u")).await.at >= seen);
+    assert!(world.store().now().await.unwrap() >= seen);
 }
 
 async fn step_back(world: &mut World, reopens: bool) {

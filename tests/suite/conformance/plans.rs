@@ -12,6 +12,7 @@ promises![
     a_prize_that_a_new_plan_adds_comes_in_injected_windows_too,
     a_plan_changed_there_and_back_leaves_what_was_planned,
     a_total_that_is_raised_gives_the_new_total,
+    a_total_that_is_lowered_is_not_exceeded_by_what_missed_hours_left,
     stock_added_while_units_wait_is_stock_left,
 ];
 
@@ -144,6 +145,34 @@ async fn a_total_that_is_raised_gives_the_new_total(world: &mut World) {
         won += world.drained().await;
     }
     assert_eq!(won, 250);
+}
+
+async fn a_total_that_is_lowered_is_not_exceeded_by_what_missed_hours_left(world: &mut World) {
+    let total = |coupons: u32| {
+        format!(
+            "
+            endTime: 2026-11-20T08:00:00+08:00
+            prizes: [{{id: coupon, stock: 1000}}]
+            pools: [{{id: hours, schedule: {{total: {{coupon: {coupons}}}}}}}]
+            "
+        )
+    };
+    let injected = async || -> u64 {
+        let windows = world.windows().await;
+        let units = windows.iter().flat_map(|window| &window.prizes);
+        units.map(|(_, units)| units.injected).sum()
+    };
+    let campaign = world.begin(&total(400)).await;
+    world.set_time(campaign.start + hours(4)).await;
+    world.tick().await;
+    let before = injected().await;
+    assert!((50..200).contains(&before), "{before}");
+    world.change(&total(10)).await;
+    for hour in 5..8 {
+        world.set_time(campaign.start + hours(hour)).await;
+        world.tick().await;
+    }
+    assert_eq!(injected().await, before);
 }
 
 async fn stock_added_while_units_wait_is_stock_left(world: &mut World) {

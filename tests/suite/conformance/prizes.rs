@@ -1,13 +1,17 @@
 //! Which prize a draw gives: stopped prizes, locked pools, what counts as a win, what a draw without a win gives.
 
-use tombola::store::Operation;
+use tombola::{model::PrizeNo, store::Operation};
 
-use crate::support::{Answer as _, DrawWords as _, Storm, World, draw, hours};
+use crate::support::{
+    Answer as _, DrawWords as _, Storm, World, campaign, draw, hours,
+    words::{SPRING, campaign_id},
+};
 
 promises![
     no_draw_that_begins_after_a_stop_is_acknowledged_wins_the_prize,
     a_stopped_prize_s_units_wait_and_come_back_with_resume,
     a_stopped_prize_stays_stopped_after_a_reopen,
+    a_stopped_prize_stays_stopped_when_a_version_gives_it_another_number,
     a_locked_pool_opens_with_the_draws_of_the_user_within_one_call,
     a_prize_that_does_not_count_as_a_win_is_won_beyond_the_limit_of_wins,
     consolations_are_not_wins,
@@ -68,6 +72,33 @@ async fn a_stopped_prize_stays_stopped_after_a_reopen(world: &mut World) {
     world.set_time(campaign.start + hours(1)).await;
     assert_eq!(world.draw(draw("u").times(100)).await.count("coupon"), 0);
     assert_eq!(*world.stats().await.view.paused_prizes, [prize]);
+}
+
+async fn a_stopped_prize_stays_stopped_when_a_version_gives_it_another_number(world: &mut World) {
+    let definition = |prizes: &str| {
+        format!(
+            "
+            consolation: {{id: points}}
+            prizes: [{prizes}{{id: mug, stock: 50}}, {{id: pen, stock: 0}}]
+            pools: [{{id: deck, deck: {{size: 100, cards: {{mug: 50}}}}}}]
+            "
+        )
+    };
+    let stopped = async || {
+        let view = world.store().campaign(&campaign_id(SPRING)).await.unwrap();
+        view.paused_prizes.to_vec()
+    };
+    let first = campaign(&definition("{id: car, stock: 1}, "));
+    world.try_apply(first, 0).await.unwrap();
+    for id in ["car", "mug"] {
+        let prize = world.prize_no(id).await;
+        world.operate(Operation::PausePrize { prize }).await;
+    }
+    assert_eq!(stopped().await, [PrizeNo(0), PrizeNo(1)]);
+    world.change(&definition("")).await;
+    assert_eq!(stopped().await, [world.prize_no("mug").await]);
+    world.at("2026-11-20T00:00:00+08:00").await;
+    assert_eq!(world.draw(draw("u").times(100)).await.wins(), 0);
 }
 
 async fn a_locked_pool_opens_with_the_draws_of_the_user_within_one_call(world: &mut World) {

@@ -1,11 +1,14 @@
 //! Units taken back: the sum is kept whatever else goes on (P2), and a recalled window stays empty until a new plan.
 
 use tombola::{
+    chance::Nonce,
     model::{Moment, PoolNo, PrizeNo},
-    store::{Operation, view::WindowState},
+    store::{ApplyCommand, Operation, view::WindowState},
 };
 
-use crate::support::{Answer as _, DrawWords as _, Storm, World, at, draw, minutes};
+use crate::support::{
+    Answer as _, DrawWords as _, Storm, World, at, author, campaign, draw, minutes,
+};
 
 promises![
     a_recalled_window_gives_its_unreleased_units_back,
@@ -13,6 +16,7 @@ promises![
     a_recall_of_one_prize_leaves_the_others,
     withdrawn_units_leave_the_campaign,
     a_recalled_window_is_not_filled_again_until_a_new_plan_says_so,
+    a_plan_from_before_a_recall_does_not_fill_its_window_again,
     a_recall_of_every_window_leaves_coming_ones,
     recalls_in_a_storm_of_draws_keep_the_sum,
     a_recall_sent_again_recalls_once,
@@ -129,6 +133,24 @@ async fn a_recalled_window_is_not_filled_again_until_a_new_plan_says_so(world: &
     assert_eq!(world.windows().await[1].state, WindowState::Recalled);
     world.change(&two_prizes(12)).await;
     assert_eq!(won_in_second_hour(world).await, [12, 12]);
+}
+
+async fn a_plan_from_before_a_recall_does_not_fill_its_window_again(world: &mut World) {
+    five_to_one(world, 10).await;
+    // The injector that should follow the plan has not come to it yet.
+    let command = ApplyCommand {
+        campaign: campaign(&two_prizes(12)),
+        base_version: 1,
+        nonce: Nonce([0; 32]),
+        commitment: String::new(),
+        author: author("a-new-plan"),
+    };
+    world.store().apply(command).await.unwrap();
+    world
+        .operate(recall(Some(one_o_clock()), None, false))
+        .await;
+    world.tick().await;
+    assert_eq!(won_in_second_hour(world).await, [0, 0]);
 }
 
 async fn a_recall_of_every_window_leaves_coming_ones(world: &mut World) {

@@ -1,6 +1,9 @@
 //! A refused draw says why, costs nothing and leaves nothing (P5). `World::refused` compares ledger, stats and user.
 
-use tombola::store::{Operation, Refusal};
+use tombola::{
+    model::{PoolNo, PrizeNo},
+    store::{DealCommand, Lifecycle, Operation, Refusal, StoreError, Sweep},
+};
 
 use crate::support::{DrawWords as _, World, at, campaign, draw, hours};
 
@@ -11,6 +14,9 @@ promises![
     a_draw_of_a_paused_campaign_is_refused_until_it_is_resumed,
     a_draw_of_a_closed_campaign_is_refused_for_ever,
     a_draw_above_a_limit_is_refused_for_each_limit,
+    a_draw_after_the_end_is_told_the_same_for_ever,
+    a_command_that_contradicts_the_data_fails_alone,
+    a_sweep_of_a_pool_that_is_gone_takes_nothing,
 ];
 
 const YAML: &str = "
@@ -85,4 +91,45 @@ async fn a_draw_above_a_limit_is_refused_for_each_limit(world: &mut World) {
     world.refused(draw("u").times(2)).await; // one left in all
     world.draw(draw("u")).await;
     world.refused(draw("u")).await;
+}
+
+async fn a_draw_after_the_end_is_told_the_same_for_ever(world: &mut World) {
+    let campaign = world.begin(YAML).await;
+    world.set_time(campaign.end).await;
+    let ended = Refusal::Ended(campaign.end);
+    assert_eq!(world.refused(draw("u")).await, ended);
+    world.tick().await;
+    let lifecycle = world.stats().await.view.lifecycle;
+    assert_eq!(lifecycle, Lifecycle::Closed);
+    assert_eq!(world.refused(draw("u")).await, ended);
+}
+
+async fn a_command_that_contradicts_the_data_fails_alone(world: &mut World) {
+    let campaign = world.begin(YAML).await;
+    let command = DealCommand {
+        campaign: campaign.id.clone(),
+        pool: PoolNo(0),
+        expected: (1, 0),
+        round: 1,
+        chunk: 0,
+        round_cards: 1,
+        cards: vec![Some(PrizeNo(99))],
+        remaining: Vec::new(),
+    };
+    let fault = world.store().deal(command).await.unwrap_err();
+    assert!(matches!(fault, StoreError::Corrupt(_)), "{fault}");
+    world.draw(draw("u")).await;
+    world.store().now().await.unwrap();
+}
+
+/// Who sweeps may have read a version that another one has replaced, pools and all.
+async fn a_sweep_of_a_pool_that_is_gone_takes_nothing(world: &mut World) {
+    let campaign = world.begin(YAML).await;
+    let pool = PoolNo(1);
+    let window = campaign.start;
+    for sweep in [Sweep::Unclaimed { pool }, Sweep::Recall { pool, window }] {
+        let swept = world.store().sweep(&campaign.id, sweep).await.unwrap();
+        assert!(swept.units.is_empty() && !swept.more);
+    }
+    world.draw(draw("u")).await;
 }

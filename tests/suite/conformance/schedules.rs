@@ -19,6 +19,7 @@ promises![
     missed_hours_are_spread_over_as_many_of_the_next,
     missed_hours_are_skipped_where_the_plan_says_so,
     missed_hours_are_released_at_once_where_the_plan_says_so,
+    missed_hours_that_are_released_late_are_not_returned_at_once,
     units_nobody_took_wait,
     units_nobody_took_go_back_to_stock_where_the_plan_says_so,
     a_schedule_without_a_due_unit_passes_to_the_next_pool,
@@ -180,6 +181,24 @@ async fn missed_hours_are_released_at_once_where_the_plan_says_so(world: &mut Wo
     let (at_once, all) = miss_two_hours(world, ", missed: RELEASE").await;
     assert!((20..30).contains(&at_once));
     assert_eq!(all, 60);
+}
+
+async fn missed_hours_that_are_released_late_are_not_returned_at_once(world: &mut World) {
+    let late = ", missed: RELEASE, unclaimed: RETURN, returnAfter: 3600s";
+    world.begin(&six_hours(late)).await;
+    world.at("2026-11-20T03:00:00+08:00").await;
+    world.tick().await;
+    world.at("2026-11-20T03:58:00+08:00").await;
+    world.tick().await;
+    assert_eq!(world.prize("coupon").await.returned, 0);
+    let releases = world.drain().await[0].releases();
+    let three = at("2026-11-20T03:00:00+08:00");
+    assert!(
+        releases
+            .iter()
+            .all(|release| *release >= three - seconds(1))
+    );
+    assert!(releases.len() >= 30);
 }
 
 async fn units_nobody_took_wait(world: &mut World) {

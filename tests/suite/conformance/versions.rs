@@ -13,6 +13,7 @@ promises![
     stock_may_not_be_lowered,
     what_a_touched_campaign_promised_stays,
     an_untouched_campaign_may_change,
+    no_version_ends_before_it_comes_into_force,
     a_change_sent_again_is_answered_again,
     every_version_is_kept,
 ];
@@ -163,6 +164,16 @@ async fn an_untouched_campaign_may_change(world: &mut World) {
             with_stock(200)
         ))
         .await;
+}
+
+async fn no_version_ends_before_it_comes_into_force(world: &mut World) {
+    world.try_apply(campaign(YAML), 0).await.unwrap();
+    world.at("2026-11-19T00:00:00+08:00").await;
+    let over = format!(
+        "{YAML}\n    startTime: 2026-11-17T00:00:00+08:00\n    endTime: 2026-11-18T00:00:00+08:00"
+    );
+    let end = campaign(&over).end;
+    assert_eq!(refused(world, &over, 1).await, Refusal::Ended(end));
 }
 
 async fn a_change_sent_again_is_answered_again(world: &mut World) {

@@ -102,6 +102,8 @@ impl Book {
     fn read(&mut self, entry: &Entry) {
         match &entry.body {
             Body::Applied {
+                version,
+                base_version,
                 stock_added,
                 stock_anew,
                 ..
@@ -109,6 +111,7 @@ impl Book {
                 assert!(!self.is_over, "no version after the end");
                 if *stock_anew {
                     self.prizes.clear();
+                    self.number_anew(*base_version, *version);
                 }
                 self.add(stock_added, |prize, units| {
                     prize.stock += units;
@@ -125,6 +128,15 @@ impl Book {
             Body::Missed { .. } => {}
             Body::Closed {} => self.is_closed = true,
         }
+    }
+
+    /// Prizes may have other numbers in this version; those that are stopped stay so.
+    fn number_anew(&mut self, before: u32, after: u32) {
+        let (before, after) = (&self.versions[&before], &self.versions[&after]);
+        let paused = self.paused.iter();
+        self.paused = paused
+            .filter_map(|prize| after.prize_no(before.prize(*prize).id.as_str()))
+            .collect();
     }
 
     fn add(&mut self, units: &Quantities, book: impl Fn(&mut PrizeStats, u64)) {

@@ -2,12 +2,14 @@
 
 pub mod answers;
 pub mod audit;
+pub mod between;
 pub mod embedded;
 pub mod storm;
 pub mod words;
 pub mod world;
 
 pub use answers::Answer;
+pub use between::Meddler;
 pub use storm::Storm;
 pub use words::{
     DrawWords, all_of, at, author, campaign, draw, hours, minutes, request, seconds, user, users,

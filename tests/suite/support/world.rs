@@ -17,7 +17,9 @@ use tombola::{
 
 use super::{
     answers::Answer as _,
-    at, audit, author, campaign, minutes, user,
+    at, audit, author,
+    between::{Between, Meddler},
+    campaign, minutes, user,
     words::{SPRING, all_of, campaign_id, new_request},
 };
 
@@ -78,6 +80,13 @@ impl World {
     /// One more injector on the same store.
     pub fn another_injector(&self) -> Injector {
         Injector::new(self.store().clone(), key(), minutes(5))
+    }
+
+    /// An injector in whose work something comes between.
+    pub fn injector_with(&self, meddler: impl Meddler + 'static) -> Arc<Injector> {
+        let store = self.store().clone();
+        let between = Arc::new(Between { store, meddler });
+        Arc::new(Injector::new(between, key(), minutes(5)))
     }
 
     /// Moves the clock to a moment, as RFC 3339.

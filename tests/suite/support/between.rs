@@ -1,0 +1,132 @@
+//! A store between an injector and the real one, so that a test may do something between two steps of the injector.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tombola::{
+    model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId},
+    store::{
+        AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
+        Entry, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Result,
+        Stats, Step, Store, StoreInfo, Sweep, Swept, UserView, WindowView,
+    },
+};
+
+/// What happens between the steps.
+#[async_trait]
+pub trait Meddler: Send + Sync {
+    /// The injector has read how far the pools are filled, and does not know it yet.
+    async fn after_filling(&self) {}
+    /// The injector deals.
+    async fn before_deal(&self) {}
+    /// The injector takes units back.
+    async fn before_sweep(&self) {}
+}
+
+/// The store in between.
+pub struct Between<M> {
+    pub store: Arc<dyn Store>,
+    pub meddler: M,
+}
+
+#[async_trait]
+impl<M: Meddler> Store for Between<M> {
+    async fn filling(&self, id: &CampaignId) -> Result<Filling> {
+        let filling = self.store.filling(id).await;
+        self.meddler.after_filling().await;
+        filling
+    }
+
+    async fn deal(&self, command: DealCommand) -> Result<Step> {
+        self.meddler.before_deal().await;
+        self.store.deal(command).await
+    }
+
+    async fn sweep(&self, campaign: &CampaignId, sweep: Sweep) -> Result<Swept> {
+        self.meddler.before_sweep().await;
+        self.store.sweep(campaign, sweep).await
+    }
+
+    fn info(&self) -> &StoreInfo {
+        self.store.info()
+    }
+
+    fn clock_hint(&self) -> Moment {
+        self.store.clock_hint()
+    }
+
+    async fn now(&self) -> Result<Moment> {
+        self.store.now().await
+    }
+
+    async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+        self.store.draw(command).await
+    }
+
+    async fn find_draw(
+        &self,
+        campaign: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<DrawAnswer> {
+        self.store.find_draw(campaign, user, request).await
+    }
+
+    async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
+        self.store.user(campaign, user).await
+    }
+
+    async fn apply(&self, command: ApplyCommand) -> Result<Operated> {
+        self.store.apply(command).await
+    }
+
+    async fn operate(&self, command: OperateCommand) -> Result<Operated> {
+        self.store.operate(command).await
+    }
+
+    async fn campaign(&self, id: &CampaignId) -> Result<CampaignView> {
+        self.store.campaign(id).await
+    }
+
+    async fn version(&self, id: &CampaignId, version: u32) -> Result<Arc<Campaign>> {
+        self.store.version(id, version).await
+    }
+
+    async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>> {
+        self.store.campaigns(after, limit).await
+    }
+
+    async fn freeze(&self, command: FreezeCommand) -> Result<Step> {
+        self.store.freeze(command).await
+    }
+
+    async fn adjust(&self, command: AdjustCommand) -> Result<Step> {
+        self.store.adjust(command).await
+    }
+
+    async fn fill(&self, command: FillCommand) -> Result<Filled> {
+        self.store.fill(command).await
+    }
+
+    async fn forget(&self) -> Result<bool> {
+        self.store.forget().await
+    }
+
+    async fn stats(&self, id: &CampaignId) -> Result<Stats> {
+        self.store.stats(id).await
+    }
+
+    async fn windows(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+        after: Moment,
+        limit: usize,
+    ) -> Result<Vec<WindowView>> {
+        self.store.windows(id, pool, after, limit).await
+    }
+
+    async fn ledger(&self, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
+        self.store.ledger(sequence, limit).await
+    }
+}
