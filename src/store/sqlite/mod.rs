@@ -115,6 +115,7 @@ impl SqliteStore {
             failing: Arc::clone(&failing),
             last: Arc::clone(&last),
             wal: opened.wal,
+            wal_bytes_wake: writer::WAL_BYTES_STEP,
             wal_bytes_due: WAL_BYTES_MAX,
             wake_checkpointer,
             logged: None,

@@ -24,8 +24,9 @@ use crate::{
     store::{Executed, StoreError, clock::Clock},
 };
 
-/// The size of the write-ahead log from which on it is copied into the database beside the writer's work.
-const WAL_BYTES_HIGH: u64 = 64 << 20;
+/// Growth of the write-ahead log after which it is copied into the database beside the writer's work. A page that was written
+/// often meanwhile is copied once.
+pub(super) const WAL_BYTES_STEP: u64 = 64 << 20;
 /// The size from which on the writer stops for it.
 pub(super) const WAL_BYTES_MAX: u64 = 512 << 20;
 /// How long it waits then for whoever reads; after that the log grows on for a while.
@@ -47,6 +48,8 @@ pub(super) struct Writer {
     pub(super) last: Arc<AtomicI64>,
     /// The write-ahead log's file.
     pub(super) wal: PathBuf,
+    /// The size of the log at which the checkpointer is woken next.
+    pub(super) wal_bytes_wake: u64,
     /// The size of the log at which the writer stops for it next.
     pub(super) wal_bytes_due: u64,
     pub(super) wake_checkpointer: SyncSender<()>,
@@ -171,20 +174,22 @@ impl Writer {
         }
     }
 
-    /// Keeps the write-ahead log small: usually by the checkpointer; where it cannot keep up, by the writer itself.
+    /// Keeps the write-ahead log small: the checkpointer copies it step by step; the writer stops only to begin it anew.
     fn bound_wal(&mut self) {
         let bytes = std::fs::metadata(&self.wal).map_or(0, |file| file.len());
         if bytes > self.wal_bytes_due {
-            self.wal_bytes_due = match self.truncate_wal() {
-                Ok(true) => WAL_BYTES_MAX,
+            let emptied = self.truncate_wal().unwrap_or_else(|error| {
+                warn!(%error, "the write-ahead log could not be checkpointed");
+                false
+            });
+            (self.wal_bytes_wake, self.wal_bytes_due) = if emptied {
+                (WAL_BYTES_STEP, WAL_BYTES_MAX)
+            } else {
                 // Someone reads an old state for long: to wait for them at every batch would stop all draws.
-                Ok(false) => bytes + WAL_BYTES_HIGH,
-                Err(error) => {
-                    warn!(%error, "the write-ahead log could not be checkpointed");
-                    bytes + WAL_BYTES_HIGH
-                }
+                (bytes + WAL_BYTES_STEP, bytes + WAL_BYTES_STEP)
             };
-        } else if bytes > WAL_BYTES_HIGH {
+        } else if bytes > self.wal_bytes_wake {
+            self.wal_bytes_wake = bytes + WAL_BYTES_STEP;
             // Where the channel is full the checkpointer is at work already.
             let _ = self.wake_checkpointer.try_send(());
         }
