@@ -12,17 +12,40 @@ use crate::{
 
 /// Cards dealt at once, if the round has so many.
 const CHUNK_CARDS: usize = 1000;
-/// Cards that wait after a deck was filled: more than those from which on it is dealt ahead.
+/// Cards that wait after a deck was dealt ahead: more than those from which on that is asked for.
 const AHEAD_CARDS: u64 = 600;
-/// How often a chunk may be dealt for one draw.
+/// Chunks dealt ahead at once: of a small deck each is a whole round.
+const DEALS_AHEAD_MAX: usize = 4;
+/// How often a chunk may be dealt for one draw: a deck of a single card is dealt for each of them.
 const DEALS_MAX: usize = 10_000;
 
 impl Injector {
-    /// Deals until `cards` wait in the deck and some more, or it gives no more.
-    pub(super) async fn deal_until(&self, id: &CampaignId, pool: PoolNo, cards: u64) -> Result<()> {
-        for _ in 0..DEALS_MAX {
+    /// Deals until `cards` wait in the deck, or it gives no more.
+    pub(super) async fn deal_for_draw(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+        cards: u64,
+    ) -> Result<()> {
+        self.deal_until(id, pool, cards, DEALS_MAX).await
+    }
+
+    /// Deals what the next draws will need.
+    pub(super) async fn deal_next_draws(&self, id: &CampaignId, pool: PoolNo) -> Result<()> {
+        self.deal_until(id, pool, AHEAD_CARDS, DEALS_AHEAD_MAX)
+            .await
+    }
+
+    async fn deal_until(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+        cards: u64,
+        deals_max: usize,
+    ) -> Result<()> {
+        for _ in 0..deals_max {
             let (view, deck) = self.deck_filling(id, pool).await?;
-            let is_done = deck.available >= cards.max(AHEAD_CARDS) || deck.stopped.is_some();
+            let is_done = deck.available >= cards || deck.stopped.is_some();
             if is_done || view.has_ended(self.store.clock_hint()) {
                 return Ok(());
             }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use super::Injector;
+use crate::model::{CampaignId, PoolNo};
 use crate::store::{
     DrawAnswer, DrawCommand, Drawn, Executed, Need, Result, StoreError, fill::PoolFilling,
 };
@@ -34,7 +35,7 @@ impl Injector {
         })
     }
 
-    async fn fill_need(&self, command: &DrawCommand, need: Need) -> Result<()> {
+    async fn fill_need(self: &Arc<Self>, command: &DrawCommand, need: Need) -> Result<()> {
         let id = &command.campaign;
         let turn = self.turn(id, need.pool);
         let fills_before = turn.fills.load(Ordering::Acquire);
@@ -44,12 +45,27 @@ impl Injector {
             return Ok(());
         }
         let filled = if need.cards == 0 {
-            self.settle_schedule(id, need.pool).await
+            self.fill_due(id, need.pool).await
         } else {
-            self.deal_until(id, need.pool, need.cards).await
+            self.deal_for_draw(id, need.pool, need.cards).await
         };
         turn.fills.fetch_add(1, Ordering::Release);
         filled
+    }
+
+    /// Fills a schedule as far as draws need it now; the rest of the hour follows beside them.
+    async fn fill_due(self: &Arc<Self>, id: &CampaignId, pool: PoolNo) -> Result<()> {
+        self.settle_schedule_until_due(id, pool).await?;
+        let turn = self.turn(id, pool);
+        if !turn.is_following.swap(true, Ordering::AcqRel) {
+            let (injector, id) = (Arc::clone(self), id.clone());
+            tokio::spawn(async move {
+                // A failure shows in the draw that will need the units, or in the next tick.
+                let _ = injector.settle_schedule(&id, pool).await;
+                turn.is_following.store(false, Ordering::Release);
+            });
+        }
+        Ok(())
     }
 
     /// Deals the next chunks of decks that run low, beside the draws.
@@ -61,7 +77,7 @@ impl Injector {
                 let turn = injector.turn(&id, pool);
                 let _turn = turn.lock.lock().await;
                 // A failure shows in the draw that will need the cards.
-                let _ = injector.deal_until(&id, pool, 0).await;
+                let _ = injector.deal_next_draws(&id, pool).await;
                 turn.fills.fetch_add(1, Ordering::Release);
             });
         }
@@ -70,8 +86,8 @@ impl Injector {
     /// The state of a pool.
     pub(super) async fn pool_filling(
         &self,
-        id: &crate::model::CampaignId,
-        pool: crate::model::PoolNo,
+        id: &CampaignId,
+        pool: PoolNo,
     ) -> Result<(crate::store::CampaignView, PoolFilling)> {
         let mut filling = self.store.filling(id).await?;
         let place = usize::from(pool.0);

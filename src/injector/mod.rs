@@ -5,7 +5,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -35,6 +38,8 @@ struct Turn {
     lock: tokio::sync::Mutex<()>,
     /// Fills done, so that those who waited for one need not do it again.
     fills: AtomicU64,
+    /// The rest of an hour is being filled beside the draws.
+    is_following: AtomicBool,
 }
 
 /// Fills and empties pools.

@@ -20,9 +20,31 @@ use crate::{
 /// How often the state may have moved on before a fill is given up until the next tick.
 const ROUNDS_MAX: usize = 10_000;
 
+/// How much of an open fill is put into its pool.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// All of it.
+    Whole,
+    /// What is released by now; a draw waits for it.
+    UntilDue,
+}
+
 impl Injector {
     /// Brings one schedule to where it should be now.
     pub(super) async fn settle_schedule(&self, id: &CampaignId, pool: PoolNo) -> Result<()> {
+        self.settle_schedule_as(id, pool, Pace::Whole).await
+    }
+
+    /// Brings one schedule so far that what is released by now can be drawn.
+    pub(super) async fn settle_schedule_until_due(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+    ) -> Result<()> {
+        self.settle_schedule_as(id, pool, Pace::UntilDue).await
+    }
+
+    async fn settle_schedule_as(&self, id: &CampaignId, pool: PoolNo, pace: Pace) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
             let (view, filling) = match self.pool_filling(id, pool).await? {
                 (view, PoolFilling::Schedule(filling)) => (view, filling),
@@ -32,6 +54,9 @@ impl Injector {
                 }
             };
             if view.has_ended(self.store.clock_hint()) {
+                return Ok(());
+            }
+            if pace == Pace::UntilDue && self.put_in_due(&view, pool, &filling).await? {
                 return Ok(());
             }
             let again = self.put_in(&view, pool, &filling).await?
@@ -46,6 +71,21 @@ impl Injector {
         Ok(())
     }
 
+    /// Puts units of open fills into the pool until all that are released by now are in. True where nothing else is needed for
+    /// draws to go on: the windows up to now are frozen.
+    async fn put_in_due(
+        &self,
+        view: &CampaignView,
+        pool: PoolNo,
+        filling: &ScheduleFilling,
+    ) -> Result<bool> {
+        for record in &filling.open {
+            self.put_in_one(view, pool, record, Pace::UntilDue).await?;
+        }
+        let is_recalling = !filling.recalling.is_empty();
+        Ok(!filling.open.is_empty() && !is_recalling && filling.horizon > self.store.clock_hint())
+    }
+
     /// Puts the units of open fills into the pool. True where there were any.
     async fn put_in(
         &self,
@@ -54,7 +94,7 @@ impl Injector {
         filling: &ScheduleFilling,
     ) -> Result<bool> {
         for record in &filling.open {
-            self.put_in_one(view, pool, record).await?;
+            self.put_in_one(view, pool, record, Pace::Whole).await?;
         }
         Ok(!filling.open.is_empty())
     }
@@ -64,6 +104,7 @@ impl Injector {
         view: &CampaignView,
         pool: PoolNo,
         record: &FillRecord,
+        pace: Pace,
     ) -> Result<()> {
         let releases = chance::scatter(
             &self.seed(view),
@@ -94,6 +135,9 @@ impl Injector {
             match self.store.fill(command).await? {
                 Filled::Reached(reached) => filled = usize::try_from(reached).unwrap_or(usize::MAX),
                 Filled::Closed => return Ok(()),
+            }
+            if pace == Pace::UntilDue && until > self.store.clock_hint() {
+                return Ok(());
             }
         }
         Ok(())

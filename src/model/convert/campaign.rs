@@ -143,6 +143,10 @@ fn read_times(
     problems: &mut Problems,
 ) -> (Option<Moment>, Option<Moment>) {
     let mut read = |path: &str, time: &Option<prost_types::Timestamp>| match time {
+        Some(time) if time.nanos != 0 => {
+            problems.add(path, "has a fraction of a second: write a whole second");
+            None
+        }
         Some(time) => noted(moment_from_proto(path, time), problems),
         None => {
             problems.add(
