@@ -18,9 +18,12 @@ use std::{
 use async_trait::async_trait;
 use rusqlite::Connection;
 
+mod adjust;
 mod apply;
+mod deal;
 mod draw;
-mod inject;
+mod fill;
+mod freeze;
 mod job;
 mod open;
 mod operate;

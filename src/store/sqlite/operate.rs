@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     apply::{save_paused, window_key},
     draw::{load_user, save_user},
-    inject::truncate_fills,
+    fill::truncate_fills,
     job::Command,
     state::{CampaignState, lifecycle_code},
     step::{Step, entry, moment},

@@ -6,7 +6,7 @@ use rusqlite::params;
 
 use super::{
     apply::window_key,
-    inject::{give_back, truncate_fills},
+    fill::{give_back, truncate_fills},
     job::Command,
     operate::{RECALL_ALL, save_lifecycle},
     state::{CampaignState, add},
