@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::{
     job::Command,
     state::{CampaignState, PoolStateKind},
-    step::{Step, definition, entry, from_json, to_json},
+    step::{Step, definition},
     units::{Queue, Waiting},
+    users::{is_blocked, load_user, remembered, save_user},
 };
 use crate::{
-    model::{Campaign, Moment, PoolNo, PrizeNo, RequestId, UserId, limits::UserRecord, zone::Day},
+    model::{Campaign, Moment, PoolNo, PrizeNo, limits::UserRecord},
     store::{
         DrawAnswer, DrawCommand, Drawn, Need, Refusal, Result, StoreError,
         entry::{Body, DrawEntry, DrawResult, Entry},
@@ -20,107 +21,6 @@ use crate::{
 
 /// Cards waiting in a deck below which its next chunk is asked for.
 const LOW_CARDS: u64 = 500;
-
-/// The draw that is remembered under this request id, where it is not older than `oldest`.
-pub(super) fn remembered(
-    db: &Connection,
-    campaign: i64,
-    (user, request): (&UserId, &RequestId),
-    oldest: Moment,
-) -> Result<Option<(Entry, DrawEntry)>> {
-    let sequence: Option<u64> = db
-        .prepare_cached(
-            "SELECT sequence FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3",
-        )?
-        .query_row(params![campaign, user.as_str(), request.as_str()], |row| {
-            row.get(0)
-        })
-        .optional()?;
-    let Some(sequence) = sequence else {
-        return Ok(None);
-    };
-    let found = entry(db, sequence)?
-        .ok_or_else(|| StoreError::Corrupt(format!("ledger entry {sequence} is missing")))?;
-    if found.at < oldest {
-        return Ok(None);
-    }
-    match found.body.clone() {
-        Body::Draw(draw) => Ok(Some((found, draw))),
-        _ => Err(StoreError::Corrupt(format!(
-            "ledger entry {sequence} is remembered as a draw and is none"
-        ))),
-    }
-}
-
-/// A user's record as it was last written; none for a user never seen.
-pub(super) fn load_user(
-    db: &Connection,
-    campaign: i64,
-    user: &UserId,
-) -> Result<Option<UserRecord>> {
-    let found = db
-        .prepare_cached(
-            "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus FROM users
-             WHERE campaign = ?1 AND user = ?2 AND request = ''",
-        )?
-        .query_row(params![campaign, user.as_str()], |row| {
-            let record = UserRecord {
-                day: row.get::<_, Option<i32>>(0)?.map(Day),
-                free_today: row.get(1)?,
-                paid_today: row.get(2)?,
-                draws: row.get(3)?,
-                bonus_used: row.get(4)?,
-                wins: row.get(5)?,
-                bonus: Vec::new(),
-            };
-            Ok((record, row.get::<_, Option<String>>(6)?))
-        })
-        .optional()?;
-    let Some((mut record, bonus)) = found else {
-        return Ok(None);
-    };
-    if let Some(bonus) = bonus {
-        record.bonus = from_json(&bonus)?;
-    }
-    Ok(Some(record))
-}
-
-/// Writes a user's record.
-pub(super) fn save_user(
-    db: &Connection,
-    campaign: i64,
-    user: &UserId,
-    record: &UserRecord,
-) -> Result<()> {
-    let bonus = (!record.bonus.is_empty()).then(|| to_json(&record.bonus));
-    db.prepare_cached(
-        "INSERT OR REPLACE INTO users
-         (campaign, user, request, day, free_today, paid_today, draws, bonus_used, wins, bonus)
-         VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?
-    .execute(params![
-        campaign,
-        user.as_str(),
-        record.day.map(|day| day.0),
-        record.free_today,
-        record.paid_today,
-        record.draws,
-        record.bonus_used,
-        record.wins,
-        bonus
-    ])?;
-    Ok(())
-}
-
-/// A user is blocked.
-fn is_blocked(db: &Connection, state: &CampaignState, user: &UserId) -> Result<bool> {
-    if state.view.blocked_users == 0 {
-        return Ok(false);
-    }
-    Ok(db
-        .prepare_cached("SELECT 1 FROM blocked WHERE campaign = ?1 AND user = ?2")?
-        .exists(params![state.no, user.as_str()])?)
-}
 
 impl Command for DrawCommand {
     type Reply = Drawn;

@@ -33,6 +33,7 @@ mod state;
 mod step;
 mod sweep;
 mod units;
+mod users;
 mod writer;
 
 pub use open::{DATABASE_FILE, DirectoryLock, OpenError};

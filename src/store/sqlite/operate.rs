@@ -4,11 +4,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     apply::{save_paused, window_key},
-    draw::{load_user, save_user},
     fill::truncate_fills,
     job::Command,
     state::{CampaignState, lifecycle_code},
     step::{Step, entry, moment},
+    users::{load_user, save_user},
 };
 use crate::{
     model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo, Problems, RequestId, UserId},

@@ -6,9 +6,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     apply::window_key,
-    draw::{deck_stop, load_user, remembered},
+    draw::deck_stop,
     state::{CampaignState, PoolStateKind},
     step::{definition, entry_columns, from_json, moment, read_entry, scalar},
+    users::{load_user, remembered},
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities},
