@@ -97,8 +97,15 @@ impl Failure {
 
     /// The service, or the way to it, answered a call that changes nothing with an error.
     pub(super) fn read(status: Status) -> Box<Self> {
+        let mut failure = Self::answered(&status);
+        // The service says that nothing happened, which of a question is no news.
+        failure.executed.clear();
+        failure
+    }
+
+    fn answered(status: &Status) -> Box<Self> {
         let details = status.get_error_details();
-        let mut failure = Self::new(exit_of(&status), code_name(status.code()), text_of(&status));
+        let mut failure = Self::new(exit_of(status), code_name(status.code()), text_of(status));
         let mut reason = ErrorReason::Unspecified;
         if let Some(info) = details.error_info() {
             let field = |name: &str| info.metadata.get(name).cloned().unwrap_or_default();
@@ -124,7 +131,7 @@ impl Failure {
     pub(super) fn change(status: Status, request_id: &str) -> Box<Self> {
         let told = status.get_error_details().error_info().is_some();
         let lost = may_be_lost(status.code());
-        let mut failure = Self::read(status);
+        let mut failure = Self::answered(&status);
         if failure.request_id.is_empty() {
             failure.request_id = request_id.into();
         }
@@ -174,12 +181,13 @@ impl fmt::Display for Failure {
         }
         if !self.request_id.is_empty() {
             let outcome = match self.executed.as_str() {
-                "no" => "nothing happened",
-                _ => "it may have happened",
+                "" => "",
+                "no" => "nothing happened; ",
+                _ => "it may have happened; ",
             };
             write!(
                 f,
-                "\n  {outcome}; reason {}, request id {}",
+                "\n  {outcome}reason {}, request id {}",
                 self.reason, self.request_id
             )?;
         }
@@ -271,6 +279,9 @@ fn hint(reason: ErrorReason) -> &'static str {
             "\"tombola campaign ID -o yaml\" shows its pools and prizes"
         }
         R::WindowNotFound => "\"tombola schedule ID\" lists the hours",
+        R::DrawNotFound => {
+            "a try that is still under way may yet draw: to settle it, repeat the draw with its --request-id"
+        }
         R::VersionNotFound => "\"tombola campaign ID\" lists the versions",
         R::CampaignPaused => "\"tombola resume ID\" takes draws again",
         R::VersionStale => {
@@ -284,7 +295,6 @@ fn hint(reason: ErrorReason) -> &'static str {
         R::Unspecified
         | R::InvalidRequest
         | R::RequestExpired
-        | R::DrawNotFound
         | R::CampaignNotStarted
         | R::CampaignEnded
         | R::CampaignClosed

@@ -64,6 +64,16 @@ fn a_read_that_fails_does_not_speak_of_having_happened() {
 }
 
 #[test]
+fn a_draw_that_is_not_remembered_may_yet_come() {
+    let details = details("DRAW_NOT_FOUND", "no");
+    let status = Status::with_error_details(Code::NotFound, "no draw is remembered", details);
+    let text = Failure::read(status).to_string();
+    assert!(!text.contains("nothing happened"), "{text}");
+    assert!(text.contains("DRAW_NOT_FOUND, request id r-1"), "{text}");
+    assert!(text.contains("may yet draw"), "{text}");
+}
+
+#[test]
 fn exit_codes_are_those_of_the_readme() {
     let refused = Failure::refused("CONFIRMATION_NEEDED", "no");
     assert_eq!((refused.exit as u8, Exit::Usage as u8), (1, 64));
