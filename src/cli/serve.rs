@@ -89,12 +89,12 @@ pub(super) struct ServeArgs {
     /// How log lines are written
     #[arg(long, env = "TOMBOLA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
-    /// What is logged, e.g. info or tombola=debug
+    /// What is logged, e.g. debug or info,tombola=debug
     #[arg(
         long,
         env = "TOMBOLA_LOG",
         value_name = "FILTER",
-        default_value = "info"
+        default_value = "info,tokio_cron_scheduler=warn"
     )]
     pub(super) log: String,
 }
@@ -264,7 +264,6 @@ pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
     };
     Ok(async move {
         next().await;
-        info!("stopping: no new calls, those begun are finished");
         tokio::spawn(async move {
             next().await;
             warn!("stopped at once: what was acknowledged is on disk");
