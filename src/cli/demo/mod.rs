@@ -13,8 +13,9 @@ use tonic::transport::Channel;
 use self::crowd::{Crowd, Tally};
 use super::{
     house::{self, Plan},
+    listen::Listen,
     output::{note, say},
-    serve::{bind, close, stop_signal},
+    serve::{close, stop_signal},
 };
 use crate::{
     grpc::{self, server::ServeError},
@@ -45,10 +46,10 @@ pub(super) struct DemoArgs {
     #[arg(
         long,
         env = "TOMBOLA_DEMO_LISTEN",
-        value_name = "ADDRESS",
+        value_name = "HOST:PORT",
         default_value = "127.0.0.1:50051"
     )]
-    pub(super) listen: SocketAddr,
+    pub(super) listen: Listen,
     /// Keep the data in this directory [default: a temporary one]
     #[arg(long, env = "TOMBOLA_DEMO_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
@@ -81,7 +82,7 @@ pub(super) async fn run(args: DemoArgs) -> ExitCode {
 }
 
 async fn show(args: &DemoArgs) -> Result<(), Fault> {
-    let listener = bind(args.listen).await?;
+    let listener = args.listen.bind().await?;
     let address = listener.local_addr()?;
     let temporary = tempfile::tempdir()?;
     let data = args
