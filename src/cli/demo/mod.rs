@@ -14,7 +14,7 @@ use self::crowd::{Crowd, Tally};
 use super::{
     house::{self, Plan},
     listen::Listen,
-    output::{note, say},
+    output::note,
     serve::{close, stop_signal},
 };
 use crate::{
@@ -136,9 +136,9 @@ async fn play(
         .await?;
     let mut operators = CampaignServiceClient::new(channel.clone());
     let id = apply(&mut operators).await?;
-    say(&format!(
+    report::section(&format!(
         "{} users of campaign {id} draw through gRPC at {address}, from 28 November 18:00 to 30 November 00:00 in \
-         Shanghai. The clock is a TEST clock: it skips the waiting.\n",
+         Shanghai. The clock is a TEST clock: it skips the waiting.",
         args.users
     ));
     let bar = ProgressBar::new(u64::from(STEPS)).with_style(
