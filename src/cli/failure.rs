@@ -7,7 +7,10 @@ use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::{model::Problems, proto::ErrorReason};
+use crate::{
+    model::{Problem, Problems},
+    proto::ErrorReason,
+};
 
 /// What the process tells its caller besides text; the numbers are those of `sysexits.h` where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +156,20 @@ impl Failure {
         self
     }
 
+    /// The violations that the message does not tell. The service's message tells the first one, for clients that show
+    /// nothing else.
+    fn untold(&self) -> &[Problem] {
+        match self.violations.0.as_slice() {
+            [Problem { path, message }, rest @ ..]
+                if self.message.contains(&format!("{path}: {message}"))
+                    || self.message == *message =>
+            {
+                rest
+            }
+            all => all,
+        }
+    }
+
     /// For programs, on standard error.
     pub(super) fn to_json(&self) -> serde_json::Value {
         let violations = self.violations.0.iter();
@@ -176,7 +193,7 @@ fn or_null(text: &str) -> Option<&str> {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
-        for problem in &self.violations.0 {
+        for problem in self.untold() {
             write!(f, "\n  {}: {}", problem.path, problem.message)?;
         }
         if !self.request_id.is_empty() {

@@ -37,6 +37,30 @@ fn each_violation_has_its_own_line() {
 }
 
 #[test]
+fn a_violation_that_the_message_tells_is_not_told_again() {
+    let told = |message: &str, violations: &[(&str, &str)]| {
+        let mut details = details("CHANGE_REFUSED", "no");
+        for (field, description) in violations {
+            details.add_bad_request_violation(*field, *description);
+        }
+        let status = Status::with_error_details(Code::FailedPrecondition, message, details);
+        Failure::change(status, "mine").to_string()
+    };
+    let refused = told(
+        "the change is refused: id: is fixed (and 1 more)",
+        &[("id", "is fixed"), ("d", "is fixed")],
+    );
+    assert!(
+        refused.starts_with(
+            "error: the change is refused: id: is fixed (and 1 more)\n  d: is fixed\n"
+        ),
+        "{refused}"
+    );
+    let deck = told("the pool is a deck", &[("pool_id", "the pool is a deck")]);
+    assert_eq!(deck.matches("is a deck").count(), 1, "{deck}");
+}
+
+#[test]
 fn a_spent_limit_says_when_to_come_back() {
     let mut details = details("DRAWS_PER_DAY", "no");
     details.set_retry_info(Some(Duration::from_millis(5_399_500)));

@@ -118,7 +118,8 @@ fn a_plan_is_shown_before_it_replaces_another() {
         .well();
     assert_eq!(desk.json("campaign wheel")["status"]["version"], 2);
     let deck = desk.run("plan wheel deck --base-version 2 -f", &[&plan]);
-    deck.badly(1, &["deck"]);
+    let told = deck.badly(1, &["deck"]);
+    assert_eq!(told.matches("is a deck").count(), 1, "{told}");
 }
 
 #[test]
