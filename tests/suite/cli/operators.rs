@@ -149,3 +149,19 @@ fn a_closed_campaign_tells_its_seed() {
     assert_eq!(odds["seed"].as_str().unwrap().len(), 64, "{odds:#}");
     desk.run("draw wheel u-1", &[]).badly(1, &["closed"]);
 }
+
+#[test]
+fn times_are_those_of_the_campaign_s_zone() {
+    let desk = Desk::with_wheel();
+    let draw = desk.run("draw wheel u-1 --request-id r-1", &[]).well();
+    let answers = [
+        "get-draw wheel u-1 r-1",
+        "check wheel u-1",
+        "odds wheel",
+        "stats wheel",
+    ];
+    let answers = answers.map(|line| desk.run(line, &[]).well());
+    for told in answers.iter().chain([&draw]) {
+        assert!(told.contains("+08:00") && !told.contains("00Z"), "{told}");
+    }
+}
