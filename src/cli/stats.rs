@@ -143,5 +143,8 @@ fn decks(decks: &[DeckStats]) -> String {
             stopped,
         ]);
     }
-    table.render()
+    format!(
+        "{}\ncards are dealt some hundreds ahead, into the next round too: those that wait are for the draws to come",
+        table.render()
+    )
 }
