@@ -1,6 +1,7 @@
 //! `tombola check`: what a user may still draw.
 
 use clap::Args;
+use jiff::tz::TimeZone;
 
 use super::{
     client::{Client, Outcome, campaign_id, user_id},
@@ -26,6 +27,7 @@ pub(super) struct CheckArgs {
 
 pub(super) async fn run(client: &Client, args: CheckArgs) -> Outcome {
     let mut server = client.lottery().await?;
+    let zone = client.zone(&args.campaign).await;
     let request = CheckLimitRequest {
         campaign_id: args.campaign,
         user_id: args.user,
@@ -35,11 +37,13 @@ pub(super) async fn run(client: &Client, args: CheckArgs) -> Outcome {
         .await
         .map_err(Failure::read)?
         .into_inner();
-    client.show("CheckLimitResponse", &response, view);
+    client.show("CheckLimitResponse", &response, |response| {
+        view(response, &zone)
+    });
     Ok(())
 }
 
-fn view(response: &CheckLimitResponse) -> String {
+fn view(response: &CheckLimitResponse, zone: &TimeZone) -> String {
     let reason = response.reason().as_str_name();
     let reason = reason.strip_prefix("ERROR_REASON_").unwrap_or(reason);
     let allowed = if response.allowed {
@@ -48,13 +52,13 @@ fn view(response: &CheckLimitResponse) -> String {
         format!("a free draw would be refused now: {reason}")
     };
     match &response.limits {
-        Some(user_limits) => format!("{allowed}\n\n{}", limits(user_limits)),
+        Some(user_limits) => format!("{allowed}\n\n{}", limits(user_limits, zone)),
         None => allowed,
     }
 }
 
-/// The four limits as a table.
-pub(super) fn limits(limits: &Limits) -> String {
+/// The four limits as a table, with times of that zone.
+pub(super) fn limits(limits: &Limits, zone: &TimeZone) -> String {
     use Side::{Left, Right};
     let columns = [
         ("limit", Left),
@@ -80,7 +84,7 @@ pub(super) fn limits(limits: &Limits) -> String {
             or_unlimited(quota.limit),
             or_unlimited(quota.remaining),
             grouped(quota.bonus),
-            shown(quota.reset_time.as_ref()),
+            shown(quota.reset_time.as_ref(), zone),
         ]);
     }
     table.render()

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
+use jiff::{Timestamp, tz::TimeZone};
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
     failure::Failure,
     output::say,
-    time::{self, Time},
+    time::{self, Time, zone_named},
 };
 use crate::{
     model::{CampaignId, OperatorId, PoolId, PrizeId, Problem, RequestId, UserId, file},
@@ -27,6 +27,8 @@ pub(super) type Lottery = LotteryServiceClient<Channel>;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Generous: applying a plan over years or recalling many hours takes seconds, not a minute.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// A command that has its answer does not wait long for the zone to show it in.
+const ZONE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A thousand hours of a hundred prizes fit.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -76,6 +78,21 @@ impl Client {
             .connect()
             .await
             .map_err(|error| Failure::no_server(&url, &error))
+    }
+
+    /// The campaign's zone, for times that people read: UTC where the server does not tell it, and for JSON, which has its
+    /// times as they are. For commands whose answer does not tell it.
+    pub(super) async fn zone(&self, campaign_id: &str) -> TimeZone {
+        if self.json {
+            return TimeZone::UTC;
+        }
+        let ask = async {
+            let mut server = self.campaigns().await.ok()?;
+            let status = get_campaign(&mut server, campaign_id, 0).await.ok()?;
+            Some(zone_named(&status.campaign?.time_zone))
+        };
+        let zone = tokio::time::timeout(ZONE_TIMEOUT, ask).await;
+        zone.ok().flatten().unwrap_or(TimeZone::UTC)
     }
 
     /// Prints a message of `tombola.v1` by its JSON mapping, or what `text` makes of it.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, builder::RangedU64ValueParser};
+use jiff::tz::TimeZone;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
@@ -74,7 +75,10 @@ pub(super) async fn run(client: &Client, args: DrawArgs) -> Outcome {
     };
     let mut server = client.lottery().await?;
     match until_known(&mut server, &request, PAUSE).await {
-        Ok(response) => client.show("DrawResponse", &response, view),
+        Ok(response) => {
+            let zone = client.zone(&request.campaign_id).await;
+            client.show("DrawResponse", &response, |response| view(response, &zone));
+        }
         Err(status) => return Err(given_up(status, &request)),
     }
     Ok(())
@@ -151,6 +155,7 @@ pub(super) async fn get(client: &Client, args: GetDrawArgs) -> Outcome {
         user,
         request_id,
     } = args;
+    let zone = client.zone(&campaign).await;
     let request = GetDrawRequest {
         campaign_id: campaign,
         user_id: user,
@@ -162,12 +167,14 @@ pub(super) async fn get(client: &Client, args: GetDrawArgs) -> Outcome {
         .map_err(Failure::read)?
         .into_inner();
     client.show("GetDrawResponse", &response, |GetDrawResponse { draw }| {
-        draw.as_ref().map(view).unwrap_or_default()
+        draw.as_ref()
+            .map(|draw| view(draw, &zone))
+            .unwrap_or_default()
     });
     Ok(())
 }
 
-fn view(response: &DrawResponse) -> String {
+fn view(response: &DrawResponse, zone: &TimeZone) -> String {
     let columns = [
         "outcome",
         "prize",
@@ -179,7 +186,7 @@ fn view(response: &DrawResponse) -> String {
     ];
     let mut table = Table::new(columns.map(|name| (name, Side::Left)));
     for result in &response.results {
-        table.row(cells(result));
+        table.row(cells(result, zone));
     }
     let replayed = if response.replayed {
         " (made by an earlier call)"
@@ -190,16 +197,17 @@ fn view(response: &DrawResponse) -> String {
         table.render(),
         format!(
             "drawn {}{replayed}, {}, request id {}",
-            shown(response.draw_time.as_ref()),
+            shown(response.draw_time.as_ref(), zone),
             durability(response.durability()),
             response.request_id
         ),
     ];
-    parts.extend(response.limits.as_ref().map(check::limits));
+    let limits = response.limits.as_ref();
+    parts.extend(limits.map(|limits| check::limits(limits, zone)));
     parts.join("\n\n")
 }
 
-fn cells(result: &DrawResult) -> [String; 7] {
+fn cells(result: &DrawResult, zone: &TimeZone) -> [String; 7] {
     let or_dash = |text: &str| {
         if text.is_empty() {
             "-".into()
@@ -220,7 +228,7 @@ fn cells(result: &DrawResult) -> [String; 7] {
         or_dash(&result.prize_id),
         or_dash(&result.prize_name),
         or_dash(&result.unit_id),
-        shown(result.release_time.as_ref()),
+        shown(result.release_time.as_ref(), zone),
         ledger.unwrap_or_else(|| "-".into()),
         or_dash(&attributes.join(" ")),
     ]

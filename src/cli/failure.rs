@@ -7,7 +7,10 @@ use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::{model::Problems, proto::ErrorReason};
+use crate::{
+    model::{Problem, Problems},
+    proto::ErrorReason,
+};
 
 /// What the process tells its caller besides text; the numbers are those of `sysexits.h` where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +100,15 @@ impl Failure {
 
     /// The service, or the way to it, answered a call that changes nothing with an error.
     pub(super) fn read(status: Status) -> Box<Self> {
+        let mut failure = Self::answered(&status);
+        // The service says that nothing happened, which of a question is no news.
+        failure.executed.clear();
+        failure
+    }
+
+    fn answered(status: &Status) -> Box<Self> {
         let details = status.get_error_details();
-        let mut failure = Self::new(exit_of(&status), code_name(status.code()), text_of(&status));
+        let mut failure = Self::new(exit_of(status), code_name(status.code()), text_of(status));
         let mut reason = ErrorReason::Unspecified;
         if let Some(info) = details.error_info() {
             let field = |name: &str| info.metadata.get(name).cloned().unwrap_or_default();
@@ -124,7 +134,7 @@ impl Failure {
     pub(super) fn change(status: Status, request_id: &str) -> Box<Self> {
         let told = status.get_error_details().error_info().is_some();
         let lost = may_be_lost(status.code());
-        let mut failure = Self::read(status);
+        let mut failure = Self::answered(&status);
         if failure.request_id.is_empty() {
             failure.request_id = request_id.into();
         }
@@ -144,6 +154,20 @@ impl Failure {
     pub(super) fn advise(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = hint.into();
         self
+    }
+
+    /// The violations that the message does not tell. The service's message tells the first one, for clients that show
+    /// nothing else.
+    fn untold(&self) -> &[Problem] {
+        match self.violations.0.as_slice() {
+            [Problem { path, message }, rest @ ..]
+                if self.message.contains(&format!("{path}: {message}"))
+                    || self.message == *message =>
+            {
+                rest
+            }
+            all => all,
+        }
     }
 
     /// For programs, on standard error.
@@ -169,17 +193,18 @@ fn or_null(text: &str) -> Option<&str> {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
-        for problem in &self.violations.0 {
+        for problem in self.untold() {
             write!(f, "\n  {}: {}", problem.path, problem.message)?;
         }
         if !self.request_id.is_empty() {
             let outcome = match self.executed.as_str() {
-                "no" => "nothing happened",
-                _ => "it may have happened",
+                "" => "",
+                "no" => "nothing happened; ",
+                _ => "it may have happened; ",
             };
             write!(
                 f,
-                "\n  {outcome}; reason {}, request id {}",
+                "\n  {outcome}reason {}, request id {}",
                 self.reason, self.request_id
             )?;
         }
@@ -271,6 +296,9 @@ fn hint(reason: ErrorReason) -> &'static str {
             "\"tombola campaign ID -o yaml\" shows its pools and prizes"
         }
         R::WindowNotFound => "\"tombola schedule ID\" lists the hours",
+        R::DrawNotFound => {
+            "a try that is still under way may yet draw: to settle it, repeat the draw with its --request-id"
+        }
         R::VersionNotFound => "\"tombola campaign ID\" lists the versions",
         R::CampaignPaused => "\"tombola resume ID\" takes draws again",
         R::VersionStale => {
@@ -284,7 +312,6 @@ fn hint(reason: ErrorReason) -> &'static str {
         R::Unspecified
         | R::InvalidRequest
         | R::RequestExpired
-        | R::DrawNotFound
         | R::CampaignNotStarted
         | R::CampaignEnded
         | R::CampaignClosed

@@ -37,6 +37,30 @@ fn each_violation_has_its_own_line() {
 }
 
 #[test]
+fn a_violation_that_the_message_tells_is_not_told_again() {
+    let told = |message: &str, violations: &[(&str, &str)]| {
+        let mut details = details("CHANGE_REFUSED", "no");
+        for (field, description) in violations {
+            details.add_bad_request_violation(*field, *description);
+        }
+        let status = Status::with_error_details(Code::FailedPrecondition, message, details);
+        Failure::change(status, "mine").to_string()
+    };
+    let refused = told(
+        "the change is refused: id: is fixed (and 1 more)",
+        &[("id", "is fixed"), ("d", "is fixed")],
+    );
+    assert!(
+        refused.starts_with(
+            "error: the change is refused: id: is fixed (and 1 more)\n  d: is fixed\n"
+        ),
+        "{refused}"
+    );
+    let deck = told("the pool is a deck", &[("pool_id", "the pool is a deck")]);
+    assert_eq!(deck.matches("is a deck").count(), 1, "{deck}");
+}
+
+#[test]
 fn a_spent_limit_says_when_to_come_back() {
     let mut details = details("DRAWS_PER_DAY", "no");
     details.set_retry_info(Some(Duration::from_millis(5_399_500)));
@@ -61,6 +85,16 @@ fn a_read_that_fails_does_not_speak_of_having_happened() {
     let failure = Failure::read(Status::unavailable("gone"));
     assert_eq!(failure.to_string(), "error: gone");
     assert!(failure.to_json()["executed"].is_null());
+}
+
+#[test]
+fn a_draw_that_is_not_remembered_may_yet_come() {
+    let details = details("DRAW_NOT_FOUND", "no");
+    let status = Status::with_error_details(Code::NotFound, "no draw is remembered", details);
+    let text = Failure::read(status).to_string();
+    assert!(!text.contains("nothing happened"), "{text}");
+    assert!(text.contains("DRAW_NOT_FOUND, request id r-1"), "{text}");
+    assert!(text.contains("may yet draw"), "{text}");
 }
 
 #[test]

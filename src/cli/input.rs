@@ -7,34 +7,14 @@ use super::{
     failure::Failure,
 };
 use crate::{
-    model::{Problems, convert::campaign_from_proto, file},
+    model::{Problems, file},
     proto::{Campaign, Schedule},
 };
 
 /// Reads and checks the whole file, so that all its problems are told at once.
 pub(super) fn campaigns(path: &Path) -> Outcome<Vec<Campaign>> {
-    let name = shown(path);
-    let campaigns =
-        file::parse(&read(path)?).map_err(|problems| Failure::problems(&name, problems))?;
-    let mut all = Problems::default();
-    for campaign in &campaigns {
-        let prefix = if campaigns.len() > 1 {
-            format!("{}: ", campaign.id)
-        } else {
-            String::new()
-        };
-        if let Err(problems) = campaign_from_proto(campaign) {
-            for problem in problems.0 {
-                all.add(format!("{prefix}{}", problem.path), problem.message);
-            }
-        }
-    }
-    if campaigns.is_empty() {
-        all.add("campaign", "is missing: the file has no document");
-    }
-    all.or(())
-        .map_err(|problems| Failure::problems(&name, problems))?;
-    Ok(campaigns)
+    let campaigns = file::check(&read(path)?);
+    campaigns.map_err(|problems| Failure::problems(&shown(path), problems))
 }
 
 /// The text of a file, or of standard input for `-`.

@@ -18,6 +18,7 @@ mod house;
 mod input;
 mod key;
 mod lifecycle;
+mod listen;
 mod odds;
 mod output;
 mod plan;

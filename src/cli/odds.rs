@@ -1,6 +1,7 @@
 //! `tombola odds`: what may be published.
 
 use clap::Args;
+use jiff::tz::TimeZone;
 
 use super::{
     client::{Client, Outcome, campaign_id},
@@ -35,6 +36,7 @@ pub(super) struct OddsArgs {
 
 pub(super) async fn run(client: &Client, args: OddsArgs) -> Outcome {
     let mut server = client.lottery().await?;
+    let zone = client.zone(&args.campaign).await;
     let request = GetOddsRequest {
         campaign_id: args.campaign,
         version: args.version,
@@ -44,18 +46,20 @@ pub(super) async fn run(client: &Client, args: OddsArgs) -> Outcome {
         .await
         .map_err(Failure::read)?
         .into_inner();
-    client.show("GetOddsResponse", &response, view);
+    client.show("GetOddsResponse", &response, |response| {
+        view(response, &zone)
+    });
     Ok(())
 }
 
-fn view(response: &GetOddsResponse) -> String {
+fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
     let mut parts = vec![format!(
         "{}: version {} of {}",
         response.campaign_id,
         response.version,
         response.versions.len()
     )];
-    parts.extend(response.pools.iter().map(pool));
+    parts.extend(response.pools.iter().map(|odds| pool(odds, zone)));
     parts.push(match response.consolation_prize_id.as_str() {
         "" => "else: nothing".into(),
         id => format!("else: {id}"),
@@ -72,14 +76,14 @@ fn view(response: &GetOddsResponse) -> String {
     for version in &response.versions {
         versions.row([
             version.version.to_string(),
-            shown(version.apply_time.as_ref()),
+            shown(version.apply_time.as_ref(), zone),
         ]);
     }
     parts.push(versions.render());
     parts.join("\n\n")
 }
 
-fn pool(pool: &PoolOdds) -> String {
+fn pool(pool: &PoolOdds, zone: &TimeZone) -> String {
     let unlock = match pool.unlock_after_draws {
         0 => String::new(),
         draws => format!(", from a user's draw {} on", grouped(u64::from(draws) + 1)),
@@ -92,9 +96,10 @@ fn pool(pool: &PoolOdds) -> String {
             }
             ("deck, drawn without replacement", text)
         }
-        Some(Kind::Schedule(schedule)) => {
-            ("schedule, units released over time", quantities(schedule))
-        }
+        Some(Kind::Schedule(schedule)) => (
+            "schedule, units released over time",
+            quantities(schedule, zone),
+        ),
         None => ("unknown kind", String::new()),
     };
     format!("pool {}: {kind}{unlock}\n{table}", pool.pool_id)
@@ -136,7 +141,7 @@ fn percent(cards: u64, size: u64) -> String {
     format!("{}{short}%", if exact { "" } else { "~" })
 }
 
-fn quantities(schedule: &ScheduleOdds) -> String {
+fn quantities(schedule: &ScheduleOdds, zone: &TimeZone) -> String {
     let mut table = Table::new([("prize", Side::Left), ("units in all", Side::Right)]);
     for prize in &schedule.totals {
         table.row([prize.prize_id.clone(), grouped(prize.units)]);
@@ -146,7 +151,7 @@ fn quantities(schedule: &ScheduleOdds) -> String {
     }
     let mut hours = Table::new([("hour", Side::Left), ("units", Side::Left)]);
     for hour in &schedule.hours {
-        hours.row([shown(hour.start_time.as_ref()), listed(&hour.prizes)]);
+        hours.row([shown(hour.start_time.as_ref(), zone), listed(&hour.prizes)]);
     }
     let count = counted(schedule.hours.len() as u64, "hour");
     format!("{}\n{count}\n{}", table.render(), hours.render())

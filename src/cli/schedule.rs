@@ -1,6 +1,7 @@
 //! `tombola schedule`: what is planned, injected, released and won, hour by hour.
 
 use clap::Args;
+use jiff::tz::TimeZone;
 
 use super::{
     client::{Client, Outcome, campaign_id, moment, pool_id},
@@ -38,6 +39,7 @@ pub(super) async fn run(client: &Client, args: ScheduleArgs) -> Outcome {
         }
         None => None,
     };
+    let zone = client.zone(&args.campaign).await;
     let request = GetScheduleRequest {
         campaign_id: args.campaign,
         pool_id: args.pool.unwrap_or_default(),
@@ -46,7 +48,7 @@ pub(super) async fn run(client: &Client, args: ScheduleArgs) -> Outcome {
         page_token: String::new(),
     };
     let all = all_pages(client, request).await?;
-    client.show("GetScheduleResponse", &all, view);
+    client.show("GetScheduleResponse", &all, |all| view(all, &zone));
     Ok(())
 }
 
@@ -67,7 +69,7 @@ async fn all_pages(
     }
 }
 
-fn view(response: &GetScheduleResponse) -> String {
+fn view(response: &GetScheduleResponse, zone: &TimeZone) -> String {
     let table = if response.windows.is_empty() {
         "no hours".into()
     } else {
@@ -76,11 +78,11 @@ fn view(response: &GetScheduleResponse) -> String {
     let lead = response.lead.as_ref().map(time::span);
     let next = match (&response.next_injection_time, lead) {
         (None, _) => "no hour is left to inject".into(),
-        (next, None) => format!("next injection {}", shown(next.as_ref())),
+        (next, None) => format!("next injection {}", shown(next.as_ref(), zone)),
         (next, Some(lead)) => {
             format!(
                 "next injection {}, {lead} before its hour",
-                shown(next.as_ref())
+                shown(next.as_ref(), zone)
             )
         }
     };

@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, IsTerminal as _},
-    net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
     sync::Arc,
@@ -12,16 +11,14 @@ use std::{
 use clap::{Args, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use super::{
     failure::Exit,
     house::{self, BuildError, Plan},
+    listen::{BindError, Listen},
     output,
 };
 use crate::{
@@ -55,10 +52,10 @@ pub(super) struct ServeArgs {
     #[arg(
         long,
         env = "TOMBOLA_LISTEN",
-        value_name = "ADDRESS",
+        value_name = "HOST:PORT",
         default_value = "127.0.0.1:50051"
     )]
-    pub(super) listen: SocketAddr,
+    pub(super) listen: Listen,
     /// The directory of the embedded store and the master key; made where it is absent
     #[arg(
         long,
@@ -89,12 +86,12 @@ pub(super) struct ServeArgs {
     /// How log lines are written
     #[arg(long, env = "TOMBOLA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
-    /// What is logged, e.g. info or tombola=debug
+    /// What is logged, e.g. debug or info,tombola=debug
     #[arg(
         long,
         env = "TOMBOLA_LOG",
         value_name = "FILTER",
-        default_value = "info"
+        default_value = "info,tokio_cron_scheduler=warn"
     )]
     pub(super) log: String,
 }
@@ -112,7 +109,7 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
             return Exit::Usage.into();
         }
     };
-    match serve(args.listen, configuration).await {
+    match serve(&args.listen, configuration).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("error: {error}"));
@@ -179,14 +176,6 @@ fn read_clock(start: Option<&str>) -> Result<Arc<dyn Clock>, String> {
     ))))
 }
 
-/// An address that cannot be listened on.
-#[derive(Debug, Error)]
-#[error("cannot listen on {address}: {}", listen_hint(.cause))]
-pub(super) struct BindError {
-    address: SocketAddr,
-    cause: io::Error,
-}
-
 /// Why the server ended other than by a signal.
 #[derive(Debug, Error)]
 enum ServeError {
@@ -202,27 +191,17 @@ enum ServeError {
     Serve(#[from] grpc::server::ServeError),
 }
 
-fn listen_hint(cause: &io::Error) -> String {
-    match cause.kind() {
-        io::ErrorKind::AddrInUse => {
-            "another program listens there; stop it, or name another address with --listen".into()
-        }
-        io::ErrorKind::PermissionDenied => {
-            "it is not permitted; name a port above 1023 with --listen".into()
-        }
-        _ => format!("{cause}; name an address of this machine with --listen"),
-    }
-}
-
-async fn serve(address: SocketAddr, configuration: Configuration) -> Result<(), ServeError> {
+async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), ServeError> {
     let stop = stop_signal().map_err(ServeError::Signals)?;
-    let listener = bind(address).await?;
+    let listener = listen.bind().await?;
     let injector = house::build(configuration.plan)?;
     let info = injector.store().info();
     if info.test_clock {
         warn!(now = %injector.store().clock_hint(), "TEST clock: nothing here is real");
     }
-    let local = listener.local_addr().unwrap_or(address);
+    let local = listener
+        .local_addr()
+        .map_or_else(|_| listen.to_string(), |address| address.to_string());
     info!(
         address = %local,
         store_id = info.store_id,
@@ -237,13 +216,6 @@ async fn serve(address: SocketAddr, configuration: Configuration) -> Result<(), 
     close(injector).await;
     info!("stopped: everything begun was finished");
     Ok(())
-}
-
-/// Binds the address.
-pub(super) async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|cause| BindError { address, cause })
 }
 
 /// Closes the store, which finishes what waits in it.
@@ -264,7 +236,6 @@ pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
     };
     Ok(async move {
         next().await;
-        info!("stopping: no new calls, those begun are finished");
         tokio::spawn(async move {
             next().await;
             warn!("stopped at once: what was acknowledged is on disk");

@@ -1,6 +1,7 @@
 //! `tombola stats`: where every unit is.
 
 use clap::Args;
+use jiff::tz::TimeZone;
 
 use super::{
     client::{Client, Outcome, campaign_id},
@@ -27,6 +28,7 @@ pub(super) struct StatsArgs {
 
 pub(super) async fn run(client: &Client, args: StatsArgs) -> Outcome {
     let mut server = client.campaigns().await?;
+    let zone = client.zone(&args.campaign).await;
     let request = GetStatsRequest {
         campaign_id: args.campaign,
     };
@@ -35,11 +37,13 @@ pub(super) async fn run(client: &Client, args: StatsArgs) -> Outcome {
         .await
         .map_err(Failure::read)?
         .into_inner();
-    client.show("GetStatsResponse", &response, view);
+    client.show("GetStatsResponse", &response, |response| {
+        view(response, &zone)
+    });
     Ok(())
 }
 
-fn view(response: &GetStatsResponse) -> String {
+fn view(response: &GetStatsResponse, zone: &TimeZone) -> String {
     let clock = if response.test_clock {
         " (a test clock)"
     } else {
@@ -76,7 +80,7 @@ fn view(response: &GetStatsResponse) -> String {
     }
     parts.push(format!(
         "read {}{clock}",
-        shown(response.read_time.as_ref())
+        shown(response.read_time.as_ref(), zone)
     ));
     parts.join("\n\n")
 }
@@ -139,5 +143,8 @@ fn decks(decks: &[DeckStats]) -> String {
             stopped,
         ]);
     }
-    table.render()
+    format!(
+        "{}\ncards are dealt some hundreds ahead, into the next round too: those that wait are for the draws to come",
+        table.render()
+    )
 }

@@ -60,17 +60,18 @@ pub(super) fn from_wire(moment: Option<&prost_types::Timestamp>) -> Option<Times
     Timestamp::new(moment.seconds, moment.nanos).ok()
 }
 
-/// To the second, in UTC; `-` where it is absent.
-pub(super) fn shown(moment: Option<&prost_types::Timestamp>) -> String {
-    shown_in(moment, &TimeZone::UTC)
-}
-
 /// To the second, in the zone of that name, UTC where the name is unknown; `-` where it is absent.
 pub(super) fn shown_in_zone(moment: Option<&prost_types::Timestamp>, zone: &str) -> String {
-    shown_in(moment, &TimeZone::get(zone).unwrap_or(TimeZone::UTC))
+    shown(moment, &zone_named(zone))
 }
 
-fn shown_in(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) -> String {
+/// The zone of that name, UTC where it is unknown.
+pub(super) fn zone_named(name: &str) -> TimeZone {
+    TimeZone::get(name).unwrap_or(TimeZone::UTC)
+}
+
+/// To the second, with the offset of `zone`, UTC as `Z`; `-` where it is absent.
+pub(super) fn shown(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) -> String {
     let Some(moment) = from_wire(moment) else {
         return "-".into();
     };
@@ -83,8 +84,7 @@ fn shown_in(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) -> String 
 
 /// The full hour of that zone which holds `moment`, but not before `first`.
 pub(super) fn hour_of(moment: Timestamp, zone: &str, first: Option<Timestamp>) -> Timestamp {
-    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
-    let local = moment.to_zoned(zone);
+    let local = moment.to_zoned(zone_named(zone));
     let into = Duration::from_secs(u64::from(local.minute().unsigned_abs()) * 60)
         + Duration::from_secs(u64::from(local.second().unsigned_abs()))
         + Duration::from_nanos(u64::from(local.subsec_nanosecond().unsigned_abs()));
@@ -142,10 +142,10 @@ mod tests {
     #[test]
     fn moments_are_shown_in_the_campaigns_zone() {
         let moment = to_wire(at("2026-11-20T12:30:15.5Z"));
-        assert_eq!(shown(Some(&moment)), "2026-11-20T12:30:15Z");
+        assert_eq!(shown(Some(&moment), &TimeZone::UTC), "2026-11-20T12:30:15Z");
         let local = shown_in_zone(Some(&moment), "Asia/Shanghai");
         assert_eq!(local, "2026-11-20T20:30:15+08:00");
-        assert_eq!(shown(None), "-");
+        assert_eq!(shown(None, &TimeZone::UTC), "-");
     }
 
     #[test]

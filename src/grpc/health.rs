@@ -75,9 +75,18 @@ impl Health {
         }
     }
 
-    /// Tells that the server will be gone soon.
+    /// Tells that the server will be gone soon, then ends the streams of those who watch: they would keep their
+    /// connections open for as long as a stopping server waits.
     pub(super) async fn stop(&mut self) {
         self.tell(false).await;
+        for name in self.names() {
+            self.reporter.clear_service_status(name).await;
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let test = self.store.info().test_clock.then_some(TEST_NAME);
+        NAMES.into_iter().chain(test)
     }
 
     async fn tell(&mut self, serving: bool) {
@@ -87,8 +96,7 @@ impl Health {
         } else {
             ServingStatus::NotServing
         };
-        let test = self.store.info().test_clock.then_some(TEST_NAME);
-        for name in NAMES.into_iter().chain(test) {
+        for name in self.names() {
             self.reporter.set_service_status(name, status).await;
         }
     }

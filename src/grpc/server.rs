@@ -81,7 +81,7 @@ pub async fn serve(
             () = shutdown => {}
             () = health.watch() => {}
         }
-        info!("stopping: no new connections, calls may end");
+        info!("stopping: no new connections, calls that have begun may end");
         health.stop().await;
         drop(stop);
         sleep(DRAIN_TIME_MAX).await;

@@ -5,6 +5,8 @@ fn limit(limit: LimitKind, retry_at: Option<Moment>) -> CallError {
     let reached = LimitReached {
         limit,
         resets: retry_at.is_some(),
+        asked: 3,
+        left: 2,
     };
     let now = Moment::from_micros(1_000_000);
     Refusal::Limit {

@@ -50,6 +50,10 @@ pub struct LimitReached {
     pub limit: LimitKind,
     /// The same draw would be admitted on another day.
     pub resets: bool,
+    /// Draws that were asked for.
+    pub asked: u32,
+    /// Draws that would be admitted now, fewer than were asked for.
+    pub left: u32,
 }
 
 /// Bonus draws of one or more grants with the same expiry.
@@ -142,17 +146,17 @@ impl UserRecord {
         let wanted = u64::from(count);
         let regular = wanted.min(day_left).min(total_left);
         if wanted - regular > bonus_left {
+            let reached = |limit, resets| LimitReached {
+                limit,
+                resets,
+                asked: count,
+                left: u32::try_from(regular + bonus_left).unwrap_or(count), // fewer than `count`
+            };
             if wanted > total_left.saturating_add(bonus_left) {
-                return Err(LimitReached {
-                    limit: LimitKind::DrawsPerUser,
-                    resets: false,
-                });
+                return Err(reached(LimitKind::DrawsPerUser, false));
             }
             let fresh_day = left(day_limit, 0).saturating_add(bonus_left);
-            return Err(LimitReached {
-                limit,
-                resets: wanted <= fresh_day,
-            });
+            return Err(reached(limit, wanted <= fresh_day));
         }
         let regular = u32::try_from(regular).unwrap_or(count);
         Ok(match funding {
@@ -333,7 +337,9 @@ mod tests {
             full,
             LimitReached {
                 limit: LimitKind::DrawsPerDay,
-                resets: true
+                resets: true,
+                asked: 2,
+                left: 1,
             }
         );
         let earlier = u.clone().on(Day(9), Moment::EPOCH);
@@ -359,7 +365,9 @@ mod tests {
             refused(&u, Funding::Free, 1),
             LimitReached {
                 limit: LimitKind::DrawsPerUser,
-                resets: false
+                resets: false,
+                asked: 1,
+                left: 0,
             }
         );
     }
@@ -379,6 +387,25 @@ mod tests {
             u.admit(&LIMITS, Funding::Paid, 2).is_err(),
             "one left in all"
         );
+    }
+
+    #[test]
+    fn a_refusal_tells_how_many_draws_would_be_admitted() {
+        let mut u = user(10);
+        u.charge(u.admit(&LIMITS, Funding::Free, 1).unwrap());
+        u.grant(4, Moment::FAR_FUTURE);
+        for (funding, limit, left) in [
+            (Funding::Free, LimitKind::DrawsPerUser, 6), // two of the day, four by bonus
+            (Funding::Paid, LimitKind::DrawsPerUser, 2),
+        ] {
+            let reached = refused(&u, funding, 9);
+            assert_eq!((reached.limit, reached.asked), (limit, 9));
+            assert_eq!(reached.left, left, "{funding:?}");
+            assert!(u.admit(&LIMITS, funding, left).is_ok(), "{funding:?}");
+            refused(&u, funding, left + 1);
+        }
+        let paid = refused(&u, Funding::Paid, 3);
+        assert_eq!((paid.limit, paid.left), (LimitKind::PaidDrawsPerDay, 2));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::model::{Moment, Problems, limits::LimitReached};
+use crate::model::{Moment, Problems, limits::LimitReached, text::grouped};
 
 /// A result of the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -120,5 +120,33 @@ fn limit_text(reached: &LimitReached) -> String {
     } else {
         ""
     };
-    format!("{limit}{hope}")
+    let (asked, left) = (grouped(reached.asked.into()), grouped(reached.left.into()));
+    format!("{limit}, {asked} asked, {left} left{hope}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::limits::LimitKind;
+
+    #[test]
+    fn a_spent_limit_tells_what_is_left_of_it() {
+        let text = |limit, resets| {
+            limit_text(&LimitReached {
+                limit,
+                resets,
+                asked: 3,
+                left: 2,
+            })
+        };
+        assert_eq!(
+            text(LimitKind::DrawsPerDay, true),
+            "the user's free draws of the day and bonus draws do not suffice, 3 asked, 2 left: they come back with the \
+             new day"
+        );
+        for limit in [LimitKind::PaidDrawsPerDay, LimitKind::DrawsPerUser] {
+            let told = text(limit, false);
+            assert!(told.ends_with("do not suffice, 3 asked, 2 left"), "{told}");
+        }
+    }
 }

@@ -13,8 +13,9 @@ use tonic::transport::Channel;
 use self::crowd::{Crowd, Tally};
 use super::{
     house::{self, Plan},
-    output::{note, say},
-    serve::{bind, close, stop_signal},
+    listen::Listen,
+    output::note,
+    serve::{close, stop_signal},
 };
 use crate::{
     grpc::{self, server::ServeError},
@@ -45,10 +46,10 @@ pub(super) struct DemoArgs {
     #[arg(
         long,
         env = "TOMBOLA_DEMO_LISTEN",
-        value_name = "ADDRESS",
+        value_name = "HOST:PORT",
         default_value = "127.0.0.1:50051"
     )]
-    pub(super) listen: SocketAddr,
+    pub(super) listen: Listen,
     /// Keep the data in this directory [default: a temporary one]
     #[arg(long, env = "TOMBOLA_DEMO_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
@@ -81,7 +82,7 @@ pub(super) async fn run(args: DemoArgs) -> ExitCode {
 }
 
 async fn show(args: &DemoArgs) -> Result<(), Fault> {
-    let listener = bind(args.listen).await?;
+    let listener = args.listen.bind().await?;
     let address = listener.local_addr()?;
     let temporary = tempfile::tempdir()?;
     let data = args
@@ -135,9 +136,9 @@ async fn play(
         .await?;
     let mut operators = CampaignServiceClient::new(channel.clone());
     let id = apply(&mut operators).await?;
-    say(&format!(
+    report::section(&format!(
         "{} users of campaign {id} draw through gRPC at {address}, from 28 November 18:00 to 30 November 00:00 in \
-         Shanghai. The clock is a TEST clock: it skips the waiting.\n",
+         Shanghai. The clock is a TEST clock: it skips the waiting.",
         args.users
     ));
     let bar = ProgressBar::new(u64::from(STEPS)).with_style(

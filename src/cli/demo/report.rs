@@ -37,18 +37,20 @@ pub(super) async fn show(
     Ok(())
 }
 
+/// Prints a part of the report and the blank line after it.
+pub(super) fn section(text: &str) {
+    say(&format!("{text}\n\n"));
+}
+
 fn prizes(tally: &Tally) {
     let mut table = Table::new([("won", Side::Left), ("draws", Side::Right)]);
     for (name, draws) in &tally.prizes {
         table.row([name.clone(), grouped(*draws)]);
     }
-    say(&format!(
-        "What {} draws gave\n{}",
+    section(&format!(
+        "What {} draws gave\n{}\n{} calls were retries: they got the same answer again.",
         grouped(tally.draws),
-        table.render()
-    ));
-    say(&format!(
-        "{} calls were retries: they got the same answer again.\n",
+        table.render(),
         grouped(tally.replays)
     ));
 }
@@ -66,7 +68,7 @@ fn limits(tally: &Tally) {
             grouped(*refusals),
         ]);
     }
-    say(&format!("Who hit which limit\n{}\n", table.render()));
+    section(&format!("Who hit which limit\n{}", table.render()));
 }
 
 /// Released and won units hour by hour.
@@ -93,15 +95,18 @@ async fn chart(
         .max()
         .unwrap_or(1)
         .max(1);
-    say("Prizes released by the schedules, hour by hour (▓ won, █ still waiting)");
+    let mut lines = vec![
+        "Prizes released by the schedules, hour by hour, and how many: ▓ won, █ still waiting"
+            .to_owned(),
+    ];
     for (hour, (released, won)) in hours {
         let length = (released * BAR).div_ceil(most);
         let won_length = (won * BAR).div_ceil(most).min(length);
         let bar = "▓".repeat(won_length as usize) + &"█".repeat((length - won_length) as usize);
         let label = hour.get(5..16).unwrap_or(hour).replace('T', " ");
-        say(&format!("  {label}  {bar} {}", grouped(released)));
+        lines.push(format!("  {label}  {bar} {}", grouped(released)));
     }
-    say("");
+    section(&lines.join("\n"));
     Ok(())
 }
 
@@ -136,8 +141,8 @@ fn sums(stats: &GetStatsResponse) {
     } else {
         "THE SUMS DO NOT ADD UP"
     };
-    say(&format!(
-        "Where every unit is\n{}\n{verdict}\n",
+    section(&format!(
+        "Where every unit is\n{}\n{verdict}",
         table.render()
     ));
 }

@@ -19,6 +19,7 @@ use prost::Message as _;
 use super::{campaign::Campaign, problem::Problems};
 use crate::proto;
 
+pub(in crate::model) use prizes::is_unknown_prize;
 pub use wire::{campaign_to_proto, moment_from_proto, moment_to_proto, money_to_proto};
 
 /// The largest count and amount: 2^53 - 1, what a double holds exactly (Lua and JSON have no other numbers).

@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::entry;
 use crate::{
-    model::{campaign::PrizeNo, problem::Problems, text::nearest},
+    model::{
+        campaign::PrizeNo,
+        problem::{Problem, Problems},
+        text::nearest,
+    },
     proto,
 };
 
@@ -59,7 +63,7 @@ impl<'a> Prizes<'a> {
         }
         if unknown > UNKNOWN_SHOWN_MAX {
             let more = unknown - UNKNOWN_SHOWN_MAX;
-            problems.add(path, format!("names {more} more unknown prizes"));
+            problems.add(path, format!("names {more}{UNKNOWN_MORE}"));
         }
         values
     }
@@ -67,8 +71,16 @@ impl<'a> Prizes<'a> {
     fn unknown(&self, id: &str) -> String {
         let known = self.messages.iter().map(|prize| prize.id.as_str());
         match nearest(id, known) {
-            Some(near) => format!("is not a prize of this campaign: did you mean {near}?"),
-            None => "is not a prize of this campaign: add it to prizes, or leave it out".into(),
+            Some(near) => format!("{UNKNOWN}: did you mean {near}?"),
+            None => format!("{UNKNOWN}: add it to prizes, or leave it out"),
         }
     }
+}
+
+const UNKNOWN_MORE: &str = " more unknown prizes";
+const UNKNOWN: &str = "is not a prize of this campaign";
+
+/// The problem is that a pool names a prize which the campaign has not.
+pub(in crate::model) fn is_unknown_prize(problem: &Problem) -> bool {
+    problem.message.starts_with(UNKNOWN) || problem.message.ends_with(UNKNOWN_MORE)
 }

@@ -1,7 +1,7 @@
 //! Campaign files: YAML or JSON in the JSON mapping of `tombola.v1`, so that file and API share one schema.
 //!
 //! Beyond the mapping a file may shorten enum values (`SPREAD` for `MISSED_SPREAD`), and must not leave a value empty. The
-//! rules of a campaign are not checked here but in [`super::convert`].
+//! rules of a campaign are those of [`super::convert`]; [`check`] holds a file against both.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -11,9 +11,10 @@ use prost_reflect::{
 };
 use serde_json::{Map, Value};
 
-use super::problem::Problems;
+use super::{convert::campaign_from_proto, problem::Problems};
 use crate::proto;
 
+mod doubt;
 mod walk;
 mod words;
 mod write;
@@ -38,6 +39,35 @@ static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
 /// assert_eq!(problems.to_string(), "prizes[0].stokc: is not a known key; did you mean stock?");
 /// ```
 pub fn parse(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
+    let (campaigns, problems) = read_all(text, |_, _| Problems::default())?;
+    problems.or(campaigns)
+}
+
+/// The campaigns of a file, each right by the rules of a campaign too.
+///
+/// # Errors
+/// As [`parse`], and every rule that what could be read breaks, unless that may only follow from what could not be read.
+///
+/// ```
+/// use tombola::model::file;
+/// let problems = file::check("id: a b\nprizes: [{id: car, stokc: 1}]").unwrap_err();
+/// let paths: Vec<&str> = problems.0.iter().map(|problem| problem.path.as_str()).collect();
+/// assert_eq!(paths, ["prizes[0].stokc", "id", "timeZone", "startTime", "endTime", "pools"]);
+/// ```
+pub fn check(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
+    let (campaigns, problems) =
+        read_all(text, |campaign, walk| match campaign_from_proto(campaign) {
+            Err(broken) if walk.is_whole() => doubt::certain(broken, walk),
+            _ => Problems::default(),
+        })?;
+    problems.or(campaigns)
+}
+
+/// Reads all documents as far as they can be read; `rules` tells what else is wrong with one, given its own problems.
+fn read_all(
+    text: &str,
+    rules: impl Fn(&proto::Campaign, &walk::Walk) -> Problems,
+) -> Result<(Vec<proto::Campaign>, Problems), Problems> {
     let documents = yaml::documents(text)?;
     let mut walk = walk::Walk::default();
     let mut campaigns: Vec<proto::Campaign> = Vec::with_capacity(documents.len());
@@ -50,7 +80,8 @@ pub fn parse(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
         };
         let mut inner = walk::Walk::default();
         let campaign: proto::Campaign = read(&mut inner, "tombola.v1.Campaign", document);
-        for problem in inner.finish().0 {
+        let broken = rules(&campaign, &inner);
+        for problem in inner.finish().0.into_iter().chain(broken.0) {
             walk.add(&format!("{at}{}", problem.path), problem.message);
         }
         if campaign.id.is_empty() {
@@ -63,7 +94,7 @@ pub fn parse(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
         }
         campaigns.push(campaign);
     }
-    walk.finish().or(campaigns)
+    Ok((campaigns, walk.finish()))
 }
 
 /// The schedule of a file that holds nothing else.

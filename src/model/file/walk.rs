@@ -18,6 +18,7 @@ const PROBLEMS_MAX: usize = 100;
 pub(super) struct Walk {
     problems: Problems,
     unlisted: usize,
+    meant: Vec<String>,
 }
 
 impl Walk {
@@ -28,6 +29,18 @@ impl Walk {
             self.problems.add("file", more);
         }
         self.problems
+    }
+
+    /// The places of values that could not be read, also of those whose key is misspelt.
+    pub(super) fn unread(&self) -> impl Iterator<Item = &str> {
+        let problems = self.problems.0.iter();
+        let paths = problems.map(|problem| problem.path.as_str());
+        paths.chain(self.meant.iter().map(String::as_str))
+    }
+
+    /// What was found is all there is; else the list was cut.
+    pub(super) fn is_whole(&self) -> bool {
+        self.unlisted == 0
     }
 
     /// Notes a problem.
@@ -52,7 +65,7 @@ impl Walk {
                 .fields()
                 .find(|field| field.json_name() == key || field.name() == key);
             let Some(field) = found else {
-                self.unknown_key(desc, &join(path, key), key);
+                self.unknown_key(desc, path, key);
                 continue;
             };
             let path = join(path, field.json_name());
@@ -95,10 +108,13 @@ impl Walk {
         let fields: Vec<FieldDescriptor> = desc.fields().collect();
         let names: Vec<&str> = fields.iter().map(FieldDescriptor::json_name).collect();
         let hint = match nearest(key, names.iter().copied()) {
-            Some(name) => format!("; did you mean {name}?"),
+            Some(name) => {
+                self.meant.push(join(path, name));
+                format!("; did you mean {name}?")
+            }
             None => format!("; the keys here are {}", names.join(", ")),
         };
-        self.add(path, format!("is not a known key{hint}"));
+        self.add(&join(path, key), format!("is not a known key{hint}"));
     }
 
     fn field(&mut self, field: &FieldDescriptor, path: &str, value: &Value) -> Option<Field> {
@@ -118,7 +134,14 @@ impl Walk {
             Value::Array(items) if field.is_list() => {
                 let items = items.iter().enumerate();
                 let fields = items.filter_map(|(i, item)| {
-                    self.single(&field.kind(), &format!("{path}[{i}]"), item)
+                    let kind = field.kind();
+                    let read = self.single(&kind, &format!("{path}[{i}]"), item);
+                    // What could not be read leaves its place empty, or those after it would be told by wrong numbers.
+                    read.or_else(|| {
+                        Some(Field::Message(DynamicMessage::new(
+                            kind.as_message()?.clone(),
+                        )))
+                    })
                 });
                 Some(Field::List(fields.collect()))
             }

@@ -69,6 +69,14 @@ fn every_problem_of_a_file_is_told_at_once() {
         .run("apply -f", &[&file])
         .badly(1, &["drawsPerDy", "nothing was sent"]);
     assert!(told.contains("drawsPerDay"), "no suggestion: {told}");
+    for problem in [
+        "timeZone: ",
+        "Asia/Shanghigh",
+        "prizes[1].stock: ",
+        "10 given",
+    ] {
+        assert!(told.contains(problem), "no {problem}: {told}");
+    }
     let file = desk.file("bad.yaml", &bad.replace("drawsPerDy", "drawsPerDay"));
     let dry = desk.run("apply --dry-run -f", &[&file]);
     dry.badly(1, &["Asia/Shanghigh", "timeZone"]);

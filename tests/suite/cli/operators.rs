@@ -42,7 +42,8 @@ fn a_draw_is_retried_under_its_request_id_and_found_again() {
     let found = desk.json("get-draw wheel u-1 r-1");
     assert_eq!(found["draw"]["results"], first["results"]);
     let missing = desk.run("get-draw wheel u-1 r-2", &[]);
-    missing.badly(1, &["no draw"]);
+    let told = missing.badly(1, &["no draw", "may yet draw"]);
+    assert!(!told.contains("nothing happened"), "{told}");
     assert_eq!(desk.json("stats wheel")["draws"], "5");
 }
 
@@ -117,7 +118,8 @@ fn a_plan_is_shown_before_it_replaces_another() {
         .well();
     assert_eq!(desk.json("campaign wheel")["status"]["version"], 2);
     let deck = desk.run("plan wheel deck --base-version 2 -f", &[&plan]);
-    deck.badly(1, &["deck"]);
+    let told = deck.badly(1, &["deck"]);
+    assert_eq!(told.matches("is a deck").count(), 1, "{told}");
 }
 
 #[test]
@@ -146,4 +148,20 @@ fn a_closed_campaign_tells_its_seed() {
     let odds = desk.json("odds wheel");
     assert_eq!(odds["seed"].as_str().unwrap().len(), 64, "{odds:#}");
     desk.run("draw wheel u-1", &[]).badly(1, &["closed"]);
+}
+
+#[test]
+fn times_are_those_of_the_campaign_s_zone() {
+    let desk = Desk::with_wheel();
+    let draw = desk.run("draw wheel u-1 --request-id r-1", &[]).well();
+    let answers = [
+        "get-draw wheel u-1 r-1",
+        "check wheel u-1",
+        "odds wheel",
+        "stats wheel",
+    ];
+    let answers = answers.map(|line| desk.run(line, &[]).well());
+    for told in answers.iter().chain([&draw]) {
+        assert!(told.contains("+08:00") && !told.contains("00Z"), "{told}");
+    }
 }

@@ -75,4 +75,10 @@ fn the_demo_ends_balanced() {
     let demo = "demo --exit --users 50 --listen 127.0.0.1:0";
     let told = Ended::of(&mut tombola(demo.split_whitespace())).well();
     assert!(told.contains("nothing vanished"), "{told}");
+    for section in ["What", "Who hit", "Prizes released", "Where every unit"] {
+        assert!(
+            told.contains(&format!("\n\n{section}")),
+            "{section}: {told}"
+        );
+    }
 }

@@ -62,6 +62,8 @@ async fn a_hundred_parallel_calls_get_five_free_draws(world: &mut World) {
     let free = LimitReached {
         limit: LimitKind::DrawsPerDay,
         resets: true,
+        asked: 1,
+        left: 0,
     };
     assert!(refused.iter().all(|reached| *reached == free));
     assert_eq!(world.record("eager").await.free_today, 5);
@@ -74,6 +76,8 @@ async fn a_hundred_parallel_calls_get_five_paid_draws(world: &mut World) {
     let paid = LimitReached {
         limit: LimitKind::PaidDrawsPerDay,
         resets: true,
+        asked: 1,
+        left: 0,
     };
     assert!(refused.iter().all(|reached| *reached == paid));
     assert_eq!(world.record("eager").await.paid_today, 5);
@@ -89,6 +93,8 @@ async fn a_hundred_parallel_calls_get_five_draws_in_all(world: &mut World) {
     let all = LimitReached {
         limit: LimitKind::DrawsPerUser,
         resets: false,
+        asked: 1,
+        left: 0,
     };
     assert!(refused.iter().all(|reached| *reached == all));
     assert_eq!(world.record("eager").await.draws, 5);
@@ -109,8 +115,13 @@ async fn draws_are_admitted_all_or_none(world: &mut World) {
     let refusal = world.refused(draw("u").times(3)).await;
     let tomorrow = at("2026-11-21T00:00:00+08:00");
     match refusal {
-        Refusal::Limit { retry_at, now, .. } => {
+        Refusal::Limit {
+            retry_at,
+            now,
+            reached,
+        } => {
             assert_eq!((retry_at, now), (Some(tomorrow), world.time()));
+            assert_eq!((reached.asked, reached.left), (3, 2));
         }
         other => panic!("{other}"),
     }

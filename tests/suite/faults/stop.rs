@@ -3,6 +3,9 @@
 use std::{io::Write as _, net::TcpStream};
 
 use tombola::proto::CheckLimitRequest;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 use super::{
     book::Book,
@@ -51,6 +54,32 @@ async fn clients_that_never_go_do_not_keep_a_stopped_server() {
     let (code, said) = server.ended();
     assert_eq!(code, Some(0), "{said}");
     drop((silent, half, idle));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_who_watches_the_health_is_told_and_does_not_keep_a_stopped_server() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Start::on(data.path()).serve();
+    let mut client = HealthClient::new(server.connect().await);
+    let mut watches = Vec::new();
+    for service in ["", "tombola.v1.LotteryService", "TEST"] {
+        let service = service.into();
+        let watch = client.watch(HealthCheckRequest { service }).await;
+        let mut watch = watch.unwrap().into_inner();
+        let now = watch.message().await.unwrap().unwrap();
+        assert_eq!(now.status(), ServingStatus::Serving);
+        watches.push(watch);
+    }
+    server.signal("TERM");
+    for mut watch in watches {
+        let last = watch.message().await.unwrap().unwrap();
+        assert_eq!(last.status(), ServingStatus::NotServing);
+        assert!(watch.message().await.unwrap().is_none());
+    }
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("did not end in time"), "{said}");
+    drop(client);
 }
 
 #[test]
