@@ -32,6 +32,12 @@ pub(super) enum BuildError {
     /// No key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// There is a key, but what it was made for is gone.
+    #[error(
+        "{0} has a master key but no data: restore {DATABASE_FILE} with its -wal file from a backup; \
+         if nothing was ever served from there, remove master.key to begin anew"
+    )]
+    DataLost(String),
     /// No store.
     #[error(transparent)]
     Store(#[from] OpenError),
@@ -40,7 +46,10 @@ pub(super) enum BuildError {
 /// Opens the store and makes its injector.
 pub(super) fn build(plan: Plan) -> Result<Arc<Injector>, BuildError> {
     let lock = DirectoryLock::take(&plan.data)?;
-    let has_data = plan.data.join(DATABASE_FILE).exists();
+    let has_data = SqliteStore::exists(&lock, &plan.data)?;
+    if !has_data && key::exists(&plan.data) {
+        return Err(BuildError::DataLost(plan.data.display().to_string()));
+    }
     let key = key::load(&plan.data, has_data)?;
     let store = SqliteStore::open_locked(
         lock,

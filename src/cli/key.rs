@@ -34,9 +34,17 @@ pub(super) enum KeyError {
     },
 }
 
+/// The key's file beside the data.
+const KEY_FILE: &str = "master.key";
+
+/// Whether a directory holds a key.
+pub(super) fn exists(directory: &Path) -> bool {
+    directory.join(KEY_FILE).exists()
+}
+
 /// Reads the key in a directory; makes one where there is no data yet.
 pub(super) fn load(directory: &Path, has_data: bool) -> Result<MasterKey, KeyError> {
-    let file = directory.join("master.key");
+    let file = directory.join(KEY_FILE);
     let name = file.display().to_string();
     let fault = |cause| KeyError::Io {
         file: name.clone(),

@@ -180,7 +180,7 @@ fn with_schedule(
 /// The campaign as it stands, with the definition of the version that a proposal names, or the current one where there is
 /// no such version; none where there is no campaign.
 async fn base(
-    injector: &Injector,
+    injector: &Arc<Injector>,
     id: &CampaignId,
     base_version: u32,
 ) -> Result<Option<Base>, CallError> {
@@ -245,7 +245,7 @@ async fn propose(
 }
 
 async fn put_in_force(
-    injector: &Injector,
+    injector: &Arc<Injector>,
     proposal: Proposal,
 ) -> Result<(proto::CampaignStatus, bool), CallError> {
     let Proposal {
@@ -272,7 +272,7 @@ async fn put_in_force(
 
 /// The campaign as it would stand, or why the store would refuse it.
 async fn would_be(
-    injector: &Injector,
+    injector: &Arc<Injector>,
     proposal: &Proposal,
     base: Option<&Base>,
 ) -> Result<proto::CampaignStatus, CallError> {

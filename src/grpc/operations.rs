@@ -16,9 +16,7 @@ use crate::{
     injector::Injector,
     model::{Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities},
     proto,
-    store::{
-        Author, Executed, OperateCommand, Operated, Operation, Refusal, Store, view::WindowUnits,
-    },
+    store::{Author, Executed, OperateCommand, Operated, Operation, Refusal, Store},
 };
 
 /// The most hours of which a recall tells the units.
@@ -50,6 +48,8 @@ struct Done {
     campaign: CampaignId,
     operation: Operation,
     operated: Operated,
+    /// Of a recall: what had been taken back of the same hours before.
+    recalled_before: Quantities,
 }
 
 /// Parses who, why and on which campaign, then lets `plan` say what is to be done under the definition that is current, does
@@ -97,6 +97,7 @@ async fn operate(
         plan(&view.campaign)?
     };
     let operator = author.operator.clone();
+    let recalled_before = recalled(injector.store().as_ref(), &campaign, &operation).await?;
     let operated = injector
         .operate(OperateCommand {
             campaign: campaign.clone(),
@@ -119,6 +120,7 @@ async fn operate(
         campaign,
         operation,
         operated,
+        recalled_before,
     })
 }
 
@@ -303,50 +305,54 @@ pub(super) async fn recall_units(
         })
     };
     let tell = |done: Done| async move {
-        let recalled = recalled(done.injector.store().as_ref(), &done).await;
+        let store = done.injector.store();
+        let recalled = recalled(store.as_ref(), &done.campaign, &done.operation).await;
+        let mut recalled = recalled.map_err(CallError::after_the_change)?;
+        for (prize, before) in &done.recalled_before {
+            if let Some(units) = recalled.get_mut(prize) {
+                *units = units.saturating_sub(*before);
+            }
+        }
+        recalled.retain(|_, units| *units > 0);
+        let view = store.campaign(&done.campaign).await;
+        let view = view.map_err(CallError::after_the_change)?;
         Ok(proto::RecallUnitsResponse {
-            recalled: recalled.map_err(CallError::after_the_change)?,
+            recalled: views::quantities(&recalled, &view.campaign),
             replayed: done.operated.replayed,
         })
     };
     act(desk, deadline, signed!(message), (fields, plan), tell).await
 }
 
+/// Units that were taken back so far from the hours in the scope of a recall; none of any other operation.
 async fn recalled(
     store: &dyn Store,
-    done: &Done,
-) -> crate::store::Result<Vec<proto::PrizeQuantity>> {
+    campaign: &CampaignId,
+    operation: &Operation,
+) -> crate::store::Result<Quantities> {
     let Operation::Recall {
         pool,
         window,
         prize,
         ..
-    } = done.operation
+    } = *operation
     else {
-        return Ok(Vec::new());
+        return Ok(Quantities::new());
     };
     let (after, limit) = match window {
         Some(start) => (start, 1),
         None => (store.now().await?, RECALLED_WINDOWS_MAX),
     };
-    let windows = store.windows(&done.campaign, pool, after, limit).await?;
     let mut recalled = Quantities::new();
-    for view in windows {
+    for view in store.windows(campaign, pool, after, limit).await? {
         if window.is_some_and(|start| view.start != start) {
             continue;
         }
-        for (
-            no,
-            WindowUnits {
-                recalled: units, ..
-            },
-        ) in view.prizes
-        {
-            if units > 0 && prize.is_none_or(|prize| prize == no) {
-                *recalled.entry(no).or_default() += units;
+        for (no, units) in view.prizes {
+            if units.recalled > 0 && prize.is_none_or(|prize| prize == no) {
+                *recalled.entry(no).or_default() += units.recalled;
             }
         }
     }
-    let view = store.campaign(&done.campaign).await?;
-    Ok(views::quantities(&recalled, &view.campaign))
+    Ok(recalled)
 }

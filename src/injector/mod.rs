@@ -19,7 +19,8 @@ use crate::{
     chance::{MasterKey, Nonce, Seed},
     model::{Campaign, CampaignId, PoolNo},
     store::{
-        ApplyCommand, Author, CampaignView, Lifecycle, OperateCommand, Operated, Result, Store,
+        ApplyCommand, Author, CampaignView, Lifecycle, OperateCommand, Operated, Operation, Result,
+        Store,
     },
 };
 
@@ -31,6 +32,9 @@ mod totals;
 
 /// Campaigns read at once.
 const PAGE: usize = 100;
+/// How long a new version waits for its hours to be filled, and a recall or an end for its units, before they are answered.
+const APPLY_PATIENCE: Duration = Duration::from_secs(2);
+const SWEEP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whose turn it is to fill a pool.
 #[derive(Default)]
@@ -50,6 +54,8 @@ pub struct Injector {
     totals: Totals,
     /// One fill of a pool at a time in this process: the others wait for it instead of doing the same.
     turns: Mutex<HashMap<(CampaignId, PoolNo), Arc<Turn>>>,
+    /// One whole hour is computed at a time: ten million units take 160 MB.
+    scattering: tokio::sync::Semaphore,
 }
 
 impl Injector {
@@ -61,6 +67,7 @@ impl Injector {
             lead,
             totals: Totals::default(),
             turns: Mutex::default(),
+            scattering: tokio::sync::Semaphore::new(1),
         }
     }
 
@@ -81,7 +88,7 @@ impl Injector {
 
     /// Creates a campaign or a new version of one, and brings its injected windows to the new plan.
     pub async fn apply(
-        &self,
+        self: &Arc<Self>,
         campaign: Arc<Campaign>,
         base_version: u32,
         author: Author,
@@ -99,23 +106,35 @@ impl Injector {
                 author,
             })
             .await?;
-        self.follow_up(&id).await;
+        self.follow_up(id, APPLY_PATIENCE).await;
         Ok(operated)
     }
 
     /// Does an operator's act, and what follows from it: recalled units are taken back, a closed campaign's units returned.
-    pub async fn operate(&self, command: OperateCommand) -> Result<Operated> {
+    pub async fn operate(self: &Arc<Self>, command: OperateCommand) -> Result<Operated> {
         let id = command.campaign.clone();
+        let has_sequel = matches!(
+            command.operation,
+            Operation::Recall { .. } | Operation::Close
+        );
         let operated = self.store.operate(command).await?;
-        self.follow_up(&id).await;
+        if has_sequel {
+            self.follow_up(id, SWEEP_PATIENCE).await;
+        }
         Ok(operated)
     }
 
-    /// The act is done and acknowledged whatever happens here; the next tick goes on where this stops.
-    async fn follow_up(&self, id: &CampaignId) {
-        if let Err(error) = self.settle(id).await {
-            warn!(campaign = %id, %error, "campaign {id} is not settled yet");
-        }
+    /// Settles a campaign beside the caller, who waits for it at most so long: the act is done and acknowledged whatever
+    /// happens here, and the next tick goes on where this stops.
+    async fn follow_up(self: &Arc<Self>, id: CampaignId, patience: Duration) {
+        let injector = Arc::clone(self);
+        let settled = tokio::spawn(async move {
+            if let Err(error) = injector.settle(&id).await {
+                warn!(campaign = %id, %error, "campaign {id} is not settled yet");
+            }
+        });
+        // It goes on by itself where the patience ends.
+        let _ = tokio::time::timeout(patience, settled).await;
     }
 
     /// Brings the pools of one campaign to where they should be now: due windows filled, recalls and returns done, an ended

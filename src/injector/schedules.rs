@@ -94,6 +94,8 @@ impl Injector {
         filling: &ScheduleFilling,
     ) -> Result<bool> {
         for record in &filling.open {
+            // Where the semaphore were closed there would be nothing to wait for.
+            let _permit = self.scattering.acquire().await.ok();
             self.put_in_one(view, pool, record, Pace::Whole).await?;
         }
         Ok(!filling.open.is_empty())

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -88,6 +88,14 @@ impl SqliteStore {
     pub fn open(options: Options) -> std::result::Result<Self, OpenError> {
         let lock = DirectoryLock::take(&options.directory)?;
         Self::open_locked(lock, options)
+    }
+
+    /// Whether a locked directory holds a store; changes nothing.
+    ///
+    /// # Errors
+    /// [`OpenError::NotOurs`], [`OpenError::NewerSchema`] and [`OpenError::Database`].
+    pub fn exists(_lock: &DirectoryLock, directory: &Path) -> std::result::Result<bool, OpenError> {
+        open::check_version(&directory.join(DATABASE_FILE))
     }
 
     /// Opens the store in a directory that is locked already: what must be read or made there first is safe from others.

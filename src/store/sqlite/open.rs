@@ -120,13 +120,19 @@ pub(super) struct Opened {
 /// Opens the files of a store.
 pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
     let file = options.directory.join(DATABASE_FILE);
-    check_version(&file)?;
+    let is_new = !check_version(&file)?;
     let writer = connect(&file)?;
     writer
         .execute_batch(WRITER_CACHE)
         .map_err(OpenError::database)?;
     prepare_schema(&writer)?;
     let store_id = identify(&writer, options)?;
+    if is_new {
+        // From now on the file itself tells what it is, should its log be lost.
+        writer
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .map_err(OpenError::database)?;
+    }
     check_clock(&writer, options)?;
     let campaigns = load_campaigns(&writer)?;
     let readers = (0..READERS)
@@ -195,10 +201,10 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Looks at an existing file before anything writes to it.
-fn check_version(file: &Path) -> Result<(), OpenError> {
+/// Looks at an existing file before anything writes to it. True where it holds a store.
+pub(super) fn check_version(file: &Path) -> Result<bool, OpenError> {
     if !file.exists() {
-        return Ok(());
+        return Ok(false);
     }
     let not_ours = |_| OpenError::NotOurs(file.display().to_string());
     let db = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
@@ -211,12 +217,12 @@ fn check_version(file: &Path) -> Result<(), OpenError> {
     let found = u32::try_from(version).unwrap_or(u32::MAX);
     match (application, found) {
         // A file that was made and not filled: a first start that was cut off.
-        (0, 0) if tables == 0 => Ok(()),
+        (0, 0) if tables == 0 => Ok(false),
         (APPLICATION_ID, found) if found > SCHEMA_VERSION => Err(OpenError::NewerSchema {
             file: file.display().to_string(),
             found,
         }),
-        (APPLICATION_ID, _) => Ok(()),
+        (APPLICATION_ID, _) => Ok(true),
         _ => Err(OpenError::NotOurs(file.display().to_string())),
     }
 }

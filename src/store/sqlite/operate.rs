@@ -276,6 +276,12 @@ fn grant(
     refuse_closed(state)?;
     let today = state.view.campaign.zone.day(step.now);
     let mut problems = Problems::default();
+    if expires <= step.now {
+        problems.add(
+            "expire_time",
+            format!("{expires} has passed: the draws would lapse at once; name a later moment"),
+        );
+    }
     let mut records = Vec::with_capacity(users.len());
     for user in users {
         let stored = load_user(step.db, state.no, user)?;
