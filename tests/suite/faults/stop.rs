@@ -1,6 +1,9 @@
 //! The server is told to stop.
 
-use std::{io::Write as _, net::TcpStream};
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
 
 use tombola::proto::CheckLimitRequest;
 use tonic_health::pb::{
@@ -11,7 +14,7 @@ use super::{
     book::Book,
     load::{self, Load},
 };
-use crate::process::Start;
+use crate::process::{Server, Start};
 
 async fn stopped_under_load(signal: &str) {
     let data = tempfile::tempdir().unwrap();
@@ -97,7 +100,7 @@ fn a_stopped_server_leaves_its_data_to_the_next() {
 fn a_second_signal_does_not_wait_for_clients() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Start::on(data.path()).serve();
-    let silent = TcpStream::connect(server.address).unwrap();
+    let silent = silent_after_hello(&server);
     server.signal("INT");
     server.says("stopping");
     server.signal("INT");
@@ -105,4 +108,16 @@ fn a_second_signal_does_not_wait_for_clients() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("at once"), "{said}");
     drop(silent);
+}
+
+/// A connection that the server has accepted and answered, whose client then never says a word.
+fn silent_after_hello(server: &Server) -> TcpStream {
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let mut client = TcpStream::connect(server.address).unwrap();
+    client
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .unwrap();
+    client.write_all(&SETTINGS).unwrap();
+    client.read_exact(&mut [0; 9]).unwrap();
+    client
 }
