@@ -143,7 +143,7 @@ fn read_times(
     problems: &mut Problems,
 ) -> (Option<Moment>, Option<Moment>) {
     let mut read = |path: &str, time: &Option<prost_types::Timestamp>| match time {
-        Some(time) if time.nanos != 0 => {
+        Some(time) if (1..1_000_000_000).contains(&time.nanos) => {
             problems.add(path, "has a fraction of a second: write a whole second");
             None
         }

@@ -71,6 +71,8 @@ async fn bonus_draws_lapse_when_their_grant_says_so(world: &mut World) {
     world.operate(grant(&["u"], 1, noon + hours(1))).await;
     world.draw(draw("u").times(3)).await;
     world.set_time(noon).await;
+    let late = world.try_operate(grant(&["u"], 5, noon)).await;
+    assert!(matches!(late, Err(StoreError::Refused(_))), "{late:?}");
     assert_eq!(world.record("u").await.bonus_left(), 1);
     world.refused(draw("u").times(2)).await;
     world.draw(draw("u")).await;

@@ -230,3 +230,20 @@ fn bad_configuration_is_told_before_anything_is_made() {
     ]);
     Ended::of(command.arg(&data)).badly(64, &["--clock-start", "--inject-cron"]);
 }
+
+#[test]
+fn a_lost_database_is_told_and_no_new_one_is_made() {
+    let data = used();
+    let kept = fs::read(database(&data)).unwrap();
+    for lost in [None, Some("")] {
+        fs::remove_file(database(&data)).unwrap();
+        if let Some(text) = lost {
+            fs::write(database(&data), text).unwrap();
+        }
+        Start::on(data.path())
+            .fail()
+            .badly(1, &["no data", "backup", "master.key"]);
+        fs::write(database(&data), &kept).unwrap();
+    }
+    serves(&data);
+}

@@ -168,7 +168,6 @@ fn every_problem_is_told_at_once() {
     schedule(&mut message).per_hour = map(&[("coupon", 200), ("cupon", 1)]);
     deck(&mut message).cards = map(&[("coupon", 60_000)]);
     deck(&mut message).size = 60_000;
-    message.end_time.as_mut().unwrap().nanos = 999;
     let problems = campaign_from_proto(&message).unwrap_err();
     let paths: Vec<&str> = problems.0.iter().map(|it| it.path.as_str()).collect();
     let all = [
@@ -250,14 +249,14 @@ proptest! {
         unclaimed in 0..3,
         on_exhausted in 0..3,
         percent in 1..=99_u8,
-        micros in 0..1_000_000,
+        later_seconds in 0..3_600_i64,
         limit in any::<Option<u32>>(),
         (grand, counts_as_win, consolation) in any::<(bool, Option<bool>, bool)>(),
         name in "[^\\p{Cc}]{0,60}",
     ) {
         let mut message = spring_wheel();
         message.name = name;
-        message.start_time.as_mut().unwrap().nanos = micros * 1_000;
+        message.start_time.as_mut().unwrap().seconds += later_seconds;
         message.limits.as_mut().unwrap().draws_per_day = limit;
         message.prizes[1].stock = stock;
         message.prizes[0].grand = grand;
