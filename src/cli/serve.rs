@@ -171,6 +171,9 @@ fn read_clock(start: Option<&str>) -> Result<Arc<dyn Clock>, String> {
     let start: Timestamp = start
         .parse()
         .map_err(|_| format!("`{start}` is no moment: write one like 2026-11-29T19:55:00+08:00"))?;
+    if start < Timestamp::UNIX_EPOCH {
+        return Err(format!("`{start}` is before 1970: name a later moment"));
+    }
     Ok(Arc::new(ShiftedClock::starting_at(Moment::from_timestamp(
         start,
     ))))

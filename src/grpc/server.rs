@@ -6,13 +6,16 @@ use thiserror::Error;
 use tokio::{net::TcpListener, sync::oneshot, time::sleep};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{
-    service::Routes,
+    body::Body,
+    codegen::http::Response,
+    service::{LayerExt as _, Routes},
     transport::{Server, server::TcpIncoming},
 };
 use tonic_health::server::HealthReporter;
+use tower::util::MapResponseLayer;
 use tracing::{info, warn};
 
-use super::{campaigns::Campaigns, desk::Desk, health::Health, lottery::Lottery};
+use super::{campaigns::Campaigns, desk::Desk, health::Health, lottery::Lottery, unread::legible};
 use crate::{
     injector::Injector,
     proto::{
@@ -117,8 +120,11 @@ fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, S
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     let health = tonic_health::server::HealthService::from_health_reporter(reporter);
-    Ok(Routes::new(lottery)
-        .add_service(campaigns)
+    let caller = MapResponseLayer::new(|answer: Response<Body>| legible(answer, CALLER_BYTES_MAX));
+    let operator =
+        MapResponseLayer::new(|answer: Response<Body>| legible(answer, OPERATOR_BYTES_MAX));
+    Ok(Routes::new(caller.named_layer(lottery))
+        .add_service(operator.named_layer(campaigns))
         .add_service(tonic_health::pb::health_server::HealthServer::new(health))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?))

@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 
-/// A moment in microseconds since the Unix epoch (UTC), between the years 1970 and 9999.
+/// A moment in microseconds since the Unix epoch (UTC), from the year 1970 to the last day of 9999.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -18,7 +18,7 @@ pub struct Moment(i64);
 impl Moment {
     /// The Unix epoch, before anything that can happen here.
     pub const EPOCH: Self = Self(0);
-    /// After anything that can happen here: the end of the year 9999.
+    /// After anything that can happen here: the last midnight of the year 9999.
     pub const FAR_FUTURE: Self = Self(253_402_214_400_000_000);
 
     /// From microseconds since the Unix epoch, brought into the range where they are outside.

@@ -72,7 +72,7 @@ pub enum Refusal {
     #[error("the campaign is paused")]
     Paused,
     /// The campaign was closed.
-    #[error("the campaign was closed for good: its id is not used again, choose another one")]
+    #[error("the campaign was closed for good: its id is not used again")]
     Closed,
     /// A limit of the user's draws.
     #[error("{}", limit_text(.reached))]
@@ -96,7 +96,7 @@ pub enum Refusal {
     #[error("the request was not begun within its deadline")]
     DeadlineExceeded,
     /// Another version than the one named is current.
-    #[error("the campaign is at version {current}, not {named}: read it again, then decide again")]
+    #[error("{}", stale_text(*.named, *.current))]
     VersionStale {
         /// The version the command named; 0 for a new campaign.
         named: u32,
@@ -106,6 +106,15 @@ pub enum Refusal {
     /// A change that the campaign may not undergo.
     #[error("{0}")]
     ChangeRefused(Problems),
+}
+
+fn stale_text(named: u32, current: u32) -> String {
+    if current == 0 {
+        return format!(
+            "there is no campaign of this id, so none at version {named}: base_version must be 0 for a new one"
+        );
+    }
+    format!("the campaign is at version {current}, not {named}: read it again, then decide again")
 }
 
 fn limit_text(reached: &LimitReached) -> String {
@@ -128,6 +137,15 @@ fn limit_text(reached: &LimitReached) -> String {
 mod tests {
     use super::*;
     use crate::model::limits::LimitKind;
+
+    #[test]
+    fn a_stale_version_tells_what_there_is() {
+        let none = stale_text(3, 0);
+        assert!(none.contains("no campaign"), "{none}");
+        assert!(none.contains("base_version must be 0"), "{none}");
+        let other = stale_text(1, 2);
+        assert!(other.contains("at version 2, not 1"), "{other}");
+    }
 
     #[test]
     fn a_spent_limit_tells_what_is_left_of_it() {

@@ -19,7 +19,7 @@ use crate::{
 /// Checks a time, and cuts it to microseconds; `path` names the field in the problem.
 ///
 /// # Errors
-/// Outside of the years 1970 to 9999, or with nanoseconds that are none.
+/// Before 1970 or after [`Moment::FAR_FUTURE`], or with nanoseconds that are none.
 ///
 /// ```
 /// use tombola::model::convert::moment_from_proto;
@@ -27,12 +27,20 @@ use crate::{
 /// assert_eq!(moment_from_proto("startTime", &time).unwrap().as_micros(), 1_500_000);
 /// ```
 pub fn moment_from_proto(path: &str, time: &prost_types::Timestamp) -> Result<Moment, Problem> {
-    let seconds = (0..=Moment::FAR_FUTURE.as_seconds()).contains(&time.seconds);
-    if !seconds || !(0..1_000_000_000).contains(&time.nanos) {
-        return Err(Problem {
+    let wrong = |message| {
+        Err(Problem {
             path: path.to_owned(),
-            message: "is not a time between the years 1970 and 9999".into(),
-        });
+            message,
+        })
+    };
+    if !(0..=Moment::FAR_FUTURE.as_seconds()).contains(&time.seconds) {
+        return wrong("is not a time from 1970-01-01T00:00:00Z to 9999-12-31T00:00:00Z".into());
+    }
+    if !(0..1_000_000_000).contains(&time.nanos) {
+        return wrong(format!(
+            "has {} nanos: they must be from 0 to 999999999",
+            time.nanos
+        ));
     }
     let micros = i64::from(time.nanos / 1_000);
     Ok(Moment::from_micros(time.seconds * 1_000_000 + micros))
@@ -188,4 +196,26 @@ fn by_id(quantities: &Quantities, campaign: &Campaign) -> BTreeMap<String, u64> 
         .iter()
         .map(|(no, units)| (campaign.prize(*no).id.to_string(), *units))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_outside_of_its_range_tells_which_part() {
+        let text = |seconds, nanos| {
+            let time = prost_types::Timestamp { seconds, nanos };
+            moment_from_proto("expire_time", &time).map_err(|problem| problem.message)
+        };
+        let last = 253_402_214_400; // 9999-12-31T00:00:00Z
+        assert_eq!(text(last, 0), Ok(Moment::FAR_FUTURE));
+        for seconds in [-1, last + 1] {
+            assert!(text(seconds, 0).unwrap_err().contains("to 9999-12-31T00"));
+        }
+        for nanos in [-1, 1_000_000_000] {
+            let told = text(1, nanos).unwrap_err();
+            assert!(told.contains(&format!("{nanos} nanos")), "{told}");
+        }
+    }
 }

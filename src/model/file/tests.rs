@@ -259,3 +259,22 @@ fn json_for_scripts_has_every_scalar() {
     assert_eq!(json["results"][0]["prizeId"], "");
     assert_eq!(json.get("drawTime"), None);
 }
+
+#[test]
+fn a_count_out_of_range_tells_its_true_limits() {
+    let range = "it must be from 0 to 9007199254740991";
+    let digits = format!("'{}'", "9".repeat(50));
+    for (given, word) in [
+        ("-5", "is -5"),
+        ("9007199254740992", "is 9007199254740992"),
+        ("99999999999999999999999", "too large"),
+        ("1e30", "too large"),
+        (&digits, "too large"),
+    ] {
+        let told = problems(&format!("prizes: [{{id: car, stock: {given}}}]")).to_string();
+        assert!(
+            told.contains(word) && told.contains(range),
+            "{given}: {told}"
+        );
+    }
+}

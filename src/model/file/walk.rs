@@ -7,8 +7,8 @@ use prost_reflect::{
 };
 use serde_json::{Map, Value};
 
-use super::words::{describe, entry_path, join, shorten, whole_number};
-use crate::model::{problem::Problems, text::nearest};
+use super::words::{describe, entry_path, is_unreadably_large, join, shorten, whole_number};
+use crate::model::{convert::COUNT_MAX, problem::Problems, text::nearest};
 
 /// So many problems are enough to work on.
 const PROBLEMS_MAX: usize = 100;
@@ -182,7 +182,8 @@ impl Walk {
                 }
                 _ => self.wrong(path, value, "text", "write text in quotes"),
             },
-            Kind::Uint64 => self.whole(path, value, 0, u64::MAX.into(), |n| {
+            // Every one of them is a count.
+            Kind::Uint64 => self.whole(path, value, 0, COUNT_MAX.into(), |n| {
                 n.try_into().map(Field::U64)
             }),
             Kind::Uint32 => self.whole(path, value, 0, u32::MAX.into(), |n| {
@@ -256,10 +257,15 @@ impl Walk {
             }
             None => {
                 let what = "is not a time with its offset from UTC";
+                let last = if text.starts_with("9999-12-3") {
+                    ", no later than 9999-12-30T22:00:00Z"
+                } else {
+                    ""
+                };
                 let text = shorten(text);
                 self.add(
                     path,
-                    format!("`{text}` {what}: write it like 2026-11-20T00:00:00+08:00"),
+                    format!("`{text}` {what}: write it like 2026-11-20T00:00:00+08:00{last}"),
                 );
                 None
             }
@@ -333,6 +339,17 @@ impl Walk {
         make: impl FnOnce(i128) -> Result<Field, E>,
     ) -> Option<Field> {
         let Some(number) = whole_number(value) else {
+            if is_unreadably_large(value) {
+                let given = match value {
+                    Value::String(text) => shorten(text),
+                    other => other.to_string(),
+                };
+                self.add(
+                    path,
+                    format!("`{given}` is too large: it must be from {min} to {max}"),
+                );
+                return None;
+            }
             let advice = match value {
                 Value::String(text) if text.contains([',', '_', ' ']) => "write digits only",
                 _ => "write a whole number like 200",

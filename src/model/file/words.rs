@@ -23,6 +23,15 @@ pub(super) fn whole_number(value: &Value) -> Option<i128> {
     }
 }
 
+/// A whole number with more digits than [`whole_number`] reads.
+pub(super) fn is_unreadably_large(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.len() > 1 && text.bytes().all(|b| b.is_ascii_digit()),
+        Value::Number(number) => number.as_f64().is_some_and(|n| n > 9_007_199_254_740_992.0),
+        _ => false,
+    }
+}
+
 /// What a value is, for people.
 pub(super) fn describe(value: &Value) -> String {
     match value {

@@ -11,11 +11,12 @@ use std::{
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use thiserror::Error;
 
-use super::{Campaigns, Options, state::load_view, step::scalar};
-use crate::{
-    model::{CampaignId, Moment},
-    store::StoreError,
+use super::{
+    Campaigns, Options,
+    state::load_view,
+    step::{fault_text, scalar},
 };
+use crate::model::{CampaignId, Moment};
 
 /// The database's file in its directory.
 pub const DATABASE_FILE: &str = "tombola.sqlite3";
@@ -61,7 +62,9 @@ pub enum OpenError {
         found: u32,
     },
     /// The file is not ours, or is damaged.
-    #[error("{0} is not a tombola database: name another directory with --data")]
+    #[error(
+        "{0} is not a tombola database: name another directory with --data; or, if it was one, it is damaged: restore it from a backup"
+    )]
     NotOurs(String),
     /// The master key is not the one that the store was made with.
     #[error(
@@ -96,8 +99,8 @@ fn test_clock_text(data_is_test: bool) -> &'static str {
 
 impl OpenError {
     /// A fault of the database itself.
-    pub(super) fn database(error: impl std::fmt::Display) -> Self {
-        Self::Database(error.to_string())
+    pub(super) fn database(error: rusqlite::Error) -> Self {
+        Self::Database(fault_text(&error))
     }
 }
 
@@ -285,7 +288,7 @@ fn check_clock(db: &Connection, options: &Options) -> Result<(), OpenError> {
                 [sequence],
             )
         })
-        .map_err(OpenError::database)?;
+        .map_err(|error| OpenError::Database(error.to_string()))?;
     let (now, last) = (options.clock.now(), Moment::from_micros(last));
     if last.since(now).as_secs() > LAG_SECONDS_MAX && !options.clock.is_test() {
         return Err(OpenError::ClockBehind { now, last });
@@ -307,7 +310,7 @@ fn load_campaigns(db: &Connection) -> Result<Campaigns, OpenError> {
         let id =
             CampaignId::parse("id", &id).map_err(|problem| OpenError::Database(problem.message))?;
         let loaded =
-            load_view(db, &id, None).map_err(|error: StoreError| OpenError::database(error))?;
+            load_view(db, &id, None).map_err(|error| OpenError::Database(error.to_string()))?;
         if let Some((_, view, ..)) = loaded {
             campaigns.insert(id, view);
         }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, OptionalExtension, Row, params, types::FromSql};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params, types::FromSql};
 
 use super::state::CampaignState;
 use crate::{
@@ -239,7 +239,17 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Unavailable {
             executed: Executed::No,
-            detail: error.to_string(),
+            detail: fault_text(&error),
         }
+    }
+}
+
+/// What SQLite says, and what helps where it is the file that is at fault.
+pub(super) fn fault_text(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            format!("{error}: it is damaged, restore it from a backup")
+        }
+        _ => error.to_string(),
     }
 }

@@ -2,6 +2,11 @@
 
 use std::{path::PathBuf, process::Command};
 
+use tombola::proto::{ApplyCampaignRequest, Campaign, DrawRequest, DrawResponse};
+use tonic::{Code, Request, Status, client::Grpc, codegen::http::uri::PathAndQuery};
+use tonic_prost::ProstCodec;
+use tonic_types::StatusExt as _;
+
 use crate::process::{Ended, Server, Start, project};
 
 /// A tool that `tests/prepare` installs.
@@ -80,4 +85,52 @@ fn buf_curl_calls_by_reflection() {
     for word in ["not_found", "no campaign", "google.rpc.ErrorInfo"] {
         assert!(refused.stderr.contains(word), "no {word}: {refused:#?}");
     }
+}
+
+/// Held against a refusal of a request that no method saw: permanent, and with its reason.
+fn is_invalid(refused: &Status, word: &str) {
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+    assert!(refused.message().contains(word), "{refused:?}");
+    let details = refused.get_error_details();
+    let info = details.error_info().unwrap();
+    assert_eq!(
+        (info.reason.as_str(), info.domain.as_str()),
+        ("INVALID_REQUEST", "tombola.v1")
+    );
+    assert_eq!(info.metadata["executed"], "no");
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_refused_with_its_reason() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+
+    let large = DrawRequest {
+        payment_ref: "x".repeat(70 * 1024),
+        ..Default::default()
+    };
+    let refused = server.lottery().await.draw(large).await.unwrap_err();
+    is_invalid(&refused, "64 KiB");
+
+    let large = ApplyCampaignRequest {
+        campaign: Some(Campaign {
+            name: "x".repeat(1100 * 1024),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let mut campaigns = server.campaigns().await;
+    let refused = campaigns.apply_campaign(large).await.unwrap_err();
+    is_invalid(&refused, "1024 KiB");
+
+    let mut client = Grpc::new(server.connect().await);
+    client.ready().await.unwrap();
+    let another = Request::new(prost_types::Timestamp {
+        seconds: 1,
+        nanos: 0,
+    });
+    let path = PathAndQuery::from_static("/tombola.v1.LotteryService/Draw");
+    let codec = ProstCodec::<prost_types::Timestamp, DrawResponse>::default();
+    let refused = client.unary(another, path, codec).await.unwrap_err();
+    is_invalid(&refused, "cannot be read");
 }

@@ -122,9 +122,15 @@ fn a_file_that_is_no_database_is_told_and_left_alone() {
     }
     let text = "dear diary\n".repeat(1000);
     fs::write(database(&data), &text).unwrap();
-    Start::on(data.path())
-        .fail()
-        .badly(1, &["tombola.sqlite3", "not a tombola database", "--data"]);
+    Start::on(data.path()).fail().badly(
+        1,
+        &[
+            "tombola.sqlite3",
+            "not a tombola database",
+            "--data",
+            "restore it from a backup",
+        ],
+    );
     assert_eq!(fs::read_to_string(database(&data)).unwrap(), text);
 }
 
@@ -209,6 +215,7 @@ fn bad_configuration_is_told_before_anything_is_made() {
         ("--listen", "nowhere"),
         ("--listen", "127.0.0.1:70000"),
         ("--clock-start", "tomorrow"),
+        ("--clock-start", "1969-12-31T23:59:59Z"),
         ("--inject-cron", "every hour"),
         ("--request-memory", "5 parsecs"),
         ("--request-memory", "1s"),
