@@ -18,4 +18,5 @@ mod secrets;
 pub mod server;
 mod stats;
 mod status;
+mod stock;
 mod views;
