@@ -60,8 +60,10 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
     let change = args.change.resolve();
     let mut server = client.campaigns().await?;
     let mut steps = Vec::new();
+    // A new campaign among several is tried first: none is applied before all may be.
+    let tried = campaigns.len() > 1;
     for (campaign, base) in campaigns.into_iter().zip(bases) {
-        steps.push(survey(&mut server, &change, campaign, base).await?);
+        steps.push(survey(&mut server, &change, campaign, base, tried).await?);
     }
     let several = steps.len() > 1;
     let unnamed = unnamed(&steps, several);
@@ -136,13 +138,19 @@ async fn survey(
     change: &Change,
     campaign: Campaign,
     base: Option<u32>,
+    tried: bool,
 ) -> Outcome<Step> {
     if let Some(base) = base {
         return Ok(Step::Ready(campaign, base));
     }
     let version = match get_campaign(server, &campaign.id, 0).await {
         Ok(status) => status.version,
-        Err(status) if status.code() == Code::NotFound => return Ok(Step::Ready(campaign, 0)),
+        Err(status) if status.code() == Code::NotFound => {
+            if tried {
+                send(server, change, campaign.clone(), 0, true).await?;
+            }
+            return Ok(Step::Ready(campaign, 0));
+        }
         Err(status) => return Err(Failure::read(status)),
     };
     let response = send(server, change, campaign, version, true).await?;

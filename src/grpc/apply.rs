@@ -16,14 +16,14 @@ use super::{
     reads,
     request::{self, Fields},
     status::CallError,
-    views,
+    stock, views,
 };
 use crate::{
     injector::Injector,
     model::{
         Campaign, CampaignId, Moment, PoolNo,
         change::{self, Standing},
-        convert::{campaign_from_proto, campaign_to_proto, moment_to_proto},
+        convert::{campaign_to_proto, moment_to_proto, unstocked_from_proto},
         summary::plan_summary,
     },
     proto,
@@ -48,6 +48,15 @@ struct Base {
     definition: Arc<Campaign>,
     filling: Filling,
     now: Moment,
+}
+
+impl Base {
+    fn standing(&self) -> Standing {
+        Standing {
+            now: self.now,
+            touched: self.view.touched,
+        }
+    }
 }
 
 /// A version that came into force, or would.
@@ -76,7 +85,7 @@ pub(super) async fn apply_campaign(
             let mut fields = Fields::default();
             let author = fields.author(request_id, &message.operator, &message.reason);
             let campaign = match &message.campaign {
-                Some(campaign) => campaign_from_proto(campaign)
+                Some(campaign) => unstocked_from_proto(campaign)
                     .map_err(|p| fields.extend(p))
                     .ok(),
                 None => {
@@ -174,7 +183,7 @@ fn with_schedule(
     if let Some(pool) = message.pools.get_mut(usize::from(pool.0)) {
         pool.kind = Some(proto::pool::Kind::Schedule(schedule));
     }
-    Ok(campaign_from_proto(&message)?)
+    Ok(unstocked_from_proto(&message)?)
 }
 
 /// The campaign as it stands, with the definition of the version that a proposal names, or the current one where there is
@@ -213,6 +222,7 @@ async fn propose(
 ) -> Result<Outcome, CallError> {
     let request_id = proposal.author.request.to_string();
     let campaign = proposal.campaign.clone();
+    check_stock(injector, &proposal, base.as_ref()).await?;
     let (status, replayed) = if proposal.dry_run {
         (would_be(injector, &proposal, base.as_ref()).await?, false)
     } else {
@@ -242,6 +252,37 @@ async fn propose(
         replayed,
         request_id,
     })
+}
+
+/// Refuses a version whose stock is short. What the store refuses anyway, or answers again, is left to it.
+async fn check_stock(
+    injector: &Injector,
+    proposal: &Proposal,
+    base: Option<&Base>,
+) -> Result<(), CallError> {
+    let campaign = &proposal.campaign;
+    let Some(base) = base else {
+        let now = injector.store().now().await?;
+        return match proposal.base_version {
+            0 if now < campaign.end => stock::check_new(campaign, now).await,
+            _ => Ok(()),
+        };
+    };
+    let (view, standing) = (&base.view, base.standing());
+    let is_closed = matches!(view.lifecycle, Lifecycle::Closing | Lifecycle::Closed);
+    if is_closed
+        || proposal.base_version != view.version
+        || base.now >= campaign.end
+        || !change::check(&view.campaign, campaign, standing).is_empty()
+    {
+        return Ok(());
+    }
+    if standing.touched || base.now >= view.campaign.start {
+        let store = injector.store().as_ref();
+        stock::check_begun(store, campaign, &base.filling, base.now).await
+    } else {
+        stock::check_new(campaign, base.now).await
+    }
 }
 
 async fn put_in_force(
@@ -294,11 +335,7 @@ async fn would_be(
     if named != base.view.version {
         return stale(base.view.version);
     }
-    let standing = Standing {
-        now: base.now,
-        touched: base.view.touched,
-    };
-    let problems = change::check(&base.view.campaign, &proposal.campaign, standing);
+    let problems = change::check(&base.view.campaign, &proposal.campaign, base.standing());
     if !problems.is_empty() {
         return Err(StoreError::from(Refusal::ChangeRefused(problems)).into());
     }

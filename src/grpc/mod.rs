@@ -18,5 +18,6 @@ mod secrets;
 pub mod server;
 mod stats;
 mod status;
+mod stock;
 mod unread;
 mod views;

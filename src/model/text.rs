@@ -12,7 +12,7 @@ pub fn grouped(n: u64) -> String {
 }
 
 /// Decimal digits with thousands separators.
-pub(super) fn grouped_digits(digits: &str) -> String {
+pub(crate) fn grouped_digits(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {

@@ -12,6 +12,8 @@ use crate::{
 pub struct Filling {
     /// The campaign as it stands.
     pub view: super::CampaignView,
+    /// Units off stock: given, less those left.
+    pub used: Quantities,
     /// By pool.
     pub pools: Vec<PoolFilling>,
 }
@@ -32,6 +34,8 @@ pub struct ScheduleFilling {
     pub horizon: Moment,
     /// How prizes planned by `total` are shared out.
     pub totals: TotalsBase,
+    /// Units of missed windows that the next ones take over.
+    pub carry: Quantities,
     /// Frozen fills whose units are not all in the pool, by release.
     pub open: Vec<FillRecord>,
     /// Windows from which units must still be taken back.

@@ -19,6 +19,7 @@ use prost::Message as _;
 use super::{campaign::Campaign, problem::Problems};
 use crate::proto;
 
+pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
 pub use wire::{campaign_to_proto, moment_from_proto, moment_to_proto, money_to_proto};
 
@@ -49,7 +50,20 @@ pub const SPECIAL_LAYERS_MAX: usize = 1_000;
 pub fn campaign_from_proto(message: &proto::Campaign) -> Result<Campaign, Problems> {
     let mut problems = Problems::default();
     let parts = campaign::read(message, &mut problems);
-    plan::check(message, &parts, &mut problems);
+    plan::check_hours(message, &parts, &mut problems);
+    plan::check_stock(message, &parts, &mut problems);
+    parts.finish(problems)
+}
+
+/// As [`campaign_from_proto`], but does not hold the plan against the stock: what a campaign that has begun still needs
+/// depends on how far it is.
+///
+/// # Errors
+/// All problems at once, each with its path.
+pub fn unstocked_from_proto(message: &proto::Campaign) -> Result<Campaign, Problems> {
+    let mut problems = Problems::default();
+    let parts = campaign::read(message, &mut problems);
+    plan::check_hours(message, &parts, &mut problems);
     parts.finish(problems)
 }
 

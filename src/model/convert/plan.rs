@@ -9,27 +9,39 @@ use crate::{
     model::{
         campaign::{PoolKind, PrizeNo},
         moment::Moment,
-        problem::Problems,
+        problem::{Problem, Problems},
         text::grouped_digits,
         zone::Zone,
     },
     proto,
 };
 
-/// Notes prizes with less stock than their plan needs, and special hours that never come. Nothing is held against an end
-/// that is wrong; where the zone is wrong, hours are counted in UTC.
-pub(super) fn check(message: &proto::Campaign, parts: &Parts, problems: &mut Problems) {
-    let (Some(start), Some(end)) = (parts.start, parts.end) else {
-        return;
-    };
-    if problems.0.iter().any(|problem| problem.path == "endTime") {
-        return;
+/// Notes special hours that never come.
+pub(super) fn check_hours(message: &proto::Campaign, parts: &Parts, problems: &mut Problems) {
+    if let Some((start, end)) = times(parts, problems)
+        && let Some(zone) = &parts.zone
+    {
+        check_special_hours(message, zone, start, end, problems);
     }
-    let zone = parts.zone.clone().unwrap_or_else(Zone::utc);
-    if parts.zone.is_some() {
-        check_special_hours(message, &zone, start, end, problems);
+}
+
+/// Notes prizes with less stock than their whole plan needs. Where the zone is wrong, hours are counted in UTC.
+pub(super) fn check_stock(message: &proto::Campaign, parts: &Parts, problems: &mut Problems) {
+    if let Some((start, end)) = times(parts, problems) {
+        let zone = parts.zone.clone().unwrap_or_else(Zone::utc);
+        compare(message, parts, needed(parts, &zone, start, end), problems);
     }
-    check_stock(message, parts, needed(parts, &zone, start, end), problems);
+}
+
+/// Whether a problem is one of [`check_stock`], which a campaign that has begun may not have.
+pub(in crate::model) fn is_short_stock(problem: &Problem) -> bool {
+    problem.path.ends_with(".stock") && problem.message.starts_with("stock ")
+}
+
+/// Start and end; nothing is held against an end that is wrong.
+fn times(parts: &Parts, problems: &Problems) -> Option<(Moment, Moment)> {
+    let is_wrong = problems.0.iter().any(|problem| problem.path == "endTime");
+    parts.start.zip(parts.end).filter(|_| !is_wrong)
 }
 
 /// Units that schedules, decks that stop and one round of the other decks take, by prize.
@@ -47,7 +59,7 @@ fn needed(parts: &Parts, zone: &Zone, start: Moment, end: Moment) -> BTreeMap<Pr
     needed
 }
 
-fn check_stock(
+fn compare(
     message: &proto::Campaign,
     parts: &Parts,
     needed: BTreeMap<PrizeNo, u128>,

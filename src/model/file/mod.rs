@@ -11,7 +11,10 @@ use prost_reflect::{
 };
 use serde_json::{Map, Value};
 
-use super::{convert::campaign_from_proto, problem::Problems};
+use super::{
+    convert::{campaign_from_proto, is_short_stock},
+    problem::Problems,
+};
 use crate::proto;
 
 mod doubt;
@@ -43,7 +46,8 @@ pub fn parse(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
     problems.or(campaigns)
 }
 
-/// The campaigns of a file, each right by the rules of a campaign too.
+/// The campaigns of a file, each right by the rules of a campaign too. Stock that is short is told beside other problems only:
+/// how much is needed depends on how far a campaign is.
 ///
 /// # Errors
 /// As [`parse`], and every rule that what could be read breaks, unless that may only follow from what could not be read.
@@ -60,6 +64,9 @@ pub fn check(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
             Err(broken) if walk.is_whole() => doubt::certain(broken, walk),
             _ => Problems::default(),
         })?;
+    if problems.0.iter().all(is_short_stock) {
+        return Ok(campaigns);
+    }
     problems.or(campaigns)
 }
 

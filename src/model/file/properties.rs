@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use prost_types::{Duration, Timestamp};
 
 use super::{tests::samples, *};
+use crate::model::convert::COUNT_MAX;
 use proto::pool::Kind;
 
 fn text() -> impl Strategy<Value = String> {
@@ -34,7 +35,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn quantities() -> impl Strategy<Value = BTreeMap<String, u64>> {
-    prop::collection::btree_map(text(), any::<u64>(), 0..4)
+    prop::collection::btree_map(text(), 0..=COUNT_MAX, 0..4)
 }
 
 fn pool() -> impl Strategy<Value = proto::Pool> {
@@ -61,7 +62,7 @@ fn pool() -> impl Strategy<Value = proto::Pool> {
                 ..Default::default()
             })
         });
-    let deck = (any::<u64>(), quantities(), 0..3_i32).prop_map(|(size, cards, on_exhausted)| {
+    let deck = (0..=COUNT_MAX, quantities(), 0..3_i32).prop_map(|(size, cards, on_exhausted)| {
         Kind::Deck(proto::Deck {
             size,
             cards,
@@ -88,7 +89,7 @@ prop_compose! {
         start in prop::option::of((-3_000_000_000_i64..200_000_000_000, 0..1_000_000_000_i32)),
         limits in prop::option::of((prop::option::of(any::<u32>()), prop::option::of(0..2_u32))),
         attributes in prop::option::of(prop::collection::btree_map(text(), text(), 0..5)),
-        prizes in prop::collection::vec((text(), any::<u64>(), prop::option::of(any::<bool>())), 0..4),
+        prizes in prop::collection::vec((text(), 0..=COUNT_MAX, prop::option::of(any::<bool>())), 0..4),
         pools in prop::collection::vec(pool(), 0..3),
         money in prop::option::of((text(), any::<i64>(), any::<i32>())),
         publish_plan in 0..3_i32,

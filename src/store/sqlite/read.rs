@@ -89,6 +89,7 @@ pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Res
             PoolStateKind::Schedule(schedule) => PoolFilling::Schedule(ScheduleFilling {
                 horizon: schedule.horizon,
                 totals: schedule.totals.clone(),
+                carry: schedule.carry.units.clone(),
                 open: open_fills(db, state.no, no)?,
                 recalling: recalling(db, state.no, no)?,
                 live: live_windows(db, state.no, no, now)?,
@@ -102,7 +103,10 @@ pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Res
             }),
         });
     }
+    let used = (0..).map(PrizeNo).zip(&state.stock);
+    let used = used.map(|(prize, stock)| (prize, stock.given - stock.remaining));
     Ok(Filling {
+        used: used.filter(|(_, units)| *units > 0).collect(),
         view: state.view,
         pools,
     })

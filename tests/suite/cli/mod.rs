@@ -3,6 +3,7 @@
 mod input;
 mod operators;
 mod samples;
+mod stock;
 
 use std::path::PathBuf;
 
