@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::civil::DateTime;
 
 use super::{
-    campaign::Quantities,
+    campaign::{PrizeNo, Quantities},
     moment::Moment,
     zone::{Window, Zone},
 };
@@ -78,6 +78,17 @@ impl Schedule {
     /// The plan's quantities of a window, prizes planned by `total` aside; no zeros.
     pub fn hourly(&self, window: &Window) -> Quantities {
         self.of_kind(self.kind_of(window))
+    }
+
+    /// The prize is in one of the layers at least, be it with a zero.
+    pub fn plans(&self, prize: PrizeNo) -> bool {
+        let daily = self.daily.iter().map(|daily| &daily.per_hour);
+        let special = self.special.iter().map(|special| &special.per_hour);
+        [&self.total, &self.per_hour]
+            .into_iter()
+            .chain(daily)
+            .chain(special)
+            .any(|quantities| quantities.contains_key(&prize))
     }
 
     /// Plans every hour as `other` does.

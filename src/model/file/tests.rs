@@ -266,7 +266,7 @@ fn a_count_out_of_range_tells_its_true_limits() {
     let digits = format!("'{}'", "9".repeat(50));
     for (given, word) in [
         ("-5", "is -5"),
-        ("9007199254740992", "is 9007199254740992"),
+        ("'18446744073709551616'", "is 18446744073709551616"),
         ("99999999999999999999999", "too large"),
         ("1e30", "too large"),
         (&digits, "too large"),

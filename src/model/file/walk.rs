@@ -182,8 +182,7 @@ impl Walk {
                 }
                 _ => self.wrong(path, value, "text", "write text in quotes"),
             },
-            // Every one of them is a count.
-            Kind::Uint64 => self.whole(path, value, 0, COUNT_MAX.into(), |n| {
+            Kind::Uint64 => self.whole(path, value, 0, u64::MAX.into(), |n| {
                 n.try_into().map(Field::U64)
             }),
             Kind::Uint32 => self.whole(path, value, 0, u32::MAX.into(), |n| {
@@ -338,6 +337,12 @@ impl Walk {
         max: i128,
         make: impl FnOnce(i128) -> Result<Field, E>,
     ) -> Option<Field> {
+        // Every number of 64 bits is a count, and a campaign's rules allow no more.
+        let most = if max == i128::from(u64::MAX) {
+            i128::from(COUNT_MAX)
+        } else {
+            max
+        };
         let Some(number) = whole_number(value) else {
             if is_unreadably_large(value) {
                 let given = match value {
@@ -346,7 +351,7 @@ impl Walk {
                 };
                 self.add(
                     path,
-                    format!("`{given}` is too large: it must be from {min} to {max}"),
+                    format!("`{given}` is too large: it must be from {min} to {most}"),
                 );
                 return None;
             }
@@ -358,7 +363,10 @@ impl Walk {
         };
         let made = (min..=max).contains(&number).then(|| make(number).ok());
         if made.is_none() {
-            self.add(path, format!("is {number}: it must be from {min} to {max}"));
+            self.add(
+                path,
+                format!("is {number}: it must be from {min} to {most}"),
+            );
         }
         made.flatten()
     }

@@ -131,6 +131,14 @@ fn refuse_closed(state: &CampaignState) -> Result<()> {
     }
 }
 
+fn refuse_ended(step: &Step<'_>, state: &CampaignState) -> Result<()> {
+    let end = state.view.campaign.end;
+    if step.now >= end {
+        return Err(Refusal::Ended(end).into());
+    }
+    Ok(())
+}
+
 /// Writes a campaign's lifecycle.
 pub(super) fn save_lifecycle(
     step: &Step<'_>,
@@ -146,8 +154,8 @@ pub(super) fn save_lifecycle(
 
 fn set_lifecycle(step: &Step<'_>, state: &mut CampaignState, lifecycle: Lifecycle) -> Result<u32> {
     refuse_closed(state)?;
-    if lifecycle != Lifecycle::Closing && step.now >= state.view.campaign.end {
-        return Err(Refusal::Ended(state.view.campaign.end).into());
+    if lifecycle != Lifecycle::Closing {
+        refuse_ended(step, state)?;
     }
     save_lifecycle(step, state, lifecycle)?;
     Ok(0)
@@ -160,6 +168,7 @@ fn set_paused(
     paused: bool,
 ) -> Result<u32> {
     refuse_closed(state)?;
+    refuse_ended(step, state)?;
     let mut prizes: Vec<PrizeNo> = state.view.paused_prizes.to_vec();
     prizes.retain(|held| *held != prize);
     if paused {
@@ -202,9 +211,19 @@ fn fence(
     withdraw: bool,
 ) -> Result<u32> {
     refuse_closed(state)?;
-    if !matches!(state.view.campaign.pool(pool).kind, PoolKind::Schedule(_)) {
-        let id = state.view.campaign.pool(pool).id.to_string();
+    let id = state.view.campaign.pool(pool).id.to_string();
+    let PoolKind::Schedule(schedule) = &state.view.campaign.pool(pool).kind else {
         return Err(Refusal::NotASchedule(id).into());
+    };
+    if let Some(prize) = prize.filter(|prize| !schedule.plans(*prize))
+        && !was_planned(step, state, pool, prize)?
+    {
+        let mut problems = Problems::default();
+        problems.add(
+            "prize_id",
+            format!("is planned in no hour of the pool `{id}`, so it has no units to recall there"),
+        );
+        return Err(Refusal::ChangeRefused(problems).into());
     }
     let windows = live_windows(step, state, pool, window)?;
     if let (Some(start), true) = (window, windows.is_empty()) {
@@ -241,6 +260,22 @@ fn fence(
         }
     }
     Ok(0)
+}
+
+/// Whether an earlier version of the schedule planned the prize in an hour that was injected.
+fn was_planned(
+    step: &Step<'_>,
+    state: &CampaignState,
+    pool: PoolNo,
+    prize: PrizeNo,
+) -> Result<bool> {
+    let found = step
+        .db
+        .prepare_cached(
+            "SELECT 1 FROM window_prizes WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 LIMIT 1",
+        )?
+        .exists(params![state.no, pool.0, prize.0])?;
+    Ok(found)
 }
 
 /// Injected windows in the scope of a recall, by start.

@@ -1,6 +1,9 @@
 //! Which prize a draw gives: stopped prizes, locked pools, what counts as a win, what a draw without a win gives.
 
-use tombola::{model::PrizeNo, store::Operation};
+use tombola::{
+    model::PrizeNo,
+    store::{Operation, Refusal},
+};
 
 use crate::support::{
     Answer as _, DrawWords as _, Storm, World, campaign, draw, hours,
@@ -18,6 +21,7 @@ promises![
     a_draw_that_asks_for_the_consolation_only_does_not_touch_the_pools,
     a_draw_without_a_win_gives_nothing_where_there_is_no_consolation,
     pools_are_tried_in_their_order,
+    a_prize_is_neither_stopped_nor_resumed_after_the_end,
 ];
 
 const TWO_PRIZES: &str = "
@@ -203,4 +207,17 @@ async fn pools_are_tried_in_their_order(world: &mut World) {
     assert_eq!(answer.prizes()[..10], ["first"; 10]);
     assert_eq!(answer.prizes()[10..20], ["second"; 10]);
     assert_eq!(answer.prizes()[20..], ["third"; 5]);
+}
+
+async fn a_prize_is_neither_stopped_nor_resumed_after_the_end(world: &mut World) {
+    let campaign = world.begin(TWO_PRIZES).await;
+    let prize = world.prize_no("coupon").await;
+    world.set_time(campaign.end).await;
+    for operation in [
+        Operation::PausePrize { prize },
+        Operation::ResumePrize { prize },
+    ] {
+        let refused = world.try_operate(operation).await.unwrap_err();
+        assert_eq!(refused, Refusal::Ended(campaign.end).into());
+    }
 }

@@ -3,7 +3,7 @@
 use tombola::{
     chance::Nonce,
     model::{Moment, PoolNo, PrizeNo},
-    store::{ApplyCommand, Operation, view::WindowState},
+    store::{ApplyCommand, Operation, Refusal, StoreError, view::WindowState},
 };
 
 use crate::support::{
@@ -14,6 +14,7 @@ promises![
     a_recalled_window_gives_its_unreleased_units_back,
     what_is_released_already_is_not_recalled,
     a_recall_of_one_prize_leaves_the_others,
+    a_recall_of_a_prize_that_the_pool_does_not_plan_is_refused,
     withdrawn_units_leave_the_campaign,
     a_recalled_window_is_not_filled_again_until_a_new_plan_says_so,
     a_plan_from_before_a_recall_does_not_fill_its_window_again,
@@ -110,6 +111,26 @@ async fn a_recall_of_one_prize_leaves_the_others(world: &mut World) {
         .operate(recall(Some(one_o_clock()), Some(mug), false))
         .await;
     assert_eq!(won_in_second_hour(world).await, [10, 0]);
+}
+
+async fn a_recall_of_a_prize_that_the_pool_does_not_plan_is_refused(world: &mut World) {
+    let both = two_prizes(10);
+    world
+        .begin(&both.replace("stock: 50000}]", "stock: 50000}, {id: hat, stock: 5}]"))
+        .await;
+    world.tick().await;
+    let hat = world.prize_no("hat").await;
+    let refused = world.try_operate(recall(None, Some(hat), false)).await;
+    let Err(StoreError::Refused(Refusal::ChangeRefused(problems))) = refused else {
+        panic!("not refused: {refused:?}");
+    };
+    let told = problems.to_string();
+    assert!(
+        told.contains("prize_id") && told.contains("`hours`"),
+        "{told}"
+    );
+    let mug = world.prize_no("mug").await;
+    world.operate(recall(None, Some(mug), false)).await;
 }
 
 async fn withdrawn_units_leave_the_campaign(world: &mut World) {

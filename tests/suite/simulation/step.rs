@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use tombola::{
     model::{Campaign, PoolNo, PrizeNo},
-    store::{DrawAnswer, DrawCommand, Operation, Result, StoreError},
+    store::{DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError},
 };
 
 use super::{
@@ -188,8 +188,11 @@ impl Simulation {
 
     /// Operates; whether it was done. Only what is over refuses.
     async fn operate(&mut self, operation: Operation) -> bool {
+        let is_recall = matches!(operation, Operation::Recall { .. });
         match self.world.try_operate(operation).await {
             Ok(operated) => !operated.replayed,
+            // A recall of a prize that the pool does not plan.
+            Err(StoreError::Refused(Refusal::ChangeRefused(_))) if is_recall => false,
             Err(StoreError::Refused(_)) => {
                 self.assert_over().await;
                 false

@@ -32,12 +32,12 @@ fn a_campaigns_own_fields_are_checked() {
         (
             |c| c.start_time.as_mut().unwrap().seconds = -1,
             "startTime",
-            "1970-01-01",
+            "1970-01-01T00:00:00Z to 9999-12-31T00:00:00Z",
         ),
         (
             |c| c.end_time.as_mut().unwrap().nanos = -1,
             "endTime",
-            "nanos",
+            "-1 nanos",
         ),
         (|c| c.end_time = c.start_time, "endTime", "is not after"),
         (
