@@ -12,6 +12,7 @@ pub mod command;
 pub mod entry;
 pub mod error;
 pub mod fill;
+mod rules;
 pub mod sqlite;
 pub mod view;
 

@@ -1,0 +1,339 @@
+//! A campaign as a rule sees it: read by a store in one moment, changed by the rule, written back whole or not at all.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    chance::Nonce,
+    model::{
+        Campaign, Moment, PoolKind, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities,
+        deck::CardCount, limits::UserRecord,
+    },
+    store::{
+        CampaignView, Result, StoreError,
+        entry::{Body, Unit},
+        fill::{DeckStop, TotalsBase},
+    },
+};
+
+/// A campaign and what is known of its pools. Draws change only what waits, what is won, and `view.touched`; everything here is
+/// changed by rules alone.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct State {
+    /// The store's clock.
+    pub(in crate::store) now: Moment,
+    /// The campaign.
+    pub(in crate::store) view: CampaignView,
+    /// By prize.
+    pub(in crate::store) stock: Vec<Stock>,
+    /// By pool.
+    pub(in crate::store) pools: Vec<PoolState>,
+    /// What a rule has done besides.
+    pub(in crate::store) changes: Changes,
+}
+
+/// The stock of one prize: `given = remaining + waiting + won + withdrawn`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::store) struct Stock {
+    pub(in crate::store) given: u64,
+    pub(in crate::store) remaining: u64,
+    pub(in crate::store) withdrawn: u64,
+    pub(in crate::store) returned: u64,
+}
+
+/// How far a pool is filled.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::store) enum PoolState {
+    Schedule(ScheduleState),
+    Deck(DeckState),
+}
+
+/// How far a schedule is filled.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::store) struct ScheduleState {
+    /// Windows before this moment are frozen, later ones are not.
+    pub(in crate::store) horizon: Moment,
+    pub(in crate::store) totals: TotalsBase,
+    pub(in crate::store) carry: Carry,
+    /// Off stock for all windows: granted, less what was recalled.
+    pub(in crate::store) injected: Quantities,
+    /// Windows by start: those that have not ended, those with an open fill or a recall to come, and those that a rule asks for
+    /// or adds.
+    #[serde(skip)]
+    pub(in crate::store) windows: BTreeMap<Moment, Window>,
+}
+
+/// Units of missed windows on their way to the next ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::store) struct Carry {
+    /// Over how many windows they are spread.
+    pub(in crate::store) windows: u64,
+    pub(in crate::store) units: Quantities,
+}
+
+/// How far a deck is dealt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::store) struct DeckState {
+    pub(in crate::store) round: u64,
+    pub(in crate::store) chunk: u64,
+    /// Cards dealt in all rounds: the last card's score.
+    pub(in crate::store) dealt: i64,
+    #[serde(with = "cards")]
+    pub(in crate::store) remaining: Vec<CardCount>,
+    /// What the next chunk needs of stock and did not get.
+    pub(in crate::store) short: Option<Quantities>,
+}
+
+/// A frozen window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::store) struct Window {
+    pub(in crate::store) end: Moment,
+    /// The version whose plan it follows.
+    pub(in crate::store) version: u32,
+    pub(in crate::store) mark: WindowMark,
+    pub(in crate::store) prizes: BTreeMap<PrizeNo, WindowPrize>,
+    /// By generation.
+    pub(in crate::store) fills: Vec<Fill>,
+    /// A rule has changed it.
+    #[serde(skip)]
+    pub(in crate::store) is_changed: bool,
+}
+
+/// What became of a frozen window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::store) enum WindowMark {
+    Frozen,
+    /// It passed unfilled.
+    Missed,
+    Recalled,
+}
+
+/// One prize in one window; what was won of it is counted by the draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::store) struct WindowPrize {
+    pub(in crate::store) planned: u64,
+    /// Taken over from missed windows.
+    pub(in crate::store) carried: u64,
+    /// Taken off stock.
+    pub(in crate::store) granted: u64,
+    /// Of these, put into the pool, or given back before that.
+    pub(in crate::store) placed: u64,
+    pub(in crate::store) recalled: u64,
+    pub(in crate::store) returned: u64,
+    /// Units that must still be taken back.
+    pub(in crate::store) recall_due: RecallDue,
+    /// ... and whether they leave the campaign.
+    pub(in crate::store) withdraw: bool,
+}
+
+/// Units of a window that must still be taken back, the latest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::store) enum RecallDue {
+    #[default]
+    None,
+    Units(u64),
+    All,
+}
+
+/// Units granted to a window at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::store) struct Fill {
+    pub(in crate::store) generation: u32,
+    /// Units are scattered from here...
+    pub(in crate::store) from: Moment,
+    /// ...to here.
+    pub(in crate::store) finish: Moment,
+    /// Number of the first unit.
+    pub(in crate::store) base: u64,
+    pub(in crate::store) granted: Quantities,
+    /// Units in the pool.
+    pub(in crate::store) filled: u64,
+    /// Every unit released before this moment is in the pool.
+    pub(in crate::store) until: Moment,
+    pub(in crate::store) closed: bool,
+}
+
+/// A unit in its pool's sorted set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Placed {
+    pub(in crate::store) pool: PoolNo,
+    /// None for a blank.
+    pub(in crate::store) prize: Option<PrizeNo>,
+    /// The moment of release in microseconds, or a card's position.
+    pub(in crate::store) score: i64,
+    pub(in crate::store) unit: Unit,
+}
+
+/// What a rule has done besides changing the state.
+#[derive(Clone, Debug, Default)]
+pub(in crate::store) struct Changes {
+    /// Entries of the ledger, in order.
+    pub(in crate::store) entries: Vec<Body>,
+    /// Units that came to a pool, in units already or not, or left it otherwise than by a draw.
+    pub(in crate::store) waiting: BTreeMap<(PoolNo, Option<PrizeNo>), i64>,
+    pub(in crate::store) units_in: Vec<Placed>,
+    /// Units that must all still be in their pools when the changes are written.
+    pub(in crate::store) units_out: Vec<Placed>,
+    /// Records that must be unchanged since they were read, and what they become.
+    pub(in crate::store) users: Vec<UserChange>,
+    pub(in crate::store) blocked: Vec<UserId>,
+    pub(in crate::store) unblocked: Vec<UserId>,
+    /// What was laid out before is void: stock, pools, windows, and what is counted of them.
+    pub(in crate::store) is_anew: bool,
+    /// `view.campaign` is the definition of a version that is new with this step.
+    pub(in crate::store) is_new_version: bool,
+    /// The request that the last entry answers.
+    pub(in crate::store) request: Option<RequestId>,
+}
+
+/// What becomes of a user's record.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct UserChange {
+    pub(in crate::store) user: UserId,
+    /// None for a user never seen.
+    pub(in crate::store) before: Option<UserRecord>,
+    pub(in crate::store) after: UserRecord,
+}
+
+/// A range of a queue that a sweep may take units from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Range {
+    pub(in crate::store) pool: PoolNo,
+    pub(in crate::store) prize: Option<PrizeNo>,
+    /// Lowest score.
+    pub(in crate::store) from: i64,
+    /// Highest score.
+    pub(in crate::store) to: i64,
+    /// From the highest down.
+    pub(in crate::store) descending: bool,
+    pub(in crate::store) limit: usize,
+}
+
+impl State {
+    /// A campaign of which nothing exists yet.
+    pub(in crate::store) fn new(
+        campaign: std::sync::Arc<Campaign>,
+        nonce: Nonce,
+        commitment: &str,
+        now: Moment,
+    ) -> Self {
+        Self {
+            now,
+            view: CampaignView {
+                campaign,
+                version: 0,
+                lifecycle: crate::store::Lifecycle::Open,
+                touched: false,
+                paused_prizes: [].into(),
+                versions: [].into(),
+                nonce,
+                commitment: commitment.into(),
+                blocked_users: 0,
+            },
+            stock: Vec::new(),
+            pools: Vec::new(),
+            changes: Changes::default(),
+        }
+    }
+
+    /// The schedule of this number, or what is wrong.
+    pub(in crate::store) fn schedule(&mut self, no: PoolNo) -> Result<&mut ScheduleState> {
+        match self.pools.get_mut(usize::from(no.0)) {
+            Some(PoolState::Schedule(schedule)) => Ok(schedule),
+            _ => Err(StoreError::Corrupt(format!("pool {} is no schedule", no.0))),
+        }
+    }
+
+    /// The deck of this number, or what is wrong.
+    pub(in crate::store) fn deck(&mut self, no: PoolNo) -> Result<&mut DeckState> {
+        match self.pools.get_mut(usize::from(no.0)) {
+            Some(PoolState::Deck(deck)) => Ok(deck),
+            _ => Err(StoreError::Corrupt(format!("pool {} is no deck", no.0))),
+        }
+    }
+
+    /// A prize is held.
+    pub(in crate::store) fn is_paused(&self, prize: PrizeNo) -> bool {
+        self.view.paused_prizes.contains(&prize)
+    }
+
+    /// Why a deck gives no more cards than wait in it; none where it does, or is no deck.
+    pub(in crate::store) fn deck_stop(&self, no: PoolNo) -> Option<DeckStop> {
+        let PoolState::Deck(deck) = self.pools.get(usize::from(no.0))? else {
+            return None;
+        };
+        let campaign = &self.view.campaign;
+        let PoolKind::Deck(definition) = &campaign.pool(no).kind else {
+            return None;
+        };
+        let later_round = definition.later_round(|prize| campaign.prize(prize).grand);
+        if deck.remaining.is_empty() && later_round.is_empty() {
+            return Some(DeckStop::Exhausted);
+        }
+        let lacks = |(prize, needed): (&PrizeNo, &u64)| {
+            self.stock[usize::from(prize.0)].remaining < *needed
+        };
+        if deck.short.as_ref().is_some_and(|short| short.iter().any(lacks)) {
+            return Some(DeckStop::OutOfStock);
+        }
+        let is_held = |kind: &CardCount| kind.prize.is_some_and(|prize| self.is_paused(prize));
+        if deck.remaining.iter().chain(&later_round).all(is_held) {
+            return Some(DeckStop::Held);
+        }
+        None
+    }
+}
+
+impl ScheduleState {
+    /// Every unit released before this moment is in the pool.
+    pub(in crate::store) fn filled_until(&self) -> Moment {
+        let fills = self.windows.values().flat_map(|window| &window.fills);
+        let open = fills.filter(|fill| !fill.closed).map(|fill| fill.until);
+        open.fold(self.horizon, Moment::min)
+    }
+}
+
+impl Window {
+    /// It has an open fill, or units that must be taken back.
+    pub(in crate::store) fn is_open(&self) -> bool {
+        self.is_filling() || self.is_recalling()
+    }
+
+    /// It has an open fill.
+    pub(in crate::store) fn is_filling(&self) -> bool {
+        self.fills.iter().any(|fill| !fill.closed)
+    }
+
+    /// It has units that must be taken back.
+    pub(in crate::store) fn is_recalling(&self) -> bool {
+        let mut prizes = self.prizes.values();
+        prizes.any(|prize| prize.recall_due != RecallDue::None)
+    }
+}
+
+/// Card counts as a list of `[prize or null, cards]`.
+mod cards {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::model::{PrizeNo, deck::CardCount};
+
+    pub(super) fn serialize<S: Serializer>(
+        cards: &[CardCount],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let pairs: Vec<_> = cards.iter().map(|kind| (kind.prize, kind.cards)).collect();
+        pairs.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<CardCount>, D::Error> {
+        let pairs = Vec::<(Option<PrizeNo>, u64)>::deserialize(deserializer)?;
+        let cards = pairs.into_iter();
+        Ok(cards.map(|(prize, cards)| CardCount { prize, cards }).collect())
+    }
+}
