@@ -57,13 +57,24 @@ impl CampaignView {
 
     /// Whether draws are taken at `now`.
     pub fn admits_draws(&self, now: Moment) -> std::result::Result<(), Refusal> {
-        match self.lifecycle {
+        self.lifecycle.admits_draws(&self.campaign, now)
+    }
+}
+
+impl Lifecycle {
+    /// Whether draws of a campaign in this state are taken at `now`.
+    pub fn admits_draws(
+        self,
+        campaign: &Campaign,
+        now: Moment,
+    ) -> std::result::Result<(), Refusal> {
+        match self {
             // An end in time is told the same after its units went back.
-            _ if now >= self.campaign.end => Err(Refusal::Ended(self.campaign.end)),
-            Lifecycle::Closing | Lifecycle::Closed => Err(Refusal::Closed),
-            _ if now < self.campaign.start => Err(Refusal::NotStarted(self.campaign.start)),
-            Lifecycle::Paused => Err(Refusal::Paused),
-            Lifecycle::Open => Ok(()),
+            _ if now >= campaign.end => Err(Refusal::Ended(campaign.end)),
+            Self::Closing | Self::Closed => Err(Refusal::Closed),
+            _ if now < campaign.start => Err(Refusal::NotStarted(campaign.start)),
+            Self::Paused => Err(Refusal::Paused),
+            Self::Open => Ok(()),
         }
     }
 }

@@ -1,0 +1,160 @@
+//! A call of the commit script: what must still hold, and what is then written.
+
+use std::collections::HashMap;
+
+use super::{
+    keys::{CampaignKeys, Key, PartitionKeys},
+    steps::READ_HOLDS,
+};
+use crate::model::{CampaignId, Moment, RequestId};
+
+/// The type of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Hash,
+    Set,
+    SortedSet,
+    Stream,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Set => "set",
+            Self::SortedSet => "zset",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// A call in the making. Keys are named by their place, from 1.
+pub(super) struct Commit {
+    keys: Vec<Key>,
+    kinds: Vec<Kind>,
+    places: HashMap<Key, usize>,
+    head: Vec<Vec<u8>>,
+    guards: Vec<Vec<u8>>,
+    guard_count: usize,
+    entries: Vec<Vec<u8>>,
+    request: Option<(Vec<u8>, Vec<u8>)>,
+    writes: Vec<Vec<u8>>,
+    write_count: usize,
+}
+
+impl Commit {
+    /// The place of the campaign's hash.
+    pub(super) const CAMPAIGN: usize = 3;
+
+    pub(super) fn new(
+        partition: &PartitionKeys,
+        campaign: &CampaignKeys,
+        id: &CampaignId,
+        revision: &str,
+        read_at: Moment,
+    ) -> Self {
+        let mut commit = Self {
+            keys: Vec::new(),
+            kinds: Vec::new(),
+            places: HashMap::new(),
+            head: vec![
+                id.as_str().into(),
+                revision.into(),
+                number(read_at.as_micros()),
+                number(READ_HOLDS.as_micros()),
+            ],
+            guards: Vec::new(),
+            guard_count: 0,
+            entries: Vec::new(),
+            request: None,
+            writes: Vec::new(),
+            write_count: 0,
+        };
+        commit.key(Kind::Hash, partition.partition.clone());
+        commit.key(Kind::Stream, partition.ledger.clone());
+        commit.key(Kind::Hash, campaign.campaign.clone());
+        commit.key(Kind::Hash, campaign.operations.clone());
+        commit
+    }
+
+    /// The place of a key, which must be of this type or not there.
+    pub(super) fn key(&mut self, kind: Kind, key: Key) -> usize {
+        if let Some(&place) = self.places.get(&key) {
+            return place;
+        }
+        self.keys.push(key.clone());
+        self.kinds.push(kind);
+        self.places.insert(key, self.keys.len());
+        self.keys.len()
+    }
+
+    /// These units must be in a queue.
+    pub(super) fn expect_units(&mut self, key: usize, members: impl Iterator<Item = Vec<u8>>) {
+        let members: Vec<_> = members.collect();
+        self.guard("units", key);
+        self.guards.push(number(members.len()));
+        self.guards.extend(members);
+    }
+
+    /// A field must have this value.
+    pub(super) fn expect_field(&mut self, key: usize, field: &[u8], value: &[u8]) {
+        self.guard("field", key);
+        self.guards.extend([field.to_vec(), value.to_vec()]);
+    }
+
+    /// A field must not be there.
+    pub(super) fn expect_absent(&mut self, key: usize, field: &[u8]) {
+        self.guard("absent", key);
+        self.guards.push(field.to_vec());
+    }
+
+    fn guard(&mut self, kind: &str, key: usize) {
+        self.guard_count += 1;
+        self.guards.extend([kind.into(), number(key)]);
+    }
+
+    /// Adds an entry of the ledger, as JSON.
+    pub(super) fn entry(&mut self, body: Vec<u8>) {
+        self.entries.push(body);
+    }
+
+    /// Remembers that the last entry answers a request.
+    pub(super) fn request(&mut self, request: &RequestId, body: Vec<u8>) {
+        self.request = Some((request.as_str().into(), body));
+    }
+
+    /// Adds a command of Redis on a key.
+    pub(super) fn write(
+        &mut self,
+        command: &str,
+        key: usize,
+        args: impl IntoIterator<Item = Vec<u8>>,
+    ) {
+        self.write_count += 1;
+        self.writes.extend([command.into(), number(key)]);
+        let length = self.writes.len();
+        self.writes.push(Vec::new());
+        self.writes.extend(args);
+        self.writes[length] = number(self.writes.len() - length - 1);
+    }
+
+    /// Keys and arguments of the script.
+    pub(super) fn into_parts(self) -> (Vec<Key>, Vec<Vec<u8>>) {
+        let mut args = self.head;
+        args.push(number(self.kinds.len()));
+        args.extend(self.kinds.iter().map(|kind| kind.name().into()));
+        args.push(number(self.guard_count));
+        args.extend(self.guards);
+        args.push(number(self.entries.len()));
+        args.extend(self.entries);
+        let (request, body) = self.request.unwrap_or_default();
+        args.extend([request, body]);
+        args.push(number(self.write_count));
+        args.extend(self.writes);
+        (self.keys, args)
+    }
+}
+
+fn number(value: impl ToString) -> Vec<u8> {
+    value.to_string().into()
+}

@@ -1,0 +1,154 @@
+//! What every call to Redis goes through: the script with the store's identity before it, the clock and the loss of data after it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tracing::{error, warn};
+
+use super::{
+    campaign::Layouts,
+    connect::Connections,
+    keys::{Key, PartitionKeys, partition_of},
+    reply::{Parts, moment, text},
+    script::Script,
+};
+use crate::{
+    model::{CampaignId, Moment},
+    store::{
+        Executed, Result, StoreError,
+        clock::{Clock, SystemClock},
+    },
+};
+
+/// A reply that took longer says little of the store's clock.
+const PROMPT: Duration = Duration::from_millis(250);
+/// Two clocks that differ by more than this are told of.
+const SKEW_TOLD: Duration = Duration::from_secs(1);
+
+/// A store on Redis.
+pub(super) struct Core {
+    pub(super) connections: Connections,
+    pub(super) partitions: Vec<Arc<PartitionKeys>>,
+    pub(super) store_id: String,
+    pub(super) clock: StoreClock,
+    pub(super) request_memory: Duration,
+    pub(super) layouts: Layouts,
+    /// The generation of requests of each partition, as it was last seen.
+    pub(super) generations: Vec<AtomicU64>,
+}
+
+impl Core {
+    /// The partition of a campaign.
+    pub(super) fn partition(&self, id: &CampaignId) -> &Arc<PartitionKeys> {
+        let partitions = u32::try_from(self.partitions.len()).unwrap_or(1);
+        &self.partitions[partition_of(id, partitions) as usize]
+    }
+
+    /// Runs a script: `args` come after the clock and the store's id. Gives the store's time and what the reply holds after it.
+    pub(super) async fn run(
+        &self,
+        script: &Script,
+        keys: &[Key],
+        args: Vec<Vec<u8>>,
+    ) -> Result<(Moment, Parts)> {
+        let sent = Instant::now();
+        let mut all = Vec::with_capacity(args.len() + 2);
+        all.push(self.clock.argument());
+        all.push(self.store_id.clone().into_bytes());
+        all.extend(args);
+        let mut parts = Parts::of(self.connections.run(script, keys, &all).await?)?;
+        let now = moment(parts.next()?)?;
+        self.clock.learn(now, sent.elapsed());
+        Ok((now, parts))
+    }
+
+    /// The data are not those of the store that this service began with.
+    pub(super) fn lost(&self) -> StoreError {
+        let id = &self.store_id;
+        error!(store = %id, "Redis has lost the data of store {id}, or holds those of another one");
+        StoreError::Unavailable {
+            executed: Executed::No,
+            detail: format!(
+                "Redis has lost the data of store {id}, or holds those of another one; nothing is written: restore \
+                 them, then go on; to begin anew, restart the service"
+            ),
+        }
+    }
+}
+
+/// The second part of a reply, where it is a letter that says why there is nothing else.
+pub(super) fn letter(value: &redis::Value) -> Option<u8> {
+    match value {
+        redis::Value::BulkString(bytes) if bytes.len() == 1 => Some(bytes[0]),
+        redis::Value::SimpleString(text) if text.len() == 1 => Some(text.as_bytes()[0]),
+        _ => None,
+    }
+}
+
+/// The time of Redis as the service knows it.
+pub(super) struct StoreClock {
+    test: Option<Arc<dyn Clock>>,
+    /// Microseconds that the store's clock is ahead of the service's.
+    ahead: AtomicI64,
+    last: AtomicI64,
+}
+
+impl StoreClock {
+    /// The real time of Redis, or a test clock instead.
+    pub(super) fn new(test: Option<Arc<dyn Clock>>) -> Self {
+        Self {
+            test,
+            ahead: AtomicI64::new(0),
+            last: AtomicI64::new(0),
+        }
+    }
+
+    /// It is not the real time.
+    pub(super) fn is_test(&self) -> bool {
+        self.test.is_some()
+    }
+
+    /// What scripts are told of it: nothing, where they read `TIME`.
+    pub(super) fn argument(&self) -> Vec<u8> {
+        let now = self.test.as_ref().map(|clock| clock.now().as_micros());
+        now.map_or_else(Vec::new, |now| now.to_string().into_bytes())
+    }
+
+    /// About the store's time, never behind what it told.
+    pub(super) fn hint(&self) -> Moment {
+        let now = match &self.test {
+            Some(clock) => clock.now().as_micros(),
+            None => SystemClock.now().as_micros() + self.ahead.load(Ordering::Relaxed),
+        };
+        let last = self.last.fetch_max(now, Ordering::Relaxed);
+        Moment::from_micros(now.max(last))
+    }
+
+    /// The store has just told the time, in a reply that took so long.
+    pub(super) fn learn(&self, now: Moment, took: Duration) {
+        self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
+        if self.is_test() || took > PROMPT {
+            return;
+        }
+        let ahead = now.as_micros() - SystemClock.now().as_micros();
+        let before = self.ahead.swap(ahead, Ordering::Relaxed);
+        if ahead.abs_diff(before) > SKEW_TOLD.as_micros() as u64 {
+            let skew_ms = ahead / 1000;
+            warn!(
+                skew_ms,
+                "the clock of Redis is now {skew_ms} ms ahead of the service's: it, or the service's, has been set; \
+                 draws go by that of Redis"
+            );
+        }
+    }
+}
+
+/// The text of a part that says what is wrong.
+pub(super) fn told(value: redis::Value) -> String {
+    text(value).unwrap_or_default()
+}

@@ -1,0 +1,258 @@
+//! The names of our keys, made here and nowhere else; and the digests that place users and requests in their buckets.
+//!
+//! All keys of a partition share a hash tag, its number, so they are on one node of a cluster and one script may use them together.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use crate::model::{Campaign, CampaignId, PoolKind, PoolNo, PrizeNo, RequestId, UserId};
+
+/// Hashes that hold a campaign's users, and those that hold a partition's requests of one generation. A hash of up to 512 small
+/// fields is kept in its compact encoding.
+pub(super) const BUCKETS: u16 = 1 << 14;
+/// Slots of generations of requests: the one that is written, the one before, and one that is being removed.
+pub(super) const GENERATION_SLOTS: u64 = 3;
+/// Keys that a generation of requests may consist of: its buckets, and the one of long requests.
+pub(super) const FORGOTTEN_KEYS: u32 = BUCKETS as u32 + 1;
+/// The most bytes of a prefix.
+const PREFIX_BYTES_MAX: usize = 64;
+
+/// What all our keys begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPrefix(String);
+
+/// Text that no key may begin with.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("`{0}` is no key prefix: write 1 to {PREFIX_BYTES_MAX} of A-Z a-z 0-9 . _ -")]
+pub struct BadPrefix(String);
+
+impl KeyPrefix {
+    /// Reads a prefix.
+    ///
+    /// # Errors
+    /// [`BadPrefix`] where it is empty, too long, or holds other characters than letters, digits, `.`, `_` and `-`.
+    pub fn parse(text: &str) -> Result<Self, BadPrefix> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if text.is_empty() || text.len() > PREFIX_BYTES_MAX || !text.bytes().all(is_plain) {
+            return Err(BadPrefix(text.into()));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The prefix.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Matches all our keys, for `SCAN`.
+    pub(super) fn pattern(&self) -> String {
+        format!("{}{{*", self.0)
+    }
+}
+
+/// A key.
+pub(super) type Key = Vec<u8>;
+
+/// The keys of a partition.
+#[derive(Clone, Debug)]
+pub(super) struct PartitionKeys {
+    pub(super) number: u32,
+    tag: String,
+    /// What the partition is, its sequence number, its clock, its generation of requests.
+    pub(super) partition: Key,
+    /// The stream of entries.
+    pub(super) ledger: Key,
+    /// Ids of its campaigns.
+    pub(super) campaigns: Key,
+}
+
+impl PartitionKeys {
+    pub(super) fn new(prefix: &KeyPrefix, number: u32) -> Self {
+        let tag = format!("{}{{{number}}}", prefix.0);
+        Self {
+            number,
+            partition: format!("{tag}:partition").into(),
+            ledger: format!("{tag}:ledger").into(),
+            campaigns: format!("{tag}:campaigns").into(),
+            tag,
+        }
+    }
+
+    /// A bucket of the requests of a generation.
+    pub(super) fn requests(&self, generation: u64, bucket: u16) -> Key {
+        let slot = generation % GENERATION_SLOTS;
+        format!("{}:requests:{slot}:{bucket:x}", self.tag).into()
+    }
+
+    /// Requests of a generation whose draws do not fit into a compact hash.
+    pub(super) fn long_requests(&self, generation: u64) -> Key {
+        let slot = generation % GENERATION_SLOTS;
+        format!("{}:requests:{slot}:long", self.tag).into()
+    }
+
+    /// The keys of a generation by number, below [`FORGOTTEN_KEYS`].
+    pub(super) fn forgotten(&self, generation: u64, number: u32) -> Key {
+        match u16::try_from(number).ok().filter(|bucket| *bucket < BUCKETS) {
+            Some(bucket) => self.requests(generation, bucket),
+            None => self.long_requests(generation),
+        }
+    }
+
+    /// The keys of a campaign whatever its version.
+    pub(super) fn campaign(&self, id: &CampaignId) -> CampaignKeys {
+        let key = |kind: &str| format!("{}:{kind}:{id}", self.tag).into();
+        CampaignKeys {
+            campaign: key("campaign"),
+            versions: key("versions"),
+            operations: key("operations"),
+            blocked: key("blocked"),
+            users: format!("{}:users:{id}:", self.tag),
+        }
+    }
+
+    /// The keys of the pools of a campaign, with a queue for each of their slots.
+    pub(super) fn pools(&self, campaign: &Campaign, slots: &Slots) -> Vec<PoolKeys> {
+        let id = &campaign.id;
+        let pools = campaign.numbered_pools().zip(slots);
+        pools
+            .map(|((no, pool), slots)| {
+                let key = |kind: &str| format!("{}:{kind}:{id}:{}", self.tag, no.0).into();
+                let queue = |prize: &Option<PrizeNo>| Queue {
+                    prize: *prize,
+                    key: format!("{}:units:{id}:{}:{}", self.tag, no.0, slot(*prize)).into(),
+                };
+                PoolKeys {
+                    no,
+                    is_deck: matches!(pool.kind, PoolKind::Deck(_)),
+                    ends: key("ends"),
+                    windows: key("windows"),
+                    wins: key("wins"),
+                    queues: slots.iter().map(queue).collect(),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The keys of a campaign whatever its version.
+#[derive(Clone, Debug)]
+pub(super) struct CampaignKeys {
+    /// Its fields and counters.
+    pub(super) campaign: Key,
+    /// Definitions by version.
+    pub(super) versions: Key,
+    /// Operators' requests.
+    pub(super) operations: Key,
+    /// Blocked users.
+    pub(super) blocked: Key,
+    users: String,
+}
+
+impl CampaignKeys {
+    /// A bucket of user records.
+    pub(super) fn users(&self, bucket: u16) -> Key {
+        format!("{}{bucket:x}", self.users).into()
+    }
+}
+
+/// The keys of a pool.
+#[derive(Clone, Debug)]
+pub(super) struct PoolKeys {
+    pub(super) no: PoolNo,
+    pub(super) is_deck: bool,
+    /// The ends of a schedule's windows.
+    pub(super) ends: Key,
+    /// A schedule's windows.
+    pub(super) windows: Key,
+    /// Units won by window and prize.
+    pub(super) wins: Key,
+    pub(super) queues: Vec<Queue>,
+}
+
+/// The sorted set of one prize's units in a pool.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    /// None for a deck's blanks.
+    pub(super) prize: Option<PrizeNo>,
+    pub(super) key: Key,
+}
+
+impl PoolKeys {
+    /// The queue of a prize.
+    pub(super) fn queue(&self, prize: Option<PrizeNo>) -> Option<&Queue> {
+        self.queues.iter().find(|queue| queue.prize == prize)
+    }
+}
+
+/// For each pool, the prizes that any version planned for it, and none for a deck's blanks: what may wait in it.
+pub(super) type Slots = Vec<BTreeSet<Option<PrizeNo>>>;
+
+/// The slots of a campaign's pools, those of earlier versions with them.
+pub(super) fn slots(campaign: &Campaign, earlier: &Slots) -> Slots {
+    let mut slots: Slots = campaign.pools.iter().map(|pool| planned(&pool.kind)).collect();
+    for (slots, earlier) in slots.iter_mut().zip(earlier) {
+        slots.extend(earlier);
+    }
+    slots
+}
+
+fn planned(kind: &PoolKind) -> BTreeSet<Option<PrizeNo>> {
+    match kind {
+        PoolKind::Schedule(schedule) => {
+            let layers = [&schedule.total, &schedule.per_hour]
+                .into_iter()
+                .chain(schedule.daily.iter().map(|daily| &daily.per_hour))
+                .chain(schedule.special.iter().map(|special| &special.per_hour));
+            layers
+                .flat_map(|layer| layer.keys().copied().map(Some))
+                .collect()
+        }
+        PoolKind::Deck(deck) => deck.cards.keys().copied().map(Some).chain([None]).collect(),
+    }
+}
+
+/// The number of a prize in keys and fields, -1 for blanks.
+pub(super) fn slot(prize: Option<PrizeNo>) -> i32 {
+    prize.map_or(-1, |prize| i32::from(prize.0))
+}
+
+/// A place in a bucket: the first bits of a digest choose the bucket, the next 88 are the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) bucket: u16,
+    pub(super) field: [u8; 11],
+}
+
+impl Place {
+    /// Of a user in a campaign.
+    pub(super) fn user(user: &UserId) -> Self {
+        Self::of(Sha256::digest(user.as_str()).as_slice())
+    }
+
+    /// Of a request in a partition.
+    pub(super) fn request(campaign: &CampaignId, user: &UserId, request: &RequestId) -> Self {
+        let parts = [campaign.as_str(), user.as_str(), request.as_str()];
+        // No id holds a space.
+        Self::of(Sha256::digest(parts.join(" ")).as_slice())
+    }
+
+    fn of(digest: &[u8]) -> Self {
+        let mut field = [0; 11];
+        field.copy_from_slice(&digest[2..13]);
+        Self {
+            bucket: u16::from_be_bytes([digest[0], digest[1]]) % BUCKETS,
+            field,
+        }
+    }
+}
+
+/// The partition of a campaign.
+pub(super) fn partition_of(campaign: &CampaignId, partitions: u32) -> u32 {
+    let digest = Sha256::digest(campaign.as_str());
+    let mut start = [0; 8];
+    start.copy_from_slice(&digest[..8]);
+    let place = u64::from_be_bytes(start) % u64::from(partitions);
+    u32::try_from(place).unwrap_or(0) // less than `partitions`
+}

@@ -1,0 +1,79 @@
+-- Writes what a rule has decided on a campaign as it was read, all or nothing: only if nothing that rules read has changed since.
+--
+-- KEYS  partition, ledger, campaign, operations, then the keys of the writes
+-- ARGV  test clock, store id, campaign id, the revision that was read (empty for a campaign that is not there),
+--       the moment of reading, how much later it still holds (microseconds)
+--       number of typed keys, then the type of each of KEYS
+--       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has
+--       this value; or 'absent', key, field: there is none
+--       number of entries, then each as JSON; the request that the last one answers and its reply, or twice nothing
+--       number of writes, then of each: command, key, number of further arguments, these
+-- reply {now, sequence of the last entry}; {now, 'L'}: the store is not the one it was; {now, 'S'}: something has changed
+local store, sequence, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last'))
+local now = clock(last)
+if store ~= ARGV[2] then
+    return { digits(now), 'L' }
+end
+local read_at = tonumber(ARGV[5])
+if read_at > now or now - read_at > tonumber(ARGV[6]) then
+    return { digits(now), 'S' }
+end
+local arg = 7
+local function take()
+    arg = arg + 1
+    return ARGV[arg - 1]
+end
+for place = 1, tonumber(take()) do
+    local wanted, found = take(), redis.call('TYPE', KEYS[place]).ok
+    if found ~= wanted and found ~= 'none' then
+        return redis.error_reply('WRONGTYPE ' .. KEYS[place] .. ' is a ' .. found .. ' and not a ' .. wanted)
+    end
+end
+if (redis.call('HGET', KEYS[3], 'revision') or '') ~= ARGV[4] then
+    return { digits(now), 'S' }
+end
+for _ = 1, tonumber(take()) do
+    local kind, key = take(), KEYS[tonumber(take())]
+    if kind == 'units' then
+        for _ = 1, tonumber(take()) do
+            if not redis.call('ZSCORE', key, take()) then
+                return { digits(now), 'S' }
+            end
+        end
+    elseif kind == 'field' then
+        if redis.call('HGET', key, take()) ~= take() then
+            return { digits(now), 'S' }
+        end
+    elseif redis.call('HEXISTS', key, take()) == 1 then
+        return { digits(now), 'S' }
+    end
+end
+
+sequence = tonumber(sequence)
+local entries = tonumber(take())
+if entries > 0 then
+    sequence = sequence + entries
+    local item = { 'c', ARGV[3], 't', digits(now), 'n', entries }
+    for _ = 1, entries do
+        item[#item + 1] = 'j'
+        item[#item + 1] = take()
+    end
+    redis.call('XADD', KEYS[2], digits(sequence) .. '-0', unpack(item))
+    redis.call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
+end
+local request, answer = take(), take()
+if request ~= '' then
+    redis.call('HSET', KEYS[4], request, digits(sequence) .. ' ' .. answer)
+end
+for _ = 1, tonumber(take()) do
+    local command, key, number = take(), KEYS[tonumber(take())], tonumber(take())
+    -- A call takes no more than some thousand arguments.
+    for from = arg, arg + number - 1, 1000 do
+        redis.call(command, key, unpack(ARGV, from, math.min(from + 999, arg + number - 1)))
+    end
+    if number == 0 then
+        redis.call(command, key)
+    end
+    arg = arg + number
+end
+return { digits(now), digits(sequence) }

@@ -1,0 +1,62 @@
+-- Reads a campaign as rules need it, in one moment.
+--
+-- KEYS  partition, campaign, versions
+--       then for each schedule: its windows' ends, its windows; for each queue of every pool: its units
+-- ARGV  test clock, store id, the version that the caller knows (0 for none)
+--       number of schedules, then for each: its pool, number of windows that must be there too, their starts in seconds
+-- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
+--       {now, campaign's fields and values, definition of its version where the caller knows another one}
+--       and where the caller knows it: for each schedule starts and windows in turn, then how many units each queue holds
+local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
+local now = clock(last)
+if store ~= ARGV[2] then
+    return { digits(now), 'L' }
+end
+local fields = redis.call('HGETALL', KEYS[2])
+if #fields == 0 then
+    return { digits(now), 'M' }
+end
+local campaign = {}
+for place = 1, #fields, 2 do
+    campaign[fields[place]] = fields[place + 1]
+end
+if campaign.version ~= ARGV[3] then
+    return { digits(now), fields, redis.call('HGET', KEYS[3], campaign.version) }
+end
+local reply = { digits(now), fields, false }
+local key, arg = 4, 5
+for _ = 1, tonumber(ARGV[4]) do
+    local starts, seen = {}, {}
+    local function add(start)
+        if not seen[start] then
+            seen[start] = true
+            starts[#starts + 1] = start
+        end
+    end
+    for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[key], '(' .. digits(now), '+inf')) do
+        add(start)
+    end
+    for start in string.gmatch(campaign['open:' .. ARGV[arg]] or '', '%d+') do
+        add(start)
+    end
+    local named = tonumber(ARGV[arg + 1])
+    for place = arg + 2, arg + 1 + named do
+        add(ARGV[place])
+    end
+    local windows = {}
+    for _, start in ipairs(starts) do
+        local window = redis.call('HGET', KEYS[key + 1], start)
+        if window then
+            windows[#windows + 1] = start
+            windows[#windows + 1] = window
+        end
+    end
+    reply[#reply + 1] = windows
+    key, arg = key + 2, arg + 2 + named
+end
+local cards = {}
+for place = key, #KEYS do
+    cards[#cards + 1] = redis.call('ZCARD', KEYS[place])
+end
+reply[#reply + 1] = cards
+return reply

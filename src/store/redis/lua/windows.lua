@@ -1,0 +1,27 @@
+-- Reads frozen windows of a schedule that end after a moment, by start, with what was won of each.
+--
+-- KEYS  partition, campaign, windows' ends, windows, wins, then the schedule's queues
+-- ARGV  test clock, store id, end in microseconds, most windows, then the prize of each queue
+-- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
+--       {now, for each window: start, window, for each queue: units won, units to be released}
+local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
+local now = clock(last)
+if store ~= ARGV[2] then
+    return { digits(now), 'L' }
+end
+if redis.call('EXISTS', KEYS[2]) == 0 then
+    return { digits(now), 'M' }
+end
+local windows = {}
+for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[3], '+inf', 'LIMIT', '0', ARGV[4])) do
+    local counts = {}
+    local finish = redis.call('ZSCORE', KEYS[3], start)
+    for place = 6, #KEYS do
+        counts[#counts + 1] = redis.call('HGET', KEYS[5], start .. ':' .. ARGV[place - 1]) or '0'
+        -- What is released later and before a window's end is of this window; what is due may be of an earlier one.
+        local from = math.max(now + 1, start * 1000000)
+        counts[#counts + 1] = redis.call('ZCOUNT', KEYS[place], digits(from), '(' .. finish)
+    end
+    windows[#windows + 1] = { start, redis.call('HGET', KEYS[4], start), counts }
+end
+return { digits(now), windows }

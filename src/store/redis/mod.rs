@@ -1,0 +1,322 @@
+//! The store on Redis, for several replicas: one script a command, all keys of a campaign in one partition.
+//!
+//! The flow of a draw: [`lanes`] batches it with others of its partition, the script `draw.lua` decides and writes all of them.
+//! Every other step is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written by
+//! `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys, [`codec`] what is packed.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+
+mod campaign;
+mod checks;
+mod codec;
+mod commit;
+mod connect;
+mod core;
+mod fault;
+mod identity;
+mod keys;
+mod lanes;
+mod read;
+mod reply;
+mod script;
+mod scripts;
+mod steps;
+mod url;
+
+pub use self::{
+    checks::CheckError,
+    identity::{Found, OpenError, Options, PARTITIONS_MAX},
+    keys::{BadPrefix, KeyPrefix},
+    url::{RedisUrl, UrlError},
+};
+
+use self::{
+    campaign::Layouts,
+    core::{Core, StoreClock},
+    lanes::Lanes,
+    steps::{Loaded, contended, operation_fingerprint, version_fingerprint},
+};
+use super::{
+    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
+    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation, Refusal,
+    Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
+    fill::CHUNK_UNITS_MAX,
+    rules::{self, Subjects},
+};
+use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
+
+/// Locks under which a service takes its steps of a campaign one after another, so that they do not come between each other.
+const TURNS: usize = 64;
+/// How often a step may find that someone else was faster.
+const ROUNDS_MAX: usize = 500;
+
+/// A store on Redis.
+pub struct RedisStore {
+    info: StoreInfo,
+    core: Arc<Core>,
+    lanes: Lanes,
+    turns: Vec<Mutex<()>>,
+}
+
+impl RedisStore {
+    /// Opens the store that was found, and makes it where there is none. It belongs to one master key for ever (see
+    /// [`crate::chance::MasterKey`]).
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub async fn open(found: Found, key_fingerprint: &str) -> std::result::Result<Self, OpenError> {
+        let store_id = found.open(key_fingerprint).await?;
+        let options = found.options;
+        let info = StoreInfo {
+            store_id: store_id.clone(),
+            durability: options.durability,
+            test_clock: options.clock.is_some(),
+            partitions: options.partitions,
+        };
+        let core = Arc::new(Core {
+            generations: found.partitions.iter().map(|_| AtomicU64::new(1)).collect(),
+            connections: found.connections,
+            partitions: found.partitions,
+            store_id,
+            clock: StoreClock::new(options.clock),
+            request_memory: options.request_memory,
+            layouts: Layouts::default(),
+        });
+        Ok(Self {
+            info,
+            lanes: Lanes::start(&core),
+            turns: (0..TURNS).map(|_| Mutex::default()).collect(),
+            core,
+        })
+    }
+
+    /// The turn of a campaign's steps in this service.
+    fn turn(&self, id: &CampaignId) -> &Mutex<()> {
+        use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
+        &self.turns[hash as usize % TURNS]
+    }
+
+    /// Takes a step of a campaign.
+    async fn step<T>(
+        &self,
+        id: &CampaignId,
+        named: &[(PoolNo, Moment)],
+        rule: impl FnMut(&mut rules::State) -> Result<T> + Send,
+    ) -> Result<T> {
+        let _turn = self.turn(id).lock().await;
+        self.core.step(id, named, rule).await
+    }
+
+    async fn create(&self, command: &ApplyCommand) -> Result<Option<Operated>> {
+        let now = self.core.time(&command.campaign.id).await?;
+        let state = rules::create(command, now)?;
+        let written = self.core.write(&Loaded::new(state)).await?;
+        Ok(written.map(|ledger| Operated { replayed: false, ledger, users: 0, version: 1 }))
+    }
+
+    /// Makes a new version; none where something has come between.
+    async fn change(&self, command: &ApplyCommand) -> Result<Option<Operated>> {
+        let id = &command.campaign.id;
+        let mut loaded = self.core.load(id, &[]).await?;
+        let state = &mut loaded.state;
+        let digest = rules::digest(&command.campaign);
+        let fingerprint = version_fingerprint(command.base_version, &digest);
+        let request = &command.author.request;
+        let version = state.view.version;
+        let replayed = self.core.replayed(id, request, &fingerprint, version).await?;
+        if replayed.is_some() {
+            return Ok(replayed);
+        }
+        rules::change(state, command)?;
+        let version = state.view.version;
+        let written = self.core.write(&loaded).await?;
+        Ok(written.map(|ledger| Operated { replayed: false, ledger, users: 0, version }))
+    }
+
+    /// Does an operator's act; none where something has come between.
+    async fn try_operate(&self, command: &OperateCommand) -> Result<Option<Operated>> {
+        let id = &command.campaign;
+        let named = rules::windows_needed(&command.operation);
+        let mut loaded = self.core.load(id, &named).await?;
+        let version = loaded.state.view.version;
+        let fingerprint = operation_fingerprint(&command.operation);
+        let request = &command.author.request;
+        let replayed = self.core.replayed(id, request, &fingerprint, version).await?;
+        if replayed.is_some() {
+            return Ok(replayed);
+        }
+        let subjects = match &command.operation {
+            Operation::Grant { users, .. } => {
+                Subjects::Records(self.core.load_records(&mut loaded, users).await?)
+            }
+            Operation::Block { users } => {
+                Subjects::Users(self.core.users_blocked(id, users, false).await?)
+            }
+            Operation::Unblock { users } => {
+                Subjects::Users(self.core.users_blocked(id, users, true).await?)
+            }
+            _ => Subjects::None,
+        };
+        let users = rules::operate(&mut loaded.state, command, &subjects)?;
+        let written = self.core.write(&loaded).await?;
+        Ok(written.map(|ledger| Operated { replayed: false, ledger, users, version }))
+    }
+
+    /// Takes a chunk of units out of pools; none where something has come between.
+    async fn try_sweep(&self, id: &CampaignId, sweep: Sweep) -> Result<Option<Swept>> {
+        let mut loaded = self.core.load(id, &[]).await?;
+        let ranges = rules::search(&loaded.state, sweep);
+        let mut found = Vec::new();
+        if let Some(layout) = loaded.layout.clone().filter(|_| !ranges.is_empty()) {
+            found = self.core.units(&layout, &ranges, CHUNK_UNITS_MAX).await?;
+            let windows = rules::windows_of(&loaded.state, &found);
+            self.core.load_windows(&mut loaded, &windows).await?;
+        }
+        let swept = rules::sweep(&mut loaded.state, sweep, found)?;
+        Ok(self.core.write(&loaded).await?.map(|_| swept))
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn info(&self) -> &StoreInfo {
+        &self.info
+    }
+
+    fn clock_hint(&self) -> Moment {
+        self.core.clock.hint()
+    }
+
+    async fn now(&self) -> Result<Moment> {
+        self.core.probe().await
+    }
+
+    async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+        self.lanes.draw(&self.core, command).await
+    }
+
+    async fn find_draw(
+        &self,
+        campaign: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<DrawAnswer> {
+        self.core.find_draw(campaign, user, request).await
+    }
+
+    async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
+        self.core.user(campaign, user).await
+    }
+
+    async fn apply(&self, command: ApplyCommand) -> Result<Operated> {
+        let id = &command.campaign.id;
+        let _turn = self.turn(id).lock().await;
+        for _ in 0..ROUNDS_MAX {
+            let exists = match self.core.read(id).await {
+                Ok(_) => true,
+                Err(StoreError::Refused(Refusal::CampaignNotFound)) => false,
+                Err(error) => return Err(error),
+            };
+            let operated = if exists {
+                self.change(&command).await?
+            } else {
+                self.create(&command).await?
+            };
+            if let Some(operated) = operated {
+                return Ok(operated);
+            }
+        }
+        Err(contended())
+    }
+
+    async fn operate(&self, command: OperateCommand) -> Result<Operated> {
+        let _turn = self.turn(&command.campaign).lock().await;
+        for _ in 0..ROUNDS_MAX {
+            if let Some(operated) = self.try_operate(&command).await? {
+                return Ok(operated);
+            }
+        }
+        Err(contended())
+    }
+
+    async fn campaign(&self, id: &CampaignId) -> Result<CampaignView> {
+        let (_, fields, layout) = self.core.read(id).await?;
+        fields.view(Arc::clone(&layout.campaign))
+    }
+
+    async fn version(&self, id: &CampaignId, version: u32) -> Result<Arc<Campaign>> {
+        self.core.read(id).await?;
+        self.core.definition(id, version).await
+    }
+
+    async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>> {
+        let mut views = Vec::new();
+        for id in self.core.campaign_ids(after, limit).await? {
+            views.push(self.campaign(&id).await?);
+        }
+        Ok(views)
+    }
+
+    async fn filling(&self, id: &CampaignId) -> Result<Filling> {
+        let loaded = self.core.load(id, &[]).await?;
+        Ok(rules::filling(&loaded.state, |pool| loaded.available(pool)))
+    }
+
+    async fn freeze(&self, command: FreezeCommand) -> Result<Step> {
+        self.step(&command.campaign, &[], |state| rules::freeze(state, &command))
+            .await
+    }
+
+    async fn adjust(&self, command: AdjustCommand) -> Result<Step> {
+        let named = [(command.pool, command.window)];
+        self.step(&command.campaign, &named, |state| rules::adjust(state, &command))
+            .await
+    }
+
+    async fn fill(&self, command: FillCommand) -> Result<Filled> {
+        let named = [(command.pool, command.window)];
+        self.step(&command.campaign, &named, |state| rules::fill(state, &command))
+            .await
+    }
+
+    async fn deal(&self, command: DealCommand) -> Result<Step> {
+        self.step(&command.campaign, &[], |state| rules::deal(state, &command))
+            .await
+    }
+
+    async fn sweep(&self, campaign: &CampaignId, sweep: Sweep) -> Result<Swept> {
+        let _turn = self.turn(campaign).lock().await;
+        for _ in 0..ROUNDS_MAX {
+            if let Some(swept) = self.try_sweep(campaign, sweep).await? {
+                return Ok(swept);
+            }
+        }
+        Err(contended())
+    }
+
+    async fn forget(&self) -> Result<bool> {
+        self.core.forget().await
+    }
+
+    async fn stats(&self, id: &CampaignId) -> Result<Stats> {
+        self.core.stats(id).await
+    }
+
+    async fn windows(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+        after: Moment,
+        limit: usize,
+    ) -> Result<Vec<WindowView>> {
+        self.core.windows(id, pool, after, limit).await
+    }
+
+    async fn ledger(&self, partition: u32, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
+        self.core.ledger(partition, sequence, limit).await
+    }
+}

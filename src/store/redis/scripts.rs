@@ -1,0 +1,38 @@
+//! The scripts, one a command. What each takes and replies is told at the head of its file.
+
+use std::sync::LazyLock;
+
+use super::script::Script;
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident = $file:literal;)+) => { $(
+        $(#[$doc])*
+        pub(super) static $name: LazyLock<Script> =
+            LazyLock::new(|| Script::new(&[include_str!("lua/clock.lua"), include_str!(concat!("lua/", $file))]));
+    )+ };
+}
+
+scripts! {
+    /// Draws, many at once.
+    DRAW = "draw.lua";
+    /// Reads a campaign as rules need it.
+    LOAD = "load.lua";
+    /// Writes what a rule has decided.
+    COMMIT = "commit.lua";
+    /// Reads units by score.
+    UNITS = "units.lua";
+    /// Reads a user's record.
+    USER = "user.lua";
+    /// Reads a remembered draw.
+    FIND = "find.lua";
+    /// Counts what waits.
+    COUNT = "count.lua";
+    /// Reads frozen windows.
+    WINDOWS = "windows.lua";
+    /// Reads entries of the ledger.
+    LEDGER = "ledger.lua";
+    /// Forgets old requests.
+    FORGET = "forget.lua";
+    /// Reads or makes a partition's identity.
+    IDENTIFY = "identify.lua";
+}
