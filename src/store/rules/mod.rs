@@ -21,8 +21,12 @@ pub(in crate::store) use fill::fill;
 pub(in crate::store) use freeze::freeze;
 pub(in crate::store) use operate::{Subjects, operate, windows_needed};
 pub(in crate::store) use read::filling;
+#[allow(
+    unused_imports,
+    reason = "a store may keep each of them in its own form"
+)]
+pub(in crate::store) use state::{Carry, DeckState, Fill, RecallDue, UserChange, WindowPrize};
 pub(in crate::store) use state::{
-    Carry, Changes, DeckState, Fill, Placed, PoolState, Range, RecallDue, ScheduleState, State,
-    Stock, UserChange, Window, WindowMark, WindowPrize,
+    Changes, Placed, PoolState, Range, ScheduleState, State, Stock, Window, WindowMark,
 };
 pub(in crate::store) use sweep::{search, sweep, windows_of};

@@ -43,7 +43,7 @@ pub(in crate::store) struct Stock {
 }
 
 /// How far a pool is filled.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::store) enum PoolState {
     Schedule(ScheduleState),
@@ -51,7 +51,7 @@ pub(in crate::store) enum PoolState {
 }
 
 /// How far a schedule is filled.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::store) struct ScheduleState {
     /// Windows before this moment are frozen, later ones are not.
     pub(in crate::store) horizon: Moment,
@@ -78,7 +78,7 @@ pub(in crate::store) struct Carry {
 }
 
 /// How far a deck is dealt.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::store) struct DeckState {
     pub(in crate::store) round: u64,
     pub(in crate::store) chunk: u64,
