@@ -1,10 +1,32 @@
 //! What every step but a draw decides: pure functions over a campaign's [`State`], the same for every store.
 //!
-//! A store reads the state, runs a rule, and writes what changed, all or nothing. Nothing here knows how it is kept.
+//! A store reads the state, runs a rule, and writes what changed, all or nothing; a rule that refuses leaves a state that must
+//! not be written. Nothing here knows how it is kept.
 
+mod adjust;
+mod apply;
+mod book;
+mod deal;
+mod fill;
+mod freeze;
+mod operate;
+mod read;
 mod state;
+mod sweep;
 
+pub(in crate::store) use adjust::adjust;
+pub(in crate::store) use apply::{change, create, digest};
+pub(in crate::store) use deal::deal;
+pub(in crate::store) use fill::fill;
+pub(in crate::store) use freeze::freeze;
+pub(in crate::store) use operate::{Subjects, operate, windows_needed};
+pub(in crate::store) use read::filling;
+#[allow(
+    unused_imports,
+    reason = "a store may keep each of them in its own form"
+)]
+pub(in crate::store) use state::{Carry, DeckState, Fill, RecallDue, UserChange, WindowPrize};
 pub(in crate::store) use state::{
-    Carry, Changes, DeckState, Fill, Placed, PoolState, Range, RecallDue, ScheduleState, State,
-    Stock, UserChange, Window, WindowMark, WindowPrize,
+    Changes, Placed, PoolState, Range, ScheduleState, State, Stock, Window, WindowMark,
 };
+pub(in crate::store) use sweep::{search, sweep, windows_of};

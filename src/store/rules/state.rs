@@ -1,6 +1,6 @@
 //! A campaign as a rule sees it: read by a store in one moment, changed by the rule, written back whole or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub(in crate::store) struct Stock {
 }
 
 /// How far a pool is filled.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::store) enum PoolState {
     Schedule(ScheduleState),
@@ -51,14 +51,18 @@ pub(in crate::store) enum PoolState {
 }
 
 /// How far a schedule is filled.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::store) struct ScheduleState {
     /// Windows before this moment are frozen, later ones are not.
     pub(in crate::store) horizon: Moment,
     pub(in crate::store) totals: TotalsBase,
     pub(in crate::store) carry: Carry,
+    /// Prizes that any window was planned with.
+    pub(in crate::store) planned: BTreeSet<PrizeNo>,
     /// Off stock for all windows: granted, less what was recalled.
     pub(in crate::store) injected: Quantities,
+    /// Of these, back in stock since nobody took them.
+    pub(in crate::store) returned: Quantities,
     /// Windows by start: those that have not ended, those with an open fill or a recall to come, and those that a rule asks for
     /// or adds.
     #[serde(skip)]
@@ -74,7 +78,7 @@ pub(in crate::store) struct Carry {
 }
 
 /// How far a deck is dealt.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::store) struct DeckState {
     pub(in crate::store) round: u64,
     pub(in crate::store) chunk: u64,
@@ -271,24 +275,36 @@ impl State {
             return None;
         };
         let later_round = definition.later_round(|prize| campaign.prize(prize).grand);
-        if deck.remaining.is_empty() && later_round.is_empty() {
-            return Some(DeckStop::Exhausted);
+        let in_stock = |prize: PrizeNo| self.stock[usize::from(prize.0)].remaining;
+        deck.stop(&later_round, in_stock, |prize| self.is_paused(prize))
+    }
+}
+
+impl Stock {
+    /// Stock of which nothing has been used.
+    pub(super) fn of(units: u64) -> Self {
+        Self {
+            given: units,
+            remaining: units,
+            ..Self::default()
         }
-        let lacks = |(prize, needed): (&PrizeNo, &u64)| {
-            self.stock[usize::from(prize.0)].remaining < *needed
-        };
-        if deck.short.as_ref().is_some_and(|short| short.iter().any(lacks)) {
-            return Some(DeckStop::OutOfStock);
-        }
-        let is_held = |kind: &CardCount| kind.prize.is_some_and(|prize| self.is_paused(prize));
-        if deck.remaining.iter().chain(&later_round).all(is_held) {
-            return Some(DeckStop::Held);
-        }
-        None
     }
 }
 
 impl ScheduleState {
+    /// A schedule of which nothing is frozen.
+    pub(super) fn new(horizon: Moment, totals: TotalsBase) -> Self {
+        Self {
+            horizon,
+            totals,
+            carry: Carry::default(),
+            planned: BTreeSet::new(),
+            injected: Quantities::new(),
+            returned: Quantities::new(),
+            windows: BTreeMap::new(),
+        }
+    }
+
     /// Every unit released before this moment is in the pool.
     pub(in crate::store) fn filled_until(&self) -> Moment {
         let fills = self.windows.values().flat_map(|window| &window.fills);
@@ -334,6 +350,8 @@ mod cards {
     ) -> Result<Vec<CardCount>, D::Error> {
         let pairs = Vec::<(Option<PrizeNo>, u64)>::deserialize(deserializer)?;
         let cards = pairs.into_iter();
-        Ok(cards.map(|(prize, cards)| CardCount { prize, cards }).collect())
+        Ok(cards
+            .map(|(prize, cards)| CardCount { prize, cards })
+            .collect())
     }
 }

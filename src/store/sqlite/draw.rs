@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     job::Command,
-    state::{CampaignState, PoolStateKind},
+    state::CampaignState,
     step::{Step, definition},
     units::{Queue, Waiting},
     users::{is_blocked, load_user, remembered, save_user},
@@ -16,6 +16,8 @@ use crate::{
     store::{
         DrawAnswer, DrawCommand, Drawn, Need, Refusal, Result, StoreError,
         entry::{Body, DrawEntry, DrawResult, Entry},
+        fill::DeckStop,
+        rules::PoolState,
     },
 };
 
@@ -250,7 +252,7 @@ impl<'a> Search<'a> {
         let prize = self.state.pool(pick.pool).queues[pick.queue]
             .prize
             .unwrap_or(PrizeNo(0));
-        let is_schedule = matches!(self.state.pool(pick.pool).kind, PoolStateKind::Schedule(_));
+        let is_schedule = self.state.pool(pick.pool).is_schedule();
         self.wins += u64::from(self.campaign.prize(prize).counts_as_win);
         let result = DrawResult::Won {
             prize,
@@ -263,11 +265,11 @@ impl<'a> Search<'a> {
     }
 
     fn search_pool(&mut self, no: PoolNo) -> Result<Found> {
-        let (is_filled, due_score) = match &self.state.pool(no).kind {
-            PoolStateKind::Schedule(schedule) => {
-                (self.now < schedule.filled_until, self.now.as_micros())
-            }
-            PoolStateKind::Deck(_) => (true, i64::MAX),
+        let pool = self.state.pool(no);
+        let (is_filled, due_score) = if pool.is_schedule() {
+            (self.now < pool.filled_until, self.now.as_micros())
+        } else {
+            (true, i64::MAX)
         };
         if !is_filled {
             self.needs.push(Need { pool: no, cards: 0 });
@@ -324,36 +326,18 @@ impl<'a> Search<'a> {
     }
 
     fn deck_goes_on(&mut self, no: PoolNo) -> bool {
-        deck_stop(self.state, no).is_none()
-            && matches!(self.state.pool(no).kind, PoolStateKind::Deck(_))
+        deck_stop(self.state, no).is_none() && !self.state.pool(no).is_schedule()
     }
 }
 
 /// Why a deck gives no more cards than wait in it; none where it does, or is no deck.
-pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<crate::store::fill::DeckStop> {
-    use crate::store::fill::DeckStop;
-    let PoolStateKind::Deck(deck) = &state.pools[usize::from(no.0)].kind else {
+pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<DeckStop> {
+    let pool = &state.pools[usize::from(no.0)];
+    let PoolState::Deck(deck) = &pool.known else {
         return None;
     };
-    if deck.remaining.is_empty() && deck.later_round.is_empty() {
-        return Some(DeckStop::Exhausted);
-    }
-    let lacks =
-        |(prize, needed): (&PrizeNo, &u64)| state.stock[usize::from(prize.0)].remaining < *needed;
-    if deck
-        .short
-        .as_ref()
-        .is_some_and(|short| short.iter().any(lacks))
-    {
-        return Some(DeckStop::OutOfStock);
-    }
-    let is_held = |kind: &crate::model::deck::CardCount| {
-        kind.prize.is_some_and(|prize| state.is_paused(prize))
-    };
-    if deck.remaining.iter().chain(&deck.later_round).all(is_held) {
-        return Some(DeckStop::Held);
-    }
-    None
+    let in_stock = |prize: PrizeNo| state.stock[usize::from(prize.0)].units.remaining;
+    deck.stop(&pool.later_round, in_stock, |prize| state.is_paused(prize))
 }
 
 /// Takes the picked units; tells which decks have just run low.
@@ -361,7 +345,7 @@ fn take(state: &mut CampaignState, picks: &[Pick]) -> Vec<PoolNo> {
     let mut running_low = Vec::new();
     for pick in picks {
         let pool = state.pool(pick.pool);
-        let is_deck = matches!(pool.kind, PoolStateKind::Deck(_));
+        let is_deck = !pool.is_schedule();
         let queue: &mut Queue = &mut pool.queues[pick.queue];
         queue.take();
         if let Some(prize) = queue.prize {

@@ -18,20 +18,17 @@ use std::{
 use async_trait::async_trait;
 use rusqlite::Connection;
 
-mod adjust;
-mod apply;
-mod deal;
 mod draw;
-mod fill;
-mod freeze;
+mod forget;
 mod job;
+mod load;
 mod open;
-mod operate;
 mod queue;
 mod read;
+mod save;
 mod state;
 mod step;
-mod sweep;
+mod steps;
 mod units;
 mod users;
 mod writer;
@@ -39,10 +36,11 @@ mod writer;
 pub use open::{DATABASE_FILE, DirectoryLock, OpenError};
 
 use self::{
+    forget::ForgetCommand,
     job::{Command, job},
     queue::{Inbox, NotTaken},
     step::{Core, Published},
-    sweep::{ForgetCommand, SweepCommand},
+    steps::SweepCommand,
     writer::{WAL_BYTES_MAX, Writer, run_checkpointer},
 };
 use super::{

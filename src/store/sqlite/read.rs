@@ -1,21 +1,21 @@
 //! Consistent reads beside the writer, each in a transaction of a connection of its own.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    apply::window_key,
-    draw::deck_stop,
-    state::{CampaignState, PoolStateKind},
-    step::{definition, entry_columns, from_json, moment, read_entry, scalar},
+    draw::{available, deck_stop},
+    load::{load, load_live, read_window, window_columns},
+    state::{CampaignState, Stock},
+    step::{definition, entry_columns, read_entry},
     users::{load_user, remembered},
 };
 use crate::{
-    model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities},
+    model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
         CampaignView, DrawAnswer, Entry, Filling, Refusal, Result, Stats, UserView, WindowView,
-        fill::{DeckFilling, FillRecord, LiveWindow, PoolFilling, ScheduleFilling},
+        rules::{self, PoolState, Window, WindowMark},
         view::{DeckStats, PrizeStats, WindowState, WindowUnits},
     },
 };
@@ -79,164 +79,44 @@ pub(super) fn version(
 
 /// How far the pools of a campaign are filled.
 pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Result<Filling> {
-    let state = state(db, known)?;
-    let campaign = Arc::clone(&state.view.campaign);
-    let mut pools = Vec::with_capacity(campaign.pools.len());
-    for (no, _) in campaign.numbered_pools() {
-        let stopped = deck_stop(&state, no);
-        let available = super::draw::available(&state, no);
-        pools.push(match &state.pools[usize::from(no.0)].kind {
-            PoolStateKind::Schedule(schedule) => PoolFilling::Schedule(ScheduleFilling {
-                horizon: schedule.horizon,
-                totals: schedule.totals.clone(),
-                carry: schedule.carry.units.clone(),
-                open: open_fills(db, state.no, no)?,
-                recalling: recalling(db, state.no, no)?,
-                live: live_windows(db, state.no, no, now)?,
-            }),
-            PoolStateKind::Deck(deck) => PoolFilling::Deck(DeckFilling {
-                round: deck.round,
-                chunk: deck.chunk,
-                remaining: deck.remaining.clone(),
-                available,
-                stopped,
-            }),
-        });
-    }
-    let used = (0..).map(PrizeNo).zip(&state.stock);
-    let used = used.map(|(prize, stock)| (prize, stock.given - stock.remaining));
-    Ok(Filling {
-        used: used.filter(|(_, units)| *units > 0).collect(),
-        view: state.view,
-        pools,
-    })
-}
-
-fn open_fills(db: &Connection, campaign: i64, pool: PoolNo) -> Result<Vec<FillRecord>> {
-    let mut statement = db.prepare_cached(
-        "SELECT windows.start, fills.finish, generation, fills.start, granted, filled
-         FROM fills JOIN windows ON windows.campaign = fills.campaign AND windows.pool = fills.pool
-              AND windows.start / 1000000 = fills.window
-         WHERE fills.campaign = ?1 AND fills.pool = ?2 AND closed = 0 ORDER BY until",
-    )?;
-    let rows = statement.query_map(params![campaign, pool.0], |row| {
-        let granted: String = row.get(4)?;
-        let record = FillRecord {
-            window_start: moment(row, 0)?,
-            window_end: moment(row, 1)?,
-            generation: row.get(2)?,
-            from: moment(row, 3)?,
-            granted: Quantities::new(),
-            filled: row.get(5)?,
-        };
-        Ok((record, granted))
-    })?;
-    rows.map(|row| {
-        let (record, granted) = row?;
-        Ok(FillRecord {
-            granted: from_json(&granted)?,
-            ..record
-        })
-    })
-    .collect()
-}
-
-fn recalling(db: &Connection, campaign: i64, pool: PoolNo) -> Result<Vec<Moment>> {
-    let mut statement = db.prepare_cached(
-        "SELECT DISTINCT windows.start FROM window_prizes JOIN windows
-              ON windows.campaign = window_prizes.campaign AND windows.pool = window_prizes.pool
-              AND windows.start / 1000000 = window_prizes.window
-         WHERE window_prizes.campaign = ?1 AND window_prizes.pool = ?2 AND recall_due > 0 ORDER BY 1",
-    )?;
-    let rows = statement.query_map(params![campaign, pool.0], |row| moment(row, 0))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
-fn live_windows(
-    db: &Connection,
-    campaign: i64,
-    pool: PoolNo,
-    now: Moment,
-) -> Result<Vec<LiveWindow>> {
-    let mut statement = db.prepare_cached(
-        "SELECT start, finish, version, state FROM windows
-         WHERE campaign = ?1 AND pool = ?2 AND finish > ?3 AND state <> 1 ORDER BY start",
-    )?;
-    let rows = statement.query_map(params![campaign, pool.0, now.as_micros()], |row| {
-        Ok((
-            moment(row, 0)?,
-            moment(row, 1)?,
-            row.get::<_, u32>(2)?,
-            row.get::<_, u8>(3)?,
-        ))
-    })?;
-    let mut windows = Vec::new();
-    for row in rows {
-        let (start, end, version, state) = row?;
-        let mut live = LiveWindow {
-            start,
-            end,
-            version,
-            recalled: state == 2,
-            planned: Quantities::new(),
-            carried: Quantities::new(),
-            injected: Quantities::new(),
-        };
-        let mut prizes = db.prepare_cached(
-            "SELECT prize, planned, carried, granted - recalled FROM window_prizes
-             WHERE campaign = ?1 AND pool = ?2 AND window = ?3",
-        )?;
-        let mut rows = prizes.query(params![campaign, pool.0, window_key(start)])?;
-        while let Some(row) = rows.next()? {
-            let prize = PrizeNo(row.get(0)?);
-            live.planned.insert(prize, row.get(1)?);
-            live.carried.insert(prize, row.get(2)?);
-            live.injected.insert(prize, row.get(3)?);
-        }
-        windows.push(live);
-    }
-    Ok(windows)
+    let campaign = state(db, known)?;
+    let state = load(db, &campaign, now, &[])?;
+    Ok(rules::filling(&state, |no| available(&campaign, no)))
 }
 
 /// Where every unit is.
 pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Result<Stats> {
     let state = state(db, known)?;
-    let mut prizes: Vec<PrizeStats> = state
-        .stock
-        .iter()
-        .map(|stock| PrizeStats {
-            stock: stock.given,
-            left: stock.remaining,
-            waiting: 0,
-            won: stock.won,
-            withdrawn: stock.withdrawn,
-            returned: stock.returned,
-            released: stock.won,
-        })
-        .collect();
+    let mut prizes: Vec<PrizeStats> = state.stock.iter().map(prize_stats).collect();
     let mut pools_agree = true;
     let mut decks = Vec::new();
     for (pool_no, pool) in (0..).map(PoolNo).zip(&state.pools) {
+        let open = load_live(db, state.no, pool_no, Moment::FAR_FUTURE)?;
         let mut cards_waiting = 0;
         for queue in &pool.queues {
             let (counted, due) = count_units(db, state.no, pool_no, queue.prize, now)?;
-            let unplaced = count_unplaced(db, state.no, pool_no, queue.prize)?;
+            let unplaced = queue.prize.map_or(0, |prize| unplaced(&open, prize));
             pools_agree &= queue.waiting == counted + unplaced;
             cards_waiting += queue.waiting;
             if let Some(prize) = queue.prize {
                 let stats = &mut prizes[usize::from(prize.0)];
                 stats.waiting += queue.waiting;
-                stats.released += due + count_returned(db, state.no, pool_no, prize)?;
+                stats.released += due;
             }
         }
-        if let PoolStateKind::Deck(deck) = &pool.kind {
-            decks.push(DeckStats {
+        match &pool.known {
+            PoolState::Schedule(schedule) => {
+                for (prize, units) in &schedule.returned {
+                    prizes[usize::from(prize.0)].released += units;
+                }
+            }
+            PoolState::Deck(deck) => decks.push(DeckStats {
                 pool: pool_no,
                 round: deck.round,
                 cards_left: deck.remaining.iter().map(|kind| kind.cards).sum(),
                 cards_waiting,
                 stopped: deck_stop(&state, pool_no),
-            });
+            }),
         }
     }
     Ok(Stats {
@@ -268,25 +148,22 @@ fn count_units(
         .query_row(place, |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
-fn count_unplaced(
-    db: &Connection,
-    campaign: i64,
-    pool: PoolNo,
-    prize: Option<PrizeNo>,
-) -> Result<u64> {
-    scalar(
-        db,
-        "SELECT COALESCE(SUM(granted - placed), 0) FROM window_prizes WHERE campaign = ?1 AND pool = ?2 AND prize = ?3",
-        params![campaign, pool.0, super::units::slot(prize)],
-    )
+/// Units of a prize off stock for windows and not in their pool.
+fn unplaced(open: &BTreeMap<Moment, Window>, prize: PrizeNo) -> u64 {
+    let units = open.values().filter_map(|window| window.prizes.get(&prize));
+    units.map(|units| units.granted - units.placed).sum()
 }
 
-fn count_returned(db: &Connection, campaign: i64, pool: PoolNo, prize: PrizeNo) -> Result<u64> {
-    scalar(
-        db,
-        "SELECT COALESCE(SUM(returned), 0) FROM window_prizes WHERE campaign = ?1 AND pool = ?2 AND prize = ?3",
-        params![campaign, pool.0, prize.0],
-    )
+fn prize_stats(stock: &Stock) -> PrizeStats {
+    PrizeStats {
+        stock: stock.units.given,
+        left: stock.units.remaining,
+        waiting: 0,
+        won: stock.won,
+        withdrawn: stock.units.withdrawn,
+        returned: stock.units.returned,
+        released: stock.won,
+    }
 }
 
 /// Frozen windows of a pool that end after `after`.
@@ -299,73 +176,70 @@ pub(super) fn windows(
     now: Moment,
 ) -> Result<Vec<WindowView>> {
     let no = campaign_no(db, id)?;
+    // Windows do not overlap: by their end is by their start.
     let mut statement = db.prepare_cached(
-        "SELECT start, finish, version, state,
-                EXISTS (SELECT 1 FROM fills WHERE fills.campaign = windows.campaign AND fills.pool = windows.pool
-                        AND fills.window = windows.start / 1000000 AND closed = 0)
-         FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3 ORDER BY start LIMIT ?4",
+        "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3 ORDER BY finish LIMIT ?4",
     )?;
-    let rows = statement.query_map(params![no, pool.0, after.as_micros(), limit], |row| {
-        let state = match (row.get::<_, u8>(3)?, row.get::<_, bool>(4)?) {
-            (1, _) => WindowState::Missed,
-            (2, _) => WindowState::Recalled,
-            (_, true) => WindowState::Injecting,
-            (_, false) => WindowState::Injected,
+    let rows = statement.query_map(
+        params![no, pool.0, after.as_micros(), limit],
+        window_columns,
+    )?;
+    rows.map(|columns| {
+        let (start, window) = read_window(&columns?)?;
+        let state = match window.mark {
+            WindowMark::Missed => WindowState::Missed,
+            WindowMark::Recalled => WindowState::Recalled,
+            WindowMark::Frozen if window.is_filling() => WindowState::Injecting,
+            WindowMark::Frozen => WindowState::Injected,
         };
         Ok(WindowView {
             pool,
-            start: moment(row, 0)?,
-            end: moment(row, 1)?,
-            version: row.get(2)?,
+            start,
+            end: window.end,
+            version: window.version,
             state,
-            prizes: Vec::new(),
+            prizes: window_units(db, no, (pool, start), &window, now)?,
         })
-    })?;
-    let mut windows = Vec::new();
-    for row in rows {
-        let window = row?;
-        let prizes = window_units(db, no, &window, now)?;
-        windows.push(WindowView { prizes, ..window });
-    }
-    Ok(windows)
+    })
+    .collect()
 }
 
 fn window_units(
     db: &Connection,
     campaign: i64,
-    window: &WindowView,
+    (pool, start): (PoolNo, Moment),
+    window: &Window,
     now: Moment,
 ) -> Result<Vec<(PrizeNo, WindowUnits)>> {
-    let key = window_key(window.start);
     let mut statement = db.prepare_cached(
-        "SELECT prize, planned, carried, granted, won, recalled, returned,
-                (SELECT COUNT(*) FROM units WHERE units.campaign = ?1 AND units.pool = ?2 AND units.prize = window_prizes.prize
-                 AND score BETWEEN ?4 AND ?5 AND units.window = ?3)
-         FROM window_prizes WHERE campaign = ?1 AND pool = ?2 AND window = ?3 ORDER BY prize",
+        "SELECT COALESCE((SELECT won FROM window_wins WHERE campaign = ?1 AND pool = ?2 AND window = ?3 AND prize = ?4), 0),
+                (SELECT COUNT(*) FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?4
+                 AND score BETWEEN ?5 AND ?6 AND window = ?3)",
     )?;
-    let rows = statement.query_map(
-        params![
+    let mut prizes = Vec::with_capacity(window.prizes.len());
+    for (prize, units) in &window.prizes {
+        let place = params![
             campaign,
-            window.pool.0,
-            key,
-            window.start.as_micros(),
+            pool.0,
+            start.as_seconds(),
+            prize.0,
+            start.as_micros(),
             now.as_micros()
-        ],
-        |row| {
-            let (won, returned, due): (u64, u64, u64) = (row.get(4)?, row.get(6)?, row.get(7)?);
-            let units = WindowUnits {
-                planned: row.get(1)?,
-                carried: row.get(2)?,
-                injected: row.get(3)?,
-                released: won + returned + due,
-                won,
-                recalled: row.get(5)?,
-                returned,
-            };
-            Ok((PrizeNo(row.get(0)?), units))
-        },
-    )?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+        ];
+        let (won, due): (u64, u64) =
+            statement.query_row(place, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let units = WindowUnits {
+            planned: units.planned,
+            carried: units.carried,
+            injected: units.granted,
+            released: won + units.returned + due,
+            won,
+            recalled: units.recalled,
+            returned: units.returned,
+        };
+        prizes.push((*prize, units));
+    }
+    Ok(prizes)
 }
 
 /// Entries of the ledger after `sequence`.

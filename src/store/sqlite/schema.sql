@@ -64,68 +64,35 @@ CREATE TABLE units (
     PRIMARY KEY (campaign, pool, prize, score, window, number)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE schedules (
+-- how far a pool is filled
+CREATE TABLE pools (
     campaign INTEGER NOT NULL,
     pool INTEGER NOT NULL,
-    horizon INTEGER NOT NULL,
-    totals TEXT NOT NULL, -- JSON
-    carry TEXT NOT NULL, -- JSON
+    state TEXT NOT NULL, -- JSON, see src/store/rules/state.rs
     PRIMARY KEY (campaign, pool)
 ) STRICT, WITHOUT ROWID;
 
+-- frozen windows; those of a pool do not overlap
 CREATE TABLE windows (
     campaign INTEGER NOT NULL,
     pool INTEGER NOT NULL,
     start INTEGER NOT NULL,
     finish INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    state INTEGER NOT NULL, -- 0 frozen, 1 missed, 2 recalled
+    is_open INTEGER NOT NULL, -- it has an open fill, or units that must be taken back
+    record TEXT NOT NULL, -- JSON, see src/store/rules/state.rs
     PRIMARY KEY (campaign, pool, start)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX windows_by_end ON windows (campaign, pool, finish);
+CREATE INDEX open_windows ON windows (campaign, pool) WHERE is_open = 1;
 
-CREATE TABLE window_prizes (
+-- what draws won of a window
+CREATE TABLE window_wins (
     campaign INTEGER NOT NULL,
     pool INTEGER NOT NULL,
     window INTEGER NOT NULL, -- the window's start in seconds, as in units
     prize INTEGER NOT NULL,
-    planned INTEGER NOT NULL,
-    carried INTEGER NOT NULL,
-    granted INTEGER NOT NULL, -- taken off stock
-    placed INTEGER NOT NULL, -- of these, put into units, or taken back before that
     won INTEGER NOT NULL,
-    recalled INTEGER NOT NULL,
-    returned INTEGER NOT NULL,
-    recall_due INTEGER NOT NULL, -- units that Recall must still take back
-    withdraw INTEGER NOT NULL, -- ... and whether they leave the campaign
     PRIMARY KEY (campaign, pool, window, prize)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX open_recalls ON window_prizes (campaign, pool) WHERE recall_due > 0;
-
-CREATE TABLE fills (
-    campaign INTEGER NOT NULL,
-    pool INTEGER NOT NULL,
-    window INTEGER NOT NULL, -- the window's start in seconds
-    generation INTEGER NOT NULL,
-    start INTEGER NOT NULL, -- units are scattered from here
-    finish INTEGER NOT NULL, -- to here, the window's end
-    base INTEGER NOT NULL, -- number of the first unit
-    granted TEXT NOT NULL, -- JSON
-    filled INTEGER NOT NULL,
-    until INTEGER NOT NULL, -- every unit released before this moment is in units
-    closed INTEGER NOT NULL,
-    PRIMARY KEY (campaign, pool, window, generation)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX open_fills ON fills (campaign, pool) WHERE closed = 0;
-
-CREATE TABLE decks (
-    campaign INTEGER NOT NULL,
-    pool INTEGER NOT NULL,
-    round INTEGER NOT NULL,
-    chunk INTEGER NOT NULL,
-    dealt INTEGER NOT NULL, -- cards dealt in all rounds: the next card's score
-    remaining TEXT NOT NULL, -- JSON
-    short TEXT, -- JSON: what the next chunk needs of stock and did not get
-    PRIMARY KEY (campaign, pool)
 ) STRICT, WITHOUT ROWID;
 
 -- A user's record (request '') and, beside it on the same page, the draws that are remembered under their request ids.

@@ -1,26 +1,20 @@
 //! A campaign's counters and the heads of its pools, kept in memory between steps and written back once a batch.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::{Deserialize, Serialize};
 
 use super::{
-    step::{definition, from_json, moment, to_json},
+    load::load_live,
+    step::{definition, from_json, moment},
     units::Queue,
 };
 use crate::{
     chance::Nonce,
-    model::{
-        CampaignId, Moment, OperatorId, PoolKind, PoolNo, PrizeNo, campaign::Quantities,
-        deck::CardCount,
-    },
+    model::{Campaign, CampaignId, Moment, OperatorId, PoolKind, PoolNo, PrizeNo, deck::CardCount},
     store::{
         CampaignView, Lifecycle, Result, StoreError,
-        fill::TotalsBase,
+        rules::{self, PoolState},
         view::{DrawCounts, VersionInfo},
     },
 };
@@ -32,8 +26,8 @@ pub(super) struct CampaignState {
     pub(super) users: u64,
     pub(super) counts: DrawCounts,
     pub(super) stock: Vec<Stock>,
-    pub(super) pools: Vec<PoolState>,
-    /// Wins by pool, window and prize that are not yet written to `window_prizes`.
+    pub(super) pools: Vec<Pool>,
+    /// Wins by pool, window and prize that are not yet written to `window_wins`.
     pub(super) window_wins: HashMap<(PoolNo, i64, PrizeNo), u64>,
     pub(super) dirty: bool,
 }
@@ -41,53 +35,21 @@ pub(super) struct CampaignState {
 /// The stock of one prize: `given = remaining + waiting in queues + won + withdrawn`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stock {
-    pub(super) given: u64,
-    pub(super) remaining: u64,
+    pub(super) units: rules::Stock,
     pub(super) won: u64,
-    pub(super) withdrawn: u64,
-    pub(super) returned: u64,
     pub(super) dirty: bool,
 }
 
 /// A pool.
-pub(super) struct PoolState {
-    pub(super) kind: PoolStateKind,
-    /// A queue a prize; the last one of a deck is for blanks.
-    pub(super) queues: Vec<Queue>,
-}
-
-/// How far a pool is filled.
-pub(super) enum PoolStateKind {
-    Schedule(ScheduleState),
-    Deck(DeckState),
-}
-
-/// How far a schedule is filled.
-pub(super) struct ScheduleState {
-    pub(super) horizon: Moment,
-    pub(super) totals: TotalsBase,
-    pub(super) carry: Carry,
-    /// Every unit released before this moment is in the pool.
+pub(super) struct Pool {
+    /// As rules know it, without its windows.
+    pub(super) known: PoolState,
+    /// Of a schedule: every unit released before this moment is in the pool.
     pub(super) filled_until: Moment,
-}
-
-/// Units of missed windows on their way to the next ones.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Carry {
-    /// Over how many windows they are spread.
-    pub(super) windows: u64,
-    pub(super) units: Quantities,
-}
-
-/// How far a deck is dealt.
-pub(super) struct DeckState {
-    pub(super) round: u64,
-    pub(super) chunk: u64,
-    pub(super) dealt: i64,
-    pub(super) remaining: Vec<CardCount>,
-    /// What the next chunk needs of stock and did not get.
-    pub(super) short: Option<Quantities>,
+    /// Of a deck: the cards of every later round.
     pub(super) later_round: Vec<CardCount>,
+    /// A queue a prize that ever had units here, by prize; the first one of a deck may be for blanks.
+    pub(super) queues: Vec<Queue>,
 }
 
 impl CampaignState {
@@ -119,35 +81,65 @@ impl CampaignState {
         Ok(Some(state))
     }
 
+    /// Makes the row of a campaign of which nothing else exists yet.
+    pub(super) fn create(db: &Connection, view: &CampaignView) -> Result<Self> {
+        db.prepare_cached(
+            "INSERT INTO campaigns (id, version, lifecycle, touched, paused_prizes, nonce, commitment,
+                                    blocked_users, users, wins, consolations, nothings)
+             VALUES (?1, ?2, 0, 0, '[]', ?3, ?4, 0, 0, 0, 0, 0)",
+        )?
+        .execute(params![
+            view.campaign.id.as_str(),
+            view.version,
+            view.nonce.0,
+            view.commitment.as_ref()
+        ])?;
+        Ok(Self {
+            no: db.last_insert_rowid(),
+            view: view.clone(),
+            users: 0,
+            counts: DrawCounts::default(),
+            stock: Vec::new(),
+            pools: Vec::new(),
+            window_wins: HashMap::new(),
+            dirty: false,
+        })
+    }
+
     fn load_pools(&mut self, db: &Connection) -> Result<()> {
-        let campaign = Arc::clone(&self.view.campaign);
-        for (pool_no, pool) in campaign.numbered_pools() {
-            let kind = match &pool.kind {
-                PoolKind::Schedule(_) => {
-                    PoolStateKind::Schedule(ScheduleState::load(db, self.no, pool_no)?)
-                }
-                PoolKind::Deck(deck) => {
-                    let later_round = deck.later_round(|prize| campaign.prize(prize).grand);
-                    PoolStateKind::Deck(DeckState::load(db, self.no, pool_no, later_round)?)
-                }
-            };
-            let queues = Queue::load(db, self.no, pool_no)?;
-            self.pools.push(PoolState { kind, queues });
+        let mut statement =
+            db.prepare_cached("SELECT state FROM pools WHERE campaign = ?1 ORDER BY pool")?;
+        let rows = statement.query_map([self.no], |row| row.get::<_, String>(0))?;
+        for (no, row) in (0..).map(PoolNo).zip(rows) {
+            let mut known: PoolState = from_json(&row?)?;
+            let mut filled_until = Moment::EPOCH;
+            if let PoolState::Schedule(schedule) = &mut known {
+                schedule.windows = load_live(db, self.no, no, Moment::FAR_FUTURE)?;
+                filled_until = schedule.filled_until();
+                schedule.windows.clear();
+            }
+            let queues = Queue::load(db, self.no, no)?;
+            let mut pool = Pool::new(&self.view.campaign, no, known, queues);
+            pool.filled_until = filled_until;
+            self.pools.push(pool);
         }
         Ok(())
     }
 
     /// The pool of this number.
-    pub(super) fn pool(&mut self, no: PoolNo) -> &mut PoolState {
+    pub(super) fn pool(&mut self, no: PoolNo) -> &mut Pool {
         &mut self.pools[usize::from(no.0)]
     }
 
-    /// The schedule of this number, or what is wrong.
-    pub(super) fn schedule(&mut self, no: PoolNo) -> Result<&mut ScheduleState> {
-        match self.pools.get_mut(usize::from(no.0)).map(|p| &mut p.kind) {
-            Some(PoolStateKind::Schedule(schedule)) => Ok(schedule),
-            _ => Err(StoreError::Corrupt(format!("pool {} is no schedule", no.0))),
+    /// The queue of a prize, or of blanks, which is made where there is none.
+    pub(super) fn queue(&mut self, no: PoolNo, prize: Option<PrizeNo>) -> &mut Queue {
+        let queues = &mut self.pool(no).queues;
+        let place = queues.binary_search_by_key(&prize, |queue| queue.prize);
+        if let Err(place) = place {
+            queues.insert(place, Queue::new(prize, 0));
         }
+        let (Ok(place) | Err(place)) = place;
+        &mut queues[place]
     }
 
     /// The stock of a prize, to be changed.
@@ -188,18 +180,19 @@ impl CampaignState {
         ])?;
         for (prize, stock) in (0u16..).zip(&mut self.stock) {
             if std::mem::take(&mut stock.dirty) {
+                let units = &stock.units;
                 db.prepare_cached(
-                    "UPDATE stock SET given = ?3, remaining = ?4, won = ?5, withdrawn = ?6, returned = ?7
-                     WHERE campaign = ?1 AND prize = ?2",
+                    "INSERT OR REPLACE INTO stock (campaign, prize, given, remaining, won, withdrawn, returned)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 )?
                 .execute(params![
                     self.no,
                     prize,
-                    stock.given,
-                    stock.remaining,
+                    units.given,
+                    units.remaining,
                     stock.won,
-                    stock.withdrawn,
-                    stock.returned
+                    units.withdrawn,
+                    units.returned
                 ])?;
             }
         }
@@ -214,7 +207,8 @@ impl CampaignState {
     fn flush_window_wins(&mut self, db: &Connection) -> Result<()> {
         for ((pool, window, prize), wins) in self.window_wins.drain() {
             db.prepare_cached(
-                "UPDATE window_prizes SET won = won + ?5 WHERE campaign = ?1 AND pool = ?2 AND window = ?3 AND prize = ?4",
+                "INSERT INTO window_wins (campaign, pool, window, prize, won) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET won = won + excluded.won",
             )?
             .execute(params![self.no, pool.0, window, prize.0, wins])?;
         }
@@ -222,109 +216,30 @@ impl CampaignState {
     }
 }
 
-impl ScheduleState {
-    fn load(db: &Connection, campaign: i64, pool: PoolNo) -> Result<Self> {
-        let (horizon, totals, carry): (Moment, String, String) = db
-            .prepare_cached(
-                "SELECT horizon, totals, carry FROM schedules WHERE campaign = ?1 AND pool = ?2",
-            )?
-            .query_row(params![campaign, pool.0], |row| {
-                Ok((moment(row, 0)?, row.get(1)?, row.get(2)?))
-            })?;
-        let mut state = Self {
-            horizon,
-            totals: from_json(&totals)?,
-            carry: from_json(&carry)?,
-            filled_until: horizon,
+impl Pool {
+    /// A pool with the queues that it has; of a schedule it is not known how far it is filled.
+    pub(super) fn new(
+        campaign: &Campaign,
+        no: PoolNo,
+        known: PoolState,
+        queues: Vec<Queue>,
+    ) -> Self {
+        let later_round = match &campaign.pool(no).kind {
+            PoolKind::Deck(deck) => deck.later_round(|prize| campaign.prize(prize).grand),
+            PoolKind::Schedule(_) => Vec::new(),
         };
-        state.refresh(db, campaign, pool)?;
-        Ok(state)
-    }
-
-    /// Writes the row of this schedule.
-    pub(super) fn save(&self, db: &Connection, campaign: i64, pool: PoolNo) -> Result<()> {
-        db.prepare_cached(
-            "INSERT OR REPLACE INTO schedules (campaign, pool, horizon, totals, carry) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![
-            campaign,
-            pool.0,
-            self.horizon.as_micros(),
-            to_json(&self.totals),
-            to_json(&self.carry)
-        ])?;
-        Ok(())
-    }
-
-    /// Recomputes how far the pool is filled.
-    pub(super) fn refresh(&mut self, db: &Connection, campaign: i64, pool: PoolNo) -> Result<()> {
-        let open: Option<i64> = db
-            .prepare_cached(
-                "SELECT MIN(until) FROM fills WHERE campaign = ?1 AND pool = ?2 AND closed = 0",
-            )?
-            .query_row(params![campaign, pool.0], |row| row.get(0))?;
-        let open = open.map_or(Moment::FAR_FUTURE, Moment::from_micros);
-        self.filled_until = self.horizon.min(open);
-        Ok(())
-    }
-}
-
-impl DeckState {
-    fn load(
-        db: &Connection,
-        campaign: i64,
-        pool: PoolNo,
-        later_round: Vec<CardCount>,
-    ) -> Result<Self> {
-        let (round, chunk, dealt, remaining, short): (u64, u64, i64, String, Option<String>) = db
-            .prepare_cached(
-                "SELECT round, chunk, dealt, remaining, short FROM decks WHERE campaign = ?1 AND pool = ?2",
-            )?
-            .query_row(params![campaign, pool.0], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-            })?;
-        Ok(Self {
-            round,
-            chunk,
-            dealt,
-            remaining: cards_from_json(&remaining)?,
-            short: short.as_deref().map(from_json).transpose()?,
+        Self {
+            known,
+            filled_until: Moment::EPOCH,
             later_round,
-        })
+            queues,
+        }
     }
 
-    /// Writes the row of this deck.
-    pub(super) fn save(&self, db: &Connection, campaign: i64, pool: PoolNo) -> Result<()> {
-        db.prepare_cached(
-            "INSERT OR REPLACE INTO decks (campaign, pool, round, chunk, dealt, remaining, short)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
-            campaign,
-            pool.0,
-            self.round,
-            self.chunk,
-            self.dealt,
-            cards_to_json(&self.remaining),
-            self.short.as_ref().map(to_json)
-        ])?;
-        Ok(())
+    /// Units are released over time.
+    pub(super) fn is_schedule(&self) -> bool {
+        matches!(self.known, PoolState::Schedule(_))
     }
-}
-
-/// Card counts as a JSON list of `[prize or null, cards]`.
-pub(super) fn cards_to_json(cards: &[CardCount]) -> String {
-    let pairs: Vec<_> = cards.iter().map(|kind| (kind.prize, kind.cards)).collect();
-    to_json(&pairs)
-}
-
-/// Reads [`cards_to_json`].
-pub(super) fn cards_from_json(text: &str) -> Result<Vec<CardCount>> {
-    let pairs: Vec<(Option<PrizeNo>, u64)> = from_json(text)?;
-    Ok(pairs
-        .into_iter()
-        .map(|(prize, cards)| CardCount { prize, cards })
-        .collect())
 }
 
 fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
@@ -332,12 +247,15 @@ fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
         "SELECT given, remaining, won, withdrawn, returned FROM stock WHERE campaign = ?1 ORDER BY prize",
     )?;
     let rows = statement.query_map([campaign], |row| {
-        Ok(Stock {
+        let units = rules::Stock {
             given: row.get(0)?,
             remaining: row.get(1)?,
-            won: row.get(2)?,
             withdrawn: row.get(3)?,
             returned: row.get(4)?,
+        };
+        Ok(Stock {
+            units,
+            won: row.get(2)?,
             dirty: false,
         })
     })?;
@@ -444,12 +362,5 @@ fn lifecycle_from_code(code: u8) -> Result<Lifecycle> {
         2 => Ok(Lifecycle::Closing),
         3 => Ok(Lifecycle::Closed),
         _ => Err(StoreError::Corrupt(format!("no lifecycle has code {code}"))),
-    }
-}
-
-/// Adds quantities to others.
-pub(super) fn add(to: &mut BTreeMap<PrizeNo, u64>, prize: PrizeNo, units: u64) {
-    if units > 0 {
-        *to.entry(prize).or_default() += units;
     }
 }

@@ -106,13 +106,13 @@ pub(super) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Takes a campaign's state out of the core; [`Self::put`] brings it back. A step that fails with a fault need not: the
-    /// rollback forgets all states.
-    pub(super) fn take(&mut self, id: &CampaignId) -> Result<CampaignState> {
-        if let Some(state) = self.core.campaigns.remove(id) {
-            return Ok(state);
+    /// Takes a campaign's state out of the core, if there is such a campaign; [`Self::put`] brings it back. A step that fails
+    /// with a fault need not: the rollback forgets all states.
+    pub(super) fn find(&mut self, id: &CampaignId) -> Result<Option<CampaignState>> {
+        match self.core.campaigns.remove(id) {
+            Some(state) => Ok(Some(state)),
+            None => CampaignState::load(self.db, id),
         }
-        CampaignState::load(self.db, id)?.ok_or_else(|| Refusal::CampaignNotFound.into())
     }
 
     /// Brings a campaign's state back.
@@ -128,7 +128,7 @@ impl Step<'_> {
         id: &CampaignId,
         work: impl FnOnce(&mut Self, &mut CampaignState) -> Result<T>,
     ) -> Result<T> {
-        let mut state = self.take(id)?;
+        let mut state = self.find(id)?.ok_or(Refusal::CampaignNotFound)?;
         let outcome = work(self, &mut state);
         self.put(state);
         outcome

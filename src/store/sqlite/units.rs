@@ -7,8 +7,12 @@ use std::collections::VecDeque;
 use rusqlite::{Connection, params};
 
 use crate::{
-    model::{Moment, PoolNo, PrizeNo},
-    store::{Result, entry::Unit},
+    model::{PoolNo, PrizeNo},
+    store::{
+        Result, StoreError,
+        entry::Unit,
+        rules::{Placed, Range},
+    },
 };
 
 /// How many units are read ahead.
@@ -46,20 +50,25 @@ pub(super) fn prize_of_slot(slot: i32) -> Option<PrizeNo> {
 }
 
 impl Queue {
+    /// A queue whose units are not read yet.
+    pub(super) fn new(prize: Option<PrizeNo>, waiting: u64) -> Self {
+        Self {
+            prize,
+            waiting,
+            head: VecDeque::new(),
+            complete: false,
+            taken: None,
+            dirty: false,
+        }
+    }
+
     /// Reads the queues of a pool.
     pub(super) fn load(db: &Connection, campaign: i64, pool: PoolNo) -> Result<Vec<Self>> {
         let mut statement = db.prepare_cached(
             "SELECT prize, waiting FROM queues WHERE campaign = ?1 AND pool = ?2 ORDER BY prize",
         )?;
         let rows = statement.query_map(params![campaign, pool.0], |row| {
-            Ok(Self {
-                prize: prize_of_slot(row.get(0)?),
-                waiting: row.get(1)?,
-                head: VecDeque::new(),
-                complete: false,
-                taken: None,
-                dirty: false,
-            })
+            Ok(Self::new(prize_of_slot(row.get(0)?), row.get(1)?))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
@@ -88,9 +97,12 @@ impl Queue {
     }
 
     /// Counts units that come to this pool or leave it otherwise than by a draw.
-    pub(super) fn count(&mut self, added: u64, removed: u64) {
-        self.waiting = self.waiting + added - removed;
+    pub(super) fn count(&mut self, units: i64) -> Result<()> {
+        self.waiting = self.waiting.checked_add_signed(units).ok_or_else(|| {
+            StoreError::Corrupt(format!("{} wait, {units} are booked", self.waiting))
+        })?;
         self.dirty = true;
+        Ok(())
     }
 
     /// The stored units have changed otherwise than by draws: the head is read anew.
@@ -202,7 +214,34 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// The score of a unit that a schedule releases at a moment.
-pub(super) fn score(at: Moment) -> i64 {
-    at.as_micros()
+/// The units of a range, at most `limit`.
+pub(super) fn find(
+    db: &Connection,
+    campaign: i64,
+    range: &Range,
+    limit: usize,
+) -> Result<Vec<Placed>> {
+    let mut statement = db.prepare_cached(if range.descending {
+        "SELECT score, window, number FROM units
+         WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 AND score BETWEEN ?4 AND ?5
+         ORDER BY score DESC, window DESC, number DESC LIMIT ?6"
+    } else {
+        "SELECT score, window, number FROM units
+         WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 AND score BETWEEN ?4 AND ?5
+         ORDER BY score, window, number LIMIT ?6"
+    })?;
+    let (pool, prize) = (range.pool, range.prize);
+    let place = params![campaign, pool.0, slot(prize), range.from, range.to, limit];
+    let rows = statement.query_map(place, |row| {
+        Ok(Placed {
+            pool,
+            prize,
+            score: row.get(0)?,
+            unit: Unit {
+                window: row.get(1)?,
+                number: row.get(2)?,
+            },
+        })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

@@ -114,3 +114,22 @@ pub(super) fn is_blocked(db: &Connection, state: &CampaignState, user: &UserId) 
         .prepare_cached("SELECT 1 FROM blocked WHERE campaign = ?1 AND user = ?2")?
         .exists(params![state.no, user.as_str()])?)
 }
+
+/// Blocks users, or ends that.
+pub(super) fn save_blocked(
+    db: &Connection,
+    campaign: i64,
+    users: &[UserId],
+    blocked: bool,
+) -> Result<()> {
+    let sql = if blocked {
+        "INSERT OR IGNORE INTO blocked (campaign, user) VALUES (?1, ?2)"
+    } else {
+        "DELETE FROM blocked WHERE campaign = ?1 AND user = ?2"
+    };
+    for user in users {
+        db.prepare_cached(sql)?
+            .execute(params![campaign, user.as_str()])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! New campaigns and new versions.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    model::{
+        Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo,
+        campaign::Quantities,
+        change::{self, Standing},
+        convert,
+    },
+    store::{
+        ApplyCommand, Lifecycle, Refusal, Result, StoreError, entry::Body, fill::TotalsBase,
+        view::VersionInfo,
+    },
+};
+
+use super::{
+    book::add,
+    state::{DeckState, PoolState, ScheduleState, State, Stock},
+};
+
+/// SHA-256 of a definition's encoding, hexadecimal.
+pub(in crate::store) fn digest(campaign: &Campaign) -> String {
+    use std::fmt::Write as _;
+    let hash = Sha256::digest(convert::encode(campaign));
+    hash.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A campaign of an id that there is none of.
+pub(in crate::store) fn create(command: &ApplyCommand, now: Moment) -> Result<State> {
+    if command.base_version != 0 {
+        return Err(Refusal::VersionStale {
+            named: command.base_version,
+            current: 0,
+        }
+        .into());
+    }
+    let campaign = &command.campaign;
+    if now >= campaign.end {
+        return Err(Refusal::Ended(campaign.end).into());
+    }
+    let commitment = &command.commitment;
+    let mut state = State::new(Arc::clone(campaign), command.nonce, commitment, now);
+    state.lay_out(campaign, 1);
+    // There was nothing that could be void.
+    state.put_in_force(command, 1, (all_stock(campaign), false));
+    Ok(state)
+}
+
+/// A new version of a campaign.
+pub(in crate::store) fn change(state: &mut State, command: &ApplyCommand) -> Result<()> {
+    let before = Arc::clone(&state.view.campaign);
+    let after = &command.campaign;
+    refuse_change(state, command)?;
+    let version = state.view.version + 1;
+    let is_anew = !state.view.touched && state.now < before.start;
+    let added = if is_anew {
+        state.hold_by_id(&before, after);
+        state.lay_out(after, version);
+        all_stock(after)
+    } else {
+        let added = added_stock(&before, after);
+        state.extend(after, version, &added)?;
+        added
+    };
+    state.put_in_force(command, version, (added, is_anew));
+    Ok(())
+}
+
+fn refuse_change(state: &State, command: &ApplyCommand) -> Result<()> {
+    let view = &state.view;
+    if matches!(view.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+        return Err(Refusal::Closed.into());
+    }
+    if command.base_version != view.version {
+        return Err(Refusal::VersionStale {
+            named: command.base_version,
+            current: view.version,
+        }
+        .into());
+    }
+    let standing = Standing {
+        now: state.now,
+        touched: view.touched,
+    };
+    let problems = change::check(&view.campaign, &command.campaign, standing);
+    if !problems.is_empty() {
+        return Err(Refusal::ChangeRefused(problems).into());
+    }
+    let end = command.campaign.end;
+    if state.now >= end {
+        return Err(Refusal::Ended(end).into());
+    }
+    Ok(())
+}
+
+fn all_stock(campaign: &Campaign) -> Quantities {
+    let prizes = campaign.numbered_prizes();
+    prizes.map(|(no, prize)| (no, prize.stock)).collect()
+}
+
+fn added_stock(before: &Campaign, after: &Campaign) -> Quantities {
+    let mut added = Quantities::new();
+    for (no, prize) in after.numbered_prizes() {
+        let old = before.prizes.get(usize::from(no.0));
+        add(&mut added, no, prize.stock - old.map_or(0, |old| old.stock));
+    }
+    added
+}
+
+impl State {
+    /// Makes the laid out version the current one, with its entry.
+    fn put_in_force(
+        &mut self,
+        command: &ApplyCommand,
+        version: u32,
+        (stock_added, stock_anew): (Quantities, bool),
+    ) {
+        let author = &command.author;
+        let info = VersionInfo {
+            version,
+            at: self.now,
+            operator: author.operator.clone(),
+            reason: author.reason.clone(),
+        };
+        let versions = self.view.versions.iter().cloned();
+        self.view.versions = versions.chain([info]).collect();
+        self.view.version = version;
+        self.view.campaign = Arc::clone(&command.campaign);
+        self.changes.is_new_version = true;
+        self.changes.request = Some(author.request.clone());
+        self.changes.entries.push(Body::Applied {
+            version,
+            base_version: command.base_version,
+            definition_sha256: digest(&command.campaign),
+            commitment: self.view.commitment.to_string(),
+            stock_added,
+            stock_anew,
+            author: author.clone(),
+        });
+    }
+
+    /// Stock and pools of a campaign that nothing has happened to.
+    fn lay_out(&mut self, campaign: &Campaign, version: u32) {
+        self.changes.is_anew = true;
+        let prizes = campaign.prizes.iter();
+        self.stock = prizes.map(|prize| Stock::of(prize.stock)).collect();
+        let pools = campaign.pools.iter();
+        self.pools = pools
+            .map(|pool| lay_out_pool(campaign, pool, version, self.now))
+            .collect();
+    }
+
+    /// Prizes may have other numbers now: those that were held stay held, those that are gone do not count.
+    fn hold_by_id(&mut self, before: &Campaign, after: &Campaign) {
+        let held = self.view.paused_prizes.iter();
+        let mut held: Vec<PrizeNo> = held
+            .filter_map(|prize| after.prize_no(before.prize(*prize).id.as_str()))
+            .collect();
+        held.sort_unstable();
+        self.view.paused_prizes = held.into();
+    }
+
+    /// What a new version adds to a campaign that has begun.
+    fn extend(&mut self, after: &Campaign, version: u32, added: &Quantities) -> Result<()> {
+        self.stock.resize(after.prizes.len(), Stock::default());
+        for (prize, units) in added {
+            let stock = self.stock_mut(*prize)?;
+            stock.given += units;
+            stock.remaining += units;
+        }
+        let before = Arc::clone(&self.view.campaign);
+        for (no, pool) in after.numbered_pools() {
+            if usize::from(no.0) >= self.pools.len() {
+                let pool = lay_out_pool(after, pool, version, self.now);
+                self.pools.push(pool);
+            } else if let (PoolKind::Schedule(old), PoolKind::Schedule(new)) =
+                (&before.pool(no).kind, &pool.kind)
+                && (old.total != new.total || before.end != after.end)
+            {
+                self.share_out_anew(no, (&old.total, &new.total), version)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Units planned by `total` that are not yet in a window are shared out over the windows to come, those of missed windows too.
+    fn share_out_anew(
+        &mut self,
+        no: PoolNo,
+        (old, total): (&Quantities, &Quantities),
+        version: u32,
+    ) -> Result<()> {
+        let schedule = self.schedule(no)?;
+        let mut remaining = Quantities::new();
+        for (prize, units) in total {
+            let injected = schedule.injected.get(prize).copied().unwrap_or(0);
+            add(&mut remaining, *prize, units.saturating_sub(injected));
+        }
+        let is_total = |prize: &PrizeNo| old.contains_key(prize) || total.contains_key(prize);
+        schedule.carry.units.retain(|prize, _| !is_total(prize));
+        if schedule.carry.units.is_empty() {
+            schedule.carry.windows = 0;
+        }
+        schedule.totals = TotalsBase {
+            revision: version,
+            from: schedule.horizon,
+            remaining,
+        };
+        Ok(())
+    }
+
+    /// The stock of a prize, to be changed.
+    pub(super) fn stock_mut(&mut self, prize: PrizeNo) -> Result<&mut Stock> {
+        let stock = self.stock.get_mut(usize::from(prize.0));
+        stock.ok_or_else(|| StoreError::Corrupt(format!("there is no prize {}", prize.0)))
+    }
+}
+
+fn lay_out_pool(campaign: &Campaign, pool: &Pool, version: u32, now: Moment) -> PoolState {
+    match &pool.kind {
+        PoolKind::Schedule(schedule) => {
+            // A pool that comes later begins with the hour that runs.
+            let running = campaign.zone.window_at(now, campaign.start, campaign.end);
+            let horizon = running.map_or(campaign.start, |window| window.start);
+            PoolState::Schedule(ScheduleState::new(
+                horizon,
+                TotalsBase {
+                    revision: version,
+                    from: horizon,
+                    remaining: schedule.total.clone(),
+                },
+            ))
+        }
+        PoolKind::Deck(deck) => PoolState::Deck(DeckState {
+            round: 1,
+            chunk: 0,
+            dealt: 0,
+            remaining: deck.first_round(),
+            short: None,
+        }),
+    }
+}

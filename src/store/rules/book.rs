@@ -1,0 +1,127 @@
+//! Booking units: whatever leaves stock comes to a window and its pool, and the other way round, both sides at once.
+
+use crate::{
+    model::{Moment, PoolNo, PrizeNo, campaign::Quantities},
+    store::{
+        Result, StoreError,
+        entry::{Body, Injected, TakenBackCause},
+    },
+};
+
+use super::state::{Fill, ScheduleState, State, Window};
+
+/// Adds units to quantities.
+pub(in crate::store) fn add(to: &mut Quantities, prize: PrizeNo, units: u64) {
+    if units > 0 {
+        *to.entry(prize).or_default() += units;
+    }
+}
+
+/// Takes units off quantities.
+pub(super) fn subtract(from: &mut Quantities, prize: PrizeNo, units: u64) {
+    if let Some(left) = from.get_mut(&prize) {
+        *left = left.saturating_sub(units);
+        if *left == 0 {
+            from.remove(&prize);
+        }
+    }
+}
+
+/// What leaves a pool of units that were not won.
+pub(super) struct Return {
+    pub(super) pool: PoolNo,
+    pub(super) cause: TakenBackCause,
+    pub(super) withdraw: bool,
+}
+
+impl State {
+    /// Takes as much of `asked` off stock as there is.
+    pub(super) fn take_off_stock(&mut self, asked: &Quantities) -> Result<Quantities> {
+        let mut granted = Quantities::new();
+        for (prize, units) in asked {
+            let stock = self.stock_mut(*prize)?;
+            let part = stock.remaining.min(*units);
+            stock.remaining -= part;
+            add(&mut granted, *prize, part);
+        }
+        Ok(granted)
+    }
+
+    /// Books granted units on their window and their pool, and opens the fill that will put them there.
+    pub(super) fn open_fill(&mut self, injected: Injected) -> Result<()> {
+        for (prize, units) in &injected.granted {
+            self.count(injected.pool, Some(*prize), units.cast_signed());
+        }
+        self.view.touched |= !injected.granted.is_empty();
+        let schedule = self.schedule(injected.pool)?;
+        for (prize, units) in &injected.granted {
+            add(&mut schedule.injected, *prize, *units);
+        }
+        let window = schedule.window(injected.window)?;
+        let base = window.prizes.values().map(|prize| prize.granted).sum();
+        for (prize, units) in &injected.granted {
+            window.prizes.entry(*prize).or_default().granted += units;
+        }
+        if !injected.granted.is_empty() {
+            window.fills.push(Fill {
+                generation: injected.generation,
+                from: injected.from,
+                finish: injected.until,
+                base,
+                granted: injected.granted.clone(),
+                filled: 0,
+                until: injected.from,
+                closed: false,
+            });
+        }
+        self.changes.entries.push(Body::Injected(injected));
+        Ok(())
+    }
+
+    /// Units leave a pool for stock, or for good, as one entry; blanks only leave.
+    pub(super) fn give_back(&mut self, back: &Return, units: Quantities) -> Result<()> {
+        if units.is_empty() {
+            return Ok(());
+        }
+        for (prize, units) in &units {
+            self.count(back.pool, Some(*prize), -units.cast_signed());
+            let stock = self.stock_mut(*prize)?;
+            if back.withdraw {
+                stock.withdrawn += units;
+            } else {
+                stock.remaining += units;
+                stock.returned += units;
+            }
+        }
+        self.changes.entries.push(Body::TakenBack {
+            pool: back.pool,
+            cause: back.cause,
+            units,
+            withdrawn: back.withdraw,
+        });
+        Ok(())
+    }
+
+    /// Counts units that come to a pool, or leave it otherwise than by a draw.
+    pub(super) fn count(&mut self, pool: PoolNo, prize: Option<PrizeNo>, units: i64) {
+        *self.changes.waiting.entry((pool, prize)).or_default() += units;
+    }
+}
+
+impl ScheduleState {
+    /// A window that a rule changes.
+    pub(super) fn window(&mut self, start: Moment) -> Result<&mut Window> {
+        let window = self
+            .windows
+            .get_mut(&start)
+            .ok_or_else(|| StoreError::Corrupt(format!("the window of {start} is not there")))?;
+        window.is_changed = true;
+        Ok(window)
+    }
+
+    /// Adds a window that is frozen now.
+    pub(super) fn add_window(&mut self, start: Moment, window: Window) {
+        self.planned.extend(window.prizes.keys());
+        self.windows.insert(start, window);
+    }
+}

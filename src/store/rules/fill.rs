@@ -1,0 +1,95 @@
+//! Putting the units of a frozen window into its pool, chunk by chunk; closing a fill before its end.
+
+use crate::{
+    model::{Moment, PoolNo, campaign::Quantities},
+    store::{
+        FillCommand, Filled, Result, StoreError,
+        entry::{TakenBackCause, Unit},
+        fill::CHUNK_UNITS_MAX,
+        view::total,
+    },
+};
+
+use super::{
+    book::{Return, subtract},
+    state::{Placed, PoolState, State, Window},
+};
+
+/// Puts the next units of a fill into its pool, if it is as full as the command says.
+pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result<Filled> {
+    let ended = state.view.has_ended(state.now);
+    let pool = state.pools.get_mut(usize::from(command.pool.0));
+    let window = match pool {
+        Some(PoolState::Schedule(schedule)) => schedule.windows.get_mut(&command.window),
+        _ => None,
+    };
+    let Some(window) = window else {
+        return Ok(Filled::Closed);
+    };
+    let mut fills = window.fills.iter_mut();
+    let Some(fill) = fills.find(|fill| fill.generation == command.generation) else {
+        return Ok(Filled::Closed);
+    };
+    if fill.closed || ended {
+        return Ok(Filled::Closed);
+    }
+    if fill.filled != command.filled {
+        return Ok(Filled::Reached(fill.filled));
+    }
+    let all = total(&fill.granted);
+    let reached = fill.filled + command.units.len() as u64;
+    if command.units.len() > CHUNK_UNITS_MAX || reached > all {
+        return Err(StoreError::Corrupt("a chunk does not fit its fill".into()));
+    }
+    let first = fill.base + fill.filled;
+    fill.filled = reached;
+    fill.until = command.until;
+    fill.closed = reached == all;
+    window.is_changed = true;
+    for (number, release) in (first..).zip(&command.units) {
+        window.prizes.entry(release.prize).or_default().placed += 1;
+        state.changes.units_in.push(Placed {
+            pool: command.pool,
+            prize: Some(release.prize),
+            score: release.at.as_micros(),
+            unit: Unit {
+                window: command.window.as_seconds(),
+                number,
+            },
+        });
+    }
+    Ok(Filled::Reached(reached))
+}
+
+impl State {
+    /// Closes the open fills of a window; what they have not put into the pool goes back.
+    pub(super) fn truncate_fills(&mut self, pool: PoolNo, start: Moment) -> Result<()> {
+        let schedule = self.schedule(pool)?;
+        if !schedule.windows.get(&start).is_some_and(Window::is_filling) {
+            return Ok(());
+        }
+        let window = schedule.window(start)?;
+        for fill in &mut window.fills {
+            fill.closed = true;
+        }
+        let mut unplaced = Vec::new();
+        for (prize, units) in &mut window.prizes {
+            let left = units.granted - units.placed;
+            if left > 0 {
+                units.placed = units.granted;
+                units.recalled += left;
+                unplaced.push((*prize, left, units.withdraw));
+            }
+        }
+        for (prize, units, withdraw) in unplaced {
+            subtract(&mut self.schedule(pool)?.injected, prize, units);
+            let back = Return {
+                pool,
+                cause: TakenBackCause::Recalled,
+                withdraw,
+            };
+            self.give_back(&back, Quantities::from([(prize, units)]))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! How far the pools of a campaign are filled, as the injector reads it.
+
+use crate::{
+    model::{Moment, PoolNo, PrizeNo, campaign::Quantities, deck::CardCount},
+    store::{
+        Filling,
+        fill::{DeckFilling, DeckStop, FillRecord, LiveWindow, PoolFilling, ScheduleFilling},
+    },
+};
+
+use super::state::{DeckState, PoolState, ScheduleState, State, Window, WindowMark};
+
+/// How far the pools are filled; `available` tells the cards that wait in a deck, those of held prizes aside.
+pub(in crate::store) fn filling(state: &State, available: impl Fn(PoolNo) -> u64) -> Filling {
+    let pools = (0..).map(PoolNo).zip(&state.pools);
+    let pools = pools.map(|(no, pool)| match pool {
+        PoolState::Schedule(schedule) => {
+            PoolFilling::Schedule(schedule_filling(schedule, state.now))
+        }
+        PoolState::Deck(deck) => PoolFilling::Deck(DeckFilling {
+            round: deck.round,
+            chunk: deck.chunk,
+            remaining: deck.remaining.clone(),
+            available: available(no),
+            stopped: state.deck_stop(no),
+        }),
+    });
+    let used = (0..).map(PrizeNo).zip(&state.stock);
+    let used = used.map(|(prize, stock)| (prize, stock.given - stock.remaining));
+    Filling {
+        view: state.view.clone(),
+        used: used.filter(|(_, units)| *units > 0).collect(),
+        pools: pools.collect(),
+    }
+}
+
+fn schedule_filling(schedule: &ScheduleState, now: Moment) -> ScheduleFilling {
+    let windows = || schedule.windows.iter();
+    let recalling = windows().filter(|(_, window)| window.is_recalling());
+    let live =
+        windows().filter(|(_, window)| window.end > now && window.mark != WindowMark::Missed);
+    ScheduleFilling {
+        horizon: schedule.horizon,
+        totals: schedule.totals.clone(),
+        carry: schedule.carry.units.clone(),
+        open: open_fills(schedule),
+        recalling: recalling.map(|(start, _)| *start).collect(),
+        live: live
+            .map(|(start, window)| live_window(*start, window))
+            .collect(),
+    }
+}
+
+fn open_fills(schedule: &ScheduleState) -> Vec<FillRecord> {
+    let windows = schedule.windows.iter();
+    let fills =
+        windows.flat_map(|(start, window)| window.fills.iter().map(move |fill| (start, fill)));
+    let mut open: Vec<_> = fills.filter(|(_, fill)| !fill.closed).collect();
+    open.sort_by_key(|(_, fill)| fill.until);
+    let open = open.into_iter();
+    open.map(|(start, fill)| FillRecord {
+        window_start: *start,
+        window_end: fill.finish,
+        generation: fill.generation,
+        from: fill.from,
+        granted: fill.granted.clone(),
+        filled: fill.filled,
+    })
+    .collect()
+}
+
+fn live_window(start: Moment, window: &Window) -> LiveWindow {
+    let mut live = LiveWindow {
+        start,
+        end: window.end,
+        version: window.version,
+        recalled: window.mark == WindowMark::Recalled,
+        planned: Quantities::new(),
+        carried: Quantities::new(),
+        injected: Quantities::new(),
+    };
+    for (prize, units) in &window.prizes {
+        live.planned.insert(*prize, units.planned);
+        live.carried.insert(*prize, units.carried);
+        live.injected.insert(*prize, units.granted - units.recalled);
+    }
+    live
+}
+
+impl DeckState {
+    /// Why the deck gives no more cards than wait in it; none where it does.
+    pub(in crate::store) fn stop(
+        &self,
+        later_round: &[CardCount],
+        in_stock: impl Fn(PrizeNo) -> u64,
+        is_held: impl Fn(PrizeNo) -> bool,
+    ) -> Option<DeckStop> {
+        if self.remaining.is_empty() && later_round.is_empty() {
+            return Some(DeckStop::Exhausted);
+        }
+        let lacks = |(prize, needed): (&PrizeNo, &u64)| in_stock(*prize) < *needed;
+        if self
+            .short
+            .as_ref()
+            .is_some_and(|short| short.iter().any(lacks))
+        {
+            return Some(DeckStop::OutOfStock);
+        }
+        let is_held = |kind: &CardCount| kind.prize.is_some_and(&is_held);
+        if self.remaining.iter().chain(later_round).all(is_held) {
+            return Some(DeckStop::Held);
+        }
+        None
+    }
+}

@@ -1,0 +1,92 @@
+//! Reading what rules work on: a campaign's counters as the writer has them, and the windows that are kept as rows.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    state::CampaignState,
+    step::{from_json, moment},
+};
+use crate::{
+    model::{Moment, PoolNo},
+    store::{
+        Result,
+        rules::{Changes, PoolState, State, Window},
+    },
+};
+
+/// A campaign as a rule sees it, with the windows that rules always see and those that are asked for.
+pub(super) fn load(
+    db: &Connection,
+    campaign: &CampaignState,
+    now: Moment,
+    asked: &[(PoolNo, Moment)],
+) -> Result<State> {
+    let mut state = State {
+        now,
+        view: campaign.view.clone(),
+        stock: campaign.stock.iter().map(|stock| stock.units).collect(),
+        pools: campaign.pools.iter().map(|p| p.known.clone()).collect(),
+        changes: Changes::default(),
+    };
+    for (no, pool) in (0..).map(PoolNo).zip(&mut state.pools) {
+        if let PoolState::Schedule(schedule) = pool {
+            schedule.windows = load_live(db, campaign.no, no, now)?;
+        }
+    }
+    add_windows(db, campaign.no, &mut state, asked)?;
+    Ok(state)
+}
+
+/// Brings further windows to the state; those that do not exist stay away.
+pub(super) fn add_windows(
+    db: &Connection,
+    campaign: i64,
+    state: &mut State,
+    asked: &[(PoolNo, Moment)],
+) -> Result<()> {
+    let mut statement = db.prepare_cached(
+        "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND start = ?3",
+    )?;
+    for (no, start) in asked {
+        let Some(PoolState::Schedule(schedule)) = state.pools.get_mut(usize::from(no.0)) else {
+            continue;
+        };
+        if schedule.windows.contains_key(start) {
+            continue;
+        }
+        let place = params![campaign, no.0, start.as_micros()];
+        if let Some(columns) = statement.query_row(place, window_columns).optional()? {
+            let (start, window) = read_window(&columns)?;
+            schedule.windows.insert(start, window);
+        }
+    }
+    Ok(())
+}
+
+/// The windows of a pool that have not ended, or that have an open fill or a recall to come.
+pub(super) fn load_live(
+    db: &Connection,
+    campaign: i64,
+    pool: PoolNo,
+    now: Moment,
+) -> Result<BTreeMap<Moment, Window>> {
+    let mut statement = db.prepare_cached(
+        "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3
+         UNION ALL
+         SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish <= ?3 AND is_open = 1",
+    )?;
+    let rows = statement.query_map(params![campaign, pool.0, now.as_micros()], window_columns)?;
+    rows.map(|columns| read_window(&columns?)).collect()
+}
+
+/// Columns of a window: start, record.
+pub(super) fn window_columns(row: &Row<'_>) -> rusqlite::Result<(Moment, String)> {
+    Ok((moment(row, 0)?, row.get(1)?))
+}
+
+/// Makes a window of its columns.
+pub(super) fn read_window((start, record): &(Moment, String)) -> Result<(Moment, Window)> {
+    Ok((*start, from_json(record)?))
+}

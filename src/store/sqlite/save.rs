@@ -1,0 +1,218 @@
+//! Writing what a rule has changed.
+
+use rusqlite::{Connection, params};
+
+use super::{
+    state::{CampaignState, Pool, Stock, lifecycle_code},
+    step::{Step, to_json},
+    units::{self, Waiting},
+    users::{save_blocked, save_user},
+};
+use crate::{
+    model::{Moment, PoolNo, RequestId, convert},
+    store::{
+        CampaignView, LedgerId, Result,
+        rules::{self, Changes, Placed, PoolState, ScheduleState},
+    },
+};
+
+/// Writes a campaign as a rule has left it, and brings the writer's memory to the same; returns the last entry of the ledger.
+pub(super) fn save(
+    step: &mut Step<'_>,
+    campaign: &mut CampaignState,
+    state: rules::State,
+) -> Result<Option<LedgerId>> {
+    let changes = state.changes;
+    if changes.is_anew {
+        clear(step.db, campaign)?;
+    }
+    save_view(step, campaign, state.view, &changes)?;
+    save_stock(campaign, &state.stock);
+    for (no, pool) in (0..).map(PoolNo).zip(state.pools) {
+        save_pool(step.db, campaign, no, pool)?;
+    }
+    move_units(step.db, campaign, &changes)?;
+    for change in &changes.users {
+        save_user(step.db, campaign.no, &change.user, &change.after)?;
+        campaign.users += u64::from(change.before.is_none());
+        campaign.dirty = true;
+    }
+    save_blocked(step.db, campaign.no, &changes.blocked, true)?;
+    save_blocked(step.db, campaign.no, &changes.unblocked, false)?;
+    let mut last = None;
+    for body in &changes.entries {
+        last = Some(step.append(campaign.no, body)?);
+    }
+    if let (Some(request), Some(ledger)) = (&changes.request, last) {
+        remember(step.db, campaign.no, request, ledger)?;
+    }
+    Ok(last)
+}
+
+/// Removes what was laid out of a campaign that nothing has happened to.
+fn clear(db: &Connection, campaign: &mut CampaignState) -> Result<()> {
+    for table in ["stock", "queues", "pools", "windows", "window_wins"] {
+        db.execute(
+            &format!("DELETE FROM {table} WHERE campaign = ?1"),
+            [campaign.no],
+        )?;
+    }
+    campaign.stock.clear();
+    campaign.pools.clear();
+    campaign.window_wins.clear();
+    Ok(())
+}
+
+fn save_view(
+    step: &mut Step<'_>,
+    campaign: &mut CampaignState,
+    view: CampaignView,
+    changes: &Changes,
+) -> Result<()> {
+    let has_turned = view.lifecycle != campaign.view.lifecycle;
+    campaign.dirty |= view.touched != campaign.view.touched;
+    campaign.view = view;
+    if changes.is_new_version {
+        save_version(step.db, campaign)?;
+    }
+    if changes.request.is_none() && !has_turned {
+        return Ok(());
+    }
+    let view = &campaign.view;
+    step.db
+        .prepare_cached(
+            "UPDATE campaigns SET version = ?2, lifecycle = ?3, paused_prizes = ?4, blocked_users = ?5 WHERE no = ?1",
+        )?
+        .execute(params![
+            campaign.no,
+            view.version,
+            lifecycle_code(view.lifecycle),
+            to_json(&view.paused_prizes.as_ref()),
+            view.blocked_users
+        ])?;
+    step.changed(campaign);
+    Ok(())
+}
+
+fn save_version(db: &Connection, campaign: &CampaignState) -> Result<()> {
+    let view = &campaign.view;
+    let Some(info) = view.versions.last() else {
+        return Ok(());
+    };
+    db.prepare_cached(
+        "INSERT INTO versions (campaign, version, at, operator, reason, definition) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        campaign.no,
+        info.version,
+        info.at.as_micros(),
+        info.operator.as_str(),
+        info.reason,
+        convert::encode(&view.campaign)
+    ])?;
+    Ok(())
+}
+
+/// Notes the stock; it is written at the end of the batch.
+fn save_stock(campaign: &mut CampaignState, stock: &[rules::Stock]) {
+    let before = campaign.stock.len();
+    campaign.stock.resize_with(stock.len(), Stock::default);
+    for (place, (known, units)) in campaign.stock.iter_mut().zip(stock).enumerate() {
+        if place >= before || known.units != *units {
+            known.units = *units;
+            known.dirty = true;
+            campaign.dirty = true;
+        }
+    }
+}
+
+fn save_pool(
+    db: &Connection,
+    campaign: &mut CampaignState,
+    no: PoolNo,
+    mut pool: PoolState,
+) -> Result<()> {
+    let mut filled_until = Moment::EPOCH;
+    if let PoolState::Schedule(schedule) = &mut pool {
+        filled_until = schedule.filled_until();
+        save_windows(db, campaign.no, no, schedule)?;
+    }
+    let place = usize::from(no.0);
+    let is_new = place >= campaign.pools.len();
+    if is_new || campaign.pools[place].known != pool {
+        db.prepare_cached(
+            "INSERT OR REPLACE INTO pools (campaign, pool, state) VALUES (?1, ?2, ?3)",
+        )?
+        .execute(params![campaign.no, no.0, to_json(&pool)])?;
+    }
+    if is_new {
+        let definition = &campaign.view.campaign;
+        let pool = Pool::new(definition, no, pool, Vec::new());
+        campaign.pools.push(pool);
+    } else {
+        campaign.pools[place].known = pool;
+    }
+    campaign.pools[place].filled_until = filled_until;
+    Ok(())
+}
+
+/// Writes the windows that were changed; none stays in memory.
+fn save_windows(
+    db: &Connection,
+    campaign: i64,
+    pool: PoolNo,
+    schedule: &mut ScheduleState,
+) -> Result<()> {
+    for (start, window) in std::mem::take(&mut schedule.windows) {
+        if !window.is_changed {
+            continue;
+        }
+        db.prepare_cached(
+            "INSERT OR REPLACE INTO windows (campaign, pool, start, finish, is_open, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            campaign,
+            pool.0,
+            start.as_micros(),
+            window.end.as_micros(),
+            window.is_open(),
+            to_json(&window)
+        ])?;
+    }
+    Ok(())
+}
+
+fn move_units(db: &Connection, campaign: &mut CampaignState, changes: &Changes) -> Result<()> {
+    for ((pool, prize), units) in &changes.waiting {
+        campaign.dirty = true;
+        campaign.queue(*pool, *prize).count(*units)?;
+    }
+    let no = campaign.no;
+    for placed in changes.units_in.iter().chain(&changes.units_out) {
+        let queue = campaign.queue(placed.pool, placed.prize);
+        queue.delete_taken(db, no, placed.pool)?;
+        queue.reread();
+    }
+    for placed in &changes.units_in {
+        units::insert(db, no, placed.pool, placed.prize, waiting(placed))?;
+    }
+    for placed in &changes.units_out {
+        units::remove(db, no, placed.pool, placed.prize, waiting(placed))?;
+    }
+    Ok(())
+}
+
+fn waiting(placed: &Placed) -> Waiting {
+    Waiting {
+        score: placed.score,
+        unit: placed.unit,
+    }
+}
+
+/// Remembers an operation under its request id.
+fn remember(db: &Connection, campaign: i64, request: &RequestId, ledger: LedgerId) -> Result<()> {
+    db.prepare_cached("INSERT INTO operations (campaign, request, sequence) VALUES (?1, ?2, ?3)")?
+        .execute(params![campaign, request.as_str(), ledger.sequence])?;
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! Every step but a draw: what the rules need is read, the rule decides, what it changed is written.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    job::Command,
+    load::{add_windows, load},
+    save::save,
+    state::CampaignState,
+    step::{Step, entry},
+    units,
+    users::{is_blocked, load_user},
+};
+use crate::{
+    model::{CampaignId, Moment, PoolNo, RequestId},
+    store::{
+        AdjustCommand, ApplyCommand, DealCommand, FillCommand, Filled, FreezeCommand, LedgerId,
+        OperateCommand, Operated, Operation, Refusal, Result, Step as Outcome, StoreError, Sweep,
+        Swept,
+        entry::Body,
+        fill::CHUNK_UNITS_MAX,
+        rules::{self, Placed, Range, State, Subjects},
+    },
+};
+
+impl Command for ApplyCommand {
+    type Reply = Operated;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Operated> {
+        let id = &self.campaign.id;
+        let Some(mut campaign) = step.find(id)? else {
+            let state = rules::create(self, step.now)?;
+            let mut campaign = CampaignState::create(step.db, &state.view)?;
+            let ledger = save(step, &mut campaign, state)?;
+            let operated = done(&campaign, ledger, 0);
+            step.put(campaign);
+            return operated;
+        };
+        let outcome = apply(self, step, &mut campaign);
+        step.put(campaign);
+        outcome
+    }
+}
+
+fn apply(
+    command: &ApplyCommand,
+    step: &mut Step<'_>,
+    campaign: &mut CampaignState,
+) -> Result<Operated> {
+    let replayed = replay_of(step.db, campaign, &command.author.request, |body| {
+        matches!(body, Body::Applied { base_version, definition_sha256, .. }
+            if *base_version == command.base_version
+                && *definition_sha256 == rules::digest(&command.campaign))
+    })?;
+    if let Some(operated) = replayed {
+        return Ok(operated);
+    }
+    let mut state = load(step.db, campaign, step.now, &[])?;
+    rules::change(&mut state, command)?;
+    let ledger = save(step, campaign, state)?;
+    done(campaign, ledger, 0)
+}
+
+impl Command for OperateCommand {
+    type Reply = Operated;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Operated> {
+        step.with(&self.campaign, |step, campaign| {
+            operate(self, step, campaign)
+        })
+    }
+}
+
+fn operate(
+    command: &OperateCommand,
+    step: &mut Step<'_>,
+    campaign: &mut CampaignState,
+) -> Result<Operated> {
+    let operation = &command.operation;
+    let replayed = replay_of(
+        step.db,
+        campaign,
+        &command.author.request,
+        |body| matches!(body, Body::Operated { operation: earlier, .. } if earlier == operation),
+    )?;
+    if let Some(operated) = replayed {
+        return Ok(operated);
+    }
+    let subjects = subjects(step.db, campaign, operation)?;
+    let asked = rules::windows_needed(operation);
+    let mut state = load(step.db, campaign, step.now, &asked)?;
+    let users = rules::operate(&mut state, command, &subjects)?;
+    let ledger = save(step, campaign, state)?;
+    done(campaign, ledger, users)
+}
+
+/// What rules must know of the users that an operation names.
+fn subjects(db: &Connection, campaign: &CampaignState, operation: &Operation) -> Result<Subjects> {
+    let (users, blocked) = match operation {
+        Operation::Grant { users, .. } => {
+            let records = users.iter().map(|user| {
+                let record = load_user(db, campaign.no, user)?;
+                Ok((user.clone(), record))
+            });
+            return Ok(Subjects::Records(records.collect::<Result<_>>()?));
+        }
+        Operation::Block { users } => (users, false),
+        Operation::Unblock { users } => (users, true),
+        _ => return Ok(Subjects::None),
+    };
+    let mut changed = Vec::new();
+    for user in users {
+        if is_blocked(db, campaign, user)? == blocked {
+            changed.push(user.clone());
+        }
+    }
+    Ok(Subjects::Users(changed))
+}
+
+fn done(campaign: &CampaignState, ledger: Option<LedgerId>, users: u32) -> Result<Operated> {
+    let unwritten = || StoreError::Corrupt("an operation has no entry".into());
+    Ok(Operated {
+        replayed: false,
+        ledger: ledger.ok_or_else(unwritten)?,
+        users,
+        version: campaign.view.version,
+    })
+}
+
+/// The reply of the operation that had this request id; an error where it was another one.
+fn replay_of(
+    db: &Connection,
+    campaign: &CampaignState,
+    request: &RequestId,
+    is_same: impl FnOnce(&Body) -> bool,
+) -> Result<Option<Operated>> {
+    let sequence: Option<u64> = db
+        .prepare_cached("SELECT sequence FROM operations WHERE campaign = ?1 AND request = ?2")?
+        .query_row(params![campaign.no, request.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(sequence) = sequence else {
+        return Ok(None);
+    };
+    let found = entry(db, sequence)?
+        .ok_or_else(|| StoreError::Corrupt(format!("ledger entry {sequence} is missing")))?;
+    if !is_same(&found.body) {
+        return Err(Refusal::RequestIdReused.into());
+    }
+    let (users, version) = match found.body {
+        Body::Applied { version, .. } => (0, version),
+        Body::Operated { users, .. } => (users, campaign.view.version),
+        _ => (0, campaign.view.version),
+    };
+    Ok(Some(Operated {
+        replayed: true,
+        ledger: found.id,
+        users,
+        version,
+    }))
+}
+
+/// Runs a rule that needs no more than a campaign and some of its windows.
+fn run<T>(
+    step: &mut Step<'_>,
+    id: &CampaignId,
+    asked: &[(PoolNo, Moment)],
+    rule: impl FnOnce(&mut State) -> Result<T>,
+) -> Result<T> {
+    step.with(id, |step, campaign| {
+        let mut state = load(step.db, campaign, step.now, asked)?;
+        let outcome = rule(&mut state)?;
+        save(step, campaign, state)?;
+        Ok(outcome)
+    })
+}
+
+impl Command for FreezeCommand {
+    type Reply = Outcome;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Outcome> {
+        run(step, &self.campaign, &[], |state| {
+            rules::freeze(state, self)
+        })
+    }
+}
+
+impl Command for AdjustCommand {
+    type Reply = Outcome;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Outcome> {
+        let asked = [(self.pool, self.window)];
+        run(step, &self.campaign, &asked, |state| {
+            rules::adjust(state, self)
+        })
+    }
+}
+
+impl Command for FillCommand {
+    type Reply = Filled;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Filled> {
+        let asked = [(self.pool, self.window)];
+        run(step, &self.campaign, &asked, |state| {
+            rules::fill(state, self)
+        })
+    }
+}
+
+impl Command for DealCommand {
+    type Reply = Outcome;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Outcome> {
+        run(step, &self.campaign, &[], |state| rules::deal(state, self))
+    }
+}
+
+/// A sweep of one campaign.
+pub(super) struct SweepCommand {
+    pub(super) campaign: CampaignId,
+    pub(super) sweep: Sweep,
+}
+
+impl Command for SweepCommand {
+    type Reply = Swept;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Swept> {
+        step.with(&self.campaign, |step, campaign| {
+            let mut state = load(step.db, campaign, step.now, &[])?;
+            let ranges = rules::search(&state, self.sweep);
+            // What draws of this batch took is not to be found.
+            campaign.flush(step.db)?;
+            let found = find(step.db, campaign.no, &ranges)?;
+            let asked = rules::windows_of(&state, &found);
+            add_windows(step.db, campaign.no, &mut state, &asked)?;
+            let swept = rules::sweep(&mut state, self.sweep, found)?;
+            save(step, campaign, state)?;
+            Ok(swept)
+        })
+    }
+}
+
+/// The units of the ranges, in their order, as many as one step moves.
+fn find(db: &Connection, campaign: i64, ranges: &[Range]) -> Result<Vec<Placed>> {
+    let mut found = Vec::new();
+    for range in ranges {
+        let room = CHUNK_UNITS_MAX - found.len();
+        found.extend(units::find(db, campaign, range, range.limit.min(room))?);
+    }
+    Ok(found)
+}
