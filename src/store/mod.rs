@@ -13,6 +13,7 @@ pub mod entry;
 pub mod error;
 pub mod fill;
 mod rules;
+pub mod redis;
 pub mod sqlite;
 pub mod view;
 
@@ -33,6 +34,10 @@ use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 pub enum Durability {
     /// On disk (fsync) before the answer.
     Embedded,
+    /// In the memory of Redis, on its disk within about a second: a crash of its machine may undo some two seconds.
+    Fast,
+    /// On the disk of Redis before the answer: only a failover may undo what was not replicated.
+    Local,
 }
 
 /// What a store is.
@@ -44,6 +49,8 @@ pub struct StoreInfo {
     pub durability: Durability,
     /// Its clock is not the real time.
     pub test_clock: bool,
+    /// Parts of the store, each with a ledger of its own.
+    pub partitions: u32,
 }
 
 /// Durable state. Every method is one atomic step or one consistent read.
@@ -123,6 +130,6 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> Result<Vec<WindowView>>;
 
-    /// Entries of the ledger after `sequence`, in order, at most `limit`.
-    async fn ledger(&self, sequence: u64, limit: usize) -> Result<Vec<Entry>>;
+    /// Entries of a partition's ledger after `sequence`, in order, at most `limit`.
+    async fn ledger(&self, partition: u32, sequence: u64, limit: usize) -> Result<Vec<Entry>>;
 }

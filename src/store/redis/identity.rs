@@ -9,7 +9,7 @@ use tracing::info;
 use super::{
     checks::{CheckError, check},
     connect::Connections,
-    fault::Fault,
+    pool::SetupError,
     keys::{FORGOTTEN_KEYS, KeyPrefix, PartitionKeys},
     reply::{Parts, moment, number, text},
     scripts,
@@ -52,6 +52,9 @@ pub struct Options {
 /// Why a store on Redis was not opened. Nothing was changed.
 #[derive(Debug, Error)]
 pub enum OpenError {
+    /// The connections cannot be set up.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
     /// Redis cannot be used as it is set.
     #[error(transparent)]
     Check(#[from] CheckError),
@@ -172,12 +175,8 @@ impl Found {
     /// # Errors
     /// See [`OpenError`].
     pub async fn look(options: Options) -> Result<Self, OpenError> {
-        let fault = |fault: Fault| OpenError::Fault {
-            url: options.url.to_string(),
-            fault: fault.into(),
-        };
         let size = options.partitions as usize * 2 + 16;
-        let connections = Connections::new(&options.url, size).map_err(fault)?;
+        let connections = Connections::new(&options.url, size)?;
         check(&connections, options.durability, SystemClock.now()).await?;
         let numbers = 0..options.partitions;
         let partitions = numbers.map(|number| PartitionKeys::new(&options.prefix, number));

@@ -275,7 +275,7 @@ fn read_group(
             }
             // The reply has told the store's time.
             Some(b'Y') => Ok(None),
-            _ => Err(super::fault::script_fault(text.get(1..).unwrap_or_default())),
+            _ => Err(unreadable(id, text.get(1..).unwrap_or_default())),
         };
     }
     let mut parts = Parts::of(value)?;
@@ -292,6 +292,14 @@ fn read_group(
         answers.push(read_draw(&group.layout, job, now, &reply, &mut running_low));
     }
     Ok(Some(answers))
+}
+
+/// What a script found under the keys of a campaign is not what it left there; it has written nothing.
+fn unreadable(id: &CampaignId, text: &str) -> StoreError {
+    StoreError::Corrupt(format!(
+        "the keys of campaign {id} in Redis hold something else than tombola wrote ({text}); nothing is drawn from it until \
+         they are restored"
+    ))
 }
 
 fn read_draw(

@@ -19,6 +19,7 @@ mod fault;
 mod identity;
 mod keys;
 mod lanes;
+mod pool;
 mod read;
 mod reply;
 mod script;
@@ -30,6 +31,7 @@ pub use self::{
     checks::CheckError,
     identity::{Found, OpenError, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
+    pool::SetupError,
     url::{RedisUrl, UrlError},
 };
 

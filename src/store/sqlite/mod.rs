@@ -146,6 +146,7 @@ impl SqliteStore {
                 store_id: opened.store_id,
                 durability: Durability::Embedded,
                 test_clock: options.clock.is_test(),
+                partitions: 1,
             },
             clock: options.clock,
             request_memory: options.request_memory,
@@ -407,7 +408,10 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn ledger(&self, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
+    async fn ledger(&self, partition: u32, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
+        if partition != step::PARTITION {
+            return Ok(Vec::new());
+        }
         self.read(move |db| read::ledger(db, sequence, limit)).await
     }
 }

@@ -91,9 +91,11 @@ fn kind(entry: &tombola::store::Entry) -> &'static str {
 async fn the_ledger_is_read_in_pages_of_any_size(world: &mut World) {
     busy_days(world).await;
     let whole = audit::ledger(&**world.store()).await;
+    let partition = whole[0].id.partition;
     let mut read = Vec::new();
     loop {
-        let page = world.store().ledger(read.len() as u64, 7).await.unwrap();
+        let page = world.store().ledger(partition, read.len() as u64, 7);
+        let page = page.await.unwrap();
         assert!(page.len() <= 7);
         if page.is_empty() {
             break;

@@ -3,14 +3,20 @@
 /// Registers each function once for every store. Whatever a function did, the audit comes after it.
 macro_rules! promises {
     ($($promise:ident,)+) => {
-        mod embedded {
+        $crate::conformance::promises_on! { embedded, $crate::support::embedded::Embedded::new(), $($promise,)+ }
+        $crate::conformance::promises_on! { redis, $crate::support::on_redis::OnRedis::single(), $($promise,)+ }
+        $crate::conformance::promises_on! { redis_cluster, $crate::support::on_redis::OnRedis::cluster(), $($promise,)+ }
+    };
+}
+
+macro_rules! promises_on {
+    ($store:ident, $host:expr, $($promise:ident,)+) => {
+        mod $store {
             $(
                 #[test]
                 fn $promise() {
                     crate::conformance::run(async {
-                        let mut world =
-                            crate::support::World::new(crate::support::embedded::Embedded::new())
-                                .await;
+                        let mut world = crate::support::World::new($host).await;
                         super::$promise(&mut world).await;
                         world.audit().await;
                     });
@@ -19,6 +25,7 @@ macro_rules! promises {
         }
     };
 }
+use promises_on;
 
 mod decks;
 mod injectors;

@@ -126,7 +126,7 @@ impl<M: Meddler> Store for Between<M> {
         self.store.windows(id, pool, after, limit).await
     }
 
-    async fn ledger(&self, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
-        self.store.ledger(sequence, limit).await
+    async fn ledger(&self, partition: u32, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
+        self.store.ledger(partition, sequence, limit).await
     }
 }

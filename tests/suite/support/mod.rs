@@ -4,6 +4,8 @@ pub mod answers;
 pub mod audit;
 pub mod between;
 pub mod embedded;
+pub mod on_redis;
+pub mod redis_server;
 pub mod storm;
 pub mod words;
 pub mod world;
