@@ -260,7 +260,7 @@ impl Core {
         let version = known.as_ref().map_or(0, |layout| layout.version);
         let all = [partition.partition.clone(), keys.campaign, keys.versions];
         let args = vec![version.to_string().into(), b"0".to_vec()];
-        let (now, mut parts) = self.run(&scripts::LOAD, &all, args).await?;
+        let (now, mut parts) = self.run(partition, &scripts::LOAD, &all, args).await?;
         let (fields, definition) = self.fields(id, &mut parts)?;
         match (definition, known) {
             (None, Some(layout)) => Ok((now, fields, layout)),

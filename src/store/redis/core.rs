@@ -52,18 +52,19 @@ impl Core {
     /// Runs a script: `args` come after the clock and the store's id. Gives the store's time and what the reply holds after it.
     pub(super) async fn run(
         &self,
+        partition: &PartitionKeys,
         script: &Script,
         keys: &[Key],
         args: Vec<Vec<u8>>,
     ) -> Result<(Moment, Parts)> {
         let sent = Instant::now();
         let mut all = Vec::with_capacity(args.len() + 2);
-        all.push(self.clock.argument());
+        all.push(self.clock.argument(partition.number));
         all.push(self.store_id.clone().into_bytes());
         all.extend(args);
         let mut parts = Parts::of(self.connections.run(script, keys, &all).await?)?;
         let now = moment(parts.next()?)?;
-        self.clock.learn(now, sent.elapsed());
+        self.clock.learn(partition.number, now, sent.elapsed());
         Ok((now, parts))
     }
 
@@ -95,28 +96,29 @@ pub(super) struct StoreClock {
     test: Option<Arc<dyn Clock>>,
     /// Microseconds that the store's clock is ahead of the service's.
     ahead: AtomicI64,
+    /// The last moment that each partition told.
+    told: Vec<AtomicI64>,
     last: AtomicI64,
 }
 
 impl StoreClock {
     /// The real time of Redis, or a test clock instead.
-    pub(super) fn new(test: Option<Arc<dyn Clock>>) -> Self {
+    pub(super) fn new(test: Option<Arc<dyn Clock>>, partitions: usize) -> Self {
         Self {
             test,
             ahead: AtomicI64::new(0),
+            told: (0..partitions).map(|_| AtomicI64::new(0)).collect(),
             last: AtomicI64::new(0),
         }
     }
 
-    /// It is not the real time.
-    pub(super) fn is_test(&self) -> bool {
-        self.test.is_some()
-    }
-
-    /// What scripts are told of it: nothing, where they read `TIME`.
-    pub(super) fn argument(&self) -> Vec<u8> {
-        let now = self.test.as_ref().map(|clock| clock.now().as_micros());
-        now.map_or_else(Vec::new, |now| now.to_string().into_bytes())
+    /// What scripts are told of it: the moment that no step of the partition may come before, or that of a test clock.
+    pub(super) fn argument(&self, partition: u32) -> Vec<u8> {
+        let told = self.told[partition as usize].load(Ordering::Relaxed);
+        match &self.test {
+            Some(clock) => format!("={}", clock.now().as_micros().max(told)).into(),
+            None => told.to_string().into(),
+        }
     }
 
     /// About the store's time, never behind what it told.
@@ -129,10 +131,11 @@ impl StoreClock {
         Moment::from_micros(now.max(last))
     }
 
-    /// The store has just told the time, in a reply that took so long.
-    pub(super) fn learn(&self, now: Moment, took: Duration) {
+    /// A partition has just told the time, in a reply that took so long.
+    pub(super) fn learn(&self, partition: u32, now: Moment, took: Duration) {
+        self.told[partition as usize].fetch_max(now.as_micros(), Ordering::Relaxed);
         self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
-        if self.is_test() || took > PROMPT {
+        if self.test.is_some() || took > PROMPT {
             return;
         }
         let ahead = now.as_micros() - SystemClock.now().as_micros();

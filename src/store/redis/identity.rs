@@ -248,7 +248,7 @@ impl Found {
     ) -> Result<Option<Identity>, OpenError> {
         let keys = [self.partitions[number as usize].partition.clone()];
         let clock = self.options.clock.as_ref();
-        let now = clock.map_or_else(String::new, |clock| clock.now().as_micros().to_string());
+        let now = clock.map_or_else(String::new, |clock| format!("={}", clock.now().as_micros()));
         let is_test = if clock.is_some() { "1" } else { "0" };
         let args: Vec<Vec<u8>> = vec![
             now.into(),

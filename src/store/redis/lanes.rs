@@ -218,7 +218,7 @@ async fn send(core: &Core, groups: &[Group]) -> Result<Option<(Moment, Parts)>> 
             args.push(codec::encode_part(command));
         }
     }
-    let (now, mut parts) = core.run(&scripts::DRAW, &keys, args).await?;
+    let (now, mut parts) = core.run(partition, &scripts::DRAW, &keys, args).await?;
     let first = parts.next()?;
     match letter(&first) {
         Some(b'L') => Err(core.lost()),

@@ -79,11 +79,11 @@ impl RedisStore {
             partitions: options.partitions,
         };
         let core = Arc::new(Core {
+            clock: StoreClock::new(options.clock, found.partitions.len()),
             generations: found.partitions.iter().map(|_| AtomicU64::new(1)).collect(),
             connections: found.connections,
             partitions: found.partitions,
             store_id,
-            clock: StoreClock::new(options.clock),
             request_memory: options.request_memory,
             layouts: Layouts::default(),
         });

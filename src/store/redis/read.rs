@@ -45,7 +45,7 @@ impl Core {
 
     async fn identify(&self, partition: &PartitionKeys) -> Result<Moment> {
         let keys = [partition.partition.clone()];
-        let args = vec![self.clock.argument(), Vec::new()];
+        let args = vec![self.clock.argument(partition.number), Vec::new()];
         let reply = self.connections.run(&scripts::IDENTIFY, &keys, &args).await?;
         let mut parts = Parts::of(reply)?;
         let now = reply::moment(parts.next()?)?;
@@ -79,7 +79,7 @@ impl Core {
             keys.push(partition.requests(generation, place.bucket));
             keys.push(partition.long_requests(generation));
         }
-        let (now, mut parts) = self.run(&scripts::FIND, &keys, vec![place.field.into()]).await?;
+        let (now, mut parts) = self.run(partition, &scripts::FIND, &keys, vec![place.field.into()]).await?;
         let found = reply::maybe_bytes(self.first(&mut parts)?)?.ok_or(Refusal::DrawNotFound)?;
         let remembered = codec::decode_remembered(&found)?;
         if remembered.at < now - self.request_memory {
@@ -109,7 +109,7 @@ impl Core {
             campaign.campaign.clone(),
             campaign.users(place.bucket),
         ];
-        let (now, mut parts) = self.run(&scripts::USER, &keys, vec![place.field.into()]).await?;
+        let (now, mut parts) = self.run(partition, &scripts::USER, &keys, vec![place.field.into()]).await?;
         let fields = Fields::of(self.first(&mut parts)?)?;
         let stored = reply::maybe_bytes(parts.next()?)?;
         let record = stored.map(|bytes| codec::decode_record(&bytes)).transpose()?;
@@ -193,7 +193,7 @@ impl Core {
             cleared.to_string().into(),
             FORGOTTEN_KEYS.to_string().into(),
         ];
-        let (_, mut parts) = self.run(&scripts::FORGET, &keys, args).await?;
+        let (_, mut parts) = self.run(partition, &scripts::FORGET, &keys, args).await?;
         let current: u64 = reply::number(self.first(&mut parts)?)?;
         self.generations[partition.number as usize].store(current, Ordering::Relaxed);
         Ok((current, reply::number(parts.next()?)?))
@@ -210,7 +210,7 @@ impl Core {
             ];
             keys.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
             let args = vec![loaded.revision().to_owned().into_bytes()];
-            let (now, mut parts) = self.run(&scripts::COUNT, &keys, args).await?;
+            let (now, mut parts) = self.run(&layout.partition, &scripts::COUNT, &keys, args).await?;
             let first = self.first(&mut parts)?;
             if letter(&first).is_some() {
                 continue;
@@ -250,7 +250,7 @@ impl Core {
             keys.push(queue.key.clone());
             args.push(slot(queue.prize).to_string().into());
         }
-        let (_, mut parts) = self.run(&scripts::WINDOWS, &keys, args).await?;
+        let (_, mut parts) = self.run(&layout.partition, &scripts::WINDOWS, &keys, args).await?;
         let mut views = Vec::new();
         for row in reply::list(self.first(&mut parts)?)? {
             let mut row = Parts::of(row)?;
@@ -290,7 +290,7 @@ impl Core {
         };
         let all = [keys.partition.clone(), keys.ledger.clone()];
         let args: Vec<Vec<u8>> = vec![sequence.to_string().into(), limit.to_string().into()];
-        let (_, mut parts) = self.run(&scripts::LEDGER, &all, args).await?;
+        let (_, mut parts) = self.run(keys, &scripts::LEDGER, &all, args).await?;
         let mut entries = Vec::new();
         for item in reply::list(self.first(&mut parts)?)? {
             read_item(partition, item, &mut entries)?;

@@ -85,7 +85,7 @@ impl Core {
             args.extend(starts.iter().map(|(_, start)| start.as_seconds().to_string().into()));
         }
         all.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
-        let (now, mut parts) = self.run(&scripts::LOAD, &all, args).await?;
+        let (now, mut parts) = self.run(partition, &scripts::LOAD, &all, args).await?;
         let (fields, definition) = self.fields(&layout.campaign.id, &mut parts)?;
         if let Some(definition) = definition {
             self.learn(&fields, &definition)?;
@@ -185,7 +185,7 @@ impl Core {
             args.push(i64::from(range.descending).to_string().into());
             args.push(range.limit.to_string().into());
         }
-        let (_, mut parts) = self.run(&scripts::UNITS, &all, args).await?;
+        let (_, mut parts) = self.run(&layout.partition, &scripts::UNITS, &all, args).await?;
         let mut found = Vec::new();
         for range in ranges {
             let part = parts.next()?;
@@ -234,7 +234,7 @@ impl Core {
         }
         let commit = loaded.commit(partition)?;
         let (all, args) = commit.into_parts();
-        let (_, mut parts) = self.run(&scripts::COMMIT, &all, args).await?;
+        let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next()?;
         match letter(&answer) {
             Some(b'L') => return Err(self.lost()),

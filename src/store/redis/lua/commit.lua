@@ -1,7 +1,7 @@
 -- Writes what a rule has decided on a campaign as it was read, all or nothing: only if nothing that rules read has changed since.
 --
 -- KEYS  partition, ledger, campaign, operations, then the keys of the writes
--- ARGV  test clock, store id, campaign id, the revision that was read (empty for a campaign that is not there),
+-- ARGV  clock, store id, campaign id, the revision that was read (empty for a campaign that is not there),
 --       the moment of reading, how much later it still holds (microseconds)
 --       number of typed keys, then the type of each of KEYS
 --       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has

@@ -1,7 +1,7 @@
 -- Counts what waits in a campaign's queues.
 --
 -- KEYS  partition, campaign, queues
--- ARGV  test clock, store id, revision that was read
+-- ARGV  clock, store id, revision that was read
 -- reply {now, 'L'}: the store is not the one it was; {now, 'S'}: something has changed
 --       {now, campaign's fields and values, for each queue: how many units, and how many of them are due}
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))

@@ -4,7 +4,7 @@
 -- KEYS  partition, ledger, long requests of this generation and of the one before
 --       for each campaign: campaign, blocked, for each pool: its wins (schedules only), its queues
 --       for each draw of it: the user's bucket, the request's bucket of this generation and of the one before
--- ARGV  test clock, store id, generation, request memory in microseconds, number of campaigns
+-- ARGV  clock, store id, generation, request memory in microseconds, number of campaigns
 --       for each campaign: id, version, layout, days, number of draws
 --       for each draw of it: user field, request field, {what, not after, expire, payment digest}, ledger part
 --       (layout, days and braces: msgpack, see codec.rs)

@@ -1,7 +1,7 @@
 -- Reads what a remembered draw answered.
 --
 -- KEYS  partition, campaign, for each generation that is remembered: the request's bucket, long requests
--- ARGV  test clock, store id, request field
+-- ARGV  clock, store id, request field
 -- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign; {now, record where there is one, user's bucket}
 local store, last, generation = unpack(redis.call('HMGET', KEYS[1], 'store', 'last', 'generation'))
 local now = clock(last)

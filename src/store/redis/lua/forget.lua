@@ -2,7 +2,7 @@
 -- the one that nobody reads any more, some at a time.
 --
 -- KEYS  partition, then some keys of the generation that is removed
--- ARGV  test clock, store id, generation, request memory in microseconds, number of the first of these keys, number of all of them
+-- ARGV  clock, store id, generation, request memory in microseconds, number of the first of these keys, number of all of them
 -- reply {now, 'L'}: the store is not the one it was; {now, generation, number of the next key to remove}
 local store, last, generation, began, cleared =
     unpack(redis.call('HMGET', KEYS[1], 'store', 'last', 'generation', 'began', 'cleared'))

@@ -1,7 +1,7 @@
 -- Reads what a partition says of itself; where it says nothing, and the caller names a store, makes it part of that.
 --
 -- KEYS  partition
--- ARGV  test clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock,
+-- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock,
 --       keys of a generation of requests
 -- reply {now, store id, partitions, fingerprint, test clock, last moment, 1 where the store is whole}; what is not there is false
 local function field(name)

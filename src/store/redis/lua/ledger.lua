@@ -1,7 +1,7 @@
 -- Reads entries of a partition's ledger: items whose last entry is after a sequence number.
 --
 -- KEYS  partition, ledger
--- ARGV  test clock, store id, sequence, most items
+-- ARGV  clock, store id, sequence, most items
 -- reply {now, 'L'}: the store is not the one it was; {now, items}
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
 local now = clock(last)

@@ -2,7 +2,7 @@
 --
 -- KEYS  partition, campaign, versions
 --       then for each schedule: its windows' ends, its windows; for each queue of every pool: its units
--- ARGV  test clock, store id, the version that the caller knows (0 for none)
+-- ARGV  clock, store id, the version that the caller knows (0 for none)
 --       number of schedules, then for each: its pool, number of windows that must be there too, their starts in seconds
 -- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
 --       {now, campaign's fields and values, definition of its version where the caller knows another one}

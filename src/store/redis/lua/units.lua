@@ -1,7 +1,7 @@
 -- Reads units of queues by score.
 --
 -- KEYS  partition, then the queue of each range
--- ARGV  test clock, store id, most units in all, then for each range: lowest score, highest score, 1 from the highest down, most units
+-- ARGV  clock, store id, most units in all, then for each range: lowest score, highest score, 1 from the highest down, most units
 -- reply {now, 'L'}: the store is not the one it was; {now, for each range: members and scores in turn}
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
 local now = clock(last)

@@ -1,7 +1,7 @@
 -- Reads a user's record and whether the campaign is still the version that the caller knows.
 --
 -- KEYS  partition, campaign, user's bucket
--- ARGV  test clock, store id, user field
+-- ARGV  clock, store id, user field
 -- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
 --       {now, campaign's fields and values, record where there is one}
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))

@@ -1,7 +1,7 @@
 -- Reads frozen windows of a schedule that end after a moment, by start, with what was won of each.
 --
 -- KEYS  partition, campaign, windows' ends, windows, wins, then the schedule's queues
--- ARGV  test clock, store id, end in microseconds, most windows, then the prize of each queue
+-- ARGV  clock, store id, end in microseconds, most windows, then the prize of each queue
 -- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
 --       {now, for each window: start, window, for each queue: units won, units to be released}
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
