@@ -32,3 +32,6 @@ pub(in crate::store) use state::{
     Changes, Placed, PoolState, Range, ScheduleState, State, Stock, Window, WindowMark,
 };
 pub(in crate::store) use sweep::sweep;
+
+#[cfg(test)]
+mod tests;
