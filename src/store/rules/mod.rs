@@ -11,6 +11,7 @@ mod fill;
 mod freeze;
 mod operate;
 mod read;
+mod search;
 mod state;
 mod sweep;
 
@@ -21,6 +22,7 @@ pub(in crate::store) use fill::fill;
 pub(in crate::store) use freeze::freeze;
 pub(in crate::store) use operate::{Subjects, operate, windows_needed};
 pub(in crate::store) use read::filling;
+pub(in crate::store) use search::{search, windows_of};
 #[allow(
     unused_imports,
     reason = "a store may keep each of them in its own form"
@@ -29,4 +31,7 @@ pub(in crate::store) use state::{Carry, DeckState, Fill, RecallDue, UserChange, 
 pub(in crate::store) use state::{
     Changes, Placed, PoolState, Range, ScheduleState, State, Stock, Window, WindowMark,
 };
-pub(in crate::store) use sweep::{search, sweep, windows_of};
+pub(in crate::store) use sweep::sweep;
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,12 @@
-//! Taking units out of pools, chunk by chunk: where they may be found, and what becomes of those that were.
+//! Taking units out of pools, chunk by chunk: what becomes of those that a search has found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::{
-    model::{Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities, schedule::Unclaimed},
+    model::{Moment, PoolNo, campaign::Quantities},
     store::{
         Lifecycle, Result, Sweep, Swept,
-        entry::{Body, TakenBackCause, Unit},
+        entry::{Body, TakenBackCause},
         fill::CHUNK_UNITS_MAX,
         view::total,
     },
@@ -14,7 +14,8 @@ use crate::{
 
 use super::{
     book::{Return, add, subtract},
-    state::{Placed, PoolState, Range, RecallDue, ScheduleState, State},
+    search::{is_possible, window_start},
+    state::{Placed, PoolState, RecallDue, State},
 };
 
 const NOTHING: Swept = Swept {
@@ -22,30 +23,7 @@ const NOTHING: Swept = Swept {
     more: false,
 };
 
-/// Where the units of a sweep may be, in the order in which it takes them.
-pub(in crate::store) fn search(state: &State, sweep: Sweep) -> Vec<Range> {
-    if !is_possible(state, sweep) {
-        return Vec::new();
-    }
-    match sweep {
-        Sweep::Recall { pool, window } => search_recalled(state, pool, window),
-        Sweep::Unclaimed { pool } => search_unclaimed(state, pool),
-        Sweep::Ending => search_all(state),
-    }
-}
-
-/// The windows of the found units, each once; cards have none.
-pub(in crate::store) fn windows_of(state: &State, found: &[Placed]) -> Vec<(PoolNo, Moment)> {
-    let is_scheduled = |placed: &&Placed| state.schedule_of(placed.pool).is_some();
-    let windows: BTreeSet<_> = found
-        .iter()
-        .filter(is_scheduled)
-        .map(|placed| (placed.pool, window_start(placed.unit)))
-        .collect();
-    windows.into_iter().collect()
-}
-
-/// Takes out what [`search`] led to; the windows of these units must be in the state.
+/// Takes out what [`search`](super::search()) led to; the windows of these units must be in the state.
 pub(in crate::store) fn sweep(
     state: &mut State,
     sweep: Sweep,
@@ -59,90 +37,6 @@ pub(in crate::store) fn sweep(
         Sweep::Recall { pool, window } => recall(state, pool, window, &found),
         Sweep::Unclaimed { pool } => unclaimed(state, pool, &found),
         Sweep::Ending => ending(state, &found),
-    }
-}
-
-fn is_possible(state: &State, sweep: Sweep) -> bool {
-    let view = &state.view;
-    view.lifecycle != Lifecycle::Closed
-        && match sweep {
-            // Whoever sweeps may have read a version that was replaced, pools and all, before anything was touched.
-            Sweep::Recall { pool, .. } | Sweep::Unclaimed { pool } => {
-                state.schedule_of(pool).is_some()
-            }
-            Sweep::Ending => view.has_ended(state.now),
-        }
-}
-
-/// The moment that names a scheduled unit's window.
-fn window_start(unit: Unit) -> Moment {
-    Moment::from_micros(unit.window * 1_000_000)
-}
-
-/// Units that have not been released of a window that is fenced and not filled any more. No other window's are among them.
-fn search_recalled(state: &State, pool: PoolNo, start: Moment) -> Vec<Range> {
-    let window = state.schedule_of(pool).and_then(|s| s.windows.get(&start));
-    let Some(window) = window.filter(|window| !window.is_filling()) else {
-        return Vec::new();
-    };
-    let due = window.prizes.iter();
-    let due = due.filter(|(_, units)| units.recall_due != RecallDue::None);
-    due.map(|(prize, units)| Range {
-        pool,
-        prize: Some(*prize),
-        from: start.as_micros().max(state.now.as_micros() + 1),
-        to: window.end.as_micros() - 1,
-        descending: true,
-        limit: units.recall_due.at_most(CHUNK_UNITS_MAX),
-    })
-    .collect()
-}
-
-/// Units of prizes that are not held and that nobody took for as long as the schedule says.
-fn search_unclaimed(state: &State, pool: PoolNo) -> Vec<Range> {
-    let PoolKind::Schedule(plan) = &state.view.campaign.pool(pool).kind else {
-        return Vec::new();
-    };
-    let (Unclaimed::ReturnAfter(after), Some(schedule)) = (plan.unclaimed, state.schedule_of(pool))
-    else {
-        return Vec::new();
-    };
-    let prizes = schedule.planned.iter();
-    let prizes = prizes.filter(|prize| !state.is_paused(**prize));
-    let to = (state.now - after).as_micros();
-    prizes
-        .map(|prize| everything(pool, Some(*prize)).up_to(to))
-        .collect()
-}
-
-fn search_all(state: &State) -> Vec<Range> {
-    let mut ranges = Vec::new();
-    for (no, pool) in state.view.campaign.numbered_pools() {
-        if let PoolKind::Deck(deck) = &pool.kind {
-            ranges.push(everything(no, None));
-            ranges.extend(deck.cards.keys().map(|prize| everything(no, Some(*prize))));
-        } else if let Some(schedule) = state.schedule_of(no) {
-            let prizes = schedule.planned.iter();
-            ranges.extend(prizes.map(|prize| everything(no, Some(*prize))));
-        }
-    }
-    ranges
-}
-
-fn everything(pool: PoolNo, prize: Option<PrizeNo>) -> Range {
-    Range {
-        pool,
-        prize,
-        from: i64::MIN,
-        to: i64::MAX,
-        descending: false,
-        limit: CHUNK_UNITS_MAX,
-    }
-}
-
-impl Range {
-    fn up_to(self, to: i64) -> Self {
-        Self { to, ..self }
     }
 }
 
@@ -282,19 +176,9 @@ fn book_returns(state: &mut State, found: &[Placed]) -> Result<BTreeMap<PoolNo, 
     Ok(by_pool)
 }
 
-impl State {
-    /// The schedule of this number; none where it is a deck, or not there.
-    fn schedule_of(&self, no: PoolNo) -> Option<&ScheduleState> {
-        match self.pools.get(usize::from(no.0)) {
-            Some(PoolState::Schedule(schedule)) => Some(schedule),
-            _ => None,
-        }
-    }
-}
-
 impl RecallDue {
     /// So many units, bounded.
-    fn at_most(self, bound: usize) -> usize {
+    pub(super) fn at_most(self, bound: usize) -> usize {
         match self {
             Self::None => 0,
             Self::Units(due) => usize::try_from(due).unwrap_or(usize::MAX).min(bound),

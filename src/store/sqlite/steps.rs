@@ -227,8 +227,10 @@ impl Command for SweepCommand {
         step.with(&self.campaign, |step, campaign| {
             let mut state = load(step.db, campaign, step.now, &[])?;
             let ranges = rules::search(&state, self.sweep);
-            // What draws of this batch took is not to be found.
-            campaign.flush(step.db)?;
+            if !ranges.is_empty() {
+                // What draws of this batch took is not to be found.
+                campaign.flush(step.db)?;
+            }
             let found = find(step.db, campaign.no, &ranges)?;
             let asked = rules::windows_of(&state, &found);
             add_windows(step.db, campaign.no, &mut state, &asked)?;
@@ -244,6 +246,9 @@ fn find(db: &Connection, campaign: i64, ranges: &[Range]) -> Result<Vec<Placed>>
     let mut found = Vec::new();
     for range in ranges {
         let room = CHUNK_UNITS_MAX - found.len();
+        if room == 0 {
+            break;
+        }
         found.extend(units::find(db, campaign, range, range.limit.min(room))?);
     }
     Ok(found)

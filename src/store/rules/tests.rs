@@ -1,0 +1,199 @@
+//! What the stores' suite cannot see from outside: where sweeps look, and the sums that are kept beside the windows.
+
+use std::{sync::Arc, time::Duration};
+
+use super::*;
+use crate::{
+    chance::{Nonce, Release},
+    model::{
+        Moment, OperatorId, PoolNo, PrizeNo, RequestId,
+        convert::{campaign_from_proto, tests::spring_wheel},
+    },
+    store::{
+        AdjustCommand, ApplyCommand, Author, FillCommand, Filled, FreezeCommand, OperateCommand,
+        Operation, Step, Sweep, entry::Unit, fill::PlannedWindow,
+    },
+};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const COUPONS: PoolNo = PoolNo(1);
+const COUPON: PrizeNo = PrizeNo(1);
+
+fn author() -> Author {
+    Author {
+        request: RequestId::parse("request", "r1").unwrap(),
+        operator: OperatorId::parse("operator", "tests").unwrap(),
+        reason: String::new(),
+    }
+}
+
+/// Two hours of ten coupons each are frozen, an hour before the first.
+fn two_hours() -> State {
+    let campaign = Arc::new(campaign_from_proto(&spring_wheel()).unwrap());
+    let now = campaign.start - HOUR;
+    let command = ApplyCommand {
+        campaign,
+        base_version: 0,
+        nonce: Nonce([0; 32]),
+        commitment: String::new(),
+        author: author(),
+    };
+    let mut state = create(&command, now).unwrap();
+    let start = command.campaign.start;
+    let windows = [start, start + HOUR].map(|start| PlannedWindow {
+        start,
+        end: start + HOUR,
+        planned: [(COUPON, 10)].into(),
+        windows_left: 2,
+    });
+    let command = FreezeCommand {
+        campaign: command.campaign.id.clone(),
+        version: 1,
+        pool: COUPONS,
+        windows: windows.to_vec(),
+    };
+    assert_eq!(freeze(&mut state, &command), Ok(Step::Done));
+    state
+}
+
+/// Puts so many units of an hour into the pool, one a second.
+fn put_in(state: &mut State, window: Moment, units: u64) {
+    let at = |second| window + Duration::from_secs(second);
+    let release = |second| Release {
+        at: at(second),
+        prize: COUPON,
+    };
+    let command = FillCommand {
+        campaign: state.view.campaign.id.clone(),
+        pool: COUPONS,
+        window,
+        generation: 0,
+        filled: 0,
+        units: (0..units).map(release).collect(),
+        until: at(units),
+    };
+    assert_eq!(fill(state, &command), Ok(Filled::Reached(units)));
+}
+
+fn recall_hour(state: &mut State, window: Moment) {
+    let command = OperateCommand {
+        campaign: state.view.campaign.id.clone(),
+        operation: Operation::Recall {
+            pool: COUPONS,
+            window: Some(window),
+            prize: None,
+            withdraw: false,
+        },
+        author: author(),
+    };
+    assert_eq!(operate(state, &command, &Subjects::None), Ok(0));
+}
+
+fn adjust_hour(state: &mut State, window: Moment, units: u64) {
+    state.view.version += 1;
+    let command = AdjustCommand {
+        campaign: state.view.campaign.id.clone(),
+        version: state.view.version,
+        pool: COUPONS,
+        window,
+        planned: vec![(COUPON, units)],
+    };
+    assert_eq!(adjust(state, &command), Ok(Step::Done));
+}
+
+/// The units that lie in a range, of an hour filled by [`put_in`] with ten.
+fn found(state: &State, window: Moment, sweep: Sweep) -> Vec<Placed> {
+    let mut found = Vec::new();
+    for range in search(state, sweep) {
+        let units = (0..10).map(|number| Placed {
+            pool: COUPONS,
+            prize: Some(COUPON),
+            score: (window + Duration::from_secs(number)).as_micros(),
+            unit: Unit {
+                window: window.as_seconds(),
+                number,
+            },
+        });
+        let is_in = |placed: &Placed| {
+            (range.pool, range.prize) == (placed.pool, placed.prize)
+                && (range.from..=range.to).contains(&placed.score)
+        };
+        found.extend(units.filter(is_in).rev().take(range.limit));
+    }
+    found
+}
+
+fn check_sums(state: &mut State) {
+    let waiting = state.changes.waiting.get(&(COUPONS, Some(COUPON))).copied();
+    let stock = state.stock[1];
+    let schedule = state.schedule(COUPONS).unwrap();
+    let windows = schedule.windows.values();
+    let windows = windows.filter_map(|window| window.prizes.get(&COUPON));
+    let (injected, returned) = windows.fold((0, 0), |(injected, returned), units| {
+        let injected = injected + units.granted - units.recalled;
+        (injected, returned + units.returned)
+    });
+    let kept = |quantities: &crate::model::campaign::Quantities| {
+        quantities.get(&COUPON).copied().unwrap_or(0)
+    };
+    assert_eq!(kept(&schedule.injected), injected);
+    assert_eq!(kept(&schedule.returned), returned);
+    assert_eq!(waiting.unwrap_or(0).unsigned_abs(), injected - returned);
+    assert_eq!(stock.given, stock.remaining + injected - returned);
+}
+
+#[test]
+fn a_recall_of_an_hour_to_come_looks_in_that_hour_alone() {
+    let mut state = two_hours();
+    let first = state.view.campaign.start;
+    put_in(&mut state, first, 10);
+    put_in(&mut state, first + HOUR, 10);
+    recall_hour(&mut state, first + HOUR);
+    let window = first + HOUR;
+    let sweep = Sweep::Recall {
+        pool: COUPONS,
+        window,
+    };
+    let [range] = search(&state, sweep)[..] else {
+        panic!("one prize is due");
+    };
+    assert_eq!(range.from, window.as_micros());
+    assert_eq!(range.to, (window + HOUR).as_micros() - 1);
+    state.now = window + HOUR / 2;
+    let [range] = search(&state, sweep)[..] else {
+        panic!("one prize is due");
+    };
+    assert_eq!(range.from, state.now.as_micros() + 1, "released units stay");
+}
+
+#[test]
+fn the_sums_beside_the_windows_follow_every_step() {
+    let mut state = two_hours();
+    let first = state.view.campaign.start;
+    let second = first + HOUR;
+    check_sums(&mut state);
+    put_in(&mut state, first, 10);
+    put_in(&mut state, second, 4);
+    recall_hour(&mut state, second);
+    check_sums(&mut state);
+    adjust_hour(&mut state, first, 7);
+    let recall = Sweep::Recall {
+        pool: COUPONS,
+        window: first,
+    };
+    let latest = found(&state, first, recall);
+    assert_eq!(latest.len(), 3, "only what the new plan does not want");
+    let swept = sweep(&mut state, recall, latest).unwrap();
+    assert!(!swept.more);
+    check_sums(&mut state);
+    assert!(search(&state, recall).is_empty(), "nothing is due any more");
+    adjust_hour(&mut state, first, 9);
+    check_sums(&mut state);
+    state.now = first + Duration::from_secs(5);
+    state.view.lifecycle = crate::store::Lifecycle::Closing;
+    let mut rest = found(&state, first, Sweep::Ending);
+    rest.drain(..3); // the recalled ones
+    let more = sweep(&mut state, Sweep::Ending, rest).unwrap().more;
+    assert!(more);
+    check_sums(&mut state);
+}
