@@ -26,6 +26,8 @@ pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawRe
         replayed: answer.replayed,
         durability: match durability {
             Durability::Embedded => proto::Durability::Embedded.into(),
+            Durability::Fast => proto::Durability::Fast.into(),
+            Durability::Local => proto::Durability::Local.into(),
         },
         limits: Some(limits(&answer.quotas())),
     }

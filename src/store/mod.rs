@@ -12,6 +12,7 @@ pub mod command;
 pub mod entry;
 pub mod error;
 pub mod fill;
+pub mod redis;
 mod rules;
 pub mod sqlite;
 pub mod view;
@@ -33,6 +34,12 @@ use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 pub enum Durability {
     /// On disk (fsync) before the answer.
     Embedded,
+    /// In Redis's memory, on its disk within about a second (`appendfsync everysec`): a crash of the Redis host may undo
+    /// about two seconds.
+    Fast,
+    /// On Redis's disk (`appendfsync always`) before the answer: survives a crash of its host; a failover may undo what was
+    /// not replicated.
+    Local,
 }
 
 /// What a store is.

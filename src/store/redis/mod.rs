@@ -1,0 +1,15 @@
+//! The store on Redis: one server, Sentinel or a cluster.
+
+mod checks;
+mod connect;
+mod fault;
+mod pool;
+mod script;
+mod url;
+
+pub use checks::{CheckError, Checked, check};
+pub use connect::{Connections, Master};
+pub use fault::{Fault, FaultKind};
+pub use pool::SetupError;
+pub use script::Script;
+pub use url::{RedisUrl, UrlError};
