@@ -12,8 +12,8 @@ pub mod command;
 pub mod entry;
 pub mod error;
 pub mod fill;
-mod rules;
 pub mod redis;
+mod rules;
 pub mod sqlite;
 pub mod view;
 
@@ -34,9 +34,11 @@ use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 pub enum Durability {
     /// On disk (fsync) before the answer.
     Embedded,
-    /// In the memory of Redis, on its disk within about a second: a crash of its machine may undo some two seconds.
+    /// In Redis's memory, on its disk within about a second (`appendfsync everysec`): a crash of the Redis host may undo
+    /// about two seconds.
     Fast,
-    /// On the disk of Redis before the answer: only a failover may undo what was not replicated.
+    /// On Redis's disk (`appendfsync always`) before the answer: survives a crash of its host; a failover may undo what was
+    /// not replicated.
     Local,
 }
 

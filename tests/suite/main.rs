@@ -8,6 +8,7 @@
 //! | `process` | the real binary as a process |
 //! | `clients` | other people's clients against it |
 //! | `cli` | its own commands |
+//! | `redis` | how Redis is reached, what it is asked at the start, and what its faults are called |
 //! | `faults` | what it does when it is killed, told to stop or started wrongly |
 
 #![allow(
@@ -21,5 +22,6 @@ mod clients;
 mod conformance;
 mod faults;
 mod process;
+mod redis;
 mod simulation;
 mod support;

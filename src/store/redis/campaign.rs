@@ -206,7 +206,12 @@ pub(super) struct VersionRow(u32, Moment, String, String);
 
 impl VersionRow {
     pub(super) fn of(info: &VersionInfo) -> Self {
-        Self(info.version, info.at, info.operator.to_string(), info.reason.clone())
+        Self(
+            info.version,
+            info.at,
+            info.operator.to_string(),
+            info.reason.clone(),
+        )
     }
 
     fn read(self) -> Result<VersionInfo> {
@@ -273,7 +278,11 @@ impl Core {
     }
 
     /// The first parts of what the load script replies: fields, and the definition where it is of another version than the known one.
-    pub(super) fn fields(&self, id: &CampaignId, parts: &mut Parts) -> Result<(Fields, Option<Vec<u8>>)> {
+    pub(super) fn fields(
+        &self,
+        id: &CampaignId,
+        parts: &mut Parts,
+    ) -> Result<(Fields, Option<Vec<u8>>)> {
         let first = parts.next()?;
         match letter(&first) {
             Some(b'L') => return Err(self.lost()),
@@ -298,12 +307,20 @@ impl Core {
 
     /// A version's definition.
     pub(super) async fn definition(&self, id: &CampaignId, version: u32) -> Result<Arc<Campaign>> {
-        if let Some(layout) = self.layouts.get(id).filter(|layout| layout.version == version) {
+        if let Some(layout) = self
+            .layouts
+            .get(id)
+            .filter(|layout| layout.version == version)
+        {
             return Ok(Arc::clone(&layout.campaign));
         }
         let earlier = &self.layouts.earlier;
         let name = (id.clone(), version);
-        let known = earlier.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        let known = earlier
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&name)
+            .cloned();
         if let Some(campaign) = known {
             return Ok(campaign);
         }

@@ -156,7 +156,11 @@ pub(super) fn what(command: &DrawCommand) -> i64 {
 pub(super) fn encode_head(command: &DrawCommand) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(32));
     packer.int(what(command)).moment(command.not_after);
-    packer.int(command.expire.map_or(0, |at| at.as_micros().min(MOMENT_MAX)));
+    packer.int(
+        command
+            .expire
+            .map_or(0, |at| at.as_micros().min(MOMENT_MAX)),
+    );
     packer.bytes(&payment_digest(&command.payment_ref)).done()
 }
 
@@ -196,7 +200,12 @@ pub(super) fn decode_remembered(bytes: &[u8]) -> Result<Remembered> {
 
 impl Remembered {
     /// The draw's entry, for a request that it is the answer of.
-    pub(super) fn into_entry(self, user: UserId, request: RequestId, payment_ref: String) -> DrawEntry {
+    pub(super) fn into_entry(
+        self,
+        user: UserId,
+        request: RequestId,
+        payment_ref: String,
+    ) -> DrawEntry {
         DrawEntry {
             version: self.version,
             user,
@@ -255,7 +264,10 @@ fn decode_result(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
 pub(super) fn encode_unit(unit: Unit) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(10));
     // Numbers that are not negative are packed alike here and by the scripts.
-    packer.count(unit.window.unsigned_abs()).count(unit.number).done()
+    packer
+        .count(unit.window.unsigned_abs())
+        .count(unit.number)
+        .done()
 }
 
 fn decode_unit(unpacker: &mut Unpacker<'_>) -> Result<Unit> {
@@ -298,13 +310,18 @@ pub(super) fn decode_draws(bytes: &[u8], version: u32) -> Result<Vec<DrawEntry>>
 pub(super) fn encode_record(record: &UserRecord, memory: u64) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.int(record.day.map_or(0, |day| i64::from(day.0)));
-    packer.count(record.free_today.into()).count(record.paid_today.into());
+    packer
+        .count(record.free_today.into())
+        .count(record.paid_today.into());
     packer.count(record.draws).count(record.bonus_used);
     packer.count(record.wins).count(memory);
     if !record.bonus.is_empty() {
         packer.list(record.bonus.len());
         for bonus in &record.bonus {
-            packer.list(2).moment(bonus.expires).count(bonus.left.into());
+            packer
+                .list(2)
+                .moment(bonus.expires)
+                .count(bonus.left.into());
         }
     }
     packer.done()

@@ -9,8 +9,8 @@ use tracing::info;
 use super::{
     checks::{CheckError, check},
     connect::Connections,
-    pool::SetupError,
     keys::{FORGOTTEN_KEYS, KeyPrefix, PartitionKeys},
+    pool::SetupError,
     reply::{Parts, moment, number, text},
     scripts,
     url::RedisUrl,
@@ -191,11 +191,17 @@ impl Found {
             None => found.refuse_foreign_keys().await?,
             Some(identity) => found.refuse_other(identity)?,
         }
-        let id = found.identity.as_ref().map(|identity| identity.store_id.clone());
+        let id = found
+            .identity
+            .as_ref()
+            .map(|identity| identity.store_id.clone());
         if let Some(expected) = &found.options.store_id
             && id.as_ref() != Some(expected)
         {
-            return Err(OpenError::OtherStore { found: id, expected: expected.clone() });
+            return Err(OpenError::OtherStore {
+                found: id,
+                expected: expected.clone(),
+            });
         }
         Ok(found)
     }
@@ -211,7 +217,10 @@ impl Found {
             Some(identity) => identity.store_id.clone(),
             None => format!("{:032x}", rand::random::<u128>()),
         };
-        let is_whole = self.identity.as_ref().is_some_and(|identity| identity.is_whole);
+        let is_whole = self
+            .identity
+            .as_ref()
+            .is_some_and(|identity| identity.is_whole);
         // Where several services begin at once, the first partition decides whose id it is.
         let first = self.identify(0, &wanted, fingerprint).await?;
         let first = first.ok_or_else(|| self.unexpected())?;
@@ -228,12 +237,22 @@ impl Found {
             lost += usize::from(found.is_none_or(|found| found.store_id != id));
         }
         if lost > 0 {
-            return Err(OpenError::Lost { id, lost, partitions: self.options.partitions });
+            return Err(OpenError::Lost {
+                id,
+                lost,
+                partitions: self.options.partitions,
+            });
         }
         if !is_whole {
             let mut command = redis::cmd("HSET");
-            command.arg(&self.partitions[0].partition).arg("whole").arg("1");
-            self.connections.command(&command).await.map_err(|fault| self.fault(fault.into()))?;
+            command
+                .arg(&self.partitions[0].partition)
+                .arg("whole")
+                .arg("1");
+            self.connections
+                .command(&command)
+                .await
+                .map_err(|fault| self.fault(fault.into()))?;
             info!(store = %id, "made the store {id} in Redis");
         }
         Ok(id)
@@ -273,23 +292,39 @@ impl Found {
         if identity.is_test != self.options.clock.is_some() {
             return Err(OpenError::TestClock(identity.is_test));
         }
-        let time = if identity.is_test { identity.now } else { SystemClock.now().min(identity.now) };
+        let time = if identity.is_test {
+            identity.now
+        } else {
+            SystemClock.now().min(identity.now)
+        };
         if identity.last.since(time) > LAG_MAX {
-            return Err(OpenError::ClockBehind { now: time, last: identity.last });
+            return Err(OpenError::ClockBehind {
+                now: time,
+                last: identity.last,
+            });
         }
         Ok(())
     }
 
     /// Where there is no store, no key may begin as ours do.
     async fn refuse_foreign_keys(&self) -> Result<(), OpenError> {
-        let masters = self.connections.each_master().await.map_err(|fault| self.fault(fault.into()))?;
+        let masters = self
+            .connections
+            .each_master()
+            .await
+            .map_err(|fault| self.fault(fault.into()))?;
         for master in masters {
             let mut cursor = "0".to_owned();
             loop {
                 let mut scan = redis::cmd("SCAN");
-                scan.arg(&cursor).arg("MATCH").arg(self.options.prefix.pattern());
+                scan.arg(&cursor)
+                    .arg("MATCH")
+                    .arg(self.options.prefix.pattern());
                 scan.arg("COUNT").arg(SCAN_COUNT);
-                let reply = master.command(&scan).await.map_err(|fault| self.fault(fault.into()))?;
+                let reply = master
+                    .command(&scan)
+                    .await
+                    .map_err(|fault| self.fault(fault.into()))?;
                 let page = read_page(reply).map_err(|error| self.fault(error))?;
                 if let Some(key) = page.1 {
                     let prefix = self.options.prefix.as_str().to_owned();
@@ -305,11 +340,16 @@ impl Found {
     }
 
     fn fault(&self, fault: StoreError) -> OpenError {
-        OpenError::Fault { url: self.options.url.to_string(), fault }
+        OpenError::Fault {
+            url: self.options.url.to_string(),
+            fault,
+        }
     }
 
     fn unexpected(&self) -> OpenError {
-        self.fault(StoreError::Corrupt("the first partition could not be made".into()))
+        self.fault(StoreError::Corrupt(
+            "the first partition could not be made".into(),
+        ))
     }
 }
 
@@ -317,7 +357,10 @@ fn read_identity(reply: Value) -> Result<Option<Identity>, StoreError> {
     let mut parts = Parts::of(reply)?;
     let now = moment(parts.next()?)?;
     // A list of Lua ends before its first nil, so an identity that is not there is a short one.
-    let Some(store_id) = parts.maybe_next().filter(|value| !matches!(value, Value::Nil)) else {
+    let Some(store_id) = parts
+        .maybe_next()
+        .filter(|value| !matches!(value, Value::Nil))
+    else {
         return Ok(None);
     };
     Ok(Some(Identity {
@@ -327,7 +370,9 @@ fn read_identity(reply: Value) -> Result<Option<Identity>, StoreError> {
         is_test: number::<u8>(parts.next()?)? == 1,
         last: moment(parts.next()?)?,
         now,
-        is_whole: parts.maybe_next().is_some_and(|value| !matches!(value, Value::Nil)),
+        is_whole: parts
+            .maybe_next()
+            .is_some_and(|value| !matches!(value, Value::Nil)),
     }))
 }
 
@@ -337,5 +382,8 @@ fn read_page(reply: Value) -> Result<(String, Option<String>), StoreError> {
     let cursor = text(parts.next()?)?;
     let mut keys = Parts::of(parts.next()?)?;
     let key = keys.maybe_next().map(super::reply::bytes).transpose()?;
-    Ok((cursor, key.map(|key| String::from_utf8_lossy(&key).into_owned())))
+    Ok((
+        cursor,
+        key.map(|key| String::from_utf8_lossy(&key).into_owned()),
+    ))
 }

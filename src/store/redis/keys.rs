@@ -94,7 +94,10 @@ impl PartitionKeys {
 
     /// The keys of a generation by number, below [`FORGOTTEN_KEYS`].
     pub(super) fn forgotten(&self, generation: u64, number: u32) -> Key {
-        match u16::try_from(number).ok().filter(|bucket| *bucket < BUCKETS) {
+        match u16::try_from(number)
+            .ok()
+            .filter(|bucket| *bucket < BUCKETS)
+        {
             Some(bucket) => self.requests(generation, bucket),
             None => self.long_requests(generation),
         }
@@ -191,7 +194,11 @@ pub(super) type Slots = Vec<BTreeSet<Option<PrizeNo>>>;
 
 /// The slots of a campaign's pools, those of earlier versions with them.
 pub(super) fn slots(campaign: &Campaign, earlier: &Slots) -> Slots {
-    let mut slots: Slots = campaign.pools.iter().map(|pool| planned(&pool.kind)).collect();
+    let mut slots: Slots = campaign
+        .pools
+        .iter()
+        .map(|pool| planned(&pool.kind))
+        .collect();
     for (slots, earlier) in slots.iter_mut().zip(earlier) {
         slots.extend(earlier);
     }

@@ -54,7 +54,9 @@ impl Lanes {
             tokio::spawn(run(Arc::clone(core), receiver));
             sender
         });
-        Self { senders: lanes.collect() }
+        Self {
+            senders: lanes.collect(),
+        }
     }
 
     /// Sends a draw through its lane. A caller that goes away leaves nothing half done: the draw is made whole, or not begun.
@@ -63,11 +65,14 @@ impl Lanes {
         let place = Place::user(&command.user);
         let lane = &self.senders[partition * LANES + usize::from(place.field[0]) % LANES];
         let (reply, answer) = oneshot::channel();
-        lane.try_send(Job { command, reply }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
-        })?;
-        let drawn = answer.await.unwrap_or_else(|_| Err(stopped(Executed::Unknown)))?;
+        lane.try_send(Job { command, reply })
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
+                mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
+            })?;
+        let drawn = answer
+            .await
+            .unwrap_or_else(|_| Err(stopped(Executed::Unknown)))?;
         match drawn {
             Drawn::Done(answer) if answer.replayed => {
                 let id = &answer.campaign.id;
@@ -159,12 +164,18 @@ async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
         }
         let layout = match core.layouts.get(&job.command.campaign) {
             Some(layout) => Ok(layout),
-            None => core.read(&job.command.campaign).await.map(|(.., layout)| layout),
+            None => core
+                .read(&job.command.campaign)
+                .await
+                .map(|(.., layout)| layout),
         };
         match layout {
             Ok(layout) => {
                 places.insert(job.command.campaign.clone(), groups.len());
-                groups.push(Group { layout, jobs: vec![job] });
+                groups.push(Group {
+                    layout,
+                    jobs: vec![job],
+                });
             }
             Err(error) => fail(std::iter::once(job), &error),
         }
@@ -241,7 +252,10 @@ fn answer(core: &Core, groups: Vec<Group>, replies: Option<(Moment, Parts)>) -> 
     };
     let mut again = Vec::new();
     for group in groups {
-        match parts.next().and_then(|reply| read_group(core, &group, now, reply)) {
+        match parts
+            .next()
+            .and_then(|reply| read_group(core, &group, now, reply))
+        {
             Ok(Some(answers)) => {
                 for (job, answer) in group.jobs.into_iter().zip(answers) {
                     let _ = job.reply.send(answer);
@@ -329,7 +343,11 @@ fn read_draw(
                     command.request.clone(),
                     command.payment_ref.clone(),
                 )),
-                running_low: if is_new { std::mem::take(running_low) } else { Vec::new() },
+                running_low: if is_new {
+                    std::mem::take(running_low)
+                } else {
+                    Vec::new()
+                },
             }))
         }
         b'F' => {
@@ -343,14 +361,19 @@ fn read_draw(
         b'P' => Err(Refusal::DeadlineExceeded.into()),
         b'E' => Err(Refusal::Expired(command.expire.unwrap_or(now)).into()),
         b'A' => {
-            let code = std::str::from_utf8(rest).ok().and_then(|text| text.parse().ok());
+            let code = std::str::from_utf8(rest)
+                .ok()
+                .and_then(|text| text.parse().ok());
             let lifecycle = codec::lifecycle_of(code.unwrap_or(-1))?;
             Err(not_admitted(layout, lifecycle, now))
         }
         b'Q' => {
             let (record, _) = codec::decode_record(rest)?;
             let today = campaign.zone.day(now);
-            let admitted = record.on(today, now).admit(&campaign.limits, command.funding, command.count);
+            let admitted =
+                record
+                    .on(today, now)
+                    .admit(&campaign.limits, command.funding, command.count);
             Err(match admitted {
                 Err(reached) => Refusal::Limit {
                     reached,

@@ -28,10 +28,13 @@ mod steps;
 mod url;
 
 pub use self::{
-    checks::CheckError,
+    checks::{CheckError, Checked, check},
+    connect::{Connections, Master},
+    fault::{Fault, FaultKind},
     identity::{Found, OpenError, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
     pool::SetupError,
+    script::Script,
     url::{RedisUrl, UrlError},
 };
 
@@ -117,7 +120,12 @@ impl RedisStore {
         let now = self.core.time(&command.campaign.id).await?;
         let state = rules::create(command, now)?;
         let written = self.core.write(&Loaded::new(state)).await?;
-        Ok(written.map(|ledger| Operated { replayed: false, ledger, users: 0, version: 1 }))
+        Ok(written.map(|ledger| Operated {
+            replayed: false,
+            ledger,
+            users: 0,
+            version: 1,
+        }))
     }
 
     /// Makes a new version; none where something has come between.
@@ -129,14 +137,22 @@ impl RedisStore {
         let fingerprint = version_fingerprint(command.base_version, &digest);
         let request = &command.author.request;
         let version = state.view.version;
-        let replayed = self.core.replayed(id, request, &fingerprint, version).await?;
+        let replayed = self
+            .core
+            .replayed(id, request, &fingerprint, version)
+            .await?;
         if replayed.is_some() {
             return Ok(replayed);
         }
         rules::change(state, command)?;
         let version = state.view.version;
         let written = self.core.write(&loaded).await?;
-        Ok(written.map(|ledger| Operated { replayed: false, ledger, users: 0, version }))
+        Ok(written.map(|ledger| Operated {
+            replayed: false,
+            ledger,
+            users: 0,
+            version,
+        }))
     }
 
     /// Does an operator's act; none where something has come between.
@@ -147,7 +163,10 @@ impl RedisStore {
         let version = loaded.state.view.version;
         let fingerprint = operation_fingerprint(&command.operation);
         let request = &command.author.request;
-        let replayed = self.core.replayed(id, request, &fingerprint, version).await?;
+        let replayed = self
+            .core
+            .replayed(id, request, &fingerprint, version)
+            .await?;
         if replayed.is_some() {
             return Ok(replayed);
         }
@@ -165,7 +184,12 @@ impl RedisStore {
         };
         let users = rules::operate(&mut loaded.state, command, &subjects)?;
         let written = self.core.write(&loaded).await?;
-        Ok(written.map(|ledger| Operated { replayed: false, ledger, users, version }))
+        Ok(written.map(|ledger| Operated {
+            replayed: false,
+            ledger,
+            users,
+            version,
+        }))
     }
 
     /// Takes a chunk of units out of pools; none where something has come between.
@@ -269,20 +293,26 @@ impl Store for RedisStore {
     }
 
     async fn freeze(&self, command: FreezeCommand) -> Result<Step> {
-        self.step(&command.campaign, &[], |state| rules::freeze(state, &command))
-            .await
+        self.step(&command.campaign, &[], |state| {
+            rules::freeze(state, &command)
+        })
+        .await
     }
 
     async fn adjust(&self, command: AdjustCommand) -> Result<Step> {
         let named = [(command.pool, command.window)];
-        self.step(&command.campaign, &named, |state| rules::adjust(state, &command))
-            .await
+        self.step(&command.campaign, &named, |state| {
+            rules::adjust(state, &command)
+        })
+        .await
     }
 
     async fn fill(&self, command: FillCommand) -> Result<Filled> {
         let named = [(command.pool, command.window)];
-        self.step(&command.campaign, &named, |state| rules::fill(state, &command))
-            .await
+        self.step(&command.campaign, &named, |state| {
+            rules::fill(state, &command)
+        })
+        .await
     }
 
     async fn deal(&self, command: DealCommand) -> Result<Step> {

@@ -46,7 +46,10 @@ impl Core {
     async fn identify(&self, partition: &PartitionKeys) -> Result<Moment> {
         let keys = [partition.partition.clone()];
         let args = vec![self.clock.argument(partition.number), Vec::new()];
-        let reply = self.connections.run(&scripts::IDENTIFY, &keys, &args).await?;
+        let reply = self
+            .connections
+            .run(&scripts::IDENTIFY, &keys, &args)
+            .await?;
         let mut parts = Parts::of(reply)?;
         let now = reply::moment(parts.next()?)?;
         match parts.maybe_next().map(reply::maybe_bytes).transpose()? {
@@ -79,7 +82,9 @@ impl Core {
             keys.push(partition.requests(generation, place.bucket));
             keys.push(partition.long_requests(generation));
         }
-        let (now, mut parts) = self.run(partition, &scripts::FIND, &keys, vec![place.field.into()]).await?;
+        let (now, mut parts) = self
+            .run(partition, &scripts::FIND, &keys, vec![place.field.into()])
+            .await?;
         let found = reply::maybe_bytes(self.first(&mut parts)?)?.ok_or(Refusal::DrawNotFound)?;
         let remembered = codec::decode_remembered(&found)?;
         if remembered.at < now - self.request_memory {
@@ -109,15 +114,22 @@ impl Core {
             campaign.campaign.clone(),
             campaign.users(place.bucket),
         ];
-        let (now, mut parts) = self.run(partition, &scripts::USER, &keys, vec![place.field.into()]).await?;
+        let (now, mut parts) = self
+            .run(partition, &scripts::USER, &keys, vec![place.field.into()])
+            .await?;
         let fields = Fields::of(self.first(&mut parts)?)?;
         let stored = reply::maybe_bytes(parts.next()?)?;
-        let record = stored.map(|bytes| codec::decode_record(&bytes)).transpose()?;
+        let record = stored
+            .map(|bytes| codec::decode_record(&bytes))
+            .transpose()?;
         let definition = self.definition(id, fields.version()?).await?;
         let today = definition.zone.day(now);
         Ok(UserView {
             view: fields.view(definition)?,
-            record: record.map(|(record, _)| record).unwrap_or_default().on(today, now),
+            record: record
+                .map(|(record, _)| record)
+                .unwrap_or_default()
+                .on(today, now),
             now,
         })
     }
@@ -210,7 +222,9 @@ impl Core {
             ];
             keys.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
             let args = vec![loaded.revision().to_owned().into_bytes()];
-            let (now, mut parts) = self.run(&layout.partition, &scripts::COUNT, &keys, args).await?;
+            let (now, mut parts) = self
+                .run(&layout.partition, &scripts::COUNT, &keys, args)
+                .await?;
             let first = self.first(&mut parts)?;
             if letter(&first).is_some() {
                 continue;
@@ -250,7 +264,9 @@ impl Core {
             keys.push(queue.key.clone());
             args.push(slot(queue.prize).to_string().into());
         }
-        let (_, mut parts) = self.run(&layout.partition, &scripts::WINDOWS, &keys, args).await?;
+        let (_, mut parts) = self
+            .run(&layout.partition, &scripts::WINDOWS, &keys, args)
+            .await?;
         let mut views = Vec::new();
         for row in reply::list(self.first(&mut parts)?)? {
             let mut row = Parts::of(row)?;
@@ -259,7 +275,10 @@ impl Core {
             let mut counts = Parts::of(row.next()?)?;
             let mut prizes = Vec::with_capacity(window.prizes.len());
             for queue in &pool_keys.queues {
-                let (won, to_come) = (reply::number(counts.next()?)?, reply::number(counts.next()?)?);
+                let (won, to_come) = (
+                    reply::number(counts.next()?)?,
+                    reply::number(counts.next()?)?,
+                );
                 if let Some(prize) = queue.prize
                     && let Some(counted) = window.prizes.get(&prize)
                 {
@@ -305,7 +324,10 @@ impl Core {
 fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()> {
     let mut item = Parts::of(item)?;
     let id = reply::text(item.next()?)?;
-    let last = id.split('-').next().and_then(|number| number.parse::<u64>().ok());
+    let last = id
+        .split('-')
+        .next()
+        .and_then(|number| number.parse::<u64>().ok());
     let last = last.ok_or_else(|| unexpected("sequence number"))?;
     let mut fields = Parts::of(item.next()?)?;
     let (mut campaign, mut at, mut version, mut count) = (None, None, 0, 0u64);
@@ -322,17 +344,31 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
                 let draws = codec::decode_draws(&reply::bytes(value)?, version)?;
                 bodies.extend(draws.into_iter().map(Body::Draw));
             }
-            other => return Err(StoreError::Corrupt(format!("an item of the ledger has a field `{other}`"))),
+            other => {
+                return Err(StoreError::Corrupt(format!(
+                    "an item of the ledger has a field `{other}`"
+                )));
+            }
         }
     }
     if bodies.len() as u64 != count || count > last {
-        return Err(StoreError::Corrupt(format!("item {id} of the ledger has not the {count} entries it says")));
+        return Err(StoreError::Corrupt(format!(
+            "item {id} of the ledger has not the {count} entries it says"
+        )));
     }
     let campaign = campaign.ok_or_else(|| unexpected("campaign"))?;
     let at = at.ok_or_else(|| unexpected("moment"))?;
     for (sequence, body) in (last + 1 - count..).zip(bodies) {
-        let id = LedgerId { partition, sequence };
-        entries.push(Entry { id, at, campaign: campaign.clone(), body });
+        let id = LedgerId {
+            partition,
+            sequence,
+        };
+        entries.push(Entry {
+            id,
+            at,
+            campaign: campaign.clone(),
+            body,
+        });
     }
     Ok(())
 }
@@ -397,8 +433,11 @@ impl Loaded {
         let mut cards_waiting = vec![0; state.pools.len()];
         for ((keys, queue), counted) in layout.queues().zip(counts.chunks(2)) {
             let place = usize::from(keys.no.0);
-            let waiting = fields.counter(&format!("waiting:{}:{}", keys.no.0, slot(queue.prize)))?;
-            let unplaced = queue.prize.map_or(0, |prize| unplaced(&state.pools[place], prize));
+            let waiting =
+                fields.counter(&format!("waiting:{}:{}", keys.no.0, slot(queue.prize)))?;
+            let unplaced = queue
+                .prize
+                .map_or(0, |prize| unplaced(&state.pools[place], prize));
             pools_agree &= waiting == counted[0] + unplaced;
             cards_waiting[place] += waiting;
             if let Some(prize) = queue.prize {
@@ -432,7 +471,9 @@ impl Loaded {
 
 /// Units granted to windows and not yet in the pool.
 fn unplaced(pool: &PoolState, prize: PrizeNo) -> u64 {
-    let PoolState::Schedule(schedule) = pool else { return 0 };
+    let PoolState::Schedule(schedule) = pool else {
+        return 0;
+    };
     let windows = schedule.windows.values();
     let prizes = windows.filter_map(|window| window.prizes.get(&prize));
     prizes.map(|counted| counted.granted - counted.placed).sum()

@@ -44,11 +44,7 @@ pub(super) struct Loaded {
 
 impl Core {
     /// Reads a campaign, with the windows that have not ended or are not done, and those that are named.
-    pub(super) async fn load(
-        &self,
-        id: &CampaignId,
-        named: &[(PoolNo, Moment)],
-    ) -> Result<Loaded> {
+    pub(super) async fn load(&self, id: &CampaignId, named: &[(PoolNo, Moment)]) -> Result<Loaded> {
         loop {
             let layout = match self.layouts.get(id) {
                 Some(layout) => layout,
@@ -82,7 +78,11 @@ impl Core {
             let starts: Vec<_> = named.iter().filter(|(no, _)| *no == pool.no).collect();
             args.push(pool.no.0.to_string().into());
             args.push(starts.len().to_string().into());
-            args.extend(starts.iter().map(|(_, start)| start.as_seconds().to_string().into()));
+            args.extend(
+                starts
+                    .iter()
+                    .map(|(_, start)| start.as_seconds().to_string().into()),
+            );
         }
         all.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
         let (now, mut parts) = self.run(partition, &scripts::LOAD, &all, args).await?;
@@ -95,11 +95,16 @@ impl Core {
         for pool in &schedules {
             let mut rows = Parts::of(parts.next()?)?;
             let Some(PoolState::Schedule(schedule)) = pools.get_mut(usize::from(pool.no.0)) else {
-                return Err(StoreError::Corrupt(format!("pool {} is no schedule", pool.no.0)));
+                return Err(StoreError::Corrupt(format!(
+                    "pool {} is no schedule",
+                    pool.no.0
+                )));
             };
             while let Some(start) = rows.maybe_next() {
                 let window: Window = from_json(&reply::bytes(rows.next()?)?)?;
-                schedule.windows.insert(window_start(reply::number(start)?), window);
+                schedule
+                    .windows
+                    .insert(window_start(reply::number(start)?), window);
             }
         }
         let waiting = reply::list(parts.next()?)?;
@@ -127,7 +132,9 @@ impl Core {
         loaded: &mut Loaded,
         named: &[(PoolNo, Moment)],
     ) -> Result<()> {
-        let Some(layout) = &loaded.layout else { return Ok(()) };
+        let Some(layout) = &loaded.layout else {
+            return Ok(());
+        };
         for &(pool, start) in named {
             let schedule = loaded.state.schedule(pool)?;
             if schedule.windows.contains_key(&start) {
@@ -149,12 +156,16 @@ impl Core {
         loaded: &mut Loaded,
         users: &[UserId],
     ) -> Result<Vec<(UserId, Option<UserRecord>)>> {
-        let Some(layout) = &loaded.layout else { return Ok(Vec::new()) };
+        let Some(layout) = &loaded.layout else {
+            return Ok(Vec::new());
+        };
         let mut records = Vec::with_capacity(users.len());
         for user in users {
             let place = Place::user(user);
             let mut command = redis::cmd("HGET");
-            command.arg(layout.keys.users(place.bucket)).arg(&place.field);
+            command
+                .arg(layout.keys.users(place.bucket))
+                .arg(&place.field);
             let stored = reply::maybe_bytes(self.connections.command(&command).await?)?;
             let mut record = None;
             let mut kept = None;
@@ -185,7 +196,9 @@ impl Core {
             args.push(i64::from(range.descending).to_string().into());
             args.push(range.limit.to_string().into());
         }
-        let (_, mut parts) = self.run(&layout.partition, &scripts::UNITS, &all, args).await?;
+        let (_, mut parts) = self
+            .run(&layout.partition, &scripts::UNITS, &all, args)
+            .await?;
         let mut found = Vec::new();
         for range in ranges {
             let part = parts.next()?;
@@ -262,7 +275,9 @@ impl Core {
     ) -> Result<Option<Operated>> {
         let partition = self.partition(id);
         let mut command = redis::cmd("HGET");
-        command.arg(partition.campaign(id).operations).arg(request.as_str());
+        command
+            .arg(partition.campaign(id).operations)
+            .arg(request.as_str());
         let found = self.connections.command(&command).await?;
         let Some(kept) = reply::maybe_bytes(found)? else {
             return Ok(None);
@@ -313,12 +328,19 @@ pub(super) fn version_fingerprint(base_version: u32, definition_sha256: &str) ->
 
 fn remember(body: &Body) -> Option<Remembered> {
     match body {
-        Body::Operated { operation, users, .. } => Some(Remembered {
+        Body::Operated {
+            operation, users, ..
+        } => Some(Remembered {
             fingerprint: operation_fingerprint(operation),
             users: *users,
             version: None,
         }),
-        Body::Applied { version, base_version, definition_sha256, .. } => Some(Remembered {
+        Body::Applied {
+            version,
+            base_version,
+            definition_sha256,
+            ..
+        } => Some(Remembered {
             fingerprint: version_fingerprint(*base_version, definition_sha256),
             users: 0,
             version: Some(*version),
@@ -382,7 +404,9 @@ impl Loaded {
             PoolState::Deck(_) => false,
         });
         let differs = |name: &str, value: Vec<u8>| {
-            self.fields.text(name).map_or(true, |text| text.as_bytes() != value)
+            self.fields
+                .text(name)
+                .map_or(true, |text| text.as_bytes() != value)
         };
         has_windows
             || changes.is_new_version
@@ -397,9 +421,10 @@ impl Loaded {
     fn next_layout(&self, partition: &Arc<keys::PartitionKeys>) -> Option<Layout> {
         let view = &self.state.view;
         let slots = self.slots();
-        self.state.changes.is_new_version.then(|| {
-            Layout::new(partition, Arc::clone(&view.campaign), view.version, slots)
-        })
+        self.state
+            .changes
+            .is_new_version
+            .then(|| Layout::new(partition, Arc::clone(&view.campaign), view.version, slots))
     }
 
     fn slots(&self) -> keys::Slots {
@@ -418,7 +443,13 @@ impl Loaded {
             (None, Some(layout)) => layout,
             (None, None) => return Err(StoreError::Corrupt("a step of no campaign".into())),
         };
-        let mut commit = Commit::new(partition, &layout.keys, &view.campaign.id, &self.revision, state.now);
+        let mut commit = Commit::new(
+            partition,
+            &layout.keys,
+            &view.campaign.id,
+            &self.revision,
+            state.now,
+        );
         for body in &state.changes.entries {
             commit.entry(to_json(body));
         }
@@ -436,11 +467,19 @@ impl Loaded {
         if state.changes.is_new_version {
             let versions = commit.key(Kind::Hash, layout.keys.versions.clone());
             let definition = crate::model::convert::encode(&view.campaign);
-            commit.write("HSET", versions, [view.version.to_string().into(), definition]);
+            commit.write(
+                "HSET",
+                versions,
+                [view.version.to_string().into(), definition],
+            );
         }
         if self.layout.is_none() {
             let campaigns = commit.key(Kind::SortedSet, partition.campaigns.clone());
-            commit.write("ZADD", campaigns, [b"0".to_vec(), view.campaign.id.as_str().into()]);
+            commit.write(
+                "ZADD",
+                campaigns,
+                [b"0".to_vec(), view.campaign.id.as_str().into()],
+            );
         }
         Ok(commit)
     }
@@ -475,7 +514,10 @@ impl Loaded {
         let mut fields: Vec<(String, Vec<u8>)> = vec![
             ("revision".into(), (revision + 1).to_string().into()),
             ("version".into(), view.version.to_string().into()),
-            ("lifecycle".into(), codec::lifecycle_code(view.lifecycle).to_string().into()),
+            (
+                "lifecycle".into(),
+                codec::lifecycle_code(view.lifecycle).to_string().into(),
+            ),
             ("touched".into(), i32::from(view.touched).to_string().into()),
             ("held".into(), to_json(&view.paused_prizes.as_ref())),
             ("nonce".into(), hex(&view.nonce.0).into()),
@@ -497,29 +539,43 @@ impl Loaded {
                 fields.push((format!("open:{}", no.0), open.join(" ").into()));
             }
         }
-        let flat = fields.into_iter().flat_map(|(name, value)| [name.into(), value]);
+        let flat = fields
+            .into_iter()
+            .flat_map(|(name, value)| [name.into(), value]);
         commit.write("HSET", Commit::CAMPAIGN, flat);
         for ((pool, prize), change) in &state.changes.waiting {
             let field = format!("waiting:{}:{}", pool.0, slot(*prize));
-            commit.write("HINCRBY", Commit::CAMPAIGN, [field.into(), change.to_string().into()]);
+            commit.write(
+                "HINCRBY",
+                Commit::CAMPAIGN,
+                [field.into(), change.to_string().into()],
+            );
         }
     }
 
     fn write_windows(&self, commit: &mut Commit, layout: &Layout) {
         for (keys, pool) in layout.pools.iter().zip(&self.state.pools) {
-            let PoolState::Schedule(schedule) = pool else { continue };
-            let changed: Vec<_> = schedule.windows.iter().filter(|(_, w)| w.is_changed).collect();
+            let PoolState::Schedule(schedule) = pool else {
+                continue;
+            };
+            let changed: Vec<_> = schedule
+                .windows
+                .iter()
+                .filter(|(_, w)| w.is_changed)
+                .collect();
             if changed.is_empty() {
                 continue;
             }
             let ends = commit.key(Kind::SortedSet, keys.ends.clone());
             let windows = commit.key(Kind::Hash, keys.windows.clone());
             let start = |start: &Moment| start.as_seconds().to_string().into_bytes();
-            let scores = changed.iter().flat_map(|(at, window)| {
-                [window.end.as_micros().to_string().into(), start(at)]
-            });
+            let scores = changed
+                .iter()
+                .flat_map(|(at, window)| [window.end.as_micros().to_string().into(), start(at)]);
             commit.write("ZADD", ends, scores);
-            let values = changed.iter().flat_map(|(at, window)| [start(at), to_json(window)]);
+            let values = changed
+                .iter()
+                .flat_map(|(at, window)| [start(at), to_json(window)]);
             commit.write("HSET", windows, values);
         }
     }
@@ -541,7 +597,11 @@ impl Loaded {
             commit.write("HSET", bucket, [place.field.to_vec(), record]);
         }
         if made > 0 {
-            commit.write("HINCRBY", Commit::CAMPAIGN, [b"users".to_vec(), made.to_string().into()]);
+            commit.write(
+                "HINCRBY",
+                Commit::CAMPAIGN,
+                [b"users".to_vec(), made.to_string().into()],
+            );
         }
         for (command, users) in [("SADD", &changes.blocked), ("SREM", &changes.unblocked)] {
             if !users.is_empty() {
@@ -554,18 +614,24 @@ impl Loaded {
 }
 
 fn write_units(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {
-    for (command, units) in [("ZADD", &state.changes.units_in), ("ZREM", &state.changes.units_out)] {
+    for (command, units) in [
+        ("ZADD", &state.changes.units_in),
+        ("ZREM", &state.changes.units_out),
+    ] {
         let mut by_queue = BTreeMap::<(PoolNo, Option<PrizeNo>), Vec<&Placed>>::new();
         for placed in units {
-            by_queue.entry((placed.pool, placed.prize)).or_default().push(placed);
+            by_queue
+                .entry((placed.pool, placed.prize))
+                .or_default()
+                .push(placed);
         }
         for ((pool, prize), units) in by_queue {
             let key = commit.key(Kind::SortedSet, queue(layout, pool, prize)?.key.clone());
             let member = |placed: &&Placed| codec::encode_unit(placed.unit);
             if command == "ZADD" {
-                let scored = units.iter().flat_map(|placed| {
-                    [placed.score.to_string().into_bytes(), member(placed)]
-                });
+                let scored = units
+                    .iter()
+                    .flat_map(|placed| [placed.score.to_string().into_bytes(), member(placed)]);
                 commit.write(command, key, scored);
             } else {
                 commit.expect_units(key, units.iter().map(member));

@@ -1,0 +1,119 @@
+//! A cluster, and Sentinel.
+
+use tombola::{
+    model::Moment,
+    store::{
+        Durability,
+        clock::{Clock as _, SystemClock},
+        redis::{FaultKind, check},
+    },
+};
+
+use super::{COUNT, assert_kind, connections, fault_of, run};
+use crate::support::redis_server::{RedisCluster, RedisSentinel, RedisServer};
+
+fn now() -> Moment {
+    SystemClock.now()
+}
+
+#[tokio::test]
+async fn a_cluster_is_used_and_checked_as_a_whole() {
+    let mut cluster = RedisCluster::start();
+    let connections = connections(&cluster.url());
+    for slot in 0..100 {
+        run(&connections, COUNT, &format!("{{{slot}}}n"))
+            .await
+            .unwrap();
+    }
+    let kept = cluster.nodes.iter().map(|node| node.command(&["DBSIZE"]));
+    let kept: Vec<u32> = kept.map(|size| size.parse().unwrap()).collect();
+    assert_eq!(kept.iter().sum::<u32>(), 100);
+    assert!(kept.iter().all(|&size| size > 10), "{kept:?}");
+
+    let masters = connections.each_master().await.unwrap();
+    let mut found: Vec<_> = masters
+        .iter()
+        .map(|master| master.address().to_owned())
+        .collect();
+    let mut there: Vec<_> = cluster
+        .nodes
+        .iter()
+        .map(|node| format!("127.0.0.1:{}", node.port()))
+        .collect();
+    found.sort();
+    there.sort();
+    assert_eq!(found, there);
+    check(&connections, Durability::Local, now()).await.unwrap();
+
+    // A setting of one node that is wrong is told with that node's address.
+    cluster.nodes[1].command(&["CONFIG", "SET", "appendfsync", "everysec"]);
+    let error = check(&connections, Durability::Local, now())
+        .await
+        .unwrap_err()
+        .to_string();
+    let port = cluster.nodes[1].port();
+    assert!(
+        error.contains(&format!("127.0.0.1:{port}: appendfsync is everysec")),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 2, "{error}");
+
+    // One node down: an error within the bounds, then all is well again.
+    cluster.nodes[1].kill();
+    let mut faults = 0;
+    for slot in 0..20 {
+        match run(&connections, COUNT, &format!("{{{slot}}}n")).await {
+            Ok(_) => {}
+            Err(fault) => {
+                faults += 1;
+                assert_eq!(fault.executed, tombola::store::Executed::Unknown, "{fault}");
+                if faults == 2 {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(faults > 0);
+    cluster.nodes[1].restart();
+    cluster.wait_until_whole();
+    for slot in 0..100 {
+        run(&connections, COUNT, &format!("{{{slot}}}n"))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_url_of_the_wrong_kind_is_told_the_right_one() {
+    let cluster = RedisCluster::start();
+    let urls = cluster.nodes.iter().map(RedisServer::url);
+    let mut moved = 0;
+    for url in urls {
+        match run(&connections(&url), COUNT, "n").await {
+            Ok(_) => {}
+            Err(fault) => {
+                moved += 1;
+                assert_kind(&fault, FaultKind::WrongPlace, &["redis+cluster://"]);
+            }
+        }
+        let error = check(&connections(&url), Durability::Fast, now())
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("redis+cluster://"), "{error}");
+    }
+    assert_eq!(moved, 2);
+    let alone = RedisServer::start(&[]);
+    let fault = fault_of(&format!("redis+cluster://127.0.0.1:{}", alone.port())).await;
+    assert_kind(&fault, FaultKind::WrongPlace, &["redis://"]);
+}
+
+#[tokio::test]
+async fn sentinel_is_asked_for_the_master() {
+    let server = RedisServer::start(&[("requirepass", "x")]);
+    let sentinel = RedisSentinel::start(&server);
+    let connections = connections(&sentinel.url("main"));
+    run(&connections, COUNT, "n").await.unwrap();
+    check(&connections, Durability::Local, now()).await.unwrap();
+    let fault = fault_of(&sentinel.url("other")).await;
+    assert_kind(&fault, FaultKind::NoMaster, &["SENTINEL MASTERS"]);
+}

@@ -1,0 +1,36 @@
+//! Redis as it is reached: what is asked of it at the start, what its faults are called, and what becomes of connections.
+
+mod checks;
+mod cluster;
+mod connections;
+mod refusals;
+mod tls;
+
+use tombola::store::redis::{Connections, Fault, FaultKind, RedisUrl, Script};
+
+fn connections(url: &str) -> Connections {
+    Connections::new(&RedisUrl::parse(url).unwrap(), 4).unwrap()
+}
+
+/// Runs a text as a script with one key.
+async fn run(connections: &Connections, text: &str, key: &str) -> Result<::redis::Value, Fault> {
+    let script = Script::new(&[text]);
+    connections
+        .run(&script, &[key.into()], &[b"1".to_vec()])
+        .await
+}
+
+const COUNT: &str = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+
+/// The fault of a write.
+async fn fault_of(url: &str) -> Fault {
+    run(&connections(url), COUNT, "n").await.unwrap_err()
+}
+
+#[track_caller]
+fn assert_kind(fault: &Fault, kind: FaultKind, words: &[&str]) {
+    assert_eq!(fault.kind, kind, "{fault}");
+    for word in words {
+        assert!(fault.text.contains(word), "no `{word}` in: {fault}");
+    }
+}
