@@ -1,9 +1,9 @@
-//! The master key of the embedded store: a file of 64 hexadecimal digits beside the data, readable by its owner only.
+//! The master key: a file of 64 hexadecimal digits, readable by its owner only. All services of one store use the same.
 
 use std::{
     fs::File,
     io::{self, Write as _},
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
 };
 
@@ -17,8 +17,8 @@ use crate::chance::MasterKey;
 pub(super) enum KeyError {
     /// There is data, but its key is gone.
     #[error(
-        "the master key {0} is missing, and the data beside it was made with it: put the file back from your backup \
-         (a new key could neither go on with those campaigns nor reveal their seeds)"
+        "the master key {0} is missing, and the store's data was made with it: put the file back from your backup, or copy \
+         it from another service of the same store (a new key could neither go on with those campaigns nor reveal their seeds)"
     )]
     Lost(String),
     /// The file is not a key.
@@ -34,38 +34,36 @@ pub(super) enum KeyError {
     },
 }
 
-/// The key's file beside the data.
-const KEY_FILE: &str = "master.key";
+/// The key's file in the directory of the data.
+pub(super) const KEY_FILE: &str = "master.key";
 
-/// Whether a directory holds a key.
-pub(super) fn exists(directory: &Path) -> bool {
-    directory.join(KEY_FILE).exists()
-}
-
-/// Reads the key in a directory; makes one where there is no data yet.
-pub(super) fn load(directory: &Path, has_data: bool) -> Result<MasterKey, KeyError> {
-    let file = directory.join(KEY_FILE);
+/// Reads the key in a file; makes one where there is no data yet.
+pub(super) fn load(file: &Path, has_data: bool) -> Result<MasterKey, KeyError> {
     let name = file.display().to_string();
     let fault = |cause| KeyError::Io {
         file: name.clone(),
         cause,
     };
-    match std::fs::read_to_string(&file) {
+    match std::fs::read_to_string(file) {
         Ok(text) => {
-            warn_if_open(&file).map_err(fault)?;
+            warn_if_open(file).map_err(fault)?;
             parse(&text).ok_or(KeyError::Malformed(name))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && has_data => {
             Err(KeyError::Lost(name))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let bytes: [u8; 32] = rand::random();
-            make(directory, &file, &bytes).map_err(fault)?;
-            info!(
-                file = name,
-                "made the master key {name}: back it up, seeds cannot be told without it"
-            );
-            Ok(MasterKey::from_bytes(bytes))
+            match make(file, &rand::random()) {
+                Ok(()) => info!(
+                    file = name,
+                    "made the master key {name}: back it up, seeds cannot be told without it"
+                ),
+                // Another service that begins just now was faster: its key counts.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(fault(error)),
+            }
+            let text = std::fs::read_to_string(file).map_err(fault)?;
+            parse(&text).ok_or(KeyError::Malformed(name))
         }
         Err(cause) if cause.kind() == io::ErrorKind::InvalidData => Err(KeyError::Malformed(name)),
         Err(cause) => Err(fault(cause)),
@@ -84,24 +82,23 @@ fn parse(text: &str) -> Option<MasterKey> {
     Some(MasterKey::from_bytes(bytes))
 }
 
-/// Writes the key under another name first, so that a crash leaves a whole key or none.
-fn make(directory: &Path, file: &Path, bytes: &[u8; 32]) -> io::Result<()> {
-    let unfinished = directory.join("master.key.new");
-    match std::fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut out = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unfinished)?;
+/// Writes the key under another name first, so that a crash leaves a whole key or none; never over one that is there.
+fn make(file: &Path, bytes: &[u8; 32]) -> io::Result<()> {
+    let directory = file
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let mut out = tempfile::Builder::new()
+        .prefix("master.key.")
+        .permissions(std::fs::Permissions::from_mode(0o600))
+        .tempfile_in(directory)?;
     for byte in bytes {
         write!(out, "{byte:02x}")?;
     }
     writeln!(out)?;
-    out.sync_all()?;
-    std::fs::rename(&unfinished, file)?;
+    out.as_file().sync_all()?;
+    out.persist_noclobber(file)?;
     File::open(directory)?.sync_all()
 }
 
@@ -121,18 +118,18 @@ mod tests {
     #[test]
     fn a_key_is_made_once_kept_and_never_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        let made = load(directory.path(), false).unwrap();
-        let file = directory.path().join("master.key");
+        let file = directory.path().join(KEY_FILE);
+        let made = load(&file, false).unwrap();
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let read = load(directory.path(), true).unwrap();
+        let read = load(&file, true).unwrap();
         assert_eq!(made.fingerprint(), read.fingerprint());
 
         std::fs::remove_file(&file).unwrap();
-        let lost = load(directory.path(), true).unwrap_err();
+        let lost = load(&file, true).unwrap_err();
         assert!(matches!(lost, KeyError::Lost(_)), "{lost}");
         std::fs::write(&file, "not a key").unwrap();
-        let malformed = load(directory.path(), true).unwrap_err();
+        let malformed = load(&file, true).unwrap_err();
         assert!(matches!(malformed, KeyError::Malformed(_)), "{malformed}");
     }
 }

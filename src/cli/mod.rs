@@ -27,6 +27,7 @@ mod recall;
 mod schedule;
 mod serve;
 mod stats;
+mod store_args;
 mod terminal;
 mod time;
 mod users;

@@ -20,6 +20,7 @@ use super::{
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
     output,
+    store_args::StoreArgs,
 };
 use crate::{
     grpc,
@@ -28,9 +29,14 @@ use crate::{
         alarm::{self, Alarm, AlarmError},
     },
     model::{Moment, Problems},
-    store::clock::{Clock, ShiftedClock, SystemClock},
+    store::{
+        Durability,
+        clock::{Clock, ShiftedClock},
+    },
 };
 
+/// What the keys of a store on Redis begin with unless the options say otherwise.
+const PREFIX: &str = "tombola";
 /// The shortest and the longest memory of request ids.
 const MEMORY_MIN: Duration = Duration::from_secs(60);
 const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);
@@ -56,7 +62,7 @@ pub(super) struct ServeArgs {
         default_value = "127.0.0.1:50051"
     )]
     pub(super) listen: Listen,
-    /// The directory of the embedded store and the master key; made where it is absent
+    /// The directory of the embedded store, and of the master key; made where it is absent
     #[arg(
         long,
         env = "TOMBOLA_DATA",
@@ -64,6 +70,10 @@ pub(super) struct ServeArgs {
         default_value = "./tombola-data"
     )]
     pub(super) data: PathBuf,
+    /// The file of the master key, the same for all services of a store; made where there is no data yet [default:
+    /// master.key in --data]
+    #[arg(long, env = "TOMBOLA_MASTER_KEY", value_name = "FILE")]
+    pub(super) master_key: Option<PathBuf>,
     /// For tests: the store's clock starts at this moment instead of now (RFC 3339)
     #[arg(long, env = "TOMBOLA_CLOCK_START", value_name = "TIME")]
     pub(super) clock_start: Option<String>,
@@ -94,6 +104,8 @@ pub(super) struct ServeArgs {
         default_value = "info,tokio_cron_scheduler=warn"
     )]
     pub(super) log: String,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
 }
 
 /// Serves until it is told to stop.
@@ -113,7 +125,7 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("error: {error}"));
-            ExitCode::FAILURE
+            error.exit().into()
         }
     }
 }
@@ -137,10 +149,13 @@ impl Configuration {
         let clock = read_clock(args.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
             .ok();
+        let redis = args.store.on_redis(PREFIX, &mut problems);
         match (alarm, request_memory, clock) {
-            (Some(alarm), Some(request_memory), Some(clock)) => Ok(Self {
+            (Some(alarm), Some(request_memory), Some(clock)) if problems.is_empty() => Ok(Self {
                 plan: Plan {
                     data: args.data.clone(),
+                    master_key: args.master_key.clone(),
+                    redis,
                     clock,
                     request_memory,
                     lead: alarm.lead(),
@@ -164,9 +179,9 @@ fn read_memory(text: &str) -> Result<Duration, String> {
     Ok(memory)
 }
 
-fn read_clock(start: Option<&str>) -> Result<Arc<dyn Clock>, String> {
+fn read_clock(start: Option<&str>) -> Result<Option<Arc<dyn Clock>>, String> {
     let Some(start) = start else {
-        return Ok(Arc::new(SystemClock));
+        return Ok(None);
     };
     let start: Timestamp = start
         .parse()
@@ -174,9 +189,8 @@ fn read_clock(start: Option<&str>) -> Result<Arc<dyn Clock>, String> {
     if start < Timestamp::UNIX_EPOCH {
         return Err(format!("`{start}` is before 1970: name a later moment"));
     }
-    Ok(Arc::new(ShiftedClock::starting_at(Moment::from_timestamp(
-        start,
-    ))))
+    let clock = ShiftedClock::starting_at(Moment::from_timestamp(start));
+    Ok(Some(Arc::new(clock)))
 }
 
 /// Why the server ended other than by a signal.
@@ -197,7 +211,7 @@ enum ServeError {
 async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), ServeError> {
     let stop = stop_signal().map_err(ServeError::Signals)?;
     let listener = listen.bind().await?;
-    let injector = house::build(configuration.plan)?;
+    let injector = house::build(configuration.plan).await?;
     let info = injector.store().info();
     if info.test_clock {
         warn!(now = %injector.store().clock_hint(), "TEST clock: nothing here is real");
@@ -209,7 +223,8 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
         address = %local,
         store_id = info.store_id,
         durability = ?info.durability,
-        "serving on {local}: every acknowledged draw is on disk"
+        "serving on {local}: {}",
+        promise(info.durability)
     );
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
     tokio::select! {
@@ -219,6 +234,29 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
     close(injector).await;
     info!("stopped: everything begun was finished");
     Ok(())
+}
+
+/// What is promised of an acknowledged draw.
+fn promise(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Embedded => "every acknowledged draw is on disk",
+        Durability::Fast => {
+            "acknowledged draws are in the memory of Redis, on its disk within about a second: a crash of its machine may \
+             undo some two seconds"
+        }
+        Durability::Local => {
+            "every acknowledged draw is on the disk of Redis; a failover may undo what was not replicated"
+        }
+    }
+}
+
+impl ServeError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Build(error) => error.exit(),
+            Self::Signals(_) | Self::Bind(_) | Self::Alarm(_) | Self::Serve(_) => Exit::Failed,
+        }
+    }
 }
 
 /// Closes the store, which finishes what waits in it.

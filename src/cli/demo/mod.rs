@@ -16,11 +16,12 @@ use super::{
     listen::Listen,
     output::note,
     serve::{close, stop_signal},
+    store_args::StoreArgs,
 };
 use crate::{
     grpc::{self, server::ServeError},
     injector::Injector,
-    model::{Moment, file},
+    model::{Moment, Problems, file},
     proto::{
         ApplyCampaignRequest, campaign_service_client::CampaignServiceClient,
         lottery_service_client::LotteryServiceClient,
@@ -65,6 +66,8 @@ pub(super) struct DemoArgs {
         value_parser = clap::value_parser!(u32).range(1..=100_000)
     )]
     pub(super) users: u32,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
 }
 
 /// Anything that ends the demo early, as text for its reader.
@@ -91,12 +94,21 @@ async fn show(args: &DemoArgs) -> Result<(), Fault> {
         .unwrap_or_else(|| temporary.path().to_owned());
     let start = Moment::from_micros(START_SECONDS * 1_000_000);
     let clock = Arc::new(ShiftedClock::starting_at(start));
+    let mut problems = Problems::default();
+    let prefix = format!("tombola-demo-{:08x}", rand::random::<u32>());
+    let redis = args.store.on_redis(&prefix, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems.into());
+    }
     let injector = house::build(Plan {
         data,
-        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        master_key: None,
+        redis,
+        clock: Some(Arc::clone(&clock) as Arc<dyn Clock>),
         request_memory: REQUEST_MEMORY,
         lead: LEAD,
-    })?;
+    })
+    .await?;
     let mut stop_signal = std::pin::pin!(stop_signal()?);
     let (stop, stopped) = oneshot::channel::<()>();
     let server = serve(listener, Arc::clone(&injector), stopped);

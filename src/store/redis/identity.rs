@@ -130,6 +130,17 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Redis is not there, or cannot do its work now: the same may succeed later.
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Self::Fault { fault, .. } => matches!(fault, StoreError::Unavailable { .. }),
+            Self::Check(CheckError::Fault(_)) => true,
+            _ => false,
+        }
+    }
+}
+
 fn test_clock_text(data_is_test: bool) -> &'static str {
     if data_is_test {
         "the store in Redis was made on a TEST clock: go on with --clock-start, or choose another --redis-prefix"
