@@ -3,13 +3,15 @@
 mod checks;
 mod connect;
 mod fault;
+mod fault_kind;
 mod pool;
 mod script;
 mod url;
 
 pub use checks::{CheckError, Checked, check};
 pub use connect::{Connections, Master};
-pub use fault::{Fault, FaultKind};
+pub use fault::Fault;
+pub use fault_kind::FaultKind;
 pub use pool::SetupError;
 pub use script::Script;
 pub use url::{RedisUrl, UrlError};

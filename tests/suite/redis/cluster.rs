@@ -10,7 +10,10 @@ use tombola::{
 };
 
 use super::{COUNT, assert_kind, connections, fault_of, run};
-use crate::support::redis_server::{RedisCluster, RedisSentinel, RedisServer};
+use crate::support::{
+    redis_group::{RedisCluster, RedisSentinel},
+    redis_server::RedisServer,
+};
 
 fn now() -> Moment {
     SystemClock.now()

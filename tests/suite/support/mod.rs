@@ -4,6 +4,7 @@ pub mod answers;
 pub mod audit;
 pub mod between;
 pub mod embedded;
+pub mod redis_group;
 pub mod redis_server;
 pub mod storm;
 pub mod words;
