@@ -203,6 +203,7 @@ fn sort(error: &RedisError, url: &RedisUrl) -> FaultKind {
     }
 }
 
+/// A cluster's driver tells the reason of an error only in its text.
 fn sort_io(error: &RedisError, text: &str, url: &RedisUrl) -> FaultKind {
     let told_of_tls = ["certificate", "corrupt message", "HandshakeFailure", "tls"];
     if url.tls && told_of_tls.iter().any(|word| text.contains(word)) {
@@ -211,9 +212,12 @@ fn sort_io(error: &RedisError, text: &str, url: &RedisUrl) -> FaultKind {
         FaultKind::WrongPlace
     } else if text.contains("AuthenticationFailed") || text.contains("NOAUTH") {
         FaultKind::Password
-    } else if error.is_timeout() {
+    } else if error.is_timeout() || text.contains("timed out") {
         FaultKind::TimedOut
-    } else if error.is_connection_refusal() || text.contains("lookup") {
+    } else if ["refused", "lookup", "unreachable"]
+        .iter()
+        .any(|word| text.contains(word))
+    {
         FaultKind::Unreachable
     } else {
         FaultKind::Lost
