@@ -46,13 +46,16 @@ impl Fault {
     /// the last attempt ended.
     pub(super) fn answering(error: &RedisError, url: &RedisUrl) -> Self {
         let kind = FaultKind::of(error, url);
+        let said = error.to_string();
         let sent_once = !matches!(url.place, Place::Cluster(_));
-        let executed = if kind.is_refusal() && sent_once {
+        // Most refusals come before a script's first write, but each of its commands is held against the user's rights.
+        let in_midst = kind == FaultKind::Permission && said.contains("user_script");
+        let executed = if kind.is_refusal() && sent_once && !in_midst {
             Executed::No
         } else {
             Executed::Unknown
         };
-        Self::new(executed, kind, url, &error.to_string())
+        Self::new(executed, kind, url, &said)
     }
 
     /// No answer came. It may still come, to a connection that is gone by then.
