@@ -277,11 +277,7 @@ impl State {
         let lacks = |(prize, needed): (&PrizeNo, &u64)| {
             self.stock[usize::from(prize.0)].remaining < *needed
         };
-        if deck
-            .short
-            .as_ref()
-            .is_some_and(|short| short.iter().any(lacks))
-        {
+        if deck.short.as_ref().is_some_and(|short| short.iter().any(lacks)) {
             return Some(DeckStop::OutOfStock);
         }
         let is_held = |kind: &CardCount| kind.prize.is_some_and(|prize| self.is_paused(prize));
@@ -338,8 +334,6 @@ mod cards {
     ) -> Result<Vec<CardCount>, D::Error> {
         let pairs = Vec::<(Option<PrizeNo>, u64)>::deserialize(deserializer)?;
         let cards = pairs.into_iter();
-        Ok(cards
-            .map(|(prize, cards)| CardCount { prize, cards })
-            .collect())
+        Ok(cards.map(|(prize, cards)| CardCount { prize, cards }).collect())
     }
 }
