@@ -7,7 +7,8 @@ use thiserror::Error;
 
 use super::{
     connect::{Connections, Master},
-    fault::{Fault, FaultKind},
+    fault::Fault,
+    fault_kind::FaultKind,
     url::Place,
 };
 use crate::{model::Moment, store::Durability};

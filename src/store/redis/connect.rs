@@ -16,7 +16,8 @@ use redis::{
 use tokio::time::timeout;
 
 use super::{
-    fault::{Fault, FaultKind},
+    fault::Fault,
+    fault_kind::FaultKind,
     pool::{self, ANSWER_MAX, Manager, Pool, SetupError},
     script::Script,
     url::{Place, RedisUrl},

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use deadpool::managed::{PoolError, TimeoutType};
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::RedisError;
 
 use super::{
+    fault_kind::FaultKind,
     pool::{ANSWER_MAX, WAIT_MAX},
     url::{Place, RedisUrl},
 };
@@ -22,182 +23,6 @@ pub struct Fault {
     pub text: String,
 }
 
-/// What is the matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// No connection can be made.
-    Unreachable,
-    /// The connection broke.
-    Lost,
-    /// No answer came in time.
-    TimedOut,
-    /// All connections are in use.
-    NoConnectionFree,
-    /// User or password are wrong or missing.
-    Password,
-    /// The user may not do this.
-    Permission,
-    /// There is no such database.
-    Database,
-    /// One side speaks TLS, the other does not, or the certificate is not trusted.
-    Tls,
-    /// Sentinel knows no such master, or it is down.
-    NoMaster,
-    /// The URL's kind is not that of the server: a cluster or none.
-    WrongPlace,
-    /// Redis cannot write to its disk.
-    Disk,
-    /// Redis has reached its `maxmemory`.
-    Memory,
-    /// Redis is still reading its data.
-    Loading,
-    /// A replica, or a master that was demoted.
-    ReadOnly,
-    /// Too few replicas are connected for Redis to take writes.
-    NoReplicas,
-    /// A part of the cluster, or the master of a replica, is down.
-    ClusterDown,
-    /// A script of someone runs for too long.
-    Busy,
-    /// The server does not know the script.
-    UnknownScript,
-    /// Keys of one command that do not lie together.
-    CrossSlot,
-    /// A key holds something else than we put there.
-    WrongType,
-    /// A script of ours failed.
-    Script,
-    /// An answer that is none.
-    Protocol,
-    /// Whatever else Redis says.
-    Other,
-}
-
-impl FaultKind {
-    /// The next command is better sent over another connection.
-    pub(super) fn spoils_connection(self) -> bool {
-        match self {
-            Self::Unreachable
-            | Self::Lost
-            | Self::TimedOut
-            | Self::Password
-            | Self::Tls
-            | Self::NoMaster
-            | Self::WrongPlace
-            | Self::Loading
-            | Self::ReadOnly
-            | Self::ClusterDown
-            | Self::Protocol => true,
-            Self::NoConnectionFree
-            | Self::Permission
-            | Self::Database
-            | Self::Disk
-            | Self::Memory
-            | Self::NoReplicas
-            | Self::Busy
-            | Self::UnknownScript
-            | Self::CrossSlot
-            | Self::WrongType
-            | Self::Script
-            | Self::Other => false,
-        }
-    }
-
-    /// Redis says so before it runs a command, or a script's first write.
-    fn is_refusal(self) -> bool {
-        match self {
-            Self::Unreachable
-            | Self::NoConnectionFree
-            | Self::Password
-            | Self::Permission
-            | Self::Database
-            | Self::Tls
-            | Self::NoMaster
-            | Self::WrongPlace
-            | Self::Disk
-            | Self::Memory
-            | Self::Loading
-            | Self::ReadOnly
-            | Self::NoReplicas
-            | Self::ClusterDown
-            | Self::Busy
-            | Self::UnknownScript
-            | Self::CrossSlot => true,
-            Self::Lost
-            | Self::TimedOut
-            | Self::WrongType
-            | Self::Script
-            | Self::Protocol
-            | Self::Other => false,
-        }
-    }
-
-    /// What is the matter and what to do, without what Redis said.
-    fn advice(self) -> &'static str {
-        match self {
-            Self::Unreachable => {
-                "cannot be reached: check that it runs, the URL's host and port, and what lies between"
-            }
-            Self::Lost => {
-                "broke the connection: it may have been stopped or have crashed, see its log"
-            }
-            Self::TimedOut => {
-                "did not answer in time: it may hang, its disk may be slow, or the network may drop packets; see `SLOWLOG GET` and its log"
-            }
-            Self::NoConnectionFree => {
-                "is slow: all connections to it have been in use for too long; see `SLOWLOG GET` and `LATENCY DOCTOR`"
-            }
-            Self::Password => {
-                "refuses the user or password: write the right ones into the URL, user:password@ (or :password@ for the default user)"
-            }
-            Self::Permission => {
-                "does not permit this to the URL's user: permit it, `ACL SETUSER <user> ~* +@all -@admin -@dangerous +info +config|get`"
-            }
-            Self::Database => {
-                "has no such database: name another one at the URL's end, `/0` is always there"
-            }
-            Self::Tls => {
-                "and the URL do not agree on TLS: rediss:// where the server speaks TLS, redis:// where it does not; name the CA that signed its certificate with ?ca=FILE, and write the host as the certificate has it"
-            }
-            Self::NoMaster => {
-                "is not known to the sentinels as a master that is up: check the master's name in the URL (`SENTINEL MASTERS` lists them), or wait for the failover"
-            }
-            Self::WrongPlace => {
-                "is of another kind than the URL says: redis+cluster:// for a cluster, redis:// for a server that is in none"
-            }
-            Self::Disk => {
-                "cannot write to its disk: make room there or mend it, then see `INFO persistence`"
-            }
-            Self::Memory => {
-                "has reached its memory limit: raise it with `CONFIG SET maxmemory <bytes>`; nothing was evicted, nothing is lost"
-            }
-            Self::Loading => "is still loading its data after a start: wait until it is done",
-            Self::ReadOnly => "is a replica: name its master in the URL, or use redis+sentinel://",
-            Self::NoReplicas => {
-                "takes no writes while too few replicas are connected (min-replicas-to-write): bring them back"
-            }
-            Self::ClusterDown => {
-                "is down in part: see `CLUSTER INFO` and `CLUSTER NODES`, bring the missing nodes back or wait for the failover"
-            }
-            Self::Busy => {
-                "is busy with a script or function that runs for too long: see `SCRIPT KILL` and `FUNCTION KILL`"
-            }
-            Self::UnknownScript => "does not know the script that it was given a moment ago",
-            Self::CrossSlot => {
-                "was sent keys that do not lie together: a fault of this program, report it"
-            }
-            Self::WrongType => {
-                "holds a wrong type under a key of ours: someone else writes to it, give tombola a database or key prefix of its own"
-            }
-            Self::Script => "failed in a script of ours",
-            Self::Protocol => {
-                "gives answers that are none: check that the URL leads to a Redis server"
-            }
-            Self::Other => "refuses the command",
-        }
-    }
-}
-
 impl Fault {
     /// No connection was to be had, so nothing was sent.
     pub(super) fn connecting(error: PoolError<RedisError>, url: &RedisUrl) -> Self {
@@ -205,18 +30,13 @@ impl Fault {
             PoolError::Timeout(TimeoutType::Wait) => {
                 (FaultKind::NoConnectionFree, waited(WAIT_MAX.as_secs()))
             }
-            PoolError::Timeout(_) => (FaultKind::Unreachable, "no connection in time".to_owned()),
-            PoolError::Backend(error) => {
-                let kind = match sort(&error, url) {
-                    // While a connection is made nothing is lost yet.
-                    FaultKind::Lost if url.tls => FaultKind::Tls,
-                    FaultKind::Lost | FaultKind::TimedOut | FaultKind::Other => {
-                        FaultKind::Unreachable
-                    }
-                    kind => kind,
-                };
-                (kind, error.to_string())
-            }
+            PoolError::Timeout(_) => (FaultKind::Unreachable, no_connection_in_time(url)),
+            PoolError::Backend(error) => match FaultKind::of(&error, url) {
+                FaultKind::TimedOut => (FaultKind::Unreachable, no_connection_in_time(url)),
+                FaultKind::Lost => (FaultKind::Unreachable, closed_at_once(&error, url)),
+                FaultKind::Other => (FaultKind::Unreachable, error.to_string()),
+                kind => (kind, error.to_string()),
+            },
             other => (FaultKind::Unreachable, other.to_string()),
         };
         Self::new(Executed::No, kind, url, &said)
@@ -225,14 +45,17 @@ impl Fault {
     /// An error instead of an answer. A cluster's driver may have sent the command before, and what it tells is only how
     /// the last attempt ended.
     pub(super) fn answering(error: &RedisError, url: &RedisUrl) -> Self {
-        let kind = sort(error, url);
+        let kind = FaultKind::of(error, url);
+        let said = error.to_string();
         let sent_once = !matches!(url.place, Place::Cluster(_));
-        let executed = if kind.is_refusal() && sent_once {
+        // Most refusals come before a script's first write, but each of its commands is held against the user's rights.
+        let in_midst = kind == FaultKind::Permission && said.contains("user_script");
+        let executed = if kind.is_refusal() && sent_once && !in_midst {
             Executed::No
         } else {
             Executed::Unknown
         };
-        Self::new(executed, kind, url, &error.to_string())
+        Self::new(executed, kind, url, &said)
     }
 
     /// No answer came. It may still come, to a connection that is gone by then.
@@ -259,6 +82,25 @@ impl Fault {
     }
 }
 
+/// A server without TLS waits for the end of what it takes for a command.
+fn no_connection_in_time(url: &RedisUrl) -> String {
+    let hint = if url.tls {
+        "; one that does not speak TLS stays silent, then write redis:// instead of rediss://"
+    } else {
+        ""
+    };
+    format!("no connection in time{hint}")
+}
+
+fn closed_at_once(error: &RedisError, url: &RedisUrl) -> String {
+    let hint = if url.tls {
+        "one that does not speak TLS does so, then write redis:// instead of rediss://"
+    } else {
+        "one that speaks TLS does so, then write rediss:// instead of redis://"
+    };
+    format!("it closed the connection at once, {error}; {hint}")
+}
+
 fn waited(seconds: u64) -> String {
     format!("waited {seconds} s")
 }
@@ -283,82 +125,6 @@ impl From<Fault> for StoreError {
             },
         }
     }
-}
-
-fn sort(error: &RedisError, url: &RedisUrl) -> FaultKind {
-    let text = error.to_string();
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => FaultKind::Password,
-        ErrorKind::MasterNameNotFoundBySentinel => FaultKind::NoMaster,
-        ErrorKind::ClusterConnectionNotFound => FaultKind::ClusterDown,
-        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => FaultKind::Protocol,
-        ErrorKind::Server(ServerErrorKind::ResponseError) if text.contains("switch database") => {
-            FaultKind::Database
-        }
-        ErrorKind::Server(_) | ErrorKind::Extension => {
-            sort_reply(error.code().unwrap_or_default(), &text, url)
-        }
-        ErrorKind::Io | ErrorKind::Client => sort_io(error, &text, url),
-        _ => FaultKind::Other,
-    }
-}
-
-fn sort_io(error: &RedisError, text: &str, url: &RedisUrl) -> FaultKind {
-    let told_of_tls = ["certificate", "corrupt message", "HandshakeFailure", "tls"];
-    if url.tls && told_of_tls.iter().any(|word| text.contains(word)) {
-        FaultKind::Tls
-    } else if text.contains("cluster support disabled") {
-        FaultKind::WrongPlace
-    } else if text.contains("AuthenticationFailed") || text.contains("NOAUTH") {
-        FaultKind::Password
-    } else if error.is_timeout() {
-        FaultKind::TimedOut
-    } else if error.is_connection_refusal() || text.contains("lookup") {
-        FaultKind::Unreachable
-    } else {
-        FaultKind::Lost
-    }
-}
-
-/// By the reply's code. Redis before 7.0 wraps what a script's command said into an `ERR` of the script's line.
-fn sort_reply(code: &str, text: &str, url: &RedisUrl) -> FaultKind {
-    let from_script = text.contains("user_script");
-    let inner = if code == "ERR" && from_script {
-        let words = text.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
-        words.map(by_code).find(Option::is_some).flatten()
-    } else {
-        by_code(code)
-    };
-    match inner {
-        Some(FaultKind::WrongPlace) if matches!(url.place, Place::Cluster(_)) => {
-            FaultKind::ClusterDown
-        }
-        Some(kind) => kind,
-        None if text.contains("can't run this command") => FaultKind::Permission,
-        None if text.contains("cluster support disabled") => FaultKind::WrongPlace,
-        None if text.contains("Script killed by user") => FaultKind::Busy,
-        None if from_script => FaultKind::Script,
-        None => FaultKind::Other,
-    }
-}
-
-fn by_code(code: &str) -> Option<FaultKind> {
-    Some(match code {
-        "WRONGPASS" | "NOAUTH" => FaultKind::Password,
-        "NOPERM" => FaultKind::Permission,
-        "MISCONF" => FaultKind::Disk,
-        "OOM" => FaultKind::Memory,
-        "LOADING" => FaultKind::Loading,
-        "READONLY" => FaultKind::ReadOnly,
-        "NOREPLICAS" => FaultKind::NoReplicas,
-        "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" => FaultKind::ClusterDown,
-        "MOVED" | "ASK" => FaultKind::WrongPlace,
-        "CROSSSLOT" => FaultKind::CrossSlot,
-        "BUSY" => FaultKind::Busy,
-        "NOSCRIPT" => FaultKind::UnknownScript,
-        "WRONGTYPE" => FaultKind::WrongType,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

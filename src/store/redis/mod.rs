@@ -16,6 +16,7 @@ mod commit;
 mod connect;
 mod core;
 mod fault;
+mod fault_kind;
 mod identity;
 mod keys;
 mod lanes;
@@ -30,7 +31,8 @@ mod url;
 pub use self::{
     checks::{CheckError, Checked, check},
     connect::{Connections, Master},
-    fault::{Fault, FaultKind},
+    fault::Fault,
+    fault_kind::FaultKind,
     identity::{Found, OpenError, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
     pool::SetupError,

@@ -327,7 +327,7 @@ mod tests {
             ("redis://u:secret/x", "is not a number, such as `/0`"),
             ("redis://h:0", "from 1 to 65535"),
             ("redis://h:70000", "from 1 to 65535"),
-            ("redis://::1", "brackets"),
+            ("redis://fe80::1", "brackets"),
             ("redis://h/x", "is not a number, such as `/0`"),
             ("redis://h/1/2", "too many `/`"),
             ("redis://a,b", "takes several"),

@@ -10,7 +10,10 @@ use tombola::{
 };
 
 use super::{COUNT, assert_kind, connections, fault_of, run};
-use crate::support::redis_server::{RedisCluster, RedisSentinel, RedisServer};
+use crate::support::{
+    redis_group::{RedisCluster, RedisSentinel},
+    redis_server::RedisServer,
+};
 
 fn now() -> Moment {
     SystemClock.now()
@@ -116,4 +119,67 @@ async fn sentinel_is_asked_for_the_master() {
     check(&connections, Durability::Local, now()).await.unwrap();
     let fault = fault_of(&sentinel.url("other")).await;
     assert_kind(&fault, FaultKind::NoMaster, &["SENTINEL MASTERS"]);
+}
+
+#[tokio::test]
+async fn a_slot_that_moved_is_followed() {
+    let cluster = RedisCluster::start();
+    let connections = connections(&cluster.url());
+    run(&connections, COUNT, "{other}n").await.unwrap();
+    let slot = cluster.nodes[0].command(&["CLUSTER", "KEYSLOT", "n"]);
+    let ids = cluster
+        .nodes
+        .iter()
+        .map(|node| node.command(&["CLUSTER", "MYID"]));
+    let ids: Vec<String> = ids.collect();
+    for id in &ids {
+        // The new owner first: it then has the newest word on the slot.
+        let owner = cluster
+            .nodes
+            .iter()
+            .zip(&ids)
+            .find(|(_, other)| *other == id)
+            .unwrap()
+            .0;
+        owner.command(&["DEL", "n"]);
+        for node in std::iter::once(owner).chain(&cluster.nodes) {
+            assert_eq!(
+                node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", id]),
+                "OK"
+            );
+        }
+        run(&connections, COUNT, "n").await.unwrap();
+        assert_eq!(owner.command(&["GET", "n"]), "1");
+        assert_eq!(owner.command(&["DEL", "n"]), "1");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there() {
+    let mut server = RedisServer::start(&[]);
+    server.kill();
+    let host = format!("127.0.0.1:{}", server.port());
+    for url in [
+        format!("redis+cluster://{host}"),
+        format!("redis+sentinel://{host}/main"),
+    ] {
+        let fault = fault_of(&url).await;
+        assert_kind(&fault, FaultKind::Unreachable, &["refused", &url]);
+        assert_eq!(fault.executed, tombola::store::Executed::No);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_through_a_cluster_and_through_sentinel() {
+    let node = RedisServer::start(&[("cluster-enabled", "yes"), ("requirepass", "right-secret")]);
+    let url = node
+        .url()
+        .replace("redis://:right", "redis+cluster://:wrong");
+    let fault = fault_of(&url).await;
+    assert_kind(&fault, FaultKind::Password, &["user:password@"]);
+    let master = RedisServer::start(&[("requirepass", "right-secret")]);
+    let sentinel = RedisSentinel::start(&master);
+    let fault = fault_of(&sentinel.url("main").replace("right", "wrong")).await;
+    assert_kind(&fault, FaultKind::Password, &["user:password@"]);
+    assert!(!fault.text.contains("secret"), "{fault}");
 }

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod between;
 pub mod embedded;
 pub mod on_redis;
+pub mod redis_group;
 pub mod redis_server;
 pub mod storm;
 pub mod words;

@@ -20,7 +20,8 @@ use tombola::{
 };
 
 use super::{
-    redis_server::{RedisCluster, RedisServer},
+    redis_group::RedisCluster,
+    redis_server::RedisServer,
     world::{Host, LONG_BEFORE, key},
 };
 

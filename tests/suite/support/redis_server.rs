@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// What should happen within moments fails the test only after this long: it bounds a hang, it measures nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Someone else may take a port between its choice and its use.
-const ATTEMPTS: usize = 20;
+pub(super) const ATTEMPTS: usize = 20;
 
 /// A server that holds every write (AOF, always) unless its settings say otherwise.
 pub struct RedisServer {
@@ -23,7 +23,7 @@ pub struct RedisServer {
     settings: Vec<(String, String)>,
     port: u16,
     tls_port: Option<u16>,
-    password: Option<String>,
+    pub(super) password: Option<String>,
     child: Child,
 }
 
@@ -87,7 +87,7 @@ impl RedisServer {
         format!("rediss://{}127.0.0.1:{port}", self.credentials())
     }
 
-    fn credentials(&self) -> String {
+    pub(super) fn credentials(&self) -> String {
         self.password
             .as_ref()
             .map_or(String::new(), |password| format!(":{password}@"))
@@ -175,112 +175,6 @@ impl Drop for RedisServer {
     }
 }
 
-/// One sentinel that watches a server under the name `main`.
-pub struct RedisSentinel {
-    _directory: TempDir,
-    port: u16,
-    password: Option<String>,
-    child: Child,
-}
-
-impl RedisSentinel {
-    /// Starts it, and waits until it knows the server.
-    pub fn start(master: &RedisServer) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let mut settings = vec![(
-            "sentinel".to_owned(),
-            format!("monitor main 127.0.0.1 {} 1", master.port),
-        )];
-        if let Some(password) = &master.password {
-            settings.push(("sentinel".into(), format!("auth-pass main {password}")));
-        }
-        for _ in 0..ATTEMPTS {
-            let port = free_port();
-            let head = format!(
-                "port {port}\nbind 127.0.0.1\ndir {}\n",
-                directory.path().display()
-            );
-            if let Some(child) = launch(directory.path(), port, head, &settings, &["--sentinel"]) {
-                return Self {
-                    _directory: directory,
-                    port,
-                    password: master.password.clone(),
-                    child,
-                };
-            }
-        }
-        panic!("the sentinel does not start");
-    }
-
-    /// The URL of a master that it may know.
-    pub fn url(&self, master: &str) -> String {
-        let password = self
-            .password
-            .as_ref()
-            .map_or(String::new(), |password| format!(":{password}@"));
-        format!(
-            "redis+sentinel://{password}127.0.0.1:{}/{master}",
-            self.port
-        )
-    }
-}
-
-impl Drop for RedisSentinel {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-/// Three masters that share all slots, without replicas.
-pub struct RedisCluster {
-    pub nodes: Vec<RedisServer>,
-}
-
-impl RedisCluster {
-    /// Starts them and waits until each one knows that all slots are served.
-    pub fn start() -> Self {
-        const SETTINGS: [(&str, &str); 2] =
-            [("cluster-enabled", "yes"), ("cluster-node-timeout", "2000")];
-        let nodes: Vec<_> = (0..3).map(|_| RedisServer::start(&SETTINGS)).collect();
-        for (node, (from, to)) in nodes
-            .iter()
-            .zip([(0u16, 5460), (5461, 10922), (10923, 16383)])
-        {
-            let slots: Vec<String> = (from..=to).map(|slot| slot.to_string()).collect();
-            let mut words = vec!["CLUSTER", "ADDSLOTS"];
-            words.extend(slots.iter().map(String::as_str));
-            assert_eq!(node.command(&words), "OK");
-        }
-        for node in &nodes[1..] {
-            let port = nodes[0].port().to_string();
-            assert_eq!(node.command(&["CLUSTER", "MEET", "127.0.0.1", &port]), "OK");
-        }
-        let cluster = Self { nodes };
-        cluster.wait_until_whole();
-        cluster
-    }
-
-    /// Waits until every node knows the others and that all slots are served.
-    pub fn wait_until_whole(&self) {
-        until("the cluster is whole", || {
-            self.nodes.iter().all(|node| {
-                let info = node.command(&["CLUSTER", "INFO"]);
-                info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
-            })
-        });
-    }
-
-    /// Its URL.
-    pub fn url(&self) -> String {
-        let nodes = self
-            .nodes
-            .iter()
-            .map(|node| format!("127.0.0.1:{}", node.port()));
-        format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
-    }
-}
-
 /// Waits for something that comes to be by itself.
 #[track_caller]
 pub fn until(what: &str, is_so: impl Fn() -> bool) {
@@ -292,7 +186,7 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// A cluster's node also takes the port 10,000 above.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     for _ in 0..1000 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -305,7 +199,6 @@ fn free_port() -> u16 {
     panic!("no free port below 55,536");
 }
 
-/// `None` where it ends before it listens, as when another process took the port.
 fn spawn(
     directory: &Path,
     port: u16,
@@ -324,7 +217,8 @@ fn spawn(
     launch(directory, port, lines, settings, &[])
 }
 
-fn launch(
+/// Starts a server on a file of settings. `None` where it ends before it listens, as when another process took the port.
+pub(super) fn launch(
     directory: &Path,
     port: u16,
     mut lines: String,
