@@ -317,6 +317,9 @@ fn read_group(
     Ok(Some(answers))
 }
 
+/// A record begins with the draw's moment, packed as a number of eight bytes.
+const DRAWN: u8 = 0xcf;
+
 /// What a script found under the keys of a campaign is not what it left there; it has written nothing.
 fn unreadable(id: &CampaignId, text: &str) -> StoreError {
     StoreError::Corrupt(format!(
@@ -336,9 +339,9 @@ fn read_draw(
     let campaign = &layout.campaign;
     let (code, rest) = reply.split_first().ok_or_else(|| unexpected("draw"))?;
     match code {
-        b'D' | b'R' => {
-            let remembered = codec::decode_remembered(rest)?;
-            let is_new = *code == b'D';
+        &DRAWN | b'R' => {
+            let is_new = *code == DRAWN;
+            let remembered = codec::decode_remembered(if is_new { reply } else { rest })?;
             Ok(Drawn::Done(DrawAnswer {
                 ledger: LedgerId {
                     partition: layout.partition.number,

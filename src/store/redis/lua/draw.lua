@@ -11,7 +11,7 @@
 -- reply {now}, then for each campaign: a list of a reply for each draw, and the pools that run low; or why there is none:
 --       'M' no such campaign, 'V' another version, 'Y' another day, 'X' and what is wrong
 --       {now, 'L'}: the store is not the one it was; {now, 'G', generation}: another generation
---       a draw: 'D' done, 'R' replayed, each with its record; 'U' request id reused, 'P' past its deadline, 'E' expired,
+--       a draw: its record where it was made now; 'R' and its record: replayed; 'U' request id reused, 'P' past its deadline, 'E' expired,
 --       'A' and the lifecycle: the campaign takes no draws, 'Q' and the user's record: a limit, 'F' and {pool, cards}: a need
 
 local store, sequence, last, generation =
@@ -32,16 +32,34 @@ local LOW = 500 -- cards waiting in a deck below which its next chunk is asked f
 local UNLIMITED = 2 ^ 53
 
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
-local call, floor = redis.call, math.floor
+local call, floor, min, char, bytes = redis.call, math.floor, math.min, string.char, struct.pack
 local key, arg = 5, 6 -- the next of each
+-- A user's memory of requests, see codec.rs: none, this generation, and the two that say that the one before has some.
+local this_generation = generation * 2
 
--- A remembered draw of this user, if there is one.
-local function recall(user, request_key, previous_key, field)
+-- Six numbers as `pack` packs them, which takes much longer: small ones are a byte each.
+local function pack_six(a, b, c, d, e, f)
+    if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 then
+        return char(a, b, c, d, e, f)
+    end
+    return pack(a, b, c, d, e, f)
+end
+
+-- A number as `pack` packs those of four bytes, or any other.
+local function pack_long(number)
+    if number >= 65536 and number < 4294967296 then
+        return bytes('>BI4', 0xce, number)
+    end
+    return pack(number)
+end
+
+-- A remembered draw, if there is one.
+local function recall(field, request_key, previous_key, drew_before)
     local found = call('HGET', request_key, field)
     if found == '' then
         found = call('HGET', KEYS[3], field)
     end
-    if not found and user.drew_before then
+    if not found and drew_before then
         found = call('HGET', previous_key, field)
         if found == '' then
             found = call('HGET', KEYS[4], field)
@@ -53,106 +71,46 @@ local function recall(user, request_key, previous_key, field)
     return found
 end
 
-local function load_user(user_key, field)
-    local stored = call('HGET', user_key, field)
-    local user = { key = user_key, field = field }
-    if stored then
-        local memory
-        user.day, user.free, user.paid, user.draws, user.bonus_used, user.wins, memory, user.bonus = unpack_values(stored)
-        local drew, before = floor(memory / 2), memory % 2
-        user.drew_before = (drew == generation and before == 1) or (drew == generation - 1 and drew > 0)
-    else
-        user.is_new = true
-        user.day, user.free, user.paid, user.draws, user.bonus_used, user.wins = 0, 0, 0, 0, 0, 0
-    end
-    return user
-end
-
-local function record_of(user)
-    local memory = generation * 2 + (user.drew_before and 1 or 0)
-    if user.bonus then
-        return pack(user.day, user.free, user.paid, user.draws, user.bonus_used, user.wins, memory, user.bonus)
-    end
-    return pack(user.day, user.free, user.paid, user.draws, user.bonus_used, user.wins, memory)
-end
-
--- A later day starts at zero, lapsed bonus draws are gone.
-local function bring_to(user, today)
-    if today > user.day then
-        user.day, user.free, user.paid = today, 0, 0
-    end
-    if user.bonus then
-        local kept = {}
-        for _, grant in ipairs(user.bonus) do
-            if now < grant[1] and grant[2] > 0 then
-                kept[#kept + 1] = grant
-            end
-        end
-        user.bonus = #kept > 0 and kept or nil
-    end
-end
-
-local function bonus_left(user)
-    local left = 0
-    for _, grant in ipairs(user.bonus or {}) do
-        left = left + grant[2]
-    end
-    return left
-end
-
-local function left_of(limit, used)
-    if limit < 0 then
-        return UNLIMITED
-    end
-    return math.max(limit - used, 0)
-end
-
--- How many of `count` are regular draws, the rest bonus draws; nil where a limit refuses them.
-local function admit(user, limits, is_paid, count)
-    local total_left = left_of(limits.user, user.draws - user.bonus_used)
-    local day_left = is_paid and left_of(limits.paid_day, user.paid) or left_of(limits.day, user.free)
-    local regular = math.min(count, day_left, total_left)
-    if count - regular > (is_paid and 0 or bonus_left(user)) then
-        return nil
-    end
-    return regular
-end
-
-local function charge(user, is_paid, count, regular)
-    if is_paid then
-        user.paid = user.paid + count
-    else
-        user.free = user.free + regular
-        local owed = count - regular
-        user.bonus_used = user.bonus_used + owed
-        for _, grant in ipairs(user.bonus or {}) do
-            local part = math.min(owed, grant[2])
-            grant[2] = grant[2] - part
-            owed = owed - part
+-- Bonus draws that have not lapsed, soonest to lapse first, and how many they are; nil where there are none.
+local function open_bonus(bonus)
+    local kept, left = {}, 0
+    for _, grant in ipairs(bonus) do
+        if now < grant[1] and grant[2] > 0 then
+            kept[#kept + 1] = grant
+            left = left + grant[2]
         end
     end
-    user.draws = user.draws + count
+    return left > 0 and kept or nil, left
+end
+
+-- Takes draws of a bonus, which has as many.
+local function take_bonus(bonus, owed)
+    for _, grant in ipairs(bonus) do
+        local part = min(owed, grant[2])
+        grant[2] = grant[2] - part
+        owed = owed - part
+    end
 end
 
 -- Reads more of a queue's head.
 local function read_ahead(pool, queue)
     local wanted = pool.chunk
     local part = call('ZRANGE', queue.key, queue.have, queue.have + wanted - 1, 'WITHSCORES')
+    local have = queue.have
     for place = 1, #part, 2 do
-        queue.have = queue.have + 1
-        queue.members[queue.have] = part[place]
-        queue.scores[queue.have] = tonumber(part[place + 1])
+        have = have + 1
+        queue.members[have] = part[place]
+        queue.scores[have] = tonumber(part[place + 1])
     end
+    queue.have = have
     queue.is_whole = #part < wanted * 2
 end
 
 -- The queue whose head has the lowest score, those of held prizes aside.
 local function first_waiting(pool)
-    if pool.first ~= nil then
-        return pool.first
-    end
     local first, score, member = false, nil, nil
-    for _, queue in ipairs(pool.queues) do
+    for number = 1, #pool.queues do
+        local queue = pool.queues[number]
         if not queue.is_held then
             local at = queue.taken + 1
             if at > queue.have and not queue.is_whole then
@@ -168,41 +126,49 @@ local function first_waiting(pool)
     return first
 end
 
-local items, writes = {}, {}
+local items, writes, written = {}, {}, 0
 
-local function draw_all(campaign, draws)
-    local c = campaign
-    local users, requests = {}, {}
-    local replies = {}
-    local entries, done = {}, 0
+-- Will be written once all is decided.
+local function put(its_key, field, value)
+    writes[written + 1], writes[written + 2], writes[written + 3] = its_key, field, value
+    written = written + 3
+end
+
+local function draw_all(c, draws)
+    local records, requests = {}, {} -- of users and requests that this batch has seen
+    local replies, entries, done = {}, {}, 0
     local new_users, wins, consolations, nothings = 0, 0, 0, 0
-    local picks = {}
+    local picks, picked = {}, 0 -- queues that the draw at hand has taken from
+    local pools, limits, counts_as_win = c.pools, c.limits, c.counts_as_win
 
-    -- The result of one draw as msgpack; nil and the need where a pool must be filled first.
-    local function draw_one(user, drawn, won, picked)
-        for number, pool in ipairs(c.pools) do
-            if user.draws + drawn >= pool.unlock then
+    -- The result of one draw, as msgpack; false where it wins nothing; nil and the need where a pool must be filled first.
+    -- Besides the wins of the user after it.
+    local function draw_one(drawn, won)
+        for number = 1, #pools do
+            local pool = pools[number]
+            if drawn >= pool.unlock then
                 if not pool.is_deck and now >= pool.gate then
                     return nil, pack(number - 1, 0)
                 end
-                local queue = first_waiting(pool)
+                local queue = pool.first
+                if queue == nil then
+                    queue = first_waiting(pool)
+                end
                 local at = queue and queue.taken + 1
                 if queue and (pool.is_deck or queue.scores[at] <= now) then
-                    queue.taken = at
-                    pool.first = nil
+                    queue.taken, pool.first = at, nil
                     picked = picked + 1
                     picks[picked] = queue
                     if queue.prize < 0 then
-                        return false, picked, won
+                        return false, won
                     end
-                    won = won + c.counts_as_win[queue.prize + 1]
+                    won = won + counts_as_win[queue.prize + 1]
                     local member = queue.members[at]
                     if pool.is_deck then
-                        return pack(3, queue.prize, number - 1) .. member, picked, won
+                        return queue.won .. member, won
                     end
                     local window = unpack_values(member)
-                    local offset = queue.scores[at] - window * 1000000
-                    return pack(2, queue.prize, number - 1, offset) .. member, picked, won
+                    return queue.won .. pack_long(queue.scores[at] - window * 1000000) .. member, won
                 elseif pool.is_deck and pool.gate == 1 then
                     local cards = 1
                     for place = 1, picked do
@@ -214,20 +180,25 @@ local function draw_all(campaign, draws)
                 end
             end
         end
-        return false, picked, won
+        return false, won
     end
 
     for place = 1, draws do
         local user_key, request_key, previous_key = KEYS[key], KEYS[key + 1], KEYS[key + 2]
-        local user_field, request_field, head, part = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3]
+        local user_field, request_field, part = ARGV[arg], ARGV[arg + 1], ARGV[arg + 3]
+        local what, not_after, expire, payment = unpack_values(ARGV[arg + 2])
         key, arg = key + 3, arg + 4
-        local what, not_after, expire, payment = unpack_values(head)
-        local user = users[user_field]
-        if not user then
-            user = load_user(user_key, user_field)
-            users[user_field] = user
+
+        local stored = records[user_field]
+        if stored == nil then
+            stored = call('HGET', user_key, user_field)
         end
-        local known = requests[request_field] or recall(user, request_key, previous_key, request_field)
+        local day, free, paid, drawn, bonus_used, won, memory, bonus = 0, 0, 0, 0, 0, 0, 0, nil
+        if stored then
+            day, free, paid, drawn, bonus_used, won, memory, bonus = unpack_values(stored)
+        end
+        local drew_before = memory > 1 and memory ~= this_generation and memory >= this_generation - 2
+        local known = requests[request_field] or recall(request_field, request_key, previous_key, drew_before)
         local reply
         if known then
             local _, _, _, its_what, its_payment = unpack_values(known)
@@ -239,31 +210,39 @@ local function draw_all(campaign, draws)
         elseif not c.is_open then
             reply = 'A' .. c.lifecycle
         else
-            bring_to(user, c.today)
-            local count, is_paid = floor(what / 4), floor(what / 2) % 2 == 1
-            local regular = admit(user, c.limits, is_paid, count)
-            if not regular then
-                reply = 'Q' .. record_of(user)
+            local count, is_paid, is_barred = floor(what / 4), floor(what / 2) % 2 == 1, what % 2 == 1
+            -- A later day starts at zero.
+            if c.today > day then
+                day, free, paid = c.today, 0, 0
+            end
+            local left = 0
+            if bonus then
+                bonus, left = open_bonus(bonus)
+            end
+            -- As many regular draws as the limits allow, the rest bonus draws, which pay for free draws only.
+            local regular = min(count, limits.user - (drawn - bonus_used), is_paid and limits.paid_day - paid or limits.day - free)
+            if regular < 0 then
+                regular = 0
+            end
+            if count - regular > (is_paid and 0 or left) then
+                reply = 'Q' .. (stored or pack(0, 0, 0, 0, 0, 0, 0))
             else
-                local is_barred = what % 2 == 1 or (c.blocked > 0 and call('SISMEMBER', c.blocked_key, user_field) == 1)
-                local results, won, picked, need = '', user.wins, 0, nil
-                local units, plain = 0, 0
-                for drawn = 0, count - 1 do
+                is_barred = is_barred or (c.blocked > 0 and call('SISMEMBER', c.blocked_key, user_field) == 1)
+                local results, need, units = '', nil, 0
+                picked = 0
+                for number = drawn, drawn + count - 1 do
                     local result = false
-                    if not is_barred and won < c.limits.wins then
-                        local picked_now, won_now
-                        result, picked_now, won_now = draw_one(user, drawn, won, picked)
+                    if not is_barred and won < limits.wins then
+                        result, won = draw_one(number, won)
                         if result == nil then
-                            need = picked_now
+                            need = won
                             break
                         end
-                        picked, won = picked_now, won_now
                     end
                     if result then
                         units = units + 1
                         results = results .. result
                     else
-                        plain = plain + 1
                         results = results .. c.without
                     end
                 end
@@ -274,30 +253,50 @@ local function draw_all(campaign, draws)
                     end
                     reply = 'F' .. need
                 else
-                    charge(user, is_paid, count, regular)
-                    user.wins = won
-                    user.is_changed = true
-                    sequence = sequence + 1
-                    done = done + 1
-                    wins = wins + units
-                    local answer = pack(user.free, user.paid, user.draws, user.bonus_used, won, bonus_left(user)) .. results
-                    local record = pack(now, sequence, c.version, what, payment) .. answer
-                    entries[done] = part .. answer
-                    requests[request_field] = record
-                    if c.has_consolation then
-                        consolations = consolations + plain
+                    if is_paid then
+                        paid = paid + count
                     else
-                        nothings = nothings + plain
+                        free = free + regular
+                        if count > regular then
+                            take_bonus(bonus, count - regular)
+                            bonus_used, left = bonus_used + count - regular, left - (count - regular)
+                        end
                     end
-                    writes[#writes + 1] = request_key
-                    writes[#writes + 1] = request_field
-                    if #record > LONG then
-                        writes[#writes + 1] = ''
-                        writes[#writes + 1] = KEYS[3]
-                        writes[#writes + 1] = request_field
+                    drawn = drawn + count
+                    sequence, done, wins = sequence + 1, done + 1, wins + units
+                    if c.has_consolation then
+                        consolations = consolations + count - units
+                    else
+                        nothings = nothings + count - units
                     end
-                    writes[#writes + 1] = record
-                    reply = 'D' .. record
+                    if not stored then
+                        new_users = new_users + 1
+                    end
+
+                    local answer = pack_six(free, paid, drawn, bonus_used, won, left) .. results
+                    local asked = c.asked[what]
+                    if not asked or payment ~= '' then
+                        asked = pack(c.version, what, payment)
+                        if payment == '' then
+                            c.asked[what] = asked
+                        end
+                    end
+                    reply = c.now .. pack_long(sequence) .. asked .. answer
+                    entries[done * 2 - 1], entries[done * 2] = part, answer
+                    requests[request_field] = reply
+                    if #reply > LONG then
+                        put(request_key, request_field, '')
+                        put(KEYS[3], request_field, reply)
+                    else
+                        put(request_key, request_field, reply)
+                    end
+                    memory = this_generation + (drew_before and 1 or 0)
+                    stored = (day == c.today and c.today_packed or pack(day)) .. pack_six(free, paid, drawn, bonus_used, won, memory)
+                    if left > 0 then
+                        stored = stored .. pack(bonus)
+                    end
+                    records[user_field] = stored
+                    put(user_key, user_field, stored)
                 end
             end
         end
@@ -307,9 +306,8 @@ local function draw_all(campaign, draws)
         return replies, ''
     end
 
-    local low = ''
-    local taken = {} -- queue, how many
-    for number, pool in ipairs(c.pools) do
+    local low, taken = '', {}
+    for number, pool in ipairs(pools) do
         local waiting, gone = 0, 0
         for _, queue in ipairs(pool.queues) do
             if queue.taken > 0 then
@@ -326,14 +324,6 @@ local function draw_all(campaign, draws)
             low = low .. pack(number - 1)
         end
     end
-    for _, user in pairs(users) do
-        if user.is_changed then
-            new_users = new_users + (user.is_new and 1 or 0)
-            writes[#writes + 1] = user.key
-            writes[#writes + 1] = user.field
-            writes[#writes + 1] = record_of(user)
-        end
-    end
     items[#items + 1] = {
         campaign = c,
         last = sequence,
@@ -343,6 +333,11 @@ local function draw_all(campaign, draws)
         counts = { users = new_users, wins = wins, consolations = consolations, nothings = nothings },
     }
     return replies, low
+end
+
+-- A limit, where there is one.
+local function bound(limit)
+    return limit < 0 and UNLIMITED or limit
 end
 
 -- Reads one campaign of the batch; a string where it cannot be drawn from now.
@@ -362,11 +357,11 @@ local function read_campaign()
         for place, prize in ipairs(slots) do
             pool.queues[place] = {
                 pool = pool, number = number - 1, prize = prize, key = KEYS[key],
-                taken = 0, have = 0, members = {}, scores = {},
+                taken = 0, have = 0, members = {}, scores = {}, won = pack(is_deck and 3 or 2, prize, number - 1),
             }
             key = key + 1
         end
-        pool.chunk = math.max(8, math.ceil(draws / math.max(#slots, 1)))
+        pool.chunk = math.ceil(draws / #slots) + 1
         pools[number] = pool
     end
     return c, draws, function()
@@ -391,8 +386,9 @@ local function read_campaign()
         c.is_open = c.lifecycle == 0 and now >= start and now < finish
         c.has_consolation = consolation == 1
         c.without = pack(consolation)
+        c.now, c.today_packed, c.asked = pack(now), pack(c.today), {}
         c.counts_as_win = counts_as_win
-        c.limits = { day = day, paid_day = paid_day, user = user, wins = wins < 0 and UNLIMITED or wins }
+        c.limits = { day = bound(day), paid_day = bound(paid_day), user = bound(user), wins = bound(wins) }
         local is_held = {}
         for _, prize in ipairs(held) do
             is_held[prize] = true
@@ -411,7 +407,7 @@ local reply = { digits(now) }
 for place = 1, tonumber(ARGV[5]) do
     local c, draws, open = read_campaign()
     local next_key, next_arg = key + draws * 3, arg + draws * 4
-    local sequence_before, writes_before = sequence, #writes
+    local sequence_before, written_before = sequence, written
     local is_sound, answer, low = pcall(function()
         local refusal = open()
         if refusal then
@@ -420,10 +416,7 @@ for place = 1, tonumber(ARGV[5]) do
         return draw_all(c, draws)
     end)
     if not is_sound then
-        sequence = sequence_before
-        for extra = #writes, writes_before + 1, -1 do
-            writes[extra] = nil
-        end
+        sequence, written = sequence_before, written_before
         answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))
     end
     key, arg = next_key, next_arg
@@ -438,7 +431,7 @@ for _, item in ipairs(items) do
     call('XADD', KEYS[2], digits(item.last) .. '-0', 'c', c.id, 't', digits(now), 'v', c.version, 'n', item.done, 'd', item.blob)
 end
 call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
-for place = 1, #writes, 3 do
+for place = 1, written, 3 do
     call('HSET', writes[place], writes[place + 1], writes[place + 2])
 end
 for _, item in ipairs(items) do
