@@ -5,8 +5,8 @@
 //! | a user's record | day (0: none), free draws, paid draws, draws, bonus draws used, wins, memory, and where there are any: bonus draws `[[expires, left], …]` |
 //! | memory | twice the last generation in which the user drew, plus 1 where the one before remembers draws too |
 //! | an answer | free draws, paid draws, draws, bonus draws used, wins, bonus draws left, then a result for each draw |
-//! | a result | 0: nothing; 1: the consolation prize; 2, prize, pool, microseconds from the window's start to the release, unit; 3, prize, pool, unit: from a deck |
-//! | a unit | window, number |
+//! | a result | 0: nothing; 1: the consolation prize; 2, prize, pool, unit: from a schedule; 3, prize, pool, unit: from a deck |
+//! | a unit | release in microseconds, or position in the deck; window or round; number. So packed units are in the order of their scores |
 //! | a remembered draw | moment, sequence, version, what, digest of the payment reference (empty where there is none), answer |
 //! | what | four times the count, plus 2 where it is paid, plus 1 where only the consolation prize is wanted |
 //! | a ledger part | what, user, request, payment reference; the entry is the part and the answer |
@@ -250,36 +250,38 @@ fn decode_result(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
         _ => return Err(malformed()),
     };
     let (prize, pool) = (PrizeNo(unpacker.int()?), PoolNo(unpacker.int()?));
-    let offset: Option<i64> = is_scheduled.then(|| unpacker.int()).transpose()?;
-    let unit = decode_unit(unpacker)?;
+    let (score, unit) = decode_scored(unpacker)?;
     Ok(DrawResult::Won {
         prize,
         pool,
         unit,
-        release: offset.map(|offset| Moment::from_micros(unit.window * 1_000_000 + offset)),
+        release: is_scheduled.then(|| Moment::from_micros(score)),
     })
 }
 
-/// A unit as a member of its sorted set.
-pub(super) fn encode_unit(unit: Unit) -> Vec<u8> {
-    let mut packer = Packer(Vec::with_capacity(10));
+/// A unit as a member of its sorted set, with its score.
+pub(super) fn encode_unit(score: i64, unit: Unit) -> Vec<u8> {
+    let mut packer = Packer(Vec::with_capacity(20));
     // Numbers that are not negative are packed alike here and by the scripts.
+    packer.count(score.unsigned_abs());
     packer
         .count(unit.window.unsigned_abs())
         .count(unit.number)
         .done()
 }
 
-fn decode_unit(unpacker: &mut Unpacker<'_>) -> Result<Unit> {
-    Ok(Unit {
+fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> {
+    let score = unpacker.int()?;
+    let unit = Unit {
         window: unpacker.int()?,
         number: unpacker.int()?,
-    })
+    };
+    Ok((score, unit))
 }
 
 /// Reads [`encode_unit`].
-pub(super) fn decode_member(bytes: &[u8]) -> Result<Unit> {
-    decode_unit(&mut Unpacker::new(bytes))
+pub(super) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
+    decode_scored(&mut Unpacker::new(bytes))
 }
 
 /// The draws of an item of the ledger.

@@ -302,7 +302,8 @@ fn read_group(
         };
     }
     let mut parts = Parts::of(value)?;
-    let mut replies = Parts::of(parts.next()?)?;
+    let replies = reply::bytes(parts.next()?)?;
+    let mut replies = replies.as_slice();
     let low = reply::bytes(parts.next()?)?;
     let mut low = codec::Unpacker::new(&low);
     let mut running_low = Vec::new();
@@ -311,10 +312,18 @@ fn read_group(
     }
     let mut answers = Vec::with_capacity(group.jobs.len());
     for job in &group.jobs {
-        let reply = reply::bytes(replies.next()?)?;
-        answers.push(read_draw(&group.layout, job, now, &reply, &mut running_low));
+        let reply = next_reply(&mut replies).ok_or_else(|| unexpected("draw"))?;
+        answers.push(read_draw(&group.layout, job, now, reply, &mut running_low));
     }
     Ok(Some(answers))
+}
+
+/// The next of several replies, each after its length in two bytes.
+fn next_reply<'a>(replies: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, rest) = replies.split_first_chunk()?;
+    let (reply, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+    *replies = rest;
+    Some(reply)
 }
 
 /// A record begins with the draw's moment, packed as a number of eight bytes.

@@ -207,11 +207,12 @@ impl Core {
             }
             let mut members = Parts::of(part)?;
             while let Some(member) = members.maybe_next() {
+                let (score, unit) = codec::decode_unit(&reply::bytes(member)?)?;
                 found.push(Placed {
                     pool: range.pool,
                     prize: range.prize,
-                    unit: codec::decode_member(&reply::bytes(member)?)?,
-                    score: reply::number(members.next()?)?,
+                    score,
+                    unit,
                 });
             }
         }
@@ -627,7 +628,7 @@ fn write_units(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()
         }
         for ((pool, prize), units) in by_queue {
             let key = commit.key(Kind::SortedSet, queue(layout, pool, prize)?.key.clone());
-            let member = |placed: &&Placed| codec::encode_unit(placed.unit);
+            let member = |placed: &&Placed| codec::encode_unit(placed.score, placed.unit);
             if command == "ZADD" {
                 let scored = units
                     .iter()

@@ -8,7 +8,8 @@
 --       for each campaign: id, version, layout, days, number of draws
 --       for each draw of it: user field, request field, {what, not after, expire, payment digest}, ledger part
 --       (layout, days and braces: msgpack, see codec.rs)
--- reply {now}, then for each campaign: a list of a reply for each draw, and the pools that run low; or why there is none:
+-- reply {now}, then for each campaign: {the replies to its draws, each after its length in two bytes; the pools that run low}; or
+--       why there is none:
 --       'M' no such campaign, 'V' another version, 'Y' another day, 'X' and what is wrong
 --       {now, 'L'}: the store is not the one it was; {now, 'G', generation}: another generation
 --       a draw: its record where it was made now; 'R' and its record: replayed; 'U' request id reused, 'P' past its deadline, 'E' expired,
@@ -36,6 +37,8 @@ local call, floor, min, char, bytes = redis.call, math.floor, math.min, string.c
 local key, arg = 5, 6 -- the next of each
 -- A user's memory of requests, see codec.rs: none, this generation, and the two that say that the one before has some.
 local this_generation = generation * 2
+-- A unit that is not due yet is not less than this.
+local undue = pack(now + 1)
 
 -- Six numbers as `pack` packs them, which takes much longer: small ones are a byte each.
 local function pack_six(a, b, c, d, e, f)
@@ -94,21 +97,18 @@ end
 
 -- Reads more of a queue's head.
 local function read_ahead(pool, queue)
-    local wanted = pool.chunk
-    local part = call('ZRANGE', queue.key, queue.have, queue.have + wanted - 1, 'WITHSCORES')
-    local have = queue.have
-    for place = 1, #part, 2 do
-        have = have + 1
-        queue.members[have] = part[place]
-        queue.scores[have] = tonumber(part[place + 1])
+    local part = call('ZRANGE', queue.key, queue.have, queue.have + pool.chunk - 1)
+    local units, have = queue.units, queue.have
+    for place = 1, #part do
+        units[have + place] = part[place]
     end
-    queue.have = have
-    queue.is_whole = #part < wanted * 2
+    queue.have = have + #part
+    queue.is_whole = #part < pool.chunk
 end
 
--- The queue whose head has the lowest score, those of held prizes aside.
+-- The queue whose first unit has the lowest score, those of held prizes aside. Packed units are in the order of their scores.
 local function first_waiting(pool)
-    local first, score, member = false, nil, nil
+    local first, lowest = false, nil
     for number = 1, #pool.queues do
         local queue = pool.queues[number]
         if not queue.is_held then
@@ -116,9 +116,9 @@ local function first_waiting(pool)
             if at > queue.have and not queue.is_whole then
                 read_ahead(pool, queue)
             end
-            local its = queue.scores[at]
-            if its and (not first or its < score or (its == score and queue.members[at] < member)) then
-                first, score, member = queue, its, queue.members[at]
+            local unit = queue.units[at]
+            if unit and (not first or unit < lowest) then
+                first, lowest = queue, unit
             end
         end
     end
@@ -155,7 +155,8 @@ local function draw_all(c, draws)
                     queue = first_waiting(pool)
                 end
                 local at = queue and queue.taken + 1
-                if queue and (pool.is_deck or queue.scores[at] <= now) then
+                local unit = queue and queue.units[at]
+                if unit and (pool.is_deck or unit < undue) then
                     queue.taken, pool.first = at, nil
                     picked = picked + 1
                     picks[picked] = queue
@@ -163,12 +164,7 @@ local function draw_all(c, draws)
                         return false, won
                     end
                     won = won + counts_as_win[queue.prize + 1]
-                    local member = queue.members[at]
-                    if pool.is_deck then
-                        return queue.won .. member, won
-                    end
-                    local window = unpack_values(member)
-                    return queue.won .. pack_long(queue.scores[at] - window * 1000000) .. member, won
+                    return queue.won .. unit, won
                 elseif pool.is_deck and pool.gate == 1 then
                     local cards = 1
                     for place = 1, picked do
@@ -300,10 +296,12 @@ local function draw_all(c, draws)
                 end
             end
         end
-        replies[place] = reply
+        replies[place * 2 - 1] = char(floor(#reply / 256), #reply % 256)
+        replies[place * 2] = reply
     end
+    replies = table.concat(replies)
     if done == 0 then
-        return replies, ''
+        return { replies, '' }
     end
 
     local low, taken = '', {}
@@ -332,7 +330,7 @@ local function draw_all(c, draws)
         taken = taken,
         counts = { users = new_users, wins = wins, consolations = consolations, nothings = nothings },
     }
-    return replies, low
+    return { replies, low }
 end
 
 -- A limit, where there is one.
@@ -357,7 +355,7 @@ local function read_campaign()
         for place, prize in ipairs(slots) do
             pool.queues[place] = {
                 pool = pool, number = number - 1, prize = prize, key = KEYS[key],
-                taken = 0, have = 0, members = {}, scores = {}, won = pack(is_deck and 3 or 2, prize, number - 1),
+                taken = 0, have = 0, units = {}, won = pack(is_deck and 3 or 2, prize, number - 1),
             }
             key = key + 1
         end
@@ -408,7 +406,7 @@ for place = 1, tonumber(ARGV[5]) do
     local c, draws, open = read_campaign()
     local next_key, next_arg = key + draws * 3, arg + draws * 4
     local sequence_before, written_before = sequence, written
-    local is_sound, answer, low = pcall(function()
+    local is_sound, answer = pcall(function()
         local refusal = open()
         if refusal then
             return refusal
@@ -420,7 +418,7 @@ for place = 1, tonumber(ARGV[5]) do
         answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))
     end
     key, arg = next_key, next_arg
-    reply[place + 1] = type(answer) == 'table' and { answer, low } or answer
+    reply[place + 1] = answer
 end
 
 if #items == 0 then
@@ -454,11 +452,12 @@ for _, item in ipairs(items) do
             if not queue.pool.is_deck then
                 local by_window = {}
                 for at = 1, queue.taken do
-                    local window = unpack_values(queue.members[at])
+                    -- Release and window take nine and five bytes.
+                    local window = string.sub(queue.units[at], 10, 14)
                     by_window[window] = (by_window[window] or 0) + 1
                 end
                 for window, units in pairs(by_window) do
-                    call('HINCRBY', queue.pool.wins_key, digits(window) .. ':' .. queue.prize, units)
+                    call('HINCRBY', queue.pool.wins_key, digits(unpack_values(window)) .. ':' .. queue.prize, units)
                 end
             end
         end

@@ -2,7 +2,7 @@
 --
 -- KEYS  partition, then the queue of each range
 -- ARGV  clock, store id, most units in all, then for each range: lowest score, highest score, 1 from the highest down, most units
--- reply {now, 'L'}: the store is not the one it was; {now, for each range: members and scores in turn}
+-- reply {now, 'L'}: the store is not the one it was; {now, for each range: units}
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
 local now = clock(last)
 if store ~= ARGV[2] then
@@ -14,11 +14,11 @@ for place = 2, #KEYS do
     local from, to, limit = ARGV[at], ARGV[at + 1], math.min(room, tonumber(ARGV[at + 3]))
     local found
     if ARGV[at + 2] == '1' then
-        found = redis.call('ZREVRANGEBYSCORE', KEYS[place], to, from, 'WITHSCORES', 'LIMIT', 0, limit)
+        found = redis.call('ZREVRANGEBYSCORE', KEYS[place], to, from, 'LIMIT', 0, limit)
     else
-        found = redis.call('ZRANGEBYSCORE', KEYS[place], from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+        found = redis.call('ZRANGEBYSCORE', KEYS[place], from, to, 'LIMIT', 0, limit)
     end
-    room = room - #found / 2
+    room = room - #found
     reply[place] = found
 end
 return reply
