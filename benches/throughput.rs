@@ -1,14 +1,15 @@
 //! Draws per second through gRPC beside an empty RPC (the health check) of the same server in the same run.
 //!
-//! `cargo bench --bench throughput [-- SECONDS]`: starts the server as a process of its own on a temporary directory, with a pool
-//! of released units and a deck, and sends 8 connections × 128 outstanding calls, every draw with its own user and request id.
+//! `cargo bench --bench throughput [-- SECONDS [STORE ...]]`: for each store (`embedded`, `redis` with every write on disk before
+//! the answer, `redis-memory` with none on disk; the first two by default) starts the server as a process of its own, on a temporary
+//! directory and where it needs one on a Redis of its own, with a pool of released units and a deck, and sends 8 connections × 128
+//! outstanding calls, every draw with its own user and request id. The stores take turns, so that all have the same machine.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use std::{
     error::Error,
     net::{SocketAddr, TcpListener},
-    path::Path,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -17,12 +18,23 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tempfile::TempDir;
 use tombola::proto::{
     ApplyCampaignRequest, DrawRequest, GetStatsRequest, Outcome,
     campaign_service_client::CampaignServiceClient, lottery_service_client::LotteryServiceClient,
 };
 use tonic::transport::Channel;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+#[path = "../tests/suite/support/redis_server.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "the tests use all of it, and it is theirs"
+)]
+mod redis_server;
+use redis_server::RedisServer;
 
 const CONNECTIONS: usize = 8;
 const OUTSTANDING: usize = 128;
@@ -48,6 +60,39 @@ prizes: [{id: card, stock: 9000000000}]
 pools: [{id: cards, deck: {size: 100000, cards: {card: 60000}, onExhausted: RESHUFFLE}}]
 ";
 
+/// Where a server's data are.
+struct House {
+    name: String,
+    data: TempDir,
+    redis: Option<RedisServer>,
+}
+
+impl House {
+    fn new(name: &str) -> Result<Self, Fault> {
+        let redis = match name {
+            "embedded" => None,
+            "redis" | "redis-memory" => Some(RedisServer::start(&[])),
+            _ => return Err(format!("no store is called {name}").into()),
+        };
+        let (name, data) = (name.to_owned(), tempfile::tempdir()?);
+        Ok(Self { name, data, redis })
+    }
+
+    /// Time that Redis has spent on scripts.
+    fn script_micros(&self) -> u64 {
+        let Some(redis) = &self.redis else { return 0 };
+        let stats = redis.command(&["INFO", "commandstats"]);
+        let line = stats
+            .lines()
+            .find_map(|line| line.strip_prefix("cmdstat_evalsha:"));
+        let fields = line.unwrap_or_default().split(',');
+        let micros = fields
+            .filter_map(|field| field.strip_prefix("usec="))
+            .next();
+        micros.and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+}
+
 /// A server that ends with this value.
 struct Server {
     child: Child,
@@ -55,16 +100,19 @@ struct Server {
 }
 
 impl Server {
-    fn start(data: &Path, clock_start: &str) -> Result<Self, Fault> {
+    fn start(house: &House, clock_start: &str) -> Result<Self, Fault> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let child = Command::new(env!("CARGO_BIN_EXE_tombola"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tombola"));
+        command
             .args(["serve", "--log", "warn", "--clock-start", clock_start])
             .arg("--listen")
             .arg(address.to_string())
             .arg("--data")
-            .arg(data)
-            .stderr(Stdio::inherit())
-            .spawn()?;
+            .arg(house.data.path());
+        if let Some(redis) = &house.redis {
+            command.args(["--redis-url", &redis.url()]);
+        }
+        let child = command.stderr(Stdio::inherit()).spawn()?;
         Ok(Self { child, address })
     }
 
@@ -118,20 +166,94 @@ struct Load {
     stop: AtomicBool,
 }
 
+/// A server under load, and what was measured of it, by call.
+struct Subject {
+    house: House,
+    server: Server,
+    channels: Vec<Channel>,
+    rates: [Vec<f64>; 4],
+    script_micros: [f64; 4],
+}
+
+const CALLS: [(&str, Call); 4] = [
+    ("empty", Call::Empty),
+    ("pool", Call::Draw("pool")),
+    ("deck", Call::Draw("deck")),
+    ("scattered", Call::DrawScattered("pool")),
+];
+
+impl Subject {
+    async fn prepare(name: &str) -> Result<Self, Fault> {
+        let house = House::new(name)?;
+        let server = Server::start(&house, "2030-01-01T00:00:00Z")?;
+        apply(&server).await?;
+        drop(server);
+        let server = Server::start(&house, "2030-01-01T01:30:00Z")?;
+        let mut channels = Vec::new();
+        for _ in 0..CONNECTIONS {
+            channels.push(server.connect().await?);
+        }
+        if let (Some(redis), "redis-memory") = (&house.redis, name) {
+            // The service refuses a Redis that keeps nothing, so it is told only now.
+            redis.command(&["CONFIG", "SET", "appendonly", "no"]);
+        }
+        Ok(Self {
+            house,
+            server,
+            channels,
+            rates: [const { Vec::new() }; 4],
+            script_micros: [0.0; 4],
+        })
+    }
+
+    /// One round of one call.
+    async fn measure(
+        &mut self,
+        call: usize,
+        load: &Arc<Load>,
+        seconds: u64,
+        is_warm_up: bool,
+    ) -> Result<(), Fault> {
+        let (name, kind) = CALLS[call];
+        let (cpu, script) = (self.server.cpu(), self.house.script_micros());
+        let (rate, wins) =
+            measure(&self.channels, load, kind, Duration::from_secs(seconds)).await?;
+        let calls = load.done.load(Ordering::SeqCst) as f64;
+        let cpu = (self.server.cpu() - cpu).as_micros() as f64 / calls;
+        let script = (self.house.script_micros() - script) as f64 / calls;
+        let warm_up = if is_warm_up { "  (warm-up)" } else { "" };
+        println!(
+            "{:>12} {name:>9}: {rate:>8.0}/s, {wins:>5.1}% won, {cpu:>5.1} µs of the server's CPU and {script:>4.1} µs of \
+             Redis's time a call{warm_up}",
+            self.house.name
+        );
+        if !is_warm_up {
+            self.rates[call].push(rate);
+            self.script_micros[call] = script;
+        }
+        Ok(())
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Fault> {
-    let seconds: u64 = std::env::args()
-        .nth(1)
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
+    let seconds: u64 = words
+        .first()
         .and_then(|text| text.parse().ok())
         .unwrap_or(5);
-    let data = tempfile::tempdir()?;
-    let server = Server::start(data.path(), "2030-01-01T00:00:00Z")?;
-    apply(&server).await?;
-    drop(server);
-    let server = Server::start(data.path(), "2030-01-01T01:30:00Z")?;
-    let mut channels = Vec::new();
-    for _ in 0..CONNECTIONS {
-        channels.push(server.connect().await?);
+    let named: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+    let stores = if named.is_empty() {
+        vec!["embedded", "redis"]
+    } else {
+        named
+    };
+    let mut subjects = Vec::new();
+    for store in stores {
+        subjects.push(Subject::prepare(store).await?);
     }
     let load = Arc::new(Load {
         done: AtomicU64::new(0),
@@ -139,39 +261,29 @@ async fn main() -> Result<(), Fault> {
         next: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     });
-    let calls = [
-        ("empty", Call::Empty),
-        ("pool", Call::Draw("pool")),
-        ("deck", Call::Draw("deck")),
-        ("scattered", Call::DrawScattered("pool")),
-    ];
-    let mut rates = [const { Vec::new() }; 4];
     for round in 0..=ROUNDS {
-        for ((name, call), rates) in calls.into_iter().zip(&mut rates) {
-            let cpu = server.cpu();
-            let (rate, wins) =
-                measure(&channels, &load, call, Duration::from_secs(seconds)).await?;
-            let cpu = (server.cpu() - cpu).as_micros() as f64 / (rate * seconds as f64);
-            let warm_up = if round == 0 { "  (warm-up)" } else { "" };
-            println!(
-                "{name:>9}: {rate:>8.0}/s, {wins:>5.1}% won, server {cpu:>5.1} µs of CPU a call{warm_up}"
-            );
-            if round > 0 {
-                rates.push(rate);
+        for call in 0..CALLS.len() {
+            for subject in &mut subjects {
+                subject.measure(call, &load, seconds, round == 0).await?;
             }
         }
     }
-    let [empty, pool, deck, scattered] = rates.map(median);
-    println!("draws from a pool over empty RPCs: {:.3}", pool / empty);
-    println!("draws from a deck over empty RPCs: {:.3}", deck / empty);
-    println!(
-        "draws of scattered users over empty RPCs: {:.3}",
-        scattered / empty
-    );
-    check(&server).await
+    for subject in &subjects {
+        let [empty, draws @ ..] = subject.rates.each_ref().map(|rates| median(rates));
+        for ((name, _), draws) in CALLS[1..].iter().zip(draws) {
+            println!(
+                "{:>12} {name:>9} over empty: {:.3}",
+                subject.house.name,
+                draws / empty
+            );
+        }
+        check(&subject.server).await?;
+    }
+    Ok(())
 }
 
-fn median(mut rates: Vec<f64>) -> f64 {
+fn median(rates: &[f64]) -> f64 {
+    let mut rates = rates.to_vec();
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
 }

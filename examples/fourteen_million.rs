@@ -1,13 +1,16 @@
 //! Draws the fourteen million of `deploy/campaigns/fourteen-million.yaml` to their end, at the level of the store, and counts.
 //!
-//! `cargo run --release --example fourteen_million`: draws of 100 by 64 users at once, until the first round of the deck is used up,
-//! then 100,000 more. Exits with an error unless every count is exact. Takes minutes and about 6 GB of temporary disk.
+//! `cargo run --release --example fourteen_million [-- redis]`, on the embedded store or on a Redis of its own (needs redis-server,
+//! every write on disk before the answer): draws of 100 by 64 users at once, until the first round of the deck is used up,
+//! then 100,000 more. Exits with an error unless every count is exact. Takes minutes and some GB of temporary disk, on
+//! Redis of memory too.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 
 use std::{
     collections::BTreeMap,
     error::Error,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -23,16 +26,28 @@ use tombola::{
         limits::Funding,
     },
     store::{
-        Author, DrawCommand, Store,
+        Author, DrawCommand, Durability, Store,
         clock::ManualClock,
         entry::DrawResult,
-        sqlite::{Options, SqliteStore},
+        redis::{self, Found, KeyPrefix, RedisStore, RedisUrl},
+        sqlite::{self, SqliteStore},
     },
 };
+
+#[path = "../tests/suite/support/redis_server.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "the tests use all of it, and it is theirs"
+)]
+mod redis_server;
+use redis_server::RedisServer;
 
 const CAMPAIGN: &str = include_str!("../deploy/campaigns/fourteen-million.yaml");
 const USERS: u64 = 64;
 const PER_DRAW: u64 = 100;
+const MEMORY: Duration = Duration::from_secs(3600);
 /// Draws of the second round.
 const MORE: u64 = 100_000;
 
@@ -46,12 +61,18 @@ async fn main() -> Result<(), Fault> {
     let campaign = Arc::new(convert::campaign_from_proto(&message)?);
     let directory = tempfile::tempdir()?;
     let key = MasterKey::from_bytes(rand::random());
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(Options {
-        directory: directory.path().to_owned(),
-        clock: Arc::new(ManualClock::at(campaign.start)),
-        request_memory: Duration::from_secs(3600),
-        key_fingerprint: key.fingerprint(),
-    })?);
+    let clock = Arc::new(ManualClock::at(campaign.start));
+    let redis = match std::env::args().nth(1).as_deref() {
+        Some("redis") => Some(RedisServer::start(&[])),
+        Some(other) => {
+            return Err(format!("no store is called {other}: write redis or nothing").into());
+        }
+        None => None,
+    };
+    let store = match &redis {
+        Some(server) => on_redis(server, clock, &key).await?,
+        None => embedded(directory.path(), clock, &key)?,
+    };
     let injector = Arc::new(Injector::new(store, key, Duration::ZERO));
     let author = Author {
         request: RequestId::parse("request", "apply").map_err(|p| p.message)?,
@@ -69,6 +90,37 @@ async fn main() -> Result<(), Fault> {
     }
     println!("{:.0} draws in {seconds:.0} s", (round + MORE) as f64);
     check(&injector, &campaign, &counts).await
+}
+
+fn embedded(
+    directory: &Path,
+    clock: Arc<ManualClock>,
+    key: &MasterKey,
+) -> Result<Arc<dyn Store>, Fault> {
+    Ok(Arc::new(SqliteStore::open(sqlite::Options {
+        directory: directory.to_owned(),
+        clock,
+        request_memory: MEMORY,
+        key_fingerprint: key.fingerprint(),
+    })?))
+}
+
+async fn on_redis(
+    server: &RedisServer,
+    clock: Arc<ManualClock>,
+    key: &MasterKey,
+) -> Result<Arc<dyn Store>, Fault> {
+    let found = Found::look(redis::Options {
+        url: RedisUrl::parse(&server.url())?,
+        prefix: KeyPrefix::parse("tombola")?,
+        partitions: 16,
+        durability: Durability::Local,
+        clock: Some(clock),
+        request_memory: MEMORY,
+        store_id: None,
+    })
+    .await?;
+    Ok(Arc::new(RedisStore::open(found, &key.fingerprint()).await?))
 }
 
 fn deck_size(campaign: &Campaign) -> Result<u64, Fault> {

@@ -35,8 +35,12 @@ const BATCH_UNITS_MAX: usize = 500;
 /// How often a batch is sent again since a version, a day or a generation of requests has changed in between.
 const ROUNDS_MAX: usize = 8;
 
-/// A draw on its way.
+/// A draw on its way, with what the script will be told of it.
 struct Job {
+    user: Place,
+    request: Place,
+    head: Vec<u8>,
+    part: Vec<u8>,
     command: DrawCommand,
     reply: oneshot::Sender<Result<Drawn>>,
 }
@@ -62,14 +66,21 @@ impl Lanes {
     /// Sends a draw through its lane. A caller that goes away leaves nothing half done: the draw is made whole, or not begun.
     pub(super) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number as usize;
-        let place = Place::user(&command.user);
-        let lane = &self.senders[partition * LANES + usize::from(place.field[0]) % LANES];
+        let user = Place::user(&command.user);
+        let lane = &self.senders[partition * LANES + usize::from(user.field[0]) % LANES];
         let (reply, answer) = oneshot::channel();
-        lane.try_send(Job { command, reply })
-            .map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
-                mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
-            })?;
+        let job = Job {
+            request: Place::request(&command.campaign, &command.user, &command.request),
+            head: codec::encode_head(&command),
+            part: codec::encode_part(&command),
+            user,
+            command,
+            reply,
+        };
+        lane.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
+        })?;
         let drawn = answer
             .await
             .unwrap_or_else(|_| Err(stopped(Executed::Unknown)))?;
@@ -217,16 +228,14 @@ async fn send(core: &Core, groups: &[Group]) -> Result<Option<(Moment, Parts)>> 
         args.push(layout.blob.clone());
         args.push(layout.days(core.clock.hint()));
         args.push(group.jobs.len().to_string().into());
-        for Job { command, .. } in &group.jobs {
-            let user = Place::user(&command.user);
-            let request = Place::request(&command.campaign, &command.user, &command.request);
-            keys.push(layout.keys.users(user.bucket));
-            keys.push(partition.requests(generation, request.bucket));
-            keys.push(partition.requests(generation + 2, request.bucket));
-            args.push(user.field.into());
-            args.push(request.field.into());
-            args.push(codec::encode_head(command));
-            args.push(codec::encode_part(command));
+        for job in &group.jobs {
+            keys.push(layout.keys.users(job.user.bucket));
+            keys.push(partition.requests(generation, job.request.bucket));
+            keys.push(partition.requests(generation + 2, job.request.bucket));
+            args.push(job.user.field.into());
+            args.push(job.request.field.into());
+            args.push(job.head.clone());
+            args.push(job.part.clone());
         }
     }
     let (now, mut parts) = core.run(partition, &scripts::DRAW, &keys, args).await?;

@@ -1,6 +1,9 @@
 //! Reading, each in one moment; and the two errands that belong to no campaign: the probe, and forgetting old requests.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use redis::Value;
 
@@ -44,6 +47,7 @@ impl Core {
     }
 
     async fn identify(&self, partition: &PartitionKeys) -> Result<Moment> {
+        let sent = Instant::now();
         let keys = [partition.partition.clone()];
         let args = vec![self.clock.argument(partition.number), Vec::new()];
         let reply = self
@@ -52,6 +56,7 @@ impl Core {
             .await?;
         let mut parts = Parts::of(reply)?;
         let now = reply::moment(parts.next()?)?;
+        self.clock.learn(partition.number, now, sent.elapsed());
         match parts.maybe_next().map(reply::maybe_bytes).transpose()? {
             Some(Some(store)) if store == self.store_id.as_bytes() => Ok(now),
             _ => Err(self.lost()),

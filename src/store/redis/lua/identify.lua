@@ -4,12 +4,14 @@
 -- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock,
 --       keys of a generation of requests
 -- reply {now, store id, partitions, fingerprint, test clock, last moment, 1 where the store is whole}; what is not there is false
-local function field(name)
-    return redis.call('HGET', KEYS[1], name)
+local function read()
+    return redis.call('HMGET', KEYS[1], 'store', 'partitions', 'key', 'test_clock', 'last', 'whole')
 end
-local now = clock(field('last'))
-if not field('store') and ARGV[2] ~= '' then
+local fields = read()
+local now = clock(fields[5])
+if not fields[1] and ARGV[2] ~= '' then
     redis.call('HSET', KEYS[1], 'store', ARGV[2], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
         'sequence', '0', 'last', '0', 'generation', '1', 'began', digits(now), 'cleared', ARGV[6])
+    fields = read()
 end
-return { digits(now), field('store'), field('partitions'), field('key'), field('test_clock'), field('last'), field('whole') }
+return { digits(now), unpack(fields) }
