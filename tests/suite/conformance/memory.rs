@@ -1,6 +1,6 @@
 //! For how long requests are remembered: exactly as long as the store says (P4).
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tombola::store::{DrawAnswer, DrawCommand};
 
@@ -32,19 +32,19 @@ async fn a_request_is_remembered_to_the_microsecond(world: &mut World) {
 /// A request every five hours, and a tick in between, so that they lie in many generations and at any place of them.
 async fn requests_of_many_days_are_each_remembered_to_the_microsecond(world: &mut World) {
     let campaign = world.begin(YAML).await;
-    let mut made = Vec::new();
+    let mut made = VecDeque::new();
     for n in 0..30 {
-        world.set_time(campaign.start + hours(5 * n)).await;
-        while let Some((command, first)) = made.first().cloned() {
-            let first: DrawAnswer = first;
-            if first.at + MEMORY > world.time() + hours(5) {
-                break;
-            }
+        let next = campaign.start + hours(5 * n);
+        while made
+            .front()
+            .is_some_and(|(_, first): &(_, DrawAnswer)| first.at + MEMORY < next)
+        {
+            let (command, first) = made.pop_front().unwrap();
             assert_remembered_exactly(world, &command, &first).await;
-            made.remove(0);
         }
+        world.set_time(next).await;
         let command = draw("u").named(&format!("n{n}")).times(1 + n as u32 % 3);
-        made.push((command.clone(), world.draw(command).await));
+        made.push_back((command.clone(), world.draw(command).await));
         world.tick().await;
     }
 }

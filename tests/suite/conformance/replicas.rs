@@ -159,7 +159,7 @@ async fn a_new_version_through_one_replica_is_followed_by_draws_through_another(
     let next = "
         limits: {drawsPerDay: 3}
         consolation: {id: points}
-        prizes: [{id: coupon, stock: 6000}, {id: mug, stock: 50}]
+        prizes: [{id: coupon, stock: 6000}, {id: mug, stock: 5000}]
         pools:
           - {id: deck, deck: {size: 5000, cards: {coupon: 5000}}}
           - {id: hours, schedule: {perHour: {mug: 5}}}
@@ -221,7 +221,7 @@ async fn eight_replicas_inject_while_draws_storm_through_all_of_them(world: &mut
         .begin(
             "
             consolation: {id: points}
-            prizes: [{id: coupon, stock: 100000}, {id: mug, stock: 10000}]
+            prizes: [{id: coupon, stock: 2000000}, {id: mug, stock: 100000}]
             pools:
               - {id: hours, schedule: {perHour: {coupon: 2500, mug: 20}, unclaimed: RETURN, returnAfter: 1800s}}
               - {id: deck, deck: {size: 100, cards: {mug: 10}, onExhausted: RESHUFFLE}}

@@ -20,7 +20,7 @@ fn remembered(server: &RedisServer) -> usize {
 
 #[tokio::test]
 async fn what_is_forgotten_is_removed() {
-    let server = Arc::new(RedisServer::start(&[("appendfsync", "no")]));
+    let server = Arc::new(RedisServer::start(&[]));
     let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
     world.begin(YAML).await;
     let mut most = 0;
@@ -46,7 +46,7 @@ async fn what_is_forgotten_is_removed() {
 
 #[tokio::test]
 async fn of_two_services_the_one_that_remembers_longer_counts() {
-    let server = Arc::new(RedisServer::start(&[("appendfsync", "no")]));
+    let server = Arc::new(RedisServer::start(&[]));
     let day = OnRedis::at(&server.url(), server.clone());
     let hour = World::new(day.remembering(hours(1))).await;
     let day = World::new(day).await;
