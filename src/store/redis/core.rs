@@ -193,7 +193,11 @@ mod tests {
     #[test]
     fn a_slow_reply_still_tells_of_a_clock_that_is_days_off() {
         let clock = StoreClock::new(None, 1);
-        clock.learn(0, SystemClock.now() + Duration::from_secs(2 * 86_400), PROMPT * 4);
+        clock.learn(
+            0,
+            SystemClock.now() + Duration::from_secs(2 * 86_400),
+            PROMPT * 4,
+        );
         assert_eq!(days_ahead(&clock), 2);
     }
 

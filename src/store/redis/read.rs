@@ -440,14 +440,16 @@ fn window_units(counted: &WindowPrize, won: u64, to_come: u64) -> WindowUnits {
 }
 
 impl Loaded {
-    /// Cards that wait in a deck, those of held prizes aside.
-    pub(super) fn available(&self, pool: PoolNo) -> u64 {
-        let Some(layout) = &self.layout else { return 0 };
-        let queues = layout.queues().zip(&self.waiting);
-        let drawable = queues.filter(|((keys, queue), _)| {
-            keys.no == pool && !queue.prize.is_some_and(|prize| self.state.is_paused(prize))
-        });
-        drawable.map(|(_, units)| units).sum()
+    /// Units that wait in each pool, those of held prizes aside. All cards that were dealt are in their queues, so this is how
+    /// many a deck can give.
+    pub(super) fn available(&self) -> Result<Vec<u64>> {
+        let mut available = vec![0; self.state.pools.len()];
+        for (keys, queue) in self.layout.iter().flat_map(|layout| layout.queues()) {
+            if !queue.prize.is_some_and(|prize| self.state.is_paused(prize)) {
+                available[usize::from(keys.no.0)] += self.fields.waiting(keys.no, queue)?;
+            }
+        }
+        Ok(available)
     }
 
     /// Where every unit is: `counts` are the units of each queue and the due ones among them.
@@ -473,8 +475,7 @@ impl Loaded {
         let mut cards_waiting = vec![0; state.pools.len()];
         for ((keys, queue), counted) in layout.queues().zip(counts.chunks(2)) {
             let place = usize::from(keys.no.0);
-            let waiting =
-                fields.counter(&format!("waiting:{}:{}", keys.no.0, slot(queue.prize)))?;
+            let waiting = fields.waiting(keys.no, queue)?;
             let unplaced = queue
                 .prize
                 .map_or(0, |prize| unplaced(&state.pools[place], prize));

@@ -35,8 +35,6 @@ pub(super) struct Loaded {
     pub(super) fields: Fields,
     /// None for a campaign that is not there yet.
     pub(super) layout: Option<Arc<Layout>>,
-    /// Units that wait in each queue, in the order of the layout's.
-    pub(super) waiting: Vec<u64>,
     revision: String,
     /// Records as they are stored, of users that a rule may change.
     records: BTreeMap<UserId, Option<(Vec<u8>, u64)>>,
@@ -84,7 +82,6 @@ impl Core {
                     .map(|(_, start)| start.as_seconds().to_string().into()),
             );
         }
-        all.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
         let (now, mut parts) = self.run(partition, &scripts::LOAD, &all, args).await?;
         let (fields, definition) = self.fields(&layout.campaign.id, &mut parts)?;
         if let Some(definition) = definition {
@@ -107,8 +104,6 @@ impl Core {
                     .insert(window_start(reply::number(start)?), window);
             }
         }
-        let waiting = reply::list(parts.next()?)?;
-        let waiting = waiting.into_iter().map(reply::number);
         let state = State {
             now,
             view: fields.view(Arc::clone(&layout.campaign))?,
@@ -120,7 +115,6 @@ impl Core {
             state,
             revision: fields.text("revision")?.into(),
             fields,
-            waiting: waiting.collect::<Result<_>>()?,
             layout: Some(layout),
             records: BTreeMap::new(),
         }))
@@ -395,7 +389,6 @@ impl Loaded {
             state,
             fields: Fields::empty(),
             layout: None,
-            waiting: Vec::new(),
             revision: String::new(),
             records: BTreeMap::new(),
         }
