@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::{
     codec,
     core::{Core, letter},
-    keys::{self, CampaignKeys, Key, PartitionKeys, PoolKeys, Slots},
+    keys::{self, CampaignKeys, Key, PartitionKeys, PoolKeys, Queue, Slots, slot},
     reply::{self, Parts, unexpected},
     scripts,
 };
 use crate::{
     chance::Nonce,
-    model::{Campaign, CampaignId, Moment, OperatorId, convert},
+    model::{Campaign, CampaignId, Moment, OperatorId, PoolNo, convert},
     store::{
         CampaignView, Refusal, Result, StoreError,
         view::{DrawCounts, VersionInfo},
@@ -164,6 +164,11 @@ impl Fields {
         } else {
             Ok(0)
         }
+    }
+
+    /// Units that wait in a queue, or are granted to it and not there yet.
+    pub(super) fn waiting(&self, pool: PoolNo, queue: &Queue) -> Result<u64> {
+        self.counter(&format!("waiting:{}:{}", pool.0, slot(queue.prize)))
     }
 
     pub(super) fn version(&self) -> Result<u32> {

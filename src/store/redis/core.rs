@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// A reply that took longer says little of the store's clock.
+/// A reply that took longer says little of the store's clock, but for how far off it is at least.
 const PROMPT: Duration = Duration::from_millis(250);
 /// Two clocks that differ by more than this are told of.
 const SKEW_TOLD: Duration = Duration::from_secs(1);
@@ -121,25 +121,37 @@ impl StoreClock {
         }
     }
 
-    /// About the store's time, never behind what it told.
+    /// About the store's time, never behind what it told. An estimate itself binds nobody: where the service's clock jumps ahead
+    /// and comes back, so does this.
     pub(super) fn hint(&self) -> Moment {
         let now = match &self.test {
             Some(clock) => clock.now().as_micros(),
             None => SystemClock.now().as_micros() + self.ahead.load(Ordering::Relaxed),
         };
-        let last = self.last.fetch_max(now, Ordering::Relaxed);
-        Moment::from_micros(now.max(last))
+        Moment::from_micros(now.max(self.last.load(Ordering::Relaxed)))
+    }
+
+    /// The last moment that a partition told; an estimate where it has told none.
+    pub(super) fn told(&self, partition: u32) -> Moment {
+        match self.told[partition as usize].load(Ordering::Relaxed) {
+            0 => self.hint(),
+            told => Moment::from_micros(told),
+        }
     }
 
     /// A partition has just told the time, in a reply that took so long.
     pub(super) fn learn(&self, partition: u32, now: Moment, took: Duration) {
         self.told[partition as usize].fetch_max(now.as_micros(), Ordering::Relaxed);
         self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
-        if self.test.is_some() || took > PROMPT {
+        if self.test.is_some() {
             return;
         }
         let ahead = now.as_micros() - SystemClock.now().as_micros();
-        let before = self.ahead.swap(ahead, Ordering::Relaxed);
+        let before = self.ahead.load(Ordering::Relaxed);
+        if took > PROMPT && i128::from(ahead.abs_diff(before)) <= took.as_micros().cast_signed() {
+            return;
+        }
+        self.ahead.store(ahead, Ordering::Relaxed);
         if ahead.abs_diff(before) > SKEW_TOLD.as_micros() as u64 {
             let skew_ms = ahead / 1000;
             warn!(
@@ -154,4 +166,47 @@ impl StoreClock {
 /// The text of a part that says what is wrong.
 pub(super) fn told(value: redis::Value) -> String {
     text(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400_000_000;
+
+    /// How far the hint is ahead of this machine's clock, in whole days.
+    fn days_ahead(clock: &StoreClock) -> i64 {
+        let ahead = clock.hint().as_micros() - SystemClock.now().as_micros();
+        (ahead + DAY / 2).div_euclid(DAY)
+    }
+
+    #[test]
+    fn a_wrong_estimate_lasts_until_the_store_tells_its_time() {
+        let clock = StoreClock::new(None, 2);
+        // As if this machine's clock had jumped three days ahead since the last reply.
+        clock.ahead.store(3 * DAY, Ordering::Relaxed);
+        assert_eq!(days_ahead(&clock), 3);
+        clock.learn(0, SystemClock.now(), Duration::ZERO);
+        assert_eq!(days_ahead(&clock), 0);
+    }
+
+    #[test]
+    fn a_slow_reply_still_tells_of_a_clock_that_is_days_off() {
+        let clock = StoreClock::new(None, 1);
+        clock.learn(
+            0,
+            SystemClock.now() + Duration::from_secs(2 * 86_400),
+            PROMPT * 4,
+        );
+        assert_eq!(days_ahead(&clock), 2);
+    }
+
+    #[test]
+    fn each_partition_goes_by_what_it_told_itself() {
+        let clock = StoreClock::new(None, 2);
+        let (behind, ahead) = (Moment::from_micros(DAY), Moment::from_micros(9 * DAY));
+        clock.learn(0, behind, Duration::ZERO);
+        clock.learn(1, ahead, Duration::ZERO);
+        assert_eq!((clock.told(0), clock.told(1)), (behind, ahead));
+    }
 }

@@ -87,7 +87,8 @@ impl Lanes {
         match drawn {
             Drawn::Done(answer) if answer.replayed => {
                 let id = &answer.campaign.id;
-                let campaign = core.definition(id, answer.entry.version).await?;
+                let campaign = core.definition(id, answer.entry.version).await;
+                let campaign = campaign.map_err(of_a_draw_that_happened)?;
                 Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
             }
             drawn => Ok(drawn),
@@ -99,6 +100,17 @@ fn stopped(executed: Executed) -> StoreError {
     StoreError::Unavailable {
         executed,
         detail: "its lane has stopped".into(),
+    }
+}
+
+/// A fault after which nobody may think that there was no draw.
+fn of_a_draw_that_happened(fault: StoreError) -> StoreError {
+    match fault {
+        StoreError::Unavailable { detail, .. } => StoreError::Unavailable {
+            executed: Executed::Unknown,
+            detail,
+        },
+        fault => fault,
     }
 }
 
@@ -164,6 +176,8 @@ fn fail(jobs: impl Iterator<Item = Job>, fault: &StoreError) {
 async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut places: HashMap<CampaignId, usize> = HashMap::new();
+    // What cannot be read is not tried again for each job: others wait for this batch.
+    let mut unread: HashMap<CampaignId, StoreError> = HashMap::new();
     for job in jobs {
         if core.clock.hint() > job.command.not_after {
             let _ = job.reply.send(Err(Refusal::DeadlineExceeded.into()));
@@ -171,6 +185,10 @@ async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
         }
         if let Some(&place) = places.get(&job.command.campaign) {
             groups[place].jobs.push(job);
+            continue;
+        }
+        if let Some(error) = unread.get(&job.command.campaign) {
+            fail(std::iter::once(job), error);
             continue;
         }
         let layout = match core.layouts.get(&job.command.campaign) {
@@ -188,7 +206,10 @@ async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
                     jobs: vec![job],
                 });
             }
-            Err(error) => fail(std::iter::once(job), &error),
+            Err(error) => {
+                unread.insert(job.command.campaign.clone(), error.clone());
+                fail(std::iter::once(job), &error);
+            }
         }
     }
     groups
@@ -226,7 +247,7 @@ async fn send(core: &Core, groups: &[Group]) -> Result<Option<(Moment, Parts)>> 
         args.push(layout.campaign.id.as_str().into());
         args.push(layout.version.to_string().into());
         args.push(layout.blob.clone());
-        args.push(layout.days(core.clock.hint()));
+        args.push(layout.days(core.clock.told(partition.number)));
         args.push(group.jobs.len().to_string().into());
         for job in &group.jobs {
             keys.push(layout.keys.users(job.user.bucket));
@@ -296,7 +317,7 @@ fn read_group(
                 core.layouts.forget(id);
                 Ok(None)
             }
-            // The reply has told the store's time.
+            // The reply has told the partition's time.
             Some(b'Y') => Ok(None),
             _ => Err(unreadable(id, text.get(1..).unwrap_or_default())),
         };

@@ -291,7 +291,10 @@ impl Store for RedisStore {
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
         let loaded = self.core.load(id, &[]).await?;
-        Ok(rules::filling(&loaded.state, |pool| loaded.available(pool)))
+        let available = loaded.available()?;
+        Ok(rules::filling(&loaded.state, |pool| {
+            available[usize::from(pool.0)]
+        }))
     }
 
     async fn freeze(&self, command: FreezeCommand) -> Result<Step> {

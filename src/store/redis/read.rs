@@ -8,10 +8,10 @@ use std::{
 use redis::Value;
 
 use super::{
-    campaign::{Fields, from_json},
+    campaign::{Fields, Layout, from_json},
     codec,
     core::{Core, letter},
-    keys::{FORGOTTEN_KEYS, Key, PartitionKeys, Place, slot},
+    keys::{FORGOTTEN_KEYS, Key, PartitionKeys, Place, PoolKeys, slot},
     reply::{self, Parts, unexpected},
     scripts,
     steps::{Loaded, contended, window_start},
@@ -28,6 +28,10 @@ use crate::{
 
 /// Buckets of old requests that are removed at a time.
 const FORGET_KEYS: u32 = 512;
+/// Counts that a look at windows takes at a time: two for each queue of a window.
+const WINDOW_COUNTS: usize = 1000;
+/// Items of the ledger that are read at a time; one may hold a whole batch of draws.
+const LEDGER_ITEMS: usize = 64;
 /// How often what is read may change in between.
 const ROUNDS_MAX: usize = 100;
 
@@ -64,7 +68,7 @@ impl Core {
     }
 
     /// What follows the time in a reply, unless there is a letter.
-    fn first(&self, parts: &mut Parts) -> Result<Value> {
+    pub(super) fn first(&self, parts: &mut Parts) -> Result<Value> {
         let first = parts.next()?;
         match letter(&first) {
             Some(b'L') => Err(self.lost()),
@@ -242,7 +246,7 @@ impl Core {
         Err(contended())
     }
 
-    /// Frozen windows of a pool that end after `after`.
+    /// Frozen windows of a pool that end after `after`, read some at a time.
     pub(super) async fn windows(
         &self,
         id: &CampaignId,
@@ -251,9 +255,31 @@ impl Core {
         limit: usize,
     ) -> Result<Vec<WindowView>> {
         let (_, _, layout) = self.read(id).await?;
-        let Some(pool_keys) = layout.pools.get(usize::from(pool.0)) else {
+        let Some(keys) = layout.pools.get(usize::from(pool.0)) else {
             return Ok(Vec::new());
         };
+        let page_max = (WINDOW_COUNTS / (2 * keys.queues.len() + 1)).max(1);
+        let mut views: Vec<WindowView> = Vec::new();
+        while views.len() < limit {
+            let after = views.last().map_or(after, |last| last.end);
+            let most = page_max.min(limit - views.len());
+            let page = self.windows_page(&layout, keys, after, most).await?;
+            let is_last = page.len() < most;
+            views.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        Ok(views)
+    }
+
+    async fn windows_page(
+        &self,
+        layout: &Layout,
+        pool_keys: &PoolKeys,
+        after: Moment,
+        limit: usize,
+    ) -> Result<Vec<WindowView>> {
         let mut keys = vec![
             layout.partition.partition.clone(),
             layout.keys.campaign.clone(),
@@ -291,7 +317,7 @@ impl Core {
                 }
             }
             views.push(WindowView {
-                pool,
+                pool: pool_keys.no,
                 start,
                 end: window.end,
                 version: window.version,
@@ -302,7 +328,7 @@ impl Core {
         Ok(views)
     }
 
-    /// Entries of a partition's ledger after `sequence`.
+    /// Entries of a partition's ledger after `sequence`, read some items at a time.
     pub(super) async fn ledger(
         &self,
         partition: u32,
@@ -313,13 +339,22 @@ impl Core {
             return Ok(Vec::new());
         };
         let all = [keys.partition.clone(), keys.ledger.clone()];
-        let args: Vec<Vec<u8>> = vec![sequence.to_string().into(), limit.to_string().into()];
-        let (_, mut parts) = self.run(keys, &scripts::LEDGER, &all, args).await?;
-        let mut entries = Vec::new();
-        for item in reply::list(self.first(&mut parts)?)? {
-            read_item(partition, item, &mut entries)?;
+        let mut entries: Vec<Entry> = Vec::new();
+        while entries.len() < limit {
+            let last = entries.last().map_or(sequence, |entry| entry.id.sequence);
+            let most = LEDGER_ITEMS.min(limit - entries.len());
+            let args: Vec<Vec<u8>> = vec![last.to_string().into(), most.to_string().into()];
+            let (_, mut parts) = self.run(keys, &scripts::LEDGER, &all, args).await?;
+            let items = reply::list(self.first(&mut parts)?)?;
+            let is_last = items.len() < most;
+            for item in items {
+                read_item(partition, item, &mut entries)?;
+            }
+            entries.retain(|entry| entry.id.sequence > sequence);
+            if is_last {
+                break;
+            }
         }
-        entries.retain(|entry| entry.id.sequence > sequence);
         entries.truncate(limit);
         Ok(entries)
     }
@@ -405,14 +440,16 @@ fn window_units(counted: &WindowPrize, won: u64, to_come: u64) -> WindowUnits {
 }
 
 impl Loaded {
-    /// Cards that wait in a deck, those of held prizes aside.
-    pub(super) fn available(&self, pool: PoolNo) -> u64 {
-        let Some(layout) = &self.layout else { return 0 };
-        let queues = layout.queues().zip(&self.waiting);
-        let drawable = queues.filter(|((keys, queue), _)| {
-            keys.no == pool && !queue.prize.is_some_and(|prize| self.state.is_paused(prize))
-        });
-        drawable.map(|(_, units)| units).sum()
+    /// Units that wait in each pool, those of held prizes aside. All cards that were dealt are in their queues, so this is how
+    /// many a deck can give.
+    pub(super) fn available(&self) -> Result<Vec<u64>> {
+        let mut available = vec![0; self.state.pools.len()];
+        for (keys, queue) in self.layout.iter().flat_map(|layout| layout.queues()) {
+            if !queue.prize.is_some_and(|prize| self.state.is_paused(prize)) {
+                available[usize::from(keys.no.0)] += self.fields.waiting(keys.no, queue)?;
+            }
+        }
+        Ok(available)
     }
 
     /// Where every unit is: `counts` are the units of each queue and the due ones among them.
@@ -438,8 +475,7 @@ impl Loaded {
         let mut cards_waiting = vec![0; state.pools.len()];
         for ((keys, queue), counted) in layout.queues().zip(counts.chunks(2)) {
             let place = usize::from(keys.no.0);
-            let waiting =
-                fields.counter(&format!("waiting:{}:{}", keys.no.0, slot(queue.prize)))?;
+            let waiting = fields.waiting(keys.no, queue)?;
             let unplaced = queue
                 .prize
                 .map_or(0, |prize| unplaced(&state.pools[place], prize));

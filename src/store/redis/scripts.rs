@@ -23,6 +23,8 @@ scripts! {
     UNITS = "units.lua";
     /// Reads a user's record.
     USER = "user.lua";
+    /// Reads users' records.
+    RECORDS = "records.lua";
     /// Reads a remembered draw.
     FIND = "find.lua";
     /// Counts what waits.

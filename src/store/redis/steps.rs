@@ -12,7 +12,7 @@ use super::{
     commit::{Commit, Kind},
     core::{Core, letter},
     keys::{self, Place, Queue, slot},
-    reply::{self, Parts, unexpected},
+    reply::{self, Parts},
     scripts,
 };
 use crate::{
@@ -35,8 +35,6 @@ pub(super) struct Loaded {
     pub(super) fields: Fields,
     /// None for a campaign that is not there yet.
     pub(super) layout: Option<Arc<Layout>>,
-    /// Units that wait in each queue, in the order of the layout's.
-    pub(super) waiting: Vec<u64>,
     revision: String,
     /// Records as they are stored, of users that a rule may change.
     records: BTreeMap<UserId, Option<(Vec<u8>, u64)>>,
@@ -84,7 +82,6 @@ impl Core {
                     .map(|(_, start)| start.as_seconds().to_string().into()),
             );
         }
-        all.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
         let (now, mut parts) = self.run(partition, &scripts::LOAD, &all, args).await?;
         let (fields, definition) = self.fields(&layout.campaign.id, &mut parts)?;
         if let Some(definition) = definition {
@@ -107,8 +104,6 @@ impl Core {
                     .insert(window_start(reply::number(start)?), window);
             }
         }
-        let waiting = reply::list(parts.next()?)?;
-        let waiting = waiting.into_iter().map(reply::number);
         let state = State {
             now,
             view: fields.view(Arc::clone(&layout.campaign))?,
@@ -120,7 +115,6 @@ impl Core {
             state,
             revision: fields.text("revision")?.into(),
             fields,
-            waiting: waiting.collect::<Result<_>>()?,
             layout: Some(layout),
             records: BTreeMap::new(),
         }))
@@ -135,17 +129,23 @@ impl Core {
         let Some(layout) = &loaded.layout else {
             return Ok(());
         };
+        let mut missing = BTreeMap::<PoolNo, Vec<Moment>>::new();
         for &(pool, start) in named {
-            let schedule = loaded.state.schedule(pool)?;
-            if schedule.windows.contains_key(&start) {
-                continue;
+            if !loaded.state.schedule(pool)?.windows.contains_key(&start) {
+                missing.entry(pool).or_default().push(start);
             }
-            let mut command = redis::cmd("HGET");
-            let keys = &layout.pools[usize::from(pool.0)];
-            command.arg(&keys.windows).arg(start.as_seconds());
-            let found = self.connections.command(&command).await?;
-            let found = reply::maybe_bytes(found)?.ok_or_else(|| unexpected("window"))?;
-            schedule.windows.insert(start, from_json(&found)?);
+        }
+        for (pool, starts) in missing {
+            let mut command = redis::cmd("HMGET");
+            command.arg(&layout.pools[usize::from(pool.0)].windows);
+            for start in &starts {
+                command.arg(start.as_seconds());
+            }
+            let found = reply::list(self.connections.command(&command).await?)?;
+            let windows = &mut loaded.state.schedule(pool)?.windows;
+            for (start, window) in starts.into_iter().zip(found) {
+                windows.insert(start, from_json(&reply::bytes(window)?)?);
+            }
         }
         Ok(())
     }
@@ -159,14 +159,19 @@ impl Core {
         let Some(layout) = &loaded.layout else {
             return Ok(Vec::new());
         };
+        let places = users.iter().map(Place::user);
+        let (mut keys, mut args) = (vec![layout.partition.partition.clone()], Vec::new());
+        for place in places {
+            keys.push(layout.keys.users(place.bucket));
+            args.push(place.field.into());
+        }
+        let (_, mut parts) = self
+            .run(&layout.partition, &scripts::RECORDS, &keys, args)
+            .await?;
+        let stored = self.first(&mut parts)?;
         let mut records = Vec::with_capacity(users.len());
-        for user in users {
-            let place = Place::user(user);
-            let mut command = redis::cmd("HGET");
-            command
-                .arg(layout.keys.users(place.bucket))
-                .arg(&place.field);
-            let stored = reply::maybe_bytes(self.connections.command(&command).await?)?;
+        for (user, stored) in users.iter().zip(reply::list(stored)?) {
+            let stored = reply::maybe_bytes(stored)?;
             let mut record = None;
             let mut kept = None;
             if let Some(bytes) = stored {
@@ -385,7 +390,6 @@ impl Loaded {
             state,
             fields: Fields::empty(),
             layout: None,
-            waiting: Vec::new(),
             revision: String::new(),
             records: BTreeMap::new(),
         }

@@ -31,6 +31,7 @@ mod decks;
 mod injectors;
 mod ledger;
 mod limits;
+mod memory;
 mod midnight;
 mod operators;
 mod plans;
@@ -38,6 +39,7 @@ mod prizes;
 mod recall;
 mod refusals;
 mod replay;
+mod replicas;
 mod schedules;
 mod versions;
 

@@ -3,6 +3,8 @@
 mod checks;
 mod cluster;
 mod connections;
+mod extremes;
+mod memory;
 mod refusals;
 mod tls;
 

@@ -13,13 +13,28 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
-use crate::support::{World, embedded::Embedded};
+use crate::support::{World, embedded::Embedded, on_redis::OnRedis, world::Host};
 
 const CASES_DEFAULT: u64 = 64;
 const STEPS: usize = 40;
 
 #[test]
 fn the_embedded_store_keeps_its_promises_whatever_is_done_in_whatever_order() {
+    simulate(Embedded::new);
+}
+
+#[test]
+fn a_store_on_redis_keeps_its_promises_whatever_is_done_in_whatever_order() {
+    simulate(OnRedis::single);
+}
+
+#[test]
+fn a_store_on_a_cluster_keeps_its_promises_whatever_is_done_in_whatever_order() {
+    simulate(OnRedis::cluster);
+}
+
+/// Random runs, each on new data.
+fn simulate<H: Host + 'static>(data: impl Fn() -> H) {
     let number = |name: &str| env::var(name).ok().map(|value| value.parse().unwrap());
     let cases = number("TOMBOLA_SIMULATION_CASES").unwrap_or(CASES_DEFAULT);
     let seed: u64 = number("TOMBOLA_SIMULATION_SEED").unwrap_or_else(rand::random);
@@ -36,7 +51,7 @@ fn the_embedded_store_keeps_its_promises_whatever_is_done_in_whatever_order() {
     let outcome = TestRunner::new_with_rng(config, rng).run(
         &vec(operations::any_step(), STEPS..=STEPS),
         |operations| {
-            runtime.block_on(step::run(World::new(Embedded::new()), operations));
+            runtime.block_on(step::run(World::new(data()), operations));
             Ok(())
         },
     );

@@ -73,6 +73,20 @@ impl OnRedis {
     }
 }
 
+impl OnRedis {
+    /// The same data for a service that remembers requests for another time.
+    pub fn remembering(&self, request_memory: Duration) -> Self {
+        Self {
+            options: Options {
+                request_memory,
+                ..self.options.clone()
+            },
+            clock: self.clock.clone(),
+            _server: self._server.clone(),
+        }
+    }
+}
+
 /// What others use, or a new one where nobody does: so it ends with the last test.
 fn share<T>(shared: &Mutex<Weak<T>>, start: impl FnOnce() -> T) -> Arc<T> {
     let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,6 +104,10 @@ impl Host for OnRedis {
         let found = found.unwrap_or_else(|error| panic!("{error}"));
         let store = RedisStore::open(found, &key().fingerprint()).await;
         Arc::new(store.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    async fn open_another(&self) -> Option<Arc<dyn Store>> {
+        Some(self.open().await)
     }
 
     async fn set_time(&self, now: Moment) {

@@ -36,6 +36,10 @@ pub fn key() -> MasterKey {
 pub trait Host: Send + Sync {
     /// Opens the store on these data; no other is open on them.
     async fn open(&self) -> Arc<dyn Store>;
+    /// Opens one more on these data, where there may be several at once.
+    async fn open_another(&self) -> Option<Arc<dyn Store>> {
+        None
+    }
     /// Moves the store's clock, back too.
     async fn set_time(&self, now: Moment);
     /// What the clock shows.
@@ -75,6 +79,17 @@ impl World {
 
     pub fn injector(&self) -> &Arc<Injector> {
         &self.opened.as_ref().unwrap().1
+    }
+
+    /// Another replica of the service: a store of its own where the data may have several, an injector of its own in any case.
+    pub async fn another_replica(&self) -> Self {
+        let another = self.host.open_another().await;
+        let store = another.unwrap_or_else(|| self.store().clone());
+        let injector = Injector::new(store.clone(), key(), minutes(5));
+        Self {
+            opened: Some((store, Arc::new(injector))),
+            ..self.clone()
+        }
     }
 
     /// One more injector on the same store.

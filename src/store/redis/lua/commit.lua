@@ -23,6 +23,13 @@ local function take()
     arg = arg + 1
     return ARGV[arg - 1]
 end
+-- Calls `work` for the next `number` arguments, some at a time: a call takes no more than some thousand of them.
+local function each_part(number, work)
+    for from = arg, arg + number - 1, 1000 do
+        work(unpack(ARGV, from, math.min(from + 999, arg + number - 1)))
+    end
+    arg = arg + number
+end
 for place = 1, tonumber(take()) do
     local wanted, found = take(), redis.call('TYPE', KEYS[place]).ok
     if found ~= wanted and found ~= 'none' then
@@ -35,10 +42,14 @@ end
 for _ = 1, tonumber(take()) do
     local kind, key = take(), KEYS[tonumber(take())]
     if kind == 'units' then
-        for _ = 1, tonumber(take()) do
-            if not redis.call('ZSCORE', key, take()) then
-                return { digits(now), 'S' }
+        local are_there = true
+        each_part(tonumber(take()), function(...)
+            for _, score in ipairs(redis.call('ZMSCORE', key, ...)) do
+                are_there = are_there and score
             end
+        end)
+        if not are_there then
+            return { digits(now), 'S' }
         end
     elseif kind == 'field' then
         if redis.call('HGET', key, take()) ~= take() then
@@ -67,13 +78,11 @@ if request ~= '' then
 end
 for _ = 1, tonumber(take()) do
     local command, key, number = take(), KEYS[tonumber(take())], tonumber(take())
-    -- A call takes no more than some thousand arguments.
-    for from = arg, arg + number - 1, 1000 do
-        redis.call(command, key, unpack(ARGV, from, math.min(from + 999, arg + number - 1)))
-    end
     if number == 0 then
         redis.call(command, key)
     end
-    arg = arg + number
+    each_part(number, function(...)
+        redis.call(command, key, ...)
+    end)
 end
 return { digits(now), digits(sequence) }

@@ -1,12 +1,12 @@
 -- Reads a campaign as rules need it, in one moment.
 --
 -- KEYS  partition, campaign, versions
---       then for each schedule: its windows' ends, its windows; for each queue of every pool: its units
+--       then for each schedule: its windows' ends, its windows
 -- ARGV  clock, store id, the version that the caller knows (0 for none)
 --       number of schedules, then for each: its pool, number of windows that must be there too, their starts in seconds
 -- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
 --       {now, campaign's fields and values, definition of its version where the caller knows another one}
---       and where the caller knows it: for each schedule starts and windows in turn, then how many units each queue holds
+--       and where the caller knows it: for each schedule starts and windows in turn
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
 local now = clock(last)
 if store ~= ARGV[2] then
@@ -54,9 +54,4 @@ for _ = 1, tonumber(ARGV[4]) do
     reply[#reply + 1] = windows
     key, arg = key + 2, arg + 2 + named
 end
-local cards = {}
-for place = key, #KEYS do
-    cards[#cards + 1] = redis.call('ZCARD', KEYS[place])
-end
-reply[#reply + 1] = cards
 return reply

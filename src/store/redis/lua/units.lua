@@ -11,13 +11,12 @@ end
 local reply, room = { digits(now) }, tonumber(ARGV[3])
 for place = 2, #KEYS do
     local at = 4 + (place - 2) * 4
-    local from, to, limit = ARGV[at], ARGV[at + 1], math.min(room, tonumber(ARGV[at + 3]))
-    local found
+    local command, from, to = 'ZRANGEBYSCORE', ARGV[at], ARGV[at + 1]
     if ARGV[at + 2] == '1' then
-        found = redis.call('ZREVRANGEBYSCORE', KEYS[place], to, from, 'LIMIT', 0, limit)
-    else
-        found = redis.call('ZRANGEBYSCORE', KEYS[place], from, to, 'LIMIT', 0, limit)
+        command, from, to = 'ZREVRANGEBYSCORE', to, from
     end
+    local limit = math.min(room, tonumber(ARGV[at + 3]))
+    local found = limit > 0 and redis.call(command, KEYS[place], from, to, 'LIMIT', 0, limit) or {}
     room = room - #found
     reply[place] = found
 end

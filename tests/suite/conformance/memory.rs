@@ -1,0 +1,107 @@
+//! For how long requests are remembered: exactly as long as the store says (P4).
+
+use std::{collections::VecDeque, time::Duration};
+
+use tombola::store::{DrawAnswer, DrawCommand};
+
+use crate::support::{DrawWords as _, World, draw, hours};
+
+promises![
+    a_request_is_remembered_to_the_microsecond,
+    requests_of_many_days_are_each_remembered_to_the_microsecond,
+    a_long_answer_is_remembered_as_long_as_a_short_one,
+    a_request_is_remembered_though_nobody_forgets_for_days,
+    forgetting_comes_to_an_end_while_the_clock_stands,
+];
+
+const YAML: &str = "
+    consolation: {id: points}
+    prizes: [{id: coupon, stock: 5000}]
+    pools: [{id: deck, deck: {size: 10000, cards: {coupon: 5000}}}]
+";
+const MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
+const MICROSECOND: Duration = Duration::from_micros(1);
+
+async fn a_request_is_remembered_to_the_microsecond(world: &mut World) {
+    world.begin(YAML).await;
+    let command = draw("u").named("once");
+    let first = world.draw(command.clone()).await;
+    assert_remembered_exactly(world, &command, &first).await;
+}
+
+/// A request every five hours, and a tick in between, so that they lie in many generations and at any place of them.
+async fn requests_of_many_days_are_each_remembered_to_the_microsecond(world: &mut World) {
+    let campaign = world.begin(YAML).await;
+    let mut made = VecDeque::new();
+    for n in 0..30 {
+        let next = campaign.start + hours(5 * n);
+        while made
+            .front()
+            .is_some_and(|(_, first): &(_, DrawAnswer)| first.at + MEMORY < next)
+        {
+            let (command, first) = made.pop_front().unwrap();
+            assert_remembered_exactly(world, &command, &first).await;
+        }
+        world.set_time(next).await;
+        let command = draw("u").named(&format!("n{n}")).times(1 + n as u32 % 3);
+        made.push_back((command.clone(), world.draw(command).await));
+        world.tick().await;
+    }
+}
+
+async fn a_long_answer_is_remembered_as_long_as_a_short_one(world: &mut World) {
+    world.begin(YAML).await;
+    let command = draw("u").named("long").times(100);
+    let first = world.draw(command.clone()).await;
+    for _ in 0..3 {
+        world.pass(hours(7)).await;
+        world.tick().await;
+        let again = world.draw(command.clone()).await;
+        assert!(again.replayed);
+        assert_eq!(again.entry, first.entry);
+    }
+    assert_remembered_exactly(world, &command, &first).await;
+}
+
+async fn a_request_is_remembered_though_nobody_forgets_for_days(world: &mut World) {
+    world.begin(YAML).await;
+    world.pass(hours(80)).await;
+    let command = draw("u").named("late").times(100);
+    let first = world.draw(command.clone()).await;
+    // The first of these ends what should have ended days ago.
+    for _ in 0..3 {
+        world.tick().await;
+        assert!(world.draw(command.clone()).await.replayed);
+    }
+    assert_remembered_exactly(world, &command, &first).await;
+}
+
+async fn forgetting_comes_to_an_end_while_the_clock_stands(world: &mut World) {
+    world.begin(YAML).await;
+    world.draw(draw("u").named("once")).await;
+    world.pass(hours(100)).await;
+    for _ in 0..3 {
+        world.tick().await;
+        assert!(!world.store().forget().await.unwrap());
+    }
+    assert!(!world.draw(draw("u").named("once")).await.replayed);
+}
+
+/// Replayed until its time is over, a new draw right after. The clock is left there.
+async fn assert_remembered_exactly(world: &World, command: &DrawCommand, first: &DrawAnswer) {
+    for moment in [first.at + MEMORY - MICROSECOND, first.at + MEMORY] {
+        world.set_time(moment.max(world.time())).await;
+        let again = world.draw(command.clone()).await;
+        assert!(again.replayed, "{moment}");
+        assert_eq!(again.entry, first.entry);
+        let (id, user, request) = (&command.campaign, &command.user, &command.request);
+        let found = world.store().find_draw(id, user, request).await.unwrap();
+        assert_eq!((found.ledger, found.at), (first.ledger, first.at));
+        assert_eq!(found.entry.results, first.entry.results);
+        world.tick().await;
+    }
+    world.set_time(first.at + MEMORY + MICROSECOND).await;
+    let anew = world.draw(command.clone()).await;
+    assert!(!anew.replayed);
+    assert!(anew.ledger > first.ledger);
+}

@@ -1,0 +1,75 @@
+//! What the memory of requests leaves behind in Redis.
+
+use std::sync::Arc;
+
+use crate::support::{
+    DrawWords as _, World, draw, hours, on_redis::OnRedis, redis_server::RedisServer,
+};
+
+const YAML: &str = "
+    consolation: {id: points}
+    prizes: [{id: coupon, stock: 5000}]
+    pools: [{id: deck, deck: {size: 10000, cards: {coupon: 5000}}}]
+";
+
+/// Keys that hold requests.
+fn remembered(server: &RedisServer) -> usize {
+    let count = "return #redis.call('KEYS', '*:requests:*')";
+    server.command(&["EVAL", count, "0"]).parse().unwrap()
+}
+
+#[tokio::test]
+async fn what_is_forgotten_is_removed() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    world.begin(YAML).await;
+    let mut most = 0;
+    for day in 0..6 {
+        for n in 0..40 {
+            let command = draw(&format!("u{n}")).times(1 + n % 100);
+            world.draw(command.named(&format!("{day}-{n}"))).await;
+        }
+        most = most.max(remembered(&server));
+        world.pass(hours(25)).await;
+        world.tick().await;
+        // Of two generations, each with a key a request and one for long ones, on one partition.
+        assert!(remembered(&server) <= 2 * 41, "day {day}");
+    }
+    assert!(most > 41, "two generations were there: {most}");
+    for _ in 0..3 {
+        world.pass(hours(25)).await;
+        world.tick().await;
+    }
+    assert_eq!(remembered(&server), 0);
+    world.audit().await;
+}
+
+#[tokio::test]
+async fn of_two_services_the_one_that_remembers_longer_counts() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let day = OnRedis::at(&server.url(), server.clone());
+    let hour = World::new(day.remembering(hours(1))).await;
+    let day = World::new(day).await;
+    day.begin(YAML).await;
+    day.tick().await;
+    let command = draw("u").named("once");
+    let first = day.draw(command.clone()).await;
+    for _ in 0..12 {
+        day.pass(hours(2)).await;
+        hour.tick().await;
+        day.tick().await;
+        hour.tick().await;
+    }
+    let again = day.draw(command.clone()).await;
+    assert!(again.replayed);
+    assert_eq!(again.ledger, first.ledger);
+    // Each goes by its own time when it looks.
+    assert!(!hour.draw(command).await.replayed);
+    // And once nobody remembers for longer, an hour counts.
+    for _ in 0..30 {
+        hour.pass(hours(2)).await;
+        hour.tick().await;
+    }
+    assert_eq!(remembered(&server), 0);
+    day.audit().await;
+}
