@@ -76,7 +76,8 @@ impl Lanes {
         match drawn {
             Drawn::Done(answer) if answer.replayed => {
                 let id = &answer.campaign.id;
-                let campaign = core.definition(id, answer.entry.version).await?;
+                let campaign = core.definition(id, answer.entry.version).await;
+                let campaign = campaign.map_err(|error| error.with_executed(Executed::Unknown))?;
                 Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
             }
             drawn => Ok(drawn),
@@ -177,7 +178,10 @@ async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
                     jobs: vec![job],
                 });
             }
-            Err(error) => fail(std::iter::once(job), &error),
+            Err(error) => {
+                // It was only read, for a draw that is not sent.
+                fail(std::iter::once(job), &error.with_executed(Executed::No));
+            }
         }
     }
     groups

@@ -164,11 +164,13 @@ impl Core {
     ) -> Result<Vec<CampaignId>> {
         let mut ids = Vec::new();
         for partition in &self.partitions {
-            let mut command = redis::cmd("ZRANGEBYLEX");
+            let keys = [partition.partition.clone(), partition.campaigns.clone()];
             let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
-            command.arg(&partition.campaigns).arg(from).arg("+");
-            command.arg("LIMIT").arg(0).arg(limit);
-            for id in reply::list(self.connections.command(&command).await?)? {
+            let args = vec![from.into_bytes(), limit.to_string().into_bytes()];
+            let (_, mut parts) = self
+                .run(partition, &scripts::CAMPAIGNS, &keys, args)
+                .await?;
+            for id in reply::list(self.first(&mut parts)?)? {
                 ids.push(campaign_id(&reply::text(id)?)?);
             }
         }

@@ -25,6 +25,8 @@ scripts! {
     USER = "user.lua";
     /// Reads a remembered draw.
     FIND = "find.lua";
+    /// Lists campaigns.
+    CAMPAIGNS = "campaigns.lua";
     /// Counts what waits.
     COUNT = "count.lua";
     /// Reads frozen windows.

@@ -4,5 +4,6 @@ mod book;
 mod disk;
 mod kill;
 mod load;
+mod redis;
 mod startup;
 mod stop;

@@ -126,6 +126,21 @@ impl RedisServer {
         }
     }
 
+    /// Kills it and starts it again without its data. A cluster's node keeps its place.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        let data = self.directory.path().join("appendonlydir");
+        fs::remove_dir_all(data).unwrap();
+        self.restart();
+    }
+
+    /// How many keys it holds, and a digest of all of them. It needs the setting `enable-debug-command`.
+    pub fn digest(&self) -> (String, String) {
+        let digest = self.command(&["DEBUG", "DIGEST"]);
+        assert!(!digest.starts_with('-'), "{digest}");
+        (self.command(&["DBSIZE"]), digest)
+    }
+
     /// It hangs, as a machine that is paused does.
     pub fn freeze(&self) {
         self.signal("STOP");
