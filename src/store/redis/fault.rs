@@ -74,6 +74,11 @@ impl Fault {
     }
 
     fn new(executed: Executed, kind: FaultKind, url: &RedisUrl, said: &str) -> Self {
+        let said = match kind {
+            FaultKind::Script => said,
+            // In which script it was helps nobody who cannot change it.
+            _ => said.split(" script: ").next().unwrap_or(said),
+        };
         Self {
             executed,
             kind,

@@ -1,5 +1,6 @@
 //! Redis goes away, or becomes a replica, under a running service.
 
+use tombola::proto::{GetDrawRequest, ListCampaignsRequest};
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 
@@ -24,6 +25,16 @@ async fn while_redis_is_away_draws_say_so_and_all_goes_on_when_it_is_back() {
     }
     server.says("cannot be reached: check that it runs");
     healthy(&server, NotServing).await;
+    let names = GetDrawRequest {
+        campaign_id: "cards".into(),
+        user_id: "u-1".into(),
+        request_id: "r-1".into(),
+    };
+    let status = lottery.get_draw(names).await.unwrap_err();
+    assert_not_executed(&status, Code::Unavailable);
+    let list = ListCampaignsRequest::default();
+    let status = server.campaigns().await.list_campaigns(list).await;
+    assert_not_executed(&status.unwrap_err(), Code::Unavailable);
     house.redis.restart();
     healthy(&server, Serving).await;
     let again = draws(&mut lottery, "cards", "u-1", "r-1").await;

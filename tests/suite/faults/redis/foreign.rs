@@ -10,7 +10,7 @@ use tombola::proto::{
 };
 use tonic::{Code, Status};
 
-use super::{House, Lottery, assert_not_executed, draws, request};
+use super::{House, Lottery, assert_not_executed, draws, request, store_at};
 use crate::{faults::load, process::Server, support::redis_server::RedisServer};
 
 const CAMPAIGN: &str = "
@@ -19,9 +19,9 @@ timeZone: Asia/Shanghai
 startTime: 2026-12-01T00:00:00+08:00
 endTime: 2027-01-01T00:00:00+08:00
 consolation: {id: points, name: Points}
-prizes: [{id: mug, stock: 1000000}, {id: cup, stock: 100000}]
+prizes: [{id: mug, stock: 9000000}, {id: cup, stock: 100000}]
 pools:
-  - {id: hours, schedule: {perHour: {mug: 10000}}}
+  - {id: hours, schedule: {perHour: {mug: 500}}}
   - {id: deck, deck: {size: 1000, cards: {cup: 100}, onExhausted: RESHUFFLE}}
 ";
 
@@ -105,7 +105,26 @@ impl Stall {
         .await;
     }
 
+    /// Draws of both campaigns in the same batches: those of the second one alone are made.
+    async fn both_at_once(&self, what: &str) {
+        let drawn = all_of(100, |number| {
+            let campaign = if number % 2 == 0 { "one" } else { "two" };
+            let id = format!("both-{what}-{number}").replace(['{', '}'], "_");
+            let draw = request(campaign, "u-1", &id);
+            let mut lottery = self.lottery.clone();
+            async move { lottery.draw(draw).await }
+        })
+        .await;
+        for pair in drawn.chunks(2) {
+            assert_not_executed(pair[0].as_ref().unwrap_err(), Code::Internal);
+            assert!(pair[1].is_ok(), "{what}: {pair:?}");
+        }
+    }
+
+    /// The sums hold, and are those of the ledger.
     async fn is_balanced(&self) {
+        let store = store_at(&self.redis().url(), 1).await;
+        audit::check(&store, &[]).await;
         for id in ["one", "two"] {
             let request = GetStatsRequest {
                 campaign_id: id.into(),
@@ -151,6 +170,7 @@ async fn a_draw_that_meets_a_foreign_value_writes_nothing_and_other_campaigns_go
         stall.draw_is_refused(key).await;
         stall.server.says("hold something else than tombola wrote");
         stall.goes_on("two").await;
+        stall.both_at_once(key).await;
         stall.restore(key);
         stall.goes_on("one").await;
     }

@@ -2,14 +2,20 @@
 //!
 //! `TOMBOLA_HANG_SECONDS` sets for how long.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
+use tokio::task::JoinSet;
 use tombola::{
-    injector::Injector,
     model::Moment,
     proto::{DrawResponse, GetDrawRequest},
     store::{
-        DrawCommand, Executed, Refusal, Store as _, StoreError,
+        DrawCommand, Drawn, Refusal, Store as _, StoreError,
         clock::{Clock as _, SystemClock},
         entry::{Body, DrawResult},
     },
@@ -17,10 +23,10 @@ use tombola::{
 use tonic::{Code, Request};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 
-use super::{House, Lottery, callers::Callers, draws, healthy, request, store_at};
+use super::{House, Lottery, PARTITIONS, callers::Callers, draws, healthy, request, store_at};
 use crate::{
     faults::{book::Book, kill::setting, load},
-    support::{all_of, audit, words},
+    support::{Answer as _, DrawWords as _, all_of, audit, redis_server::until, words},
 };
 
 /// A deck that wins always: any draw that wins nothing is a lie.
@@ -109,7 +115,7 @@ async fn a_redis_that_hangs_draws_nothing_late_and_nothing_twice() {
             (again.draw_time, again.results)
         );
     }
-    let store = store_at(&house.redis.url()).await;
+    let store = store_at(&house.redis.url(), PARTITIONS).await;
     let entries = audit::ledger(&store).await;
     let made = entries.iter().filter(|entry| match &entry.body {
         Body::Draw(draw) => {
@@ -125,62 +131,65 @@ async fn a_redis_that_hangs_draws_nothing_late_and_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_callers_than_may_wait_for_a_redis_that_hangs_are_sent_away_at_once() {
+async fn more_callers_than_may_wait_for_a_redis_that_hangs_are_sent_away_while_it_hangs() {
     const CALLS: usize = 24_000;
     let house = House::new();
     let server = house.serve();
     load::apply_all(&server, &load::now_and_about_noon(SURE)).await;
-    let store = std::sync::Arc::new(store_at(&house.redis.url()).await);
-    let injector = std::sync::Arc::new(Injector::new(
-        store.clone(),
-        crate::support::world::key(),
-        words::minutes(5),
-    ));
-    let command = |number: usize, seconds: u64| DrawCommand {
-        campaign: words::campaign_id("sure"),
-        not_after: SystemClock.now() + words::seconds(seconds),
-        ..words::draw(&format!("u-{number}"))
+    let store = Arc::new(store_at(&house.redis.url(), PARTITIONS).await);
+    let command = |number: usize| DrawCommand {
+        not_after: SystemClock.now() + words::seconds(5),
+        ..words::draw(&format!("u-{number}")).of("sure")
     };
-    injector.draw(command(0, 60)).await.unwrap();
+    store.draw(command(0)).await.unwrap();
     house.redis.freeze();
-    let calls = {
-        let store = store.clone();
-        all_of(CALLS, move |number| {
-            let store = store.clone();
-            let command = command(number, 2);
+    let sent_away = Arc::new(AtomicUsize::new(0));
+    let calls: JoinSet<_> = (0..CALLS)
+        .map(|number| {
+            let (store, command, sent_away) = (store.clone(), command(number), sent_away.clone());
             async move {
+                let not_after = command.not_after;
                 match store.draw(command).await {
-                    Err(StoreError::Overloaded) => (true, SystemClock.now()),
-                    Err(
-                        StoreError::Unavailable {
-                            executed: Executed::Unknown,
-                            ..
-                        }
+                    Ok(Drawn::Done(answer)) => {
+                        assert!(answer.at <= not_after, "drawn too late");
+                        assert_eq!(answer.wins(), 1, "a false no win");
+                    }
+                    Ok(Drawn::NeedFill(_))
+                    | Err(
+                        StoreError::Unavailable { .. }
                         | StoreError::Refused(Refusal::DeadlineExceeded),
-                    ) => (false, SystemClock.now()),
+                    ) => {}
+                    Err(StoreError::Overloaded) => {
+                        sent_away.fetch_add(1, Ordering::SeqCst);
+                    }
                     other => panic!("{other:?}"),
                 }
             }
         })
-        .await
-    };
-    let sent_away = calls.iter().filter(|(is_sent_away, _)| *is_sent_away);
-    assert!(
-        sent_away.clone().count() > CALLS / 8,
-        "{}",
-        sent_away.count()
-    );
-    let last = sent_away.map(|(_, at)| *at).max().unwrap();
-    let others = calls.iter().filter(|(is_sent_away, _)| !is_sent_away);
-    let first = others.map(|(_, at)| *at).min().unwrap();
-    assert!(last < first, "who is sent away does not wait for Redis");
+        .collect();
+    until("callers are sent away", || {
+        sent_away.load(Ordering::SeqCst) > CALLS / 8
+    });
     house.redis.thaw();
-    let entries_before = audit::ledger(&*store).await.len();
-    injector.draw(command(1, 60)).await.unwrap();
-    let entries = audit::ledger(&*store).await;
-    assert!(
-        entries.len() <= entries_before + 2,
-        "what was sent before was too late"
-    );
+    calls.join_all().await;
+    healthy(&server, Serving).await;
+    draws(&mut server.lottery().await, "sure", "u-after", "after").await;
+    house.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_told_to_stop_while_redis_hangs_ends() {
+    let house = House::new();
+    let mut server = house.serve();
+    load::apply_now(&server).await;
+    let callers = Callers::start(&[&server], 6, 0);
+    callers.go_on(20).await;
+    house.redis.freeze();
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    house.redis.thaw();
+    let server = house.serve();
+    Book::default().settle(&server, callers.end().await).await;
     house.audit().await;
 }

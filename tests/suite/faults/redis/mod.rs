@@ -10,7 +10,12 @@ mod kill;
 mod lost;
 mod startup;
 
-use std::time::Duration;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    time::Duration,
+};
 
 use tempfile::TempDir;
 use tombola::{
@@ -32,6 +37,9 @@ use crate::{
 };
 
 type Lottery = LotteryServiceClient<Channel>;
+
+/// What a store has unless its service is told otherwise.
+const PARTITIONS: u32 = 16;
 
 /// Redis, and a directory with the master key for services on it.
 struct House {
@@ -63,23 +71,31 @@ impl House {
 
     /// The store, opened beside the services; its ledger against its sums.
     async fn audit(&self) {
-        audit::check(&store_at(&self.redis.url()).await, &[]).await;
+        let store = store_at(&self.redis.url(), PARTITIONS).await;
+        audit::check(&store, &[]).await;
     }
 }
 
 /// A directory with the master key of every world.
 fn directory_with_key() -> TempDir {
     let data = tempfile::tempdir().unwrap();
-    std::fs::write(data.path().join("master.key"), "07".repeat(32)).unwrap();
+    put_key(data.path(), "07");
     data
 }
 
+/// Writes a master key that consists of one byte, in hexadecimal.
+fn put_key(directory: &Path, byte: &str) {
+    let file = directory.join("master.key");
+    fs::write(&file, byte.repeat(32)).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+}
+
 /// The store as one more service has it.
-async fn store_at(url: &str) -> RedisStore {
+async fn store_at(url: &str, partitions: u32) -> RedisStore {
     let options = Options {
         url: RedisUrl::parse(url).unwrap(),
         prefix: KeyPrefix::parse("tombola").unwrap(),
-        partitions: 16,
+        partitions,
         durability: Durability::Local,
         clock: None,
         request_memory: Duration::from_secs(24 * 3600),

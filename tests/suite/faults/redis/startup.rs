@@ -1,8 +1,8 @@
 //! A service is started on a Redis on which it cannot serve: it ends at once, changes nothing there and says what to set.
 
-use std::path::Path;
+use std::{path::Path, thread};
 
-use super::{House, directory_with_key};
+use super::{House, directory_with_key, put_key};
 use crate::{
     process::{Ended, Start},
     support::redis_server::RedisServer,
@@ -215,7 +215,7 @@ fn a_store_is_not_opened_as_another_one() {
         1,
         &["master key", "missing", "another service"],
     );
-    std::fs::write(other.path().join("master.key"), "08".repeat(32)).unwrap();
+    put_key(other.path(), "08");
     leaves(
         redis,
         other.path(),
@@ -301,4 +301,27 @@ fn a_store_that_lost_partitions_is_refused() {
     leaves(redis, data, "", 1, &["wrong type", "key prefix of its own"]);
     redis.command(&["RENAME", "kept", "tombola{5}:partition"]);
     drop(house.serve());
+}
+
+#[test]
+fn services_that_begin_at_once_on_an_empty_redis_share_one_store() {
+    let house = House::new();
+    let servers: Vec<_> = thread::scope(|scope| {
+        let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| house.serve())).collect();
+        starts
+            .into_iter()
+            .map(|start| start.join().unwrap())
+            .collect()
+    });
+    for number in 0..16 {
+        let key = format!("tombola{{{number}}}:partition");
+        let field = |name: &str| house.redis.command(&["HGET", &key, name]);
+        let first = house
+            .redis
+            .command(&["HGET", "tombola{0}:partition", "store"]);
+        assert_eq!((field("store"), field("partitions")), (first, "16".into()));
+    }
+    for server in &servers {
+        server.run(&["campaigns"]).well();
+    }
 }
