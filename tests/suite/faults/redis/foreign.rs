@@ -11,7 +11,11 @@ use tombola::proto::{
 use tonic::{Code, Status};
 
 use super::{House, Lottery, assert_not_executed, draws, request, store_at};
-use crate::{faults::load, process::Server, support::redis_server::RedisServer};
+use crate::{
+    faults::load,
+    process::Server,
+    support::{all_of, audit, redis_server::RedisServer},
+};
 
 const CAMPAIGN: &str = "
 id: one
