@@ -129,8 +129,17 @@ impl RedisServer {
     /// Kills it and starts it again without its data. A cluster's node keeps its place.
     pub fn restart_empty(&mut self) {
         self.kill();
-        let data = self.directory.path().join("appendonlydir");
-        fs::remove_dir_all(data).unwrap();
+        let path = |name| self.directory.path().join(name);
+        fs::rename(path("appendonlydir"), path("lost")).unwrap();
+        self.restart();
+    }
+
+    /// Kills it and starts it again with the data that [`Self::restart_empty`] took away.
+    pub fn restart_restored(&mut self) {
+        self.kill();
+        let path = |name| self.directory.path().join(name);
+        fs::remove_dir_all(path("appendonlydir")).unwrap();
+        fs::rename(path("lost"), path("appendonlydir")).unwrap();
         self.restart();
     }
 

@@ -10,7 +10,7 @@ use crate::faults::{book::Book, kill::setting, load};
 fn rounds_and_seed(rounds: u64) -> (u64, u64) {
     let rounds = setting("TOMBOLA_KILLS").unwrap_or(rounds);
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
-    println!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={rounds}");
+    eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={rounds}");
     (rounds, seed)
 }
 
@@ -80,6 +80,21 @@ async fn scripts_that_redis_forgets_in_mid_load_are_no_caller_s_concern() {
         assert_eq!(house.redis.command(&["SCRIPT", "FLUSH"]), "OK");
     }
     assert_eq!(callers.faults(), 0);
+    Book::default().settle(&server, callers.end().await).await;
+    house.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_break_in_mid_load_leave_every_draw_with_one_outcome() {
+    let house = House::new();
+    let server = house.serve();
+    load::apply_now(&server).await;
+    let callers = Callers::start(&[&server], 2, 0);
+    for _ in 0..20 {
+        callers.go_on(20).await;
+        house.redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    }
+    callers.go_on(20).await;
     Book::default().settle(&server, callers.end().await).await;
     house.audit().await;
 }

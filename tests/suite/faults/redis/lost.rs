@@ -76,7 +76,8 @@ async fn a_store_that_was_emptied_is_not_filled_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_restarts_without_its_data_is_not_filled_anew() {
+async fn a_redis_that_restarts_without_its_data_is_not_filled_anew_and_goes_on_once_they_are_restored()
+ {
     let mut house = House::new();
     let server = house.serve();
     load::apply_now(&server).await;
@@ -93,6 +94,12 @@ async fn a_redis_that_restarts_without_its_data_is_not_filled_anew() {
     refuses_all(&server).await;
     healthy(&server, NotServing).await;
     assert_eq!(house.redis.command(&["DBSIZE"]), "0");
+    house.redis.restart_restored();
+    healthy(&server, Serving).await;
+    let mut lottery = server.lottery().await;
+    assert!(draws(&mut lottery, "cards", "u-1", "r-1").await.replayed);
+    draws(&mut lottery, "cards", "u-1", "r-2").await;
+    house.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
