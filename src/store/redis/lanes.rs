@@ -178,10 +178,7 @@ async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
                     jobs: vec![job],
                 });
             }
-            Err(error) => {
-                // It was only read, for a draw that is not sent.
-                fail(std::iter::once(job), &error.with_executed(Executed::No));
-            }
+            Err(error) => fail(std::iter::once(job), &error),
         }
     }
     groups

@@ -85,7 +85,7 @@ impl Core {
             );
         }
         all.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
-        let (now, mut parts) = self.run(partition, &scripts::LOAD, &all, args).await?;
+        let (now, mut parts) = self.ask(partition, &scripts::LOAD, &all, args).await?;
         let (fields, definition) = self.fields(&layout.campaign.id, &mut parts)?;
         if let Some(definition) = definition {
             self.learn(&fields, &definition)?;
@@ -143,7 +143,7 @@ impl Core {
             let mut command = redis::cmd("HGET");
             let keys = &layout.pools[usize::from(pool.0)];
             command.arg(&keys.windows).arg(start.as_seconds());
-            let found = self.connections.command(&command).await?;
+            let found = self.ask_command(&command).await?;
             let found = reply::maybe_bytes(found)?.ok_or_else(|| unexpected("window"))?;
             schedule.windows.insert(start, from_json(&found)?);
         }
@@ -166,7 +166,7 @@ impl Core {
             command
                 .arg(layout.keys.users(place.bucket))
                 .arg(&place.field);
-            let stored = reply::maybe_bytes(self.connections.command(&command).await?)?;
+            let stored = reply::maybe_bytes(self.ask_command(&command).await?)?;
             let mut record = None;
             let mut kept = None;
             if let Some(bytes) = stored {
@@ -197,7 +197,7 @@ impl Core {
             args.push(range.limit.to_string().into());
         }
         let (_, mut parts) = self
-            .run(&layout.partition, &scripts::UNITS, &all, args)
+            .ask(&layout.partition, &scripts::UNITS, &all, args)
             .await?;
         let mut found = Vec::new();
         for range in ranges {
@@ -278,7 +278,7 @@ impl Core {
         command
             .arg(partition.campaign(id).operations)
             .arg(request.as_str());
-        let found = self.connections.command(&command).await?;
+        let found = self.ask_command(&command).await?;
         let Some(kept) = reply::maybe_bytes(found)? else {
             return Ok(None);
         };

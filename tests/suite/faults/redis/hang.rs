@@ -23,7 +23,10 @@ use tombola::{
 use tonic::{Code, Request};
 use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 
-use super::{House, Lottery, PARTITIONS, callers::Callers, draws, healthy, request, store_at};
+use super::{
+    House, Lottery, PARTITIONS, assert_not_executed, callers::Callers, draws, healthy, request,
+    store_at,
+};
 use crate::{
     faults::{book::Book, kill::setting, load},
     support::{Answer as _, DrawWords as _, all_of, audit, redis_server::until, words},
@@ -91,6 +94,14 @@ async fn a_redis_that_hangs_draws_nothing_late_and_nothing_twice() {
     };
     assert_eq!(late.len(), LATE);
     let over = SystemClock.now();
+    // Long enough for a connection's patience: what only reads was not done, whatever it waited for.
+    let names = GetDrawRequest {
+        campaign_id: "sure".into(),
+        user_id: "u-1".into(),
+        request_id: "first".into(),
+    };
+    let status = lottery.get_draw(names).await.unwrap_err();
+    assert_not_executed(&status, Code::Unavailable);
     healthy(&server, NotServing).await;
     tokio::time::sleep(span().saturating_sub(begun.elapsed())).await; // this is the hang itself
     house.redis.thaw();
