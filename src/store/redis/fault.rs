@@ -121,9 +121,8 @@ impl std::error::Error for Fault {}
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         match fault.kind {
-            FaultKind::WrongType | FaultKind::Script | FaultKind::CrossSlot => {
-                Self::Corrupt(fault.text)
-            }
+            FaultKind::WrongType | FaultKind::CrossSlot => Self::Corrupt(fault.text),
+            // One that failed in its midst may have written before: a retry under the same request id tells.
             _ => Self::Unavailable {
                 executed: fault.executed,
                 detail: fault.text,

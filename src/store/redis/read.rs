@@ -41,6 +41,9 @@ impl Core {
         for partition in &self.partitions {
             now = now.max(self.identify(partition).await?);
         }
+        for partition in &self.partitions {
+            self.clock.see(partition.number, now);
+        }
         Ok(now)
     }
 

@@ -10,7 +10,7 @@ use tombola::proto::{
 };
 use tonic::{Code, Status};
 
-use super::{House, Lottery, assert_not_executed, draws, request, store_at};
+use super::{House, Lottery, assert_not_executed, draws, executed, request, store_at};
 use crate::{
     faults::load,
     process::Server,
@@ -222,6 +222,20 @@ async fn a_foreign_value_under_a_partition_s_own_keys_stops_the_partition_and_wr
         stall.goes_on("two").await;
     }
     stall.is_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_is_no_number_never_makes_a_draw_that_was_made_look_refused() {
+    let mut stall = Stall::new().await;
+    let key = "tombola{0}:campaign:one";
+    stall.redis().command(&["HSET", key, "wins", "x"]);
+    stall.redis().command(&["HSET", key, "consolations", "x"]);
+    let draw = stall.lottery.draw(request("one", "u-1", "counted")).await;
+    let status = draw.unwrap_err();
+    let again = stall.lottery.draw(request("one", "u-1", "counted")).await;
+    let was_made = again.is_ok_and(|again| again.into_inner().replayed);
+    assert!(!was_made || executed(&status) == "unknown", "{status:?}");
+    stall.goes_on("two").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
