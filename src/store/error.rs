@@ -38,6 +38,16 @@ pub enum StoreError {
     Corrupt(String),
 }
 
+impl StoreError {
+    /// The same of another command, of which it is known whether it may have happened.
+    pub(super) fn with_executed(self, executed: Executed) -> Self {
+        match self {
+            Self::Unavailable { detail, .. } => Self::Unavailable { executed, detail },
+            other => other,
+        }
+    }
+}
+
 /// A rule that forbids a command. Nothing happened.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum Refusal {

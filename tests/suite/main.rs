@@ -9,7 +9,7 @@
 //! | `clients` | other people's clients against it |
 //! | `cli` | its own commands |
 //! | `redis` | how Redis is reached, what it is asked at the start, and what its faults are called |
-//! | `faults` | what it does when it is killed, told to stop or started wrongly |
+//! | `faults` | what it does when it, or its Redis, is killed, hangs, is told to stop or started wrongly |
 
 #![allow(
     unreachable_pub,

@@ -270,7 +270,7 @@ impl Core {
         let version = known.as_ref().map_or(0, |layout| layout.version);
         let all = [partition.partition.clone(), keys.campaign, keys.versions];
         let args = vec![version.to_string().into(), b"0".to_vec()];
-        let (now, mut parts) = self.run(partition, &scripts::LOAD, &all, args).await?;
+        let (now, mut parts) = self.ask(partition, &scripts::LOAD, &all, args).await?;
         let (fields, definition) = self.fields(id, &mut parts)?;
         match (definition, known) {
             (None, Some(layout)) => Ok((now, fields, layout)),
@@ -332,7 +332,7 @@ impl Core {
         let keys: [Key; 1] = [self.partition(id).campaign(id).versions];
         let mut command = redis::cmd("HGET");
         command.arg(&keys[0]).arg(version);
-        let found = reply::maybe_bytes(self.connections.command(&command).await?)?;
+        let found = reply::maybe_bytes(self.ask_command(&command).await?)?;
         let campaign = decode(&found.ok_or(Refusal::VersionNotFound(version))?)?;
         let mut earlier = earlier.write().unwrap_or_else(PoisonError::into_inner);
         if earlier.len() >= KEPT_MAX {

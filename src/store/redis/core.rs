@@ -68,6 +68,24 @@ impl Core {
         Ok((now, parts))
     }
 
+    /// The same of a script that only reads: whatever goes wrong, nothing happened.
+    pub(super) async fn ask(
+        &self,
+        partition: &PartitionKeys,
+        script: &Script,
+        keys: &[Key],
+        args: Vec<Vec<u8>>,
+    ) -> Result<(Moment, Parts)> {
+        let answer = self.run(partition, script, keys, args).await;
+        answer.map_err(|error| error.with_executed(Executed::No))
+    }
+
+    /// Runs a command that only reads: whatever goes wrong, nothing happened.
+    pub(super) async fn ask_command(&self, command: &redis::Cmd) -> Result<redis::Value> {
+        let answer = self.connections.command(command).await;
+        answer.map_err(|fault| StoreError::from(fault).with_executed(Executed::No))
+    }
+
     /// The data are not those of the store that this service began with.
     pub(super) fn lost(&self) -> StoreError {
         let id = &self.store_id;
@@ -139,10 +157,15 @@ impl StoreClock {
         }
     }
 
-    /// A partition has just told the time, in a reply that took so long.
-    pub(super) fn learn(&self, partition: u32, now: Moment, took: Duration) {
+    /// Someone has seen this moment: no step of the partition comes before it from now on.
+    pub(super) fn see(&self, partition: u32, now: Moment) {
         self.told[partition as usize].fetch_max(now.as_micros(), Ordering::Relaxed);
         self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
+    }
+
+    /// A partition has just told the time, in a reply that took so long.
+    pub(super) fn learn(&self, partition: u32, now: Moment, took: Duration) {
+        self.see(partition, now);
         if self.test.is_some() {
             return;
         }

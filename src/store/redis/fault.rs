@@ -74,6 +74,11 @@ impl Fault {
     }
 
     fn new(executed: Executed, kind: FaultKind, url: &RedisUrl, said: &str) -> Self {
+        let said = match kind {
+            FaultKind::Script => said,
+            // In which script it was helps nobody who cannot change it.
+            _ => said.split(" script: ").next().unwrap_or(said),
+        };
         Self {
             executed,
             kind,
@@ -116,9 +121,8 @@ impl std::error::Error for Fault {}
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         match fault.kind {
-            FaultKind::WrongType | FaultKind::Script | FaultKind::CrossSlot => {
-                Self::Corrupt(fault.text)
-            }
+            FaultKind::WrongType | FaultKind::CrossSlot => Self::Corrupt(fault.text),
+            // One that failed in its midst may have written before: a retry under the same request id tells.
             _ => Self::Unavailable {
                 executed: fault.executed,
                 detail: fault.text,

@@ -59,7 +59,7 @@ pub enum OpenError {
     #[error(transparent)]
     Check(#[from] CheckError),
     /// Redis cannot be reached or used.
-    #[error("Redis at {url} cannot be used: {fault}")]
+    #[error("{}", fault_text(.url, .fault))]
     Fault {
         /// Where, without its password.
         url: String,
@@ -138,6 +138,15 @@ impl OpenError {
             Self::Check(CheckError::Fault(_)) => true,
             _ => false,
         }
+    }
+}
+
+/// There is no request yet that could be retried.
+fn fault_text(url: &str, fault: &StoreError) -> String {
+    match fault {
+        StoreError::Unavailable { detail, .. } => detail.clone(),
+        StoreError::Corrupt(detail) => format!("the store in Redis cannot be read: {detail}"),
+        other => format!("Redis at {url} cannot be used: {other}"),
     }
 }
 

@@ -88,7 +88,7 @@ impl Lanes {
             Drawn::Done(answer) if answer.replayed => {
                 let id = &answer.campaign.id;
                 let campaign = core.definition(id, answer.entry.version).await;
-                let campaign = campaign.map_err(of_a_draw_that_happened)?;
+                let campaign = campaign.map_err(|error| error.with_executed(Executed::Unknown))?;
                 Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
             }
             drawn => Ok(drawn),
@@ -100,17 +100,6 @@ fn stopped(executed: Executed) -> StoreError {
     StoreError::Unavailable {
         executed,
         detail: "its lane has stopped".into(),
-    }
-}
-
-/// A fault after which nobody may think that there was no draw.
-fn of_a_draw_that_happened(fault: StoreError) -> StoreError {
-    match fault {
-        StoreError::Unavailable { detail, .. } => StoreError::Unavailable {
-            executed: Executed::Unknown,
-            detail,
-        },
-        fault => fault,
     }
 }
 

@@ -19,7 +19,8 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolKind, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        DrawAnswer, Entry, LedgerId, Refusal, Result, Stats, StoreError, UserView, WindowView,
+        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, Stats, StoreError, UserView,
+        WindowView,
         entry::Body,
         rules::{PoolState, Window, WindowMark, WindowPrize},
         view::{DeckStats, PrizeStats, WindowState, WindowUnits},
@@ -47,6 +48,9 @@ impl Core {
         for partition in &self.partitions {
             now = now.max(self.identify(partition).await?);
         }
+        for partition in &self.partitions {
+            self.clock.see(partition.number, now);
+        }
         Ok(now)
     }
 
@@ -54,10 +58,9 @@ impl Core {
         let sent = Instant::now();
         let keys = [partition.partition.clone()];
         let args = vec![self.clock.argument(partition.number), Vec::new()];
-        let reply = self
-            .connections
-            .run(&scripts::IDENTIFY, &keys, &args)
-            .await?;
+        let reply = self.connections.run(&scripts::IDENTIFY, &keys, &args).await;
+        // It names no store, so it only reads.
+        let reply = reply.map_err(|fault| StoreError::from(fault).with_executed(Executed::No))?;
         let mut parts = Parts::of(reply)?;
         let now = reply::moment(parts.next()?)?;
         self.clock.learn(partition.number, now, sent.elapsed());
@@ -92,7 +95,7 @@ impl Core {
             keys.push(partition.long_requests(generation));
         }
         let (now, mut parts) = self
-            .run(partition, &scripts::FIND, &keys, vec![place.field.into()])
+            .ask(partition, &scripts::FIND, &keys, vec![place.field.into()])
             .await?;
         let found = reply::maybe_bytes(self.first(&mut parts)?)?.ok_or(Refusal::DrawNotFound)?;
         let remembered = codec::decode_remembered(&found)?;
@@ -124,7 +127,7 @@ impl Core {
             campaign.users(place.bucket),
         ];
         let (now, mut parts) = self
-            .run(partition, &scripts::USER, &keys, vec![place.field.into()])
+            .ask(partition, &scripts::USER, &keys, vec![place.field.into()])
             .await?;
         let fields = Fields::of(self.first(&mut parts)?)?;
         let stored = reply::maybe_bytes(parts.next()?)?;
@@ -155,7 +158,7 @@ impl Core {
         for user in users {
             command.arg(&Place::user(user).field);
         }
-        let found = reply::list(self.connections.command(&command).await?)?;
+        let found = reply::list(self.ask_command(&command).await?)?;
         let mut matching = Vec::new();
         for (user, found) in users.iter().zip(found) {
             if (reply::number::<u8>(found)? == 1) == is_blocked {
@@ -173,11 +176,13 @@ impl Core {
     ) -> Result<Vec<CampaignId>> {
         let mut ids = Vec::new();
         for partition in &self.partitions {
-            let mut command = redis::cmd("ZRANGEBYLEX");
+            let keys = [partition.partition.clone(), partition.campaigns.clone()];
             let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
-            command.arg(&partition.campaigns).arg(from).arg("+");
-            command.arg("LIMIT").arg(0).arg(limit);
-            for id in reply::list(self.connections.command(&command).await?)? {
+            let args = vec![from.into_bytes(), limit.to_string().into_bytes()];
+            let (_, mut parts) = self
+                .ask(partition, &scripts::CAMPAIGNS, &keys, args)
+                .await?;
+            for id in reply::list(self.first(&mut parts)?)? {
                 ids.push(campaign_id(&reply::text(id)?)?);
             }
         }
@@ -232,7 +237,7 @@ impl Core {
             keys.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
             let args = vec![loaded.revision().to_owned().into_bytes()];
             let (now, mut parts) = self
-                .run(&layout.partition, &scripts::COUNT, &keys, args)
+                .ask(&layout.partition, &scripts::COUNT, &keys, args)
                 .await?;
             let first = self.first(&mut parts)?;
             if letter(&first).is_some() {
@@ -296,7 +301,7 @@ impl Core {
             args.push(slot(queue.prize).to_string().into());
         }
         let (_, mut parts) = self
-            .run(&layout.partition, &scripts::WINDOWS, &keys, args)
+            .ask(&layout.partition, &scripts::WINDOWS, &keys, args)
             .await?;
         let mut views = Vec::new();
         for row in reply::list(self.first(&mut parts)?)? {
@@ -344,7 +349,7 @@ impl Core {
             let last = entries.last().map_or(sequence, |entry| entry.id.sequence);
             let most = LEDGER_ITEMS.min(limit - entries.len());
             let args: Vec<Vec<u8>> = vec![last.to_string().into(), most.to_string().into()];
-            let (_, mut parts) = self.run(keys, &scripts::LEDGER, &all, args).await?;
+            let (_, mut parts) = self.ask(keys, &scripts::LEDGER, &all, args).await?;
             let items = reply::list(self.first(&mut parts)?)?;
             let is_last = items.len() < most;
             for item in items {

@@ -27,6 +27,8 @@ scripts! {
     RECORDS = "records.lua";
     /// Reads a remembered draw.
     FIND = "find.lua";
+    /// Lists campaigns.
+    CAMPAIGNS = "campaigns.lua";
     /// Counts what waits.
     COUNT = "count.lua";
     /// Reads frozen windows.

@@ -82,7 +82,7 @@ impl Core {
                     .map(|(_, start)| start.as_seconds().to_string().into()),
             );
         }
-        let (now, mut parts) = self.run(partition, &scripts::LOAD, &all, args).await?;
+        let (now, mut parts) = self.ask(partition, &scripts::LOAD, &all, args).await?;
         let (fields, definition) = self.fields(&layout.campaign.id, &mut parts)?;
         if let Some(definition) = definition {
             self.learn(&fields, &definition)?;
@@ -141,7 +141,7 @@ impl Core {
             for start in &starts {
                 command.arg(start.as_seconds());
             }
-            let found = reply::list(self.connections.command(&command).await?)?;
+            let found = reply::list(self.ask_command(&command).await?)?;
             let windows = &mut loaded.state.schedule(pool)?.windows;
             for (start, window) in starts.into_iter().zip(found) {
                 windows.insert(start, from_json(&reply::bytes(window)?)?);
@@ -166,7 +166,7 @@ impl Core {
             args.push(place.field.into());
         }
         let (_, mut parts) = self
-            .run(&layout.partition, &scripts::RECORDS, &keys, args)
+            .ask(&layout.partition, &scripts::RECORDS, &keys, args)
             .await?;
         let stored = self.first(&mut parts)?;
         let mut records = Vec::with_capacity(users.len());
@@ -202,7 +202,7 @@ impl Core {
             args.push(range.limit.to_string().into());
         }
         let (_, mut parts) = self
-            .run(&layout.partition, &scripts::UNITS, &all, args)
+            .ask(&layout.partition, &scripts::UNITS, &all, args)
             .await?;
         let mut found = Vec::new();
         for range in ranges {
@@ -284,7 +284,7 @@ impl Core {
         command
             .arg(partition.campaign(id).operations)
             .arg(request.as_str());
-        let found = self.connections.command(&command).await?;
+        let found = self.ask_command(&command).await?;
         let Some(kept) = reply::maybe_bytes(found)? else {
             return Ok(None);
         };

@@ -11,7 +11,7 @@ use super::{
 use crate::process::Start;
 
 /// A number from the environment.
-fn setting(name: &str) -> Option<u64> {
+pub fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
         text.parse()

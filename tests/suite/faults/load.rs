@@ -1,5 +1,6 @@
 //! Many clients that draw until their server is gone, and remember what they were told.
 
+use jiff::Timestamp;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::{sync::mpsc, task::JoinSet};
 use tombola::{
@@ -46,8 +47,36 @@ pub const IDS: [&str; 3] = ["flow", "cards", "limited"];
 
 /// Creates them.
 pub async fn apply(server: &Server) {
+    apply_all(server, CAMPAIGNS).await;
+}
+
+/// Creates them so that they run by the real time, where it is about noon.
+pub async fn apply_now(server: &Server) {
+    apply_all(server, &now_and_about_noon(CAMPAIGNS)).await;
+}
+
+/// Campaigns of a test clock, moved to the real time: no day ends while a test runs.
+pub fn now_and_about_noon(campaigns: &str) -> String {
+    let now = Timestamp::now().as_second();
+    let hour = now / 3600 % 24;
+    let zone = match 12 - hour {
+        ahead @ 0.. => format!("Etc/GMT-{ahead}"), // these names count westwards
+        behind => format!("Etc/GMT+{}", -behind),
+    };
+    let day = |days: i64| {
+        let start = now - now % 86_400 + days * 86_400;
+        Timestamp::from_second(start).unwrap().to_string()
+    };
+    campaigns
+        .replace("Asia/Shanghai", &zone)
+        .replace("2026-12-01T00:00:00+08:00", &day(-2))
+        .replace("2027-01-01T00:00:00+08:00", &day(20))
+}
+
+/// Creates campaigns.
+pub async fn apply_all(server: &Server, campaigns: &str) {
     let mut client = server.campaigns().await;
-    for campaign in file::parse(CAMPAIGNS).unwrap() {
+    for campaign in file::parse(campaigns).unwrap() {
         let request = ApplyCampaignRequest {
             campaign: Some(campaign),
             operator: "faults".into(),
@@ -140,7 +169,7 @@ impl Client {
     ) -> Vec<Attempt> {
         let mut attempts = Vec::new();
         loop {
-            let request = self.next(attempts.len());
+            let request = request(&mut self.rng, &self.name, self.generation, attempts.len());
             let told = match lottery.draw(request.clone()).await {
                 Ok(response) => Told::Answer(Box::new(response.into_inner())),
                 Err(status) => told_by(&status),
@@ -153,22 +182,23 @@ impl Client {
             self.answers.send(()).ok();
         }
     }
+}
 
-    fn next(&mut self, number: usize) -> DrawRequest {
-        let campaign = IDS[self.rng.random_range(0..IDS.len())];
-        let user = self.rng.random_range(0..6);
-        let funding = if self.rng.random_bool(0.3) {
-            Funding::Paid
-        } else {
-            Funding::Free
-        };
-        DrawRequest {
-            campaign_id: campaign.into(),
-            user_id: format!("u-{}-{user}", self.generation),
-            request_id: format!("r-{}-{number}", self.name),
-            count: self.rng.random_range(1..=5),
-            funding: funding.into(),
-            ..Default::default()
-        }
+/// The next draw of a client, one of six users of its generation.
+pub fn request(rng: &mut StdRng, client: &str, generation: u64, number: usize) -> DrawRequest {
+    let campaign = IDS[rng.random_range(0..IDS.len())];
+    let user = rng.random_range(0..6);
+    let funding = if rng.random_bool(0.3) {
+        Funding::Paid
+    } else {
+        Funding::Free
+    };
+    DrawRequest {
+        campaign_id: campaign.into(),
+        user_id: format!("u-{generation}-{user}"),
+        request_id: format!("r-{client}-{number}"),
+        count: rng.random_range(1..=5),
+        funding: funding.into(),
+        ..Default::default()
     }
 }

@@ -1,8 +1,9 @@
-//! What the real binary does when it is killed, told to stop or started wrongly.
+//! What the real binary does when it, or its Redis, is killed, hangs, is told to stop or started wrongly.
 
 mod book;
 mod disk;
 mod kill;
 mod load;
+mod redis;
 mod startup;
 mod stop;

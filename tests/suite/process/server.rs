@@ -24,6 +24,8 @@ pub struct Start<'a> {
     pub listen: &'a str,
     /// The size that no file can exceed, in bytes.
     pub file_bytes_max: Option<u64>,
+    /// Further arguments.
+    pub more: Vec<String>,
 }
 
 impl<'a> Start<'a> {
@@ -34,7 +36,23 @@ impl<'a> Start<'a> {
             clock: Some(NOW.into()),
             listen: "127.0.0.1:0",
             file_bytes_max: None,
+            more: Vec::new(),
         }
+    }
+
+    /// On a store in Redis and its clock; the master key is in the directory.
+    pub fn on_redis(data: &'a Path, url: &str) -> Self {
+        Self {
+            clock: None,
+            more: vec!["--redis-url".into(), url.into()],
+            ..Self::on(data)
+        }
+    }
+
+    /// With further arguments, written as on the command line.
+    pub fn with(mut self, line: &str) -> Self {
+        self.more.extend(line.split_whitespace().map(str::to_owned));
+        self
     }
 
     /// With the test clock at another moment.
@@ -56,6 +74,7 @@ impl<'a> Start<'a> {
         if let Some(clock) = &self.clock {
             command.args(["--clock-start", clock]);
         }
+        command.args(&self.more);
         command
     }
 

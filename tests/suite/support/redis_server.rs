@@ -126,6 +126,30 @@ impl RedisServer {
         }
     }
 
+    /// Kills it and starts it again without its data. A cluster's node keeps its place.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        let path = |name| self.directory.path().join(name);
+        fs::rename(path("appendonlydir"), path("lost")).unwrap();
+        self.restart();
+    }
+
+    /// Kills it and starts it again with the data that [`Self::restart_empty`] took away.
+    pub fn restart_restored(&mut self) {
+        self.kill();
+        let path = |name| self.directory.path().join(name);
+        fs::remove_dir_all(path("appendonlydir")).unwrap();
+        fs::rename(path("lost"), path("appendonlydir")).unwrap();
+        self.restart();
+    }
+
+    /// How many keys it holds, and a digest of all of them. It needs the setting `enable-debug-command`.
+    pub fn digest(&self) -> (String, String) {
+        let digest = self.command(&["DEBUG", "DIGEST"]);
+        assert!(!digest.starts_with('-'), "{digest}");
+        (self.command(&["DBSIZE"]), digest)
+    }
+
     /// It hangs, as a machine that is paused does.
     pub fn freeze(&self) {
         self.signal("STOP");

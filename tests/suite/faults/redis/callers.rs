@@ -1,0 +1,162 @@
+//! Callers that draw through one or more services without pause, and insist until they know what became of each draw.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use tokio::{task::JoinSet, time::sleep};
+use tombola::proto::{DrawRequest, lottery_service_client::LotteryServiceClient};
+use tonic::{Code, Status, transport::Endpoint};
+use tonic_types::StatusExt as _;
+
+use super::Lottery;
+use crate::{
+    faults::load::{Attempt, Told, request, told_by},
+    process::Server,
+};
+
+/// Callers at once.
+const CALLERS: u64 = 24;
+/// Between two attempts at the same draw.
+const BACK_OFF: Duration = Duration::from_millis(5);
+/// What should happen within moments fails the test only after this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Callers at work.
+pub struct Callers {
+    tasks: JoinSet<Vec<Attempt>>,
+    progress: Arc<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    is_over: AtomicBool,
+    answers: AtomicU64,
+    faults: AtomicU64,
+}
+
+impl Callers {
+    /// Lets them draw, each attempt through any of these services; who draws what follows from the seed and the round.
+    pub fn start(servers: &[&Server], seed: u64, round: u64) -> Self {
+        let progress = Arc::new(Progress::default());
+        let mut tasks = JoinSet::new();
+        for number in 0..CALLERS {
+            let lotteries = servers.iter().map(|server| {
+                let endpoint = Endpoint::from_shared(server.url()).unwrap();
+                LotteryServiceClient::new(endpoint.connect_lazy())
+            });
+            let caller = Caller {
+                name: format!("{round}-{number}"),
+                generation: round / 3,
+                rng: StdRng::seed_from_u64(seed ^ (round << 32) ^ (number << 16)),
+                lotteries: lotteries.collect(),
+                progress: Arc::clone(&progress),
+            };
+            tasks.spawn(caller.draw());
+        }
+        Self { tasks, progress }
+    }
+
+    /// Waits until so many draws more were answered, also by a refusal of a limit.
+    pub async fn go_on(&self, draws: u64) {
+        let enough = self.progress.answers.load(Ordering::SeqCst) + draws;
+        self.until(|progress| progress.answers.load(Ordering::SeqCst) >= enough)
+            .await;
+    }
+
+    /// Waits until so many attempts more failed.
+    pub async fn fail(&self, attempts: u64) {
+        let enough = self.progress.faults.load(Ordering::SeqCst) + attempts;
+        self.until(|progress| progress.faults.load(Ordering::SeqCst) >= enough)
+            .await;
+    }
+
+    async fn until(&self, is_so: impl Fn(&Progress) -> bool) {
+        let begun = Instant::now();
+        while !is_so(&self.progress) {
+            assert!(begun.elapsed() < PATIENCE, "the callers are stuck");
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Attempts that failed up to now.
+    pub fn faults(&self) -> u64 {
+        self.progress.faults.load(Ordering::SeqCst)
+    }
+
+    /// Ends them; what each draw's caller was told in the end.
+    pub async fn end(self) -> Vec<Attempt> {
+        self.progress.is_over.store(true, Ordering::SeqCst);
+        self.tasks.join_all().await.concat()
+    }
+}
+
+struct Caller {
+    name: String,
+    generation: u64,
+    rng: StdRng,
+    lotteries: Vec<Lottery>,
+    progress: Arc<Progress>,
+}
+
+impl Caller {
+    async fn draw(mut self) -> Vec<Attempt> {
+        let mut attempts = Vec::new();
+        while !self.progress.is_over.load(Ordering::SeqCst) {
+            let request = request(&mut self.rng, &self.name, self.generation, attempts.len());
+            let told = self.insist(&request).await;
+            attempts.push(Attempt { request, told });
+        }
+        attempts
+    }
+
+    /// Asks again and again, until it is told what became of the draw. Told only that nothing happened, it believes it.
+    async fn insist(&mut self, request: &DrawRequest) -> Told {
+        let mut may_be_made = false;
+        loop {
+            let place = self.rng.random_range(0..self.lotteries.len());
+            let status = match self.lotteries[place].draw(request.clone()).await {
+                Ok(response) => {
+                    self.progress.answers.fetch_add(1, Ordering::SeqCst);
+                    return Told::Answer(Box::new(response.into_inner()));
+                }
+                Err(status) => status,
+            };
+            assert_is_clear(&status);
+            let is_refusal = matches!(told_by(&status), Told::Refused);
+            may_be_made |= !is_refusal;
+            let is_final = is_refusal && !is_transient(status.code());
+            if is_final {
+                self.progress.answers.fetch_add(1, Ordering::SeqCst);
+            } else {
+                self.progress.faults.fetch_add(1, Ordering::SeqCst);
+            }
+            if is_final || self.progress.is_over.load(Ordering::SeqCst) {
+                return if may_be_made {
+                    Told::Nothing
+                } else {
+                    Told::Refused
+                };
+            }
+            sleep(BACK_OFF).await;
+        }
+    }
+}
+
+fn is_transient(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::DeadlineExceeded)
+}
+
+/// Where the service says something, it is a limit, or that it is worth another try.
+fn assert_is_clear(status: &Status) {
+    if status.get_error_details().error_info().is_some() {
+        let code = status.code();
+        let is_known = is_transient(code) || code == Code::ResourceExhausted;
+        assert!(is_known, "{status:?}");
+    }
+}

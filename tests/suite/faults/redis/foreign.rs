@@ -1,0 +1,350 @@
+//! Someone writes something else over our keys: what cannot be read is told, nothing is half done, and whatever does not need
+//! the key goes on.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+use tombola::proto::{
+    ApplyCampaignRequest, BlockUsersRequest, GetStatsRequest, GrantDrawsRequest,
+    ListCampaignsRequest, PauseCampaignRequest, RecallUnitsRequest,
+};
+use tonic::{Code, Status};
+
+use super::{House, Lottery, assert_not_executed, draws, executed, request, store_at};
+use crate::{
+    faults::load,
+    process::Server,
+    support::{all_of, audit, redis_server::RedisServer},
+};
+
+const CAMPAIGN: &str = "
+id: one
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+consolation: {id: points, name: Points}
+prizes: [{id: mug, stock: 9000000}, {id: cup, stock: 100000}]
+pools:
+  - {id: hours, schedule: {perHour: {mug: 500}}}
+  - {id: deck, deck: {size: 1000, cards: {cup: 100}, onExhausted: RESHUFFLE}}
+";
+
+/// A service on one partition with two campaigns that are drawn from.
+struct Stall {
+    house: House,
+    server: Server,
+    lottery: Lottery,
+    drawn: usize,
+}
+
+impl Stall {
+    async fn new() -> Self {
+        let house = House::new();
+        let server = house.start().with("--partitions 1").serve();
+        for id in ["one", "two"] {
+            let yaml = CAMPAIGN.replace("id: one", &format!("id: {id}"));
+            load::apply_all(&server, &load::now_and_about_noon(&yaml)).await;
+        }
+        let lottery = server.lottery().await;
+        let mut stall = Self {
+            house,
+            server,
+            lottery,
+            drawn: 0,
+        };
+        let block = block("one", "u-blocked");
+        let mut campaigns = stall.server.campaigns().await;
+        campaigns.block_users(block).await.unwrap();
+        for id in ["one", "two"] {
+            stall.goes_on(id).await;
+        }
+        stall
+    }
+
+    fn redis(&self) -> &RedisServer {
+        &self.house.redis
+    }
+
+    async fn goes_on(&mut self, campaign: &str) {
+        self.drawn += 1;
+        let id = format!("r-{}", self.drawn);
+        draws(&mut self.lottery, campaign, "u-1", &id).await;
+    }
+
+    /// Puts a text where something of ours is, or would be.
+    fn spoil(&self, key: &str) {
+        self.redis().command(&["RENAME", key, "kept"]); // an error where nothing is there yet
+        assert_eq!(self.redis().command(&["SET", key, "x"]), "OK");
+    }
+
+    fn restore(&self, key: &str) {
+        assert_eq!(self.redis().command(&["DEL", key]), "1");
+        self.redis().command(&["RENAME", "kept", key]);
+    }
+
+    /// It is refused, and has written nothing. Decks may be dealt beside it, so it may be tried again.
+    async fn refused(&self, what: &str, attempt: impl AsyncFn(usize) -> Status) {
+        for number in 0..5 {
+            let before = self.redis().digest();
+            let status = attempt(number).await;
+            assert_eq!(status.code(), Code::Internal, "{what}: {status:?}");
+            assert_not_executed(&status, Code::Internal);
+            if self.redis().digest() == before {
+                return;
+            }
+        }
+        panic!("{what}: refused, but something was written");
+    }
+
+    async fn draw_is_refused(&self, what: &str) {
+        self.refused(what, async |number| {
+            let draw = request(
+                "one",
+                "u-1",
+                &format!("{what}-{number}").replace(['{', '}'], "_"),
+            );
+            let drawn = self.lottery.clone().draw(draw).await;
+            drawn.expect_err(what)
+        })
+        .await;
+    }
+
+    /// Draws of both campaigns in the same batches: those of the second one alone are made.
+    async fn both_at_once(&self, what: &str) {
+        let drawn = all_of(100, |number| {
+            let campaign = if number % 2 == 0 { "one" } else { "two" };
+            let id = format!("both-{what}-{number}").replace(['{', '}'], "_");
+            let draw = request(campaign, "u-1", &id);
+            let mut lottery = self.lottery.clone();
+            async move { lottery.draw(draw).await }
+        })
+        .await;
+        for pair in drawn.chunks(2) {
+            assert_not_executed(pair[0].as_ref().unwrap_err(), Code::Internal);
+            assert!(pair[1].is_ok(), "{what}: {pair:?}");
+        }
+    }
+
+    /// The sums hold, and are those of the ledger.
+    async fn is_balanced(&self) {
+        let store = store_at(&self.redis().url(), 1).await;
+        audit::check(&store, &[]).await;
+        for id in ["one", "two"] {
+            let request = GetStatsRequest {
+                campaign_id: id.into(),
+            };
+            let mut campaigns = self.server.campaigns().await;
+            let stats = campaigns.get_stats(request).await.unwrap().into_inner();
+            assert!(stats.balanced, "{stats:#?}");
+        }
+    }
+}
+
+fn block(campaign: &str, user: &str) -> BlockUsersRequest {
+    BlockUsersRequest {
+        campaign_id: campaign.into(),
+        user_ids: vec![user.into()],
+        operator: "faults".into(),
+        ..Default::default()
+    }
+}
+
+/// The bucket of a user, or of a request, as keys have it.
+fn bucket(text: &str) -> String {
+    let digest = Sha256::digest(text);
+    let bucket = u16::from_be_bytes([digest[0], digest[1]]) % (1 << 14);
+    format!("{bucket:x}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_that_meets_a_foreign_value_writes_nothing_and_other_campaigns_go_on() {
+    let mut stall = Stall::new().await;
+    let users = format!("tombola{{0}}:users:one:{}", bucket("u-1"));
+    assert_eq!(stall.redis().command(&["EXISTS", &users]), "1");
+    for key in [
+        "tombola{0}:campaign:one",
+        &users,
+        "tombola{0}:units:one:0:0",
+        "tombola{0}:units:one:1:1",
+        "tombola{0}:units:one:1:-1",
+        "tombola{0}:wins:one:0",
+        "tombola{0}:blocked:one",
+    ] {
+        stall.spoil(key);
+        stall.draw_is_refused(key).await;
+        stall.server.says("hold something else than tombola wrote");
+        stall.goes_on("two").await;
+        stall.both_at_once(key).await;
+        stall.restore(key);
+        stall.goes_on("one").await;
+    }
+    stall.is_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_value_where_requests_are_remembered_stops_their_draws_and_no_others() {
+    let mut stall = Stall::new().await;
+    for id in ["q-1", "q-2"] {
+        let key = format!(
+            "tombola{{0}}:requests:1:{}",
+            bucket(&format!("one u-1 {id}"))
+        );
+        stall.spoil(&key);
+        let again = || async {
+            let drawn = stall.lottery.clone().draw(request("one", "u-1", id)).await;
+            drawn.unwrap_err()
+        };
+        stall.refused(&key, async |_| again().await).await;
+        // Others of the same batch as well.
+        stall.goes_on("one").await;
+        stall.goes_on("two").await;
+        stall.restore(&key);
+        draws(&mut stall.lottery, "one", "u-1", id).await;
+        let drawn = draws(&mut stall.lottery, "one", "u-1", id).await;
+        assert!(drawn.replayed);
+    }
+    stall.is_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_value_under_a_partition_s_own_keys_stops_the_partition_and_writes_nothing() {
+    let mut stall = Stall::new().await;
+    for key in [
+        "tombola{0}:partition",
+        "tombola{0}:ledger",
+        "tombola{0}:requests:1:long",
+    ] {
+        stall.spoil(key);
+        stall.draw_is_refused(key).await;
+        stall.server.says("holds a wrong type under a key of ours");
+        stall.restore(key);
+        stall.goes_on("one").await;
+        stall.goes_on("two").await;
+    }
+    stall.is_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_is_no_number_never_makes_a_draw_that_was_made_look_refused() {
+    let mut stall = Stall::new().await;
+    let key = "tombola{0}:campaign:one";
+    stall.redis().command(&["HSET", key, "wins", "x"]);
+    stall.redis().command(&["HSET", key, "consolations", "x"]);
+    let draw = stall.lottery.draw(request("one", "u-1", "counted")).await;
+    let status = draw.unwrap_err();
+    let again = stall.lottery.draw(request("one", "u-1", "counted")).await;
+    let was_made = again.is_ok_and(|again| again.into_inner().replayed);
+    assert!(!was_made || executed(&status) == "unknown", "{status:?}");
+    stall.goes_on("two").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_draw_does_not_need_does_not_stop_it() {
+    let mut stall = Stall::new().await;
+    for key in [
+        "tombola{0}:campaigns",
+        "tombola{0}:versions:one",
+        "tombola{0}:operations:one",
+        "tombola{0}:windows:one:0",
+        "tombola{0}:ends:one:0",
+    ] {
+        stall.spoil(key);
+        stall.goes_on("one").await;
+        stall.restore(key);
+    }
+    stall.is_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_that_meets_a_foreign_value_writes_nothing() {
+    let mut stall = Stall::new().await;
+    let campaigns = stall.server.campaigns().await;
+    let operator = || "faults".to_owned();
+    let pause = async || {
+        let request = PauseCampaignRequest {
+            campaign_id: "one".into(),
+            operator: operator(),
+            ..Default::default()
+        };
+        campaigns.clone().pause_campaign(request).await.unwrap_err()
+    };
+    let grant = async || {
+        let request = GrantDrawsRequest {
+            campaign_id: "one".into(),
+            user_ids: vec!["u-1".into(), "u-2".into()],
+            draws: 3,
+            operator: operator(),
+            ..Default::default()
+        };
+        campaigns.clone().grant_draws(request).await.unwrap_err()
+    };
+    let block = async || {
+        campaigns
+            .clone()
+            .block_users(block("one", "u-3"))
+            .await
+            .unwrap_err()
+    };
+    let recall = async || {
+        let request = RecallUnitsRequest {
+            campaign_id: "one".into(),
+            pool_id: "hours".into(),
+            operator: operator(),
+            ..Default::default()
+        };
+        campaigns.clone().recall_units(request).await.unwrap_err()
+    };
+    let apply = async |yaml: String, base_version| {
+        let yaml = load::now_and_about_noon(&yaml);
+        let request = ApplyCampaignRequest {
+            campaign: tombola::model::file::parse(&yaml)
+                .unwrap()
+                .into_iter()
+                .next(),
+            base_version,
+            operator: operator(),
+            ..Default::default()
+        };
+        campaigns.clone().apply_campaign(request).await.unwrap_err()
+    };
+    let change = async || apply(CAMPAIGN.replace("name: Points", "name: Thanks"), 1).await;
+    let create = async || apply(CAMPAIGN.replace("id: one", "id: three"), 0).await;
+    let list = async || {
+        let request = ListCampaignsRequest::default();
+        campaigns.clone().list_campaigns(request).await.unwrap_err()
+    };
+    let users = format!("users:one:{}", bucket("u-2"));
+    let mut seen = BTreeSet::new();
+    macro_rules! refused {
+        ($($key:expr => $($act:ident),+;)+) => { $(
+            let key = format!("tombola{{0}}:{}", $key);
+            stall.spoil(&key);
+            $(
+                let what = format!("{} of {key}", stringify!($act));
+                stall.refused(&what, async |_| $act().await).await;
+                seen.insert(stringify!($act));
+            )+
+            stall.restore(&key);
+            stall.goes_on("one").await;
+        )+ };
+    }
+    refused! {
+        "partition" => pause, grant, block, recall, change, create, list;
+        "ledger" => pause, grant, block, recall, change, create;
+        "campaign:one" => pause, grant, block, recall, change;
+        "operations:one" => pause, grant, block, recall, change;
+        "versions:one" => change;
+        users => grant;
+        "blocked:one" => block;
+        "campaigns" => create, list;
+        "units:one:0:0" => recall;
+        "units:one:1:-1" => pause;
+        "windows:one:0" => recall;
+        "ends:one:0" => pause, recall;
+        "campaign:three" => create;
+        "versions:three" => create;
+        "operations:three" => create;
+    }
+    assert_eq!(seen.len(), 7);
+    stall.is_balanced().await;
+}

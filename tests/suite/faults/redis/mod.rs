@@ -1,0 +1,154 @@
+//! What the service does when its Redis is killed, hangs, forgets, is full, is demoted or holds something else than it wrote; and
+//! what Redis keeps when the service is killed.
+
+mod away;
+mod callers;
+mod foreign;
+mod full;
+mod hang;
+mod kill;
+mod lost;
+mod startup;
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use tombola::{
+    proto::{DrawRequest, DrawResponse, lottery_service_client::LotteryServiceClient},
+    store::{
+        Durability,
+        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+    },
+};
+use tonic::{Code, Status, transport::Channel};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    process::{Server, Start},
+    support::{audit, redis_server::RedisServer, world::key},
+};
+
+type Lottery = LotteryServiceClient<Channel>;
+
+/// What a store has unless its service is told otherwise.
+const PARTITIONS: u32 = 16;
+
+/// Redis, and a directory with the master key for services on it.
+struct House {
+    redis: RedisServer,
+    data: TempDir,
+}
+
+impl House {
+    fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// With settings of redis.conf.
+    fn with(settings: &[(&str, &str)]) -> Self {
+        let settings = [settings, &[("enable-debug-command", "yes")]].concat();
+        Self {
+            redis: RedisServer::start(&settings),
+            data: directory_with_key(),
+        }
+    }
+
+    fn start(&self) -> Start<'_> {
+        Start::on_redis(self.data.path(), &self.redis.url())
+    }
+
+    fn serve(&self) -> Server {
+        self.start().serve()
+    }
+
+    /// The store, opened beside the services; its ledger against its sums.
+    async fn audit(&self) {
+        let store = store_at(&self.redis.url(), PARTITIONS).await;
+        audit::check(&store, &[]).await;
+    }
+}
+
+/// A directory with the master key of every world.
+fn directory_with_key() -> TempDir {
+    let data = tempfile::tempdir().unwrap();
+    put_key(data.path(), "07");
+    data
+}
+
+/// Writes a master key that consists of one byte, in hexadecimal.
+fn put_key(directory: &Path, byte: &str) {
+    let file = directory.join("master.key");
+    fs::write(&file, byte.repeat(32)).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+}
+
+/// The store as one more service has it.
+async fn store_at(url: &str, partitions: u32) -> RedisStore {
+    let options = Options {
+        url: RedisUrl::parse(url).unwrap(),
+        prefix: KeyPrefix::parse("tombola").unwrap(),
+        partitions,
+        durability: Durability::Local,
+        clock: None,
+        request_memory: Duration::from_secs(24 * 3600),
+        store_id: None,
+    };
+    let found = Found::look(options).await.unwrap();
+    RedisStore::open(found, &key().fingerprint()).await.unwrap()
+}
+
+/// One draw.
+fn request(campaign: &str, user: &str, id: &str) -> DrawRequest {
+    DrawRequest {
+        campaign_id: campaign.into(),
+        user_id: user.into(),
+        request_id: id.into(),
+        ..Default::default()
+    }
+}
+
+/// Makes one draw, which must succeed.
+async fn draws(lottery: &mut Lottery, campaign: &str, user: &str, id: &str) -> DrawResponse {
+    let drawn = lottery.draw(request(campaign, user, id)).await;
+    drawn
+        .unwrap_or_else(|status| panic!("{campaign} {user} {id}: {status:?}"))
+        .into_inner()
+}
+
+/// What the service says of the effect: `no` or `unknown`.
+fn executed(status: &Status) -> String {
+    let details = status.get_error_details();
+    let info = details
+        .error_info()
+        .unwrap_or_else(|| panic!("not ours: {status:?}"));
+    info.metadata["executed"].clone()
+}
+
+/// The status is of this code, says that nothing happened, and nothing that only a driver's author understands.
+#[track_caller]
+fn assert_not_executed(status: &Status, code: Code) {
+    assert_eq!(
+        (status.code(), executed(status).as_str()),
+        (code, "no"),
+        "{status:?}"
+    );
+    for word in ["user_script", "os error", "ErrorKind", "ERR "] {
+        assert!(!status.message().contains(word), "{status:?}");
+    }
+}
+
+/// Waits until the health is this.
+async fn healthy(server: &Server, wanted: ServingStatus) {
+    let mut client = HealthClient::new(server.connect().await);
+    let watch = client.watch(HealthCheckRequest::default()).await.unwrap();
+    let mut watch = watch.into_inner();
+    while watch.message().await.unwrap().unwrap().status() != wanted {}
+}
