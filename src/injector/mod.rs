@@ -158,24 +158,31 @@ impl Injector {
     /// Settles every campaign that is not closed and forgets old requests; goes on after a failure and tells the first one.
     pub async fn tick(&self) -> Result<()> {
         let mut outcome = Ok(());
+        for partition in 0..self.store.info().partitions {
+            let settled = self.settle_partition(partition).await;
+            outcome = outcome.and(settled);
+        }
+        while self.store.forget().await? {}
+        outcome
+    }
+
+    async fn settle_partition(&self, partition: u32) -> Result<()> {
+        let mut outcome = Ok(());
         let mut after: Option<CampaignId> = None;
         loop {
-            let page = self
-                .store
-                .campaigns(after.as_ref().map(CampaignId::as_str), PAGE)
-                .await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.campaign.id.clone());
-            for view in page {
-                let id = &view.campaign.id;
-                if let Err(error) = self.settle(id).await {
+            let from = after.as_ref().map(CampaignId::as_str);
+            let page = self.store.campaign_ids(partition, from, PAGE).await?;
+            let Some(last) = page.last() else {
+                return outcome;
+            };
+            after = Some(last.clone());
+            for id in page {
+                if let Err(error) = self.settle(&id).await {
                     warn!(campaign = %id, %error, "campaign {id} could not be settled");
                     outcome = outcome.and(Err(error));
                 }
             }
         }
-        while self.store.forget().await? {}
-        outcome
     }
 
     /// Returns every unit of a campaign that has ended.

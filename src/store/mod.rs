@@ -99,6 +99,14 @@ pub trait Store: Send + Sync {
     /// Campaigns by id, after `after`, at most `limit`; closed ones too.
     async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>>;
 
+    /// Ids of a partition's campaigns, in order, after `after`, at most `limit`; closed ones too.
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>>;
+
     /// How far the pools of a campaign are filled.
     async fn filling(&self, id: &CampaignId) -> Result<Filling>;
 

@@ -38,6 +38,7 @@ pub(super) struct Commit {
     guard_count: usize,
     entries: Vec<Vec<u8>>,
     request: Option<(Vec<u8>, Vec<u8>)>,
+    counts: Vec<Vec<u8>>,
     writes: Vec<Vec<u8>>,
     write_count: usize,
 }
@@ -67,6 +68,7 @@ impl Commit {
             guard_count: 0,
             entries: Vec::new(),
             request: None,
+            counts: Vec::new(),
             writes: Vec::new(),
             write_count: 0,
         };
@@ -123,6 +125,11 @@ impl Commit {
         self.request = Some((request.as_str().into(), body));
     }
 
+    /// Adds to a counter of the campaign.
+    pub(super) fn count(&mut self, name: String, change: i64) {
+        self.counts.extend([name.into(), number(change)]);
+    }
+
     /// Adds a command of Redis on a key.
     pub(super) fn write(
         &mut self,
@@ -145,6 +152,8 @@ impl Commit {
         args.extend(self.kinds.iter().map(|kind| kind.name().into()));
         args.push(number(self.guard_count));
         args.extend(self.guards);
+        args.push(number(self.counts.len() / 2));
+        args.extend(self.counts);
         args.push(number(self.entries.len()));
         args.extend(self.entries);
         let (request, body) = self.request.unwrap_or_default();

@@ -157,15 +157,10 @@ impl StoreClock {
         }
     }
 
-    /// Someone has seen this moment: no step of the partition comes before it from now on.
-    pub(super) fn see(&self, partition: u32, now: Moment) {
-        self.told[partition as usize].fetch_max(now.as_micros(), Ordering::Relaxed);
-        self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
-    }
-
     /// A partition has just told the time, in a reply that took so long.
     pub(super) fn learn(&self, partition: u32, now: Moment, took: Duration) {
-        self.see(partition, now);
+        self.told[partition as usize].fetch_max(now.as_micros(), Ordering::Relaxed);
+        self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
         if self.test.is_some() {
             return;
         }

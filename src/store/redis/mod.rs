@@ -282,11 +282,26 @@ impl Store for RedisStore {
     }
 
     async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>> {
-        let mut views = Vec::new();
-        for id in self.core.campaign_ids(after, limit).await? {
+        let mut ids = Vec::new();
+        for partition in 0..self.info.partitions {
+            ids.extend(self.core.campaign_ids(partition, after, limit).await?);
+        }
+        ids.sort_unstable();
+        ids.truncate(limit);
+        let mut views = Vec::with_capacity(ids.len());
+        for id in ids {
             views.push(self.campaign(&id).await?);
         }
         Ok(views)
+    }
+
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        self.core.campaign_ids(partition, after, limit).await
     }
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {

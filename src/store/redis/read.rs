@@ -42,16 +42,18 @@ impl Core {
         self.identify(self.partition(id)).await
     }
 
-    /// Looks whether every partition is there; the store's time.
+    /// Looks whether the partitions are there; the time of the one that is behind. Fails where none of them answers: a node that is
+    /// away, or has lost its data, stops its own campaigns and no others.
     pub(super) async fn probe(&self) -> Result<Moment> {
-        let mut now = Moment::EPOCH;
+        let mut earliest: Result<Moment> = Err(unexpected("partition"));
         for partition in &self.partitions {
-            now = now.max(self.identify(partition).await?);
+            earliest = match (earliest, self.identify(partition).await) {
+                (Ok(before), Ok(now)) => Ok(before.min(now)),
+                (Ok(now), Err(_)) | (Err(_), Ok(now)) => Ok(now),
+                (Err(_), Err(error)) => Err(error),
+            };
         }
-        for partition in &self.partitions {
-            self.clock.see(partition.number, now);
-        }
-        Ok(now)
+        earliest
     }
 
     async fn identify(&self, partition: &PartitionKeys) -> Result<Moment> {
@@ -168,40 +170,45 @@ impl Core {
         Ok(matching)
     }
 
-    /// Ids of campaigns, in order, after one of them.
+    /// Ids of a partition's campaigns, in order, after one of them.
     pub(super) async fn campaign_ids(
         &self,
+        partition: u32,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<CampaignId>> {
-        let mut ids = Vec::new();
-        for partition in &self.partitions {
-            let keys = [partition.partition.clone(), partition.campaigns.clone()];
-            let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
-            let args = vec![from.into_bytes(), limit.to_string().into_bytes()];
-            let (_, mut parts) = self
-                .ask(partition, &scripts::CAMPAIGNS, &keys, args)
-                .await?;
-            for id in reply::list(self.first(&mut parts)?)? {
-                ids.push(campaign_id(&reply::text(id)?)?);
-            }
-        }
-        ids.sort_unstable();
-        ids.truncate(limit);
-        Ok(ids)
+        let Some(keys) = self.partitions.get(partition as usize) else {
+            return Ok(Vec::new());
+        };
+        let all = [keys.partition.clone(), keys.campaigns.clone()];
+        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
+        let args = vec![from.into_bytes(), limit.to_string().into_bytes()];
+        let (_, mut parts) = self.ask(keys, &scripts::CAMPAIGNS, &all, args).await?;
+        let ids = reply::list(self.first(&mut parts)?)?.into_iter();
+        ids.map(|id| campaign_id(&reply::text(id)?)).collect()
     }
 
-    /// Forgets requests that nobody reads any more, some of each partition; true where there may be more.
+    /// Forgets requests that nobody reads any more, some of each partition; true where there may be more. Goes on after a failure
+    /// and tells the first one.
     pub(super) async fn forget(&self) -> Result<bool> {
-        let mut more = false;
+        let mut outcome = Ok(false);
         for partition in &self.partitions {
-            let (generation, cleared) = self.forget_from(partition, 0, FORGOTTEN_KEYS).await?;
-            if cleared < FORGOTTEN_KEYS {
-                let (_, cleared) = self.forget_from(partition, generation, cleared).await?;
-                more |= cleared < FORGOTTEN_KEYS;
-            }
+            let more = self.forget_some(partition).await;
+            outcome = match (outcome, more) {
+                (Ok(before), Ok(more)) => Ok(before || more),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
         }
-        Ok(more)
+        outcome
+    }
+
+    async fn forget_some(&self, partition: &PartitionKeys) -> Result<bool> {
+        let (generation, cleared) = self.forget_from(partition, 0, FORGOTTEN_KEYS).await?;
+        if cleared >= FORGOTTEN_KEYS {
+            return Ok(false);
+        }
+        let (_, cleared) = self.forget_from(partition, generation, cleared).await?;
+        Ok(cleared < FORGOTTEN_KEYS)
     }
 
     async fn forget_from(

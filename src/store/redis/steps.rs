@@ -550,11 +550,7 @@ impl Loaded {
         commit.write("HSET", Commit::CAMPAIGN, flat);
         for ((pool, prize), change) in &state.changes.waiting {
             let field = format!("waiting:{}:{}", pool.0, slot(*prize));
-            commit.write(
-                "HINCRBY",
-                Commit::CAMPAIGN,
-                [field.into(), change.to_string().into()],
-            );
+            commit.count(field, *change);
         }
     }
 
@@ -587,7 +583,7 @@ impl Loaded {
 
     fn write_users(&self, commit: &mut Commit, layout: &Layout) {
         let changes = &self.state.changes;
-        let mut made: u64 = 0;
+        let mut made = 0;
         for change in &changes.users {
             let place = Place::user(&change.user);
             let bucket = commit.key(Kind::Hash, layout.keys.users(place.bucket));
@@ -597,16 +593,12 @@ impl Loaded {
                 Some((bytes, _)) => commit.expect_field(bucket, &place.field, bytes),
                 None => commit.expect_absent(bucket, &place.field),
             }
-            made += u64::from(stored.is_none());
+            made += i64::from(stored.is_none());
             let record = codec::encode_record(&change.after, memory);
             commit.write("HSET", bucket, [place.field.to_vec(), record]);
         }
         if made > 0 {
-            commit.write(
-                "HINCRBY",
-                Commit::CAMPAIGN,
-                [b"users".to_vec(), made.to_string().into()],
-            );
+            commit.count("users".into(), made);
         }
         for (command, users) in [("SADD", &changes.blocked), ("SREM", &changes.unblocked)] {
             if !users.is_empty() {

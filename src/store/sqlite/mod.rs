@@ -358,6 +358,22 @@ impl Store for SqliteStore {
         Ok(views.into_iter().take(limit).cloned().collect())
     }
 
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        if partition != step::PARTITION {
+            return Ok(Vec::new());
+        }
+        let views = self.campaigns(after, limit).await?;
+        Ok(views
+            .into_iter()
+            .map(|view| view.campaign.id.clone())
+            .collect())
+    }
+
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
         let (known, now) = (self.view(id)?, self.clock_now());
         self.read(move |db| read::filling(db, &known, now)).await

@@ -31,6 +31,15 @@ pub struct Between<M> {
 
 #[async_trait]
 impl<M: Meddler> Store for Between<M> {
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        self.store.campaign_ids(partition, after, limit).await
+    }
+
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
         let filling = self.store.filling(id).await;
         self.meddler.after_filling().await;

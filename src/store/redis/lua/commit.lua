@@ -6,6 +6,7 @@
 --       number of typed keys, then the type of each of KEYS
 --       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has
 --       this value; or 'absent', key, field: there is none
+--       number of counters of the campaign, then of each its name and what is added to it
 --       number of entries, then each as JSON; the request that the last one answers and its reply, or twice nothing
 --       number of writes, then of each: command, key, number of further arguments, these
 -- reply {now, sequence of the last entry}; {now, 'L'}: the store is not the one it was; {now, 'S'}: something has changed
@@ -60,15 +61,26 @@ for _ = 1, tonumber(take()) do
     end
 end
 
+local counts = {}
+for place = 1, tonumber(take()) do
+    local name = take()
+    local value = redis.call('HGET', KEYS[3], name)
+    if value and not string.find(value, '^%-?%d+$') then
+        return redis.error_reply('WRONGTYPE ' .. KEYS[3] .. ': ' .. name .. ' is no number')
+    end
+    counts[place] = { name, take() }
+end
+
 sequence = tonumber(sequence)
 local entries = tonumber(take())
-if entries > 0 then
-    sequence = sequence + entries
-    local item = { 'c', ARGV[3], 't', digits(now), 'n', entries }
-    for _ = 1, entries do
+while entries > 0 do
+    local some = math.min(entries, 1000)
+    local item = { 'c', ARGV[3], 't', digits(now), 'n', some }
+    for _ = 1, some do
         item[#item + 1] = 'j'
         item[#item + 1] = take()
     end
+    entries, sequence = entries - some, sequence + some
     redis.call('XADD', KEYS[2], digits(sequence) .. '-0', unpack(item))
     redis.call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
 end
@@ -84,5 +96,8 @@ for _ = 1, tonumber(take()) do
     each_part(number, function(...)
         redis.call(command, key, ...)
     end)
+end
+for _, count in ipairs(counts) do
+    redis.call('HINCRBY', KEYS[3], count[1], count[2])
 end
 return { digits(now), digits(sequence) }

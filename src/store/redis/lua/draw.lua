@@ -134,6 +134,34 @@ local function put(its_key, field, value)
     written = written + 3
 end
 
+-- What is counted must be numbers, for a count that fails would leave the rest half done.
+local function check_counters(its_key, counts)
+    local names = {}
+    for name in pairs(counts) do
+        names[#names + 1] = name
+    end
+    for place, value in ipairs(call('HMGET', its_key, unpack(names))) do
+        if value and not string.find(value, '^%-?%d+$') then
+            error(its_key .. ': ' .. names[place] .. ' is no number', 0)
+        end
+    end
+end
+
+-- Counts the units taken from a schedule's queue by window and prize, for each key of wins.
+local function count_windows(queue, won)
+    local wins_key = queue.pool.wins_key
+    local counts, by_window = won[wins_key] or {}, {}
+    for at = 1, queue.taken do
+        -- Release and window take nine and five bytes.
+        local window = string.sub(queue.units[at], 10, 14)
+        by_window[window] = (by_window[window] or 0) + 1
+    end
+    for window, units in pairs(by_window) do
+        counts[digits(unpack_values(window)) .. ':' .. queue.prize] = units
+    end
+    won[wins_key] = counts
+end
+
 local function draw_all(c, draws)
     local records, requests = {}, {} -- of users and requests that this batch has seen
     local replies, entries, done = {}, {}, 0
@@ -304,12 +332,21 @@ local function draw_all(c, draws)
         return { replies, '' }
     end
 
-    local low, taken = '', {}
+    local low, counted = '', { users = new_users, wins = wins, consolations = consolations, nothings = nothings }
+    local taken, won = {}, {}
     for number, pool in ipairs(pools) do
         local waiting, gone = 0, 0
         for _, queue in ipairs(pool.queues) do
             if queue.taken > 0 then
                 taken[#taken + 1] = queue
+                counted['waiting:' .. queue.number .. ':' .. queue.prize] = -queue.taken
+                if queue.prize >= 0 then
+                    local name = 'won:' .. queue.prize
+                    counted[name] = (counted[name] or 0) + queue.taken
+                    if not pool.is_deck then
+                        count_windows(queue, won)
+                    end
+                end
             end
             if pool.is_deck and not queue.is_held then
                 gone = gone + queue.taken
@@ -322,13 +359,12 @@ local function draw_all(c, draws)
             low = low .. pack(number - 1)
         end
     end
+    check_counters(c.key, counted)
+    for wins_key, windows in pairs(won) do
+        check_counters(wins_key, windows)
+    end
     items[#items + 1] = {
-        campaign = c,
-        last = sequence,
-        done = done,
-        blob = table.concat(entries),
-        taken = taken,
-        counts = { users = new_users, wins = wins, consolations = consolations, nothings = nothings },
+        campaign = c, last = sequence, done = done, blob = table.concat(entries), taken = taken, counted = counted, won = won,
     }
     return { replies, low }
 end
@@ -432,38 +468,25 @@ call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
 for place = 1, written, 3 do
     call('HSET', writes[place], writes[place + 1], writes[place + 2])
 end
-for _, item in ipairs(items) do
-    local c = item.campaign
-    for name, count in pairs(item.counts) do
-        if count > 0 then
-            call('HINCRBY', c.key, name, count)
+local function add(its_key, counts)
+    for name, count in pairs(counts) do
+        if count ~= 0 then
+            call('HINCRBY', its_key, name, count)
         end
     end
+end
+for _, item in ipairs(items) do
+    local c = item.campaign
+    add(c.key, item.counted)
     if not c.is_touched then
         call('HSET', c.key, 'touched', '1')
         call('HINCRBY', c.key, 'revision', 1)
     end
-    local won = {}
     for _, queue in ipairs(item.taken) do
         call('ZREMRANGEBYRANK', queue.key, 0, queue.taken - 1)
-        call('HINCRBY', c.key, 'waiting:' .. queue.number .. ':' .. queue.prize, -queue.taken)
-        if queue.prize >= 0 then
-            won[queue.prize] = (won[queue.prize] or 0) + queue.taken
-            if not queue.pool.is_deck then
-                local by_window = {}
-                for at = 1, queue.taken do
-                    -- Release and window take nine and five bytes.
-                    local window = string.sub(queue.units[at], 10, 14)
-                    by_window[window] = (by_window[window] or 0) + 1
-                end
-                for window, units in pairs(by_window) do
-                    call('HINCRBY', queue.pool.wins_key, digits(unpack_values(window)) .. ':' .. queue.prize, units)
-                end
-            end
-        end
     end
-    for prize, units in pairs(won) do
-        call('HINCRBY', c.key, 'won:' .. prize, units)
+    for wins_key, windows in pairs(item.won) do
+        add(wins_key, windows)
     end
 end
 return reply
