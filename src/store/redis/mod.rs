@@ -20,13 +20,16 @@ mod fault_kind;
 mod identity;
 mod keys;
 mod lanes;
+mod load;
 mod pool;
 mod read;
 mod reply;
 mod script;
 mod scripts;
+mod stats;
 mod steps;
 mod url;
+mod write;
 
 pub use self::{
     checks::{CheckError, Checked, check},
@@ -44,7 +47,8 @@ use self::{
     campaign::Layouts,
     core::{Core, StoreClock},
     lanes::Lanes,
-    steps::{Loaded, contended, operation_fingerprint, version_fingerprint},
+    load::Loaded,
+    steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
@@ -57,8 +61,6 @@ use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
 /// Locks under which a service takes its steps of a campaign one after another, so that they do not come between each other.
 const TURNS: usize = 64;
-/// How often a step may find that someone else was faster.
-const ROUNDS_MAX: usize = 500;
 
 /// A store on Redis.
 pub struct RedisStore {

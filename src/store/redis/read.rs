@@ -8,33 +8,24 @@ use std::{
 use redis::Value;
 
 use super::{
-    campaign::{Fields, Layout, from_json},
+    campaign::{Fields, from_json},
     codec,
     core::{Core, letter},
-    keys::{FORGOTTEN_KEYS, Key, PartitionKeys, Place, PoolKeys, slot},
+    keys::{FORGOTTEN_KEYS, Key, PartitionKeys, Place},
     reply::{self, Parts, unexpected},
     scripts,
-    steps::{Loaded, contended, window_start},
 };
 use crate::{
-    model::{CampaignId, Moment, PoolKind, PoolNo, PrizeNo, RequestId, UserId},
+    model::{CampaignId, Moment, RequestId, UserId},
     store::{
-        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, Stats, StoreError, UserView,
-        WindowView,
-        entry::Body,
-        rules::{PoolState, Window, WindowMark, WindowPrize},
-        view::{DeckStats, PrizeStats, WindowState, WindowUnits},
+        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, UserView, entry::Body,
     },
 };
 
 /// Buckets of old requests that are removed at a time.
 const FORGET_KEYS: u32 = 512;
-/// Counts that a look at windows takes at a time: two for each queue of a window.
-const WINDOW_COUNTS: usize = 1000;
 /// Items of the ledger that are read at a time; one may hold a whole batch of draws.
 const LEDGER_ITEMS: usize = 64;
-/// How often what is read may change in between.
-const ROUNDS_MAX: usize = 100;
 
 impl Core {
     /// The time of a campaign's partition.
@@ -42,18 +33,18 @@ impl Core {
         self.identify(self.partition(id)).await
     }
 
-    /// Looks whether the partitions are there; the time of the one that is behind. Fails where none of them answers: a node that is
-    /// away, or has lost its data, stops its own campaigns and no others.
+    /// Looks whether the partitions are there; the latest of their times. Fails where none of them answers: a node that is away, or
+    /// has lost its data, stops its own campaigns and no others.
     pub(super) async fn probe(&self) -> Result<Moment> {
-        let mut earliest: Result<Moment> = Err(unexpected("partition"));
+        let mut latest: Result<Moment> = Err(unexpected("partition"));
         for partition in &self.partitions {
-            earliest = match (earliest, self.identify(partition).await) {
-                (Ok(before), Ok(now)) => Ok(before.min(now)),
+            latest = match (latest, self.identify(partition).await) {
+                (Ok(before), Ok(now)) => Ok(before.max(now)),
                 (Ok(now), Err(_)) | (Err(_), Ok(now)) => Ok(now),
                 (Err(_), Err(error)) => Err(error),
             };
         }
-        earliest
+        latest
     }
 
     async fn identify(&self, partition: &PartitionKeys) -> Result<Moment> {
@@ -232,114 +223,6 @@ impl Core {
         Ok((current, reply::number(parts.next()?)?))
     }
 
-    /// Where every unit is.
-    pub(super) async fn stats(&self, id: &CampaignId) -> Result<Stats> {
-        for _ in 0..ROUNDS_MAX {
-            let loaded = self.load(id, &[]).await?;
-            let Some(layout) = &loaded.layout else { break };
-            let mut keys = vec![
-                layout.partition.partition.clone(),
-                layout.keys.campaign.clone(),
-            ];
-            keys.extend(layout.queues().map(|(_, queue)| queue.key.clone()));
-            let args = vec![loaded.revision().to_owned().into_bytes()];
-            let (now, mut parts) = self
-                .ask(&layout.partition, &scripts::COUNT, &keys, args)
-                .await?;
-            let first = self.first(&mut parts)?;
-            if letter(&first).is_some() {
-                continue;
-            }
-            let fields = Fields::of(first)?;
-            let counts = reply::list(parts.next()?)?.into_iter().map(reply::number);
-            let counts: Vec<u64> = counts.collect::<Result<_>>()?;
-            return loaded.stats(now, &fields, &counts);
-        }
-        Err(contended())
-    }
-
-    /// Frozen windows of a pool that end after `after`, read some at a time.
-    pub(super) async fn windows(
-        &self,
-        id: &CampaignId,
-        pool: PoolNo,
-        after: Moment,
-        limit: usize,
-    ) -> Result<Vec<WindowView>> {
-        let (_, _, layout) = self.read(id).await?;
-        let Some(keys) = layout.pools.get(usize::from(pool.0)) else {
-            return Ok(Vec::new());
-        };
-        let page_max = (WINDOW_COUNTS / (2 * keys.queues.len() + 1)).max(1);
-        let mut views: Vec<WindowView> = Vec::new();
-        while views.len() < limit {
-            let after = views.last().map_or(after, |last| last.end);
-            let most = page_max.min(limit - views.len());
-            let page = self.windows_page(&layout, keys, after, most).await?;
-            let is_last = page.len() < most;
-            views.extend(page);
-            if is_last {
-                break;
-            }
-        }
-        Ok(views)
-    }
-
-    async fn windows_page(
-        &self,
-        layout: &Layout,
-        pool_keys: &PoolKeys,
-        after: Moment,
-        limit: usize,
-    ) -> Result<Vec<WindowView>> {
-        let mut keys = vec![
-            layout.partition.partition.clone(),
-            layout.keys.campaign.clone(),
-            pool_keys.ends.clone(),
-            pool_keys.windows.clone(),
-            pool_keys.wins.clone(),
-        ];
-        let mut args: Vec<Vec<u8>> = vec![
-            after.as_micros().to_string().into(),
-            limit.to_string().into(),
-        ];
-        for queue in &pool_keys.queues {
-            keys.push(queue.key.clone());
-            args.push(slot(queue.prize).to_string().into());
-        }
-        let (_, mut parts) = self
-            .ask(&layout.partition, &scripts::WINDOWS, &keys, args)
-            .await?;
-        let mut views = Vec::new();
-        for row in reply::list(self.first(&mut parts)?)? {
-            let mut row = Parts::of(row)?;
-            let start = window_start(reply::number(row.next()?)?);
-            let window: Window = from_json(&reply::bytes(row.next()?)?)?;
-            let mut counts = Parts::of(row.next()?)?;
-            let mut prizes = Vec::with_capacity(window.prizes.len());
-            for queue in &pool_keys.queues {
-                let (won, to_come) = (
-                    reply::number(counts.next()?)?,
-                    reply::number(counts.next()?)?,
-                );
-                if let Some(prize) = queue.prize
-                    && let Some(counted) = window.prizes.get(&prize)
-                {
-                    prizes.push((prize, window_units(counted, won, to_come)));
-                }
-            }
-            views.push(WindowView {
-                pool: pool_keys.no,
-                start,
-                end: window.end,
-                version: window.version,
-                state: window_state(&window),
-                prizes,
-            });
-        }
-        Ok(views)
-    }
-
     /// Entries of a partition's ledger after `sequence`, read some items at a time.
     pub(super) async fn ledger(
         &self,
@@ -427,115 +310,4 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
 
 fn campaign_id(id: &str) -> Result<CampaignId> {
     CampaignId::parse("campaign", id).map_err(|problem| StoreError::Corrupt(problem.message))
-}
-
-fn window_state(window: &Window) -> WindowState {
-    match window.mark {
-        WindowMark::Missed => WindowState::Missed,
-        WindowMark::Recalled => WindowState::Recalled,
-        WindowMark::Frozen if window.is_filling() => WindowState::Injecting,
-        WindowMark::Frozen => WindowState::Injected,
-    }
-}
-
-/// What became of one prize's units in a window, of which so many are not released yet.
-fn window_units(counted: &WindowPrize, won: u64, to_come: u64) -> WindowUnits {
-    WindowUnits {
-        planned: counted.planned,
-        carried: counted.carried,
-        injected: counted.granted,
-        released: counted.placed.saturating_sub(counted.recalled + to_come),
-        won,
-        recalled: counted.recalled,
-        returned: counted.returned,
-    }
-}
-
-impl Loaded {
-    /// Units that wait in each pool, those of held prizes aside. All cards that were dealt are in their queues, so this is how
-    /// many a deck can give.
-    pub(super) fn available(&self) -> Result<Vec<u64>> {
-        let mut available = vec![0; self.state.pools.len()];
-        for (keys, queue) in self.layout.iter().flat_map(|layout| layout.queues()) {
-            if !queue.prize.is_some_and(|prize| self.state.is_paused(prize)) {
-                available[usize::from(keys.no.0)] += self.fields.waiting(keys.no, queue)?;
-            }
-        }
-        Ok(available)
-    }
-
-    /// Where every unit is: `counts` are the units of each queue and the due ones among them.
-    fn stats(&self, now: Moment, fields: &Fields, counts: &[u64]) -> Result<Stats> {
-        let state = &self.state;
-        let Some(layout) = &self.layout else {
-            return Err(unexpected("campaign"));
-        };
-        let mut prizes = Vec::with_capacity(state.stock.len());
-        for (prize, stock) in (0u16..).zip(&state.stock) {
-            let won = fields.counter(&format!("won:{prize}"))?;
-            prizes.push(PrizeStats {
-                stock: stock.given,
-                left: stock.remaining,
-                waiting: 0,
-                won,
-                withdrawn: stock.withdrawn,
-                returned: stock.returned,
-                released: won,
-            });
-        }
-        let mut pools_agree = true;
-        let mut cards_waiting = vec![0; state.pools.len()];
-        for ((keys, queue), counted) in layout.queues().zip(counts.chunks(2)) {
-            let place = usize::from(keys.no.0);
-            let waiting = fields.waiting(keys.no, queue)?;
-            let unplaced = queue
-                .prize
-                .map_or(0, |prize| unplaced(&state.pools[place], prize));
-            pools_agree &= waiting == counted[0] + unplaced;
-            cards_waiting[place] += waiting;
-            if let Some(prize) = queue.prize {
-                let stats = &mut prizes[usize::from(prize.0)];
-                stats.waiting += waiting;
-                stats.released += counted[1] + returned(&state.pools[place], prize);
-            }
-        }
-        let decks = state.view.campaign.numbered_pools().zip(&state.pools);
-        let decks = decks.filter_map(|((no, pool), deck)| match (&pool.kind, deck) {
-            (PoolKind::Deck(_), PoolState::Deck(deck)) => Some(DeckStats {
-                pool: no,
-                round: deck.round,
-                cards_left: deck.remaining.iter().map(|kind| kind.cards).sum(),
-                cards_waiting: cards_waiting[usize::from(no.0)],
-                stopped: state.deck_stop(no),
-            }),
-            _ => None,
-        });
-        Ok(Stats {
-            now,
-            prizes,
-            pools_agree,
-            draws: fields.draws()?,
-            users: fields.counter("users")?,
-            decks: decks.collect(),
-            view: fields.view(Arc::clone(&layout.campaign))?,
-        })
-    }
-}
-
-/// Units granted to windows and not yet in the pool.
-fn unplaced(pool: &PoolState, prize: PrizeNo) -> u64 {
-    let PoolState::Schedule(schedule) = pool else {
-        return 0;
-    };
-    let windows = schedule.windows.values();
-    let prizes = windows.filter_map(|window| window.prizes.get(&prize));
-    prizes.map(|counted| counted.granted - counted.placed).sum()
-}
-
-/// Released units that went back to stock since nobody took them.
-fn returned(pool: &PoolState, prize: PrizeNo) -> u64 {
-    match pool {
-        PoolState::Schedule(schedule) => schedule.returned.get(&prize).copied().unwrap_or(0),
-        PoolState::Deck(_) => 0,
-    }
 }

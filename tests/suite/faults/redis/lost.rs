@@ -122,7 +122,6 @@ async fn a_node_without_its_data_stops_its_own_campaigns_only_and_no_service_beg
     let again = start();
     cluster.nodes[wiped].restart_empty();
     cluster.wait_until_whole();
-    healthy(&server, NotServing).await;
     let (mut refused, mut drawn) = (0, 0);
     for number in 0..CAMPAIGNS {
         let id = format!("c-{number}");
@@ -144,6 +143,7 @@ async fn a_node_without_its_data_stops_its_own_campaigns_only_and_no_service_beg
     }
     assert!(refused > 0 && drawn > 0, "{refused} refused, {drawn} drawn");
     server.says("has lost the data of store");
+    healthy(&server, Serving).await;
     assert_eq!(cluster.nodes[wiped].command(&["DBSIZE"]), "0");
     again
         .fail()
