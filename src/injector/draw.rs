@@ -24,7 +24,8 @@ impl Injector {
                 }
                 Drawn::NeedFill(needs) => {
                     for need in needs {
-                        self.fill_need(&command, need).await?;
+                        // Boxed, as it is rare: else every draw's future has room for it.
+                        Box::pin(self.fill_need(&command, need)).await?;
                     }
                 }
             }

@@ -30,8 +30,8 @@ use crate::{
 const LANES: usize = 2;
 /// Calls that may wait in a lane; one more is refused at once.
 const WAITING_MAX: usize = 8192;
-/// Draws of one batch (a call of `count` draws is that many): more would block Redis for more than some milliseconds.
-const BATCH_UNITS_MAX: usize = 500;
+/// Draws of one batch (a call of `count` draws is that many): a script of about two milliseconds. More would save little.
+const BATCH_UNITS_MAX: usize = 256;
 /// How often a batch is sent again since a version, a day or a generation of requests has changed in between.
 const ROUNDS_MAX: usize = 8;
 
@@ -87,7 +87,8 @@ impl Lanes {
         match drawn {
             Drawn::Done(answer) if answer.replayed => {
                 let id = &answer.campaign.id;
-                let campaign = core.definition(id, answer.entry.version).await;
+                // Boxed, as it is rare: else every draw's future has room for it.
+                let campaign = Box::pin(core.definition(id, answer.entry.version)).await;
                 let campaign = campaign.map_err(|error| error.with_executed(Executed::Unknown))?;
                 Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
             }
