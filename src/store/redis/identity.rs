@@ -207,9 +207,17 @@ impl Found {
             options,
         };
         found.identity = found.identify(0, "", "").await?;
-        match &found.identity {
-            None => found.refuse_foreign_keys().await?,
-            Some(identity) => found.refuse_other(identity)?,
+        if found.identity.is_none()
+            && let Err(foreign) = found.refuse_foreign_keys().await
+        {
+            // Another service that begins just now may have made the store since.
+            found.identity = found.identify(0, "", "").await?;
+            if found.identity.is_none() {
+                return Err(foreign);
+            }
+        }
+        if let Some(identity) = &found.identity {
+            found.refuse_other(identity)?;
         }
         let id = found
             .identity
