@@ -6,12 +6,10 @@ use crate::{
     model::{CampaignId, Deck, PoolKind, PoolNo, deck::CardCount},
     store::{
         CampaignView, DealCommand, Result, StoreError,
-        fill::{DeckFilling, PoolFilling},
+        fill::{CHUNK_CARDS_MAX, DeckFilling, PoolFilling},
     },
 };
 
-/// Cards dealt at once, if the round has so many.
-const CHUNK_CARDS: usize = 1000;
 /// Cards that wait after a deck was dealt ahead: more than those from which on that is asked for.
 const AHEAD_CARDS: u64 = 600;
 /// Chunks dealt ahead at once: of a small deck each is a whole round.
@@ -93,7 +91,7 @@ impl Injector {
             round,
             chunk,
             before,
-            CHUNK_CARDS,
+            CHUNK_CARDS_MAX,
         );
         if cards.is_empty() {
             return Ok(());

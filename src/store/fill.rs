@@ -201,7 +201,10 @@ pub struct FillCommand {
 }
 
 /// The most units that a step moves, so that no step keeps draws waiting for long.
-pub const CHUNK_UNITS_MAX: usize = 1000;
+pub const CHUNK_UNITS_MAX: usize = 500;
+
+/// The most cards of a deck's chunk. Each chunk's order is drawn from the seed, so its size never changes.
+pub const CHUNK_CARDS_MAX: usize = 1000;
 
 /// The reply to a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +230,7 @@ pub struct DealCommand {
     pub chunk: u64,
     /// All cards of that round.
     pub round_cards: u64,
-    /// The cards in order, none for blanks, at most [`CHUNK_UNITS_MAX`].
+    /// The cards in order, none for blanks, at most [`CHUNK_CARDS_MAX`].
     pub cards: Vec<Option<PrizeNo>>,
     /// Cards of that round not dealt after this chunk.
     pub remaining: Vec<CardCount>,

@@ -5,7 +5,7 @@ use crate::{
     store::{
         DealCommand, Result, Step, StoreError,
         entry::{Body, Unit},
-        fill::CHUNK_UNITS_MAX,
+        fill::CHUNK_CARDS_MAX,
     },
 };
 
@@ -22,7 +22,7 @@ pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result
     if (deck.round, deck.chunk) != command.expected || ended {
         return Ok(Step::Stale);
     }
-    if command.cards.is_empty() || command.cards.len() > CHUNK_UNITS_MAX {
+    if command.cards.is_empty() || command.cards.len() > CHUNK_CARDS_MAX {
         return Err(StoreError::Corrupt(
             "a chunk of cards is empty or too large".into(),
         ));
