@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub(super) layouts: Layouts,
     /// The generation of requests of each partition, as it was last seen.
     pub(super) generations: Vec<AtomicU64>,
+    /// The log has told that data are lost.
+    pub(super) has_told_loss: AtomicBool,
 }
 
 impl Core {
@@ -89,7 +91,9 @@ impl Core {
     /// The data are not those of the store that this service began with.
     pub(super) fn lost(&self) -> StoreError {
         let id = &self.store_id;
-        error!(store = %id, "Redis has lost the data of store {id}, or holds those of another one");
+        if !self.has_told_loss.swap(true, Ordering::Relaxed) {
+            error!(store = %id, "Redis has lost the data of store {id}, or holds those of another one");
+        }
         StoreError::Unavailable {
             executed: Executed::No,
             detail: format!(

@@ -4,7 +4,10 @@
 //! Every other step is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written by
 //! `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys, [`codec`] what is packed.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64},
+};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
@@ -93,6 +96,7 @@ impl RedisStore {
             store_id,
             request_memory: options.request_memory,
             layouts: Layouts::default(),
+            has_told_loss: AtomicBool::new(false),
         });
         Ok(Self {
             info,

@@ -2,10 +2,11 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use redis::Value;
+use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     campaign::{Fields, from_json},
@@ -24,6 +25,8 @@ use crate::{
 
 /// Buckets of old requests that are removed at a time.
 const FORGET_KEYS: u32 = 512;
+/// Once one partition has answered a probe, the others have this long: a node that hangs is not waited for.
+const PROBE_SLACK: Duration = Duration::from_secs(1);
 /// Items of the ledger that are read at a time; one may hold a whole batch of draws.
 const LEDGER_ITEMS: usize = 64;
 
@@ -33,18 +36,37 @@ impl Core {
         self.identify(self.partition(id)).await
     }
 
-    /// Looks whether the partitions are there; the latest of their times. Fails where none of them answers: a node that is away, or
-    /// has lost its data, stops its own campaigns and no others.
-    pub(super) async fn probe(&self) -> Result<Moment> {
-        let mut latest: Result<Moment> = Err(unexpected("partition"));
+    /// Looks whether the partitions are there, all at once; the latest of their times. Fails where none of them answers: a node that is
+    /// away, hangs, or has lost its data, stops its own campaigns and no others.
+    pub(super) async fn probe(self: &Arc<Self>) -> Result<Moment> {
+        let mut asked = JoinSet::new();
         for partition in &self.partitions {
-            latest = match (latest, self.identify(partition).await) {
+            let (core, partition) = (Arc::clone(self), Arc::clone(partition));
+            asked.spawn(async move { core.identify(&partition).await });
+        }
+        let mut latest: Result<Moment> = Err(unexpected("partition"));
+        let mut is_whole = true;
+        loop {
+            let next = match &latest {
+                Ok(_) => timeout(PROBE_SLACK, asked.join_next())
+                    .await
+                    .unwrap_or(None),
+                Err(_) => asked.join_next().await,
+            };
+            let Some(answer) = next else {
+                if is_whole {
+                    self.has_told_loss.store(false, Ordering::Relaxed);
+                }
+                return latest;
+            };
+            let answer = answer.unwrap_or_else(|_| Err(unexpected("answer")));
+            is_whole &= answer.is_ok();
+            latest = match (latest, answer) {
                 (Ok(before), Ok(now)) => Ok(before.max(now)),
                 (Ok(now), Err(_)) | (Err(_), Ok(now)) => Ok(now),
                 (Err(_), Err(error)) => Err(error),
             };
         }
-        latest
     }
 
     async fn identify(&self, partition: &PartitionKeys) -> Result<Moment> {

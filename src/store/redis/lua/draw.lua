@@ -35,7 +35,7 @@ local UNLIMITED = 2 ^ 53
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
 local call, floor, min, char, bytes = redis.call, math.floor, math.min, string.char, struct.pack
 local key, arg = 5, 6 -- the next of each
--- A user's memory of requests, see codec.rs: none, this generation, and the two that say that the one before has some.
+-- A user's memory of requests (see codec.rs) where the user has drawn in this generation and not in the one before.
 local this_generation = generation * 2
 -- A unit that is not due yet is not less than this.
 local undue = pack(now + 1)
@@ -97,13 +97,14 @@ end
 
 -- Reads more of a queue's head.
 local function read_ahead(pool, queue)
-    local part = call('ZRANGE', queue.key, queue.have, queue.have + pool.chunk - 1)
     local units, have = queue.units, queue.have
+    local wanted = math.max(pool.chunk, have) -- twice as many each time
+    local part = call('ZRANGE', queue.key, have, have + wanted - 1)
     for place = 1, #part do
         units[have + place] = part[place]
     end
     queue.have = have + #part
-    queue.is_whole = #part < pool.chunk
+    queue.is_whole = #part < wanted
 end
 
 -- The queue whose first unit has the lowest score, those of held prizes aside. Packed units are in the order of their scores.
@@ -332,7 +333,11 @@ local function draw_all(c, draws)
         return { replies, '' }
     end
 
-    local low, counted = '', { users = new_users, wins = wins, consolations = consolations, nothings = nothings }
+    local low = ''
+    local counted = {
+        users = new_users, wins = wins, consolations = consolations, nothings = nothings,
+        revision = c.is_touched and 0 or 1, -- the first draw changes what rules read
+    }
     local taken, won = {}, {}
     for number, pool in ipairs(pools) do
         local waiting, gone = 0, 0
@@ -480,7 +485,6 @@ for _, item in ipairs(items) do
     add(c.key, item.counted)
     if not c.is_touched then
         call('HSET', c.key, 'touched', '1')
-        call('HINCRBY', c.key, 'revision', 1)
     end
     for _, queue in ipairs(item.taken) do
         call('ZREMRANGEBYRANK', queue.key, 0, queue.taken - 1)
