@@ -3,20 +3,19 @@
 //! A user is always in the same lane of a partition, so the user's draws are never reordered; a few lanes keep a few batches in
 //! flight. No timer, no added wait.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     campaign::Layout,
-    codec,
+    codec::{self, Unpacker},
     core::{Core, letter, told},
-    keys::{Key, Place},
+    keys::{Field, Place, request_field},
+    record::{self, Remembered},
     reply::{self, Parts, unexpected},
     scripts,
+    words::Words,
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo},
@@ -30,17 +29,19 @@ use crate::{
 const LANES: usize = 2;
 /// Calls that may wait in a lane; one more is refused at once.
 const WAITING_MAX: usize = 8192;
-/// Draws of one batch (a call of `count` draws is that many): a script of about two milliseconds. More would save little.
+/// Draws of one batch (a call of `count` draws is that many): a script of about two milliseconds. More would save little, and the
+/// kind of each is told in a byte.
 const BATCH_UNITS_MAX: usize = 256;
-/// How often a batch is sent again since a version, a day or a generation of requests has changed in between.
+/// Room for the key of a user's bucket, and for what is told of a draw.
+const KEY_BYTES: usize = 48;
+const ARG_BYTES: usize = 64;
+/// How often a batch is sent again since a version or a day has changed in between.
 const ROUNDS_MAX: usize = 8;
 
-/// A draw on its way, with what the script will be told of it.
+/// A draw on its way.
 struct Job {
     user: Place,
-    request: Place,
-    head: Vec<u8>,
-    part: Vec<u8>,
+    request: Field,
     command: DrawCommand,
     reply: oneshot::Sender<Result<Drawn>>,
 }
@@ -70,9 +71,7 @@ impl Lanes {
         let lane = &self.senders[partition * LANES + usize::from(user.field[0]) % LANES];
         let (reply, answer) = oneshot::channel();
         let job = Job {
-            request: Place::request(&command.campaign, &command.user, &command.request),
-            head: codec::encode_head(&command),
-            part: codec::encode_part(&command),
+            request: request_field(&command.user, &command.request),
             user,
             command,
             reply,
@@ -205,63 +204,111 @@ async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
     groups
 }
 
-/// One call of the draw script; the store's time and a reply for each group, none where the generation has changed.
+/// One call of the draw script; the store's time and a reply for each group.
 async fn send(core: &Core, groups: &[Group]) -> Result<Option<(Moment, Parts)>> {
     let Some(first) = groups.first() else {
         return Ok(None);
     };
     let partition = &first.layout.partition;
-    let number = partition.number as usize;
-    let generation = core.generations[number].load(Ordering::Relaxed);
     let draws: usize = groups.iter().map(|group| group.jobs.len()).sum();
-    let mut keys: Vec<Key> = Vec::with_capacity(draws * 3 + 32);
-    let mut args: Vec<Vec<u8>> = Vec::with_capacity(draws * 4 + 16);
-    keys.extend([
-        partition.partition.clone(),
-        partition.ledger.clone(),
-        partition.long_requests(generation),
-        partition.long_requests(generation + 2), // the slot of the one before
-    ]);
-    args.push(generation.to_string().into());
-    args.push(core.request_memory.as_micros().to_string().into());
-    args.push(groups.len().to_string().into());
+    let mut keys = Words::with_capacity(draws + 32, draws * KEY_BYTES + 1024);
+    let mut args = Words::with_capacity(draws * 2 + 32, draws * ARG_BYTES + 1024);
+    keys.push(&partition.partition);
+    keys.push(&partition.ledger);
+    args.write(format_args!("{}", core.request_memory.as_micros()));
+    args.write(format_args!("{}", groups.len()));
     for group in groups {
-        let layout = &group.layout;
-        keys.extend([layout.keys.campaign.clone(), layout.keys.blocked.clone()]);
+        group.tell(core, &mut keys, &mut args);
+    }
+    let (now, mut parts) = core.run(partition, &scripts::DRAW, keys, args).await?;
+    let first = parts.next()?;
+    if letter(&first) == Some(b'L') {
+        return Err(core.lost());
+    }
+    parts.put_back(first);
+    Ok(Some((now, parts)))
+}
+
+impl Group {
+    /// Adds what the script is told of a campaign and its draws.
+    fn tell(&self, core: &Core, keys: &mut Words, args: &mut Words) {
+        let layout = &self.layout;
+        keys.push(&layout.keys.campaign);
+        keys.push(&layout.keys.blocked);
+        keys.push(&layout.keys.long);
         for pool in &layout.pools {
             if !pool.is_deck {
-                keys.push(pool.wins.clone());
+                keys.push(&pool.wins);
             }
-            keys.extend(pool.queues.iter().map(|queue| queue.key.clone()));
+            for queue in &pool.queues {
+                keys.push(&queue.key);
+            }
         }
-        args.push(layout.campaign.id.as_str().into());
-        args.push(layout.version.to_string().into());
-        args.push(layout.blob.clone());
-        args.push(layout.days(core.clock.told(partition.number)));
-        args.push(group.jobs.len().to_string().into());
-        for job in &group.jobs {
-            keys.push(layout.keys.users(job.user.bucket));
-            keys.push(partition.requests(generation, job.request.bucket));
-            keys.push(partition.requests(generation + 2, job.request.bucket));
-            args.push(job.user.field.into());
-            args.push(job.request.field.into());
-            args.push(job.head.clone());
-            args.push(job.part.clone());
+        args.push(layout.campaign.id.as_str());
+        args.write(format_args!("{}", layout.version));
+        args.push(&layout.blob);
+        args.push(layout.days(core.clock.told(layout.partition.number)));
+        args.write(format_args!("{}", self.jobs.len()));
+        let requests = Requests::of(&self.jobs);
+        args.write(format_args!("{}", requests.earliest.as_micros()));
+        for blob in [
+            &requests.not_after,
+            &requests.kinds,
+            &requests.kind_of,
+            &requests.parts,
+            &requests.lengths,
+        ] {
+            args.push(blob);
+        }
+        for job in &self.jobs {
+            layout.keys.push_users(keys, job.user.bucket);
+            args.push(job.user.field);
+            args.push(job.request);
         }
     }
-    let (now, mut parts) = core.run(partition, &scripts::DRAW, &keys, args).await?;
-    let first = parts.next()?;
-    match letter(&first) {
-        Some(b'L') => Err(core.lost()),
-        Some(b'G') => {
-            let current: u64 = reply::number(parts.next()?)?;
-            core.generations[number].store(current, Ordering::Relaxed);
-            Ok(None)
+}
+
+/// What the draws of a group ask for, one after another.
+struct Requests {
+    earliest: Moment,
+    not_after: Vec<u8>,
+    kinds: Vec<u8>,
+    kind_of: Vec<u8>,
+    parts: Vec<u8>,
+    lengths: Vec<u8>,
+}
+
+impl Requests {
+    fn of(jobs: &[Job]) -> Self {
+        let mut told = Self {
+            earliest: record::LAST_MOMENT,
+            not_after: Vec::with_capacity(jobs.len() * 8),
+            kinds: Vec::new(),
+            kind_of: Vec::with_capacity(jobs.len()),
+            parts: Vec::with_capacity(jobs.len() * ARG_BYTES),
+            lengths: Vec::with_capacity(jobs.len() * 2),
+        };
+        let mut kinds: Vec<Vec<u8>> = Vec::new();
+        for job in jobs {
+            let not_after = job.command.not_after.min(record::LAST_MOMENT);
+            told.earliest = told.earliest.min(not_after);
+            told.not_after
+                .extend(not_after.as_micros().unsigned_abs().to_be_bytes());
+            let kind = record::encode_kind(&job.command);
+            let known = kinds.iter().position(|known| *known == kind);
+            let place = known.unwrap_or_else(|| {
+                kinds.push(kind);
+                kinds.len() - 1
+            });
+            // A batch has at most as many jobs as a byte has values.
+            told.kind_of.push(u8::try_from(place).unwrap_or(u8::MAX));
+            let before = told.parts.len();
+            record::encode_part(&job.command, &mut told.parts);
+            let length = u16::try_from(told.parts.len() - before).unwrap_or(u16::MAX);
+            told.lengths.extend(length.to_be_bytes());
         }
-        _ => {
-            parts.put_back(first);
-            Ok(Some((now, parts)))
-        }
+        told.kinds = kinds.concat();
+        told
     }
 }
 
@@ -314,31 +361,36 @@ fn read_group(
     }
     let mut parts = Parts::of(value)?;
     let replies = reply::bytes(parts.next()?)?;
-    let mut replies = replies.as_slice();
+    let mut replies = Unpacker::new(&replies);
     let low = reply::bytes(parts.next()?)?;
-    let mut low = codec::Unpacker::new(&low);
+    let mut low = Unpacker::new(&low);
     let mut running_low = Vec::new();
     while !low.is_done() {
         running_low.push(PoolNo(low.int()?));
     }
     let mut answers = Vec::with_capacity(group.jobs.len());
     for job in &group.jobs {
-        let reply = next_reply(&mut replies).ok_or_else(|| unexpected("draw"))?;
-        answers.push(read_draw(&group.layout, job, now, reply, &mut running_low));
+        let told = next_reply(&mut replies)?;
+        answers.push(read_draw(&group.layout, job, now, told, &mut running_low));
     }
     Ok(Some(answers))
 }
 
-/// The next of several replies, each after its length in two bytes.
-fn next_reply<'a>(replies: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, rest) = replies.split_first_chunk()?;
-    let (reply, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
-    *replies = rest;
-    Some(reply)
+/// What became of one draw.
+enum Told<'a> {
+    /// It was made: the user's record.
+    Made(Remembered),
+    /// A letter, and what is told with it.
+    Other(u8, &'a [u8]),
 }
 
-/// A record begins with the draw's moment, packed as a number of eight bytes.
-const DRAWN: u8 = 0xcf;
+/// The next of several replies.
+fn next_reply<'a>(replies: &mut Unpacker<'a>) -> Result<Told<'a>> {
+    match replies.letter() {
+        None => record::decode_drawn(replies).map(Told::Made),
+        Some(letter) => Ok(Told::Other(letter, replies.told()?)),
+    }
+}
 
 /// What a script found under the keys of a campaign is not what it left there; it has written nothing.
 fn unreadable(id: &CampaignId, text: &str) -> StoreError {
@@ -352,38 +404,36 @@ fn read_draw(
     layout: &Layout,
     job: &Job,
     now: Moment,
-    reply: &[u8],
+    told: Told<'_>,
     running_low: &mut Vec<PoolNo>,
 ) -> Result<Drawn> {
     let command = &job.command;
     let campaign = &layout.campaign;
-    let (code, rest) = reply.split_first().ok_or_else(|| unexpected("draw"))?;
-    match code {
-        &DRAWN | b'R' => {
-            let is_new = *code == DRAWN;
-            let remembered = codec::decode_remembered(if is_new { reply } else { rest })?;
-            Ok(Drawn::Done(DrawAnswer {
-                ledger: LedgerId {
-                    partition: layout.partition.number,
-                    sequence: remembered.sequence,
-                },
-                at: remembered.at,
-                replayed: !is_new,
-                campaign: Arc::clone(campaign),
-                entry: Arc::new(remembered.into_entry(
-                    command.user.clone(),
-                    command.request.clone(),
-                    command.payment_ref.clone(),
-                )),
-                running_low: if is_new {
-                    std::mem::take(running_low)
-                } else {
-                    Vec::new()
-                },
-            }))
-        }
+    let done = |remembered: Remembered, replayed, running_low| {
+        Ok(Drawn::Done(DrawAnswer {
+            ledger: LedgerId {
+                partition: layout.partition.number,
+                sequence: remembered.sequence,
+            },
+            at: remembered.at,
+            replayed,
+            campaign: Arc::clone(campaign),
+            entry: Arc::new(remembered.into_entry(
+                command.user.clone(),
+                command.request.clone(),
+                command.payment_ref.clone(),
+            )),
+            running_low,
+        }))
+    };
+    let (letter, rest) = match told {
+        Told::Made(drawn) => return done(drawn, false, std::mem::take(running_low)),
+        Told::Other(letter, rest) => (letter, rest),
+    };
+    match letter {
+        b'R' => done(record::decode_remembered(rest)?, true, Vec::new()),
         b'F' => {
-            let mut need = codec::Unpacker::new(rest);
+            let mut need = Unpacker::new(rest);
             Ok(Drawn::NeedFill(vec![Need {
                 pool: PoolNo(need.int()?),
                 cards: need.int()?,
@@ -400,12 +450,12 @@ fn read_draw(
             Err(not_admitted(layout, lifecycle, now))
         }
         b'Q' => {
-            let (record, _) = codec::decode_record(rest)?;
             let today = campaign.zone.day(now);
-            let admitted =
-                record
-                    .on(today, now)
-                    .admit(&campaign.limits, command.funding, command.count);
+            let admitted = record::decode_record(rest)?.record.on(today, now).admit(
+                &campaign.limits,
+                command.funding,
+                command.count,
+            );
             Err(match admitted {
                 Err(reached) => Refusal::Limit {
                     reached,

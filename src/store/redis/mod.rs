@@ -4,10 +4,7 @@
 //! Every other step is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written by
 //! `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys, [`codec`] what is packed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
@@ -26,12 +23,14 @@ mod lanes;
 mod load;
 mod pool;
 mod read;
+mod record;
 mod reply;
 mod script;
 mod scripts;
 mod stats;
 mod steps;
 mod url;
+mod words;
 mod write;
 
 pub use self::{
@@ -44,6 +43,7 @@ pub use self::{
     pool::SetupError,
     script::Script,
     url::{RedisUrl, UrlError},
+    words::Words,
 };
 
 use self::{
@@ -90,7 +90,6 @@ impl RedisStore {
         };
         let core = Arc::new(Core {
             clock: StoreClock::new(options.clock, found.partitions.len()),
-            generations: found.partitions.iter().map(|_| AtomicU64::new(1)).collect(),
             connections: found.connections,
             partitions: found.partitions,
             store_id,
