@@ -31,6 +31,7 @@ mod scripts;
 mod stats;
 mod steps;
 mod url;
+mod users;
 mod words;
 mod write;
 
@@ -53,6 +54,7 @@ use self::{
     lanes::Lanes,
     load::Loaded,
     steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
+    users::Looks,
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
@@ -71,6 +73,7 @@ pub struct RedisStore {
     info: StoreInfo,
     core: Arc<Core>,
     lanes: Lanes,
+    looks: Looks,
     turns: Vec<Mutex<()>>,
 }
 
@@ -101,6 +104,7 @@ impl RedisStore {
         Ok(Self {
             info,
             lanes: Lanes::start(&core),
+            looks: Looks::start(&core),
             turns: (0..TURNS).map(|_| Mutex::default()).collect(),
             core,
         })
@@ -243,7 +247,7 @@ impl Store for RedisStore {
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
-        self.core.user(campaign, user).await
+        self.looks.user(&self.core, campaign, user).await
     }
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {
