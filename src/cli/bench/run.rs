@@ -1,0 +1,313 @@
+//! One run: services are started, their calls take turns round by round, so that all have the same machine, and the sums are checked.
+
+use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tempfile::TempDir;
+
+use super::{
+    beside::directory,
+    campaigns, empty,
+    figures::{Figures, Load, Rounds, Series, Spent},
+    host::{Ground, Host},
+    load::{self, Numbers, Plan, Record},
+    options::Settings,
+    process::{Process, serving_url},
+    scenario::{CHECKED_USERS, Grpc, Ids, Scenario},
+    subject::Subject,
+};
+use crate::cli::{client::Outcome, failure::Failure};
+
+/// How long a round may be that only prepares.
+const PREPARATION_TIME_MAX: Duration = Duration::from_secs(60);
+/// How often units are injected beside draws.
+const INJECTIONS_A_SECOND: u64 = 2;
+
+/// All that is under measure. Whoever has it calls [`House::leave`] in the end.
+#[derive(Default)]
+pub(super) struct House {
+    subjects: Vec<Subject>,
+    // The process ends before its directory goes.
+    empty: Option<(Process, TempDir)>,
+}
+
+impl House {
+    /// Takes everything away.
+    pub(super) async fn leave(self) {
+        drop(self.empty);
+        for subject in self.subjects {
+            subject.leave().await;
+        }
+    }
+}
+
+/// A call that takes its turns.
+struct Turns {
+    /// Whose it is, by number; none for the bare server of the empty call.
+    subject: Option<usize>,
+    store: String,
+    scenario: Scenario,
+    calls: Arc<Grpc>,
+    numbers: Arc<Numbers>,
+    rounds: Rounds,
+}
+
+/// Measures.
+///
+/// # Errors
+/// Where something cannot be started, or most calls fail.
+pub(super) async fn measure(settings: &Settings, house: &mut House) -> Outcome<Figures> {
+    let host = Host::look(&settings.directory);
+    let bar = progress(settings);
+    let empty_url = start_empty(settings, house).await?;
+    for kind in &settings.subjects {
+        house.subjects.push(Subject::new(kind.clone()));
+        let Some(subject) = house.subjects.last_mut() else {
+            continue;
+        };
+        bar.set_message(format!("{} starts", subject.name));
+        subject
+            .start(&settings.directory, &settings.scenarios, settings.units)
+            .await?;
+    }
+    let mut all = vec![turns_of_empty(&settings.plan, empty_url)];
+    for scenario in &settings.scenarios {
+        for (number, subject) in house.subjects.iter().enumerate() {
+            let calls = subject.calls(*scenario);
+            if *scenario == Scenario::Check {
+                make_users(&settings.plan, calls.clone()).await?;
+            }
+            all.push(Turns {
+                subject: Some(number),
+                store: subject.name.clone(),
+                scenario: *scenario,
+                calls: Arc::new(calls),
+                numbers: Numbers::new(&settings.plan),
+                rounds: Rounds::default(),
+            });
+        }
+    }
+    for round in 0..=settings.rounds {
+        for turns in &mut all {
+            let name = turns.scenario.name();
+            bar.set_message(match round {
+                0 => format!("{name} on {}, warm-up", turns.store),
+                round => format!(
+                    "{name} on {}, round {round} of {}",
+                    turns.store, settings.rounds
+                ),
+            });
+            turns
+                .round(settings, &mut house.subjects, round == 0)
+                .await?;
+            bar.inc(1);
+        }
+    }
+    bar.set_message("the sums are checked");
+    let mut campaigns = Vec::new();
+    let mut stores = Vec::new();
+    for subject in &house.subjects {
+        campaigns.extend(subject.sums().await?);
+        stores.push(Ground::of(subject).await);
+    }
+    bar.finish_and_clear();
+    let series: Vec<Series> = all.iter().map(Turns::series).collect();
+    let mut figures = Figures {
+        tombola: env!("CARGO_PKG_VERSION"),
+        host,
+        load: Load {
+            connections: settings.plan.connections,
+            outstanding: settings
+                .plan
+                .rate
+                .is_none()
+                .then_some(settings.plan.outstanding),
+            rate: settings.plan.rate,
+            round_seconds: settings.plan.time.as_secs_f64(),
+            rounds: settings.rounds,
+        },
+        stores,
+        series,
+        ratios: Vec::new(),
+        balanced: campaigns.iter().all(|one| one.balanced),
+        campaigns,
+    };
+    figures.relate();
+    Ok(figures)
+}
+
+/// On a terminal only.
+fn progress(settings: &Settings) -> ProgressBar {
+    let turns = 1 + settings.scenarios.len() * settings.subjects.len();
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some((settings.rounds + 1) * turns as u64), target);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    match ProgressStyle::with_template("{bar:30} {elapsed_precise}  {msg}") {
+        Ok(style) => bar.with_style(style.progress_chars("█▌ ")),
+        Err(_) => bar,
+    }
+}
+
+async fn start_empty(settings: &Settings, house: &mut House) -> Outcome<String> {
+    let data = directory(&settings.directory)?;
+    let log = data.path().join("empty.log");
+    let arguments = [empty::COMMAND.to_owned()];
+    let mut process = Process::spawn_self("the empty server", &arguments, &[], &log)?;
+    let url = process.wait_for(serving_url).await?;
+    house.empty = Some((process, data));
+    Ok(url)
+}
+
+fn turns_of_empty(plan: &Plan, url: String) -> Turns {
+    Turns {
+        subject: None,
+        store: "-".into(),
+        scenario: Scenario::Empty,
+        calls: Arc::new(Grpc {
+            url,
+            scenario: Scenario::Empty,
+            campaigns: vec!["bench-0123abcd-hours".into()],
+            ids: Ids::Following,
+            draws_only: false,
+        }),
+        numbers: Numbers::new(plan),
+        rounds: Rounds::default(),
+    }
+}
+
+/// Lets the users draw whose limits are then asked for.
+async fn make_users(plan: &Plan, calls: Grpc) -> Outcome {
+    let plan = Plan {
+        rate: None,
+        time: PREPARATION_TIME_MAX,
+        calls_max: CHECKED_USERS,
+        ..plan.clone()
+    };
+    let calls = Arc::new(Grpc {
+        draws_only: true,
+        ..calls
+    });
+    let record = load::round(&calls, &plan, &Numbers::new(&plan))
+        .await
+        .map_err(unconnected)?;
+    refuse_failures("draws before check", &record)
+}
+
+fn unconnected(fault: load::Fault) -> Box<Failure> {
+    Failure::refused("NO_CONNECTION", format!("the load cannot connect: {fault}"))
+}
+
+/// Figures of calls that fail are no figures.
+fn refuse_failures(what: &str, record: &Record) -> Outcome {
+    let failed = record.failures();
+    if failed * 2 <= record.calls && record.calls > 0 {
+        return Ok(());
+    }
+    let reasons: Vec<String> = record
+        .errors
+        .iter()
+        .map(|(reason, calls)| format!("{reason} ({calls})"))
+        .collect();
+    let message = match reasons.as_slice() {
+        [] => format!("{what}: no call was answered: take a longer --duration and --warm-up"),
+        reasons => format!(
+            "{what}: {failed} of {} calls failed: {}",
+            record.calls,
+            reasons.join(", ")
+        ),
+    };
+    let failure = Failure::refused("CALLS_FAIL", message);
+    Err(failure.advise("\"tombola bench --scenario empty\" shows whether the load itself works; the service's log says more"))
+}
+
+impl Turns {
+    /// One round; the warm-up is not counted.
+    async fn round(
+        &mut self,
+        settings: &Settings,
+        subjects: &mut [Subject],
+        is_warm_up: bool,
+    ) -> Outcome {
+        let time = if is_warm_up {
+            settings.warm_up
+        } else {
+            settings.plan.time
+        };
+        let plan = Plan {
+            time,
+            ..settings.plan.clone()
+        };
+        let subject = self.subject.and_then(|number| subjects.get_mut(number));
+        let before = Before::of(subject.as_deref()).await?;
+        let record = match subject {
+            Some(subject) if self.scenario == Scenario::Inject => {
+                tokio::select! {
+                    record = load::round(&self.calls, &plan, &self.numbers) => record.map_err(unconnected)?,
+                    failed = inject(subject, settings.inject_rate) => return failed,
+                }
+            }
+            _ => load::round(&self.calls, &plan, &self.numbers)
+                .await
+                .map_err(unconnected)?,
+        };
+        let subject = self.subject.and_then(|number| subjects.get(number));
+        let spent = before.spent(subject).await?;
+        let what = format!("{} on {}", self.scenario.name(), self.store);
+        refuse_failures(&what, &record)?;
+        if !is_warm_up {
+            self.rounds.add(record, spent);
+        }
+        Ok(())
+    }
+
+    fn series(&self) -> Series {
+        self.rounds.series(self.scenario.name(), &self.store, None)
+    }
+}
+
+/// Injects units at a rate until it is dropped.
+async fn inject(subject: &mut Subject, rate: u64) -> Outcome {
+    let mut server = subject.operators().await?;
+    let mut interval = tokio::time::interval(Duration::from_secs(1) / INJECTIONS_A_SECOND as u32);
+    loop {
+        interval.tick().await;
+        let now = campaigns::now(&mut server).await?;
+        let units = (rate / INJECTIONS_A_SECOND).max(1);
+        subject.made.make_injected(&mut server, units, now).await?;
+    }
+}
+
+/// What a service and its Redis had spent before a round.
+struct Before {
+    cpu: Option<Duration>,
+    scripts: Option<Duration>,
+}
+
+impl Before {
+    async fn of(subject: Option<&Subject>) -> Outcome<Self> {
+        let beside = subject.and_then(|subject| subject.beside.as_ref());
+        Ok(Self {
+            cpu: subject.and_then(|subject| subject.server.as_ref()?.cpu()),
+            scripts: match beside {
+                Some(beside) => Some(beside.scripts().await?.1),
+                None => None,
+            },
+        })
+    }
+
+    /// And how much it spent since then.
+    async fn spent(self, subject: Option<&Subject>) -> Outcome<Spent> {
+        let after = Self::of(subject).await?;
+        let since = |before: Option<Duration>, after: Option<Duration>| {
+            Some(after?.saturating_sub(before?).as_secs_f64() * 1e6)
+        };
+        Ok(Spent {
+            server_cpu_us: since(self.cpu, after.cpu),
+            redis_us: since(self.scripts, after.scripts),
+        })
+    }
+}
