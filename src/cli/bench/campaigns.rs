@@ -12,13 +12,14 @@ use tonic::{
 use super::scenario::Scenario;
 use crate::{
     cli::{
-        client::{Campaigns, Outcome},
+        client::{Campaigns, Lottery, Outcome},
         failure::Failure,
     },
     model::file,
     proto::{
         self, ApplyCampaignRequest, CloseCampaignRequest, GetStatsRequest, GetStatsResponse,
         campaign_service_client::CampaignServiceClient,
+        lottery_service_client::LotteryServiceClient,
     },
 };
 
@@ -28,6 +29,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const INJECTION_TIME_MAX: Duration = Duration::from_secs(600);
 /// The most that is injected into one hour of one prize.
 pub(super) const UNITS_MAX: u64 = 10_000_000;
+/// Draws of a user and day in the campaign whose limits are put to the test.
+pub(super) const QUOTA: u32 = 3;
 /// What the ledger of a service names as their operator.
 const OPERATOR: &str = "bench";
 
@@ -131,6 +134,26 @@ impl Made {
         Ok(())
     }
 
+    /// Makes the campaign whose limits and retries are put to the test: [`QUOTA`] draws a user and day.
+    pub(super) async fn make_tried(&mut self, server: &mut Campaigns, now: Timestamp) -> Outcome {
+        let id = self.tried();
+        let (start, end) = (
+            now - SignedDuration::from_hours(24),
+            now + SignedDuration::from_hours(720),
+        );
+        let yaml = format!(
+            "{{id: {id}, timeZone: UTC, startTime: '{start}', endTime: '{end}', limits: {{drawsPerDay: {QUOTA}}}, prizes: [{{id: \
+             card, stock: 9000000}}], pools: [{{id: cards, deck: {{size: 1000, cards: {{card: 1000}}, onExhausted: RESHUFFLE}}}}]}}"
+        );
+        self.ids.push(id);
+        apply(server, &yaml).await
+    }
+
+    /// Its id.
+    pub(super) fn tried(&self) -> String {
+        format!("{}-tried", self.run)
+    }
+
     /// Makes a campaign with so many units in the hour that runs, which are injected at once.
     pub(super) async fn make_injected(
         &mut self,
@@ -210,14 +233,23 @@ impl Made {
 
 /// The operators' service at a URL.
 pub(super) async fn operators(url: &str) -> Outcome<Campaigns> {
-    let channel: Channel = Endpoint::from_shared(url.to_owned())
-        .map_err(|error| Failure::usage(format!("--server {url}: {error}")))?
+    Ok(CampaignServiceClient::new(connect(url).await?))
+}
+
+/// The callers' service at a URL.
+pub(super) async fn lottery(url: &str) -> Outcome<Lottery> {
+    Ok(LotteryServiceClient::new(connect(url).await?))
+}
+
+async fn connect(url: &str) -> Outcome<Channel> {
+    let endpoint = Endpoint::from_shared(url.to_owned())
+        .map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
+    endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(CALL_TIMEOUT)
         .connect()
         .await
-        .map_err(|error| Failure::no_server(url, &error))?;
-    Ok(CampaignServiceClient::new(channel))
+        .map_err(|error| Failure::no_server(url, &error))
 }
 
 async fn apply(server: &mut Campaigns, yaml: &str) -> Outcome {

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::{
+    baselines::promises::Broken,
     campaigns::Sums,
     host::{Ground, Host},
     load::{Record, SLICE},
@@ -20,6 +21,8 @@ pub(super) struct Figures {
     pub(super) stores: Vec<Ground>,
     pub(super) series: Vec<Series>,
     pub(super) ratios: Vec<Ratio>,
+    /// What became of promises that were put to the test.
+    pub(super) promises: Vec<Broken>,
     /// P2 of every campaign of the bench.
     pub(super) campaigns: Vec<Sums>,
     /// P2 held everywhere.
@@ -45,6 +48,9 @@ pub(super) struct Series {
     pub(super) store: String,
     /// Connections and calls under way on each, where they are not those of the others.
     pub(super) concurrency: Option<String>,
+    /// It only keeps a limit.
+    #[serde(skip)]
+    pub(super) is_limit: bool,
     pub(super) per_second: Spread,
     /// Its median over that of the empty call; none for the empty call.
     pub(super) over_empty: Option<f64>,
@@ -133,6 +139,7 @@ impl Rounds {
             call: call.into(),
             store: store.into(),
             concurrency,
+            is_limit: false,
             per_second: Spread::of(self.records.iter().map(Record::rate)),
             over_empty: None,
             latency_us: Latency::of(&all),
@@ -150,7 +157,7 @@ impl Rounds {
         let mut records = self.records.iter().map(|record| &record.latencies);
         let mut all = records
             .next()
-            .map_or_else(|| Record::empty_latencies(), Clone::clone);
+            .map_or_else(Record::empty_latencies, Clone::clone);
         for latencies in records {
             all += latencies;
         }
@@ -258,11 +265,18 @@ impl Figures {
                     "the same with the append-only file off",
                     rate(&one.call, Some("redis-memory")),
                 );
-                if one.call == "draw" {
-                    let baselines = self.series.iter().filter(|other| other.is_baseline());
-                    for other in baselines {
-                        over(&other.call, Some(other.per_second.median));
-                    }
+                // A limit that is counted is held against one that is asked for, a draw against draws.
+                let mine = |way: &Series| match one.call.as_str() {
+                    "draw" => !way.is_limit,
+                    "check" => way.is_limit,
+                    _ => false,
+                };
+                for way in self
+                    .series
+                    .iter()
+                    .filter(|way| way.is_baseline() && mine(way))
+                {
+                    over(&way.call, Some(way.per_second.median));
                 }
             }
         }

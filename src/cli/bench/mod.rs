@@ -3,6 +3,7 @@
 //! It measures from outside, over gRPC, services that are processes of their own; only what Redis tells of itself it asks there. It must
 //! leave nothing behind, however it ends: processes, directories, keys and campaigns of its own are gone with it.
 
+mod baselines;
 mod beside;
 mod campaigns;
 mod empty;

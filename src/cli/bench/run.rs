@@ -6,6 +6,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tempfile::TempDir;
 
 use super::{
+    baselines::{
+        Baseline, ours,
+        promises::{self, Broken},
+    },
     beside::directory,
     campaigns, empty,
     figures::{Figures, Load, Rounds, Series, Spent},
@@ -14,7 +18,7 @@ use super::{
     options::Settings,
     process::{Process, serving_url},
     scenario::{CHECKED_USERS, Grpc, Ids, Scenario},
-    subject::Subject,
+    subject::{Store, Subject},
 };
 use crate::cli::{client::Outcome, failure::Failure};
 
@@ -46,10 +50,33 @@ struct Turns {
     /// Whose it is, by number; none for the bare server of the empty call.
     subject: Option<usize>,
     store: String,
-    scenario: Scenario,
-    calls: Arc<Grpc>,
+    calls: Calls,
+    plan: Plan,
     numbers: Arc<Numbers>,
     rounds: Rounds,
+}
+
+/// What is called in turn.
+enum Calls {
+    Grpc(Arc<Grpc>),
+    Baseline(Baseline),
+}
+
+impl Calls {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Grpc(calls) => calls.scenario.name(),
+            Self::Baseline(way) => way.name(),
+        }
+    }
+
+    async fn round(&self, plan: &Plan, numbers: &Arc<Numbers>) -> Outcome<Record> {
+        let record = match self {
+            Self::Grpc(calls) => load::round(calls, plan, numbers).await,
+            Self::Baseline(way) => way.round(plan, numbers).await,
+        };
+        record.map_err(unconnected)
+    }
 }
 
 /// Measures.
@@ -77,19 +104,31 @@ pub(super) async fn measure(settings: &Settings, house: &mut House) -> Outcome<F
             if *scenario == Scenario::Check {
                 make_users(&settings.plan, calls.clone()).await?;
             }
-            all.push(Turns {
-                subject: Some(number),
-                store: subject.name.clone(),
-                scenario: *scenario,
-                calls: Arc::new(calls),
-                numbers: Numbers::new(&settings.plan),
-                rounds: Rounds::default(),
-            });
+            let calls = Calls::Grpc(Arc::new(calls));
+            all.push(Turns::new(Some((number, subject)), calls, &settings.plan));
+        }
+    }
+    if settings.baselines {
+        bar.set_message("the baselines are filled");
+        let subject = house
+            .subjects
+            .iter()
+            .enumerate()
+            .find(|(_, one)| one.name == Store::Redis.name());
+        let beside = subject.and_then(|(_, subject)| subject.beside.as_ref());
+        if let (Some(subject), Some(beside)) = (subject, beside) {
+            for way in Baseline::all(beside, settings.units).await? {
+                all.push(Turns::new(
+                    Some(subject),
+                    Calls::Baseline(way),
+                    &settings.plan,
+                ));
+            }
         }
     }
     for round in 0..=settings.rounds {
         for turns in &mut all {
-            let name = turns.scenario.name();
+            let name = turns.calls.name();
             bar.set_message(match round {
                 0 => format!("{name} on {}, warm-up", turns.store),
                 round => format!(
@@ -103,6 +142,7 @@ pub(super) async fn measure(settings: &Settings, house: &mut House) -> Outcome<F
             bar.inc(1);
         }
     }
+    let promises = promises(settings, house, &bar).await?;
     bar.set_message("the sums are checked");
     let mut campaigns = Vec::new();
     let mut stores = Vec::new();
@@ -129,6 +169,7 @@ pub(super) async fn measure(settings: &Settings, house: &mut House) -> Outcome<F
         stores,
         series,
         ratios: Vec::new(),
+        promises,
         balanced: campaigns.iter().all(|one| one.balanced),
         campaigns,
     };
@@ -163,20 +204,31 @@ async fn start_empty(settings: &Settings, house: &mut House) -> Outcome<String> 
 }
 
 fn turns_of_empty(plan: &Plan, url: String) -> Turns {
-    Turns {
-        subject: None,
-        store: "-".into(),
+    let calls = Grpc {
+        url,
         scenario: Scenario::Empty,
-        calls: Arc::new(Grpc {
-            url,
-            scenario: Scenario::Empty,
-            campaigns: vec!["bench-0123abcd-hours".into()],
-            ids: Ids::Following,
-            draws_only: false,
-        }),
-        numbers: Numbers::new(plan),
-        rounds: Rounds::default(),
+        campaigns: vec!["bench-0123abcd-hours".into()],
+        ids: Ids::Following,
+        draws_only: false,
+    };
+    Turns::new(None, Calls::Grpc(Arc::new(calls)), plan)
+}
+
+/// What the baselines break, and the service under the same.
+async fn promises(settings: &Settings, house: &House, bar: &ProgressBar) -> Outcome<Vec<Broken>> {
+    let mut all = Vec::new();
+    for subject in house.subjects.iter().filter(|_| settings.baselines) {
+        bar.set_message("promises are put to the test");
+        all.extend(ours::provoke(subject).await?);
+        if let Some(beside) = subject
+            .beside
+            .as_ref()
+            .filter(|_| subject.name == Store::Redis.name())
+        {
+            all.extend(promises::provoke(beside).await?);
+        }
     }
+    Ok(all)
 }
 
 /// Lets the users draw whose limits are then asked for.
@@ -225,6 +277,21 @@ fn refuse_failures(what: &str, record: &Record) -> Outcome {
 }
 
 impl Turns {
+    fn new(subject: Option<(usize, &Subject)>, calls: Calls, plan: &Plan) -> Self {
+        let plan = match &calls {
+            Calls::Grpc(_) => plan.clone(),
+            Calls::Baseline(way) => way.plan(plan),
+        };
+        Self {
+            subject: subject.map(|(number, _)| number),
+            store: subject.map_or("-".into(), |(_, subject)| subject.name.clone()),
+            numbers: Numbers::new(&plan),
+            rounds: Rounds::default(),
+            calls,
+            plan,
+        }
+    }
+
     /// One round; the warm-up is not counted.
     async fn round(
         &mut self,
@@ -242,30 +309,48 @@ impl Turns {
             ..settings.plan.clone()
         };
         let subject = self.subject.and_then(|number| subjects.get_mut(number));
-        let before = Before::of(subject.as_deref()).await?;
+        let before = Before::of(subject.as_deref().filter(|_| self.is_of_a_service())).await?;
         let record = match subject {
-            Some(subject) if self.scenario == Scenario::Inject => {
+            Some(subject) if self.calls.name() == Scenario::Inject.name() => {
                 tokio::select! {
-                    record = load::round(&self.calls, &plan, &self.numbers) => record.map_err(unconnected)?,
+                    record = self.calls.round(&plan, &self.numbers) => record?,
                     failed = inject(subject, settings.inject_rate) => return failed,
                 }
             }
-            _ => load::round(&self.calls, &plan, &self.numbers)
-                .await
-                .map_err(unconnected)?,
+            _ => self.calls.round(&plan, &self.numbers).await?,
         };
         let subject = self.subject.and_then(|number| subjects.get(number));
+        let subject = subject.filter(|_| self.is_of_a_service());
         let spent = before.spent(subject).await?;
-        let what = format!("{} on {}", self.scenario.name(), self.store);
-        refuse_failures(&what, &record)?;
+        let what = format!("{} on {}", self.calls.name(), self.store);
+        if self.is_of_a_service() {
+            refuse_failures(&what, &record)?;
+        }
         if !is_warm_up {
             self.rounds.add(record, spent);
         }
         Ok(())
     }
 
+    /// It is no baseline.
+    fn is_of_a_service(&self) -> bool {
+        matches!(self.calls, Calls::Grpc(_))
+    }
+
     fn series(&self) -> Series {
-        self.rounds.series(self.scenario.name(), &self.store, None)
+        let concurrency = match self.calls {
+            Calls::Grpc(_) => None,
+            Calls::Baseline(_) => Some(format!(
+                "{} × {}",
+                self.plan.connections, self.plan.outstanding
+            )),
+        };
+        Series {
+            is_limit: matches!(self.calls, Calls::Baseline(Baseline::Counter(_))),
+            ..self
+                .rounds
+                .series(self.calls.name(), &self.store, concurrency)
+        }
     }
 }
 

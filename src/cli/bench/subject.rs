@@ -13,7 +13,7 @@ use super::{
     scenario::{Grpc, Ids, Scenario},
 };
 use crate::cli::{
-    client::{Campaigns, Outcome},
+    client::{Campaigns, Lottery, Outcome},
     output::note,
 };
 
@@ -32,7 +32,8 @@ pub(super) enum Store {
 }
 
 impl Store {
-    fn name(self) -> &'static str {
+    /// As on the command line.
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",
             Self::Redis => "redis",
@@ -107,6 +108,7 @@ impl Subject {
         let mut server = self.operators().await?;
         let now = campaigns::now(&mut server).await?;
         self.made.make_decks(&mut server, scenarios, now).await?;
+        self.made.make_tried(&mut server, now).await?;
         self.made.wait_until_injected(&mut server, units).await?;
         if let (
             Kind::Own {
@@ -173,6 +175,11 @@ impl Subject {
             ids: Ids::Following,
             draws_only: false,
         }
+    }
+
+    /// Its callers' service.
+    pub(super) async fn lottery(&self) -> Outcome<Lottery> {
+        campaigns::lottery(&self.url).await
     }
 
     /// Its operators' service.

@@ -15,6 +15,9 @@ pub(super) fn render(figures: &Figures) -> String {
     if let Some(ratios) = ratios(figures) {
         parts.push(ratios);
     }
+    if let Some(promises) = promises(figures) {
+        parts.push(promises);
+    }
     parts.push(sums(figures));
     parts.join("\n\n")
 }
@@ -144,6 +147,26 @@ fn ratios(figures: &Figures) -> Option<String> {
     let mut table = Table::new([("ratio", Side::Left), ("", Side::Right)]);
     for ratio in &figures.ratios {
         table.row([ratio.name.clone(), format!("{:.3}", ratio.value)]);
+    }
+    (!table.is_empty()).then(|| table.render())
+}
+
+fn promises(figures: &Figures) -> Option<String> {
+    let mut table = Table::new([
+        ("way", Side::Left),
+        ("promise", Side::Left),
+        ("broken", Side::Right),
+        ("of", Side::Right),
+        ("what was counted", Side::Left),
+    ]);
+    for one in &figures.promises {
+        table.row([
+            one.way.clone(),
+            one.promise.into(),
+            grouped(one.times),
+            grouped(one.of),
+            one.what.clone(),
+        ]);
     }
     (!table.is_empty()).then(|| table.render())
 }
