@@ -135,9 +135,9 @@ impl Beside {
         self.own.is_some()
     }
 
-    /// The process, where the bench started it.
-    pub(super) fn process(&self) -> Option<&Process> {
-        self.own.as_ref().map(|(process, _)| process)
+    /// The connection that is asked over.
+    pub(super) fn connection(&self) -> MultiplexedConnection {
+        self.connection.clone()
     }
 
     /// For connections of one's own.

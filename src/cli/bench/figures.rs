@@ -153,7 +153,8 @@ impl Rounds {
         }
     }
 
-    fn latencies(&self) -> Histogram<u64> {
+    /// Latencies of all rounds, in microseconds.
+    pub(super) fn latencies(&self) -> Histogram<u64> {
         let mut records = self.records.iter().map(|record| &record.latencies);
         let mut all = records
             .next()

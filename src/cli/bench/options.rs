@@ -1,12 +1,16 @@
 //! The options of `tombola bench`, and what they mean.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use clap::{Args, value_parser};
+use clap::{Args, Subcommand, value_parser};
 use jiff::SignedDuration;
 
 use super::{
     campaigns::UNITS_MAX,
+    cost::CostArgs,
     load::Plan,
     scenario::Scenario,
     subject::{Kind, Store},
@@ -38,7 +42,10 @@ Example:
   tombola bench --baselines
   tombola bench --server http://127.0.0.1:50051 --scenario mix"
 )]
+#[command(args_conflicts_with_subcommands = true)]
 pub(in crate::cli) struct BenchArgs {
+    #[command(subcommand)]
+    pub(super) part: Option<Part>,
     /// What is called, one or more; empty is always among them
     #[arg(
         long,
@@ -108,6 +115,13 @@ pub(in crate::cli) struct BenchArgs {
     report: Option<PathBuf>,
 }
 
+/// What else is measured.
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum Part {
+    /// Measure what a draw, a user and a waiting unit take of processors, memory and disk, and how that grows
+    Cost(CostArgs),
+}
+
 /// What the options mean.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -143,6 +157,9 @@ impl BenchArgs {
         let millis = self.warm_up.as_millis() as u64 + self.rounds.saturating_mul(round);
         let enough = millis.saturating_mul(UNITS_A_SECOND * drawing.count() as u64) / 1000;
         let directory = self.directory.unwrap_or_else(std::env::temp_dir);
+        if let Some(report) = &self.report {
+            check_report(report)?;
+        }
         Ok(Settings {
             scenarios,
             subjects,
@@ -212,8 +229,26 @@ impl BenchArgs {
     }
 }
 
+/// Looks whether the report can be written before there is one.
+fn check_report(file: &Path) -> Outcome {
+    let directory = file
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let message = match directory {
+        _ if file.is_dir() => format!("{} is a directory: name a file", file.display()),
+        Some(directory) if !directory.is_dir() => {
+            format!(
+                "there is no directory {}: make it first",
+                directory.display()
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!("--report: {message}")))
+}
+
 /// A span of time, e.g. `5s` or `200ms`.
-fn span(text: &str) -> Result<Duration, String> {
+pub(super) fn span(text: &str) -> Result<Duration, String> {
     let form = || format!("`{text}` is no span of time: write one like 5s, 200ms or 1m");
     let span: SignedDuration = text.parse().map_err(|_| form())?;
     let span = Duration::try_from(span).map_err(|_| form())?;

@@ -6,7 +6,7 @@ use std::{
     io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -117,6 +117,20 @@ impl Process {
             |_| String::new(),
             |bytes| String::from_utf8_lossy(&bytes).into_owned(),
         )
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub(super) async fn stop(&mut self) -> Outcome {
+        let pid = self.child.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status();
+        let deadline = Instant::now() + START_TIME_MAX;
+        while !self.has_ended() {
+            if Instant::now() > deadline || !told.as_ref().is_ok_and(ExitStatus::success) {
+                return Err(self.failed("does not stop"));
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+        Ok(())
     }
 
     /// Processor time used so far; none where the system does not tell.

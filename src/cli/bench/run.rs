@@ -1,6 +1,6 @@
 //! One run: services are started, their calls take turns round by round, so that all have the same machine, and the sums are checked.
 
-use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+use std::{convert::Infallible, io::IsTerminal as _, path::Path, sync::Arc, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tempfile::TempDir;
@@ -14,11 +14,11 @@ use super::{
     campaigns, empty,
     figures::{Figures, Load, Rounds, Series, Spent},
     host::{Ground, Host},
-    load::{self, Numbers, Plan, Record},
+    load::{self, Numbers, Plan, Record, Target},
     options::Settings,
     process::{Process, serving_url},
     scenario::{CHECKED_USERS, Grpc, Ids, Scenario},
-    subject::{Store, Subject},
+    subject::{Kind, Store, Subject},
 };
 use crate::cli::{client::Outcome, failure::Failure};
 
@@ -37,12 +37,84 @@ pub(super) struct House {
 
 impl House {
     /// Takes everything away.
-    pub(super) async fn leave(self) {
-        drop(self.empty);
-        for subject in self.subjects {
+    pub(super) async fn leave(mut self) {
+        self.close().await;
+    }
+
+    /// The same, to begin anew.
+    pub(super) async fn close(&mut self) {
+        self.empty = None;
+        for subject in std::mem::take(&mut self.subjects) {
             subject.leave().await;
         }
     }
+
+    /// Starts a service, with campaigns for the scenarios and so many units to draw.
+    pub(super) async fn open(
+        &mut self,
+        kind: Kind,
+        directory: &Path,
+        scenarios: &[Scenario],
+        units: u64,
+    ) -> Outcome<&mut Subject> {
+        let subject = self.add(kind);
+        subject.start(directory, scenarios, units).await?;
+        Ok(subject)
+    }
+
+    /// Makes what a service needs, without starting it.
+    pub(super) async fn open_empty(
+        &mut self,
+        kind: Kind,
+        directory: &Path,
+    ) -> Outcome<&mut Subject> {
+        let subject = self.add(kind);
+        subject.begin(directory).await?;
+        Ok(subject)
+    }
+
+    /// It is in the house before anything of it is made, so that it is taken away whatever comes.
+    fn add(&mut self, kind: Kind) -> &mut Subject {
+        let place = self.subjects.len();
+        self.subjects.push(Subject::new(kind));
+        &mut self.subjects[place]
+    }
+
+    /// Starts the bare server of the empty call.
+    pub(super) async fn empty(&mut self, parent: &Path) -> Outcome<Grpc> {
+        let data = directory(parent)?;
+        let log = data.path().join("empty.log");
+        let arguments = [empty::COMMAND.to_owned()];
+        let mut process = Process::spawn_self("the empty server", &arguments, &[], &log)?;
+        let url = process.wait_for(serving_url).await?;
+        self.empty = Some((process, data));
+        Ok(Grpc {
+            url,
+            scenario: Scenario::Empty,
+            campaigns: vec!["bench-0123abcd-hours".into()],
+            ids: Ids::Following,
+            draws_only: false,
+        })
+    }
+
+    /// All services.
+    pub(super) fn subjects(&self) -> &[Subject] {
+        &self.subjects
+    }
+
+    /// The service, where there is one.
+    pub(super) fn first(&self) -> Outcome<&Subject> {
+        self.subjects.first().ok_or_else(no_service)
+    }
+
+    /// The same, to make campaigns.
+    pub(super) fn first_mut(&mut self) -> Outcome<&mut Subject> {
+        self.subjects.first_mut().ok_or_else(no_service)
+    }
+}
+
+fn no_service() -> Box<Failure> {
+    Failure::refused("BUG", "the bench started no service")
 }
 
 /// A call that takes its turns.
@@ -71,11 +143,10 @@ impl Calls {
     }
 
     async fn round(&self, plan: &Plan, numbers: &Arc<Numbers>) -> Outcome<Record> {
-        let record = match self {
-            Self::Grpc(calls) => load::round(calls, plan, numbers).await,
-            Self::Baseline(way) => way.round(plan, numbers).await,
-        };
-        record.map_err(unconnected)
+        match self {
+            Self::Grpc(calls) => call(calls, plan, numbers).await,
+            Self::Baseline(way) => way.round(plan, numbers).await.map_err(unconnected),
+        }
     }
 }
 
@@ -86,18 +157,19 @@ impl Calls {
 pub(super) async fn measure(settings: &Settings, house: &mut House) -> Outcome<Figures> {
     let host = Host::look(&settings.directory);
     let bar = progress(settings);
-    let empty_url = start_empty(settings, house).await?;
+    let empty = Calls::Grpc(Arc::new(house.empty(&settings.directory).await?));
     for kind in &settings.subjects {
-        house.subjects.push(Subject::new(kind.clone()));
-        let Some(subject) = house.subjects.last_mut() else {
-            continue;
-        };
-        bar.set_message(format!("{} starts", subject.name));
-        subject
-            .start(&settings.directory, &settings.scenarios, settings.units)
+        bar.set_message("a service starts, and its units are injected");
+        house
+            .open(
+                kind.clone(),
+                &settings.directory,
+                &settings.scenarios,
+                settings.units,
+            )
             .await?;
     }
-    let mut all = vec![turns_of_empty(&settings.plan, empty_url)];
+    let mut all = vec![Turns::new(None, empty, &settings.plan)];
     for scenario in &settings.scenarios {
         for (number, subject) in house.subjects.iter().enumerate() {
             let calls = subject.calls(*scenario);
@@ -193,27 +265,6 @@ fn progress(settings: &Settings) -> ProgressBar {
     }
 }
 
-async fn start_empty(settings: &Settings, house: &mut House) -> Outcome<String> {
-    let data = directory(&settings.directory)?;
-    let log = data.path().join("empty.log");
-    let arguments = [empty::COMMAND.to_owned()];
-    let mut process = Process::spawn_self("the empty server", &arguments, &[], &log)?;
-    let url = process.wait_for(serving_url).await?;
-    house.empty = Some((process, data));
-    Ok(url)
-}
-
-fn turns_of_empty(plan: &Plan, url: String) -> Turns {
-    let calls = Grpc {
-        url,
-        scenario: Scenario::Empty,
-        campaigns: vec!["bench-0123abcd-hours".into()],
-        ids: Ids::Following,
-        draws_only: false,
-    };
-    Turns::new(None, Calls::Grpc(Arc::new(calls)), plan)
-}
-
 /// What the baselines break, and the service under the same.
 async fn promises(settings: &Settings, house: &House, bar: &ProgressBar) -> Outcome<Vec<Broken>> {
     let mut all = Vec::new();
@@ -243,10 +294,19 @@ async fn make_users(plan: &Plan, calls: Grpc) -> Outcome {
         draws_only: true,
         ..calls
     });
-    let record = load::round(&calls, &plan, &Numbers::new(&plan))
-        .await
-        .map_err(unconnected)?;
+    let record = call(&calls, &plan, &Numbers::new(&plan)).await?;
     refuse_failures("draws before check", &record)
+}
+
+/// One round of calls.
+pub(super) async fn call<T: Target>(
+    target: &Arc<T>,
+    plan: &Plan,
+    numbers: &Arc<Numbers>,
+) -> Outcome<Record> {
+    load::round(target, plan, numbers)
+        .await
+        .map_err(unconnected)
 }
 
 fn unconnected(fault: load::Fault) -> Box<Failure> {
@@ -254,7 +314,7 @@ fn unconnected(fault: load::Fault) -> Box<Failure> {
 }
 
 /// Figures of calls that fail are no figures.
-fn refuse_failures(what: &str, record: &Record) -> Outcome {
+pub(super) fn refuse_failures(what: &str, record: &Record) -> Outcome {
     let failed = record.failures();
     if failed * 2 <= record.calls && record.calls > 0 {
         return Ok(());
@@ -312,10 +372,8 @@ impl Turns {
         let before = Before::of(subject.as_deref().filter(|_| self.is_of_a_service())).await?;
         let record = match subject {
             Some(subject) if self.calls.name() == Scenario::Inject.name() => {
-                tokio::select! {
-                    record = self.calls.round(&plan, &self.numbers) => record?,
-                    failed = inject(subject, settings.inject_rate) => return failed,
-                }
+                let round = self.calls.round(&plan, &self.numbers);
+                beside_injection(subject, settings.inject_rate, round).await?
             }
             _ => self.calls.round(&plan, &self.numbers).await?,
         };
@@ -354,8 +412,20 @@ impl Turns {
     }
 }
 
-/// Injects units at a rate until it is dropped.
-async fn inject(subject: &mut Subject, rate: u64) -> Outcome {
+/// Does `work` while units are injected.
+pub(super) async fn beside_injection<T>(
+    subject: &mut Subject,
+    rate: u64,
+    work: impl Future<Output = Outcome<T>>,
+) -> Outcome<T> {
+    tokio::select! {
+        done = work => done,
+        Err(failed) = inject(subject, rate) => Err(failed),
+    }
+}
+
+/// Injects units at a rate until it is dropped, or fails.
+async fn inject(subject: &mut Subject, rate: u64) -> Outcome<Infallible> {
     let mut server = subject.operators().await?;
     let mut interval = tokio::time::interval(Duration::from_secs(1) / INJECTIONS_A_SECOND as u32);
     loop {

@@ -95,12 +95,10 @@ impl Subject {
         let wants_schedule = scenarios.iter().any(|one| one.draws_from_the_schedule());
         match self.kind.clone() {
             Kind::Running { url } => self.url = url,
-            Kind::Own { store, redis_url } => {
-                self.begin(parent, store, redis_url).await?;
+            Kind::Own { .. } => {
+                self.begin(parent).await?;
                 if wants_schedule {
-                    self.serve(campaigns::BEFORE).await?;
-                    let mut server = self.operators().await?;
-                    self.made.make_schedule(&mut server, units).await?;
+                    self.make_schedule(units).await?;
                 }
                 self.serve(campaigns::AFTER).await?;
             }
@@ -126,7 +124,11 @@ impl Subject {
         Ok(())
     }
 
-    async fn begin(&mut self, parent: &Path, store: Store, redis_url: Option<String>) -> Outcome {
+    /// Makes what a service of the bench's own stands on, below `parent`.
+    pub(super) async fn begin(&mut self, parent: &Path) -> Outcome {
+        let Kind::Own { store, redis_url } = self.kind.clone() else {
+            return Ok(());
+        };
         self.data = Some(directory(parent)?);
         self.beside = match (store, redis_url) {
             (Store::Embedded, _) => None,
@@ -134,6 +136,25 @@ impl Subject {
             (_, None) => Some(Beside::start(parent).await?),
         };
         Ok(())
+    }
+
+    /// Makes the campaign whose units all lie in one hour, and starts the service before it for that.
+    pub(super) async fn make_schedule(&mut self, units: u64) -> Outcome {
+        self.serve(campaigns::BEFORE).await?;
+        let mut server = self.operators().await?;
+        self.made.make_schedule(&mut server, units).await
+    }
+
+    /// Starts the service after that hour, and waits until all its units can be drawn.
+    pub(super) async fn release(&mut self, units: u64) -> Outcome {
+        self.serve(campaigns::AFTER).await?;
+        let mut server = self.operators().await?;
+        self.made.wait_until_injected(&mut server, units).await
+    }
+
+    /// Starts the service again.
+    pub(super) async fn serve_again(&mut self) -> Outcome {
+        self.serve(campaigns::AFTER).await
     }
 
     /// Starts the service at this moment of its test clock, instead of the one that runs.
@@ -164,6 +185,11 @@ impl Subject {
         self.url = process.wait_for(serving_url).await?;
         self.server = Some(process);
         Ok(())
+    }
+
+    /// Where it serves.
+    pub(super) fn url(&self) -> &str {
+        &self.url
     }
 
     /// The calls of a scenario.

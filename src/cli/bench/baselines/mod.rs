@@ -7,6 +7,8 @@ pub(super) mod ours;
 pub(super) mod promises;
 mod ways;
 
+pub(super) use self::ways::OneKey;
+
 use std::sync::Arc;
 
 use self::ways::{Counter, JsonTable, Lock, RedPacket};

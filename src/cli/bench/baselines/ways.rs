@@ -161,6 +161,7 @@ targets! {
     Lock: |it, number| async {
         Ok(it.way.draw(&mut it.connection, &format!("{number:016x}")).await?.is_some())
     };
+    OneKey: |it, number| it.way.write(&mut it.connection, number);
     Counter: |it, number| it.way.count(&mut it.connection, &format!("user-{number:010}"), DAY);
 }
 
@@ -331,6 +332,40 @@ impl Lock {
     ) -> RedisResult<Option<String>> {
         self.take(connection, token).await?;
         self.draw_locked(connection, stall).await
+    }
+}
+
+/// A script that writes one key: the least that a draw could cost Redis.
+#[derive(Clone)]
+pub(in crate::cli::bench) struct OneKey {
+    client: Client,
+    key: String,
+    digest: String,
+}
+
+impl OneKey {
+    pub(in crate::cli::bench) async fn prepare(beside: &Beside) -> Outcome<Self> {
+        let script = "return redis.call('SET', KEYS[1], ARGV[1])";
+        Ok(Self {
+            client: beside.client().clone(),
+            key: format!("{}:one-key", beside.prefix),
+            digest: beside.ask(&["SCRIPT", "LOAD", script]).await?,
+        })
+    }
+
+    fn copy(&self) -> Self {
+        self.clone()
+    }
+
+    async fn write(
+        &self,
+        connection: &mut MultiplexedConnection,
+        number: u64,
+    ) -> RedisResult<bool> {
+        let mut script = cmd("EVALSHA");
+        script.arg(&self.digest).arg(1).arg(&self.key).arg(number);
+        let _: Value = script.query_async(connection).await?;
+        Ok(true)
     }
 }
 
