@@ -94,9 +94,15 @@ impl Numbers {
         Arc::new(Self((0..shards).map(|_| AtomicU64::new(0)).collect()))
     }
 
-    fn next(&self, shard: usize) -> u64 {
-        let mine = self.0[shard].fetch_add(1, Ordering::Relaxed);
-        mine * self.0.len() as u64 + shard as u64
+    /// The next number of a thread, below `end`; what is refused is not used up.
+    fn next(&self, shard: usize, end: u64) -> Option<u64> {
+        let mine = self.0.get(shard)?;
+        let number = mine.load(Ordering::Relaxed) * self.0.len() as u64 + shard as u64;
+        // Only this thread counts here.
+        (number < end).then(|| {
+            mine.fetch_add(1, Ordering::Relaxed);
+            number
+        })
     }
 }
 
@@ -207,8 +213,7 @@ struct Shard {
 
 impl Shard {
     fn next(&self) -> Option<u64> {
-        let number = self.numbers.next(self.index);
-        (number < self.plan.calls_max).then_some(number)
+        self.numbers.next(self.index, self.plan.calls_max)
     }
 
     async fn call<C: Caller>(&self, caller: &mut C, number: u64, from: Instant) -> Instant {
@@ -437,5 +442,66 @@ fn pace(
         }
         let next = intended(begun, sent, rate).saturating_duration_since(Instant::now());
         thread::sleep(next.max(PACE));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(calls_max: u64) -> Plan {
+        Plan {
+            connections: 3,
+            outstanding: 4,
+            rate: None,
+            time: Duration::from_secs(60),
+            calls_max,
+        }
+    }
+
+    /// Answers at once: every fifth call fails, of the others every third wins.
+    #[derive(Clone)]
+    struct Counting;
+
+    impl Target for Counting {
+        type Caller = Self;
+
+        async fn connect(&self) -> Result<Self, Fault> {
+            Ok(self.clone())
+        }
+    }
+
+    impl Caller for Counting {
+        async fn call(&mut self, number: u64) -> Answer {
+            match number {
+                number if number.is_multiple_of(5) => Answer::Failed("FIFTH".into()),
+                number if number.is_multiple_of(3) => Answer::Won,
+                _ => Answer::Done,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn every_number_is_called_once_over_all_rounds() {
+        let target = Arc::new(Counting);
+        let numbers = Numbers::new(&plan(0));
+        let first = round(&target, &plan(100), &numbers).await.unwrap();
+        let second = round(&target, &plan(300), &numbers).await.unwrap();
+        assert_eq!((first.calls, second.calls), (100, 200));
+        assert_eq!(first.failures() + second.failures(), 60);
+        assert_eq!(first.wins + second.wins, 80);
+        assert_eq!(first.latencies.len() + first.failures(), first.calls);
+    }
+
+    #[tokio::test]
+    async fn at_a_fixed_rate_all_arrivals_are_called() {
+        let target = Arc::new(Counting);
+        let plan = Plan {
+            rate: Some(1000),
+            time: Duration::from_millis(200),
+            ..plan(u64::MAX)
+        };
+        let record = round(&target, &plan, &Numbers::new(&plan)).await.unwrap();
+        assert_eq!(record.calls, 200);
     }
 }

@@ -156,7 +156,7 @@ impl BenchArgs {
         let round = self.duration.as_millis() as u64;
         let millis = self.warm_up.as_millis() as u64 + self.rounds.saturating_mul(round);
         let enough = millis.saturating_mul(UNITS_A_SECOND * drawing.count() as u64) / 1000;
-        let directory = self.directory.unwrap_or_else(std::env::temp_dir);
+        let directory = directory(self.directory)?;
         if let Some(report) = &self.report {
             check_report(report)?;
         }
@@ -227,6 +227,18 @@ impl BenchArgs {
         }
         Ok(kinds)
     }
+}
+
+/// Where temporary data are made.
+pub(super) fn directory(named: Option<PathBuf>) -> Outcome<PathBuf> {
+    let directory = named.unwrap_or_else(std::env::temp_dir);
+    if directory.is_dir() {
+        return Ok(directory);
+    }
+    Err(Failure::usage(format!(
+        "--directory: there is no directory {}: make it first, or name another one",
+        directory.display()
+    )))
 }
 
 /// Looks whether the report can be written before there is one.

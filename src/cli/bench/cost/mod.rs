@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::{
     campaigns::UNITS_MAX,
     host::Host,
-    options::span,
+    options::{directory, span},
     run::House,
     subject::{Kind, Store},
 };
@@ -141,7 +141,7 @@ fn own(store: Store) -> Kind {
 
 /// Measures all parts.
 pub(super) async fn measure(args: &CostArgs, house: &mut House) -> Outcome<Costs> {
-    let directory = args.directory.clone().unwrap_or_else(std::env::temp_dir);
+    let directory = directory(args.directory.clone())?;
     let host = Host::look(&directory);
     let mut work = Work {
         args,
