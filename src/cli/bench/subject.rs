@@ -108,6 +108,9 @@ impl Subject {
         self.made.make_decks(&mut server, scenarios, now).await?;
         self.made.make_tried(&mut server, now).await?;
         self.made.wait_until_injected(&mut server, units).await?;
+        if let Some(beside) = &self.beside {
+            beside.settle().await?;
+        }
         if let (
             Kind::Own {
                 store: Store::RedisMemory,
