@@ -65,6 +65,7 @@ fn response(
         windows,
         read_time: Some(moment_to_proto(stats.now)),
         test_clock,
+        envelopes: Vec::new(),
         decks: stats
             .decks
             .iter()

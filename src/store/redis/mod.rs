@@ -18,6 +18,7 @@ mod codec;
 mod commit;
 mod connect;
 mod core;
+mod envelopes;
 mod fault;
 mod fault_kind;
 mod identity;

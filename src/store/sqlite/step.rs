@@ -12,7 +12,7 @@ use super::state::CampaignState;
 use crate::{
     model::{Campaign, CampaignId, Moment, convert},
     store::{
-        CampaignView, Executed, LedgerId, Refusal, Result, StoreError,
+        CampaignView, Executed, LedgerId, Refusal, Result, StoreError, Subject,
         entry::{Body, Entry},
     },
 };
@@ -188,8 +188,10 @@ pub(super) fn read_entry((sequence, at, body, campaign): EntryColumns) -> Result
             sequence,
         },
         at,
-        campaign: CampaignId::parse("campaign", &campaign)
-            .map_err(|problem| StoreError::Corrupt(problem.message))?,
+        subject: Subject::Campaign(
+            CampaignId::parse("campaign", &campaign)
+                .map_err(|problem| StoreError::Corrupt(problem.message))?,
+        ),
         body: from_json(&body)?,
     })
 }

@@ -40,7 +40,10 @@ pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
             let version = store.version(id, info.version).await;
             book.versions.insert(info.version, version.unwrap());
         }
-        for entry in entries.iter().filter(|entry| entry.campaign == *id) {
+        for entry in entries
+            .iter()
+            .filter(|entry| entry.subject.campaign() == Some(id))
+        {
             book.read(entry);
         }
         book.check(&stats);
@@ -79,8 +82,8 @@ fn check_acknowledged(entries: &[Entry], acknowledged: &[DrawAnswer]) {
         let entry = &entries[place.expect("P3: an acknowledged draw is in the ledger")];
         assert_eq!(entry.body, Body::Draw((*answer.entry).clone()), "P3");
         assert_eq!(
-            (entry.at, &entry.campaign),
-            (answer.at, &answer.campaign.id)
+            (entry.at, entry.subject.campaign()),
+            (answer.at, Some(&answer.campaign.id))
         );
     }
 }
@@ -130,6 +133,9 @@ impl Book {
             } => self.take_back(units, *withdrawn),
             Body::Missed { .. } => {}
             Body::Closed {} => self.is_closed = true,
+            Body::EnvelopeCreated(_) | Body::Grab { .. } | Body::Refund { .. } => {
+                panic!("no campaign has {:?}", entry.body)
+            }
         }
     }
 
