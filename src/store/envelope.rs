@@ -272,10 +272,12 @@ impl EnvelopeView {
 }
 
 /// The reply to a step that settles an envelope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// The rest was refunded in this step.
     pub refunded: bool,
+    /// Rows were removed in this step.
+    pub removed: bool,
     /// There is more to remove.
     pub more: bool,
 }

@@ -7,9 +7,9 @@
 mod state;
 mod steps;
 
-pub(in crate::store) use state::{
-    EnvelopeChanges, EnvelopeRecord, EnvelopeState, Removal, SumsChange,
-};
+#[allow(unused_imports, reason = "a store may keep the record in its own form")]
+pub(in crate::store) use state::EnvelopeRecord;
+pub(in crate::store) use state::{EnvelopeChanges, EnvelopeState, Removal, SumsChange};
 pub(in crate::store) use steps::{admit, cancel, create, fill, is_same, settle};
 
 #[cfg(test)]

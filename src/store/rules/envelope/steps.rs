@@ -181,11 +181,12 @@ pub(in crate::store) fn settle(
             refund(state, RefundCause::Expired, None, now);
             Some(Settled {
                 refunded: true,
-                more: false,
+                ..Settled::default()
             })
         }
         Some(at) if state.is_removed() || at + retention <= now => Some(Settled {
             refunded: false,
+            removed: true,
             more: remove(state),
         }),
         None | Some(_) => None,
