@@ -23,7 +23,9 @@ use crate::proto;
 pub use envelope::envelope_from_proto;
 pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
-pub use wire::{campaign_to_proto, moment_from_proto, moment_to_proto, money_to_proto};
+pub use wire::{
+    campaign_to_proto, duration_to_proto, moment_from_proto, moment_to_proto, money_to_proto,
+};
 
 /// The largest count and amount: 2^53 - 1, what a double holds exactly (Lua and JSON have no other numbers).
 pub const COUNT_MAX: u64 = (1 << 53) - 1;
