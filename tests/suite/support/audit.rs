@@ -13,6 +13,8 @@ use tombola::{
     },
 };
 
+use super::{envelope_audit, envelopes::Acknowledged};
+
 /// Every entry of the ledger, partition by partition.
 pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
@@ -30,7 +32,13 @@ pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
 
 /// Checks, from the ledger, the promises that can be told from it.
 pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
-    let (entries, stats) = snapshot(store).await;
+    check_with(store, acknowledged, &Acknowledged::new()).await;
+}
+
+/// As [`check`], with the grabs that were acknowledged.
+pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &Acknowledged) {
+    let (entries, stats, envelopes) = snapshot(store).await;
+    envelope_audit::check(&entries, &envelopes, grabs);
     check_sequence(&entries);
     check_acknowledged(&entries, acknowledged);
     for stats in stats {
@@ -51,15 +59,16 @@ pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
 }
 
 /// The ledger and what the store says at the same time: an injector may still deal ahead of the last draw.
-async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>) {
+async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit::Told) {
     loop {
         let before = ledger(store).await;
         let mut stats = Vec::new();
         for view in store.campaigns(None, 1000).await.unwrap() {
             stats.push(store.stats(&view.campaign.id).await.unwrap());
         }
+        let envelopes = envelope_audit::read(store, &before).await;
         if ledger(store).await.len() == before.len() {
-            return (before, stats);
+            return (before, stats, envelopes);
         }
     }
 }
