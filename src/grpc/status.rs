@@ -110,6 +110,9 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         Refusal::VersionNotFound(_) => no(Code::NotFound, R::VersionNotFound),
         Refusal::DrawNotFound => no(Code::NotFound, R::DrawNotFound),
         Refusal::WindowNotFound(_) => no(Code::NotFound, R::WindowNotFound),
+        Refusal::EnvelopeNotFound => no(Code::NotFound, R::EnvelopeNotFound),
+        Refusal::EnvelopeExists => no(Code::AlreadyExists, R::EnvelopeExists),
+        Refusal::EnvelopeRefused(_) => no(Code::InvalidArgument, R::InvalidRequest),
         Refusal::NotASchedule(_) => no(Code::InvalidArgument, R::InvalidRequest),
         Refusal::RequestIdReused => no(Code::InvalidArgument, R::RequestIdReused),
         Refusal::NotStarted(_) => no(Code::FailedPrecondition, R::CampaignNotStarted),
@@ -159,7 +162,10 @@ pub(super) fn status(error: &CallError, request_id: &str) -> Status {
 
 fn message(error: &CallError) -> String {
     let text = match error {
-        CallError::Invalid(problems) => first_of(problems),
+        CallError::Invalid(problems)
+        | CallError::Store(StoreError::Refused(Refusal::EnvelopeRefused(problems))) => {
+            first_of(problems)
+        }
         CallError::Store(StoreError::Refused(Refusal::ChangeRefused(problems))) => {
             format!("the change is refused: {}", first_of(problems))
         }
@@ -209,7 +215,9 @@ fn retry_after(error: &CallError) -> Option<Duration> {
 /// Problems as `google.rpc.BadRequest`, as many as a status can carry, and how many it could not.
 fn add_violations(error: &CallError, details: &mut ErrorDetails) {
     let (CallError::Invalid(problems)
-    | CallError::Store(StoreError::Refused(Refusal::ChangeRefused(problems)))) = error
+    | CallError::Store(StoreError::Refused(
+        Refusal::ChangeRefused(problems) | Refusal::EnvelopeRefused(problems),
+    ))) = error
     else {
         if let CallError::Store(StoreError::Refused(refusal @ Refusal::NotASchedule(_))) = error {
             details.add_bad_request_violation("pool_id", refusal.to_string());

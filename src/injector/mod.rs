@@ -24,9 +24,12 @@ use crate::{
     },
 };
 
+pub use envelopes::RETENTION_DEFAULT as ENVELOPE_RETENTION_DEFAULT;
+
 pub mod alarm;
 mod decks;
 mod draw;
+mod envelopes;
 mod schedules;
 mod totals;
 
@@ -54,6 +57,7 @@ pub struct Injector {
     totals: Totals,
     /// One fill of a pool at a time in this process: the others wait for it instead of doing the same.
     turns: Mutex<HashMap<(CampaignId, PoolNo), Arc<Turn>>>,
+    envelopes: envelopes::Envelopes,
     /// One whole hour is computed at a time: ten million units take 160 MB.
     scattering: tokio::sync::Semaphore,
 }
@@ -67,8 +71,16 @@ impl Injector {
             lead,
             totals: Totals::default(),
             turns: Mutex::default(),
+            envelopes: envelopes::Envelopes::default(),
             scattering: tokio::sync::Semaphore::new(1),
         }
+    }
+
+    /// The same injector, which keeps envelopes so long after their refund or their last grab.
+    #[must_use]
+    pub fn keeping_envelopes(mut self, retention: Duration) -> Self {
+        self.envelopes.retention = retention;
+        self
     }
 
     /// How long before its start a window is injected.
@@ -155,11 +167,13 @@ impl Injector {
         Ok(())
     }
 
-    /// Settles every campaign that is not closed and forgets old requests; goes on after a failure and tells the first one.
+    /// Settles every campaign that is not closed and every envelope that is due, and forgets old requests; goes on after a failure and tells the first one.
     pub async fn tick(&self) -> Result<()> {
         let mut outcome = Ok(());
         for partition in 0..self.store.info().partitions {
             let settled = self.settle_partition(partition).await;
+            outcome = outcome.and(settled);
+            let settled = self.settle_envelopes(partition).await;
             outcome = outcome.and(settled);
         }
         while self.store.forget().await? {}

@@ -68,7 +68,7 @@ impl Money {
 }
 
 /// Says what is wrong with a currency code, or nothing.
-fn currency_flaw(code: &str) -> Option<String> {
+pub(super) fn currency_flaw(code: &str) -> Option<String> {
     if code.is_empty() {
         return Some("is empty: write an ISO 4217 code, e.g. CNY".into());
     }

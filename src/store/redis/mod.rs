@@ -15,6 +15,7 @@ mod codec;
 mod commit;
 mod connect;
 mod core;
+mod envelopes;
 mod fault;
 mod fault_kind;
 mod identity;

@@ -19,7 +19,8 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, RequestId, UserId},
     store::{
-        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, UserView, entry::Body,
+        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, Subject, UserView,
+        entry::Body,
     },
 };
 
@@ -343,7 +344,7 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
         entries.push(Entry {
             id,
             at,
-            campaign: campaign.clone(),
+            subject: Subject::Campaign(campaign.clone()),
             body,
         });
     }

@@ -9,6 +9,13 @@ macro_rules! promises {
     };
 }
 
+/// As [`promises`], of what is kept on the embedded store only.
+macro_rules! embedded_promises {
+    ($($promise:ident,)+) => {
+        $crate::conformance::promises_on! { embedded, $crate::support::embedded::Embedded::new(), $($promise,)+ }
+    };
+}
+
 macro_rules! promises_on {
     ($store:ident, $host:expr, $($promise:ident,)+) => {
         mod $store {
@@ -28,6 +35,9 @@ macro_rules! promises_on {
 use promises_on;
 
 mod decks;
+mod envelopes;
+mod envelopes_end;
+mod envelopes_made;
 mod injectors;
 mod ledger;
 mod limits;
