@@ -1,13 +1,9 @@
-//! The lanes of draws: while one batch of a lane is at Redis, arriving draws queue; the next batch takes them all, up to a bound.
-//!
-//! A user is always in the same lane of a partition, so the user's draws are never reordered; a few lanes keep a few batches in
-//! flight. No timer, no added wait.
+//! The lanes of draws (see [`batch`]): what the draw script is told, and what its replies mean.
 
-use std::{collections::HashMap, sync::Arc};
-
-use tokio::sync::{mpsc, oneshot};
+use std::sync::Arc;
 
 use super::{
+    batch::{self, Call},
     campaign::Layout,
     codec::{self, Unpacker},
     core::{Core, letter, told},
@@ -25,65 +21,80 @@ use crate::{
     },
 };
 
-/// Batches of a partition that are at Redis at once.
-const LANES: usize = 2;
-/// Calls that may wait in a lane; one more is refused at once.
-const WAITING_MAX: usize = 8192;
-/// Draws of one batch (a call of `count` draws is that many): a script of about two milliseconds. More would save little, and the
-/// kind of each is told in a byte.
-const BATCH_UNITS_MAX: usize = 256;
 /// Room for the key of a user's bucket, and for what is told of a draw.
 const KEY_BYTES: usize = 48;
 const ARG_BYTES: usize = 64;
-/// How often a batch is sent again since a version or a day has changed in between.
-const ROUNDS_MAX: usize = 8;
 
 /// A draw on its way.
-struct Job {
+pub(super) struct Job {
     user: Place,
     request: Field,
     command: DrawCommand,
-    reply: oneshot::Sender<Result<Drawn>>,
 }
 
-/// The lanes of all partitions.
-pub(super) struct Lanes {
-    senders: Vec<mpsc::Sender<Job>>,
-}
+impl Call for Job {
+    type Answer = Drawn;
+    type Subject = CampaignId;
+    type Known = Arc<Layout>;
 
-impl Lanes {
-    /// Starts the lanes; they end when they are dropped and what waits is done.
-    pub(super) fn start(core: &Arc<Core>) -> Self {
-        let lanes = (0..core.partitions.len() * LANES).map(|_| {
-            let (sender, receiver) = mpsc::channel(WAITING_MAX);
-            tokio::spawn(run(Arc::clone(core), receiver));
-            sender
-        });
-        Self {
-            senders: lanes.collect(),
-        }
+    fn subject(&self) -> &CampaignId {
+        &self.command.campaign
     }
 
-    /// Sends a draw through its lane. A caller that goes away leaves nothing half done: the draw is made whole, or not begun.
+    fn units(&self) -> usize {
+        self.command.count as usize
+    }
+
+    fn is_late(&self, now: Moment) -> bool {
+        now > self.command.not_after
+    }
+
+    fn known(core: &Core, id: &CampaignId) -> Option<Arc<Layout>> {
+        core.layouts.get(id)
+    }
+
+    async fn read(core: &Core, ids: &[CampaignId]) -> Vec<Result<Arc<Layout>>> {
+        let mut layouts = Vec::with_capacity(ids.len());
+        for id in ids {
+            layouts.push(core.read(id).await.map(|(.., layout)| layout));
+        }
+        layouts
+    }
+
+    fn send(
+        core: &Core,
+        groups: &[Group],
+    ) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
+        send(core, groups)
+    }
+
+    fn answers(
+        core: &Core,
+        group: &Group,
+        now: Moment,
+        reply: redis::Value,
+    ) -> Result<Option<Vec<Result<Drawn>>>> {
+        read_group(core, group, now, reply)
+    }
+}
+
+/// The draws of a campaign in a batch.
+type Group = batch::Group<Job>;
+
+/// The lanes of draws.
+pub(super) type Lanes = batch::Lanes<Job>;
+
+impl Lanes {
+    /// Sends a draw through its lane.
     pub(super) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
-        let partition = core.partition(&command.campaign).number as usize;
+        let partition = core.partition(&command.campaign).number;
         let user = Place::user(&command.user);
-        let lane = &self.senders[partition * LANES + usize::from(user.field[0]) % LANES];
-        let (reply, answer) = oneshot::channel();
         let job = Job {
             request: request_field(&command.user, &command.request),
             user,
             command,
-            reply,
         };
-        lane.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
-        })?;
-        let drawn = answer
-            .await
-            .unwrap_or_else(|_| Err(stopped(Executed::Unknown)))?;
-        match drawn {
+        match self.call(partition, user.field[0], job).await? {
             Drawn::Done(answer) if answer.replayed => {
                 let id = &answer.campaign.id;
                 // Boxed, as it is rare: else every draw's future has room for it.
@@ -96,121 +107,10 @@ impl Lanes {
     }
 }
 
-fn stopped(executed: Executed) -> StoreError {
-    StoreError::Unavailable {
-        executed,
-        detail: "its lane has stopped".into(),
-    }
-}
-
-async fn run(core: Arc<Core>, mut receiver: mpsc::Receiver<Job>) {
-    let mut waiting = Vec::new();
-    while !waiting.is_empty() || receiver.recv_many(&mut waiting, BATCH_UNITS_MAX).await > 0 {
-        while waiting.len() < BATCH_UNITS_MAX
-            && let Ok(job) = receiver.try_recv()
-        {
-            waiting.push(job);
-        }
-        let batch = next_batch(&mut waiting);
-        draw_batch(&core, batch).await;
-    }
-}
-
-/// Takes as many jobs as a batch holds, at least one; those whose callers are gone are dropped.
-fn next_batch(waiting: &mut Vec<Job>) -> Vec<Job> {
-    waiting.retain(|job| !job.reply.is_closed());
-    let mut units = 0;
-    let fits = |job: &Job| {
-        units += job.command.count as usize;
-        units <= BATCH_UNITS_MAX
-    };
-    let jobs = waiting.iter().map(fits).take_while(|fits| *fits).count();
-    let taken = jobs.max(1).min(waiting.len());
-    waiting.drain(..taken).collect()
-}
-
-/// The draws of a campaign in a batch.
-struct Group {
-    layout: Arc<Layout>,
-    jobs: Vec<Job>,
-}
-
-async fn draw_batch(core: &Core, jobs: Vec<Job>) {
-    let mut pending = jobs;
-    for _ in 0..ROUNDS_MAX {
-        if pending.is_empty() {
-            return;
-        }
-        let groups = group(core, pending).await;
-        pending = match send(core, &groups).await {
-            Ok(replies) => answer(core, groups, replies),
-            Err(fault) => {
-                fail(groups.into_iter().flat_map(|group| group.jobs), &fault);
-                return;
-            }
-        };
-    }
-    let fault = super::steps::contended();
-    fail(pending.into_iter(), &fault);
-}
-
-fn fail(jobs: impl Iterator<Item = Job>, fault: &StoreError) {
-    for job in jobs {
-        // A receiver that is gone is a caller that is gone.
-        let _ = job.reply.send(Err(fault.clone()));
-    }
-}
-
-/// Sorts jobs by campaign, each campaign's in their order. Those of campaigns that are not there, or that come too late, are answered.
-async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    let mut places: HashMap<CampaignId, usize> = HashMap::new();
-    // What cannot be read is not tried again for each job: others wait for this batch.
-    let mut unread: HashMap<CampaignId, StoreError> = HashMap::new();
-    for job in jobs {
-        if core.clock.hint() > job.command.not_after {
-            let _ = job.reply.send(Err(Refusal::DeadlineExceeded.into()));
-            continue;
-        }
-        if let Some(&place) = places.get(&job.command.campaign) {
-            groups[place].jobs.push(job);
-            continue;
-        }
-        if let Some(error) = unread.get(&job.command.campaign) {
-            fail(std::iter::once(job), error);
-            continue;
-        }
-        let layout = match core.layouts.get(&job.command.campaign) {
-            Some(layout) => Ok(layout),
-            None => core
-                .read(&job.command.campaign)
-                .await
-                .map(|(.., layout)| layout),
-        };
-        match layout {
-            Ok(layout) => {
-                places.insert(job.command.campaign.clone(), groups.len());
-                groups.push(Group {
-                    layout,
-                    jobs: vec![job],
-                });
-            }
-            Err(error) => {
-                unread.insert(job.command.campaign.clone(), error.clone());
-                fail(std::iter::once(job), &error);
-            }
-        }
-    }
-    groups
-}
-
 /// One call of the draw script; the store's time and a reply for each group.
-async fn send(core: &Core, groups: &[Group]) -> Result<Option<(Moment, Parts)>> {
-    let Some(first) = groups.first() else {
-        return Ok(None);
-    };
-    let partition = &first.layout.partition;
-    let draws: usize = groups.iter().map(|group| group.jobs.len()).sum();
+async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
+    let partition = &groups[0].known.partition;
+    let draws: usize = groups.iter().map(Group::len).sum();
     let mut keys = Words::with_capacity(draws + 32, draws * KEY_BYTES + 1024);
     let mut args = Words::with_capacity(draws * 2 + 32, draws * ARG_BYTES + 1024);
     keys.push(&partition.partition);
@@ -226,13 +126,13 @@ async fn send(core: &Core, groups: &[Group]) -> Result<Option<(Moment, Parts)>> 
         return Err(core.lost());
     }
     parts.put_back(first);
-    Ok(Some((now, parts)))
+    Ok((now, parts))
 }
 
 impl Group {
     /// Adds what the script is told of a campaign and its draws.
     fn tell(&self, core: &Core, keys: &mut Words, args: &mut Words) {
-        let layout = &self.layout;
+        let layout = &self.known;
         keys.push(&layout.keys.campaign);
         keys.push(&layout.keys.blocked);
         keys.push(&layout.keys.long);
@@ -248,8 +148,8 @@ impl Group {
         args.write(format_args!("{}", layout.version));
         args.push(&layout.blob);
         args.push(layout.days(core.clock.told(layout.partition.number)));
-        args.write(format_args!("{}", self.jobs.len()));
-        let requests = Requests::of(&self.jobs);
+        args.write(format_args!("{}", self.len()));
+        let requests = Requests::of(self);
         args.write(format_args!("{}", requests.earliest.as_micros()));
         for blob in [
             &requests.not_after,
@@ -260,7 +160,7 @@ impl Group {
         ] {
             args.push(blob);
         }
-        for job in &self.jobs {
+        for job in self.calls() {
             layout.keys.push_users(keys, job.user.bucket);
             args.push(job.user.field);
             args.push(job.request);
@@ -279,17 +179,18 @@ struct Requests {
 }
 
 impl Requests {
-    fn of(jobs: &[Job]) -> Self {
+    fn of(group: &Group) -> Self {
+        let jobs = group.len();
         let mut told = Self {
             earliest: record::LAST_MOMENT,
-            not_after: Vec::with_capacity(jobs.len() * 8),
+            not_after: Vec::with_capacity(jobs * 8),
             kinds: Vec::new(),
-            kind_of: Vec::with_capacity(jobs.len()),
-            parts: Vec::with_capacity(jobs.len() * ARG_BYTES),
-            lengths: Vec::with_capacity(jobs.len() * 2),
+            kind_of: Vec::with_capacity(jobs),
+            parts: Vec::with_capacity(jobs * ARG_BYTES),
+            lengths: Vec::with_capacity(jobs * 2),
         };
         let mut kinds: Vec<Vec<u8>> = Vec::new();
-        for job in jobs {
+        for job in group.calls() {
             let not_after = job.command.not_after.min(record::LAST_MOMENT);
             told.earliest = told.earliest.min(not_after);
             told.not_after
@@ -312,29 +213,6 @@ impl Requests {
     }
 }
 
-/// Answers the jobs; those that must be sent again are given back.
-fn answer(core: &Core, groups: Vec<Group>, replies: Option<(Moment, Parts)>) -> Vec<Job> {
-    let Some((now, mut parts)) = replies else {
-        return groups.into_iter().flat_map(|group| group.jobs).collect();
-    };
-    let mut again = Vec::new();
-    for group in groups {
-        match parts
-            .next()
-            .and_then(|reply| read_group(core, &group, now, reply))
-        {
-            Ok(Some(answers)) => {
-                for (job, answer) in group.jobs.into_iter().zip(answers) {
-                    let _ = job.reply.send(answer);
-                }
-            }
-            Ok(None) => again.extend(group.jobs),
-            Err(fault) => fail(group.jobs.into_iter(), &fault),
-        }
-    }
-    again
-}
-
 /// The answers of a group; none where it must be sent again.
 fn read_group(
     core: &Core,
@@ -342,7 +220,7 @@ fn read_group(
     now: Moment,
     value: redis::Value,
 ) -> Result<Option<Vec<Result<Drawn>>>> {
-    let id = &group.layout.campaign.id;
+    let id = &group.known.campaign.id;
     if let redis::Value::BulkString(_) = value {
         let text = told(value);
         return match text.as_bytes().first() {
@@ -368,10 +246,10 @@ fn read_group(
     while !low.is_done() {
         running_low.push(PoolNo(low.int()?));
     }
-    let mut answers = Vec::with_capacity(group.jobs.len());
-    for job in &group.jobs {
+    let mut answers = Vec::with_capacity(group.len());
+    for job in group.calls() {
         let told = next_reply(&mut replies)?;
-        answers.push(read_draw(&group.layout, job, now, told, &mut running_low));
+        answers.push(read_draw(&group.known, job, now, told, &mut running_low));
     }
     Ok(Some(answers))
 }

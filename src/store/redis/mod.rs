@@ -9,6 +9,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
+mod batch;
 mod campaign;
 mod checks;
 mod codec;
