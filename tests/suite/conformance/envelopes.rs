@@ -19,7 +19,7 @@ use crate::support::{
     envelopes::grab_command, hours, seconds,
 };
 
-embedded_promises![
+promises![
     ten_thousand_users_share_five_hundred_packets,
     a_user_who_grabs_a_hundred_times_at_once_has_one_packet,
     grabbed_and_refunded_is_the_total_whenever_time_is_over,

@@ -16,7 +16,7 @@ use crate::support::{
     seconds, world::key,
 };
 
-embedded_promises![
+promises![
     the_rest_goes_back_after_hours_away,
     a_grab_after_the_end_sees_to_the_refund,
     looking_at_an_expired_envelope_sees_to_the_refund,

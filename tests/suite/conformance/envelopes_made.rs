@@ -11,7 +11,7 @@ use crate::support::{
     EnvelopeWords as _, Outcome as _, World, all_of, envelope, envelope_id, hours, seconds,
 };
 
-embedded_promises![
+promises![
     the_same_request_gives_the_same_envelope,
     other_contents_under_an_id_in_use_are_refused,
     an_envelope_created_a_hundred_times_at_once_is_one,

@@ -9,13 +9,6 @@ macro_rules! promises {
     };
 }
 
-/// As [`promises`], of what is kept on the embedded store only.
-macro_rules! embedded_promises {
-    ($($promise:ident,)+) => {
-        $crate::conformance::promises_on! { embedded, $crate::support::embedded::Embedded::new(), $($promise,)+ }
-    };
-}
-
 macro_rules! promises_on {
     ($store:ident, $host:expr, $($promise:ident,)+) => {
         mod $store {
