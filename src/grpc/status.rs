@@ -152,15 +152,22 @@ pub(super) fn status(error: &CallError, request_id: &str) -> Status {
     if !request_id.is_empty() {
         metadata.insert("request_id".into(), request_id.into());
     }
+    let message = message(error, !request_id.is_empty());
     let mut details = ErrorDetails::with_error_info(reason_name(reason), DOMAIN, metadata);
     add_violations(error, &mut details);
     if let Some(delay) = retry_after(error) {
         details.set_retry_info(Some(delay));
     }
-    Status::with_error_details(code, message(error), details)
+    Status::with_error_details(code, message, details)
 }
 
-fn message(error: &CallError) -> String {
+/// Calls without a request id are safe to repeat as they are.
+fn message(error: &CallError, has_request_id: bool) -> String {
+    let with_its_id = if has_request_id {
+        " with the same request id"
+    } else {
+        ""
+    };
     let text = match error {
         CallError::Invalid(problems)
         | CallError::Store(StoreError::Refused(Refusal::EnvelopeRefused(problems))) => {
@@ -171,13 +178,13 @@ fn message(error: &CallError) -> String {
         }
         CallError::TimedOut(Executed::No) => "the answer did not come in time: retry".into(),
         CallError::TimedOut(Executed::Unknown) => {
-            "the answer did not come in time: retry with the same request id until it does".into()
+            format!("the answer did not come in time: retry{with_its_id} until it does")
         }
         CallError::Broken(_) | CallError::Store(StoreError::Corrupt(_)) => {
             "the service found something that must not be and stopped rather than guess: its log says what".into()
         }
         CallError::Store(StoreError::Unavailable { .. }) => {
-            "the store is unavailable: retry with the same request id".into()
+            format!("the store is unavailable: retry{with_its_id}")
         }
         CallError::Store(error @ (StoreError::Refused(_) | StoreError::Overloaded)) => {
             error.to_string()

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::task::JoinSet;
 use tracing::warn;
 
 use super::{Injector, Turn};
@@ -32,7 +33,7 @@ const LONG_SPLIT: u32 = 5_000;
 /// Turns in memory from which on those that nobody has are dropped.
 const TURNS_MAX: usize = 1024;
 /// Envelopes that are settled at once.
-const PAGE: usize = 100;
+const PAGE: usize = 32;
 
 /// What the injector keeps of envelopes.
 pub(super) struct Envelopes {
@@ -141,26 +142,45 @@ impl Injector {
     }
 
     /// Refunds and removes what is due in a partition; goes on after a failure and tells the first one.
-    pub(super) async fn settle_envelopes(&self, partition: u32) -> Result<()> {
+    pub(super) async fn settle_envelopes(self: &Arc<Self>, partition: u32) -> Result<()> {
         let retention = self.envelopes.retention;
         let mut outcome = Ok(());
         loop {
             let due = self.store.due_envelopes(partition, retention, PAGE).await?;
+            let is_last = due.len() < PAGE;
             let mut is_progress = false;
-            for id in &due {
-                match self.settle_envelope(id).await {
+            for settled in self.settle_all(due).await {
+                match settled {
                     Ok(was_due) => is_progress |= was_due,
-                    Err(error) => {
-                        warn!(envelope = %id, %error, "envelope {id} could not be settled");
-                        outcome = outcome.and(Err(error));
-                    }
+                    Err(error) => outcome = outcome.and(Err(error)),
                 }
             }
             // Those that fail are found again and again: the next tick tries them.
-            if due.len() < PAGE || !is_progress {
+            if is_last || !is_progress {
                 return outcome;
             }
         }
+    }
+
+    /// Settles some envelopes at once; for each, whether anything was due.
+    async fn settle_all(self: &Arc<Self>, ids: Vec<EnvelopeId>) -> Vec<Result<bool>> {
+        let mut tasks = JoinSet::new();
+        for id in ids {
+            let injector = Arc::clone(self);
+            tasks.spawn(async move {
+                let settled = injector.settle_envelope(&id).await;
+                if let Err(error) = &settled {
+                    warn!(envelope = %id, %error, "envelope {id} could not be settled");
+                }
+                settled
+            });
+        }
+        let mut settled = Vec::new();
+        while let Some(done) = tasks.join_next().await {
+            let broken = |_| StoreError::Corrupt("a task that settles an envelope panicked".into());
+            settled.push(done.map_err(broken).and_then(|settled| settled));
+        }
+        settled
     }
 
     /// Does what is due of an envelope, step by step; false where nothing was.

@@ -168,7 +168,7 @@ impl Injector {
     }
 
     /// Settles every campaign that is not closed and every envelope that is due, and forgets old requests; goes on after a failure and tells the first one.
-    pub async fn tick(&self) -> Result<()> {
+    pub async fn tick(self: &Arc<Self>) -> Result<()> {
         let mut outcome = Ok(());
         for partition in 0..self.store.info().partitions {
             let settled = self.settle_partition(partition).await;

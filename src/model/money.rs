@@ -11,6 +11,8 @@ pub const MONEY_UNITS_MAX: i64 = (1 << 53) - 1;
 
 /// Billionths in a unit of a currency.
 pub const NANOS_PER_UNIT: u32 = 1_000_000_000;
+/// The digits of [`NANOS_PER_UNIT`] after the first.
+const NANO_DIGITS: u32 = 9;
 
 /// An amount in a currency of ISO 4217, not negative.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,22 @@ impl Money {
             currency: currency.to_owned(),
             nanos: units.unwrap_or(0) * u128::from(NANOS_PER_UNIT) + nanos.unwrap_or(0),
         })
+    }
+
+    /// An amount of minor units, of which the currency says how many make one of it.
+    ///
+    /// ```
+    /// use tombola::model::money::Money;
+    /// assert_eq!(Money::of_minor("CNY", 12_345).to_string(), "CNY 123.45");
+    /// assert_eq!(Money::of_minor("JPY", 12_345).to_string(), "JPY 12,345");
+    /// ```
+    pub fn of_minor(currency: &str, minor: u64) -> Self {
+        let digits = Currency::from_code(currency).and_then(|currency| currency.exponent());
+        let digits = u32::from(digits.unwrap_or(0)).min(NANO_DIGITS);
+        Self {
+            currency: currency.to_owned(),
+            nanos: u128::from(minor) * 10_u128.pow(NANO_DIGITS - digits),
+        }
     }
 
     /// This amount `units` times; the largest `u128` where it would be more.

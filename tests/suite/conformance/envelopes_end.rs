@@ -208,6 +208,7 @@ async fn envelopes_are_kept_as_long_as_the_service_says(world: &mut World) {
     world.grab("e", "u").await;
     let store = world.store().clone();
     let forgetful = Injector::new(store, key(), minutes(5)).keeping_envelopes(minutes(10));
+    let forgetful = Arc::new(forgetful);
     world.pass(minutes(10) - MICROSECOND).await;
     forgetful.tick().await.unwrap();
     assert!(!world.is_no_envelope("e").await);

@@ -8,6 +8,7 @@ use tombola::{
 };
 
 use super::{
+    envelopes::Envelopes,
     model::{DRAWS_IN_ALL, Expected, FREE_A_DAY, Model, PAID_A_DAY, WINS_IN_ALL},
     operations::{Step, USERS},
 };
@@ -17,6 +18,7 @@ use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, user
 struct Simulation {
     world: World,
     model: Model,
+    envelopes: Envelopes,
     campaign: Arc<Campaign>,
     stock: u64,
     version: u32,
@@ -29,13 +31,15 @@ pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>) {
     let mut simulation = Simulation {
         world,
         model: Model::default(),
+        envelopes: Envelopes::default(),
         campaign,
         stock: 2000,
         version: 1,
     };
     for step in steps {
+        let is_tick = matches!(step, Step::Tick);
         simulation.step(step).await;
-        simulation.check().await;
+        simulation.check(is_tick).await;
     }
 }
 
@@ -115,6 +119,7 @@ impl Simulation {
                 };
                 self.operate(recall).await;
             }
+            Step::Envelope(step) => self.envelopes.step(&self.world, step).await,
             Step::Close => {
                 self.model.is_closed |= self.operate(Operation::Close).await;
             }
@@ -248,8 +253,9 @@ impl Simulation {
     }
 
     /// The audit, and every user's record.
-    async fn check(&self) {
+    async fn check(&mut self, is_ticked: bool) {
         self.world.audit().await;
+        self.envelopes.check(&self.world, is_ticked).await;
         let now = self.world.store().now().await.unwrap();
         for user in (0..USERS).map(name) {
             let told = self.world.record(&user).await;

@@ -98,8 +98,8 @@ impl World {
     }
 
     /// One more injector on the same store.
-    pub fn another_injector(&self) -> Injector {
-        Injector::new(self.store().clone(), key(), minutes(5))
+    pub fn another_injector(&self) -> Arc<Injector> {
+        Arc::new(Injector::new(self.store().clone(), key(), minutes(5)))
     }
 
     /// An injector in whose work something comes between.

@@ -13,8 +13,18 @@ use crate::{
     },
 };
 
+/// The work of a refund and of a removal, in draws.
+const REFUND_DRAWS: usize = 20;
+const REMOVAL_DRAWS: usize = 100;
+
+// All of these are small and may come by the thousand, so they share batches with the draws.
+
 impl Command for CreateEnvelope {
     type Reply = EnvelopeReply;
+
+    fn draws(&self) -> Option<usize> {
+        Some(2 + self.allowed_users.len() / 10)
+    }
 
     fn run(&self, step: &mut Step<'_>) -> Result<EnvelopeReply> {
         let id = &self.envelope.id;
@@ -42,6 +52,10 @@ impl Command for CreateEnvelope {
 impl Command for FillEnvelope {
     type Reply = Outcome;
 
+    fn draws(&self) -> Option<usize> {
+        Some(2 + self.packets.len() / 5)
+    }
+
     fn run(&self, step: &mut Step<'_>) -> Result<Outcome> {
         step.with_envelope(&self.envelope, |step, row| {
             let outcome = rules::fill(&mut row.state, self, step.now)?;
@@ -55,6 +69,10 @@ impl Command for FillEnvelope {
 
 impl Command for CancelEnvelope {
     type Reply = EnvelopeReply;
+
+    fn draws(&self) -> Option<usize> {
+        Some(REFUND_DRAWS)
+    }
 
     fn run(&self, step: &mut Step<'_>) -> Result<EnvelopeReply> {
         step.with_envelope(&self.envelope, |step, row| {
@@ -79,6 +97,11 @@ pub(super) struct SettleCommand {
 
 impl Command for SettleCommand {
     type Reply = Settled;
+
+    /// A refund, or the removal of as many rows as a step removes: the store knows which only when it does it.
+    fn draws(&self) -> Option<usize> {
+        Some(REMOVAL_DRAWS)
+    }
 
     fn run(&self, step: &mut Step<'_>) -> Result<Settled> {
         let Some(mut row) = step.find_envelope(&self.envelope)? else {

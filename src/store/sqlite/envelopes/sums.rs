@@ -142,3 +142,63 @@ fn finish((mut sums, texts): Columns) -> Result<EnvelopeSums> {
     sums.refunded_minor = parse(&texts[3])?;
     Ok(sums)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AMOUNT: u64 = (1 << 53) - 1;
+
+    fn database() -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(include_str!("../schema.sql")).unwrap();
+        db.execute_batch(include_str!("../schema_envelopes.sql"))
+            .unwrap();
+        db
+    }
+
+    /// Five thousand of the largest envelopes are more than 2^65 minor units; between writes and without any.
+    #[test]
+    fn sums_beyond_all_integers_are_exact() {
+        for batch in [1, 7, 5_000] {
+            let (db, mut sums) = (database(), Sums::default());
+            let amount = i64::try_from(AMOUNT).unwrap();
+            for n in 1..=5_000 {
+                let created = SumsChange {
+                    envelopes: 1,
+                    open: 1,
+                    created_minor: amount,
+                    waiting_minor: amount,
+                    ..SumsChange::default()
+                };
+                sums.add(&db, "CNY", created).unwrap();
+                sums.add(&db, "CNY", SumsChange::of_grab(AMOUNT, true))
+                    .unwrap();
+                if n % batch == 0 {
+                    sums.flush(&db).unwrap();
+                }
+            }
+            sums.flush(&db).unwrap();
+            let told = read(&db).unwrap();
+            let expected = EnvelopeSums {
+                currency: "CNY".into(),
+                envelopes: 5_000,
+                created_minor: u128::from(AMOUNT) * 5_000,
+                grabbed_minor: u128::from(AMOUNT) * 5_000,
+                envelopes_agree: true,
+                ..EnvelopeSums::default()
+            };
+            assert_eq!(told, [expected]);
+            assert!(told[0].balanced());
+        }
+    }
+
+    #[test]
+    fn a_rollback_forgets_what_was_not_written() {
+        let (db, mut sums) = (database(), Sums::default());
+        sums.add(&db, "EUR", SumsChange::of_grab(5, false)).unwrap();
+        sums.forget();
+        sums.flush(&db).unwrap();
+        assert_eq!(read(&db).unwrap(), []);
+    }
+}
