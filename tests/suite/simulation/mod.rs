@@ -20,21 +20,21 @@ const STEPS: usize = 40;
 
 #[test]
 fn the_embedded_store_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(Embedded::new, 64, true);
+    simulate(Embedded::new, 64);
 }
 
 #[test]
 fn a_store_on_redis_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(OnRedis::single, 32, false);
+    simulate(OnRedis::single, 32);
 }
 
 #[test]
 fn a_store_on_a_cluster_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(OnRedis::cluster, 16, false);
+    simulate(OnRedis::cluster, 16);
 }
 
-/// Random runs, each on new data, with envelopes or without.
-fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64, envelopes: bool) {
+/// Random runs, each on new data.
+fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64) {
     let number = |name: &str| env::var(name).ok().map(|value| value.parse().unwrap());
     let cases = number("TOMBOLA_SIMULATION_CASES").unwrap_or(cases_default);
     let seed: u64 = number("TOMBOLA_SIMULATION_SEED").unwrap_or_else(rand::random);
@@ -49,7 +49,7 @@ fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64, envelop
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let outcome = TestRunner::new_with_rng(config, rng).run(
-        &vec(operations::any_step(envelopes), STEPS..=STEPS),
+        &vec(operations::any_step(), STEPS..=STEPS),
         |operations| {
             runtime.block_on(step::run(World::new(data()), operations));
             Ok(())

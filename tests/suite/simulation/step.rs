@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use tombola::{
-    model::{Campaign, PoolNo, PrizeNo},
+    model::{Campaign, Moment, PoolNo, PrizeNo},
     store::{DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError},
 };
 
@@ -12,7 +12,7 @@ use super::{
     model::{DRAWS_IN_ALL, Expected, FREE_A_DAY, Model, PAID_A_DAY, WINS_IN_ALL},
     operations::{Step, USERS},
 };
-use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, users};
+use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, user, users};
 
 /// A simulation on its way.
 struct Simulation {
@@ -126,6 +126,12 @@ impl Simulation {
         }
     }
 
+    /// The time of the campaign: parts of a store may tell different ones once the clock was set back.
+    async fn now(&self) -> Moment {
+        let told = self.world.store().user(&self.campaign.id, &user("u0"));
+        told.await.unwrap().now
+    }
+
     async fn draw(&mut self, command: DrawCommand) {
         let answer = self.world.try_draw(command.clone()).await;
         self.hold(command, answer).await;
@@ -133,7 +139,7 @@ impl Simulation {
 
     /// Holds an answer against the model.
     async fn hold(&mut self, command: DrawCommand, answer: Result<DrawAnswer>) {
-        let now = self.world.store().now().await.unwrap();
+        let now = self.now().await;
         match (self.model.expect(&command, now, &self.campaign), answer) {
             (Expected::Replay(first), Ok(answer)) => {
                 assert!(answer.replayed, "P4");
@@ -168,7 +174,7 @@ impl Simulation {
     }
 
     async fn retry(&mut self, pick: proptest::sample::Index, other: bool) {
-        let now = self.world.store().now().await.unwrap();
+        let now = self.now().await;
         let fresh: Vec<_> = self.model.fresh(now).collect();
         if fresh.is_empty() {
             return;
@@ -207,7 +213,7 @@ impl Simulation {
     }
 
     async fn assert_over(&self) {
-        let now = self.world.store().now().await.unwrap();
+        let now = self.now().await;
         assert!(self.model.is_closed || now >= self.campaign.end, "refused");
     }
 
@@ -226,7 +232,7 @@ impl Simulation {
     }
 
     async fn grant(&mut self, user: &str, draws: u32, for_hours: u64) {
-        let expires = self.world.store().now().await.unwrap() + hours(for_hours);
+        let expires = self.now().await + hours(for_hours);
         let operation = Operation::Grant {
             users: users(&[user]),
             draws,
@@ -256,7 +262,7 @@ impl Simulation {
     async fn check(&mut self, is_ticked: bool) {
         self.world.audit().await;
         self.envelopes.check(&self.world, is_ticked).await;
-        let now = self.world.store().now().await.unwrap();
+        let now = self.now().await;
         for user in (0..USERS).map(name) {
             let told = self.world.record(&user).await;
             let model = self.model.user(&user).at(now, &self.campaign);

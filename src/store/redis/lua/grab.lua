@@ -30,7 +30,7 @@ local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
 local call, floor, char, byte_of, bytes = redis.call, math.floor, string.char, string.byte, struct.pack
 local digits_now = digits(now)
 local key, arg = 6, 4 -- the next of each
-local items = {} -- what is written
+local items, checked = {}, {} -- what is written; currencies whose sums are numbers
 
 -- A moment in seven bytes, from the creation on.
 local function pack_moment(since)
@@ -192,7 +192,10 @@ local function grab_all(e)
             amount = amount - amount_before, grabbed = pack(taken, amount, now),
             users = table.concat(grabbers), packets = table.concat(due, '', 1, count),
         }
-        check_sums(KEYS[5], { currency .. ':grabbed', currency .. ':waiting', currency .. ':open' })
+        if not checked[currency] then
+            check_sums(KEYS[5], { currency .. ':grabbed', currency .. ':waiting', currency .. ':open' })
+            checked[currency] = true
+        end
     end
     local is_refund_due = state == OPEN and now >= expiry and taken < packets
     return (is_refund_due and '1' or '0') .. table.concat(replies)
