@@ -54,17 +54,10 @@ impl Call for Job {
     }
 
     async fn read(core: &Core, ids: &[CampaignId]) -> Vec<Result<Arc<Layout>>> {
-        let mut layouts = Vec::with_capacity(ids.len());
-        for id in ids {
-            layouts.push(core.read(id).await.map(|(.., layout)| layout));
-        }
-        layouts
+        core.read_layouts(ids).await
     }
 
-    fn send(
-        core: &Core,
-        groups: &[Group],
-    ) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
+    fn send(core: &Core, groups: &[Group]) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
         send(core, groups)
     }
 

@@ -32,6 +32,7 @@ mod scripts;
 mod stats;
 mod steps;
 mod url;
+mod users;
 mod words;
 mod write;
 
@@ -55,6 +56,7 @@ use self::{
     lanes::Lanes,
     load::Loaded,
     steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
+    users::Looks,
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
@@ -74,6 +76,7 @@ pub struct RedisStore {
     core: Arc<Core>,
     lanes: Lanes,
     grab_lanes: GrabLanes,
+    looks: Looks,
     turns: Vec<Mutex<()>>,
 }
 
@@ -106,6 +109,7 @@ impl RedisStore {
             info,
             lanes: Lanes::start(&core),
             grab_lanes: GrabLanes::start(&core),
+            looks: Looks::start(&core),
             turns: (0..TURNS).map(|_| Mutex::default()).collect(),
             core,
         })
@@ -248,7 +252,7 @@ impl Store for RedisStore {
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
-        self.core.user(campaign, user).await
+        self.looks.user(&self.core, campaign, user).await
     }
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {

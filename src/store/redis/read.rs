@@ -9,7 +9,7 @@ use redis::Value;
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
-    campaign::{Fields, from_json},
+    campaign::from_json,
     core::{Core, letter},
     envelopes::decode_grabs,
     keys::{BUCKETS, Key, PartitionKeys, Place, request_field},
@@ -20,8 +20,7 @@ use super::{
 use crate::{
     model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
     store::{
-        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, Subject, UserView,
-        entry::Body,
+        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, Subject, entry::Body,
     },
 };
 
@@ -140,36 +139,6 @@ impl Core {
             campaign,
             entry: Arc::new(remembered.into_entry(user.clone(), request.clone(), String::new())),
             running_low: Vec::new(),
-        })
-    }
-
-    /// A user's record as it stands now.
-    pub(super) async fn user(&self, id: &CampaignId, user: &UserId) -> Result<UserView> {
-        let partition = self.partition(id);
-        let place = Place::user(user);
-        let campaign = partition.campaign(id);
-        let keys = [
-            partition.partition.clone(),
-            campaign.campaign.clone(),
-            campaign.users(place.bucket),
-        ];
-        let (now, mut parts) = self
-            .ask(partition, &scripts::USER, &keys, &[place.field])
-            .await?;
-        let fields = Fields::of(self.first(&mut parts)?)?;
-        let stored = reply::maybe_bytes(parts.next()?)?;
-        let record = stored
-            .map(|bytes| record::decode_record(&bytes))
-            .transpose()?;
-        let definition = self.definition(id, fields.version()?).await?;
-        let today = definition.zone.day(now);
-        Ok(UserView {
-            view: fields.view(definition)?,
-            record: record
-                .map(|stored| stored.record)
-                .unwrap_or_default()
-                .on(today, now),
-            now,
         })
     }
 

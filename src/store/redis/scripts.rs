@@ -22,7 +22,7 @@ scripts! {
     COMMIT = "sums.lua", "commit.lua";
     /// Reads units by score.
     UNITS = "units.lua";
-    /// Reads a user's record.
+    /// Reads users' records, many at once.
     USER = "user.lua";
     /// Reads users' records.
     RECORDS = "records.lua";
