@@ -1,8 +1,8 @@
-//! Envelopes: splits computed from their seeds, packets filled in chunk by chunk as they are grabbed, refunds and removals when
+//! Envelopes: packets filled in chunk by chunk as they are grabbed, refunds and removals when
 //! they are due.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
     time::Duration,
 };
@@ -10,14 +10,17 @@ use std::{
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use super::{Injector, Turn};
+use super::{
+    Injector, Turn,
+    splits::{Packets, Splits},
+};
 use crate::{
-    chance::{self, Nonce, Seed},
+    chance::{Nonce, Seed},
     model::{Envelope, EnvelopeId, UserId},
     store::{
         CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeView, Executed, FillEnvelope,
-        GrabAnswer, GrabCommand, GrabView, Grabbed, Refusal, Result, StoreError,
-        envelope::{CHUNK_PACKETS_MAX, WaitingPacket},
+        GrabAnswer, GrabCommand, GrabView, Grabbed, Refusal, Result, Step, StoreError,
+        envelope::CHUNK_PACKETS_MAX,
     },
 };
 
@@ -26,10 +29,8 @@ pub const RETENTION_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How often a grab may find that the packets which were filled in for it are gone (others grab too) before it is given up.
 const FILLS_MAX: usize = 1000;
-/// Splits in memory, of envelopes that take more than one chunk: at most 2.4 MB each.
-const SPLITS_MAX: usize = 16;
-/// Packets from which on a split is computed away from the threads that answer calls.
-const LONG_SPLIT: u32 = 5_000;
+/// Chunks filled in at once where many wait for packets.
+const CHUNKS_MAX: usize = 10;
 /// Turns in memory from which on those that nobody has are dropped.
 const TURNS_MAX: usize = 1024;
 /// Envelopes that are settled at once.
@@ -38,19 +39,16 @@ const PAGE: usize = 32;
 /// What the injector keeps of envelopes.
 pub(super) struct Envelopes {
     pub(super) retention: Duration,
-    splits: Mutex<VecDeque<(EnvelopeId, Packets)>>,
+    splits: Splits,
     /// One fill of an envelope at a time in this process.
     turns: Mutex<HashMap<EnvelopeId, Weak<Turn>>>,
 }
-
-/// All packets of an envelope, in order.
-type Packets = Arc<[WaitingPacket]>;
 
 impl Default for Envelopes {
     fn default() -> Self {
         Self {
             retention: RETENTION_DEFAULT,
-            splits: Mutex::default(),
+            splits: Splits::default(),
             turns: Mutex::default(),
         }
     }
@@ -129,7 +127,7 @@ impl Injector {
         if !view.is_empty() {
             return Ok(None);
         }
-        let packets = self.packets(view).await?;
+        let packets = self.split(view).await?;
         let greatest = packets
             .iter()
             .max_by_key(|packet| (packet.amount_minor, std::cmp::Reverse(packet.number)));
@@ -214,7 +212,7 @@ impl Injector {
             let turn = injector.envelope_turn(&id);
             let _turn = turn.lock.lock().await;
             // A failure shows in the grab that will need the packets.
-            let _ = injector.fill_next(&id).await;
+            let _ = injector.fill_next(&id, 1).await;
             turn.fills.fetch_add(1, Ordering::Release);
         });
     }
@@ -222,18 +220,20 @@ impl Injector {
     async fn fill_for_grab(&self, id: &EnvelopeId) -> Result<()> {
         let turn = self.envelope_turn(id);
         let fills_before = turn.fills.load(Ordering::Acquire);
+        let waiter = Waiter::at(&turn);
         let _turn = turn.lock.lock().await;
         if turn.fills.load(Ordering::Acquire) != fills_before {
             // Someone filled it while this grab waited: grabbing again tells whether that was enough.
             return Ok(());
         }
-        let filled = self.fill_next(id).await;
+        let chunks = waiter.all().div_ceil(CHUNK_PACKETS_MAX);
+        let filled = self.fill_next(id, chunks.min(CHUNKS_MAX)).await;
         turn.fills.fetch_add(1, Ordering::Release);
         filled
     }
 
-    /// Fills in the next chunk. Someone else may be faster: then nothing happens.
-    async fn fill_next(&self, id: &EnvelopeId) -> Result<()> {
+    /// Fills in the next chunks, as long as nobody else is faster.
+    async fn fill_next(&self, id: &EnvelopeId, chunks: usize) -> Result<()> {
         let view = match self.store.envelope(id).await {
             Err(StoreError::Refused(Refusal::EnvelopeNotFound)) => return Ok(()),
             view => view?,
@@ -241,35 +241,27 @@ impl Injector {
         if view.is_settled() || view.filled == view.envelope.packets {
             return Ok(());
         }
-        let packets = self.packets(&view).await?;
-        let next = packets.iter().skip(view.filled as usize);
-        let command = FillEnvelope {
-            envelope: id.clone(),
-            filled: view.filled,
-            packets: next.take(CHUNK_PACKETS_MAX).copied().collect(),
-        };
-        self.store.fill_envelope(command).await.map(drop)
+        let packets = self.split(&view).await?;
+        let next = packets.get(view.filled as usize..).unwrap_or_default();
+        let mut filled = view.filled;
+        for chunk in next.chunks(CHUNK_PACKETS_MAX).take(chunks) {
+            let command = FillEnvelope {
+                envelope: id.clone(),
+                filled,
+                packets: chunk.to_vec(),
+            };
+            if self.store.fill_envelope(command).await? == Step::Stale {
+                break;
+            }
+            filled += u32::try_from(chunk.len()).unwrap_or(u32::MAX);
+        }
+        Ok(())
     }
 
-    /// All packets of an envelope, computed anew or from memory.
-    async fn packets(&self, view: &EnvelopeView) -> Result<Packets> {
-        let id = &view.envelope.id;
-        if let Some(packets) = self.envelopes.known(id) {
-            return Ok(packets);
-        }
+    /// All packets of an envelope.
+    async fn split(&self, view: &EnvelopeView) -> Result<Packets> {
         let seed = self.envelope_seed(view);
-        let (envelope, start) = (Arc::clone(&view.envelope), view.start);
-        let compute = move || packets(&seed, &envelope, start);
-        let packets = if view.envelope.packets < LONG_SPLIT {
-            compute()
-        } else {
-            let computed = tokio::task::spawn_blocking(compute).await;
-            computed.map_err(|_| StoreError::Corrupt(format!("{id} could not be split")))?
-        };
-        if packets.len() > CHUNK_PACKETS_MAX {
-            self.envelopes.keep(id, &packets);
-        }
-        Ok(packets)
+        self.envelopes.splits.packets(seed, view).await
     }
 
     /// The turn of an envelope's fill in this process.
@@ -288,42 +280,23 @@ impl Injector {
     }
 }
 
-impl Envelopes {
-    fn known(&self, id: &EnvelopeId) -> Option<Packets> {
-        let splits = self.splits.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = splits.iter().find(|(known, _)| known == id);
-        known.map(|(_, packets)| Arc::clone(packets))
+/// One who waits for a fill, until it is dropped.
+struct Waiter<'a>(&'a Turn);
+
+impl<'a> Waiter<'a> {
+    fn at(turn: &'a Turn) -> Self {
+        turn.waiting.fetch_add(1, Ordering::Relaxed);
+        Self(turn)
     }
 
-    /// Keeps a split, and forgets the one that was kept longest ago.
-    fn keep(&self, id: &EnvelopeId, packets: &Packets) {
-        let mut splits = self.splits.lock().unwrap_or_else(PoisonError::into_inner);
-        if splits.iter().any(|(known, _)| known == id) {
-            return;
-        }
-        if splits.len() == SPLITS_MAX {
-            splits.pop_front();
-        }
-        splits.push_back((id.clone(), Arc::clone(packets)));
+    /// How many wait, this one too.
+    fn all(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
     }
 }
 
-/// All packets of an envelope: pure, so every replica computes the same.
-fn packets(seed: &Seed, envelope: &Envelope, start: crate::model::Moment) -> Packets {
-    let amounts = chance::split(
-        seed,
-        envelope.split,
-        envelope.total_minor,
-        envelope.packets,
-        envelope.min_minor,
-    );
-    let releases = chance::rain(seed, start, envelope.rain_micros, envelope.packets);
-    let packets = (1..).zip(amounts).zip(releases);
-    packets
-        .map(|((number, amount_minor), release)| WaitingPacket {
-            number,
-            amount_minor,
-            release,
-        })
-        .collect()
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }

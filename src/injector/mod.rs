@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize},
     },
     time::Duration,
 };
@@ -31,6 +31,7 @@ mod decks;
 mod draw;
 mod envelopes;
 mod schedules;
+mod splits;
 mod totals;
 
 /// Campaigns read at once.
@@ -45,6 +46,8 @@ struct Turn {
     lock: tokio::sync::Mutex<()>,
     /// Fills done, so that those who waited for one need not do it again.
     fills: AtomicU64,
+    /// Those who wait for one: grabs of an envelope.
+    waiting: AtomicUsize,
     /// The rest of an hour is being filled beside the draws.
     is_following: AtomicBool,
 }

@@ -9,15 +9,14 @@ use crate::{
     model::{EnvelopeId, Split},
 };
 
-/// Envelopes of a statistic, each with a seed of its own. A debug build takes its time for a million.
-const ENVELOPES: u64 = if cfg!(debug_assertions) {
-    200_000
-} else {
-    1_000_000
-};
+/// Envelopes of the statistic, each with a seed of its own, and by how many hands they are split.
+const ENVELOPES: u64 = 1_000_000;
+const HANDS: u64 = 4;
 const TOTAL: u64 = 10_000;
-const PACKETS: usize = 10;
+const PACKETS: usize = 5;
 const MIN: u64 = 3;
+/// Each place's, since packets are exchangeable and sum up to the total.
+const MEAN: f64 = TOTAL as f64 / PACKETS as f64;
 
 fn seed() -> Seed {
     let bytes = |first: u8| std::array::from_fn(|i| first + i as u8);
@@ -104,58 +103,83 @@ fn an_amount_that_does_not_suffice_is_not_split() {
     random(9, 10, 1);
 }
 
-/// Mean, variance and fourth central moment.
-fn moments_of(sample: &[f64]) -> (f64, f64, f64) {
-    let n = sample.len() as f64;
-    let mean = sample.iter().sum::<f64>() / n;
-    let central = |power: i32| {
-        let powers = sample.iter().map(|x| (x - mean).powi(power));
-        powers.sum::<f64>() / n
-    };
-    (mean, central(2), central(4))
+/// What a place of many envelopes held, as sums of powers of its distance from the mean.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    powers: [f64; 5],
+    /// It held the greatest packet.
+    greatest: u64,
 }
 
-/// The packets are exchangeable and sum up to the total, so each mean is the total by their number, and all variances are the
-/// same. Bounds are five standard errors.
-#[test]
-fn the_first_packet_and_the_last_have_the_same_mean_and_the_same_spread() {
-    let mut by_place = vec![Vec::new(); PACKETS];
-    let mut greatest_at = vec![0; PACKETS];
-    for number in 0..ENVELOPES {
-        let packets = split(
-            &numbered_seed(number),
-            Split::Random,
-            TOTAL,
-            PACKETS as u32,
-            MIN,
-        );
+impl Place {
+    fn note(&mut self, amount: u64) {
+        let distance = amount as f64 - MEAN;
+        for (power, sum) in self.powers.iter_mut().enumerate() {
+            *sum += distance.powi(power as i32);
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (sum, more) in self.powers.iter_mut().zip(other.powers) {
+            *sum += more;
+        }
+        self.greatest += other.greatest;
+    }
+
+    /// How far the mean is off, the variance, and its squared standard error.
+    fn moments(&self) -> (f64, f64, f64) {
+        let n = self.powers[0];
+        let (offset, square, fourth) = (self.powers[1] / n, self.powers[2] / n, self.powers[4] / n);
+        (offset, square, (fourth - square * square) / n)
+    }
+}
+
+/// A share of the envelopes, place by place.
+fn split_many(numbers: impl Iterator<Item = u64>) -> [Place; PACKETS] {
+    let mut places = [Place::default(); PACKETS];
+    for number in numbers {
+        let seed = numbered_seed(number);
+        let packets = split(&seed, Split::Random, TOTAL, PACKETS as u32, MIN);
         assert_eq!(packets.iter().sum::<u64>(), TOTAL);
-        for (place, amount) in packets.iter().enumerate() {
+        for (place, amount) in places.iter_mut().zip(&packets) {
             // No packet takes what the least of the others needs.
-            assert!((MIN..=TOTAL - 9 * MIN).contains(amount));
-            by_place[place].push(*amount as f64);
+            assert!((MIN..=TOTAL - (PACKETS as u64 - 1) * MIN).contains(amount));
+            place.note(*amount);
         }
         let greatest = (0..PACKETS).max_by_key(|place| packets[*place]).unwrap();
-        greatest_at[greatest] += 1;
+        places[greatest].greatest += 1;
     }
-    let n = ENVELOPES as f64;
-    let expected = TOTAL as f64 / PACKETS as f64;
-    let spreads: Vec<(f64, f64)> = by_place
-        .iter()
-        .map(|sample| {
-            let (mean, variance, fourth) = moments_of(sample);
-            let error = (variance / n).sqrt();
-            assert!((mean - expected).abs() < 5.0 * error, "mean {mean}");
-            (variance, (fourth - variance * variance) / n)
-        })
-        .collect();
-    let (first, first_error) = spreads[0];
-    for (variance, error) in &spreads[1..] {
+    places
+}
+
+/// A million envelopes. All means and variances are the same; bounds are five standard errors.
+#[test]
+fn the_first_packet_and_the_last_have_the_same_mean_and_the_same_spread() {
+    let hands = std::thread::scope(|scope| {
+        let share = |hand| (hand..ENVELOPES).step_by(HANDS as usize);
+        let hands: Vec<_> = (0..HANDS)
+            .map(|hand| scope.spawn(move || split_many(share(hand))))
+            .collect();
+        let hands = hands.into_iter().map(|hand| hand.join().unwrap());
+        hands.collect::<Vec<_>>()
+    });
+    let mut places = [Place::default(); PACKETS];
+    for hand in &hands {
+        for (place, more) in places.iter_mut().zip(hand) {
+            place.add(more);
+        }
+    }
+    let (_, first, first_error) = places[0].moments();
+    for place in &places {
+        let (offset, variance, error) = place.moments();
+        let bound = 5.0 * (variance / ENVELOPES as f64).sqrt();
+        assert!(offset.abs() < bound, "off the mean by {offset}");
         let bound = 5.0 * (error + first_error).sqrt();
-        assert!((variance - first).abs() < bound, "{spreads:?}");
+        assert!((variance - first).abs() < bound, "{variance}, {first}");
     }
-    // Equal greatest packets are rare, so the last of them tips no scale.
-    assert_even(&greatest_at);
+    // Equal greatest packets are rare, so that the last of them counts tips no scale.
+    let greatest: Vec<u64> = places.iter().map(|place| place.greatest).collect();
+    assert_even(&greatest);
 }
 
 #[test]
