@@ -128,8 +128,9 @@ impl Simulation {
 
     /// The time of the campaign: parts of a store may tell different ones once the clock was set back.
     async fn now(&self) -> Moment {
-        let told = self.world.store().user(&self.campaign.id, &user("u0"));
-        told.await.unwrap().now
+        let anyone = user("u0");
+        let told = self.world.store().user(&self.campaign.id, &anyone).await;
+        told.unwrap().now
     }
 
     async fn draw(&mut self, command: DrawCommand) {
