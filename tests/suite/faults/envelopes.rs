@@ -11,6 +11,7 @@ use std::sync::{
 use jiff::{SignedDuration, Timestamp};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use rusqlite::Connection;
+use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tombola::proto::{
     CreateEnvelopeRequest, Envelope, EnvelopeState, GetEnvelopeRequest, GetStatsRequest, Grab,
@@ -19,7 +20,7 @@ use tombola::proto::{
 };
 use tonic::transport::Channel;
 
-use super::kill::setting;
+use super::{kill::setting, redis::House};
 use crate::process::{Server, Start};
 
 type Envelopes = EnvelopeServiceClient<Channel>;
@@ -44,14 +45,63 @@ async fn envelopes(server: &Server) -> Envelopes {
     EnvelopeServiceClient::new(server.connect().await)
 }
 
+/// Data that servers are started on, one after the other.
+trait Data {
+    fn start(&self) -> Start<'_>;
+    /// Refunds of an envelope in the ledger.
+    fn refunds(&self, id: &str) -> u64;
+}
+
+impl Data for TempDir {
+    fn start(&self) -> Start<'_> {
+        Start::on(self.path())
+    }
+
+    fn refunds(&self, id: &str) -> u64 {
+        let db = Connection::open(self.path().join("tombola.sqlite3")).unwrap();
+        let sql = "SELECT COUNT(*) FROM ledger WHERE envelope = ?1 AND json_extract(body, '$.kind') = 'refund'";
+        db.query_row(sql, [id], |row| row.get(0)).unwrap()
+    }
+}
+
+impl Data for House {
+    fn start(&self) -> Start<'_> {
+        House::start(self)
+    }
+
+    fn refunds(&self, id: &str) -> u64 {
+        let count = r#"
+            local refunds = 0
+            for _, ledger in ipairs(redis.call('KEYS', '*:ledger')) do
+                for _, item in ipairs(redis.call('XRANGE', ledger, '-', '+')) do
+                    local fields = item[2]
+                    if fields[1] == 'e' and fields[2] == ARGV[1] and string.find(fields[8], '"kind":"refund"', 1, true) then
+                        refunds = refunds + 1
+                    end
+                end
+            end
+            return refunds"#;
+        let told = self.redis.command(&["EVAL", count, "0", id]);
+        told.parse().unwrap()
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn envelopes_survive_every_kill_to_the_unit() {
+    survive(&tempfile::tempdir().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn envelopes_on_redis_survive_every_kill_to_the_unit() {
+    survive(&House::new()).await;
+}
+
+async fn survive(data: &impl Data) {
     let rounds = setting("TOMBOLA_KILLS").unwrap_or(8).cast_signed();
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
     println!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={rounds}");
     let mut rng = StdRng::seed_from_u64(seed);
-    let data = tempfile::tempdir().unwrap();
-    let start = |hours: i64| Start::on(data.path()).at(clock(hours)).serve();
+    let start = |hours: i64| data.start().at(clock(hours)).serve();
     for round in 0..rounds {
         let id = format!("envelope-{round}");
         // Killed in the midst of a storm.
@@ -86,7 +136,7 @@ async fn envelopes_survive_every_kill_to_the_unit() {
         let refunded = envelope.refund.map_or(0, |refund| refund.amount_minor);
         assert_eq!(grabbed + refunded, TOTAL, "to the unit");
         assert_eq!(envelope.waiting_minor, 0);
-        assert_eq!(refunds(data.path(), &id), u64::from(refunded > 0), "once");
+        assert_eq!(data.refunds(&id), u64::from(refunded > 0), "once");
         let request = GetStatsRequest::default();
         let stats = server.campaigns().await.get_stats(request).await.unwrap();
         assert!(stats.into_inner().balanced);
@@ -213,11 +263,4 @@ async fn read(server: &Server, id: &str) -> (Envelope, Vec<Grab>) {
     }
     assert_eq!(grabs.len(), envelope.packets_grabbed as usize);
     (envelope, grabs)
-}
-
-/// Refunds of an envelope in the ledger.
-fn refunds(data: &std::path::Path, id: &str) -> u64 {
-    let db = Connection::open(data.join("tombola.sqlite3")).unwrap();
-    let sql = "SELECT COUNT(*) FROM ledger WHERE envelope = ?1 AND json_extract(body, '$.kind') = 'refund'";
-    db.query_row(sql, [id], |row| row.get(0)).unwrap()
 }

@@ -124,7 +124,9 @@ pub(super) struct Base {
 pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Packet> {
     let (number, amount_minor) = (unpacker.int()?, unpacker.int()?);
     let since = unpacker.raw(MOMENT_BYTES)?;
-    let since = since.iter().fold(0, |micros, byte| micros << 8 | i64::from(*byte));
+    let since = since
+        .iter()
+        .fold(0, |micros, byte| micros << 8 | i64::from(*byte));
     let sequence: u64 = unpacker.int()?;
     Ok(Packet {
         number,
@@ -208,13 +210,14 @@ mod tests {
             },
         };
         // Number 300, amount 5, 2^32 + 1 microseconds and 2 entries after the creation, in two bytes more than needed.
-        let value = [
-            0xcd, 1, 44, 5, 0, 0, 1, 0, 0, 0, 1, 0xcd, 0, 2,
-        ];
+        let value = [0xcd, 1, 44, 5, 0, 0, 1, 0, 0, 0, 1, 0xcd, 0, 2];
         let packet = decode_grab(&mut Unpacker::new(&value), base).unwrap();
         assert_eq!((packet.number, packet.amount_minor), (300, 5));
         assert_eq!(packet.at.as_micros(), 1_000 + (1 << 32) + 1);
-        assert_eq!((packet.ledger.partition, packet.ledger.sequence), (3, 70_002));
+        assert_eq!(
+            (packet.ledger.partition, packet.ledger.sequence),
+            (3, 70_002)
+        );
         assert!(decode_grab(&mut Unpacker::new(&value[..12]), base).is_err());
     }
 }

@@ -18,9 +18,7 @@ use super::{
 };
 use crate::{
     model::{EnvelopeId, Moment},
-    store::{
-        GrabAnswer, GrabCommand, GrabOutcome, Grabbed, Refusal, Result,
-    },
+    store::{GrabAnswer, GrabCommand, GrabOutcome, Grabbed, Refusal, Result},
 };
 
 /// Room for the key of a bucket, and for what is told of a grab.
@@ -75,10 +73,7 @@ impl Call for Grab {
         core.know_envelopes(ids).await
     }
 
-    fn send(
-        core: &Core,
-        groups: &[Group],
-    ) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
+    fn send(core: &Core, groups: &[Group]) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
         send(core, groups)
     }
 

@@ -35,7 +35,11 @@ impl Core {
         let partition = self.envelope_partition(&envelope.id);
         let known = self.learn_envelope(partition, loaded);
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-        let until = loaded.state.grabbed.packets.min(after.saturating_add(limit));
+        let until = loaded
+            .state
+            .grabbed
+            .packets
+            .min(after.saturating_add(limit));
         let wanted = until.saturating_sub(after) as usize;
         let mut found = BTreeMap::new();
         let buckets = codec::grab_buckets(envelope.packets);
@@ -136,7 +140,12 @@ impl Core {
     ) -> Result<()> {
         let keys = [partition.partition.clone(), partition.envelope_sums.clone()];
         let (_, mut parts) = self
-            .ask(partition, &scripts::ENVELOPE_SUMS, &keys, Vec::<Vec<u8>>::new())
+            .ask(
+                partition,
+                &scripts::ENVELOPE_SUMS,
+                &keys,
+                Vec::<Vec<u8>>::new(),
+            )
             .await?;
         let mut fields = Parts::of(self.first(&mut parts)?)?;
         while let Some(name) = fields.maybe_next() {

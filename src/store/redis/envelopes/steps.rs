@@ -24,7 +24,8 @@ use super::{
 use crate::{
     model::{EnvelopeId, Moment},
     store::{
-        CancelEnvelope, CreateEnvelope, EnvelopeReply, FillEnvelope, Refusal, Result, Settled, Step,
+        CancelEnvelope, CreateEnvelope, EnvelopeReply, FillEnvelope, Refusal, Result, Settled,
+        Step,
         entry::Body,
         rules::envelope::{self as rules, EnvelopeChanges},
     },
@@ -51,7 +52,11 @@ impl RedisStore {
                 Found::Envelope(_) | Found::Removed => return Err(Refusal::EnvelopeExists.into()),
                 Found::Nothing => {
                     let mut loaded = Loaded::new(rules::create(command, now)?);
-                    if !self.core.write_envelope(partition, &mut loaded, now).await? {
+                    if !self
+                        .core
+                        .write_envelope(partition, &mut loaded, now)
+                        .await?
+                    {
                         continue;
                     }
                     (loaded, false)
@@ -131,7 +136,11 @@ impl RedisStore {
             let Some(settled) = rules::settle(&mut loaded.state, retention, now) else {
                 return Ok(Settled::default());
             };
-            if !self.core.remove_ahead(partition, &mut loaded, was_removed, now).await? {
+            if !self
+                .core
+                .remove_ahead(partition, &mut loaded, was_removed, now)
+                .await?
+            {
                 continue;
             }
             if self
