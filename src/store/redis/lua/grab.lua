@@ -110,11 +110,13 @@ end
 
 local function grab_all(e)
     local gate, grabbed, created_sequence = unpack(call('HMGET', e.key, 'gate', 'grabbed', 'created'))
-    if not gate then
+    if not gate and not created_sequence then
         return 'M'
     end
     local mark, state, created, start, expiry, packets, filled, is_rain, restricted, currency = unpack_values(gate)
-    if state == REMOVED then
+    if type(currency) ~= 'string' then
+        error('the gate is none', 0)
+    elseif state == REMOVED then
         return 'M'
     elseif mark ~= e.mark then
         return 'V'
