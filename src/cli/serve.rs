@@ -45,6 +45,9 @@ const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);
 const RETENTION_MIN: Duration = Duration::from_secs(60);
 const RETENTION_MAX: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
+/// The earliest moment of a test clock, in seconds: 1971. What stores pack of moments is as long from then on.
+const CLOCK_SECOND_MIN: i64 = 365 * 86_400;
+
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
@@ -216,8 +219,8 @@ fn read_clock(start: Option<&str>) -> Result<Option<Arc<dyn Clock>>, String> {
     let start: Timestamp = start
         .parse()
         .map_err(|_| format!("`{start}` is no moment: write one like 2026-11-29T19:55:00+08:00"))?;
-    if start < Timestamp::UNIX_EPOCH {
-        return Err(format!("`{start}` is before 1970: name a later moment"));
+    if start.as_second() < CLOCK_SECOND_MIN {
+        return Err(format!("`{start}` is before 1971: name a later moment"));
     }
     let clock = ShiftedClock::starting_at(Moment::from_timestamp(start));
     Ok(Some(Arc::new(clock)))
@@ -333,6 +336,12 @@ fn start_log(filter: &str, format: LogFormat) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_clock_starts_in_1971_or_later() {
+        assert!(read_clock(Some("1970-12-31T23:59:59Z")).is_err());
+        assert!(read_clock(Some("1971-01-01T00:00:00Z")).is_ok());
+    }
 
     #[test]
     fn spans_of_memory_are_checked() {

@@ -177,9 +177,12 @@ fn fail<C: Call>(jobs: impl Iterator<Item = Waiting<C>>, fault: &StoreError) {
     }
 }
 
+/// The calls of a subject, and what is known of it once it is read.
+type Sorted<C> = (Option<<C as Call>::Known>, Vec<Waiting<C>>);
+
 /// Sorts jobs by subject, each one's in their order. Those of subjects that are not there, or that come too late, are answered.
 async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
-    let mut groups: Vec<(Option<C::Known>, Vec<Waiting<C>>)> = Vec::new();
+    let mut groups: Vec<Sorted<C>> = Vec::new();
     let mut places: HashMap<C::Subject, usize> = HashMap::new();
     let (mut unknown, mut unknown_places) = (Vec::new(), Vec::new());
     let now = core.clock.hint();
