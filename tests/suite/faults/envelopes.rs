@@ -99,7 +99,7 @@ async fn envelopes_on_redis_survive_every_kill_to_the_unit() {
 async fn survive(data: &impl Data) {
     let rounds = setting("TOMBOLA_KILLS").unwrap_or(8).cast_signed();
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
-    println!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={rounds}");
+    eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={rounds}");
     let mut rng = StdRng::seed_from_u64(seed);
     let start = |hours: i64| data.start().at(clock(hours)).serve();
     for round in 0..rounds {
@@ -140,7 +140,7 @@ async fn survive(data: &impl Data) {
         let request = GetStatsRequest::default();
         let stats = server.campaigns().await.get_stats(request).await.unwrap();
         assert!(stats.into_inner().balanced);
-        println!("round {round}: {count} attempts, {grabbed} grabbed, {refunded} refunded");
+        eprintln!("round {round}: {count} attempts, {grabbed} grabbed, {refunded} refunded");
     }
 }
 

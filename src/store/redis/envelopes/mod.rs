@@ -1,4 +1,4 @@
-//! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`]), reads ([`read`]); what is stored of them
+//! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`write`]), reads ([`read`]); what is stored of them
 //! ([`codec`]), and what the service keeps of them ([`known`]).
 
 use std::time::Duration;
@@ -10,6 +10,7 @@ mod grab;
 mod known;
 mod read;
 mod steps;
+mod write;
 
 pub(super) use self::{codec::decode_grabs, grab::GrabLanes, known::KnownEnvelopes};
 
