@@ -122,7 +122,7 @@ impl Client {
 }
 
 /// Adds the scheme where it is absent and says what else is wrong.
-fn server_url(server: &str) -> Result<String, String> {
+pub(super) fn server_url(server: &str) -> Result<String, String> {
     const FORM: &str = "an address is http://HOST:PORT, e.g. http://127.0.0.1:50051";
     let url = match server.split_once("://") {
         None => format!("http://{server}"),

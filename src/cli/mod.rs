@@ -1,10 +1,11 @@
 //! The command line: parse and dispatch, one file a subcommand.
 //!
-//! Commands other than `serve` and `demo` are clients: all they know of a server is `tombola.v1`. What they read from
+//! Commands other than `serve`, `demo` and `bench` are clients: all they know of a server is `tombola.v1`. What they read from
 //! files is checked in full before anything is sent. Errors become text and exit codes in `failure` only, and only
 //! `output` writes.
 
 mod apply;
+mod bench;
 mod block;
 mod campaigns;
 mod change_view;
@@ -37,8 +38,8 @@ mod users;
 use std::process::ExitCode;
 
 use clap::{
-    ArgAction, Command as ClapCommand, CommandFactory as _, FromArgMatches as _, Parser,
-    Subcommand, builder::BoolishValueParser,
+    ArgAction, ArgMatches, Command as ClapCommand, CommandFactory as _, FromArgMatches as _,
+    Parser, Subcommand, builder::BoolishValueParser, parser::ValueSource,
 };
 
 use client::{Client, Outcome};
@@ -71,6 +72,11 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Run a server with a campaign and users who draw
     Demo(demo::DemoArgs),
+    /// Measure what this machine, or a server, bears
+    Bench(bench::BenchArgs),
+    /// Run the bare server of the bench's empty call
+    #[command(name = "bench-empty", hide = true)]
+    BenchEmpty(bench::EmptyArgs),
     /// Create or change campaigns from a file
     Apply(apply::ApplyArgs),
     /// List the campaigns
@@ -116,15 +122,21 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
     let matches = command().try_get_matches();
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
+    let server_is_named =
+        |matches: &ArgMatches| matches.value_source("server") == Some(ValueSource::CommandLine);
+    let parsed = matches.and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, server_is_named(&matches)))
+    });
+    let (cli, server_is_named) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return explain(&error),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     match runtime {
-        Ok(runtime) => runtime.block_on(dispatch(cli)),
+        Ok(runtime) => runtime.block_on(dispatch(cli, server_is_named)),
         Err(error) => {
             output::note(&format!("error: cannot start: {error}"));
             ExitCode::FAILURE
@@ -155,11 +167,13 @@ fn explain(error: &clap::Error) -> ExitCode {
     finish(false, Ok(()))
 }
 
-async fn dispatch(cli: Cli) -> ExitCode {
+async fn dispatch(cli: Cli, server_is_named: bool) -> ExitCode {
     let client = cli.client;
     let outcome = match cli.command {
         Command::Serve(args) => return serve::run(args).await,
         Command::Demo(args) => return demo::run(args).await,
+        Command::Bench(args) => bench::run(&client, server_is_named, args).await,
+        Command::BenchEmpty(args) => bench::run_empty(args).await,
         Command::Apply(args) => apply::run(&client, args).await,
         Command::Campaigns(args) => campaigns::list(&client, args).await,
         Command::Campaign(args) => campaigns::get(&client, args).await,

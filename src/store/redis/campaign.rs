@@ -282,6 +282,15 @@ impl Core {
         }
     }
 
+    /// What the draws of campaigns go by.
+    pub(super) async fn read_layouts(&self, ids: &[CampaignId]) -> Vec<Result<Arc<Layout>>> {
+        let mut layouts = Vec::with_capacity(ids.len());
+        for id in ids {
+            layouts.push(self.read(id).await.map(|(.., layout)| layout));
+        }
+        layouts
+    }
+
     /// The first parts of what the load script replies: fields, and the definition where it is of another version than the known one.
     pub(super) fn fields(
         &self,

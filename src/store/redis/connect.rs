@@ -21,6 +21,7 @@ use super::{
     pool::{self, ANSWER_MAX, Manager, Pool, SetupError},
     script::Script,
     url::{Place, RedisUrl},
+    words::Words,
 };
 
 /// Connections to one Redis, whatever stands there.
@@ -60,8 +61,8 @@ impl Connections {
     pub async fn run(
         &self,
         script: &Script,
-        keys: &[Vec<u8>],
-        arguments: &[Vec<u8>],
+        keys: &Words,
+        arguments: &Words,
     ) -> Result<Value, Fault> {
         let route = || self.route_of(keys);
         let mut lease = self.lease().await?;
@@ -117,11 +118,11 @@ impl Connections {
     }
 
     /// Redis hashes the first key; the others share its tag.
-    fn route_of(&self, keys: &[Vec<u8>]) -> Option<RoutingInfo> {
+    fn route_of(&self, keys: &Words) -> Option<RoutingInfo> {
         let Place::Cluster(_) = self.url.place else {
             return None;
         };
-        keys.first().map(|key| {
+        keys.iter().next().map(|key| {
             let route = Route::with_key(key, SlotAddr::Master);
             RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(route))
         })

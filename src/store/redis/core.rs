@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -13,9 +13,10 @@ use tracing::{error, warn};
 use super::{
     campaign::Layouts,
     connect::Connections,
-    keys::{Key, PartitionKeys, partition_of},
+    keys::{PartitionKeys, partition_of},
     reply::{Parts, moment, text},
     script::Script,
+    words::Words,
 };
 use crate::{
     model::{CampaignId, Moment},
@@ -38,8 +39,6 @@ pub(super) struct Core {
     pub(super) clock: StoreClock,
     pub(super) request_memory: Duration,
     pub(super) layouts: Layouts,
-    /// The generation of requests of each partition, as it was last seen.
-    pub(super) generations: Vec<AtomicU64>,
     /// The log has told that data are lost.
     pub(super) has_told_loss: AtomicBool,
 }
@@ -56,15 +55,16 @@ impl Core {
         &self,
         partition: &PartitionKeys,
         script: &Script,
-        keys: &[Key],
-        args: Vec<Vec<u8>>,
+        keys: impl Into<Words>,
+        args: impl Into<Words>,
     ) -> Result<(Moment, Parts)> {
         let sent = Instant::now();
-        let mut all = Vec::with_capacity(args.len() + 2);
+        let (keys, args) = (keys.into(), args.into());
+        let mut all = Words::with_capacity(args.len() + 2, args.size() + 64);
         all.push(self.clock.argument(partition.number));
-        all.push(self.store_id.clone().into_bytes());
-        all.extend(args);
-        let mut parts = Parts::of(self.connections.run(script, keys, &all).await?)?;
+        all.push(&self.store_id);
+        all.append(&args);
+        let mut parts = Parts::of(self.connections.run(script, &keys, &all).await?)?;
         let now = moment(parts.next()?)?;
         self.clock.learn(partition.number, now, sent.elapsed());
         Ok((now, parts))
@@ -75,8 +75,8 @@ impl Core {
         &self,
         partition: &PartitionKeys,
         script: &Script,
-        keys: &[Key],
-        args: Vec<Vec<u8>>,
+        keys: impl Into<Words>,
+        args: impl Into<Words>,
     ) -> Result<(Moment, Parts)> {
         let answer = self.run(partition, script, keys, args).await;
         answer.map_err(|error| error.with_executed(Executed::No))

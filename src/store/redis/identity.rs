@@ -9,7 +9,7 @@ use tracing::info;
 use super::{
     checks::{CheckError, check},
     connect::Connections,
-    keys::{FORGOTTEN_KEYS, KeyPrefix, PartitionKeys},
+    keys::{KeyPrefix, PartitionKeys},
     pool::SetupError,
     reply::{Parts, moment, number, text},
     scripts,
@@ -303,9 +303,11 @@ impl Found {
             self.options.partitions.to_string().into(),
             fingerprint.into(),
             is_test.into(),
-            FORGOTTEN_KEYS.to_string().into(),
         ];
-        let reply = self.connections.run(&scripts::IDENTIFY, &keys, &args).await;
+        let reply = self
+            .connections
+            .run(&scripts::IDENTIFY, &keys.into(), &args.into())
+            .await;
         let reply = reply.map_err(|fault| self.fault(fault.into()))?;
         read_identity(reply).map_err(|error| self.fault(error))
     }

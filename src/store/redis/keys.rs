@@ -7,15 +7,11 @@ use std::collections::BTreeSet;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use super::words::Words;
 use crate::model::{Campaign, CampaignId, PoolKind, PoolNo, PrizeNo, RequestId, UserId};
 
-/// Hashes that hold a campaign's users, and those that hold a partition's requests of one generation. A hash of up to 512 small
-/// fields is kept in its compact encoding.
+/// Hashes that hold a campaign's users and their draws. A hash of up to 512 small fields is kept in its compact encoding.
 pub(super) const BUCKETS: u16 = 1 << 14;
-/// Slots of generations of requests: the one that is written, the one before, and one that is being removed.
-pub(super) const GENERATION_SLOTS: u64 = 3;
-/// Keys that a generation of requests may consist of: its buckets, and the one of long requests.
-pub(super) const FORGOTTEN_KEYS: u32 = BUCKETS as u32 + 1;
 /// The most bytes of a prefix.
 const PREFIX_BYTES_MAX: usize = 64;
 
@@ -60,7 +56,7 @@ pub(super) type Key = Vec<u8>;
 pub(super) struct PartitionKeys {
     pub(super) number: u32,
     tag: String,
-    /// What the partition is, its sequence number, its clock, its generation of requests.
+    /// What the partition is, its sequence number, its clock, how far old requests are forgotten.
     pub(super) partition: Key,
     /// The stream of entries.
     pub(super) ledger: Key,
@@ -80,29 +76,6 @@ impl PartitionKeys {
         }
     }
 
-    /// A bucket of the requests of a generation.
-    pub(super) fn requests(&self, generation: u64, bucket: u16) -> Key {
-        let slot = generation % GENERATION_SLOTS;
-        format!("{}:requests:{slot}:{bucket:x}", self.tag).into()
-    }
-
-    /// Requests of a generation whose draws do not fit into a compact hash.
-    pub(super) fn long_requests(&self, generation: u64) -> Key {
-        let slot = generation % GENERATION_SLOTS;
-        format!("{}:requests:{slot}:long", self.tag).into()
-    }
-
-    /// The keys of a generation by number, below [`FORGOTTEN_KEYS`].
-    pub(super) fn forgotten(&self, generation: u64, number: u32) -> Key {
-        match u16::try_from(number)
-            .ok()
-            .filter(|bucket| *bucket < BUCKETS)
-        {
-            Some(bucket) => self.requests(generation, bucket),
-            None => self.long_requests(generation),
-        }
-    }
-
     /// The keys of a campaign whatever its version.
     pub(super) fn campaign(&self, id: &CampaignId) -> CampaignKeys {
         let key = |kind: &str| format!("{}:{kind}:{id}", self.tag).into();
@@ -111,6 +84,7 @@ impl PartitionKeys {
             versions: key("versions"),
             operations: key("operations"),
             blocked: key("blocked"),
+            long: key("long"),
             users: format!("{}:users:{id}:", self.tag),
         }
     }
@@ -150,13 +124,20 @@ pub(super) struct CampaignKeys {
     pub(super) operations: Key,
     /// Blocked users.
     pub(super) blocked: Key,
+    /// Draws that do not fit into a compact hash.
+    pub(super) long: Key,
     users: String,
 }
 
 impl CampaignKeys {
-    /// A bucket of user records.
+    /// A bucket of users.
     pub(super) fn users(&self, bucket: u16) -> Key {
         format!("{}{bucket:x}", self.users).into()
+    }
+
+    /// Adds the same to a list.
+    pub(super) fn push_users(&self, keys: &mut Words, bucket: u16) {
+        keys.write(format_args!("{}{bucket:x}", self.users));
     }
 }
 
@@ -225,34 +206,40 @@ pub(super) fn slot(prize: Option<PrizeNo>) -> i32 {
     prize.map_or(-1, |prize| i32::from(prize.0))
 }
 
-/// A place in a bucket: the first bits of a digest choose the bucket, the next 88 are the field.
+/// A name in a hash: 88 bits of a digest.
+pub(super) type Field = [u8; 11];
+
+/// Where a user of a campaign is: the first bits of a digest choose the bucket, the next ones are the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) bucket: u16,
-    pub(super) field: [u8; 11],
+    pub(super) field: Field,
 }
 
 impl Place {
     /// Of a user in a campaign.
     pub(super) fn user(user: &UserId) -> Self {
-        Self::of(Sha256::digest(user.as_str()).as_slice())
-    }
-
-    /// Of a request in a partition.
-    pub(super) fn request(campaign: &CampaignId, user: &UserId, request: &RequestId) -> Self {
-        let parts = [campaign.as_str(), user.as_str(), request.as_str()];
-        // No id holds a space.
-        Self::of(Sha256::digest(parts.join(" ")).as_slice())
-    }
-
-    fn of(digest: &[u8]) -> Self {
-        let mut field = [0; 11];
-        field.copy_from_slice(&digest[2..13]);
+        let digest = Sha256::digest(user.as_str());
         Self {
             bucket: u16::from_be_bytes([digest[0], digest[1]]) % BUCKETS,
-            field,
+            field: field(&digest),
         }
     }
+}
+
+/// The name of a user's request, in the bucket of that user.
+pub(super) fn request_field(user: &UserId, request: &RequestId) -> Field {
+    let mut digest = Sha256::new();
+    digest.update(user.as_str());
+    digest.update(" "); // no id holds one
+    digest.update(request.as_str());
+    field(&digest.finalize())
+}
+
+fn field(digest: &[u8]) -> Field {
+    let mut field = [0; 11];
+    field.copy_from_slice(&digest[2..13]);
+    field
 }
 
 /// The partition of a campaign.

@@ -1,22 +1,17 @@
-//! The lanes of draws: while one batch of a lane is at Redis, arriving draws queue; the next batch takes them all, up to a bound.
-//!
-//! A user is always in the same lane of a partition, so the user's draws are never reordered; a few lanes keep a few batches in
-//! flight. No timer, no added wait.
+//! The lanes of draws (see [`batch`]): what the draw script is told, and what its replies mean.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
-};
-
-use tokio::sync::{mpsc, oneshot};
+use std::sync::Arc;
 
 use super::{
+    batch::{self, Call},
     campaign::Layout,
-    codec,
+    codec::{self, Unpacker},
     core::{Core, letter, told},
-    keys::{Key, Place},
+    keys::{Field, Place, request_field},
+    record::{self, Remembered},
     reply::{self, Parts, unexpected},
     scripts,
+    words::Words,
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo},
@@ -26,65 +21,73 @@ use crate::{
     },
 };
 
-/// Batches of a partition that are at Redis at once.
-const LANES: usize = 2;
-/// Calls that may wait in a lane; one more is refused at once.
-const WAITING_MAX: usize = 8192;
-/// Draws of one batch (a call of `count` draws is that many): a script of about two milliseconds. More would save little.
-const BATCH_UNITS_MAX: usize = 256;
-/// How often a batch is sent again since a version, a day or a generation of requests has changed in between.
-const ROUNDS_MAX: usize = 8;
+/// Room for the key of a user's bucket, and for what is told of a draw.
+const KEY_BYTES: usize = 48;
+const ARG_BYTES: usize = 64;
 
-/// A draw on its way, with what the script will be told of it.
-struct Job {
+/// A draw on its way.
+pub(super) struct Job {
     user: Place,
-    request: Place,
-    head: Vec<u8>,
-    part: Vec<u8>,
+    request: Field,
     command: DrawCommand,
-    reply: oneshot::Sender<Result<Drawn>>,
 }
 
-/// The lanes of all partitions.
-pub(super) struct Lanes {
-    senders: Vec<mpsc::Sender<Job>>,
-}
+impl Call for Job {
+    type Answer = Drawn;
+    type Subject = CampaignId;
+    type Known = Arc<Layout>;
 
-impl Lanes {
-    /// Starts the lanes; they end when they are dropped and what waits is done.
-    pub(super) fn start(core: &Arc<Core>) -> Self {
-        let lanes = (0..core.partitions.len() * LANES).map(|_| {
-            let (sender, receiver) = mpsc::channel(WAITING_MAX);
-            tokio::spawn(run(Arc::clone(core), receiver));
-            sender
-        });
-        Self {
-            senders: lanes.collect(),
-        }
+    fn subject(&self) -> &CampaignId {
+        &self.command.campaign
     }
 
-    /// Sends a draw through its lane. A caller that goes away leaves nothing half done: the draw is made whole, or not begun.
+    fn units(&self) -> usize {
+        self.command.count as usize
+    }
+
+    fn is_late(&self, now: Moment) -> bool {
+        now > self.command.not_after
+    }
+
+    fn known(core: &Core, id: &CampaignId) -> Option<Arc<Layout>> {
+        core.layouts.get(id)
+    }
+
+    async fn read(core: &Core, ids: &[CampaignId]) -> Vec<Result<Arc<Layout>>> {
+        core.read_layouts(ids).await
+    }
+
+    fn send(core: &Core, groups: &[Group]) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
+        send(core, groups)
+    }
+
+    fn answers(
+        core: &Core,
+        group: &Group,
+        now: Moment,
+        reply: redis::Value,
+    ) -> Result<Option<Vec<Result<Drawn>>>> {
+        read_group(core, group, now, reply)
+    }
+}
+
+/// The draws of a campaign in a batch.
+type Group = batch::Group<Job>;
+
+/// The lanes of draws.
+pub(super) type Lanes = batch::Lanes<Job>;
+
+impl Lanes {
+    /// Sends a draw through its lane.
     pub(super) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
-        let partition = core.partition(&command.campaign).number as usize;
+        let partition = core.partition(&command.campaign).number;
         let user = Place::user(&command.user);
-        let lane = &self.senders[partition * LANES + usize::from(user.field[0]) % LANES];
-        let (reply, answer) = oneshot::channel();
         let job = Job {
-            request: Place::request(&command.campaign, &command.user, &command.request),
-            head: codec::encode_head(&command),
-            part: codec::encode_part(&command),
+            request: request_field(&command.user, &command.request),
             user,
             command,
-            reply,
         };
-        lane.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
-        })?;
-        let drawn = answer
-            .await
-            .unwrap_or_else(|_| Err(stopped(Executed::Unknown)))?;
-        match drawn {
+        match self.call(partition, user.field[0], job).await? {
             Drawn::Done(answer) if answer.replayed => {
                 let id = &answer.campaign.id;
                 // Boxed, as it is rare: else every draw's future has room for it.
@@ -97,195 +100,110 @@ impl Lanes {
     }
 }
 
-fn stopped(executed: Executed) -> StoreError {
-    StoreError::Unavailable {
-        executed,
-        detail: "its lane has stopped".into(),
-    }
-}
-
-async fn run(core: Arc<Core>, mut receiver: mpsc::Receiver<Job>) {
-    let mut waiting = Vec::new();
-    while !waiting.is_empty() || receiver.recv_many(&mut waiting, BATCH_UNITS_MAX).await > 0 {
-        while waiting.len() < BATCH_UNITS_MAX
-            && let Ok(job) = receiver.try_recv()
-        {
-            waiting.push(job);
-        }
-        let batch = next_batch(&mut waiting);
-        draw_batch(&core, batch).await;
-    }
-}
-
-/// Takes as many jobs as a batch holds, at least one; those whose callers are gone are dropped.
-fn next_batch(waiting: &mut Vec<Job>) -> Vec<Job> {
-    waiting.retain(|job| !job.reply.is_closed());
-    let mut units = 0;
-    let fits = |job: &Job| {
-        units += job.command.count as usize;
-        units <= BATCH_UNITS_MAX
-    };
-    let jobs = waiting.iter().map(fits).take_while(|fits| *fits).count();
-    let taken = jobs.max(1).min(waiting.len());
-    waiting.drain(..taken).collect()
-}
-
-/// The draws of a campaign in a batch.
-struct Group {
-    layout: Arc<Layout>,
-    jobs: Vec<Job>,
-}
-
-async fn draw_batch(core: &Core, jobs: Vec<Job>) {
-    let mut pending = jobs;
-    for _ in 0..ROUNDS_MAX {
-        if pending.is_empty() {
-            return;
-        }
-        let groups = group(core, pending).await;
-        pending = match send(core, &groups).await {
-            Ok(replies) => answer(core, groups, replies),
-            Err(fault) => {
-                fail(groups.into_iter().flat_map(|group| group.jobs), &fault);
-                return;
-            }
-        };
-    }
-    let fault = super::steps::contended();
-    fail(pending.into_iter(), &fault);
-}
-
-fn fail(jobs: impl Iterator<Item = Job>, fault: &StoreError) {
-    for job in jobs {
-        // A receiver that is gone is a caller that is gone.
-        let _ = job.reply.send(Err(fault.clone()));
-    }
-}
-
-/// Sorts jobs by campaign, each campaign's in their order. Those of campaigns that are not there, or that come too late, are answered.
-async fn group(core: &Core, jobs: Vec<Job>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    let mut places: HashMap<CampaignId, usize> = HashMap::new();
-    // What cannot be read is not tried again for each job: others wait for this batch.
-    let mut unread: HashMap<CampaignId, StoreError> = HashMap::new();
-    for job in jobs {
-        if core.clock.hint() > job.command.not_after {
-            let _ = job.reply.send(Err(Refusal::DeadlineExceeded.into()));
-            continue;
-        }
-        if let Some(&place) = places.get(&job.command.campaign) {
-            groups[place].jobs.push(job);
-            continue;
-        }
-        if let Some(error) = unread.get(&job.command.campaign) {
-            fail(std::iter::once(job), error);
-            continue;
-        }
-        let layout = match core.layouts.get(&job.command.campaign) {
-            Some(layout) => Ok(layout),
-            None => core
-                .read(&job.command.campaign)
-                .await
-                .map(|(.., layout)| layout),
-        };
-        match layout {
-            Ok(layout) => {
-                places.insert(job.command.campaign.clone(), groups.len());
-                groups.push(Group {
-                    layout,
-                    jobs: vec![job],
-                });
-            }
-            Err(error) => {
-                unread.insert(job.command.campaign.clone(), error.clone());
-                fail(std::iter::once(job), &error);
-            }
-        }
-    }
-    groups
-}
-
-/// One call of the draw script; the store's time and a reply for each group, none where the generation has changed.
-async fn send(core: &Core, groups: &[Group]) -> Result<Option<(Moment, Parts)>> {
-    let Some(first) = groups.first() else {
-        return Ok(None);
-    };
-    let partition = &first.layout.partition;
-    let number = partition.number as usize;
-    let generation = core.generations[number].load(Ordering::Relaxed);
-    let draws: usize = groups.iter().map(|group| group.jobs.len()).sum();
-    let mut keys: Vec<Key> = Vec::with_capacity(draws * 3 + 32);
-    let mut args: Vec<Vec<u8>> = Vec::with_capacity(draws * 4 + 16);
-    keys.extend([
-        partition.partition.clone(),
-        partition.ledger.clone(),
-        partition.long_requests(generation),
-        partition.long_requests(generation + 2), // the slot of the one before
-    ]);
-    args.push(generation.to_string().into());
-    args.push(core.request_memory.as_micros().to_string().into());
-    args.push(groups.len().to_string().into());
+/// One call of the draw script; the store's time and a reply for each group.
+async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
+    let partition = &groups[0].known.partition;
+    let draws: usize = groups.iter().map(Group::len).sum();
+    let mut keys = Words::with_capacity(draws + 32, draws * KEY_BYTES + 1024);
+    let mut args = Words::with_capacity(draws * 2 + 32, draws * ARG_BYTES + 1024);
+    keys.push(&partition.partition);
+    keys.push(&partition.ledger);
+    args.write(format_args!("{}", core.request_memory.as_micros()));
+    args.write(format_args!("{}", groups.len()));
     for group in groups {
-        let layout = &group.layout;
-        keys.extend([layout.keys.campaign.clone(), layout.keys.blocked.clone()]);
+        group.tell(core, &mut keys, &mut args);
+    }
+    let (now, mut parts) = core.run(partition, &scripts::DRAW, keys, args).await?;
+    let first = parts.next()?;
+    if letter(&first) == Some(b'L') {
+        return Err(core.lost());
+    }
+    parts.put_back(first);
+    Ok((now, parts))
+}
+
+impl Group {
+    /// Adds what the script is told of a campaign and its draws.
+    fn tell(&self, core: &Core, keys: &mut Words, args: &mut Words) {
+        let layout = &self.known;
+        keys.push(&layout.keys.campaign);
+        keys.push(&layout.keys.blocked);
+        keys.push(&layout.keys.long);
         for pool in &layout.pools {
             if !pool.is_deck {
-                keys.push(pool.wins.clone());
+                keys.push(&pool.wins);
             }
-            keys.extend(pool.queues.iter().map(|queue| queue.key.clone()));
+            for queue in &pool.queues {
+                keys.push(&queue.key);
+            }
         }
-        args.push(layout.campaign.id.as_str().into());
-        args.push(layout.version.to_string().into());
-        args.push(layout.blob.clone());
-        args.push(layout.days(core.clock.told(partition.number)));
-        args.push(group.jobs.len().to_string().into());
-        for job in &group.jobs {
-            keys.push(layout.keys.users(job.user.bucket));
-            keys.push(partition.requests(generation, job.request.bucket));
-            keys.push(partition.requests(generation + 2, job.request.bucket));
-            args.push(job.user.field.into());
-            args.push(job.request.field.into());
-            args.push(job.head.clone());
-            args.push(job.part.clone());
+        args.push(layout.campaign.id.as_str());
+        args.write(format_args!("{}", layout.version));
+        args.push(&layout.blob);
+        args.push(layout.days(core.clock.told(layout.partition.number)));
+        args.write(format_args!("{}", self.len()));
+        let requests = Requests::of(self);
+        args.write(format_args!("{}", requests.earliest.as_micros()));
+        for blob in [
+            &requests.not_after,
+            &requests.kinds,
+            &requests.kind_of,
+            &requests.parts,
+            &requests.lengths,
+        ] {
+            args.push(blob);
         }
-    }
-    let (now, mut parts) = core.run(partition, &scripts::DRAW, &keys, args).await?;
-    let first = parts.next()?;
-    match letter(&first) {
-        Some(b'L') => Err(core.lost()),
-        Some(b'G') => {
-            let current: u64 = reply::number(parts.next()?)?;
-            core.generations[number].store(current, Ordering::Relaxed);
-            Ok(None)
-        }
-        _ => {
-            parts.put_back(first);
-            Ok(Some((now, parts)))
+        for job in self.calls() {
+            layout.keys.push_users(keys, job.user.bucket);
+            args.push(job.user.field);
+            args.push(job.request);
         }
     }
 }
 
-/// Answers the jobs; those that must be sent again are given back.
-fn answer(core: &Core, groups: Vec<Group>, replies: Option<(Moment, Parts)>) -> Vec<Job> {
-    let Some((now, mut parts)) = replies else {
-        return groups.into_iter().flat_map(|group| group.jobs).collect();
-    };
-    let mut again = Vec::new();
-    for group in groups {
-        match parts
-            .next()
-            .and_then(|reply| read_group(core, &group, now, reply))
-        {
-            Ok(Some(answers)) => {
-                for (job, answer) in group.jobs.into_iter().zip(answers) {
-                    let _ = job.reply.send(answer);
-                }
-            }
-            Ok(None) => again.extend(group.jobs),
-            Err(fault) => fail(group.jobs.into_iter(), &fault),
+/// What the draws of a group ask for, one after another.
+struct Requests {
+    earliest: Moment,
+    not_after: Vec<u8>,
+    kinds: Vec<u8>,
+    kind_of: Vec<u8>,
+    parts: Vec<u8>,
+    lengths: Vec<u8>,
+}
+
+impl Requests {
+    fn of(group: &Group) -> Self {
+        let jobs = group.len();
+        let mut told = Self {
+            earliest: record::LAST_MOMENT,
+            not_after: Vec::with_capacity(jobs * 8),
+            kinds: Vec::new(),
+            kind_of: Vec::with_capacity(jobs),
+            parts: Vec::with_capacity(jobs * ARG_BYTES),
+            lengths: Vec::with_capacity(jobs * 2),
+        };
+        let mut kinds: Vec<Vec<u8>> = Vec::new();
+        for job in group.calls() {
+            let not_after = job.command.not_after.min(record::LAST_MOMENT);
+            told.earliest = told.earliest.min(not_after);
+            told.not_after
+                .extend(not_after.as_micros().unsigned_abs().to_be_bytes());
+            let kind = record::encode_kind(&job.command);
+            let known = kinds.iter().position(|known| *known == kind);
+            let place = known.unwrap_or_else(|| {
+                kinds.push(kind);
+                kinds.len() - 1
+            });
+            // A batch has at most as many jobs as a byte has values.
+            told.kind_of.push(u8::try_from(place).unwrap_or(u8::MAX));
+            let before = told.parts.len();
+            record::encode_part(&job.command, &mut told.parts);
+            let length = u16::try_from(told.parts.len() - before).unwrap_or(u16::MAX);
+            told.lengths.extend(length.to_be_bytes());
         }
+        told.kinds = kinds.concat();
+        told
     }
-    again
 }
 
 /// The answers of a group; none where it must be sent again.
@@ -295,7 +213,7 @@ fn read_group(
     now: Moment,
     value: redis::Value,
 ) -> Result<Option<Vec<Result<Drawn>>>> {
-    let id = &group.layout.campaign.id;
+    let id = &group.known.campaign.id;
     if let redis::Value::BulkString(_) = value {
         let text = told(value);
         return match text.as_bytes().first() {
@@ -314,31 +232,36 @@ fn read_group(
     }
     let mut parts = Parts::of(value)?;
     let replies = reply::bytes(parts.next()?)?;
-    let mut replies = replies.as_slice();
+    let mut replies = Unpacker::new(&replies);
     let low = reply::bytes(parts.next()?)?;
-    let mut low = codec::Unpacker::new(&low);
+    let mut low = Unpacker::new(&low);
     let mut running_low = Vec::new();
     while !low.is_done() {
         running_low.push(PoolNo(low.int()?));
     }
-    let mut answers = Vec::with_capacity(group.jobs.len());
-    for job in &group.jobs {
-        let reply = next_reply(&mut replies).ok_or_else(|| unexpected("draw"))?;
-        answers.push(read_draw(&group.layout, job, now, reply, &mut running_low));
+    let mut answers = Vec::with_capacity(group.len());
+    for job in group.calls() {
+        let told = next_reply(&mut replies)?;
+        answers.push(read_draw(&group.known, job, now, told, &mut running_low));
     }
     Ok(Some(answers))
 }
 
-/// The next of several replies, each after its length in two bytes.
-fn next_reply<'a>(replies: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, rest) = replies.split_first_chunk()?;
-    let (reply, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
-    *replies = rest;
-    Some(reply)
+/// What became of one draw.
+enum Told<'a> {
+    /// It was made: the user's record.
+    Made(Remembered),
+    /// A letter, and what is told with it.
+    Other(u8, &'a [u8]),
 }
 
-/// A record begins with the draw's moment, packed as a number of eight bytes.
-const DRAWN: u8 = 0xcf;
+/// The next of several replies.
+fn next_reply<'a>(replies: &mut Unpacker<'a>) -> Result<Told<'a>> {
+    match replies.letter() {
+        None => record::decode_drawn(replies).map(Told::Made),
+        Some(letter) => Ok(Told::Other(letter, replies.told()?)),
+    }
+}
 
 /// What a script found under the keys of a campaign is not what it left there; it has written nothing.
 fn unreadable(id: &CampaignId, text: &str) -> StoreError {
@@ -352,38 +275,36 @@ fn read_draw(
     layout: &Layout,
     job: &Job,
     now: Moment,
-    reply: &[u8],
+    told: Told<'_>,
     running_low: &mut Vec<PoolNo>,
 ) -> Result<Drawn> {
     let command = &job.command;
     let campaign = &layout.campaign;
-    let (code, rest) = reply.split_first().ok_or_else(|| unexpected("draw"))?;
-    match code {
-        &DRAWN | b'R' => {
-            let is_new = *code == DRAWN;
-            let remembered = codec::decode_remembered(if is_new { reply } else { rest })?;
-            Ok(Drawn::Done(DrawAnswer {
-                ledger: LedgerId {
-                    partition: layout.partition.number,
-                    sequence: remembered.sequence,
-                },
-                at: remembered.at,
-                replayed: !is_new,
-                campaign: Arc::clone(campaign),
-                entry: Arc::new(remembered.into_entry(
-                    command.user.clone(),
-                    command.request.clone(),
-                    command.payment_ref.clone(),
-                )),
-                running_low: if is_new {
-                    std::mem::take(running_low)
-                } else {
-                    Vec::new()
-                },
-            }))
-        }
+    let done = |remembered: Remembered, replayed, running_low| {
+        Ok(Drawn::Done(DrawAnswer {
+            ledger: LedgerId {
+                partition: layout.partition.number,
+                sequence: remembered.sequence,
+            },
+            at: remembered.at,
+            replayed,
+            campaign: Arc::clone(campaign),
+            entry: Arc::new(remembered.into_entry(
+                command.user.clone(),
+                command.request.clone(),
+                command.payment_ref.clone(),
+            )),
+            running_low,
+        }))
+    };
+    let (letter, rest) = match told {
+        Told::Made(drawn) => return done(drawn, false, std::mem::take(running_low)),
+        Told::Other(letter, rest) => (letter, rest),
+    };
+    match letter {
+        b'R' => done(record::decode_remembered(rest)?, true, Vec::new()),
         b'F' => {
-            let mut need = codec::Unpacker::new(rest);
+            let mut need = Unpacker::new(rest);
             Ok(Drawn::NeedFill(vec![Need {
                 pool: PoolNo(need.int()?),
                 cards: need.int()?,
@@ -400,12 +321,12 @@ fn read_draw(
             Err(not_admitted(layout, lifecycle, now))
         }
         b'Q' => {
-            let (record, _) = codec::decode_record(rest)?;
             let today = campaign.zone.day(now);
-            let admitted =
-                record
-                    .on(today, now)
-                    .admit(&campaign.limits, command.funding, command.count);
+            let admitted = record::decode_record(rest)?.record.on(today, now).admit(
+                &campaign.limits,
+                command.funding,
+                command.count,
+            );
             Err(match admitted {
                 Err(reached) => Refusal::Limit {
                     reached,

@@ -7,6 +7,7 @@ use super::{
     codec,
     core::{Core, letter},
     keys::{Place, Queue},
+    record::{self, Stored},
     reply::{self, Parts},
     scripts,
 };
@@ -26,7 +27,7 @@ pub(super) struct Loaded {
     pub(super) layout: Option<Arc<Layout>>,
     pub(super) revision: String,
     /// Records as they are stored, of users that a rule may change.
-    pub(super) records: BTreeMap<UserId, Option<(Vec<u8>, u64)>>,
+    pub(super) records: BTreeMap<UserId, Option<(Vec<u8>, Stored)>>,
 }
 
 impl Core {
@@ -152,7 +153,7 @@ impl Core {
         let (mut keys, mut args) = (vec![layout.partition.partition.clone()], Vec::new());
         for place in places {
             keys.push(layout.keys.users(place.bucket));
-            args.push(place.field.into());
+            args.push(place.field);
         }
         let (_, mut parts) = self
             .ask(&layout.partition, &scripts::RECORDS, &keys, args)
@@ -161,15 +162,11 @@ impl Core {
         let mut records = Vec::with_capacity(users.len());
         for (user, stored) in users.iter().zip(reply::list(stored)?) {
             let stored = reply::maybe_bytes(stored)?;
-            let mut record = None;
-            let mut kept = None;
-            if let Some(bytes) = stored {
-                let (read, memory) = codec::decode_record(&bytes)?;
-                record = Some(read);
-                kept = Some((bytes, memory));
-            }
-            loaded.records.insert(user.clone(), kept);
+            let kept = stored.map(|bytes| record::decode_record(&bytes).map(|read| (bytes, read)));
+            let kept = kept.transpose()?;
+            let record = kept.as_ref().map(|(_, stored)| stored.record.clone());
             records.push((user.clone(), record));
+            loaded.records.insert(user.clone(), kept);
         }
         Ok(records)
     }

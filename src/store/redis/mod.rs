@@ -4,14 +4,12 @@
 //! Every other step is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written by
 //! `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys, [`codec`] what is packed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
+mod batch;
 mod campaign;
 mod checks;
 mod codec;
@@ -27,12 +25,15 @@ mod lanes;
 mod load;
 mod pool;
 mod read;
+mod record;
 mod reply;
 mod script;
 mod scripts;
 mod stats;
 mod steps;
 mod url;
+mod users;
+mod words;
 mod write;
 
 pub use self::{
@@ -45,6 +46,7 @@ pub use self::{
     pool::SetupError,
     script::Script,
     url::{RedisUrl, UrlError},
+    words::Words,
 };
 
 use self::{
@@ -53,6 +55,7 @@ use self::{
     lanes::Lanes,
     load::Loaded,
     steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
+    users::Looks,
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
@@ -71,6 +74,7 @@ pub struct RedisStore {
     info: StoreInfo,
     core: Arc<Core>,
     lanes: Lanes,
+    looks: Looks,
     turns: Vec<Mutex<()>>,
 }
 
@@ -91,7 +95,6 @@ impl RedisStore {
         };
         let core = Arc::new(Core {
             clock: StoreClock::new(options.clock, found.partitions.len()),
-            generations: found.partitions.iter().map(|_| AtomicU64::new(1)).collect(),
             connections: found.connections,
             partitions: found.partitions,
             store_id,
@@ -102,6 +105,7 @@ impl RedisStore {
         Ok(Self {
             info,
             lanes: Lanes::start(&core),
+            looks: Looks::start(&core),
             turns: (0..TURNS).map(|_| Mutex::default()).collect(),
             core,
         })
@@ -244,7 +248,7 @@ impl Store for RedisStore {
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
-        self.core.user(campaign, user).await
+        self.looks.user(&self.core, campaign, user).await
     }
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {

@@ -9,23 +9,22 @@ use redis::Value;
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
-    campaign::{Fields, from_json},
-    codec,
+    campaign::from_json,
     core::{Core, letter},
-    keys::{FORGOTTEN_KEYS, Key, PartitionKeys, Place},
+    keys::{BUCKETS, Key, PartitionKeys, Place, request_field},
+    record,
     reply::{self, Parts, unexpected},
     scripts,
 };
 use crate::{
     model::{CampaignId, Moment, RequestId, UserId},
     store::{
-        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, Subject, UserView,
-        entry::Body,
+        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, Subject, entry::Body,
     },
 };
 
-/// Buckets of old requests that are removed at a time.
-const FORGET_KEYS: u32 = 512;
+/// Buckets of users that are looked through for old draws at a time, at most.
+const FORGET_BUCKETS: u16 = 512;
 /// Once one partition has answered a probe, the others have this long: a node that hangs is not waited for.
 const PROBE_SLACK: Duration = Duration::from_secs(1);
 /// Items of the ledger that are read at a time; one may hold a whole batch of draws.
@@ -74,7 +73,10 @@ impl Core {
         let sent = Instant::now();
         let keys = [partition.partition.clone()];
         let args = vec![self.clock.argument(partition.number), Vec::new()];
-        let reply = self.connections.run(&scripts::IDENTIFY, &keys, &args).await;
+        let reply = self
+            .connections
+            .run(&scripts::IDENTIFY, &keys.into(), &args.into())
+            .await;
         // It names no store, so it only reads.
         let reply = reply.map_err(|fault| StoreError::from(fault).with_executed(Executed::No))?;
         let mut parts = Parts::of(reply)?;
@@ -104,17 +106,24 @@ impl Core {
         request: &RequestId,
     ) -> Result<DrawAnswer> {
         let partition = self.partition(id);
-        let place = Place::request(id, user, request);
-        let mut keys = vec![partition.partition.clone(), partition.campaign(id).campaign];
-        for generation in 0..super::keys::GENERATION_SLOTS {
-            keys.push(partition.requests(generation, place.bucket));
-            keys.push(partition.long_requests(generation));
-        }
-        let (now, mut parts) = self
-            .ask(partition, &scripts::FIND, &keys, vec![place.field.into()])
-            .await?;
-        let found = reply::maybe_bytes(self.first(&mut parts)?)?.ok_or(Refusal::DrawNotFound)?;
-        let remembered = codec::decode_remembered(&found)?;
+        let (place, request_field) = (Place::user(user), request_field(user, request));
+        let campaign = partition.campaign(id);
+        let keys = [
+            partition.partition.clone(),
+            campaign.campaign.clone(),
+            campaign.users(place.bucket),
+            campaign.long,
+        ];
+        let args = [place.field, request_field];
+        let (now, mut parts) = self.ask(partition, &scripts::FIND, &keys, &args).await?;
+        let stored = reply::maybe_bytes(self.first(&mut parts)?)?;
+        let stored = stored.map(|bytes| record::decode_record(&bytes));
+        let latest = stored.transpose()?.and_then(|stored| stored.latest);
+        let found = match latest.filter(|latest| latest.request == request_field) {
+            Some(latest) => Some(latest.packed),
+            None => reply::maybe_bytes(parts.next()?)?,
+        };
+        let remembered = record::decode_remembered(&found.ok_or(Refusal::DrawNotFound)?)?;
         if remembered.at < now - self.request_memory {
             return Err(Refusal::DrawNotFound.into());
         }
@@ -129,36 +138,6 @@ impl Core {
             campaign,
             entry: Arc::new(remembered.into_entry(user.clone(), request.clone(), String::new())),
             running_low: Vec::new(),
-        })
-    }
-
-    /// A user's record as it stands now.
-    pub(super) async fn user(&self, id: &CampaignId, user: &UserId) -> Result<UserView> {
-        let partition = self.partition(id);
-        let place = Place::user(user);
-        let campaign = partition.campaign(id);
-        let keys = [
-            partition.partition.clone(),
-            campaign.campaign.clone(),
-            campaign.users(place.bucket),
-        ];
-        let (now, mut parts) = self
-            .ask(partition, &scripts::USER, &keys, vec![place.field.into()])
-            .await?;
-        let fields = Fields::of(self.first(&mut parts)?)?;
-        let stored = reply::maybe_bytes(parts.next()?)?;
-        let record = stored
-            .map(|bytes| codec::decode_record(&bytes))
-            .transpose()?;
-        let definition = self.definition(id, fields.version()?).await?;
-        let today = definition.zone.day(now);
-        Ok(UserView {
-            view: fields.view(definition)?,
-            record: record
-                .map(|(record, _)| record)
-                .unwrap_or_default()
-                .on(today, now),
-            now,
         })
     }
 
@@ -202,8 +181,7 @@ impl Core {
         ids.map(|id| campaign_id(&reply::text(id)?)).collect()
     }
 
-    /// Forgets requests that nobody reads any more, some of each partition; true where there may be more. Goes on after a failure
-    /// and tells the first one.
+    /// Forgets old draws, some of each partition; true where there may be more. Goes on after a failure and tells the first one.
     pub(super) async fn forget(&self) -> Result<bool> {
         let mut outcome = Ok(false);
         for partition in &self.partitions {
@@ -217,33 +195,43 @@ impl Core {
     }
 
     async fn forget_some(&self, partition: &PartitionKeys) -> Result<bool> {
-        let (generation, cleared) = self.forget_from(partition, 0, FORGOTTEN_KEYS).await?;
-        if cleared >= FORGOTTEN_KEYS {
+        let Some((campaign, bucket)) = self.forget_from(partition, None).await? else {
             return Ok(false);
-        }
-        let (_, cleared) = self.forget_from(partition, generation, cleared).await?;
-        Ok(cleared < FORGOTTEN_KEYS)
+        };
+        let next = self
+            .forget_from(partition, Some((campaign, bucket)))
+            .await?;
+        Ok(next.is_some())
     }
 
+    /// Forgets in some buckets of a campaign, and tells with which one to go on.
     async fn forget_from(
         &self,
         partition: &PartitionKeys,
-        generation: u64,
-        cleared: u32,
-    ) -> Result<(u64, u32)> {
-        let mut keys: Vec<Key> = vec![partition.partition.clone()];
-        let until = FORGOTTEN_KEYS.min(cleared + FORGET_KEYS);
-        keys.extend((cleared..until).map(|number| partition.forgotten(generation + 1, number)));
-        let args: Vec<Vec<u8>> = vec![
-            generation.to_string().into(),
-            self.request_memory.as_micros().to_string().into(),
-            cleared.to_string().into(),
-            FORGOTTEN_KEYS.to_string().into(),
-        ];
-        let (_, mut parts) = self.run(partition, &scripts::FORGET, &keys, args).await?;
-        let current: u64 = reply::number(self.first(&mut parts)?)?;
-        self.generations[partition.number as usize].store(current, Ordering::Relaxed);
-        Ok((current, reply::number(parts.next()?)?))
+        from: Option<(CampaignId, u16)>,
+    ) -> Result<Option<(CampaignId, u16)>> {
+        let mut keys: Vec<Key> = vec![partition.partition.clone(), partition.campaigns.clone()];
+        let mut args = vec![self.request_memory.as_micros().to_string()];
+        if let Some((campaign, bucket)) = &from {
+            let campaign_keys = partition.campaign(campaign);
+            let until = BUCKETS.min(bucket.saturating_add(FORGET_BUCKETS));
+            keys.extend((*bucket..until).map(|bucket| campaign_keys.users(bucket)));
+            keys.insert(2, campaign_keys.long);
+            args.extend([
+                campaign.to_string(),
+                bucket.to_string(),
+                BUCKETS.to_string(),
+            ]);
+        }
+        let (_, mut parts) = self.run(partition, &scripts::FORGET, keys, args).await?;
+        let campaign = reply::text(self.first(&mut parts)?)?;
+        if campaign.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some((
+            campaign_id(&campaign)?,
+            reply::number(parts.next()?)?,
+        )))
     }
 
     /// Entries of a partition's ledger after `sequence`, read some items at a time.
@@ -289,6 +277,7 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
     let last = last.ok_or_else(|| unexpected("sequence number"))?;
     let mut fields = Parts::of(item.next()?)?;
     let (mut campaign, mut at, mut version, mut count) = (None, None, 0, 0u64);
+    let (mut parts, mut answers) = (Vec::new(), Vec::new());
     let mut bodies = Vec::new();
     while let Some(name) = fields.maybe_next() {
         let value = fields.next()?;
@@ -298,10 +287,8 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
             "v" => version = reply::number(value)?,
             "n" => count = reply::number(value)?,
             "j" => bodies.push(from_json::<Body>(&reply::bytes(value)?)?),
-            "d" => {
-                let draws = codec::decode_draws(&reply::bytes(value)?, version)?;
-                bodies.extend(draws.into_iter().map(Body::Draw));
-            }
+            "d" => parts = reply::bytes(value)?,
+            "a" => answers = reply::bytes(value)?,
             other => {
                 return Err(StoreError::Corrupt(format!(
                     "an item of the ledger has a field `{other}`"
@@ -309,6 +296,8 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
             }
         }
     }
+    let draws = record::decode_draws(&parts, &answers, version)?;
+    bodies.extend(draws.into_iter().map(Body::Draw));
     if bodies.len() as u64 != count || count > last {
         return Err(StoreError::Corrupt(format!(
             "item {id} of the ledger has not the {count} entries it says"

@@ -3,6 +3,8 @@
 use redis::Cmd;
 use sha1::{Digest as _, Sha1};
 
+use super::words::Words;
+
 /// What the count of keys takes at most.
 const COUNT_BYTES_MAX: usize = 20;
 
@@ -45,25 +47,25 @@ impl Script {
     }
 
     /// The call by digest: `NOSCRIPT` where the server does not know the script.
-    pub(super) fn by_digest(&self, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Cmd {
+    pub(super) fn by_digest(&self, keys: &Words, arguments: &Words) -> Cmd {
         call("EVALSHA", &self.sha, keys, arguments)
     }
 
     /// The call with the whole text, which the server keeps.
-    pub(super) fn by_text(&self, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Cmd {
+    pub(super) fn by_text(&self, keys: &Words, arguments: &Words) -> Cmd {
         call("EVAL", &self.text, keys, arguments)
     }
 }
 
-fn call(verb: &str, script: &str, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Cmd {
-    let data: usize = keys.iter().chain(arguments).map(Vec::len).sum();
+fn call(verb: &str, script: &str, keys: &Words, arguments: &Words) -> Cmd {
+    let data = keys.size() + arguments.size();
     let mut cmd = Cmd::with_capacity(
         3 + keys.len() + arguments.len(),
         verb.len() + script.len() + COUNT_BYTES_MAX + data,
     );
     cmd.arg(verb).arg(script).arg(keys.len());
-    for part in keys.iter().chain(arguments) {
-        cmd.arg(part.as_slice());
+    for word in keys.iter().chain(arguments.iter()) {
+        cmd.arg(word);
     }
     cmd
 }
@@ -87,7 +89,7 @@ mod tests {
     #[test]
     fn a_call_names_its_keys_before_its_arguments() {
         let script = Script::new(&["return 1"]);
-        let cmd = script.by_digest(&[b"k".to_vec()], &[b"a".to_vec(), vec![0, 255]]);
+        let cmd = script.by_digest(&[b"k"].into(), &[b"a".as_slice(), &[0, 255]].into());
         let packed = cmd.get_packed_command();
         let expected = [
             b"*6\r\n$7\r\nEVALSHA\r\n$40\r\n".as_slice(),

@@ -21,7 +21,7 @@ scripts! {
     COMMIT = "commit.lua";
     /// Reads units by score.
     UNITS = "units.lua";
-    /// Reads a user's record.
+    /// Reads users' records, many at once.
     USER = "user.lua";
     /// Reads users' records.
     RECORDS = "records.lua";

@@ -9,7 +9,7 @@ use super::{
     core::{Core, letter},
     keys::{self, Place, slot},
     load::{Loaded, queue},
-    reply, scripts,
+    record, reply, scripts,
     steps::remember,
 };
 use crate::{
@@ -241,14 +241,20 @@ impl Loaded {
             let place = Place::user(&change.user);
             let bucket = commit.key(Kind::Hash, layout.keys.users(place.bucket));
             let stored = self.records.get(&change.user).and_then(Option::as_ref);
-            let memory = stored.map_or(0, |(_, memory)| *memory);
             match stored {
                 Some((bytes, _)) => commit.expect_field(bucket, &place.field, bytes),
                 None => commit.expect_absent(bucket, &place.field),
             }
             made += i64::from(stored.is_none());
-            let record = codec::encode_record(&change.after, memory);
-            commit.write("HSET", bucket, [place.field.to_vec(), record]);
+            // The latest draw answers with the counts as they were, so it gets a field of its own.
+            let latest = stored.and_then(|(_, stored)| stored.latest.as_ref());
+            let has_older = latest.is_some() || stored.is_some_and(|(_, stored)| stored.has_older);
+            let record = record::encode_record(&change.after, has_older);
+            let mut fields = vec![place.field.to_vec(), record];
+            if let Some(latest) = latest {
+                fields.extend([latest.request.to_vec(), latest.packed.clone()]);
+            }
+            commit.write("HSET", bucket, fields);
         }
         if made > 0 {
             commit.count("users".into(), made);

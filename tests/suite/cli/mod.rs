@@ -1,5 +1,6 @@
 //! The binary's own client commands against a running server.
 
+mod bench;
 mod envelopes;
 mod input;
 mod operators;

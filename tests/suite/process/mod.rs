@@ -5,6 +5,7 @@ mod output;
 mod server;
 
 pub use command::{Ended, tombola};
+pub use output::Output;
 pub use server::{Server, Start};
 
 use std::{path::Path, time::Duration};

@@ -33,7 +33,7 @@ async fn keys_and_arguments_may_hold_any_byte() {
     let keys = [bytes(b"{t}1"), bytes(b"{t}\r\n\0")];
     let arguments = [bytes(b""), bytes(b"\xff\xfe")];
     let answer = connections(&server.url())
-        .run(&script, &keys, &arguments)
+        .run(&script, &keys.into(), &arguments.into())
         .await;
     assert_eq!(
         answer.unwrap(),

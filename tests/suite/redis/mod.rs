@@ -17,9 +17,7 @@ fn connections(url: &str) -> Connections {
 /// Runs a text as a script with one key.
 async fn run(connections: &Connections, text: &str, key: &str) -> Result<::redis::Value, Fault> {
     let script = Script::new(&[text]);
-    connections
-        .run(&script, &[key.into()], &[b"1".to_vec()])
-        .await
+    connections.run(&script, &[key].into(), &["1"].into()).await
 }
 
 const COUNT: &str = "return redis.call('INCRBY', KEYS[1], ARGV[1])";

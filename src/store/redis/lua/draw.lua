@@ -1,44 +1,51 @@
 -- Draws for users of campaigns of one partition, in the order given, each whole or not at all. Everything is decided first and
 -- written last; every key that is written is read before, so that one of a wrong type stops its campaign with nothing half done.
 --
--- KEYS  partition, ledger, long requests of this generation and of the one before
---       for each campaign: campaign, blocked, for each pool: its wins (schedules only), its queues
---       for each draw of it: the user's bucket, the request's bucket of this generation and of the one before
--- ARGV  clock, store id, generation, request memory in microseconds, number of campaigns
---       for each campaign: id, version, layout, days, number of draws
---       for each draw of it: user field, request field, {what, not after, expire, payment digest}, ledger part
+-- KEYS  partition, ledger
+--       for each campaign: campaign, blocked, long draws, for each pool: its wins (schedules only), its queues
+--       for each draw of it: the user's bucket
+-- ARGV  clock, store id, request memory in microseconds, number of campaigns
+--       for each campaign: id, version, layout, days, number of draws, and of all its draws together:
+--       the earliest moment after which one must not begin; that moment of each, in eight bytes
+--       what they ask for: {what, expire, payment digest} of each kind; the kind of each in a byte, from 0
+--       what the ledger keeps of each, one after another; the lengths of these, in two bytes
+--       then for each draw: user field, request field
 --       (layout, days and braces: msgpack, see codec.rs)
--- reply {now}, then for each campaign: {the replies to its draws, each after its length in two bytes; the pools that run low}; or
---       why there is none:
+-- reply {now}, then for each campaign: {the replies to its draws; the pools that run low}; or why there is none:
 --       'M' no such campaign, 'V' another version, 'Y' another day, 'X' and what is wrong
---       {now, 'L'}: the store is not the one it was; {now, 'G', generation}: another generation
---       a draw: its record where it was made now; 'R' and its record: replayed; 'U' request id reused, 'P' past its deadline, 'E' expired,
+--       {now, 'L'}: the store is not the one it was
+--       a draw: the user's record with this draw as its latest; or a letter, the length of what follows in two bytes, and that:
+--       'R' and the remembered draw: replayed; 'U' request id reused, 'P' past its deadline, 'E' expired,
 --       'A' and the lifecycle: the campaign takes no draws, 'Q' and the user's record: a limit, 'F' and {pool, cards}: a need
 
-local store, sequence, last, generation =
-    unpack(redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last', 'generation'))
+local store, sequence, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last'))
 local now = clock(last)
 if store ~= ARGV[2] then
     return { digits(now), 'L' }
 end
-if generation ~= ARGV[3] then
-    return { digits(now), 'G', generation }
-end
 redis.call('XLEN', KEYS[2])
-redis.call('HLEN', KEYS[3])
-sequence, generation = tonumber(sequence), tonumber(generation)
-local oldest = now - tonumber(ARGV[4])
+sequence = tonumber(sequence)
+local oldest = now - tonumber(ARGV[3])
 local LONG = 64 -- bytes of a value that a compact hash still takes
 local LOW = 500 -- cards waiting in a deck below which its next chunk is asked for
 local UNLIMITED = 2 ^ 53
 
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
-local call, floor, min, char, bytes = redis.call, math.floor, math.min, string.char, struct.pack
-local key, arg = 5, 6 -- the next of each
--- A user's memory of requests (see codec.rs) where the user has drawn in this generation and not in the one before.
-local this_generation = generation * 2
+local call, floor, min, char, byte_of, bytes = redis.call, math.floor, math.min, string.char, string.byte, struct.pack
+local key, arg = 3, 5 -- the next of each
 -- A unit that is not due yet is not less than this.
 local undue = pack(now + 1)
+local packed_now = pack(now)
+
+-- What a record holds besides its counts (see codec.rs): draws in fields of their own, its latest draw, bonus draws.
+local OLDER, LATEST, BONUS = 1, 2, 4
+-- A byte each, made once.
+local byte = setmetatable({}, {
+    __index = function(made, number)
+        made[number] = char(number)
+        return made[number]
+    end,
+})
 
 -- Six numbers as `pack` packs them, which takes much longer: small ones are a byte each.
 local function pack_six(a, b, c, d, e, f)
@@ -48,30 +55,21 @@ local function pack_six(a, b, c, d, e, f)
     return pack(a, b, c, d, e, f)
 end
 
--- A number as `pack` packs those of four bytes, or any other.
-local function pack_long(number)
-    if number >= 65536 and number < 4294967296 then
-        return bytes('>BI4', 0xce, number)
+-- A sequence number without its last byte: in four bytes, or in eight.
+local function sequence_head(number)
+    if number < 4294967296 then
+        return string.sub(bytes('>BI4', 0xce, number), 1, 4)
     end
-    return pack(number)
+    return string.sub(bytes('>BI4I4', 0xcf, floor(number / 4294967296), number % 4294967296), 1, 8)
 end
 
--- A remembered draw, if there is one.
-local function recall(field, request_key, previous_key, drew_before)
-    local found = call('HGET', request_key, field)
-    if found == '' then
-        found = call('HGET', KEYS[3], field)
-    end
-    if not found and drew_before then
-        found = call('HGET', previous_key, field)
-        if found == '' then
-            found = call('HGET', KEYS[4], field)
-        end
-    end
-    if found and unpack_values(found) < oldest then
-        return false
-    end
-    return found
+local function pack_sequence(number)
+    return sequence_head(number) .. byte[number % 256]
+end
+
+-- A draw in the field of its request.
+local function pack_draw(at, its_sequence, counts, asked, results)
+    return pack(at) .. pack_sequence(its_sequence) .. counts .. asked .. pack(results)
 end
 
 -- Bonus draws that have not lapsed, soonest to lapse first, and how many they are; nil where there are none.
@@ -100,8 +98,12 @@ local function read_ahead(pool, queue)
     local units, have = queue.units, queue.have
     local wanted = math.max(pool.chunk, have) -- twice as many each time
     local part = call('ZRANGE', queue.key, have, have + wanted - 1)
-    for place = 1, #part do
-        units[have + place] = part[place]
+    if have == 0 then
+        queue.units = part
+    else
+        for place = 1, #part do
+            units[have + place] = part[place]
+        end
     end
     queue.have = have + #part
     queue.is_whole = #part < wanted
@@ -163,12 +165,44 @@ local function count_windows(queue, won)
     won[wins_key] = counts
 end
 
+-- What draws ask for, by kind, each with what is remembered of it.
+local function read_kinds(told, version)
+    local values, kinds = { unpack_values(told) }, {}
+    for place = 1, #values, 3 do
+        local what, expire, payment = values[place], values[place + 1], values[place + 2]
+        kinds[#kinds + 1] = {
+            what = what, expire = expire, payment = payment, asked = pack(version, what, payment),
+            count = floor(what / 4), is_paid = floor(what / 2) % 2 == 1, is_barred = what % 2 == 1,
+        }
+    end
+    return kinds
+end
+
+-- What the ledger keeps of those draws that were made.
+local function kept_parts(parts, lengths, refused)
+    if not next(refused) then
+        return parts
+    end
+    local kept, from = {}, 1
+    for place = 1, #lengths / 2 do
+        local length = struct.unpack('>I2', lengths, place * 2 - 1)
+        if not refused[place] then
+            kept[#kept + 1] = string.sub(parts, from, from + length - 1)
+        end
+        from = from + length
+    end
+    return table.concat(kept)
+end
+
 local function draw_all(c, draws)
-    local records, requests = {}, {} -- of users and requests that this batch has seen
+    local records, moved = {}, {} -- of users and requests that this batch has written
     local replies, entries, done = {}, {}, 0
     local new_users, wins, consolations, nothings = 0, 0, 0, 0
     local picks, picked = {}, 0 -- queues that the draw at hand has taken from
-    local pools, limits, counts_as_win = c.pools, c.limits, c.counts_as_win
+    local pools, limits, counts_as_win, today = c.pools, c.limits, c.counts_as_win, c.today
+    local day_limit, paid_day_limit, user_limit, wins_limit = limits.day, limits.paid_day, limits.user, limits.wins
+    local kinds, kind_of, refused = read_kinds(c.kinds, c.version), c.kind_of, {}
+    local moment, moment_until = '', -1 -- moment and sequence number without its last byte, up to a number
 
     -- The result of one draw, as msgpack; false where it wins nothing; nil and the need where a pool must be filled first.
     -- Besides the wins of the user after it.
@@ -192,8 +226,7 @@ local function draw_all(c, draws)
                     if queue.prize < 0 then
                         return false, won
                     end
-                    won = won + counts_as_win[queue.prize + 1]
-                    return queue.won .. unit, won
+                    return queue.won .. unit, won + counts_as_win[queue.prize + 1]
                 elseif pool.is_deck and pool.gate == 1 then
                     local cards = 1
                     for place = 1, picked do
@@ -208,56 +241,92 @@ local function draw_all(c, draws)
         return false, won
     end
 
+    local function refuse(place, letter, told)
+        refused[place] = true
+        replies[place] = letter .. bytes('>I2', #told) .. told
+    end
+
     for place = 1, draws do
-        local user_key, request_key, previous_key = KEYS[key], KEYS[key + 1], KEYS[key + 2]
-        local user_field, request_field, part = ARGV[arg], ARGV[arg + 1], ARGV[arg + 3]
-        local what, not_after, expire, payment = unpack_values(ARGV[arg + 2])
-        key, arg = key + 3, arg + 4
+        local user_key, user_field, request = KEYS[key], ARGV[arg], ARGV[arg + 1]
+        local kind = kinds[byte_of(kind_of, place) + 1]
+        key, arg = key + 1, arg + 2
 
         local stored = records[user_field]
         if stored == nil then
             stored = call('HGET', user_key, user_field)
         end
-        local day, free, paid, drawn, bonus_used, won, memory, bonus = 0, 0, 0, 0, 0, 0, 0, nil
+        local day, free, paid, drawn, bonus_used, won, left, has = 0, 0, 0, 0, 0, 0, 0, 0
+        local bonus, known, before
         if stored then
-            day, free, paid, drawn, bonus_used, won, memory, bonus = unpack_values(stored)
-        end
-        local drew_before = memory > 1 and memory ~= this_generation and memory >= this_generation - 2
-        local known = requests[request_field] or recall(request_field, request_key, previous_key, drew_before)
-        local reply
-        if known then
-            local _, _, _, its_what, its_payment = unpack_values(known)
-            reply = (its_what == what and its_payment == payment) and 'R' .. known or 'U'
-        elseif now > not_after then
-            reply = 'P'
-        elseif expire > 0 and now > expire then
-            reply = 'E'
-        elseif not c.is_open then
-            reply = 'A' .. c.lifecycle
-        else
-            local count, is_paid, is_barred = floor(what / 4), floor(what / 2) % 2 == 1, what % 2 == 1
-            -- A later day starts at zero.
-            if c.today > day then
-                day, free, paid = c.today, 0, 0
+            local at, its_sequence, its_request, version, what, payment, results
+            day, free, paid, drawn, bonus_used, won, left, has, bonus, at, its_sequence, its_request, version, what, payment, results =
+                unpack_values(stored)
+            if has < BONUS then
+                bonus, at, its_sequence, its_request, version, what, payment, results =
+                    nil, bonus, at, its_sequence, its_request, version, what, payment
+            else
+                has = has - BONUS
             end
-            local left = 0
+            if has >= LATEST then
+                has = has - LATEST
+                if at >= oldest then
+                    local counts = pack_six(free, paid, drawn, bonus_used, won, left)
+                    local its_draw = pack_draw(at, its_sequence, counts, pack(version, what, payment), results)
+                    if its_request == request then
+                        known = its_draw
+                    else
+                        before = { its_request, its_draw }
+                    end
+                end
+            end
+            if has == OLDER and not known then
+                known = moved[request] or call('HGET', user_key, request)
+                if known == '' then
+                    known = call('HGET', c.long_key, request)
+                end
+                if known and unpack_values(known) < oldest then
+                    known = nil
+                end
+            end
+        end
+
+        if known then
+            local _, _, _, _, _, _, _, _, _, what, payment = unpack_values(known)
+            if what == kind.what and payment == kind.payment then
+                refuse(place, 'R', known)
+            else
+                refuse(place, 'U', '')
+            end
+        elseif now > c.earliest and now > c.not_after(place) then
+            refuse(place, 'P', '')
+        elseif kind.expire > 0 and now > kind.expire then
+            refuse(place, 'E', '')
+        elseif not c.is_open then
+            refuse(place, 'A', tostring(c.lifecycle))
+        else
+            local count, is_paid, is_barred = kind.count, kind.is_paid, kind.is_barred
+            -- A later day starts at zero.
+            if today > day then
+                free, paid = 0, 0
+            end
+            left = 0
             if bonus then
                 bonus, left = open_bonus(bonus)
             end
             -- As many regular draws as the limits allow, the rest bonus draws, which pay for free draws only.
-            local regular = min(count, limits.user - (drawn - bonus_used), is_paid and limits.paid_day - paid or limits.day - free)
+            local regular = min(count, user_limit - (drawn - bonus_used), is_paid and paid_day_limit - paid or day_limit - free)
             if regular < 0 then
                 regular = 0
             end
             if count - regular > (is_paid and 0 or left) then
-                reply = 'Q' .. (stored or pack(0, 0, 0, 0, 0, 0, 0))
+                refuse(place, 'Q', stored or pack(0, 0, 0, 0, 0, 0, 0, 0))
             else
                 is_barred = is_barred or (c.blocked > 0 and call('SISMEMBER', c.blocked_key, user_field) == 1)
-                local results, need, units = '', nil, 0
+                local results, need, units = nil, nil, 0
                 picked = 0
                 for number = drawn, drawn + count - 1 do
                     local result = false
-                    if not is_barred and won < limits.wins then
+                    if not is_barred and won < wins_limit then
                         result, won = draw_one(number, won)
                         if result == nil then
                             need = won
@@ -266,17 +335,17 @@ local function draw_all(c, draws)
                     end
                     if result then
                         units = units + 1
-                        results = results .. result
                     else
-                        results = results .. c.without
+                        result = c.without
                     end
+                    results = results and results .. result or result
                 end
                 if need then
                     for pick = 1, picked do
                         picks[pick].taken = picks[pick].taken - 1
                         picks[pick].pool.first = nil
                     end
-                    reply = 'F' .. need
+                    refuse(place, 'F', need)
                 else
                     if is_paid then
                         paid = paid + count
@@ -297,36 +366,45 @@ local function draw_all(c, draws)
                     if not stored then
                         new_users = new_users + 1
                     end
-
-                    local answer = pack_six(free, paid, drawn, bonus_used, won, left) .. results
-                    local asked = c.asked[what]
-                    if not asked or payment ~= '' then
-                        asked = pack(c.version, what, payment)
-                        if payment == '' then
-                            c.asked[what] = asked
-                        end
+                    if before then
+                        has = OLDER
+                        moved[before[1]] = before[2]
+                        put(user_key, before[1], before[2])
                     end
-                    reply = c.now .. pack_long(sequence) .. asked .. answer
-                    entries[done * 2 - 1], entries[done * 2] = part, answer
-                    requests[request_field] = reply
-                    if #reply > LONG then
-                        put(request_key, request_field, '')
-                        put(KEYS[3], request_field, reply)
+                    if sequence > moment_until then
+                        moment = packed_now .. sequence_head(sequence)
+                        moment_until = sequence - sequence % 256 + 255
+                    end
+                    local asked = kind.asked
+                    local counts = pack_six(free, paid, drawn, bonus_used, won, left)
+                    local length = #results
+                    local record
+                    if left == 0 and length < 32 then
+                        record = c.packed_today .. counts .. byte[has + LATEST] .. moment .. byte[sequence % 256] .. '\171' .. request ..
+                            asked .. byte[0xa0 + length] .. results
                     else
-                        put(request_key, request_field, reply)
+                        record = c.packed_today .. counts .. byte[has + LATEST + (left > 0 and BONUS or 0)] ..
+                            (left > 0 and pack(bonus) or '') .. moment .. byte[sequence % 256] .. '\171' .. request .. asked .. pack(results)
                     end
-                    memory = this_generation + (drew_before and 1 or 0)
-                    stored = (day == c.today and c.today_packed or pack(day)) .. pack_six(free, paid, drawn, bonus_used, won, memory)
-                    if left > 0 then
-                        stored = stored .. pack(bonus)
+                    replies[place] = record
+                    entries[done * 2 - 1], entries[done * 2] = counts, results
+                    if #record > LONG then
+                        -- The draw lies beside the record, and where it is too long for that in a key of its own.
+                        local draw = moment .. byte[sequence % 256] .. counts .. asked .. pack(results)
+                        moved[request] = draw
+                        if #draw > LONG then
+                            call('HLEN', c.long_key)
+                            put(c.long_key, request, draw)
+                            draw = ''
+                        end
+                        put(user_key, request, draw)
+                        record = c.packed_today .. counts .. byte[OLDER + (left > 0 and BONUS or 0)] .. (left > 0 and pack(bonus) or '')
                     end
-                    records[user_field] = stored
-                    put(user_key, user_field, stored)
+                    records[user_field] = record
+                    put(user_key, user_field, record)
                 end
             end
         end
-        replies[place * 2 - 1] = char(floor(#reply / 256), #reply % 256)
-        replies[place * 2] = reply
     end
     replies = table.concat(replies)
     if done == 0 then
@@ -369,7 +447,8 @@ local function draw_all(c, draws)
         check_counters(wins_key, windows)
     end
     items[#items + 1] = {
-        campaign = c, last = sequence, done = done, blob = table.concat(entries), taken = taken, counted = counted, won = won,
+        campaign = c, last = sequence, done = done, taken = taken, counted = counted, won = won,
+        parts = kept_parts(c.parts, c.lengths, refused), answers = table.concat(entries),
     }
     return { replies, low }
 end
@@ -381,9 +460,15 @@ end
 
 -- Reads one campaign of the batch; a string where it cannot be drawn from now.
 local function read_campaign()
-    local c = { key = KEYS[key], blocked_key = KEYS[key + 1], id = ARGV[arg] }
+    local c = { key = KEYS[key], blocked_key = KEYS[key + 1], long_key = KEYS[key + 2], id = ARGV[arg] }
     local version, layout, days, draws = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3], tonumber(ARGV[arg + 4])
-    key, arg = key + 2, arg + 5
+    local not_after = ARGV[arg + 6]
+    c.earliest, c.kinds, c.kind_of, c.parts, c.lengths = tonumber(ARGV[arg + 5]), unpack(ARGV, arg + 7, arg + 10)
+    c.not_after = function(place)
+        local high, low = struct.unpack('>I4I4', not_after, place * 8 - 7)
+        return high * 4294967296 + low
+    end
+    key, arg = key + 3, arg + 11
     local start, finish, day, paid_day, user, wins, consolation, counts_as_win, pools = unpack_values(layout)
     c.pools = pools
     for number, definition in ipairs(pools) do
@@ -425,7 +510,7 @@ local function read_campaign()
         c.is_open = c.lifecycle == 0 and now >= start and now < finish
         c.has_consolation = consolation == 1
         c.without = pack(consolation)
-        c.now, c.today_packed, c.asked = pack(now), pack(c.today), {}
+        c.packed_today = c.today < 65536 and bytes('>BI2', 0xcd, c.today) or bytes('>BI4', 0xce, c.today)
         c.counts_as_win = counts_as_win
         c.limits = { day = bound(day), paid_day = bound(paid_day), user = bound(user), wins = bound(wins) }
         local is_held = {}
@@ -443,9 +528,9 @@ local function read_campaign()
 end
 
 local reply = { digits(now) }
-for place = 1, tonumber(ARGV[5]) do
+for place = 1, tonumber(ARGV[4]) do
     local c, draws, open = read_campaign()
-    local next_key, next_arg = key + draws * 3, arg + draws * 4
+    local next_key, next_arg = key + draws, arg + draws * 2
     local sequence_before, written_before = sequence, written
     local is_sound, answer = pcall(function()
         local refusal = open()
@@ -467,7 +552,7 @@ if #items == 0 then
 end
 for _, item in ipairs(items) do
     local c = item.campaign
-    call('XADD', KEYS[2], digits(item.last) .. '-0', 'c', c.id, 't', digits(now), 'v', c.version, 'n', item.done, 'd', item.blob)
+    call('XADD', KEYS[2], digits(item.last) .. '-0', 'c', c.id, 't', digits(now), 'v', c.version, 'n', item.done, 'd', item.parts, 'a', item.answers)
 end
 call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
 for place = 1, written, 3 do

@@ -1,9 +1,10 @@
 -- Reads what a remembered draw answered.
 --
--- KEYS  partition, campaign, for each generation that is remembered: the request's bucket, long requests
--- ARGV  clock, store id, request field
--- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign; {now, record where there is one, user's bucket}
-local store, last, generation = unpack(redis.call('HMGET', KEYS[1], 'store', 'last', 'generation'))
+-- KEYS  partition, campaign, the user's bucket, long draws
+-- ARGV  clock, store id, user field, request field
+-- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
+--       {now, the user's record, the draw in a field of its own}, each where there is one
+local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
 local now = clock(last)
 if store ~= ARGV[2] then
     return { digits(now), 'L' }
@@ -11,15 +12,8 @@ end
 if redis.call('EXISTS', KEYS[2]) == 0 then
     return { digits(now), 'M' }
 end
--- The newest first: a request that was forgotten may have been drawn again.
-for age = 0, 1 do
-    local slot = (tonumber(generation) - age) % 3
-    local found = redis.call('HGET', KEYS[3 + slot * 2], ARGV[3])
-    if found == '' then
-        found = redis.call('HGET', KEYS[4 + slot * 2], ARGV[3])
-    end
-    if found then
-        return { digits(now), found }
-    end
+local record, draw = unpack(redis.call('HMGET', KEYS[3], ARGV[3], ARGV[4]))
+if draw == '' then
+    draw = redis.call('HGET', KEYS[4], ARGV[4])
 end
-return { digits(now), false }
+return { digits(now), record, draw }

@@ -1,8 +1,7 @@
 -- Reads what a partition says of itself; where it says nothing, and the caller names a store, makes it part of that.
 --
 -- KEYS  partition
--- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock,
---       keys of a generation of requests
+-- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock
 -- reply {now, store id, partitions, fingerprint, test clock, last moment, 1 where the store is whole}; what is not there is false
 local function read()
     return redis.call('HMGET', KEYS[1], 'store', 'partitions', 'key', 'test_clock', 'last', 'whole')
@@ -11,7 +10,7 @@ local fields = read()
 local now = clock(fields[5])
 if not fields[1] and ARGV[2] ~= '' then
     redis.call('HSET', KEYS[1], 'store', ARGV[2], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
-        'sequence', '0', 'last', '0', 'generation', '1', 'began', digits(now), 'cleared', ARGV[6])
+        'sequence', '0', 'last', '0')
     fields = read()
 end
 return { digits(now), unpack(fields) }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use sha2::{Digest as _, Sha256};
 use tombola::proto::{
-    ApplyCampaignRequest, BlockUsersRequest, GetStatsRequest, GrantDrawsRequest,
+    ApplyCampaignRequest, BlockUsersRequest, DrawRequest, GetStatsRequest, GrantDrawsRequest,
     ListCampaignsRequest, PauseCampaignRequest, RecallUnitsRequest,
 };
 use tonic::{Code, Status};
@@ -182,38 +182,34 @@ async fn a_draw_that_meets_a_foreign_value_writes_nothing_and_other_campaigns_go
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_value_where_requests_are_remembered_stops_their_draws_and_no_others() {
+async fn a_foreign_value_where_long_draws_are_remembered_stops_these_and_no_others() {
     let mut stall = Stall::new().await;
-    for id in ["q-1", "q-2"] {
-        let key = format!(
-            "tombola{{0}}:requests:1:{}",
-            bucket(&format!("one u-1 {id}"))
-        );
-        stall.spoil(&key);
-        let again = || async {
-            let drawn = stall.lottery.clone().draw(request("one", "u-1", id)).await;
-            drawn.unwrap_err()
-        };
-        stall.refused(&key, async |_| again().await).await;
-        // Others of the same batch as well.
-        stall.goes_on("one").await;
-        stall.goes_on("two").await;
-        stall.restore(&key);
-        draws(&mut stall.lottery, "one", "u-1", id).await;
-        let drawn = draws(&mut stall.lottery, "one", "u-1", id).await;
-        assert!(drawn.replayed);
-    }
+    let key = "tombola{0}:long:one";
+    let long = |id: &str| DrawRequest {
+        count: 100,
+        ..request("one", "u-long", id)
+    };
+    stall.spoil(key);
+    let drawn = async || {
+        let drawn = stall.lottery.clone().draw(long("q-1")).await;
+        drawn.unwrap_err()
+    };
+    let status = drawn().await;
+    assert_eq!(executed(&status), "no", "{status:?}");
+    stall.goes_on("one").await;
+    stall.goes_on("two").await;
+    stall.restore(key);
+    let first = stall.lottery.clone().draw(long("q-1")).await.unwrap();
+    let again = stall.lottery.clone().draw(long("q-1")).await.unwrap();
+    assert!(!first.get_ref().replayed && again.get_ref().replayed);
+    assert_eq!(first.get_ref().results, again.get_ref().results);
     stall.is_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_value_under_a_partition_s_own_keys_stops_the_partition_and_writes_nothing() {
     let mut stall = Stall::new().await;
-    for key in [
-        "tombola{0}:partition",
-        "tombola{0}:ledger",
-        "tombola{0}:requests:1:long",
-    ] {
+    for key in ["tombola{0}:partition", "tombola{0}:ledger"] {
         stall.spoil(key);
         stall.draw_is_refused(key).await;
         stall.server.says("holds a wrong type under a key of ours");

@@ -1,0 +1,266 @@
+//! The Redis beside the service: one that is running, or one that the bench starts; what it tells of itself, and the removal of the
+//! bench's keys. Draws go through the service; here is only what is asked of Redis directly.
+
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind,
+    net::TcpListener,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use redis::{AsyncConnectionConfig, FromRedisValue, RedisError, aio::MultiplexedConnection, cmd};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use super::process::Process;
+use crate::cli::{
+    client::Outcome,
+    failure::{Exit, Failure},
+};
+
+/// A Redis server answers within this from its start on.
+const START_TIME_MAX: Duration = Duration::from_secs(20);
+/// Someone else may take a port between its choice and its use.
+const PORT_ATTEMPTS: usize = 10;
+/// Long enough for the memory of a key of millions of fields.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// Keys that are removed by one command.
+const KEYS_REMOVED: usize = 1000;
+
+/// A Redis server.
+pub(super) struct Beside {
+    /// How it is reached.
+    pub(super) url: String,
+    /// What all keys of the bench begin with.
+    pub(super) prefix: String,
+    client: redis::Client,
+    connection: MultiplexedConnection,
+    // The process ends before its directory goes.
+    own: Option<(Process, TempDir)>,
+}
+
+impl Beside {
+    /// Connects to one that is running.
+    pub(super) async fn running(url: &str) -> Outcome<Self> {
+        const FORM: &str = "write redis://[user:password@]host[:port][/db]";
+        if !url.starts_with("redis://") {
+            return Err(Failure::usage(format!(
+                "--redis-url: the bench speaks to one Redis without TLS: {FORM}; for Sentinel, a cluster or TLS start \
+                 \"tombola serve\" on it and name that with --server"
+            )));
+        }
+        let client = redis::Client::open(url)
+            .map_err(|error| Failure::usage(format!("--redis-url: {error}; {FORM}")))?;
+        Self::connect(url, client, None)
+            .await
+            .map_err(|error| {
+                let mut failure = Failure::refused(
+                    "NO_REDIS",
+                    format!(
+                        "no Redis at --redis-url ({error}): start one with \"redis-server --appendonly yes --appendfsync \
+                         always\", or let the bench start one: --store redis"
+                    ),
+                );
+                failure.exit = Exit::Unavailable;
+                failure
+            })
+    }
+
+    /// Starts one that has every write on disk before it answers, with its data in a directory below `parent`.
+    pub(super) async fn start(parent: &Path) -> Outcome<Self> {
+        let directory = directory(parent)?;
+        let log = directory.path().join("redis.log");
+        for _ in 0..PORT_ATTEMPTS {
+            let port = free_port()?;
+            let mut command = Command::new("redis-server");
+            command
+                .args([
+                    "--bind",
+                    "127.0.0.1",
+                    "--port",
+                    &port.to_string(),
+                    "--save",
+                    "",
+                ])
+                .args(["--appendonly", "yes", "--appendfsync", "always"])
+                .args(["--maxmemory-policy", "noeviction", "--dir"])
+                .arg(directory.path());
+            let mut process = Process::spawn("redis-server", &mut command, &log).map_err(absent)?;
+            let url = format!("redis://127.0.0.1:{port}");
+            let client = redis::Client::open(url.as_str()).map_err(told)?;
+            let deadline = Instant::now() + START_TIME_MAX;
+            while !process.has_ended() {
+                match client.get_multiplexed_async_connection().await {
+                    Ok(_) => {
+                        let own = Some((process, directory));
+                        return Self::connect(&url, client, own).await.map_err(told);
+                    }
+                    Err(_) if Instant::now() > deadline => {
+                        return Err(process.failed("does not answer"));
+                    }
+                    Err(_) => sleep(Duration::from_millis(10)).await,
+                }
+            }
+            if !process.failed("").message.contains("in use") {
+                return Err(process.failed("ended"));
+            }
+        }
+        let message = format!("redis-server found no free port in {PORT_ATTEMPTS} tries");
+        Err(Failure::refused("PROCESS_FAILED", message))
+    }
+
+    async fn connect(
+        url: &str,
+        client: redis::Client,
+        own: Option<(Process, TempDir)>,
+    ) -> Result<Self, RedisError> {
+        let configuration =
+            AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_TIME_MAX));
+        let connection = client
+            .get_multiplexed_async_connection_with_config(&configuration)
+            .await?;
+        Ok(Self {
+            url: url.into(),
+            prefix: format!("tombola-bench-{:016x}", rand::random::<u64>()),
+            client,
+            connection,
+            own,
+        })
+    }
+
+    /// The bench started it.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// The connection that is asked over.
+    pub(super) fn connection(&self) -> MultiplexedConnection {
+        self.connection.clone()
+    }
+
+    /// For connections of one's own.
+    pub(super) fn client(&self) -> &redis::Client {
+        &self.client
+    }
+
+    /// Asks for one thing.
+    pub(super) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> Outcome<T> {
+        let Some((name, arguments)) = words.split_first() else {
+            return Err(Failure::refused("REDIS", "no command"));
+        };
+        let mut connection = self.connection.clone();
+        cmd(name)
+            .arg(arguments)
+            .query_async(&mut connection)
+            .await
+            .map_err(told)
+    }
+
+    /// A section of `INFO`, by field.
+    pub(super) async fn info(&self, section: &str) -> Outcome<BTreeMap<String, String>> {
+        let text: String = self.ask(&["INFO", section]).await?;
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        Ok(fields
+            .map(|(name, value)| (name.into(), value.trim().into()))
+            .collect())
+    }
+
+    /// Calls of scripts, and the time that Redis spent on them.
+    pub(super) async fn scripts(&self) -> Outcome<(u64, Duration)> {
+        let stats = self.info("commandstats").await?;
+        let line = stats.get("cmdstat_evalsha").map_or("", String::as_str);
+        let field = |name: &str| -> u64 {
+            let mut fields = line.split(',').filter_map(|field| field.split_once('='));
+            let value = fields.find_map(|(field, value)| (field == name).then_some(value));
+            value.and_then(|value| value.parse().ok()).unwrap_or(0)
+        };
+        Ok((field("calls"), Duration::from_micros(field("usec"))))
+    }
+
+    /// Bytes that all its data take.
+    pub(super) async fn memory(&self) -> Outcome<u64> {
+        let memory = self.info("memory").await?;
+        let used = memory.get("used_memory").and_then(|text| text.parse().ok());
+        Ok(used.unwrap_or(0))
+    }
+
+    /// The value of a setting; empty where it may not be read.
+    pub(super) async fn setting(&self, name: &str) -> String {
+        let pair: Outcome<Vec<String>> = self.ask(&["CONFIG", "GET", name]).await;
+        pair.ok()
+            .and_then(|mut pair| pair.pop())
+            .unwrap_or_default()
+    }
+
+    /// Calls `each` with the keys that match, some at a time.
+    pub(super) async fn scan(
+        &self,
+        pattern: &str,
+        mut each: impl AsyncFnMut(Vec<Vec<u8>>) -> Outcome,
+    ) -> Outcome {
+        let mut cursor = "0".to_owned();
+        loop {
+            let count = KEYS_REMOVED.to_string();
+            let (next, keys): (String, Vec<Vec<u8>>) = self
+                .ask(&["SCAN", &cursor, "MATCH", pattern, "COUNT", &count])
+                .await?;
+            if !keys.is_empty() {
+                each(keys).await?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    /// Removes all keys of the bench.
+    pub(super) async fn sweep(&self) -> Outcome {
+        let pattern = format!("{}*", self.prefix);
+        self.scan(&pattern, async |keys| {
+            let mut connection = self.connection.clone();
+            let removed: Result<u64, RedisError> =
+                cmd("UNLINK").arg(keys).query_async(&mut connection).await;
+            removed.map(drop).map_err(told)
+        })
+        .await
+    }
+}
+
+/// What Redis answered, or why it did not.
+pub(super) fn told(error: RedisError) -> Box<Failure> {
+    Failure::refused("REDIS", format!("Redis did not do it: {error}"))
+}
+
+fn absent(error: std::io::Error) -> Box<Failure> {
+    let message = match error.kind() {
+        ErrorKind::NotFound => "there is no redis-server to start: install Redis 6.2 or later (Debian and Ubuntu: apt install \
+             redis-server; macOS: brew install redis), or name a running one with --redis-url"
+            .into(),
+        _ => format!("cannot start redis-server: {error}"),
+    };
+    Failure::refused("NO_REDIS_SERVER", message)
+}
+
+/// A temporary directory below `parent`.
+pub(super) fn directory(parent: &Path) -> Outcome<TempDir> {
+    tempfile::Builder::new()
+        .prefix("tombola-bench-")
+        .tempdir_in(parent)
+        .map_err(|error| {
+            let message = format!(
+                "cannot make a directory in {}: {error}; name another one with --directory",
+                parent.display()
+            );
+            Failure::refused("NO_DIRECTORY", message)
+        })
+}
+
+fn free_port() -> Outcome<u16> {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| Failure::refused("NO_PORT", format!("no free port: {error}")))
+}

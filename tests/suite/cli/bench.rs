@@ -1,0 +1,355 @@
+//! `tombola bench`: what it tells, what it refuses, and that nothing of it is left. Nothing here asks how fast anything is.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::Desk;
+use crate::{
+    process::{Ended, Output, tombola},
+    support::redis_server::RedisServer,
+};
+
+/// As short as it can be: few calls, small pools.
+const SHORT: &str =
+    "--duration 100ms --warm-up 50ms --rounds 2 --connections 2 --outstanding 4 --units 10000";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Runs a bench whose temporary data are in `directory`.
+fn bench(directory: &Path, line: &str) -> Ended {
+    let mut command = tombola(["bench", "--directory"]);
+    command.arg(directory).args(line.split_whitespace());
+    Ended::of(&mut command)
+}
+
+/// What it tells as JSON, once the sums within are checked.
+#[track_caller]
+fn figures(directory: &Path, line: &str) -> Value {
+    let said = bench(directory, &format!("{line} --json")).well();
+    let figures: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(figures["balanced"], true, "{said}");
+    for series in figures["series"].as_array().unwrap() {
+        let calls = series["calls"].as_u64().unwrap();
+        let rounds = series["rounds"].as_array().unwrap();
+        let of_rounds: u64 = rounds
+            .iter()
+            .map(|round| round["calls"].as_u64().unwrap())
+            .sum();
+        let errors = series["errors"].as_object().unwrap().values();
+        let errors: u64 = errors.map(|calls| calls.as_u64().unwrap()).sum();
+        assert_eq!(calls, of_rounds, "{series:#}");
+        assert!(
+            series["wins"].as_u64().unwrap() + errors <= calls,
+            "{series:#}"
+        );
+        let rate = &series["per_second"];
+        let [min, median, max] = ["min", "median", "max"].map(|name| rate[name].as_f64().unwrap());
+        assert!(min <= median && median <= max, "{series:#}");
+    }
+    is_empty(directory);
+    figures
+}
+
+#[track_caller]
+fn is_empty(directory: &Path) {
+    let left: Vec<_> = std::fs::read_dir(directory).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn calls(figures: &Value) -> Vec<String> {
+    let series = figures["series"].as_array().unwrap().iter();
+    series
+        .map(|one| {
+            format!(
+                "{} on {}",
+                one["call"].as_str().unwrap(),
+                one["store"].as_str().unwrap()
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn every_scenario_is_measured_on_the_embedded_store_and_the_report_needs_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let reports = tempfile::tempdir().unwrap();
+    let report = reports.path().join("report.html");
+    let scenarios = "draw,scattered,deck,check,mix,inject,hot-user,hot-campaign,many-campaigns";
+    let line = format!(
+        "{SHORT} --scenario {scenarios} --inject-rate 1000 --report {}",
+        report.display()
+    );
+    let figures = figures(directory.path(), &line);
+    let called = calls(&figures);
+    assert_eq!(called[0], "empty on -");
+    let expected: Vec<_> = scenarios
+        .split(',')
+        .map(|name| format!("{name} on embedded"))
+        .collect();
+    assert_eq!(called[1..], expected);
+    for series in &figures["series"].as_array().unwrap()[1..] {
+        let (calls, wins) = (
+            series["calls"].as_u64().unwrap(),
+            series["wins"].as_u64().unwrap(),
+        );
+        assert_eq!(series["errors"], serde_json::json!({}));
+        if series["call"] != "check" {
+            assert!(wins * 2 >= calls, "{series:#}");
+        }
+    }
+    let page = std::fs::read_to_string(report).unwrap();
+    assert!(
+        page.starts_with("<!doctype html>")
+            && page.contains("<svg")
+            && page.contains("draw on embedded")
+    );
+    for outside in [
+        "http:", "https:", "src=", "<script", "<link", "@import", "url(",
+    ] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn stores_take_turns_and_redis_is_a_process_of_the_bench() {
+    let directory = tempfile::tempdir().unwrap();
+    let figures = figures(
+        directory.path(),
+        &format!("{SHORT} --scenario draw --store embedded,redis,redis-memory"),
+    );
+    let called = calls(&figures);
+    assert_eq!(
+        called,
+        [
+            "empty on -",
+            "draw on embedded",
+            "draw on redis",
+            "draw on redis-memory"
+        ]
+    );
+    let stores = figures["stores"].as_array().unwrap();
+    assert_eq!(stores[1]["appendonly"], "yes");
+    assert_eq!(stores[1]["appendfsync"], "always");
+    assert_eq!(stores[2]["appendonly"], "no");
+    let ratios = figures["ratios"].as_array().unwrap();
+    let over = |name: &str| {
+        ratios
+            .iter()
+            .any(|ratio| ratio["name"].as_str().unwrap().contains(name))
+    };
+    assert!(over("draw on redis over empty"));
+    assert!(over(
+        "draw on redis over the same with the append-only file off"
+    ));
+}
+
+#[test]
+fn baselines_run_on_the_same_redis_whose_other_keys_stay() {
+    let redis = RedisServer::start(&[]);
+    redis.command(&["SET", "someone", "else"]);
+    let directory = tempfile::tempdir().unwrap();
+    let line = format!(
+        "{SHORT} --scenario draw --baselines --redis-url {}",
+        redis.url()
+    );
+    let figures = figures(directory.path(), &line);
+    assert_eq!(calls(&figures).len(), 6);
+    let promises = figures["promises"].as_array().unwrap();
+    for promise in promises {
+        let (times, of) = (
+            promise["times"].as_u64().unwrap(),
+            promise["of"].as_u64().unwrap(),
+        );
+        assert!(times <= of, "{promise:#}");
+        if promise["way"].as_str().unwrap().starts_with("tombola") {
+            assert_eq!(times, 0, "{promise:#}");
+        }
+    }
+    let broken = |way: &str| {
+        let mut of_way = promises.iter().filter(|promise| promise["way"] == way);
+        of_way.any(|promise| promise["times"].as_u64().unwrap() > 0)
+    };
+    for way in ["red-packet script", "JSON table, WATCH", "INCR, EXPIRE"] {
+        assert!(broken(way), "{way}: {promises:#?}");
+    }
+    assert_eq!(redis.command(&["DBSIZE"]), "1");
+}
+
+#[test]
+fn at_a_fixed_rate_every_call_has_its_moment() {
+    let directory = tempfile::tempdir().unwrap();
+    let line =
+        "--duration 500ms --warm-up 50ms --rounds 1 --connections 2 --rate 200 --units 10000";
+    let figures = figures(directory.path(), line);
+    for series in figures["series"].as_array().unwrap() {
+        assert_eq!(series["calls"], 100, "{series:#}");
+    }
+}
+
+#[test]
+fn a_running_server_gets_campaigns_of_the_bench_which_are_closed_at_the_end() {
+    let desk = Desk::with_wheel();
+    let said = desk.run(
+        &format!("bench {SHORT} --scenario mix,hot-campaign --json"),
+        &[],
+    );
+    let figures: Value = serde_json::from_str(&said.well()).unwrap();
+    assert_eq!(
+        calls(&figures)[1..],
+        ["mix on server", "hot-campaign on server"]
+    );
+    let listed = desk.json("campaigns");
+    let campaigns = listed["campaigns"].as_array().unwrap();
+    assert!(campaigns.len() > 16, "{listed:#}");
+    for campaign in campaigns {
+        let text = campaign.to_string();
+        assert!(
+            text.contains("\"wheel\"") || text.contains("CLOSED"),
+            "{campaign:#}"
+        );
+    }
+}
+
+#[test]
+fn costs_are_told_by_store_and_kind() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = tombola(["bench", "cost", "--json", "--directory"]);
+    command.arg(directory.path());
+    let options = "--users 200 --units 1000,2000 --injected 2000 --idle 20 --duration 100ms";
+    let said = Ended::of(command.args(options.split_whitespace())).well();
+    let costs: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(costs["balanced"], true);
+    let costs = costs["costs"].as_array().unwrap();
+    for (store, what) in [
+        ("redis", "ledger not yet settled"),
+        ("redis", "Redis's time"),
+        ("redis", "longest script of an injection"),
+        ("redis", "one draw over that script and an empty call"),
+        ("embedded", "on disk, its won unit with it"),
+        ("embedded", "idle connections"),
+    ] {
+        let found = costs.iter().any(|cost| {
+            cost["store"] == store && cost["what"] == what && cost["value"].as_f64().is_some()
+        });
+        assert!(found, "{store}, {what}: {said}");
+    }
+    is_empty(directory.path());
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let bench = |line: &str| bench(directory.path(), line);
+    bench("--scenario fly").badly(64, &["fly", "many-campaigns"]);
+    bench("--rate 0").badly(64, &["--rate", "1.."]);
+    bench("--rate 10 --outstanding 3").badly(64, &["--rate", "--outstanding"]);
+    bench("--duration 5").badly(64, &["5s"]);
+    bench("--store disk").badly(64, &["embedded", "redis"]);
+    bench("--store embedded --baselines").badly(64, &["--store", "redis"]);
+    bench("--store redis-memory --redis-url redis://127.0.0.1:1")
+        .badly(64, &["leave out", "--redis-url"]);
+    bench("--redis-url redis+cluster://a:1").badly(64, &["redis://", "--server"]);
+    bench("--redis-url redis://127.0.0.1:1").badly(69, &["--redis-url", "--store redis"]);
+    bench("--server http://127.0.0.1:1").badly(69, &["127.0.0.1:1", "tombola serve"]);
+    bench("--server http://127.0.0.1:port").badly(64, &["HOST:PORT"]);
+    bench("--server http://127.0.0.1:1 --baselines").badly(64, &["leave out --server"]);
+    bench("--report /nowhere/at/all.html").badly(64, &["/nowhere/at"]);
+    is_empty(directory.path());
+    let mut nowhere = tombola(["bench", "--directory", "/nowhere/at/all"]);
+    Ended::of(&mut nowhere).badly(64, &["--directory", "/nowhere/at/all"]);
+    let mut without = tombola(["bench", "--store", "redis"]);
+    Ended::of(without.env("PATH", "/nowhere")).badly(1, &["install", "--redis-url"]);
+}
+
+#[test]
+fn a_variable_for_other_commands_puts_no_server_under_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = tombola(["bench", "--directory"]);
+    command.arg(directory.path()).args(SHORT.split_whitespace());
+    command
+        .env("TOMBOLA_SERVER", "http://127.0.0.1:1")
+        .env("TOMBOLA_REDIS_URL", "redis://127.0.0.1:1");
+    Ended::of(&mut command).well();
+}
+
+#[test]
+fn who_stops_it_finds_nothing_left() {
+    let redis = RedisServer::start(&[]);
+    for store in [
+        "embedded,redis".to_owned(),
+        format!("redis --redis-url {}", redis.url()),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = tombola(["bench", "--duration", "10m", "--directory"]);
+        command
+            .arg(directory.path())
+            .arg("--store")
+            .args(store.split_whitespace());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let output = Output::of(&mut child);
+        let deadline = Instant::now() + PATIENCE;
+        // Its services run once both have their directories.
+        while children(pid).len() < 2 {
+            assert!(Instant::now() < deadline, "{}", output.text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let children = children(pid);
+        let kill = format!("kill -INT {pid}");
+        assert!(
+            Command::new("sh")
+                .args(["-c", &kill])
+                .status()
+                .unwrap()
+                .success()
+        );
+        output.wait_for_end();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{}", output.text());
+        assert!(
+            output.text().contains("nothing of the bench is left"),
+            "{}",
+            output.text()
+        );
+        is_empty(directory.path());
+        for child in children {
+            assert!(
+                !Path::new(&format!("/proc/{child}")).exists(),
+                "{child} runs on"
+            );
+        }
+    }
+    assert_eq!(redis.command(&["DBSIZE"]), "0");
+}
+
+/// The processes that a process started.
+fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let mut all: Vec<u32> = Vec::new();
+    all.extend(
+        text.unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|one| one.parse::<u32>().ok()),
+    );
+    for task in std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        all.extend(
+            text.split_whitespace()
+                .filter_map(|one| one.parse::<u32>().ok()),
+        );
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
