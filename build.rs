@@ -4,11 +4,13 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const PROTOS: [&str; 4] = [
+const PROTOS: [&str; 6] = [
     "tombola/v1/common.proto",
     "tombola/v1/campaign.proto",
     "tombola/v1/lottery_service.proto",
     "tombola/v1/campaign_service.proto",
+    "tombola/v1/envelope.proto",
+    "tombola/v1/envelope_service.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -5,10 +5,10 @@
 //!
 //! | floor | what it is | what it must never know |
 //! |---|---|---|
-//! | [`model`] | validated types: campaign, plan, limits, ids, money | I/O, clocks, randomness |
-//! | [`chance`] | seeds, scatter, decks: pure functions of a seed | I/O, clocks, libraries' shuffles |
+//! | [`model`] | validated types: campaign, envelope, plan, limits, ids, money | I/O, clocks, randomness |
+//! | [`chance`] | seeds, scatter, decks, splits: pure functions of a seed | I/O, clocks, libraries' shuffles |
 //! | [`store`] | whole atomic operations on durable state | gRPC, seeds |
-//! | [`injector`] | plan to windows to store, the cron, draws that need a fill | gRPC |
+//! | [`injector`] | plan to windows to store, the cron, draws and grabs that need a fill | gRPC |
 //! | [`grpc`] | services, the one map of statuses | SQL |
 //! | [`cli`] | one file a subcommand | how a draw is made |
 

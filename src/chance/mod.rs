@@ -14,6 +14,7 @@
 pub mod deck;
 pub mod scatter;
 pub mod seed;
+pub mod split;
 pub mod stream;
 
 #[cfg(test)]
@@ -21,5 +22,7 @@ mod tests;
 
 pub use deck::{deal, take};
 pub use scatter::{Fill, Release, scatter, totals};
+pub(crate) use seed::hex;
 pub use seed::{MasterKey, Nonce, Seed};
+pub use split::{rain, split};
 pub use stream::Stream;

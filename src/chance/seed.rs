@@ -8,12 +8,14 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use super::stream::Stream;
-use crate::model::CampaignId;
+use crate::model::{CampaignId, EnvelopeId};
 
 /// Separates the fingerprint from whatever else the master key will ever sign.
 const FINGERPRINT_LABEL: &[u8] = b"tombola/fingerprint/1";
 /// Separates seeds of campaigns from other seeds.
 const CAMPAIGN_LABEL: &[u8] = b"tombola/campaign/1";
+/// Separates seeds of envelopes from other seeds.
+const ENVELOPE_LABEL: &[u8] = b"tombola/envelope/1";
 
 /// The secret from which every seed is derived, 32 bytes. Who has it knows every draw to come.
 #[derive(Clone)]
@@ -56,6 +58,12 @@ impl MasterKey {
         let list = [CAMPAIGN_LABEL, id.as_str().as_bytes(), &nonce.0];
         Seed(hmac_of_list(&self.0, &list))
     }
+
+    /// The seed of an envelope: as [`Self::campaign_seed`], of the list `("tombola/envelope/1", id, nonce)`.
+    pub fn envelope_seed(&self, id: &EnvelopeId, nonce: &Nonce) -> Seed {
+        let list = [ENVELOPE_LABEL, id.as_str().as_bytes(), &nonce.0];
+        Seed(hmac_of_list(&self.0, &list))
+    }
 }
 
 impl fmt::Debug for MasterKey {
@@ -64,11 +72,38 @@ impl fmt::Debug for MasterKey {
     }
 }
 
-/// 32 random bytes made for one campaign, kept in the store; not a secret.
+/// 32 random bytes made for one campaign or envelope, kept in the store; not a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce(pub [u8; 32]);
 
-/// All the chance of one campaign, 32 bytes; secret until the campaign has ended.
+impl Nonce {
+    /// As 64 lower-case hex digits.
+    pub fn to_hex(&self) -> String {
+        hex(&self.0)
+    }
+
+    /// From what [`Self::to_hex`] gives; none where it is something else.
+    ///
+    /// ```
+    /// use tombola::chance::Nonce;
+    /// let nonce = Nonce([0x1f; 32]);
+    /// assert_eq!(Nonce::from_hex(&nonce.to_hex()), Some(nonce));
+    /// assert_eq!(Nonce::from_hex("1f"), None);
+    /// ```
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        for (byte, place) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
+            *byte = u8::from_str_radix(&text[place..place + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+/// All the chance of one campaign or envelope, 32 bytes; secret until it has ended.
 #[derive(Clone)]
 pub struct Seed([u8; 32]);
 
@@ -130,6 +165,6 @@ fn hmac_of_list(key: &[u8; 32], list: &[&[u8]]) -> [u8; 32] {
 }
 
 /// Lower-case hex digits, two for each byte.
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

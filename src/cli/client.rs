@@ -12,9 +12,12 @@ use super::{
     time::{self, Time, zone_named},
 };
 use crate::{
-    model::{CampaignId, OperatorId, PoolId, PrizeId, Problem, RequestId, UserId, file},
+    model::{
+        CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, Problem, RequestId, UserId, file,
+    },
     proto::{
         self, campaign_service_client::CampaignServiceClient,
+        envelope_service_client::EnvelopeServiceClient,
         lottery_service_client::LotteryServiceClient,
     },
 };
@@ -22,6 +25,7 @@ use crate::{
 /// How a command ends, unless it ends well.
 pub(super) type Outcome<T = ()> = Result<T, Box<Failure>>;
 pub(super) type Campaigns = CampaignServiceClient<Channel>;
+pub(super) type Envelopes = EnvelopeServiceClient<Channel>;
 pub(super) type Lottery = LotteryServiceClient<Channel>;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,6 +69,12 @@ impl Client {
     /// The callers' service.
     pub(super) async fn lottery(&self) -> Outcome<Lottery> {
         let client = LotteryServiceClient::new(self.connect().await?);
+        Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
+    }
+
+    /// The envelopes' service.
+    pub(super) async fn envelopes(&self) -> Outcome<Envelopes> {
+        let client = EnvelopeServiceClient::new(self.connect().await?);
         Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 
@@ -205,6 +215,7 @@ macro_rules! id_parsers {
 
 id_parsers! {
     campaign_id: CampaignId;
+    envelope_id: EnvelopeId;
     pool_id: PoolId;
     prize_id: PrizeId;
     user_id: UserId;

@@ -296,6 +296,7 @@ fn hint(reason: ErrorReason) -> &'static str {
         R::PoolNotFound | R::PrizeNotFound => {
             "\"tombola campaign ID -o yaml\" shows its pools and prizes"
         }
+        R::EnvelopeExists => "\"tombola envelope show ID\" shows the one that is there",
         R::WindowNotFound => "\"tombola schedule ID\" lists the hours",
         R::DrawNotFound => {
             "a try that is still under way may yet draw: to settle it, repeat the draw with its --request-id"
@@ -318,6 +319,7 @@ fn hint(reason: ErrorReason) -> &'static str {
         | R::CampaignClosed
         | R::PaidDrawsPerDay
         | R::ChangeRefused
+        | R::EnvelopeNotFound
         | R::DeadlineExceeded => "",
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Plan {
     pub(super) clock: Option<Arc<dyn Clock>>,
     /// How long request ids are remembered.
     pub(super) request_memory: Duration,
+    /// How long an envelope is kept after its refund or its last grab.
+    pub(super) envelope_retention: Duration,
     /// How long before its start a window is injected.
     pub(super) lead: Duration,
 }
@@ -75,12 +77,13 @@ pub(super) async fn build(plan: Plan) -> Result<Arc<Injector>, BuildError> {
         .master_key
         .clone()
         .unwrap_or_else(|| plan.data.join(key::KEY_FILE));
-    let lead = plan.lead;
+    let (lead, retention) = (plan.lead, plan.envelope_retention);
     let (key, store) = match plan.redis.clone() {
         Some(on_redis) => build_on_redis(plan, on_redis, &file).await?,
         None => build_embedded(plan, &file)?,
     };
-    Ok(Arc::new(Injector::new(store, key, lead)))
+    let injector = Injector::new(store, key, lead).keeping_envelopes(retention);
+    Ok(Arc::new(injector))
 }
 
 type Built = (crate::chance::MasterKey, Arc<dyn Store>);

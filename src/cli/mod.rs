@@ -13,6 +13,8 @@ mod check;
 mod client;
 mod demo;
 mod draw;
+mod envelope;
+mod envelope_view;
 mod failure;
 mod grant;
 mod house;
@@ -110,7 +112,10 @@ enum Command {
     Check(check::CheckArgs),
     /// Show the odds as they may be published
     Odds(odds::OddsArgs),
-    /// Show where every unit is
+    /// Create, grab, show or cancel an envelope
+    #[command(subcommand)]
+    Envelope(envelope::EnvelopeCommand),
+    /// Show where every unit is, or all money of envelopes
     Stats(stats::StatsArgs),
 }
 
@@ -186,6 +191,7 @@ async fn dispatch(cli: Cli, server_is_named: bool) -> ExitCode {
         Command::GetDraw(args) => draw::get(&client, args).await,
         Command::Check(args) => check::run(&client, args).await,
         Command::Odds(args) => odds::run(&client, args).await,
+        Command::Envelope(command) => envelope::run(&client, command).await,
         Command::Stats(args) => stats::run(&client, args).await,
     };
     finish(client.json, outcome)

@@ -21,6 +21,7 @@ use super::{
     listen::{BindError, Listen},
     output,
     store_args::StoreArgs,
+    time::parse_span,
 };
 use crate::{
     grpc,
@@ -40,6 +41,9 @@ const PREFIX: &str = "tombola";
 /// The shortest and the longest memory of request ids.
 const MEMORY_MIN: Duration = Duration::from_secs(60);
 const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);
+/// How long an envelope may be kept after it is settled.
+const RETENTION_MIN: Duration = Duration::from_secs(60);
+const RETENTION_MAX: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
 /// The earliest moment of a test clock, in seconds: 1971. What stores pack of moments is as long from then on.
 const CLOCK_SECOND_MIN: i64 = 365 * 86_400;
@@ -96,6 +100,14 @@ pub(super) struct ServeArgs {
         default_value = "24h"
     )]
     pub(super) request_memory: String,
+    /// How long an envelope is kept after its refund or its last grab
+    #[arg(
+        long,
+        env = "TOMBOLA_ENVELOPE_RETENTION",
+        value_name = "SPAN",
+        default_value = "7d"
+    )]
+    pub(super) envelope_retention: String,
     /// How log lines are written
     #[arg(long, env = "TOMBOLA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
@@ -149,22 +161,31 @@ impl Configuration {
         let request_memory = read_memory(&args.request_memory)
             .map_err(|text| problems.add("--request-memory", text))
             .ok();
+        let envelope_retention = read_retention(&args.envelope_retention)
+            .map_err(|text| problems.add("--envelope-retention", text))
+            .ok();
         let clock = read_clock(args.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
             .ok();
         let redis = args.store.on_redis(PREFIX, &mut problems);
-        match (alarm, request_memory, clock) {
-            (Some(alarm), Some(request_memory), Some(clock)) if problems.is_empty() => Ok(Self {
-                plan: Plan {
-                    data: args.data.clone(),
-                    master_key: args.master_key.clone(),
-                    redis,
-                    clock,
-                    request_memory,
-                    lead: alarm.lead(),
-                },
-                alarm,
-            }),
+        let spans = request_memory.zip(envelope_retention);
+        match (alarm, spans, clock) {
+            (Some(alarm), Some((request_memory, envelope_retention)), Some(clock))
+                if problems.is_empty() =>
+            {
+                Ok(Self {
+                    plan: Plan {
+                        data: args.data.clone(),
+                        master_key: args.master_key.clone(),
+                        redis,
+                        clock,
+                        request_memory,
+                        envelope_retention,
+                        lead: alarm.lead(),
+                    },
+                    alarm,
+                })
+            }
             _ => Err(problems),
         }
     }
@@ -180,6 +201,15 @@ fn read_memory(text: &str) -> Result<Duration, String> {
         return Err(format!("`{text}` is out of range: 1m to 8760h"));
     }
     Ok(memory)
+}
+
+fn read_retention(text: &str) -> Result<Duration, String> {
+    let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
+    let retention = Duration::try_from(span).unwrap_or_default();
+    if retention < RETENTION_MIN || retention > RETENTION_MAX {
+        return Err(format!("`{text}` is out of range: 1m to 3650d"));
+    }
+    Ok(retention)
 }
 
 fn read_clock(start: Option<&str>) -> Result<Option<Arc<dyn Clock>>, String> {
@@ -318,6 +348,10 @@ mod tests {
         assert_eq!(read_memory("24h"), Ok(Duration::from_secs(86_400)));
         for bad in ["", "5", "-1h", "0s", "9000h", "soon"] {
             assert!(read_memory(bad).is_err(), "{bad}");
+        }
+        assert_eq!(read_retention("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        for bad in ["", "5", "-1h", "0s", "59s", "4000d", "soon"] {
+            assert!(read_retention(bad).is_err(), "{bad}");
         }
     }
 }

@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 
 use super::{
     client::{Client, Outcome, campaign_id},
+    envelope_view,
     failure::Failure,
     output::{Side, Table, counted},
     schedule,
@@ -19,28 +20,50 @@ use crate::{
 const HOURS_SHOWN: usize = 24;
 
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Example:\n  tombola stats spring-wheel")]
+#[command(after_help = "Example:\n  tombola stats spring-wheel\n  tombola stats")]
 pub(super) struct StatsArgs {
-    /// The campaign
+    /// The campaign [default: none, but all envelopes]
     #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
-    campaign: String,
+    campaign: Option<String>,
 }
 
 pub(super) async fn run(client: &Client, args: StatsArgs) -> Outcome {
     let mut server = client.campaigns().await?;
-    let zone = client.zone(&args.campaign).await;
+    let campaign = args.campaign.as_deref();
+    let zone = match campaign {
+        Some(id) => client.zone(id).await,
+        None => TimeZone::UTC,
+    };
     let request = GetStatsRequest {
-        campaign_id: args.campaign,
+        campaign_id: campaign.unwrap_or_default().into(),
     };
     let response = server
         .get_stats(request)
         .await
         .map_err(Failure::read)?
         .into_inner();
-    client.show("GetStatsResponse", &response, |response| {
-        view(response, &zone)
+    client.show("GetStatsResponse", &response, |response| match campaign {
+        Some(_) => view(response, &zone),
+        None => envelopes(response),
     });
     Ok(())
+}
+
+/// All money of envelopes.
+fn envelopes(response: &GetStatsResponse) -> String {
+    let balance = if response.balanced {
+        "balanced: created = grabbed + waiting + refunded"
+    } else {
+        "NOT BALANCED: money is missing or too much; keep the data and look at the server's log"
+    };
+    let read = shown(response.read_time.as_ref(), &TimeZone::UTC);
+    let clock = if response.test_clock {
+        " (a test clock)"
+    } else {
+        ""
+    };
+    let sums = envelope_view::sums(&response.envelopes);
+    format!("{sums}\n{balance}\n\nread {read}{clock}")
 }
 
 fn view(response: &GetStatsResponse, zone: &TimeZone) -> String {

@@ -46,6 +46,27 @@ impl Time {
     }
 }
 
+/// Reads a span such as `90s`, `5m`, `1h30m` or `2d`, which is not negative.
+pub(super) fn parse_span(text: &str) -> Result<SignedDuration, String> {
+    const FORMS: &str = "a span of time is 90s, 5m, 1h30m or 2d";
+    let span: Span = text.parse().map_err(|error| format!("{error}: {FORMS}"))?;
+    let duration = span
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .map_err(|error| format!("{error}: {FORMS}"))?;
+    if duration.is_negative() {
+        return Err(FORMS.into());
+    }
+    Ok(duration)
+}
+
+/// A span as the wire has it.
+pub(super) fn span_to_wire(span: SignedDuration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: span.as_secs(),
+        nanos: span.subsec_nanos(),
+    }
+}
+
 /// As the wire has it.
 pub(super) fn to_wire(moment: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp {

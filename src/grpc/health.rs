@@ -7,10 +7,11 @@ use tonic::server::NamedService;
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{info, warn};
 
-use super::{campaigns::Campaigns, lottery::Lottery};
+use super::{campaigns::Campaigns, envelopes::Envelopes, lottery::Lottery};
 use crate::{
     proto::{
         campaign_service_server::CampaignServiceServer,
+        envelope_service_server::EnvelopeServiceServer,
         lottery_service_server::LotteryServiceServer,
     },
     store::Store,
@@ -23,9 +24,10 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What is told: the server as a whole, and each service.
-const NAMES: [&str; 3] = [
+const NAMES: [&str; 4] = [
     "",
     <LotteryServiceServer<Lottery> as NamedService>::NAME,
+    <EnvelopeServiceServer<Envelopes> as NamedService>::NAME,
     <CampaignServiceServer<Campaigns> as NamedService>::NAME,
 ];
 

@@ -7,6 +7,8 @@ mod apply;
 mod campaigns;
 mod changes;
 mod desk;
+mod envelope_views;
+mod envelopes;
 mod health;
 mod lottery;
 mod odds;

@@ -6,8 +6,8 @@ use prost_types::Timestamp;
 
 use crate::{
     model::{
-        CampaignId, Moment, OperatorId, PoolId, PrizeId, Problem, Problems, RequestId, UserId,
-        convert::moment_from_proto, limits::Funding,
+        CampaignId, EnvelopeId, Moment, OperatorId, PoolId, PrizeId, Problem, Problems, RequestId,
+        UserId, convert::moment_from_proto, limits::Funding,
     },
     proto,
     store::{Author, DrawCommand, StoreError, command::DRAW_COUNT_MAX},
@@ -52,6 +52,11 @@ impl Fields {
     /// A required campaign id.
     pub(super) fn campaign(&mut self, id: &str) -> Option<CampaignId> {
         self.take(CampaignId::parse("campaign_id", id))
+    }
+
+    /// A required envelope id.
+    pub(super) fn envelope(&mut self, id: &str) -> Option<EnvelopeId> {
+        self.take(EnvelopeId::parse("envelope_id", id))
     }
 
     /// A required prize id; whether the campaign has it is looked up later.

@@ -15,11 +15,15 @@ use tonic_health::server::HealthReporter;
 use tower::util::MapResponseLayer;
 use tracing::{info, warn};
 
-use super::{campaigns::Campaigns, desk::Desk, health::Health, lottery::Lottery, unread::legible};
+use super::{
+    campaigns::Campaigns, desk::Desk, envelopes::Envelopes, health::Health, lottery::Lottery,
+    unread::legible,
+};
 use crate::{
     injector::Injector,
     proto::{
         FILE_DESCRIPTOR_SET, campaign_service_server::CampaignServiceServer,
+        envelope_service_server::EnvelopeServiceServer,
         lottery_service_server::LotteryServiceServer,
     },
 };
@@ -29,6 +33,9 @@ const CALLER_BYTES_MAX: usize = 64 * 1024;
 
 /// The largest request of an operator: a campaign with a thousand special hours.
 const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
+
+/// The largest request of a sender: an envelope with ten thousand users who may grab.
+const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The most calls at once on a connection; [`Desk`] bounds them over all connections.
 const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
@@ -58,7 +65,7 @@ pub enum ServeError {
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// Serves both services, reflection and health on `listener` until `shutdown`; then tells clients to go, and waits for
+/// Serves all services, reflection and health on `listener` until `shutdown`; then tells clients to go, and waits for
 /// their calls for at most ten seconds.
 ///
 /// # Errors
@@ -110,6 +117,8 @@ fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, S
     let desk = Arc::new(Desk::new(injector));
     let lottery = LotteryServiceServer::new(Lottery::new(desk.clone()))
         .max_decoding_message_size(CALLER_BYTES_MAX);
+    let envelopes = EnvelopeServiceServer::new(Envelopes::new(desk.clone()))
+        .max_decoding_message_size(SENDER_BYTES_MAX);
     let campaigns = CampaignServiceServer::new(Campaigns::new(desk))
         .max_decoding_message_size(OPERATOR_BYTES_MAX);
     let reflection = || {
@@ -121,9 +130,11 @@ fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, S
     };
     let health = tonic_health::server::HealthService::from_health_reporter(reporter);
     let caller = MapResponseLayer::new(|answer: Response<Body>| legible(answer, CALLER_BYTES_MAX));
+    let sender = MapResponseLayer::new(|answer: Response<Body>| legible(answer, SENDER_BYTES_MAX));
     let operator =
         MapResponseLayer::new(|answer: Response<Body>| legible(answer, OPERATOR_BYTES_MAX));
     Ok(Routes::new(caller.named_layer(lottery))
+        .add_service(sender.named_layer(envelopes))
         .add_service(operator.named_layer(campaigns))
         .add_service(tonic_health::pb::health_server::HealthServer::new(health))
         .add_service(reflection().build_v1()?)

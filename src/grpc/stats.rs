@@ -6,7 +6,7 @@ use tonic::Request;
 
 use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
-    request,
+    envelope_views, request,
     schedule::window,
     secrets::Secrets,
     status::CallError,
@@ -16,7 +16,7 @@ use crate::{
     model::{CampaignId, PrizeNo, convert::moment_to_proto},
     proto,
     store::{
-        Stats, Store,
+        EnvelopeSums, Stats, Store,
         fill::DeckStop,
         view::{DeckStats, PrizeStats},
     },
@@ -37,12 +37,27 @@ pub(super) async fn get_stats(
     let message = request.into_inner();
     let work = async {
         let store = desk.store();
+        if message.campaign_id.is_empty() {
+            return Ok(envelope_stats(store).await?);
+        }
         let id = request::campaign(&message.campaign_id)?;
         let stats = store.stats(&id).await?;
         let windows = last_windows(store, &id, &stats).await?;
         Ok(response(&stats, windows, store.info().test_clock))
     };
     desk.read(deadline, work).await
+}
+
+/// Where all money of envelopes is.
+async fn envelope_stats(store: &dyn Store) -> crate::store::Result<proto::GetStatsResponse> {
+    let sums = store.envelope_sums().await?;
+    Ok(proto::GetStatsResponse {
+        balanced: sums.iter().all(EnvelopeSums::balanced),
+        envelopes: sums.iter().map(envelope_views::sums).collect(),
+        read_time: Some(moment_to_proto(store.now().await?)),
+        test_clock: store.info().test_clock,
+        ..proto::GetStatsResponse::default()
+    })
 }
 
 fn response(
@@ -65,6 +80,7 @@ fn response(
         windows,
         read_time: Some(moment_to_proto(stats.now)),
         test_clock,
+        envelopes: Vec::new(),
         decks: stats
             .decks
             .iter()

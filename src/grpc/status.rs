@@ -110,6 +110,9 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         Refusal::VersionNotFound(_) => no(Code::NotFound, R::VersionNotFound),
         Refusal::DrawNotFound => no(Code::NotFound, R::DrawNotFound),
         Refusal::WindowNotFound(_) => no(Code::NotFound, R::WindowNotFound),
+        Refusal::EnvelopeNotFound => no(Code::NotFound, R::EnvelopeNotFound),
+        Refusal::EnvelopeExists => no(Code::AlreadyExists, R::EnvelopeExists),
+        Refusal::EnvelopeRefused(_) => no(Code::InvalidArgument, R::InvalidRequest),
         Refusal::NotASchedule(_) => no(Code::InvalidArgument, R::InvalidRequest),
         Refusal::RequestIdReused => no(Code::InvalidArgument, R::RequestIdReused),
         Refusal::NotStarted(_) => no(Code::FailedPrecondition, R::CampaignNotStarted),
@@ -149,29 +152,39 @@ pub(super) fn status(error: &CallError, request_id: &str) -> Status {
     if !request_id.is_empty() {
         metadata.insert("request_id".into(), request_id.into());
     }
+    let message = message(error, !request_id.is_empty());
     let mut details = ErrorDetails::with_error_info(reason_name(reason), DOMAIN, metadata);
     add_violations(error, &mut details);
     if let Some(delay) = retry_after(error) {
         details.set_retry_info(Some(delay));
     }
-    Status::with_error_details(code, message(error), details)
+    Status::with_error_details(code, message, details)
 }
 
-fn message(error: &CallError) -> String {
+/// Calls without a request id are safe to repeat as they are.
+fn message(error: &CallError, has_request_id: bool) -> String {
+    let with_its_id = if has_request_id {
+        " with the same request id"
+    } else {
+        ""
+    };
     let text = match error {
-        CallError::Invalid(problems) => first_of(problems),
+        CallError::Invalid(problems)
+        | CallError::Store(StoreError::Refused(Refusal::EnvelopeRefused(problems))) => {
+            first_of(problems)
+        }
         CallError::Store(StoreError::Refused(Refusal::ChangeRefused(problems))) => {
             format!("the change is refused: {}", first_of(problems))
         }
         CallError::TimedOut(Executed::No) => "the answer did not come in time: retry".into(),
         CallError::TimedOut(Executed::Unknown) => {
-            "the answer did not come in time: retry with the same request id until it does".into()
+            format!("the answer did not come in time: retry{with_its_id} until it does")
         }
         CallError::Broken(_) | CallError::Store(StoreError::Corrupt(_)) => {
             "the service found something that must not be and stopped rather than guess: its log says what".into()
         }
         CallError::Store(StoreError::Unavailable { .. }) => {
-            "the store is unavailable: retry with the same request id".into()
+            format!("the store is unavailable: retry{with_its_id}")
         }
         CallError::Store(error @ (StoreError::Refused(_) | StoreError::Overloaded)) => {
             error.to_string()
@@ -209,7 +222,9 @@ fn retry_after(error: &CallError) -> Option<Duration> {
 /// Problems as `google.rpc.BadRequest`, as many as a status can carry, and how many it could not.
 fn add_violations(error: &CallError, details: &mut ErrorDetails) {
     let (CallError::Invalid(problems)
-    | CallError::Store(StoreError::Refused(Refusal::ChangeRefused(problems)))) = error
+    | CallError::Store(StoreError::Refused(
+        Refusal::ChangeRefused(problems) | Refusal::EnvelopeRefused(problems),
+    ))) = error
     else {
         if let CallError::Store(StoreError::Refused(refusal @ Refusal::NotASchedule(_))) = error {
             details.add_bad_request_violation("pool_id", refusal.to_string());

@@ -111,6 +111,24 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            Refusal::EnvelopeNotFound.into(),
+            Code::NotFound,
+            "ENVELOPE_NOT_FOUND",
+            "no",
+        ),
+        (
+            Refusal::EnvelopeExists.into(),
+            Code::AlreadyExists,
+            "ENVELOPE_EXISTS",
+            "no",
+        ),
+        (
+            Refusal::EnvelopeRefused(problems(1)).into(),
+            Code::InvalidArgument,
+            "INVALID_REQUEST",
+            "no",
+        ),
+        (
             Refusal::WindowNotFound(at).into(),
             Code::NotFound,
             "WINDOW_NOT_FOUND",
@@ -248,6 +266,7 @@ fn problems_are_told_all_at_once_with_their_fields() {
     for error in [
         CallError::Invalid(problems(3)),
         Refusal::ChangeRefused(problems(3)).into(),
+        Refusal::EnvelopeRefused(problems(3)).into(),
     ] {
         let details = status(&error, "r").get_error_details();
         let violations = &details.bad_request().unwrap().field_violations;

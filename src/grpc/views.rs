@@ -24,12 +24,17 @@ pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawRe
         results: results.map(|result| draw_result(result, answer)).collect(),
         draw_time: Some(moment_to_proto(answer.at)),
         replayed: answer.replayed,
-        durability: match durability {
-            Durability::Embedded => proto::Durability::Embedded.into(),
-            Durability::Fast => proto::Durability::Fast.into(),
-            Durability::Local => proto::Durability::Local.into(),
-        },
+        durability: self::durability(durability).into(),
         limits: Some(limits(&answer.quotas())),
+    }
+}
+
+/// What a crash could undo.
+pub(super) fn durability(level: Durability) -> proto::Durability {
+    match level {
+        Durability::Embedded => proto::Durability::Embedded,
+        Durability::Fast => proto::Durability::Fast,
+        Durability::Local => proto::Durability::Local,
     }
 }
 
@@ -75,7 +80,8 @@ fn draw_result(result: &DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
     }
 }
 
-fn ledger_id(id: LedgerId) -> proto::LedgerId {
+/// The name of an entry of the ledger.
+pub(super) fn ledger_id(id: LedgerId) -> proto::LedgerId {
     proto::LedgerId {
         partition: id.partition,
         sequence: id.sequence,

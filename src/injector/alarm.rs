@@ -122,7 +122,7 @@ pub async fn run(injector: Arc<Injector>, alarm: Alarm) -> Result<(), AlarmError
     }
 }
 
-async fn tick(injector: &Injector) {
+async fn tick(injector: &Arc<Injector>) {
     match injector.tick().await {
         Ok(()) => {}
         Err(crate::store::StoreError::Corrupt(detail)) => {

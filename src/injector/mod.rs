@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize},
     },
     time::Duration,
 };
@@ -24,10 +24,14 @@ use crate::{
     },
 };
 
+pub use envelopes::RETENTION_DEFAULT as ENVELOPE_RETENTION_DEFAULT;
+
 pub mod alarm;
 mod decks;
 mod draw;
+mod envelopes;
 mod schedules;
+mod splits;
 mod totals;
 
 /// Campaigns read at once.
@@ -42,6 +46,8 @@ struct Turn {
     lock: tokio::sync::Mutex<()>,
     /// Fills done, so that those who waited for one need not do it again.
     fills: AtomicU64,
+    /// Those who wait for one: grabs of an envelope.
+    waiting: AtomicUsize,
     /// The rest of an hour is being filled beside the draws.
     is_following: AtomicBool,
 }
@@ -54,6 +60,7 @@ pub struct Injector {
     totals: Totals,
     /// One fill of a pool at a time in this process: the others wait for it instead of doing the same.
     turns: Mutex<HashMap<(CampaignId, PoolNo), Arc<Turn>>>,
+    envelopes: envelopes::Envelopes,
     /// One whole hour is computed at a time: ten million units take 160 MB.
     scattering: tokio::sync::Semaphore,
 }
@@ -67,8 +74,16 @@ impl Injector {
             lead,
             totals: Totals::default(),
             turns: Mutex::default(),
+            envelopes: envelopes::Envelopes::default(),
             scattering: tokio::sync::Semaphore::new(1),
         }
+    }
+
+    /// The same injector, which keeps envelopes so long after their refund or their last grab.
+    #[must_use]
+    pub fn keeping_envelopes(mut self, retention: Duration) -> Self {
+        self.envelopes.retention = retention;
+        self
     }
 
     /// How long before its start a window is injected.
@@ -155,11 +170,13 @@ impl Injector {
         Ok(())
     }
 
-    /// Settles every campaign that is not closed and forgets old requests; goes on after a failure and tells the first one.
-    pub async fn tick(&self) -> Result<()> {
+    /// Settles every campaign that is not closed and every envelope that is due, and forgets old requests; goes on after a failure and tells the first one.
+    pub async fn tick(self: &Arc<Self>) -> Result<()> {
         let mut outcome = Ok(());
         for partition in 0..self.store.info().partitions {
             let settled = self.settle_partition(partition).await;
+            outcome = outcome.and(settled);
+            let settled = self.settle_envelopes(partition).await;
             outcome = outcome.and(settled);
         }
         while self.store.forget().await? {}

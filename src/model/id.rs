@@ -79,6 +79,8 @@ macro_rules! id_types {
 id_types! {
     /// Names a campaign.
     CampaignId;
+    /// Names an envelope.
+    EnvelopeId;
     /// Names a prize of a campaign.
     PrizeId;
     /// Names a pool of a campaign.

@@ -7,6 +7,7 @@ pub mod campaign;
 pub mod change;
 pub mod convert;
 pub mod deck;
+pub mod envelope;
 pub mod file;
 pub mod id;
 pub mod limits;
@@ -20,6 +21,7 @@ pub mod zone;
 
 pub use campaign::{Campaign, Consolation, Pool, PoolKind, PoolNo, Prize, PrizeNo};
 pub use deck::Deck;
-pub use id::{CampaignId, OperatorId, PoolId, PrizeId, RequestId, UserId};
+pub use envelope::{Envelope, Split};
+pub use id::{CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, RequestId, UserId};
 pub use moment::Moment;
 pub use problem::{Problem, Problems};

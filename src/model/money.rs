@@ -11,6 +11,8 @@ pub const MONEY_UNITS_MAX: i64 = (1 << 53) - 1;
 
 /// Billionths in a unit of a currency.
 pub const NANOS_PER_UNIT: u32 = 1_000_000_000;
+/// The digits of [`NANOS_PER_UNIT`] after the first.
+const NANO_DIGITS: u32 = 9;
 
 /// An amount in a currency of ISO 4217, not negative.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +60,22 @@ impl Money {
         })
     }
 
+    /// An amount of minor units, of which the currency says how many make one of it.
+    ///
+    /// ```
+    /// use tombola::model::money::Money;
+    /// assert_eq!(Money::of_minor("CNY", 12_345).to_string(), "CNY 123.45");
+    /// assert_eq!(Money::of_minor("JPY", 12_345).to_string(), "JPY 12,345");
+    /// ```
+    pub fn of_minor(currency: &str, minor: u64) -> Self {
+        let digits = Currency::from_code(currency).and_then(|currency| currency.exponent());
+        let digits = u32::from(digits.unwrap_or(0)).min(NANO_DIGITS);
+        Self {
+            currency: currency.to_owned(),
+            nanos: u128::from(minor) * 10_u128.pow(NANO_DIGITS - digits),
+        }
+    }
+
     /// This amount `units` times; the largest `u128` where it would be more.
     pub fn times(&self, units: u64) -> Self {
         Self {
@@ -68,7 +86,7 @@ impl Money {
 }
 
 /// Says what is wrong with a currency code, or nothing.
-fn currency_flaw(code: &str) -> Option<String> {
+pub(super) fn currency_flaw(code: &str) -> Option<String> {
     if code.is_empty() {
         return Some("is empty: write an ISO 4217 code, e.g. CNY".into());
     }

@@ -1,4 +1,4 @@
-//! The ledger: every change of a campaign is an entry, written in the step that makes the change.
+//! The ledger: every change of a campaign or an envelope is an entry, written in the step that makes the change.
 //!
 //! Prizes and pools are told by number (see [`crate::model::campaign`]); moments in microseconds since the Unix epoch.
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::command::{Author, Operation};
 use crate::model::{
-    CampaignId, Moment, PoolId, PoolNo, PrizeNo, RequestId, UserId,
+    CampaignId, Envelope, EnvelopeId, Moment, PoolId, PoolNo, PrizeNo, RequestId, UserId,
     campaign::Quantities,
     limits::{Funding, UserCounts},
 };
@@ -27,10 +27,37 @@ pub struct Entry {
     pub id: LedgerId,
     /// When it was written, by the store's clock.
     pub at: Moment,
-    /// Of which campaign.
-    pub campaign: CampaignId,
+    /// Of what.
+    pub subject: Subject,
     /// What happened.
     pub body: Body,
+}
+
+/// What an entry is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// A campaign.
+    Campaign(CampaignId),
+    /// An envelope.
+    Envelope(EnvelopeId),
+}
+
+impl Subject {
+    /// The campaign; none where it is an envelope.
+    pub fn campaign(&self) -> Option<&CampaignId> {
+        match self {
+            Self::Campaign(id) => Some(id),
+            Self::Envelope(_) => None,
+        }
+    }
+
+    /// The envelope; none where it is a campaign.
+    pub fn envelope(&self) -> Option<&EnvelopeId> {
+        match self {
+            Self::Campaign(_) => None,
+            Self::Envelope(id) => Some(id),
+        }
+    }
 }
 
 /// What an entry tells.
@@ -107,6 +134,57 @@ pub enum Body {
     },
     /// Every unit of an ended campaign is back; the seed may be told.
     Closed {},
+    /// An envelope was created.
+    EnvelopeCreated(Box<EnvelopeCreated>),
+    /// A user has a packet of an envelope.
+    Grab {
+        /// Who.
+        user: UserId,
+        /// The packet's number, from 1.
+        packet: u32,
+        /// What it holds, in minor units of the envelope's currency.
+        amount_minor: u64,
+    },
+    /// What was left of an envelope went back, once and for all.
+    Refund {
+        /// Packets that nobody had grabbed.
+        packets: u32,
+        /// Their sum, in minor units of the envelope's currency.
+        amount_minor: u64,
+        /// Why.
+        cause: RefundCause,
+        /// Who cancelled it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        author: Option<Author>,
+    },
+}
+
+/// An envelope as it was created: with the seed all that its packets follow from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EnvelopeCreated {
+    /// What was asked for.
+    pub envelope: Envelope,
+    /// Who may grab; empty: everyone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_users: Vec<UserId>,
+    /// From when on it can be grabbed.
+    pub start: Moment,
+    /// From when on it cannot.
+    pub expiry: Moment,
+    /// The nonce of its seed, hexadecimal.
+    pub nonce: String,
+    /// SHA-256 of its seed, hexadecimal.
+    pub commitment: String,
+}
+
+/// Why what was left of an envelope went back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefundCause {
+    /// Its time was over.
+    Expired,
+    /// An operator cancelled it.
+    Cancelled,
 }
 
 /// Why units left a pool without being won.

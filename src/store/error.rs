@@ -113,6 +113,17 @@ pub enum Refusal {
         /// The current version; 0 where there is no campaign.
         current: u32,
     },
+    /// No such envelope, or none any more.
+    #[error("there is no envelope of this id, or none any more: create one first, or check the id")]
+    EnvelopeNotFound,
+    /// The id is, or was, another envelope's.
+    #[error(
+        "this id is, or was, another envelope's: use a new id for a new envelope, the same contents for a retry"
+    )]
+    EnvelopeExists,
+    /// An envelope that could never be grabbed.
+    #[error("{0}")]
+    EnvelopeRefused(Problems),
     /// A change that the campaign may not undergo.
     #[error("{0}")]
     ChangeRefused(Problems),

@@ -3,13 +3,14 @@
 //! Nothing here knows gRPC, seeds or how a plan becomes units; the store checks, moves and records what it is given.
 //! Time is the store's own clock and never steps back.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
 pub mod clock;
 pub mod command;
 pub mod entry;
+pub mod envelope;
 pub mod error;
 pub mod fill;
 pub mod redis;
@@ -20,14 +21,18 @@ pub mod view;
 pub use command::{
     ApplyCommand, Author, DrawAnswer, DrawCommand, Drawn, Need, OperateCommand, Operated, Operation,
 };
-pub use entry::{Entry, LedgerId};
+pub use entry::{Entry, LedgerId, Subject};
+pub use envelope::{
+    CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeSums, EnvelopeView, FillEnvelope,
+    GrabAnswer, GrabCommand, GrabOutcome, GrabView, Grabbed, Settled,
+};
 pub use error::{Executed, Refusal, Result, StoreError};
 pub use fill::{
     AdjustCommand, DealCommand, FillCommand, Filled, Filling, FreezeCommand, Step, Sweep, Swept,
 };
 pub use view::{CampaignView, Lifecycle, Stats, UserView, WindowView};
 
-use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
+use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId};
 
 /// How long an acknowledged draw survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +65,7 @@ pub struct StoreInfo {
 /// Errors: [`StoreError::Refused`] where a rule forbids it, [`StoreError::Overloaded`] and
 /// [`StoreError::Unavailable`] for faults; each says whether the step may have happened.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: EnvelopeStore {
     /// What this store is.
     fn info(&self) -> &StoreInfo;
 
@@ -142,4 +147,45 @@ pub trait Store: Send + Sync {
 
     /// Entries of a partition's ledger after `sequence`, in order, at most `limit`.
     async fn ledger(&self, partition: u32, sequence: u64, limit: usize) -> Result<Vec<Entry>>;
+}
+
+/// What a store does with envelopes: a part of [`Store`], with the same promises and errors.
+#[async_trait]
+pub trait EnvelopeStore: Send + Sync {
+    /// Creates an envelope, without its packets. The same command again gives the envelope as it stands; an id that was ever used
+    /// otherwise is refused.
+    async fn create_envelope(&self, command: CreateEnvelope) -> Result<EnvelopeReply>;
+
+    /// Grabs a packet for a user, one in all, in one step: the user's packet of before, the envelope's state, the packet, the
+    /// memory of it, ledger. What is checked, and in which order, is [`GrabOutcome`]'s; an expired envelope gives nothing, whether
+    /// or not it is refunded yet. Where the next packet is not filled in: [`Grabbed::NeedFill`]. The last packet ends the
+    /// time for which the envelope is kept.
+    async fn grab(&self, command: GrabCommand) -> Result<Grabbed>;
+
+    /// Puts the next packets in.
+    async fn fill_envelope(&self, command: FillEnvelope) -> Result<Step>;
+
+    /// Refunds what is left of an envelope now, unless nothing is left.
+    async fn cancel_envelope(&self, command: CancelEnvelope) -> Result<EnvelopeReply>;
+
+    /// An envelope as it stands.
+    async fn envelope(&self, id: &EnvelopeId) -> Result<EnvelopeView>;
+
+    /// Who has which packet, those after `packet`, in order, at most `limit`.
+    async fn grabs(&self, id: &EnvelopeId, packet: u32, limit: usize) -> Result<Vec<GrabView>>;
+
+    /// Envelopes of a partition that [`Self::settle_envelope`] has work with by the store's clock, the longest due first, at
+    /// most `limit`.
+    async fn due_envelopes(
+        &self,
+        partition: u32,
+        retention: Duration,
+        limit: usize,
+    ) -> Result<Vec<EnvelopeId>>;
+
+    /// Refunds the rest of an envelope that has expired, or removes a chunk of one that was settled `retention` ago; else nothing.
+    async fn settle_envelope(&self, id: &EnvelopeId, retention: Duration) -> Result<Settled>;
+
+    /// The sums of all envelopes ever created, by currency.
+    async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>>;
 }

@@ -102,7 +102,7 @@ def unpacked(detail, message):
 
 def reflection(client):
     services = set(client.reflection.get_services())
-    wanted = {"tombola.v1.LotteryService", "tombola.v1.CampaignService", "grpc.health.v1.Health"}
+    wanted = {f"tombola.v1.{name}Service" for name in ["Lottery", "Envelope", "Campaign"]} | {"grpc.health.v1.Health"}
     assert wanted <= services, services
     draw = client.pool.FindMessageTypeByName("tombola.v1.DrawRequest")
     assert "request_id" in draw.fields_by_name
@@ -113,7 +113,7 @@ def reflection(client):
 
 
 def health(client):
-    for service in ["", "tombola.v1.LotteryService", "tombola.v1.CampaignService"]:
+    for service in ["", *(f"tombola.v1.{name}Service" for name in ["Lottery", "Envelope", "Campaign"])]:
         answer = client.call("grpc.health.v1.Health/Check", service=service)
         assert answer == {"status": "SERVING"}, (service, answer)
     try:

@@ -3,6 +3,7 @@
 mod chi_square;
 mod golden;
 mod properties;
+mod splits;
 mod statistics;
 
 use super::Seed;

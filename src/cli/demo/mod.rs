@@ -1,6 +1,7 @@
 //! `tombola demo`: a server, a campaign and its users in one process, over real gRPC, on a clock that skips the waiting.
 
 mod crowd;
+mod red_packet;
 mod report;
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::{
     grpc::{self, server::ServeError},
-    injector::Injector,
+    injector::{ENVELOPE_RETENTION_DEFAULT, Injector},
     model::{Moment, Problems, file},
     proto::{
         ApplyCampaignRequest, campaign_service_client::CampaignServiceClient,
@@ -106,6 +107,7 @@ async fn show(args: &DemoArgs) -> Result<(), Fault> {
         redis,
         clock: Some(Arc::clone(&clock) as Arc<dyn Clock>),
         request_memory: REQUEST_MEMORY,
+        envelope_retention: ENVELOPE_RETENTION_DEFAULT,
         lead: LEAD,
     })
     .await?;
@@ -156,7 +158,7 @@ async fn play(
     let bar = ProgressBar::new(u64::from(STEPS)).with_style(
         ProgressStyle::with_template("{bar:40} {percent}%  {msg}")?.progress_chars("█▌ "),
     );
-    let mut crowd = Crowd::new(LotteryServiceClient::new(channel), &id, args.users);
+    let mut crowd = Crowd::new(LotteryServiceClient::new(channel.clone()), &id, args.users);
     for step in 0..STEPS {
         injector.tick().await?;
         crowd.draw(local_hour(step)).await?;
@@ -167,6 +169,7 @@ async fn play(
     bar.finish_and_clear();
     let tally: &Tally = crowd.tally();
     report::show(&mut operators, &id, tally).await?;
+    red_packet::show(&channel, clock, injector).await?;
     Ok(())
 }
 

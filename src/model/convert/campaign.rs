@@ -323,7 +323,7 @@ fn check_name(path: &str, name: &str, problems: &mut Problems) {
     }
 }
 
-fn check_attributes(path: &str, attributes: &Attributes, problems: &mut Problems) {
+pub(super) fn check_attributes(path: &str, attributes: &Attributes, problems: &mut Problems) {
     if attributes.len() > ATTRIBUTES_MAX {
         let count = attributes.len();
         problems.add(path, format!("has {count}: at most {ATTRIBUTES_MAX}"));

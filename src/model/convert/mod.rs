@@ -6,6 +6,7 @@
 
 mod campaign;
 mod deck;
+mod envelope;
 mod hours;
 mod odds;
 mod plan;
@@ -19,9 +20,12 @@ use prost::Message as _;
 use super::{campaign::Campaign, problem::Problems};
 use crate::proto;
 
+pub use envelope::envelope_from_proto;
 pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
-pub use wire::{campaign_to_proto, moment_from_proto, moment_to_proto, money_to_proto};
+pub use wire::{
+    campaign_to_proto, duration_to_proto, moment_from_proto, moment_to_proto, money_to_proto,
+};
 
 /// The largest count and amount: 2^53 - 1, what a double holds exactly (Lua and JSON have no other numbers).
 pub const COUNT_MAX: u64 = (1 << 53) - 1;

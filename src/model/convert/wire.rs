@@ -184,7 +184,8 @@ fn deck_to_proto(deck: &Deck, campaign: &Campaign) -> proto::Deck {
     }
 }
 
-fn duration_to_proto(duration: Duration) -> prost_types::Duration {
+/// A duration as a proto message.
+pub fn duration_to_proto(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         nanos: i32::try_from(duration.subsec_nanos()).unwrap_or(0), // below a thousand million

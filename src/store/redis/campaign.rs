@@ -122,7 +122,7 @@ impl Layouts {
     }
 }
 
-/// The fields of a campaign's hash.
+/// The fields of a campaign's hash, or of an envelope's.
 pub(super) struct Fields(BTreeMap<String, Vec<u8>>);
 
 impl Fields {
@@ -144,17 +144,22 @@ impl Fields {
     pub(super) fn text(&self, name: &str) -> Result<&str> {
         let value = self.0.get(name).map(Vec::as_slice);
         let text = value.and_then(|bytes| std::str::from_utf8(bytes).ok());
-        text.ok_or_else(|| StoreError::Corrupt(format!("a campaign has no field `{name}`")))
+        text.ok_or_else(|| StoreError::Corrupt(format!("there is no field `{name}`")))
     }
 
     pub(super) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
         from_json(self.text(name)?.as_bytes())
     }
 
-    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T> {
+    /// A field as it is, where it is there.
+    pub(super) fn bytes(&self, name: &str) -> Option<&[u8]> {
+        self.0.get(name).map(Vec::as_slice)
+    }
+
+    pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T> {
         self.text(name)?
             .parse()
-            .map_err(|_| StoreError::Corrupt(format!("a campaign's field `{name}` is no number")))
+            .map_err(|_| StoreError::Corrupt(format!("the field `{name}` is no number")))
     }
 
     /// A counter, 0 where nothing was counted yet.

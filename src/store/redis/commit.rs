@@ -1,12 +1,12 @@
 //! A call of the commit script: what must still hold, and what is then written.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use super::{
-    keys::{CampaignKeys, Key, PartitionKeys},
+    keys::{CampaignKeys, EnvelopeKeys, Key, PartitionKeys},
     steps::READ_HOLDS,
 };
-use crate::model::{CampaignId, Moment, RequestId};
+use crate::model::{CampaignId, EnvelopeId, Moment, RequestId};
 
 /// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +39,14 @@ pub(super) struct Commit {
     entries: Vec<Vec<u8>>,
     request: Option<(Vec<u8>, Vec<u8>)>,
     counts: Vec<Vec<u8>>,
+    sums_key: usize,
+    sums: Vec<Vec<u8>>,
     writes: Vec<Vec<u8>>,
     write_count: usize,
 }
 
 impl Commit {
-    /// The place of the campaign's hash.
+    /// The place of the campaign's hash, or of the envelope's.
     pub(super) const CAMPAIGN: usize = 3;
 
     pub(super) fn new(
@@ -54,28 +56,60 @@ impl Commit {
         revision: &str,
         read_at: Moment,
     ) -> Self {
+        let head = vec![
+            b"c".to_vec(),
+            id.as_str().into(),
+            revision.into(),
+            number(read_at.as_micros()),
+            number(READ_HOLDS.as_micros()),
+        ];
+        let mut commit = Self::with(head, partition);
+        commit.key(Kind::Hash, campaign.campaign.clone());
+        commit.key(Kind::Hash, campaign.operations.clone());
+        commit
+    }
+
+    /// A step of an envelope that was read at `read_at`, which holds for so long.
+    pub(super) fn of_envelope(
+        partition: &PartitionKeys,
+        envelope: &EnvelopeKeys,
+        id: &EnvelopeId,
+        revision: &str,
+        read_at: Moment,
+        holds: Duration,
+    ) -> Self {
+        let head = vec![
+            b"e".to_vec(),
+            id.as_str().into(),
+            revision.into(),
+            number(read_at.as_micros()),
+            number(holds.min(READ_HOLDS).as_micros()),
+        ];
+        let mut commit = Self::with(head, partition);
+        commit.key(Kind::Hash, envelope.envelope.clone());
+        commit.keys.push(envelope.envelope.clone());
+        commit.kinds.push(Kind::Hash);
+        commit
+    }
+
+    fn with(head: Vec<Vec<u8>>, partition: &PartitionKeys) -> Self {
         let mut commit = Self {
             keys: Vec::new(),
             kinds: Vec::new(),
             places: HashMap::new(),
-            head: vec![
-                id.as_str().into(),
-                revision.into(),
-                number(read_at.as_micros()),
-                number(READ_HOLDS.as_micros()),
-            ],
+            head,
             guards: Vec::new(),
             guard_count: 0,
             entries: Vec::new(),
             request: None,
             counts: Vec::new(),
+            sums_key: 1,
+            sums: Vec::new(),
             writes: Vec::new(),
             write_count: 0,
         };
         commit.key(Kind::Hash, partition.partition.clone());
         commit.key(Kind::Stream, partition.ledger.clone());
-        commit.key(Kind::Hash, campaign.campaign.clone());
-        commit.key(Kind::Hash, campaign.operations.clone());
         commit
     }
 
@@ -121,8 +155,19 @@ impl Commit {
     }
 
     /// Remembers that the last entry answers a request.
-    pub(super) fn request(&mut self, request: &RequestId, body: Vec<u8>) {
-        self.request = Some((request.as_str().into(), body));
+    pub(super) fn request(&mut self, request: &RequestId, body: &[u8]) {
+        self.request = Some((request.as_str().into(), [b" ", body].concat()));
+    }
+
+    /// Writes the number of the last entry into a field.
+    pub(super) fn sequence_into(&mut self, field: &str) {
+        self.request = Some((field.into(), Vec::new()));
+    }
+
+    /// Adds to a sum under this key, which is that of all sums.
+    pub(super) fn sum(&mut self, key: usize, name: String, change: i64) {
+        self.sums_key = key;
+        self.sums.extend([name.into(), number(change)]);
     }
 
     /// Adds to a counter of the campaign.
@@ -154,6 +199,8 @@ impl Commit {
         args.extend(self.guards);
         args.push(number(self.counts.len() / 2));
         args.extend(self.counts);
+        args.extend([number(self.sums.len() / 2), number(self.sums_key)]);
+        args.extend(self.sums);
         args.push(number(self.entries.len()));
         args.extend(self.entries);
         let (request, body) = self.request.unwrap_or_default();

@@ -13,13 +13,14 @@ use tracing::{error, warn};
 use super::{
     campaign::Layouts,
     connect::Connections,
+    envelopes::KnownEnvelopes,
     keys::{PartitionKeys, partition_of},
     reply::{Parts, moment, text},
     script::Script,
     words::Words,
 };
 use crate::{
-    model::{CampaignId, Moment},
+    model::{CampaignId, EnvelopeId, Moment},
     store::{
         Executed, Result, StoreError,
         clock::{Clock, SystemClock},
@@ -39,6 +40,7 @@ pub(super) struct Core {
     pub(super) clock: StoreClock,
     pub(super) request_memory: Duration,
     pub(super) layouts: Layouts,
+    pub(super) envelopes: KnownEnvelopes,
     /// The log has told that data are lost.
     pub(super) has_told_loss: AtomicBool,
 }
@@ -46,6 +48,15 @@ pub(super) struct Core {
 impl Core {
     /// The partition of a campaign.
     pub(super) fn partition(&self, id: &CampaignId) -> &Arc<PartitionKeys> {
+        self.partition_of(id.as_str())
+    }
+
+    /// The partition of an envelope.
+    pub(super) fn envelope_partition(&self, id: &EnvelopeId) -> &Arc<PartitionKeys> {
+        self.partition_of(id.as_str())
+    }
+
+    fn partition_of(&self, id: &str) -> &Arc<PartitionKeys> {
         let partitions = u32::try_from(self.partitions.len()).unwrap_or(1);
         &self.partitions[partition_of(id, partitions) as usize]
     }

@@ -8,7 +8,9 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::words::Words;
-use crate::model::{Campaign, CampaignId, PoolKind, PoolNo, PrizeNo, RequestId, UserId};
+use crate::model::{
+    Campaign, CampaignId, EnvelopeId, PoolKind, PoolNo, PrizeNo, RequestId, UserId,
+};
 
 /// Hashes that hold a campaign's users and their draws. A hash of up to 512 small fields is kept in its compact encoding.
 pub(super) const BUCKETS: u16 = 1 << 14;
@@ -62,6 +64,12 @@ pub(super) struct PartitionKeys {
     pub(super) ledger: Key,
     /// Ids of its campaigns.
     pub(super) campaigns: Key,
+    /// Envelopes that are neither empty nor refunded, by their expiry.
+    pub(super) open_envelopes: Key,
+    /// Envelopes that are, by the moment since when; 0 once they are being removed.
+    pub(super) settled_envelopes: Key,
+    /// Sums of all envelopes ever created, by currency.
+    pub(super) envelope_sums: Key,
 }
 
 impl PartitionKeys {
@@ -72,6 +80,9 @@ impl PartitionKeys {
             partition: format!("{tag}:partition").into(),
             ledger: format!("{tag}:ledger").into(),
             campaigns: format!("{tag}:campaigns").into(),
+            open_envelopes: format!("{tag}:envelopes:open").into(),
+            settled_envelopes: format!("{tag}:envelopes:settled").into(),
+            envelope_sums: format!("{tag}:envelopes:sums").into(),
             tag,
         }
     }
@@ -111,6 +122,56 @@ impl PartitionKeys {
             })
             .collect()
     }
+}
+
+impl PartitionKeys {
+    /// The keys of an envelope.
+    pub(super) fn envelope(&self, id: &EnvelopeId) -> EnvelopeKeys {
+        let key = |kind: &str| format!("{}:{kind}:{id}", self.tag).into();
+        EnvelopeKeys {
+            envelope: key("envelope"),
+            packets: key("packets"),
+            allowed: key("allowed"),
+            grabs: format!("{}:grabs:{id}:", self.tag),
+        }
+    }
+
+    /// Where it is kept that an envelope was removed, so that its id is not used again.
+    pub(super) fn removed_envelopes(&self, place: Place) -> Key {
+        format!("{}:envelopes:removed:{:x}", self.tag, place.bucket).into()
+    }
+}
+
+/// The keys of an envelope.
+#[derive(Clone, Debug)]
+pub(super) struct EnvelopeKeys {
+    /// Its fields.
+    pub(super) envelope: Key,
+    /// Packets that wait to be grabbed.
+    pub(super) packets: Key,
+    /// Digests of those who may grab.
+    pub(super) allowed: Key,
+    grabs: String,
+}
+
+impl EnvelopeKeys {
+    /// A bucket of grabs; of users with short ids, or with long ones, which would spoil its compact encoding.
+    pub(super) fn grabs(&self, bucket: u32, is_long: bool) -> Key {
+        format!("{}{bucket:x}{}", self.grabs, long_mark(is_long)).into()
+    }
+
+    /// Adds the same to a list.
+    pub(super) fn push_grabs(&self, keys: &mut Words, bucket: u32, is_long: bool) {
+        keys.write(format_args!(
+            "{}{bucket:x}{}",
+            self.grabs,
+            long_mark(is_long)
+        ));
+    }
+}
+
+fn long_mark(is_long: bool) -> &'static str {
+    if is_long { ":long" } else { "" }
 }
 
 /// The keys of a campaign whatever its version.
@@ -219,7 +280,16 @@ pub(super) struct Place {
 impl Place {
     /// Of a user in a campaign.
     pub(super) fn user(user: &UserId) -> Self {
-        let digest = Sha256::digest(user.as_str());
+        Self::of(user.as_str())
+    }
+
+    /// Of an envelope among those that were removed.
+    pub(super) fn envelope(id: &EnvelopeId) -> Self {
+        Self::of(id.as_str())
+    }
+
+    fn of(id: &str) -> Self {
+        let digest = Sha256::digest(id);
         Self {
             bucket: u16::from_be_bytes([digest[0], digest[1]]) % BUCKETS,
             field: field(&digest),
@@ -242,9 +312,9 @@ fn field(digest: &[u8]) -> Field {
     field
 }
 
-/// The partition of a campaign.
-pub(super) fn partition_of(campaign: &CampaignId, partitions: u32) -> u32 {
-    let digest = Sha256::digest(campaign.as_str());
+/// The partition of a campaign, or of an envelope.
+pub(super) fn partition_of(id: &str, partitions: u32) -> u32 {
+    let digest = Sha256::digest(id);
     let mut start = [0; 8];
     start.copy_from_slice(&digest[..8]);
     let place = u64::from_be_bytes(start) % u64::from(partitions);

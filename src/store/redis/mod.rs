@@ -16,6 +16,7 @@ mod codec;
 mod commit;
 mod connect;
 mod core;
+mod envelopes;
 mod fault;
 mod fault_kind;
 mod identity;
@@ -51,6 +52,7 @@ pub use self::{
 use self::{
     campaign::Layouts,
     core::{Core, StoreClock},
+    envelopes::{GrabLanes, KnownEnvelopes},
     lanes::Lanes,
     load::Loaded,
     steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
@@ -73,6 +75,7 @@ pub struct RedisStore {
     info: StoreInfo,
     core: Arc<Core>,
     lanes: Lanes,
+    grab_lanes: GrabLanes,
     looks: Looks,
     turns: Vec<Mutex<()>>,
 }
@@ -99,19 +102,21 @@ impl RedisStore {
             store_id,
             request_memory: options.request_memory,
             layouts: Layouts::default(),
+            envelopes: KnownEnvelopes::default(),
             has_told_loss: AtomicBool::new(false),
         });
         Ok(Self {
             info,
             lanes: Lanes::start(&core),
+            grab_lanes: GrabLanes::start(&core),
             looks: Looks::start(&core),
             turns: (0..TURNS).map(|_| Mutex::default()).collect(),
             core,
         })
     }
 
-    /// The turn of a campaign's steps in this service.
-    fn turn(&self, id: &CampaignId) -> &Mutex<()> {
+    /// The turn of a campaign's steps, or of an envelope's, in this service.
+    fn turn(&self, id: &impl std::hash::Hash) -> &Mutex<()> {
         use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
         &self.turns[hash as usize % TURNS]

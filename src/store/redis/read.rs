@@ -11,14 +11,17 @@ use tokio::{task::JoinSet, time::timeout};
 use super::{
     campaign::from_json,
     core::{Core, letter},
+    envelopes::decode_grabs,
     keys::{BUCKETS, Key, PartitionKeys, Place, request_field},
     record,
     reply::{self, Parts, unexpected},
     scripts,
 };
 use crate::{
-    model::{CampaignId, Moment, RequestId, UserId},
-    store::{DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, entry::Body},
+    model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
+    store::{
+        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, Subject, entry::Body,
+    },
 };
 
 /// Buckets of users that are looked through for old draws at a time, at most.
@@ -274,19 +277,23 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
         .and_then(|number| number.parse::<u64>().ok());
     let last = last.ok_or_else(|| unexpected("sequence number"))?;
     let mut fields = Parts::of(item.next()?)?;
-    let (mut campaign, mut at, mut version, mut count) = (None, None, 0, 0u64);
+    let (mut subject, mut at, mut version, mut count) = (None, None, 0, 0u64);
     let (mut parts, mut answers) = (Vec::new(), Vec::new());
+    let (mut grabbers, mut packets) = (Vec::new(), Vec::new());
     let mut bodies = Vec::new();
     while let Some(name) = fields.maybe_next() {
         let value = fields.next()?;
         match reply::text(name)?.as_str() {
-            "c" => campaign = Some(campaign_id(&reply::text(value)?)?),
+            "c" => subject = Some(Subject::Campaign(campaign_id(&reply::text(value)?)?)),
+            "e" => subject = Some(Subject::Envelope(envelope_id(&reply::text(value)?)?)),
             "t" => at = Some(reply::moment(value)?),
             "v" => version = reply::number(value)?,
             "n" => count = reply::number(value)?,
             "j" => bodies.push(from_json::<Body>(&reply::bytes(value)?)?),
             "d" => parts = reply::bytes(value)?,
             "a" => answers = reply::bytes(value)?,
+            "g" => grabbers = reply::bytes(value)?,
+            "p" => packets = reply::bytes(value)?,
             other => {
                 return Err(StoreError::Corrupt(format!(
                     "an item of the ledger has a field `{other}`"
@@ -296,12 +303,13 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
     }
     let draws = record::decode_draws(&parts, &answers, version)?;
     bodies.extend(draws.into_iter().map(Body::Draw));
+    bodies.extend(decode_grabs(&grabbers, &packets)?);
     if bodies.len() as u64 != count || count > last {
         return Err(StoreError::Corrupt(format!(
             "item {id} of the ledger has not the {count} entries it says"
         )));
     }
-    let campaign = campaign.ok_or_else(|| unexpected("campaign"))?;
+    let subject = subject.ok_or_else(|| unexpected("campaign or envelope"))?;
     let at = at.ok_or_else(|| unexpected("moment"))?;
     for (sequence, body) in (last + 1 - count..).zip(bodies) {
         let id = LedgerId {
@@ -311,7 +319,7 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
         entries.push(Entry {
             id,
             at,
-            campaign: campaign.clone(),
+            subject: subject.clone(),
             body,
         });
     }
@@ -320,4 +328,8 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
 
 fn campaign_id(id: &str) -> Result<CampaignId> {
     CampaignId::parse("campaign", id).map_err(|problem| StoreError::Corrupt(problem.message))
+}
+
+fn envelope_id(id: &str) -> Result<EnvelopeId> {
+    EnvelopeId::parse("envelope", id).map_err(|problem| StoreError::Corrupt(problem.message))
 }

@@ -91,7 +91,7 @@ pub(super) fn encode_part(command: &DrawCommand, parts: &mut Vec<u8>) {
 }
 
 /// Packs an id, a UUID (in lower case, with hyphens) as its bytes.
-fn pack_id(packer: &mut Packer, id: &str) {
+pub(super) fn pack_id(packer: &mut Packer, id: &str) {
     match uuid_bytes(id) {
         Some(uuid) => {
             packer.0.extend(UUID);
@@ -125,7 +125,7 @@ fn uuid_bytes(id: &str) -> Option<[u8; 16]> {
 }
 
 /// Reads [`pack_id`].
-fn unpack_id(unpacker: &mut Unpacker<'_>) -> Result<String> {
+pub(super) fn unpack_id(unpacker: &mut Unpacker<'_>) -> Result<String> {
     if !unpacker.take(&UUID) {
         return unpacker.text().map(str::to_owned);
     }

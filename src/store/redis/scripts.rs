@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 use super::script::Script;
 
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $file:literal;)+) => { $(
+    ($($(#[$doc:meta])* $name:ident = $($file:literal),+;)+) => { $(
         $(#[$doc])*
-        pub(super) static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::new(&[include_str!("lua/clock.lua"), include_str!(concat!("lua/", $file))]));
+        pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(&[include_str!("lua/clock.lua"), $(include_str!(concat!("lua/", $file))),+])
+        });
     )+ };
 }
 
@@ -18,7 +19,7 @@ scripts! {
     /// Reads a campaign as rules need it.
     LOAD = "load.lua";
     /// Writes what a rule has decided.
-    COMMIT = "commit.lua";
+    COMMIT = "sums.lua", "commit.lua";
     /// Reads units by score.
     UNITS = "units.lua";
     /// Reads users' records, many at once.
@@ -37,6 +38,16 @@ scripts! {
     LEDGER = "ledger.lua";
     /// Forgets old requests.
     FORGET = "forget.lua";
+    /// Grabs, many at once.
+    GRAB = "sums.lua", "grab.lua";
+    /// Reads envelopes.
+    ENVELOPES = "envelopes.lua";
+    /// Reads who has which packets.
+    GRABS = "grabs.lua";
+    /// Lists envelopes that something is due of.
+    DUE_ENVELOPES = "due_envelopes.lua";
+    /// Reads the sums of envelopes.
+    ENVELOPE_SUMS = "envelope_sums.lua";
     /// Reads or makes a partition's identity.
     IDENTIFY = "identify.lua";
 }

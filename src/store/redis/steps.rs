@@ -131,6 +131,6 @@ pub(super) fn remember(body: &Body) -> Option<Remembered> {
 pub(super) fn contended() -> StoreError {
     StoreError::Unavailable {
         executed: Executed::No,
-        detail: "too many changes of this campaign at once".into(),
+        detail: "too many changes of the same thing at once".into(),
     }
 }

@@ -113,7 +113,7 @@ impl Loaded {
         }
         let last = state.changes.entries.last();
         if let (Some(request), Some(kept)) = (&state.changes.request, last.and_then(remember)) {
-            commit.request(request, to_json(&kept));
+            commit.request(request, &to_json(&kept));
         }
         if state.changes.is_anew {
             self.clear(&mut commit);

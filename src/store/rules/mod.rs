@@ -7,6 +7,7 @@ mod adjust;
 mod apply;
 mod book;
 mod deal;
+pub(in crate::store) mod envelope;
 mod fill;
 mod freeze;
 mod operate;

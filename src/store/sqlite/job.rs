@@ -15,7 +15,7 @@ pub(super) trait Command: Send + 'static {
     /// Runs the command. It checks everything first and writes last, so that a refusal leaves nothing.
     fn run(&self, step: &mut Step<'_>) -> Result<Self::Reply>;
 
-    /// Draws in it; none for work that is not a draw.
+    /// Draws in it, or the work of so many draws; none for work that waits for a turn of its own.
     fn draws(&self) -> Option<usize> {
         None
     }

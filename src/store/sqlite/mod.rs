@@ -19,6 +19,7 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 
 mod draw;
+mod envelopes;
 mod forget;
 mod job;
 mod load;

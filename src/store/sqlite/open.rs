@@ -20,8 +20,8 @@ use crate::model::{CampaignId, Moment};
 
 /// The database's file in its directory.
 pub const DATABASE_FILE: &str = "tombola.sqlite3";
-/// The version of the schema in `schema.sql`.
-const SCHEMA_VERSION: u32 = 1;
+/// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`.
+const SCHEMA_VERSION: u32 = 2;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep few.
@@ -236,10 +236,14 @@ fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
 
 fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
     let version = pragma(db, "user_version").map_err(OpenError::database)?;
-    if version != 0 {
-        return Ok(());
-    }
-    let schema = include_str!("schema.sql");
+    let schema = match version {
+        0 => concat!(
+            include_str!("schema.sql"),
+            include_str!("schema_envelopes.sql")
+        ),
+        1 => include_str!("schema_envelopes.sql"),
+        _ => return Ok(()),
+    };
     db.execute_batch(&format!(
         "BEGIN IMMEDIATE; {schema}
          PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"

@@ -245,7 +245,7 @@ fn window_units(
 /// Entries of the ledger after `sequence`.
 pub(super) fn ledger(db: &Connection, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
     let mut statement = db.prepare_cached(
-        "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign) FROM ledger
+        "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope FROM ledger
          WHERE sequence > ?1 ORDER BY sequence LIMIT ?2",
     )?;
     let rows = statement.query_map(params![sequence, limit], entry_columns)?;

@@ -8,11 +8,11 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params, types::FromSql};
 
-use super::state::CampaignState;
+use super::{envelopes::Envelopes, state::CampaignState};
 use crate::{
-    model::{Campaign, CampaignId, Moment, convert},
+    model::{Campaign, CampaignId, EnvelopeId, Moment, convert},
     store::{
-        CampaignView, Executed, LedgerId, Refusal, Result, StoreError,
+        CampaignView, Executed, LedgerId, Refusal, Result, StoreError, Subject,
         entry::{Body, Entry},
     },
 };
@@ -27,6 +27,7 @@ pub(super) type Published = Arc<RwLock<HashMap<CampaignId, CampaignView>>>;
 pub(super) struct Core {
     pub(super) request_memory: Duration,
     pub(super) campaigns: HashMap<CampaignId, CampaignState>,
+    pub(super) envelopes: Envelopes,
     pub(super) sequence: u64,
     pub(super) last: Moment,
     pub(super) published: Published,
@@ -46,6 +47,7 @@ impl Core {
         Ok(Self {
             request_memory,
             campaigns: HashMap::new(),
+            envelopes: Envelopes::default(),
             sequence,
             last,
             published,
@@ -57,6 +59,7 @@ impl Core {
     /// After a rollback: nothing in memory counts.
     pub(super) fn forget(&mut self, db: &Connection) -> rusqlite::Result<()> {
         self.campaigns.clear();
+        self.envelopes.forget();
         self.changed.clear();
         self.is_lost = true;
         self.find_again(db)
@@ -73,6 +76,7 @@ impl Core {
 
     /// After a commit: readers see what was changed.
     pub(super) fn publish(&mut self) {
+        self.envelopes.tidy();
         if self.changed.is_empty() {
             return;
         }
@@ -139,17 +143,36 @@ impl Step<'_> {
         self.core.changed.push(state.view.campaign.id.clone());
     }
 
-    /// Writes an entry of the ledger.
+    /// Writes an entry of a campaign.
     pub(super) fn append(&mut self, campaign: i64, body: &Body) -> Result<LedgerId> {
+        self.append_entry(campaign, None, body)
+    }
+
+    /// Writes an entry of an envelope.
+    pub(super) fn append_of_envelope(
+        &mut self,
+        envelope: &EnvelopeId,
+        body: &Body,
+    ) -> Result<LedgerId> {
+        self.append_entry(0, Some(envelope.as_str()), body)
+    }
+
+    fn append_entry(
+        &mut self,
+        campaign: i64,
+        envelope: Option<&str>,
+        body: &Body,
+    ) -> Result<LedgerId> {
         let sequence = self.core.sequence + 1;
         self.db
             .prepare_cached(
-                "INSERT INTO ledger (sequence, at, campaign, body) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO ledger (sequence, at, campaign, envelope, body) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
             .execute(params![
                 sequence,
                 self.now.as_micros(),
                 campaign,
+                envelope,
                 to_json(body)
             ])?;
         self.core.sequence = sequence;
@@ -164,7 +187,7 @@ impl Step<'_> {
 pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
     let found = db
         .prepare_cached(
-            "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign) FROM ledger
+            "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope FROM ledger
              WHERE sequence = ?1",
         )?
         .query_row([sequence], entry_columns)
@@ -172,24 +195,39 @@ pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
     found.map(read_entry).transpose()
 }
 
-/// Columns of an entry: sequence, moment, body, campaign id.
-pub(super) type EntryColumns = (u64, Moment, String, String);
+/// Columns of an entry: sequence, moment, body, campaign id, envelope id.
+pub(super) type EntryColumns = (u64, Moment, String, Option<String>, Option<String>);
 
 /// Reads the columns of an entry.
 pub(super) fn entry_columns(row: &Row<'_>) -> rusqlite::Result<EntryColumns> {
-    Ok((row.get(0)?, moment(row, 1)?, row.get(2)?, row.get(3)?))
+    Ok((
+        row.get(0)?,
+        moment(row, 1)?,
+        row.get(2)?,
+        row.get(3)?,
+        row.get(4)?,
+    ))
 }
 
 /// Makes an entry of its columns.
-pub(super) fn read_entry((sequence, at, body, campaign): EntryColumns) -> Result<Entry> {
+pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
+    let (sequence, at, body, campaign, envelope) = columns;
+    let subject = match (campaign, envelope) {
+        (_, Some(id)) => EnvelopeId::parse("envelope", &id).map(Subject::Envelope),
+        (Some(id), None) => CampaignId::parse("campaign", &id).map(Subject::Campaign),
+        (None, None) => {
+            return Err(StoreError::Corrupt(format!(
+                "ledger entry {sequence} is about nothing"
+            )));
+        }
+    };
     Ok(Entry {
         id: LedgerId {
             partition: PARTITION,
             sequence,
         },
         at,
-        campaign: CampaignId::parse("campaign", &campaign)
-            .map_err(|problem| StoreError::Corrupt(problem.message))?,
+        subject: subject.map_err(|problem| StoreError::Corrupt(problem.message))?,
         body: from_json(&body)?,
     })
 }

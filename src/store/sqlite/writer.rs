@@ -143,6 +143,7 @@ impl Writer {
         for state in self.core.campaigns.values_mut() {
             state.flush(&self.db)?;
         }
+        self.core.envelopes.flush(&self.db)?;
         self.db
             .prepare_cached("COMMIT")?
             .execute([])

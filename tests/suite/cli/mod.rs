@@ -1,6 +1,7 @@
 //! The binary's own client commands against a running server.
 
 mod bench;
+mod envelopes;
 mod input;
 mod operators;
 mod samples;

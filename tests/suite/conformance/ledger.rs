@@ -85,6 +85,9 @@ fn kind(entry: &tombola::store::Entry) -> &'static str {
         Body::Dealt { .. } => "dealt",
         Body::TakenBack { .. } => "taken back",
         Body::Closed {} => "closed",
+        Body::EnvelopeCreated(_) => "envelope created",
+        Body::Grab { .. } => "grab",
+        Body::Refund { .. } => "refund",
     }
 }
 

@@ -28,6 +28,9 @@ macro_rules! promises_on {
 use promises_on;
 
 mod decks;
+mod envelopes;
+mod envelopes_end;
+mod envelopes_made;
 mod injectors;
 mod ledger;
 mod limits;

@@ -2,6 +2,7 @@
 
 mod book;
 mod disk;
+mod envelopes;
 mod kill;
 mod load;
 mod redis;

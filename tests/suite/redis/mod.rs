@@ -3,6 +3,7 @@
 mod checks;
 mod cluster;
 mod connections;
+mod envelopes;
 mod extremes;
 mod memory;
 mod refusals;

@@ -2,6 +2,8 @@
 
 use proptest::{prelude::*, sample::Index};
 
+use super::envelopes;
+
 /// One step.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -63,6 +65,8 @@ pub enum Step {
         withdraw: bool,
     },
     Close,
+    /// Something with envelopes.
+    Envelope(envelopes::Step),
     /// The store is closed and opened again.
     Reopen,
 }
@@ -70,8 +74,16 @@ pub enum Step {
 /// Users are few, so that they meet their limits.
 pub const USERS: u8 = 4;
 
-/// Any step; those that end the game are rare.
+/// Any step.
 pub fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => of_campaigns(),
+        1 => envelopes::any_step().prop_map(Step::Envelope),
+    ]
+}
+
+/// Any step of a campaign; those that end the game are rare.
+fn of_campaigns() -> impl Strategy<Value = Step> {
     let user = || 0..USERS;
     let prize = || 0..2_u16;
     prop_oneof![

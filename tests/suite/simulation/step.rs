@@ -3,20 +3,22 @@
 use std::{future::Future, sync::Arc};
 
 use tombola::{
-    model::{Campaign, PoolNo, PrizeNo},
+    model::{Campaign, Moment, PoolNo, PrizeNo},
     store::{DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError},
 };
 
 use super::{
+    envelopes::Envelopes,
     model::{DRAWS_IN_ALL, Expected, FREE_A_DAY, Model, PAID_A_DAY, WINS_IN_ALL},
     operations::{Step, USERS},
 };
-use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, users};
+use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, user, users};
 
 /// A simulation on its way.
 struct Simulation {
     world: World,
     model: Model,
+    envelopes: Envelopes,
     campaign: Arc<Campaign>,
     stock: u64,
     version: u32,
@@ -29,13 +31,15 @@ pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>) {
     let mut simulation = Simulation {
         world,
         model: Model::default(),
+        envelopes: Envelopes::default(),
         campaign,
         stock: 2000,
         version: 1,
     };
     for step in steps {
+        let is_tick = matches!(step, Step::Tick);
         simulation.step(step).await;
-        simulation.check().await;
+        simulation.check(is_tick).await;
     }
 }
 
@@ -115,10 +119,18 @@ impl Simulation {
                 };
                 self.operate(recall).await;
             }
+            Step::Envelope(step) => self.envelopes.step(&self.world, step).await,
             Step::Close => {
                 self.model.is_closed |= self.operate(Operation::Close).await;
             }
         }
+    }
+
+    /// The time of the campaign: parts of a store may tell different ones once the clock was set back.
+    async fn now(&self) -> Moment {
+        let anyone = user("u0");
+        let told = self.world.store().user(&self.campaign.id, &anyone).await;
+        told.unwrap().now
     }
 
     async fn draw(&mut self, command: DrawCommand) {
@@ -128,7 +140,7 @@ impl Simulation {
 
     /// Holds an answer against the model.
     async fn hold(&mut self, command: DrawCommand, answer: Result<DrawAnswer>) {
-        let now = self.world.store().now().await.unwrap();
+        let now = self.now().await;
         match (self.model.expect(&command, now, &self.campaign), answer) {
             (Expected::Replay(first), Ok(answer)) => {
                 assert!(answer.replayed, "P4");
@@ -163,7 +175,7 @@ impl Simulation {
     }
 
     async fn retry(&mut self, pick: proptest::sample::Index, other: bool) {
-        let now = self.world.store().now().await.unwrap();
+        let now = self.now().await;
         let fresh: Vec<_> = self.model.fresh(now).collect();
         if fresh.is_empty() {
             return;
@@ -202,7 +214,7 @@ impl Simulation {
     }
 
     async fn assert_over(&self) {
-        let now = self.world.store().now().await.unwrap();
+        let now = self.now().await;
         assert!(self.model.is_closed || now >= self.campaign.end, "refused");
     }
 
@@ -221,7 +233,7 @@ impl Simulation {
     }
 
     async fn grant(&mut self, user: &str, draws: u32, for_hours: u64) {
-        let expires = self.world.store().now().await.unwrap() + hours(for_hours);
+        let expires = self.now().await + hours(for_hours);
         let operation = Operation::Grant {
             users: users(&[user]),
             draws,
@@ -248,9 +260,10 @@ impl Simulation {
     }
 
     /// The audit, and every user's record.
-    async fn check(&self) {
+    async fn check(&mut self, is_ticked: bool) {
         self.world.audit().await;
-        let now = self.world.store().now().await.unwrap();
+        self.envelopes.check(&self.world, is_ticked).await;
+        let now = self.now().await;
         for user in (0..USERS).map(name) {
             let told = self.world.record(&user).await;
             let model = self.model.user(&user).at(now, &self.campaign);

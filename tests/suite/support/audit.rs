@@ -13,6 +13,8 @@ use tombola::{
     },
 };
 
+use super::{envelope_audit, envelopes::Acknowledged};
+
 /// Every entry of the ledger, partition by partition.
 pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
@@ -30,7 +32,13 @@ pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
 
 /// Checks, from the ledger, the promises that can be told from it.
 pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
-    let (entries, stats) = snapshot(store).await;
+    check_with(store, acknowledged, &Acknowledged::new()).await;
+}
+
+/// As [`check`], with the grabs that were acknowledged.
+pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &Acknowledged) {
+    let (entries, stats, envelopes) = snapshot(store).await;
+    envelope_audit::check(&entries, &envelopes, grabs);
     check_sequence(&entries);
     check_acknowledged(&entries, acknowledged);
     for stats in stats {
@@ -40,7 +48,10 @@ pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
             let version = store.version(id, info.version).await;
             book.versions.insert(info.version, version.unwrap());
         }
-        for entry in entries.iter().filter(|entry| entry.campaign == *id) {
+        for entry in entries
+            .iter()
+            .filter(|entry| entry.subject.campaign() == Some(id))
+        {
             book.read(entry);
         }
         book.check(&stats);
@@ -48,15 +59,16 @@ pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
 }
 
 /// The ledger and what the store says at the same time: an injector may still deal ahead of the last draw.
-async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>) {
+async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit::Told) {
     loop {
         let before = ledger(store).await;
         let mut stats = Vec::new();
         for view in store.campaigns(None, 1000).await.unwrap() {
             stats.push(store.stats(&view.campaign.id).await.unwrap());
         }
+        let envelopes = envelope_audit::read(store, &before).await;
         if ledger(store).await.len() == before.len() {
-            return (before, stats);
+            return (before, stats, envelopes);
         }
     }
 }
@@ -79,8 +91,8 @@ fn check_acknowledged(entries: &[Entry], acknowledged: &[DrawAnswer]) {
         let entry = &entries[place.expect("P3: an acknowledged draw is in the ledger")];
         assert_eq!(entry.body, Body::Draw((*answer.entry).clone()), "P3");
         assert_eq!(
-            (entry.at, &entry.campaign),
-            (answer.at, &answer.campaign.id)
+            (entry.at, entry.subject.campaign()),
+            (answer.at, Some(&answer.campaign.id))
         );
     }
 }
@@ -130,6 +142,9 @@ impl Book {
             } => self.take_back(units, *withdrawn),
             Body::Missed { .. } => {}
             Body::Closed {} => self.is_closed = true,
+            Body::EnvelopeCreated(_) | Body::Grab { .. } | Body::Refund { .. } => {
+                panic!("no campaign has {:?}", entry.body)
+            }
         }
     }
 

@@ -1,14 +1,16 @@
 //! A store between an injector and the real one, so that a test may do something between two steps of the injector.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tombola::{
-    model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId},
+    model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId},
     store::{
-        AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
-        Entry, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Result,
-        Stats, Step, Store, StoreInfo, Sweep, Swept, UserView, WindowView,
+        AdjustCommand, ApplyCommand, CampaignView, CancelEnvelope, CreateEnvelope, DealCommand,
+        DrawAnswer, DrawCommand, Drawn, Entry, EnvelopeReply, EnvelopeStore, EnvelopeSums,
+        EnvelopeView, FillCommand, FillEnvelope, Filled, Filling, FreezeCommand, GrabCommand,
+        GrabView, Grabbed, OperateCommand, Operated, Result, Settled, Stats, Step, Store,
+        StoreInfo, Sweep, Swept, UserView, WindowView,
     },
 };
 
@@ -137,5 +139,49 @@ impl<M: Meddler> Store for Between<M> {
 
     async fn ledger(&self, partition: u32, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
         self.store.ledger(partition, sequence, limit).await
+    }
+}
+
+#[async_trait]
+impl<M: Meddler> EnvelopeStore for Between<M> {
+    async fn create_envelope(&self, command: CreateEnvelope) -> Result<EnvelopeReply> {
+        self.store.create_envelope(command).await
+    }
+
+    async fn grab(&self, command: GrabCommand) -> Result<Grabbed> {
+        self.store.grab(command).await
+    }
+
+    async fn fill_envelope(&self, command: FillEnvelope) -> Result<Step> {
+        self.store.fill_envelope(command).await
+    }
+
+    async fn cancel_envelope(&self, command: CancelEnvelope) -> Result<EnvelopeReply> {
+        self.store.cancel_envelope(command).await
+    }
+
+    async fn envelope(&self, id: &EnvelopeId) -> Result<EnvelopeView> {
+        self.store.envelope(id).await
+    }
+
+    async fn grabs(&self, id: &EnvelopeId, packet: u32, limit: usize) -> Result<Vec<GrabView>> {
+        self.store.grabs(id, packet, limit).await
+    }
+
+    async fn due_envelopes(
+        &self,
+        partition: u32,
+        retention: Duration,
+        limit: usize,
+    ) -> Result<Vec<EnvelopeId>> {
+        self.store.due_envelopes(partition, retention, limit).await
+    }
+
+    async fn settle_envelope(&self, id: &EnvelopeId, retention: Duration) -> Result<Settled> {
+        self.store.settle_envelope(id, retention).await
+    }
+
+    async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>> {
+        self.store.envelope_sums().await
     }
 }

@@ -4,6 +4,8 @@ pub mod answers;
 pub mod audit;
 pub mod between;
 pub mod embedded;
+pub mod envelope_audit;
+pub mod envelopes;
 pub mod on_redis;
 pub mod redis_group;
 pub mod redis_server;
@@ -13,6 +15,7 @@ pub mod world;
 
 pub use answers::Answer;
 pub use between::Meddler;
+pub use envelopes::{EnvelopeWords, Outcome, envelope, envelope_id};
 pub use storm::Storm;
 pub use words::{
     DrawWords, all_of, at, author, campaign, draw, hours, minutes, request, seconds, user, users,

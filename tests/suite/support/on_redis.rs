@@ -74,6 +74,17 @@ impl OnRedis {
 }
 
 impl OnRedis {
+    /// The same, but all of it in one partition, before anything is there.
+    pub fn undivided(mut self) -> Self {
+        self.options.partitions = 1;
+        self
+    }
+
+    /// What its keys begin with, where it is undivided.
+    pub fn tag(&self) -> String {
+        format!("{}{{0}}:", self.options.prefix.as_str())
+    }
+
     /// The same data for a service that remembers requests for another time.
     pub fn remembering(&self, request_memory: Duration) -> Self {
         Self {

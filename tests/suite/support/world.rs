@@ -19,7 +19,9 @@ use super::{
     answers::Answer as _,
     at, audit, author,
     between::{Between, Meddler},
-    campaign, minutes, user,
+    campaign,
+    envelopes::Acknowledged,
+    minutes, user,
     words::{SPRING, all_of, campaign_id, new_request},
 };
 
@@ -52,6 +54,8 @@ pub struct World {
     host: Arc<dyn Host>,
     opened: Option<(Arc<dyn Store>, Arc<Injector>)>,
     acknowledged: Arc<Mutex<Vec<DrawAnswer>>>,
+    /// Packets that were acknowledged up to now.
+    pub grabs: Arc<Mutex<Acknowledged>>,
 }
 
 impl World {
@@ -60,6 +64,7 @@ impl World {
             host: Arc::new(host),
             opened: None,
             acknowledged: Arc::default(),
+            grabs: Arc::default(),
         };
         world.reopen().await;
         world
@@ -93,8 +98,8 @@ impl World {
     }
 
     /// One more injector on the same store.
-    pub fn another_injector(&self) -> Injector {
-        Injector::new(self.store().clone(), key(), minutes(5))
+    pub fn another_injector(&self) -> Arc<Injector> {
+        Arc::new(Injector::new(self.store().clone(), key(), minutes(5)))
     }
 
     /// An injector in whose work something comes between.
@@ -274,7 +279,8 @@ impl World {
     /// The audit of everything this world did: see [`audit`].
     pub async fn audit(&self) {
         let acknowledged = self.acknowledged.lock().unwrap().clone();
-        audit::check(&**self.store(), &acknowledged).await;
+        let grabs = self.grabs.lock().unwrap().clone();
+        audit::check_with(&**self.store(), &acknowledged, &grabs).await;
     }
 
     async fn traces(&self, command: &DrawCommand) -> Traces {

@@ -1,13 +1,16 @@
--- Writes what a rule has decided on a campaign as it was read, all or nothing: only if nothing that rules read has changed since.
+-- Writes what a rule has decided on a campaign, or on an envelope, as it was read, all or nothing: only if nothing that rules read
+-- has changed since.
 --
--- KEYS  partition, ledger, campaign, operations, then the keys of the writes
--- ARGV  clock, store id, campaign id, the revision that was read (empty for a campaign that is not there),
---       the moment of reading, how much later it still holds (microseconds)
+-- KEYS  partition, ledger, campaign, operations, then the keys of the writes; of an envelope: envelope, twice
+-- ARGV  clock, store id, 'c' and the campaign's id or 'e' and the envelope's, the revision that was read (empty for one that is
+--       not there), the moment of reading, how much later it still holds (microseconds)
 --       number of typed keys, then the type of each of KEYS
 --       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has
 --       this value; or 'absent', key, field: there is none
 --       number of counters of the campaign, then of each its name and what is added to it
---       number of entries, then each as JSON; the request that the last one answers and its reply, or twice nothing
+--       number of sums, the key of all of them, then of each its name and what is added to it
+--       number of entries, then each as JSON; the request that the last one answers (the field that tells the number of this
+--       entry) and its reply, which follows that number; or twice nothing
 --       number of writes, then of each: command, key, number of further arguments, these
 -- reply {now, sequence of the last entry}; {now, 'L'}: the store is not the one it was; {now, 'S'}: something has changed
 local store, sequence, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last'))
@@ -15,11 +18,11 @@ local now = clock(last)
 if store ~= ARGV[2] then
     return { digits(now), 'L' }
 end
-local read_at = tonumber(ARGV[5])
-if read_at > now or now - read_at > tonumber(ARGV[6]) then
+local read_at = tonumber(ARGV[6])
+if read_at > now or now - read_at > tonumber(ARGV[7]) then
     return { digits(now), 'S' }
 end
-local arg = 7
+local arg = 8
 local function take()
     arg = arg + 1
     return ARGV[arg - 1]
@@ -37,7 +40,7 @@ for place = 1, tonumber(take()) do
         return redis.error_reply('WRONGTYPE ' .. KEYS[place] .. ' is a ' .. found .. ' and not a ' .. wanted)
     end
 end
-if (redis.call('HGET', KEYS[3], 'revision') or '') ~= ARGV[4] then
+if (redis.call('HGET', KEYS[3], 'revision') or '') ~= ARGV[5] then
     return { digits(now), 'S' }
 end
 for _ = 1, tonumber(take()) do
@@ -71,11 +74,24 @@ for place = 1, tonumber(take()) do
     counts[place] = { name, take() }
 end
 
+local sums, sum_names, number_of_sums = {}, {}, tonumber(take())
+local sums_key = KEYS[tonumber(take())]
+for place = 1, number_of_sums do
+    sum_names[place] = take()
+    sums[place] = { sum_names[place], take() }
+end
+if #sums > 0 then
+    local are_sums, flaw = pcall(check_sums, sums_key, sum_names)
+    if not are_sums then
+        return redis.error_reply(type(flaw) == 'table' and flaw.err or flaw)
+    end
+end
+
 sequence = tonumber(sequence)
 local entries = tonumber(take())
 while entries > 0 do
     local some = math.min(entries, 1000)
-    local item = { 'c', ARGV[3], 't', digits(now), 'n', some }
+    local item = { ARGV[3], ARGV[4], 't', digits(now), 'n', some }
     for _ = 1, some do
         item[#item + 1] = 'j'
         item[#item + 1] = take()
@@ -86,7 +102,7 @@ while entries > 0 do
 end
 local request, answer = take(), take()
 if request ~= '' then
-    redis.call('HSET', KEYS[4], request, digits(sequence) .. ' ' .. answer)
+    redis.call('HSET', KEYS[4], request, digits(sequence) .. answer)
 end
 for _ = 1, tonumber(take()) do
     local command, key, number = take(), KEYS[tonumber(take())], tonumber(take())
@@ -96,6 +112,9 @@ for _ = 1, tonumber(take()) do
     each_part(number, function(...)
         redis.call(command, key, ...)
     end)
+end
+for _, sum in ipairs(sums) do
+    add_to_sum(sums_key, sum[1], sum[2])
 end
 for _, count in ipairs(counts) do
     redis.call('HINCRBY', KEYS[3], count[1], count[2])

@@ -4,6 +4,7 @@
 mod away;
 mod callers;
 mod foreign;
+mod foreign_envelopes;
 mod full;
 mod hang;
 mod kill;
@@ -42,13 +43,13 @@ type Lottery = LotteryServiceClient<Channel>;
 const PARTITIONS: u32 = 16;
 
 /// Redis, and a directory with the master key for services on it.
-struct House {
-    redis: RedisServer,
+pub struct House {
+    pub redis: RedisServer,
     data: TempDir,
 }
 
 impl House {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(&[])
     }
 
@@ -61,7 +62,7 @@ impl House {
         }
     }
 
-    fn start(&self) -> Start<'_> {
+    pub fn start(&self) -> Start<'_> {
         Start::on_redis(self.data.path(), &self.redis.url())
     }
 

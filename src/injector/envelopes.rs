@@ -1,0 +1,302 @@
+//! Envelopes: packets filled in chunk by chunk as they are grabbed, refunds and removals when
+//! they are due.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::task::JoinSet;
+use tracing::warn;
+
+use super::{
+    Injector, Turn,
+    splits::{Packets, Splits},
+};
+use crate::{
+    chance::{Nonce, Seed},
+    model::{Envelope, EnvelopeId, UserId},
+    store::{
+        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeView, Executed, FillEnvelope,
+        GrabAnswer, GrabCommand, GrabView, Grabbed, Refusal, Result, Step, StoreError,
+        envelope::CHUNK_PACKETS_MAX,
+    },
+};
+
+/// How long an envelope is kept after its refund or its last grab, unless configured.
+pub const RETENTION_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How often a grab may find that the packets which were filled in for it are gone (others grab too) before it is given up.
+const FILLS_MAX: usize = 1000;
+/// Chunks filled in at once where many wait for packets.
+const CHUNKS_MAX: usize = 10;
+/// Turns in memory from which on those that nobody has are dropped.
+const TURNS_MAX: usize = 1024;
+/// Envelopes that are settled at once.
+const PAGE: usize = 32;
+
+/// What the injector keeps of envelopes.
+pub(super) struct Envelopes {
+    pub(super) retention: Duration,
+    splits: Splits,
+    /// One fill of an envelope at a time in this process.
+    turns: Mutex<HashMap<EnvelopeId, Weak<Turn>>>,
+}
+
+impl Default for Envelopes {
+    fn default() -> Self {
+        Self {
+            retention: RETENTION_DEFAULT,
+            splits: Splits::default(),
+            turns: Mutex::default(),
+        }
+    }
+}
+
+impl Injector {
+    /// The seed of an envelope.
+    pub fn envelope_seed(&self, view: &EnvelopeView) -> Seed {
+        self.key.envelope_seed(&view.envelope.id, &view.nonce)
+    }
+
+    /// Creates an envelope that these users may grab, each once, by id; everyone where there are none.
+    pub async fn create_envelope(
+        self: &Arc<Self>,
+        envelope: Arc<Envelope>,
+        allowed_users: Vec<UserId>,
+    ) -> Result<EnvelopeReply> {
+        let id = envelope.id.clone();
+        let nonce = Nonce(rand::random());
+        let commitment = self.key.envelope_seed(&id, &nonce).commitment();
+        let reply = self
+            .store
+            .create_envelope(CreateEnvelope {
+                envelope,
+                allowed_users: allowed_users.into(),
+                nonce,
+                commitment,
+            })
+            .await?;
+        if !reply.replayed {
+            self.fill_ahead(id);
+        }
+        Ok(reply)
+    }
+
+    /// Grabs a packet; fills in the next ones where they are not, and grabs again, until it is decided.
+    pub async fn grab(self: &Arc<Self>, command: GrabCommand) -> Result<GrabAnswer> {
+        for _ in 0..FILLS_MAX {
+            match self.store.grab(command.clone()).await? {
+                Grabbed::Done(answer) => {
+                    if answer.running_low {
+                        self.fill_ahead(command.envelope);
+                    } else if answer.refund_due {
+                        self.settle_ahead(command.envelope);
+                    }
+                    return Ok(answer);
+                }
+                Grabbed::NeedFill => Box::pin(self.fill_for_grab(&command.envelope)).await?,
+            }
+        }
+        Err(StoreError::Unavailable {
+            executed: Executed::No,
+            detail: "the packets are grabbed faster than they can be filled in".into(),
+        })
+    }
+
+    /// Refunds what is left of an envelope now.
+    pub async fn cancel_envelope(&self, command: CancelEnvelope) -> Result<EnvelopeReply> {
+        self.store.cancel_envelope(command).await
+    }
+
+    /// An envelope as it stands; one that has expired is refunded first.
+    pub async fn envelope(&self, id: &EnvelopeId) -> Result<EnvelopeView> {
+        let view = self.store.envelope(id).await?;
+        if !view.is_refund_due() {
+            return Ok(view);
+        }
+        self.store
+            .settle_envelope(id, self.envelopes.retention)
+            .await?;
+        self.store.envelope(id).await
+    }
+
+    /// Who has the greatest packet, the earliest of equals; none as long as not every packet is grabbed.
+    pub async fn luckiest(&self, view: &EnvelopeView) -> Result<Option<GrabView>> {
+        if !view.is_empty() {
+            return Ok(None);
+        }
+        let packets = self.split(view).await?;
+        let greatest = packets
+            .iter()
+            .max_by_key(|packet| (packet.amount_minor, std::cmp::Reverse(packet.number)));
+        let Some(number) = greatest.map(|packet| packet.number) else {
+            return Ok(None);
+        };
+        let id = &view.envelope.id;
+        let found = self.store.grabs(id, number - 1, 1).await?.pop();
+        Ok(found.filter(|grab| grab.packet.number == number))
+    }
+
+    /// Refunds and removes what is due in a partition; goes on after a failure and tells the first one.
+    pub(super) async fn settle_envelopes(self: &Arc<Self>, partition: u32) -> Result<()> {
+        let retention = self.envelopes.retention;
+        let mut outcome = Ok(());
+        loop {
+            let due = self.store.due_envelopes(partition, retention, PAGE).await?;
+            let is_last = due.len() < PAGE;
+            let mut is_progress = false;
+            for settled in self.settle_all(due).await {
+                match settled {
+                    Ok(was_due) => is_progress |= was_due,
+                    Err(error) => outcome = outcome.and(Err(error)),
+                }
+            }
+            // Those that fail are found again and again: the next tick tries them.
+            if is_last || !is_progress {
+                return outcome;
+            }
+        }
+    }
+
+    /// Settles some envelopes at once; for each, whether anything was due.
+    async fn settle_all(self: &Arc<Self>, ids: Vec<EnvelopeId>) -> Vec<Result<bool>> {
+        let mut tasks = JoinSet::new();
+        for id in ids {
+            let injector = Arc::clone(self);
+            tasks.spawn(async move {
+                let settled = injector.settle_envelope(&id).await;
+                if let Err(error) = &settled {
+                    warn!(envelope = %id, %error, "envelope {id} could not be settled");
+                }
+                settled
+            });
+        }
+        let mut settled = Vec::new();
+        while let Some(done) = tasks.join_next().await {
+            let broken = |_| StoreError::Corrupt("a task that settles an envelope panicked".into());
+            settled.push(done.map_err(broken).and_then(|settled| settled));
+        }
+        settled
+    }
+
+    /// Does what is due of an envelope, step by step; false where nothing was.
+    async fn settle_envelope(&self, id: &EnvelopeId) -> Result<bool> {
+        let mut was_due = false;
+        loop {
+            let settled = self
+                .store
+                .settle_envelope(id, self.envelopes.retention)
+                .await?;
+            was_due |= settled.refunded || settled.removed;
+            if !settled.more {
+                return Ok(was_due);
+            }
+        }
+    }
+
+    /// Refunds an expired envelope beside its callers.
+    fn settle_ahead(self: &Arc<Self>, id: EnvelopeId) {
+        let injector = Arc::clone(self);
+        tokio::spawn(async move {
+            // A failure shows in the next tick.
+            let _ = injector.settle_envelope(&id).await;
+        });
+    }
+
+    /// Fills in the next packets beside the grabs.
+    fn fill_ahead(self: &Arc<Self>, id: EnvelopeId) {
+        let injector = Arc::clone(self);
+        tokio::spawn(async move {
+            let turn = injector.envelope_turn(&id);
+            let _turn = turn.lock.lock().await;
+            // A failure shows in the grab that will need the packets.
+            let _ = injector.fill_next(&id, 1).await;
+            turn.fills.fetch_add(1, Ordering::Release);
+        });
+    }
+
+    async fn fill_for_grab(&self, id: &EnvelopeId) -> Result<()> {
+        let turn = self.envelope_turn(id);
+        let fills_before = turn.fills.load(Ordering::Acquire);
+        let waiter = Waiter::at(&turn);
+        let _turn = turn.lock.lock().await;
+        if turn.fills.load(Ordering::Acquire) != fills_before {
+            // Someone filled it while this grab waited: grabbing again tells whether that was enough.
+            return Ok(());
+        }
+        let chunks = waiter.all().div_ceil(CHUNK_PACKETS_MAX);
+        let filled = self.fill_next(id, chunks.min(CHUNKS_MAX)).await;
+        turn.fills.fetch_add(1, Ordering::Release);
+        filled
+    }
+
+    /// Fills in the next chunks, as long as nobody else is faster.
+    async fn fill_next(&self, id: &EnvelopeId, chunks: usize) -> Result<()> {
+        let view = match self.store.envelope(id).await {
+            Err(StoreError::Refused(Refusal::EnvelopeNotFound)) => return Ok(()),
+            view => view?,
+        };
+        if view.is_settled() || view.filled == view.envelope.packets {
+            return Ok(());
+        }
+        let packets = self.split(&view).await?;
+        let next = packets.get(view.filled as usize..).unwrap_or_default();
+        let mut filled = view.filled;
+        for chunk in next.chunks(CHUNK_PACKETS_MAX).take(chunks) {
+            let command = FillEnvelope {
+                envelope: id.clone(),
+                filled,
+                packets: chunk.to_vec(),
+            };
+            if self.store.fill_envelope(command).await? == Step::Stale {
+                break;
+            }
+            filled += u32::try_from(chunk.len()).unwrap_or(u32::MAX);
+        }
+        Ok(())
+    }
+
+    /// All packets of an envelope.
+    async fn split(&self, view: &EnvelopeView) -> Result<Packets> {
+        let seed = self.envelope_seed(view);
+        self.envelopes.splits.packets(seed, view).await
+    }
+
+    /// The turn of an envelope's fill in this process.
+    fn envelope_turn(&self, id: &EnvelopeId) -> Arc<Turn> {
+        let turns = self.envelopes.turns.lock();
+        let mut turns = turns.unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(id).and_then(Weak::upgrade) {
+            return turn;
+        }
+        if turns.len() >= TURNS_MAX {
+            turns.retain(|_, turn| turn.strong_count() > 0);
+        }
+        let turn = Arc::<Turn>::default();
+        turns.insert(id.clone(), Arc::downgrade(&turn));
+        turn
+    }
+}
+
+/// One who waits for a fill, until it is dropped.
+struct Waiter<'a>(&'a Turn);
+
+impl<'a> Waiter<'a> {
+    fn at(turn: &'a Turn) -> Self {
+        turn.waiting.fetch_add(1, Ordering::Relaxed);
+        Self(turn)
+    }
+
+    /// How many wait, this one too.
+    fn all(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}

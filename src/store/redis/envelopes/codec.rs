@@ -1,0 +1,223 @@
+//! What is stored of envelopes, as msgpack values one after another (as in [`super::super::codec`]):
+//!
+//! | what | values |
+//! |---|---|
+//! | field `gate` | mark, state (0: open, 1: refunded, 2: being removed), creation, start, expiry, packets, packets filled in, 1 for a rain, buckets of those who may grab (0: everyone), currency |
+//! | field `grabbed` | packets, their sum, moment of the last one |
+//! | a waiting packet | number, amount |
+//! | a user in a bucket, and in the ledger's `g` | a UUID as its 16 bytes, else the id as text |
+//! | what the user has | number, amount; then, both from the envelope's creation on, the moment in seven bytes and the sequence number |
+//! | a bucket of those who may grab | 11 bytes of the digest of each |
+
+use std::collections::BTreeMap;
+
+use super::super::{
+    codec::{Packer, Unpacker, malformed},
+    keys::Place,
+    record::{pack_id, unpack_id},
+};
+use crate::{
+    model::{Moment, UserId},
+    store::{
+        LedgerId, Result,
+        entry::Body,
+        envelope::{GrabCounts, GrabView, Packet, WaitingPacket},
+        rules::envelope::{EnvelopeRecord, EnvelopeState},
+    },
+};
+
+/// Users of a bucket: few enough that it is searched in a microsecond.
+const BUCKET_USERS: u32 = 64;
+/// The longest name or value of a compact hash.
+const COMPACT_BYTES_MAX: usize = 64;
+/// Bytes of a moment from the creation on.
+const MOMENT_BYTES: usize = 7;
+
+/// Tells an envelope from another one that may have had its id, on data that were lost.
+pub(super) type Mark = [u8; 8];
+
+/// The mark of an envelope: the start of its nonce, which is made anew for each.
+pub(super) fn mark(record: &EnvelopeRecord) -> Mark {
+    let mut mark = Mark::default();
+    mark.copy_from_slice(&record.nonce.0[..8]);
+    mark
+}
+
+/// Buckets of grabs.
+pub(super) fn grab_buckets(packets: u32) -> u32 {
+    packets.div_ceil(BUCKET_USERS)
+}
+
+/// Buckets of those who may grab; 0 where everyone may.
+pub(super) fn allowed_buckets(users: u32) -> u32 {
+    users.div_ceil(BUCKET_USERS)
+}
+
+/// A bucket of so many, by what a digest says.
+pub(super) fn bucket_of(place: Place, buckets: u32) -> u32 {
+    u32::from(place.bucket) % buckets.max(1)
+}
+
+/// What grabs must know of an envelope.
+pub(super) fn encode_gate(state: &EnvelopeState) -> Vec<u8> {
+    let record = &state.record;
+    let envelope = &record.envelope;
+    let code = match (record.removed, record.refund) {
+        (Some(_), _) => 2,
+        (None, Some(_)) => 1,
+        (None, None) => 0,
+    };
+    let mut packer = Packer(Vec::with_capacity(72));
+    packer.bytes(&mark(record)).int(code);
+    packer
+        .moment(record.created)
+        .moment(record.start)
+        .moment(record.expiry);
+    packer
+        .count(envelope.packets.into())
+        .count(record.filled.into());
+    packer.int(envelope.is_rain().into());
+    packer.count(allowed_buckets(envelope.allowed_users).into());
+    packer.bytes(envelope.currency.as_bytes()).done()
+}
+
+/// Reads the field `grabbed`.
+pub(super) fn decode_counts(bytes: &[u8]) -> Result<GrabCounts> {
+    let mut unpacker = Unpacker::new(bytes);
+    Ok(GrabCounts {
+        packets: unpacker.int()?,
+        amount_minor: unpacker.int()?,
+        last: Some(unpacker.moment()?),
+    })
+}
+
+/// A waiting packet as a member of its sorted set. Packets of a rain are scored by their release, others by their number.
+pub(super) fn encode_packet(packet: &WaitingPacket) -> Vec<u8> {
+    let mut packer = Packer(Vec::with_capacity(12));
+    packer
+        .count(packet.number.into())
+        .count(packet.amount_minor)
+        .done()
+}
+
+/// A user as a name in a bucket of grabs; whether it is too long for a compact hash.
+pub(super) fn encode_user(user: &UserId) -> (Vec<u8>, bool) {
+    let mut packer = Packer(Vec::with_capacity(40));
+    pack_id(&mut packer, user.as_str());
+    let name = packer.done();
+    let is_long = name.len() > COMPACT_BYTES_MAX;
+    (name, is_long)
+}
+
+fn decode_user(unpacker: &mut Unpacker<'_>) -> Result<UserId> {
+    UserId::parse("user", &unpack_id(unpacker)?).map_err(|_| malformed())
+}
+
+/// What moments and sequence numbers of grabs are told from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Base {
+    pub(super) created: Moment,
+    pub(super) ledger: LedgerId,
+}
+
+/// Reads what a user has.
+pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Packet> {
+    let (number, amount_minor) = (unpacker.int()?, unpacker.int()?);
+    let since = unpacker.raw(MOMENT_BYTES)?;
+    let since = since
+        .iter()
+        .fold(0, |micros, byte| micros << 8 | i64::from(*byte));
+    let sequence: u64 = unpacker.int()?;
+    Ok(Packet {
+        number,
+        amount_minor,
+        at: Moment::from_micros(base.created.as_micros().saturating_add(since)),
+        ledger: LedgerId {
+            sequence: base.ledger.sequence.saturating_add(sequence),
+            ..base.ledger
+        },
+    })
+}
+
+/// Reads a user and what the user has.
+pub(super) fn decode_grab_of(name: &[u8], value: &[u8], base: Base) -> Result<GrabView> {
+    Ok(GrabView {
+        user: decode_user(&mut Unpacker::new(name))?,
+        packet: decode_grab(&mut Unpacker::new(value), base)?,
+    })
+}
+
+/// The buckets of those who may grab, by number.
+pub(super) fn encode_allowed(users: &[UserId]) -> BTreeMap<u32, Vec<u8>> {
+    let buckets = allowed_buckets(u32::try_from(users.len()).unwrap_or(u32::MAX));
+    let mut digests = BTreeMap::<u32, Vec<u8>>::new();
+    for user in users {
+        let place = Place::user(user);
+        let bucket = digests.entry(bucket_of(place, buckets)).or_default();
+        bucket.extend(place.field);
+    }
+    digests
+}
+
+/// The grabs of an item of the ledger: users, and their packets.
+pub(in crate::store::redis) fn decode_grabs(users: &[u8], packets: &[u8]) -> Result<Vec<Body>> {
+    let (mut user, mut packet) = (Unpacker::new(users), Unpacker::new(packets));
+    let mut grabs = Vec::new();
+    while !user.is_done() {
+        grabs.push(Body::Grab {
+            user: decode_user(&mut user)?,
+            packet: packet.int()?,
+            amount_minor: packet.int()?,
+        });
+    }
+    if packet.is_done() {
+        Ok(grabs)
+    } else {
+        Err(malformed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_read_back_and_long_ids_are_told() {
+        let ids = [
+            ("u", false),
+            ("0e0b1f5e-5b0c-4c55-9b7a-3a4c5d6e7f80", false),
+            ("0E0B1F5E-5B0C-4C55-9B7A-3A4C5D6E7F80", false),
+            (&"x".repeat(62), false),
+            (&"x".repeat(63), true),
+            (&"x".repeat(128), true),
+        ];
+        for (id, long) in ids {
+            let user = UserId::parse("user", id).unwrap();
+            let (name, is_long) = encode_user(&user);
+            assert_eq!(is_long, long, "{id}");
+            let read = decode_user(&mut Unpacker::new(&name)).unwrap();
+            assert_eq!(read, user);
+        }
+    }
+
+    #[test]
+    fn a_grab_reads_back_from_what_the_script_packs() {
+        let base = Base {
+            created: Moment::from_micros(1_000),
+            ledger: LedgerId {
+                partition: 3,
+                sequence: 70_000,
+            },
+        };
+        // Number 300, amount 5, 2^32 + 1 microseconds and 2 entries after the creation, in two bytes more than needed.
+        let value = [0xcd, 1, 44, 5, 0, 0, 1, 0, 0, 0, 1, 0xcd, 0, 2];
+        let packet = decode_grab(&mut Unpacker::new(&value), base).unwrap();
+        assert_eq!((packet.number, packet.amount_minor), (300, 5));
+        assert_eq!(packet.at.as_micros(), 1_000 + (1 << 32) + 1);
+        assert_eq!(
+            (packet.ledger.partition, packet.ledger.sequence),
+            (3, 70_002)
+        );
+        assert!(decode_grab(&mut Unpacker::new(&value[..12]), base).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`write`]), reads ([`read`]); what is stored of them
+//! ([`codec`]), and what the service keeps of them ([`known`]).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+mod codec;
+mod grab;
+mod known;
+mod read;
+mod steps;
+mod write;
+
+pub(super) use self::{codec::decode_grabs, grab::GrabLanes, known::KnownEnvelopes};
+
+use super::RedisStore;
+use crate::{
+    model::EnvelopeId,
+    store::{
+        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeSums, EnvelopeView,
+        FillEnvelope, GrabCommand, GrabView, Grabbed, Result, Settled, Step,
+    },
+};
+
+#[async_trait]
+impl EnvelopeStore for RedisStore {
+    async fn create_envelope(&self, command: CreateEnvelope) -> Result<EnvelopeReply> {
+        self.do_create_envelope(&command).await
+    }
+
+    async fn grab(&self, command: GrabCommand) -> Result<Grabbed> {
+        self.grab_lanes.grab(&self.core, command).await
+    }
+
+    async fn fill_envelope(&self, command: FillEnvelope) -> Result<Step> {
+        self.do_fill_envelope(&command).await
+    }
+
+    async fn cancel_envelope(&self, command: CancelEnvelope) -> Result<EnvelopeReply> {
+        self.do_cancel_envelope(&command).await
+    }
+
+    async fn envelope(&self, id: &EnvelopeId) -> Result<EnvelopeView> {
+        let (now, found) = self.core.load_envelope(id).await?;
+        found.whole()?.view(self.core.envelope_partition(id), now)
+    }
+
+    async fn grabs(&self, id: &EnvelopeId, packet: u32, limit: usize) -> Result<Vec<GrabView>> {
+        let (_, found) = self.core.load_envelope(id).await?;
+        self.core.grabs(&found.whole()?, packet, limit).await
+    }
+
+    async fn due_envelopes(
+        &self,
+        partition: u32,
+        retention: Duration,
+        limit: usize,
+    ) -> Result<Vec<EnvelopeId>> {
+        self.core.due_envelopes(partition, retention, limit).await
+    }
+
+    async fn settle_envelope(&self, id: &EnvelopeId, retention: Duration) -> Result<Settled> {
+        self.do_settle_envelope(id, retention).await
+    }
+
+    async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>> {
+        self.core.envelope_sums().await
+    }
+}

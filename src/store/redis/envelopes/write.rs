@@ -1,0 +1,296 @@
+//! Writing what a rule has decided on an envelope: all of it in one call of the commit script, under the conditions that it was
+//! decided on.
+//!
+//! The fence: `revision`, which every step but a grab changes, is as it was read; where the rule went by what users have (a refund, a
+//! removal), so is `grabbed`, which every grab changes. So a packet that is grabbed before the refund is written makes the
+//! refund begin again, and after it the `gate` that the grab script reads in the same moment says that nothing is to be had.
+//! A decision that was made before the expiry is not written after it.
+
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use super::{
+    super::{
+        campaign::to_json,
+        commit::{Commit, Kind},
+        core::{Core, letter},
+        keys::{EnvelopeKeys, Key, PartitionKeys, Place},
+        reply, scripts,
+        steps::READ_HOLDS,
+    },
+    codec,
+    known::Loaded,
+};
+use crate::{
+    model::Moment,
+    store::{Result, entry::Body, rules::envelope::EnvelopeChanges},
+};
+
+/// Buckets of grabs, each of short ids and of long ones, that a script removes at most.
+const BUCKETS_REMOVED: u32 = 128;
+
+impl Core {
+    /// Where a step removes more buckets than one script should, removes most of them before it; false where something has changed
+    /// since the envelope was read. That it does not exist any more is written first.
+    pub(super) async fn remove_ahead(
+        &self,
+        partition: &Arc<PartitionKeys>,
+        loaded: &mut Loaded,
+        was_removed: bool,
+        now: Moment,
+    ) -> Result<bool> {
+        let mut gone = loaded.buckets_gone();
+        if gone.end - gone.start <= BUCKETS_REMOVED {
+            return Ok(true);
+        }
+        if !was_removed {
+            let mut marked = loaded.marked_as_removed();
+            if !self.write_envelope(partition, &mut marked, now).await? {
+                return Ok(false);
+            }
+            loaded.revision = marked.next_revision();
+        }
+        while gone.end - gone.start > BUCKETS_REMOVED {
+            let next = gone.start + BUCKETS_REMOVED;
+            let mut commit = loaded.begin_commit(partition, now);
+            let keys = partition.envelope(&loaded.state.record.envelope.id);
+            unlink_buckets(&mut commit, &keys, gone.start..next);
+            if self.run_commit(partition, commit).await?.is_none() {
+                return Ok(false);
+            }
+            gone.start = next;
+        }
+        loaded.removed_ahead = gone.start;
+        Ok(true)
+    }
+
+    /// Runs the commit script: what it replies, or none where something has changed.
+    async fn run_commit(
+        &self,
+        partition: &PartitionKeys,
+        commit: Commit,
+    ) -> Result<Option<redis::Value>> {
+        let (all, args) = commit.into_parts();
+        let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
+        let answer = parts.next()?;
+        match letter(&answer) {
+            Some(b'L') => Err(self.lost()),
+            Some(b'S') => Ok(None),
+            _ => Ok(Some(answer)),
+        }
+    }
+
+    /// Writes what a rule has decided at `now`; false where something has changed since it was read.
+    pub(super) async fn write_envelope(
+        &self,
+        partition: &Arc<PartitionKeys>,
+        loaded: &mut Loaded,
+        now: Moment,
+    ) -> Result<bool> {
+        let commit = loaded.commit(partition, now);
+        let Some(answer) = self.run_commit(partition, commit).await? else {
+            return Ok(false);
+        };
+        match &loaded.state.changes.entry {
+            Some(Body::EnvelopeCreated(_)) => loaded.created_sequence = reply::number(answer)?,
+            Some(_) => loaded.refund_sequence = Some(reply::number(answer)?),
+            None => {}
+        }
+        if loaded.state.is_removed() {
+            self.envelopes.forget(&loaded.state.record.envelope.id);
+        }
+        Ok(true)
+    }
+}
+
+impl Loaded {
+    /// A write of a step that was decided at `now`: that nobody else has taken a step since is its first condition.
+    fn begin_commit(&self, partition: &PartitionKeys, now: Moment) -> Commit {
+        let record = &self.state.record;
+        let keys = partition.envelope(&record.envelope.id);
+        let holds = if now < record.expiry {
+            (record.expiry - Duration::from_micros(1)).since(now)
+        } else {
+            READ_HOLDS
+        };
+        Commit::of_envelope(
+            partition,
+            &keys,
+            &record.envelope.id,
+            &self.revision,
+            now,
+            holds,
+        )
+    }
+
+    /// The revision after this step.
+    fn next_revision(&self) -> String {
+        let revision: u64 = self.revision.parse().unwrap_or(0);
+        (revision + 1).to_string()
+    }
+
+    /// The same, but that nothing is removed yet.
+    fn marked_as_removed(&self) -> Self {
+        let mut state = self.state.clone();
+        state.record.removed = Some(0);
+        state.changes = EnvelopeChanges::default();
+        Self {
+            state,
+            revision: self.revision.clone(),
+            counts: self.counts.clone(),
+            created_sequence: self.created_sequence,
+            refund_sequence: self.refund_sequence,
+            removed_ahead: 0,
+        }
+    }
+
+    /// Buckets of grabs that this step removes. Grabs lie by user, so it is that part of the buckets which the grabs removed are of
+    /// all grabs.
+    fn buckets_gone(&self) -> Range<u32> {
+        let Some(removal) = self.state.changes.removal else {
+            return 0..0;
+        };
+        let buckets = u64::from(codec::grab_buckets(self.state.record.envelope.packets));
+        let grabs = u64::from(self.state.grabbed.packets.max(1));
+        let bucket = |packets: u32| {
+            let bucket = u64::from(packets) * buckets / grabs;
+            u32::try_from(bucket).unwrap_or(u32::MAX)
+        };
+        let gone = bucket(removal.grabs_after)..bucket(removal.grabs_until);
+        gone.start.max(self.removed_ahead)..gone.end
+    }
+
+    /// What must be written, and under what conditions.
+    fn commit(&self, partition: &PartitionKeys, now: Moment) -> Commit {
+        let (record, changes) = (&self.state.record, &self.state.changes);
+        let envelope = &record.envelope;
+        let keys = partition.envelope(&envelope.id);
+        let mut commit = self.begin_commit(partition, now);
+        let is_new = self.revision.is_empty();
+        let goes_by_grabs = changes.packets_out || changes.removal.is_some();
+        match &self.counts {
+            Some(counts) if goes_by_grabs => {
+                commit.expect_field(Commit::CAMPAIGN, b"grabbed", counts);
+            }
+            None if goes_by_grabs => commit.expect_absent(Commit::CAMPAIGN, b"grabbed"),
+            _ => {}
+        }
+        let place = Place::envelope(&envelope.id);
+        if is_new {
+            let removed = commit.key(Kind::Hash, partition.removed_envelopes(place));
+            commit.expect_absent(removed, &place.field);
+        }
+        if let Some(body) = &changes.entry {
+            commit.entry(to_json(body));
+            commit.sequence_into(if is_new { "created" } else { "refunded" });
+        }
+        self.write_sums(&mut commit, partition);
+        let fields = [
+            b"revision".to_vec(),
+            self.next_revision().into(),
+            b"record".to_vec(),
+            to_json(record),
+            b"gate".to_vec(),
+            codec::encode_gate(&self.state),
+        ];
+        commit.write("HSET", Commit::CAMPAIGN, fields);
+        self.write_rows(&mut commit, &keys);
+        self.write_due(&mut commit, partition);
+        if changes.removal.is_some_and(|removal| removal.is_last) {
+            let removed = commit.key(Kind::Hash, partition.removed_envelopes(place));
+            commit.write("HSET", removed, [place.field.to_vec(), Vec::new()]);
+            commit.write("DEL", Commit::CAMPAIGN, []);
+        }
+        commit
+    }
+
+    fn write_sums(&self, commit: &mut Commit, partition: &PartitionKeys) {
+        let sums = &self.state.changes.sums;
+        let key = commit.key(Kind::Hash, partition.envelope_sums.clone());
+        for (name, change) in [
+            ("envelopes", sums.envelopes),
+            ("open", sums.open),
+            ("created", sums.created_minor),
+            ("grabbed", sums.grabbed_minor),
+            ("waiting", sums.waiting_minor),
+            ("refunded", sums.refunded_minor),
+        ] {
+            if change != 0 {
+                let currency = &self.state.record.envelope.currency;
+                commit.sum(key, format!("{currency}:{name}"), change);
+            }
+        }
+    }
+
+    /// Writes packets, those who may grab, and what is removed.
+    fn write_rows(&self, commit: &mut Commit, keys: &EnvelopeKeys) {
+        let (record, changes) = (&self.state.record, &self.state.changes);
+        let envelope = &record.envelope;
+        if !changes.allowed_in.is_empty() {
+            let allowed = commit.key(Kind::Hash, keys.allowed.clone());
+            let digests = codec::encode_allowed(&changes.allowed_in).into_iter();
+            let fields = digests.flat_map(|(bucket, digests)| [bucket.to_string().into(), digests]);
+            commit.write("HSET", allowed, fields);
+        }
+        if !changes.packets_in.is_empty() || changes.packets_out {
+            let packets = commit.key(Kind::SortedSet, keys.packets.clone());
+            if changes.packets_out {
+                commit.write("UNLINK", packets, []);
+            }
+            if !changes.packets_in.is_empty() {
+                let scored = changes.packets_in.iter().flat_map(|packet| {
+                    let score = match envelope.is_rain() {
+                        true => packet.release.as_micros(),
+                        false => packet.number.into(),
+                    };
+                    [score.to_string().into_bytes(), codec::encode_packet(packet)]
+                });
+                commit.write("ZADD", packets, scored);
+            }
+        }
+        let Some(removal) = changes.removal else {
+            return;
+        };
+        unlink_buckets(commit, keys, self.buckets_gone());
+        if removal.is_last {
+            unlink(commit, keys.allowed.clone());
+        }
+    }
+
+    /// Writes by which the envelope is found when something is due of it.
+    fn write_due(&self, commit: &mut Commit, partition: &PartitionKeys) {
+        let id = self.state.record.envelope.id.as_str().as_bytes().to_vec();
+        let open = commit.key(Kind::SortedSet, partition.open_envelopes.clone());
+        let settled = commit.key(Kind::SortedSet, partition.settled_envelopes.clone());
+        let scored = |at: Moment| [at.as_micros().to_string().into_bytes(), id.clone()];
+        let settled_at = match self.state.record.removed {
+            Some(_) => Some(Moment::EPOCH),
+            None => self.state.settled_at(),
+        };
+        match (self.state.changes.removal, settled_at) {
+            (Some(removal), _) if removal.is_last => commit.write("ZREM", settled, [id]),
+            (_, Some(at)) => {
+                commit.write("ZREM", open, [id.clone()]);
+                commit.write("ZADD", settled, scored(at));
+            }
+            // Only a new one is not there yet.
+            (_, None) if self.revision.is_empty() => {
+                commit.write("ZADD", open, scored(self.state.record.expiry));
+            }
+            (_, None) => {}
+        }
+    }
+}
+
+/// Removes buckets of grabs.
+fn unlink_buckets(commit: &mut Commit, keys: &EnvelopeKeys, buckets: Range<u32>) {
+    for bucket in buckets {
+        unlink(commit, keys.grabs(bucket, false));
+        unlink(commit, keys.grabs(bucket, true));
+    }
+}
+
+/// Removes a hash of ours; what is large is freed beside the commands.
+fn unlink(commit: &mut Commit, key: Key) {
+    let key = commit.key(Kind::Hash, key);
+    commit.write("UNLINK", key, []);
+}

@@ -1,0 +1,17 @@
+-- Lists envelopes whose refund, or whose removal, is due, the longest due first.
+--
+-- KEYS  partition, open envelopes, settled envelopes
+-- ARGV  clock, store id, for how long settled ones are kept (microseconds), most ids
+-- reply {now, 'L'}: the store is not the one it was; {now, ids}
+local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
+local now = clock(last)
+if store ~= ARGV[2] then
+    return { digits(now), 'L' }
+end
+local most = tonumber(ARGV[4])
+local ids = redis.call('ZRANGE', KEYS[2], '-inf', digits(now), 'BYSCORE', 'LIMIT', 0, most)
+local kept_until = digits(now - tonumber(ARGV[3]))
+for _, id in ipairs(redis.call('ZRANGE', KEYS[3], '-inf', kept_until, 'BYSCORE', 'LIMIT', 0, most - #ids)) do
+    ids[#ids + 1] = id
+end
+return { digits(now), ids }

@@ -1,0 +1,204 @@
+//! The sums of all envelopes by currency. They may pass 2^63, so they are kept as text and added up here.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::store::{EnvelopeSums, Result, StoreError, rules::envelope::SumsChange};
+
+/// Sums that have changed since the last commit.
+#[derive(Default)]
+pub(super) struct Sums {
+    changed: BTreeMap<String, SumsChange>,
+}
+
+/// So many changes are added up before they are written, so that their own sums stay within 2^63.
+const HALF: i64 = i64::MAX / 4;
+
+impl Sums {
+    /// After a rollback.
+    pub(super) fn forget(&mut self) {
+        self.changed.clear();
+    }
+
+    /// Notes a change.
+    pub(super) fn add(
+        &mut self,
+        db: &Connection,
+        currency: &str,
+        change: SumsChange,
+    ) -> Result<()> {
+        if let Some(sums) = self.changed.get_mut(currency) {
+            *sums += change;
+            let is_large = |minor: i64| minor.abs() > HALF;
+            if is_large(sums.created_minor)
+                || is_large(sums.grabbed_minor)
+                || is_large(sums.waiting_minor)
+                || is_large(sums.refunded_minor)
+            {
+                self.flush(db)?;
+            }
+        } else if change != SumsChange::default() {
+            self.changed.insert(currency.to_owned(), change);
+        }
+        Ok(())
+    }
+
+    /// Writes all changes.
+    pub(super) fn flush(&mut self, db: &Connection) -> Result<()> {
+        for (currency, change) in std::mem::take(&mut self.changed) {
+            let mut sums = load(db, &currency)?;
+            let plus = |sum: u128, change: i64| sum.saturating_add_signed(change.into());
+            sums.envelopes = sums.envelopes.saturating_add_signed(change.envelopes);
+            sums.open = sums.open.saturating_add_signed(change.open);
+            sums.created_minor = plus(sums.created_minor, change.created_minor);
+            sums.grabbed_minor = plus(sums.grabbed_minor, change.grabbed_minor);
+            sums.waiting_minor = plus(sums.waiting_minor, change.waiting_minor);
+            sums.refunded_minor = plus(sums.refunded_minor, change.refunded_minor);
+            save(db, &sums)?;
+        }
+        Ok(())
+    }
+}
+
+const COLUMNS: &str =
+    "currency, envelopes, open, created_minor, grabbed_minor, waiting_minor, refunded_minor";
+
+fn load(db: &Connection, currency: &str) -> Result<EnvelopeSums> {
+    let sql = format!("SELECT {COLUMNS} FROM envelope_sums WHERE currency = ?1");
+    let found = db
+        .prepare_cached(&sql)?
+        .query_row([currency], columns)
+        .optional()?;
+    found.map_or_else(
+        || {
+            Ok(EnvelopeSums {
+                currency: currency.to_owned(),
+                ..EnvelopeSums::default()
+            })
+        },
+        finish,
+    )
+}
+
+fn save(db: &Connection, sums: &EnvelopeSums) -> Result<()> {
+    let sql = format!(
+        "INSERT OR REPLACE INTO envelope_sums ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    );
+    db.prepare_cached(&sql)?.execute(params![
+        sums.currency,
+        sums.envelopes,
+        sums.open,
+        sums.created_minor.to_string(),
+        sums.grabbed_minor.to_string(),
+        sums.waiting_minor.to_string(),
+        sums.refunded_minor.to_string(),
+    ])?;
+    Ok(())
+}
+
+/// All sums, held against what the open envelopes hold.
+pub(super) fn read(db: &Connection) -> Result<Vec<EnvelopeSums>> {
+    let mut waiting = BTreeMap::<String, u128>::new();
+    let mut statement = db.prepare_cached(
+        "SELECT currency, total_minor - grabbed_minor FROM envelopes WHERE refund_due IS NOT NULL",
+    )?;
+    let mut open = statement.query([])?;
+    while let Some(row) = open.next()? {
+        *waiting.entry(row.get(0)?).or_default() += u128::from(row.get::<_, u64>(1)?);
+    }
+    let sql = format!("SELECT {COLUMNS} FROM envelope_sums ORDER BY currency");
+    let mut statement = db.prepare_cached(&sql)?;
+    let rows = statement.query_map([], columns)?;
+    rows.map(|row| {
+        let mut sums = finish(row?)?;
+        let waiting = waiting.get(&sums.currency).copied().unwrap_or(0);
+        sums.envelopes_agree = waiting == sums.waiting_minor;
+        Ok(sums)
+    })
+    .collect()
+}
+
+type Columns = (EnvelopeSums, [String; 4]);
+
+fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
+    let sums = EnvelopeSums {
+        currency: row.get(0)?,
+        envelopes: row.get(1)?,
+        open: row.get(2)?,
+        ..EnvelopeSums::default()
+    };
+    Ok((sums, [row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?]))
+}
+
+fn finish((mut sums, texts): Columns) -> Result<EnvelopeSums> {
+    let parse = |text: &String| {
+        text.parse::<u128>()
+            .map_err(|_| StoreError::Corrupt(format!("`{text}` is no sum of envelopes")))
+    };
+    sums.created_minor = parse(&texts[0])?;
+    sums.grabbed_minor = parse(&texts[1])?;
+    sums.waiting_minor = parse(&texts[2])?;
+    sums.refunded_minor = parse(&texts[3])?;
+    Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AMOUNT: u64 = (1 << 53) - 1;
+
+    fn database() -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(include_str!("../schema.sql")).unwrap();
+        db.execute_batch(include_str!("../schema_envelopes.sql"))
+            .unwrap();
+        db
+    }
+
+    /// Five thousand of the largest envelopes are more than 2^65 minor units; between writes and without any.
+    #[test]
+    fn sums_beyond_all_integers_are_exact() {
+        for batch in [1, 7, 5_000] {
+            let (db, mut sums) = (database(), Sums::default());
+            let amount = i64::try_from(AMOUNT).unwrap();
+            for n in 1..=5_000 {
+                let created = SumsChange {
+                    envelopes: 1,
+                    open: 1,
+                    created_minor: amount,
+                    waiting_minor: amount,
+                    ..SumsChange::default()
+                };
+                sums.add(&db, "CNY", created).unwrap();
+                sums.add(&db, "CNY", SumsChange::of_grab(AMOUNT, true))
+                    .unwrap();
+                if n % batch == 0 {
+                    sums.flush(&db).unwrap();
+                }
+            }
+            sums.flush(&db).unwrap();
+            let told = read(&db).unwrap();
+            let expected = EnvelopeSums {
+                currency: "CNY".into(),
+                envelopes: 5_000,
+                created_minor: u128::from(AMOUNT) * 5_000,
+                grabbed_minor: u128::from(AMOUNT) * 5_000,
+                envelopes_agree: true,
+                ..EnvelopeSums::default()
+            };
+            assert_eq!(told, [expected]);
+            assert!(told[0].balanced());
+        }
+    }
+
+    #[test]
+    fn a_rollback_forgets_what_was_not_written() {
+        let (db, mut sums) = (database(), Sums::default());
+        sums.add(&db, "EUR", SumsChange::of_grab(5, false)).unwrap();
+        sums.forget();
+        sums.flush(&db).unwrap();
+        assert_eq!(read(&db).unwrap(), []);
+    }
+}

@@ -1,0 +1,239 @@
+//! Creating envelopes: an id names one envelope for ever.
+
+use std::time::Duration;
+
+use tombola::{
+    proto::CreateEnvelopeRequest,
+    store::{Refusal, StoreError, envelope::Phase},
+};
+
+use crate::support::{
+    EnvelopeWords as _, Outcome as _, World, all_of, envelope, envelope_id, hours, seconds,
+};
+
+promises![
+    the_same_request_gives_the_same_envelope,
+    other_contents_under_an_id_in_use_are_refused,
+    an_envelope_created_a_hundred_times_at_once_is_one,
+    an_envelope_that_would_have_expired_is_refused_and_a_retry_is_not,
+    an_id_is_not_used_again_after_its_envelope_was_removed,
+    ten_thousand_users_may_grab_and_no_one_else,
+    what_is_told_of_an_envelope_follows_its_time,
+    the_seed_tells_every_packet,
+    grabs_are_read_in_pages_of_any_size,
+    sums_are_told_by_currency,
+];
+
+const EXISTS: StoreError = StoreError::Refused(Refusal::EnvelopeExists);
+
+async fn the_same_request_gives_the_same_envelope(world: &mut World) {
+    let request = envelope("e", 1_000, 10)
+        .only_for(&["b", "a", "b"])
+        .raining(5);
+    let first = world.create(&request).await;
+    let packet = world.grab("e", "a").await;
+    world.pass(hours(1)).await;
+    let mut reordered = request.clone();
+    reordered.allowed_user_ids = vec!["a".into(), "b".into()];
+    for request in [&request, &reordered] {
+        let again = world.try_create(request).await.unwrap();
+        assert!(again.replayed);
+        assert_eq!(again.view.commitment, first.commitment);
+        assert_eq!(again.view.created, first.created);
+        assert_eq!(again.view.expiry, first.expiry, "not counted anew");
+        assert_eq!(again.view.ledger, first.ledger);
+    }
+    assert!(packet.got().is_some() || world.grab("e", "a").await.got().is_some());
+}
+
+async fn other_contents_under_an_id_in_use_are_refused(world: &mut World) {
+    let request = envelope("e", 1_000, 10).only_for(&["a"]).lasting(60);
+    world.create(&request).await;
+    let edits: [fn(&mut CreateEnvelopeRequest); 11] = [
+        |r| r.sender_id = "other".into(),
+        |r| r.total_minor += 1,
+        |r| r.currency = "EUR".into(),
+        |r| r.packets += 1,
+        |r| r.set_split(tombola::proto::Split::Equal),
+        |r| r.min_minor = 2,
+        |r| r.start_time = Some(prost_types::Timestamp::default()),
+        |r| r.ttl.as_mut().unwrap().seconds += 1,
+        |r| {
+            r.rain = Some(prost_types::Duration {
+                seconds: 1,
+                nanos: 0,
+            })
+        },
+        |r| r.allowed_user_ids.clear(),
+        |r| drop(r.attributes.insert("a".into(), "b".into())),
+    ];
+    for (number, edit) in edits.iter().enumerate() {
+        let mut other = request.clone();
+        edit(&mut other);
+        let refused = world.try_create(&other).await.unwrap_err();
+        assert_eq!(refused, EXISTS, "edit {number}");
+    }
+    assert_eq!(world.store().envelope_sums().await.unwrap()[0].envelopes, 1);
+}
+
+async fn an_envelope_created_a_hundred_times_at_once_is_one(world: &mut World) {
+    let replies = all_of(100, |_| {
+        let world = world.clone();
+        async move { world.try_create(&envelope("e", 1_000, 10)).await.unwrap() }
+    });
+    let replies = replies.await;
+    assert_eq!(replies.iter().filter(|reply| !reply.replayed).count(), 1);
+    let first = &replies[0].view.commitment;
+    assert!(replies.iter().all(|reply| reply.view.commitment == *first));
+}
+
+async fn an_envelope_that_would_have_expired_is_refused_and_a_retry_is_not(world: &mut World) {
+    let start = world.time();
+    let request = envelope("e", 1_000, 10).starting(start).lasting(60);
+    let mut late = request.clone();
+    late.envelope_id = "late".into();
+    world.create(&request).await;
+    world.pass(seconds(60)).await;
+    let refused = world.try_create(&late).await.unwrap_err();
+    let StoreError::Refused(Refusal::EnvelopeRefused(problems)) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(problems.0[0].path, "start_time");
+    assert!(world.try_create(&request).await.unwrap().replayed);
+}
+
+async fn an_id_is_not_used_again_after_its_envelope_was_removed(world: &mut World) {
+    let request = envelope("e", 10, 1);
+    world.create(&request).await;
+    world.grab("e", "u").await;
+    world.pass(hours(9 * 24)).await;
+    world.tick().await;
+    assert!(world.is_no_envelope("e").await);
+    for _ in 0..2 {
+        assert_eq!(world.try_create(&request).await.unwrap_err(), EXISTS);
+        world.reopen().await;
+    }
+}
+
+async fn ten_thousand_users_may_grab_and_no_one_else(world: &mut World) {
+    let ids: Vec<String> = (0..10_000).map(|n| format!("user-{n}")).collect();
+    let mut request = envelope("e", 1_000, 3);
+    request.allowed_user_ids = ids;
+    let view = world.create(&request).await;
+    assert_eq!(view.envelope.allowed_users, 10_000);
+    for user in ["user-0", "user-5000", "user-9999"] {
+        assert!(world.grab("e", user).await.got().is_some(), "{user}");
+    }
+    for user in ["user-10000", "user", "USER-0"] {
+        let outcome = world.grab("e", user).await;
+        assert_eq!(outcome, tombola::store::GrabOutcome::NotAllowed);
+    }
+    world.pass(hours(9 * 24)).await;
+    world.tick().await;
+    assert!(world.is_no_envelope("e").await);
+}
+
+async fn what_is_told_of_an_envelope_follows_its_time(world: &mut World) {
+    let start = world.time() + hours(1);
+    world.create(&envelope("e", 100, 2).starting(start)).await;
+    assert_eq!(world.envelope("e").await.phase(), Phase::Scheduled);
+    world.set_time(start).await;
+    assert_eq!(world.envelope("e").await.phase(), Phase::Open);
+    world.grab("e", "a").await;
+    world.pass(seconds(30)).await;
+    world.grab("e", "b").await;
+    let view = world.envelope("e").await;
+    assert_eq!(view.phase(), Phase::Empty);
+    assert_eq!(view.grabbed.last.unwrap().since(view.start), seconds(30));
+    let luckiest = world.injector().luckiest(&view).await.unwrap().unwrap();
+    let grabs = world.grabs_of("e").await;
+    let most = grabs.iter().map(|grab| grab.packet.amount_minor).max();
+    assert_eq!(Some(luckiest.packet.amount_minor), most);
+    assert!(grabs.contains(&luckiest));
+    world.set_time(view.expiry).await;
+    world.tick().await;
+    let view = world.envelope("e").await;
+    assert_eq!((view.phase(), view.refund), (Phase::Empty, None));
+
+    world.create(&envelope("equal", 300, 3).equal()).await;
+    for user in ["c", "b", "a"] {
+        world.grab("equal", user).await;
+    }
+    let view = world.envelope("equal").await;
+    let luckiest = world.injector().luckiest(&view).await.unwrap().unwrap();
+    assert_eq!(luckiest.user.as_str(), "c", "the earliest of equals");
+}
+
+async fn the_seed_tells_every_packet(world: &mut World) {
+    let view = world.create(&envelope("e", 12_345, 20).at_least(7)).await;
+    let seed = world.injector().envelope_seed(&view);
+    assert_eq!(seed.commitment(), view.commitment);
+    let split = tombola::chance::split(&seed, view.envelope.split, 12_345, 20, 7);
+    for (user, amount) in split.iter().enumerate() {
+        let got = world.grab("e", &format!("u{user}")).await.got().unwrap();
+        assert_eq!(got.amount_minor, *amount);
+    }
+    let other = world.create(&envelope("f", 12_345, 20).at_least(7)).await;
+    assert_ne!(other.commitment, view.commitment);
+}
+
+async fn grabs_are_read_in_pages_of_any_size(world: &mut World) {
+    world.create(&envelope("e", 5_000, 200)).await;
+    for user in 0..150 {
+        world.grab("e", &format!("u{user}")).await;
+    }
+    let whole = world.grabs_of("e").await;
+    assert_eq!(whole.len(), 150);
+    assert!(
+        whole
+            .iter()
+            .zip(1..)
+            .all(|(grab, n)| grab.packet.number == n)
+    );
+    for size in [1, 7, 150, 1000] {
+        let mut read = Vec::new();
+        loop {
+            let last = read
+                .last()
+                .map_or(0, |grab: &tombola::store::GrabView| grab.packet.number);
+            let page = world.store().grabs(&envelope_id("e"), last, size).await;
+            let page = page.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            assert!(page.len() <= size);
+            read.extend(page);
+        }
+        assert_eq!(read, whole);
+    }
+}
+
+async fn sums_are_told_by_currency(world: &mut World) {
+    let most = (1 << 53) - 1;
+    world.create(&envelope("a", 1_000, 10)).await;
+    world.create(&envelope("b", 500, 5)).await;
+    world
+        .create(&envelope("c", most, 2).in_currency("JPY"))
+        .await;
+    world
+        .create(&envelope("d", most, 2).in_currency("JPY"))
+        .await;
+    for user in ["u", "v"] {
+        for id in ["a", "b", "c"] {
+            world.grab(id, user).await;
+        }
+    }
+    world.cancel("b").await;
+    world.pass(hours(24) - Duration::from_micros(1)).await;
+    world.tick().await;
+    world.pass(Duration::from_micros(1)).await;
+    world.tick().await;
+    let sums = world.store().envelope_sums().await.unwrap();
+    let currencies: Vec<_> = sums.iter().map(|sum| sum.currency.as_str()).collect();
+    assert_eq!(currencies, ["CNY", "JPY"]);
+    assert!(sums.iter().all(|sum| sum.balanced() && sum.open == 0));
+    assert_eq!(sums[0].created_minor, 1_500);
+    assert_eq!(sums[0].grabbed_minor + sums[0].refunded_minor, 1_500);
+    assert_eq!(sums[1].grabbed_minor, most as u128);
+    assert_eq!(sums[1].refunded_minor, most as u128);
+}

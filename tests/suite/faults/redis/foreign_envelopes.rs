@@ -1,0 +1,207 @@
+//! Someone writes something else over the keys of an envelope: it is stopped with nothing half done, and the others go on.
+
+use std::sync::Arc;
+
+use tombola::{
+    model::convert::envelope_from_proto,
+    store::{CreateEnvelope, GrabCommand, GrabOutcome, StoreError},
+};
+
+use crate::support::{
+    EnvelopeWords as _, Outcome as _, World, all_of, envelope, envelope_id,
+    envelopes::grab_command, on_redis::OnRedis, redis_server::RedisServer,
+};
+
+/// Three envelopes in one partition: `one`, which some users may grab, `two`, and `last`, which has one packet.
+struct Stall {
+    redis: Arc<RedisServer>,
+    world: World,
+    tag: String,
+}
+
+impl Stall {
+    async fn new() -> Self {
+        let redis = Arc::new(RedisServer::start(&[("enable-debug-command", "yes")]));
+        let host = OnRedis::at(&redis.url(), redis.clone()).undivided();
+        let tag = host.tag();
+        let world = World::new(host).await;
+        let users = ["a", "b", "c", "d", "e"];
+        let requests = [
+            envelope("one", 10_000, 60).only_for(&users),
+            envelope("two", 1_000_000, 5_000),
+            envelope("last", 10, 1),
+        ];
+        for request in &requests {
+            world.create(request).await;
+            while world.envelope(&request.envelope_id).await.filled == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        for id in ["one", "two"] {
+            assert!(world.grab(id, "a").await.got().is_some());
+        }
+        Self { redis, world, tag }
+    }
+
+    /// Puts a text where something of ours is, or would be.
+    fn spoil(&self, key: &str) {
+        self.redis.command(&["RENAME", key, "kept"]); // an error where nothing is there yet
+        assert_eq!(self.redis.command(&["SET", key, "x"]), "OK");
+    }
+
+    fn restore(&self, key: &str) {
+        assert_eq!(self.redis.command(&["DEL", key]), "1");
+        self.redis.command(&["RENAME", "kept", key]);
+    }
+
+    /// What is tried is refused as contradicting data, and writes nothing.
+    async fn refused<T>(&self, what: &str, attempt: impl Future<Output = Result<T, StoreError>>) {
+        let before = self.redis.digest();
+        match attempt.await {
+            Err(StoreError::Corrupt(text)) => assert!(!text.contains("user_script"), "{text}"),
+            Err(error) => panic!("{what}: {error:?}"),
+            Ok(_) => panic!("{what}: done"),
+        }
+        assert_eq!(self.redis.digest(), before, "{what}: something was written");
+    }
+
+    /// Users grab from both envelopes in the same batches: those of the second one get their packets.
+    async fn both_at_once(&self, what: &str, round: usize) {
+        let outcomes = all_of(40, |n| {
+            let (world, id) = (self.world.clone(), ["one", "two"][n % 2]);
+            async move { world.try_grab(id, &format!("u-{round}-{n}")).await }
+        });
+        for (n, outcome) in outcomes.await.into_iter().enumerate() {
+            match outcome {
+                Ok(outcome) if n % 2 == 1 => assert!(outcome.got().is_some()),
+                // Nobody asks for a packet of whom it is known before that there is none.
+                Ok(outcome) => assert_eq!(outcome, GrabOutcome::NotAllowed),
+                Err(StoreError::Corrupt(_)) if n % 2 == 0 => {}
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
+}
+
+fn grab(world: &World, command: GrabCommand) -> impl Future<Output = Result<(), StoreError>> {
+    let store = world.store().clone();
+    async move { store.grab(command).await.map(drop) }
+}
+
+/// Creates an envelope, past the injector.
+fn create(world: &World, id: &str) -> impl Future<Output = Result<(), StoreError>> {
+    let (envelope, users) = envelope_from_proto(&envelope(id, 10, 1)).unwrap();
+    let command = CreateEnvelope {
+        envelope: Arc::new(envelope),
+        allowed_users: users.into(),
+        nonce: tombola::chance::Nonce([9; 32]),
+        commitment: String::new(),
+    };
+    let store = world.store().clone();
+    async move { store.create_envelope(command).await.map(drop) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grab_that_meets_a_foreign_value_writes_nothing_and_other_envelopes_go_on() {
+    let stall = Stall::new().await;
+    let world = &stall.world;
+    let kinds = ["envelope:one", "packets:one", "allowed:one", "grabs:one:0"];
+    for ((round, kind), user) in kinds.into_iter().enumerate().zip(["b", "c", "d", "e"]) {
+        let key = format!("{}{kind}", stall.tag);
+        stall.spoil(&key);
+        stall
+            .refused(kind, grab(world, grab_command("one", user)))
+            .await;
+        stall.both_at_once(kind, round).await;
+        stall.restore(&key);
+        assert!(world.grab("one", user).await.got().is_some(), "{kind}");
+    }
+    // What contradicts itself.
+    let key = format!("{}envelope:one", stall.tag);
+    for field in ["gate", "grabbed", "created"] {
+        let before = stall.redis.command(&["HGET", &key, field]);
+        let keep = format!(
+            "redis.call('RENAME', KEYS[1], 'kept') redis.call('COPY', 'kept', KEYS[1]) redis.call('HSET', KEYS[1], '{field}', 'x')"
+        );
+        assert!(!before.is_empty());
+        stall.redis.command(&["EVAL", &keep, "1", &key]);
+        stall
+            .refused(field, grab(world, grab_command("one", "new")))
+            .await;
+        stall.restore(&key);
+    }
+    world.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_all_envelopes_share_stops_who_needs_it_with_nothing_half_done() {
+    let stall = Stall::new().await;
+    let world = &stall.world;
+    let last = || grab(world, grab_command("last", "u"));
+    for kind in [
+        "ledger",
+        "envelopes:open",
+        "envelopes:settled",
+        "envelopes:sums",
+    ] {
+        let key = format!("{}{kind}", stall.tag);
+        stall.spoil(&key);
+        stall.refused(kind, last()).await;
+        stall.refused(kind, create(world, "new")).await;
+        stall.restore(&key);
+    }
+    let sums = format!("{}envelopes:sums", stall.tag);
+    for field in ["CNY:grabbed", "CNY:waiting:high", "CNY:open"] {
+        let before = stall.redis.command(&["HGET", &sums, field]);
+        stall.redis.command(&["HSET", &sums, field, "x"]);
+        stall.refused(field, last()).await;
+        stall.redis.command(&["HDEL", &sums, field]);
+        if !before.is_empty() {
+            stall.redis.command(&["HSET", &sums, field, &before]);
+        }
+    }
+    assert!(world.grab("last", "u").await.got().is_some());
+    assert!(world.grab("two", "u").await.got().is_some());
+    world.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_an_envelope_that_meets_a_foreign_value_writes_nothing() {
+    let stall = Stall::new().await;
+    let world = &stall.world;
+    let (id, kept) = (envelope_id("one"), std::time::Duration::from_secs(60));
+    let settle = || {
+        let (store, id) = (world.store().clone(), id.clone());
+        async move { store.settle_envelope(&id, kept).await.map(drop) }
+    };
+    let end = world.envelope("one").await.expiry;
+    world.set_time(end).await;
+    for kind in [
+        "envelope:one",
+        "packets:one",
+        "envelopes:open",
+        "envelopes:sums",
+        "ledger",
+    ] {
+        let key = format!("{}{kind}", stall.tag);
+        stall.spoil(&key);
+        stall.refused(kind, settle()).await;
+        stall.restore(&key);
+    }
+    settle().await.unwrap();
+    assert!(world.envelope("one").await.refund.is_some());
+    world.pass(kept).await;
+    for kind in [
+        "envelope:one",
+        "grabs:one:0",
+        "allowed:one",
+        "envelopes:settled",
+    ] {
+        let key = format!("{}{kind}", stall.tag);
+        stall.spoil(&key);
+        stall.refused(kind, settle()).await;
+        stall.restore(&key);
+    }
+    settle().await.unwrap();
+    assert!(world.is_no_envelope("one").await);
+}
