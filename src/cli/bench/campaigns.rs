@@ -73,6 +73,10 @@ impl Made {
     pub(super) fn of(&self, scenario: Scenario) -> Vec<String> {
         let count = match scenario {
             Scenario::Empty => return vec![self.run.clone()],
+            // What the ids of its envelopes begin with.
+            Scenario::Grab | Scenario::GrabStorm | Scenario::SmallEnvelopes => {
+                return vec![format!("{}-{}", self.run, scenario.name())];
+            }
             Scenario::Check => return vec![format!("{}-limits", self.run)],
             Scenario::HotCampaign => 16,
             Scenario::ManyCampaigns => 64,
@@ -113,6 +117,7 @@ impl Made {
         );
         let wanted: Vec<String> = scenarios
             .iter()
+            .filter(|scenario| !scenario.grabs())
             .flat_map(|scenario| self.of(*scenario))
             .collect();
         for id in wanted {
@@ -209,6 +214,17 @@ impl Made {
                 draws: stats.draws,
                 wins: stats.wins,
                 balanced: stats.balanced && won == stats.wins,
+            });
+        }
+        let envelopes = stats(server, "").await?;
+        for sums in &envelopes.envelopes {
+            all.push(Sums {
+                store: store.into(),
+                campaign: format!("envelopes in {}", sums.currency),
+                // What grabs gave is money, not units.
+                draws: 0,
+                wins: 0,
+                balanced: sums.balanced,
             });
         }
         Ok(all)

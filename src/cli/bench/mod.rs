@@ -8,6 +8,7 @@ mod beside;
 mod campaigns;
 mod cost;
 mod empty;
+mod envelopes;
 mod figures;
 mod host;
 mod load;

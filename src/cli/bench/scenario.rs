@@ -1,5 +1,5 @@
 //! What is called: the scenarios, and the calls that each makes of a service. A further scenario is a variant of [`Scenario`], its
-//! campaigns in `campaigns`, and its call in [`GrpcCaller::call`]; grabs of envelopes belong here too.
+//! campaigns in `campaigns`, and its call in [`GrpcCaller::call`]; grabs are in `envelopes`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,11 +10,14 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
-use super::load::{Answer, Caller, Fault, Target};
+use super::{
+    envelopes::Envelopes,
+    load::{Answer, Caller, Fault, Target},
+};
 use crate::cli::failure::innermost;
 use crate::proto::{
     CheckLimitRequest, DrawRequest, DrawResponse, GetDrawRequest, Outcome,
-    lottery_service_client::LotteryServiceClient,
+    envelope_service_client::EnvelopeServiceClient, lottery_service_client::LotteryServiceClient,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,6 +47,12 @@ pub(super) enum Scenario {
     HotCampaign,
     /// Draws from 64 campaigns in turn
     ManyCampaigns,
+    /// Grabs from envelopes of 100,000 packets, one after another, each by a user of its own
+    Grab,
+    /// Envelopes of 500 packets, each stormed by 10,000 users
+    GrabStorm,
+    /// Envelopes of 4 packets, each created and grabbed empty
+    SmallEnvelopes,
 }
 
 impl Scenario {
@@ -60,7 +69,15 @@ impl Scenario {
             Self::HotUser => "hot-user",
             Self::HotCampaign => "hot-campaign",
             Self::ManyCampaigns => "many-campaigns",
+            Self::Grab => "grab",
+            Self::GrabStorm => "grab-storm",
+            Self::SmallEnvelopes => "small-envelopes",
         }
+    }
+
+    /// It grabs packets of envelopes.
+    pub(super) fn grabs(self) -> bool {
+        matches!(self, Self::Grab | Self::GrabStorm | Self::SmallEnvelopes)
     }
 
     /// Its draws take the units of the schedule.
@@ -99,6 +116,7 @@ pub(super) struct Grpc {
 #[derive(Clone)]
 pub(super) struct GrpcCaller {
     lottery: LotteryServiceClient<Channel>,
+    pub(super) envelopes: EnvelopeServiceClient<Channel>,
     calls: Arc<Grpc>,
 }
 
@@ -114,6 +132,7 @@ impl Target for Grpc {
                 format!("{} cannot be connected to: {}", self.url, innermost(&error))
             })?;
         Ok(GrpcCaller {
+            envelopes: EnvelopeServiceClient::new(channel.clone()),
             lottery: LotteryServiceClient::new(channel),
             calls: Arc::new(self.clone()),
         })
@@ -141,6 +160,9 @@ impl Caller for GrpcCaller {
             | Scenario::HotUser
             | Scenario::HotCampaign
             | Scenario::ManyCampaigns => self.draw(calls.draw(number)).await,
+            Scenario::Grab => self.grab(&calls, Envelopes::LARGE, number).await,
+            Scenario::GrabStorm => self.grab(&calls, Envelopes::STORMED, number).await,
+            Scenario::SmallEnvelopes => self.grab(&calls, Envelopes::SMALL, number).await,
         }
     }
 }
@@ -167,7 +189,7 @@ impl Grpc {
         }
     }
 
-    fn user(&self, number: u64) -> String {
+    pub(super) fn user(&self, number: u64) -> String {
         match self.scenario {
             Scenario::HotUser => "hot-user".into(),
             Scenario::Scattered => format!("{:016x}", scramble(number)),
@@ -178,7 +200,7 @@ impl Grpc {
         }
     }
 
-    fn campaign(&self, number: u64) -> &str {
+    pub(super) fn campaign(&self, number: u64) -> &str {
         let count = self.campaigns.len() as u64;
         let place = match self.scenario {
             Scenario::ManyCampaigns => number % count,
