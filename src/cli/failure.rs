@@ -255,7 +255,8 @@ fn text_of(status: &Status) -> String {
     }
 }
 
-fn innermost(error: &dyn std::error::Error) -> String {
+/// The cause of all causes.
+pub(super) fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

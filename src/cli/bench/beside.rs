@@ -26,6 +26,8 @@ const START_TIME_MAX: Duration = Duration::from_secs(20);
 const PORT_ATTEMPTS: usize = 10;
 /// Long enough for the memory of a key of millions of fields.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long the rewriting of an append-only file is waited for.
+const REWRITE_TIME_MAX: Duration = Duration::from_secs(60);
 /// Keys that are removed by one command.
 const KEYS_REMOVED: usize = 1000;
 
@@ -177,6 +179,26 @@ impl Beside {
             value.and_then(|value| value.parse().ok()).unwrap_or(0)
         };
         Ok((field("calls"), Duration::from_micros(field("usec"))))
+    }
+
+    /// Waits until it does not rewrite its append-only file, which what was just filled makes it do: a disk has enough to do with the one
+    /// or the other. It begins again when the file has doubled, in the middle of a round too.
+    pub(super) async fn settle(&self) -> Outcome {
+        let deadline = Instant::now() + REWRITE_TIME_MAX;
+        while Instant::now() < deadline {
+            let persistence = self.info("persistence").await?;
+            let fields = [
+                "aof_rewrite_in_progress",
+                "aof_rewrite_scheduled",
+                "rdb_bgsave_in_progress",
+            ];
+            let is_idle = |field: &str| persistence.get(field).is_none_or(|value| value == "0");
+            if fields.into_iter().all(is_idle) {
+                break;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
     }
 
     /// Bytes that all its data take.

@@ -181,7 +181,9 @@ impl Made {
         let wait = async {
             loop {
                 let stats = stats(server, id).await?;
-                if stats.prizes.iter().map(|prize| prize.waiting).sum::<u64>() >= units {
+                // Units count as waiting from the moment at which they are taken off stock: the hour's state tells when all can be drawn.
+                let mut windows = stats.windows.iter().map(proto::Window::state);
+                if windows.any(|state| state == proto::WindowState::Injected) {
                     return Ok(());
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;

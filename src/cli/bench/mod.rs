@@ -40,7 +40,14 @@ pub(super) async fn run(client: &Client, server_is_named: bool, mut args: BenchA
     if let Some(Part::Cost(args)) = args.part.take() {
         let costs = tidily(async |house| cost::measure(&args, house).await).await?;
         show(client, &costs, cost::render)?;
-        return balanced(costs.balanced);
+        balanced(costs.balanced)?;
+        return match costs.failed.as_slice() {
+            [] => Ok(()),
+            failed => Err(Failure::refused(
+                "NOT_MEASURED",
+                format!("not measured: {}", failed.join("; ")),
+            )),
+        };
     }
     let settings = args.read(client, server_is_named)?;
     let figures = tidily(async |house| run::measure(&settings, house).await).await?;

@@ -266,17 +266,23 @@ fn progress(settings: &Settings) -> ProgressBar {
 }
 
 /// What the baselines break, and the service under the same.
-async fn promises(settings: &Settings, house: &House, bar: &ProgressBar) -> Outcome<Vec<Broken>> {
+async fn promises(
+    settings: &Settings,
+    house: &mut House,
+    bar: &ProgressBar,
+) -> Outcome<Vec<Broken>> {
     let mut all = Vec::new();
-    for subject in house.subjects.iter().filter(|_| settings.baselines) {
-        bar.set_message("promises are put to the test");
+    if !settings.baselines {
+        return Ok(all);
+    }
+    bar.set_message("promises are put to the test");
+    for subject in &mut house.subjects {
         all.extend(ours::provoke(subject).await?);
-        if let Some(beside) = subject
-            .beside
-            .as_ref()
-            .filter(|_| subject.name == Store::Redis.name())
-        {
-            all.extend(promises::provoke(beside).await?);
+        match &subject.beside {
+            Some(beside) if subject.name == Store::Redis.name() => {
+                all.extend(promises::provoke(beside).await?);
+            }
+            _ => {}
         }
     }
     Ok(all)
@@ -366,7 +372,7 @@ impl Turns {
         };
         let plan = Plan {
             time,
-            ..settings.plan.clone()
+            ..self.plan.clone()
         };
         let subject = self.subject.and_then(|number| subjects.get_mut(number));
         let before = Before::of(subject.as_deref().filter(|_| self.is_of_a_service())).await?;

@@ -11,6 +11,7 @@ use tonic::{
 use tonic_types::StatusExt as _;
 
 use super::load::{Answer, Caller, Fault, Target};
+use crate::cli::failure::innermost;
 use crate::proto::{
     CheckLimitRequest, DrawRequest, DrawResponse, GetDrawRequest, Outcome,
     lottery_service_client::LotteryServiceClient,
@@ -109,7 +110,9 @@ impl Target for Grpc {
             .connect_timeout(CONNECT_TIMEOUT)
             .connect()
             .await
-            .map_err(|error| format!("{} cannot be connected to: {error}", self.url))?;
+            .map_err(|error| {
+                format!("{} cannot be connected to: {}", self.url, innermost(&error))
+            })?;
         Ok(GrpcCaller {
             lottery: LotteryServiceClient::new(channel),
             calls: Arc::new(self.clone()),

@@ -100,7 +100,7 @@ impl Subject {
                 if wants_schedule {
                     self.make_schedule(units).await?;
                 }
-                self.serve(campaigns::AFTER).await?;
+                self.serve_at(campaigns::AFTER).await?;
             }
         }
         let mut server = self.operators().await?;
@@ -108,6 +108,9 @@ impl Subject {
         self.made.make_decks(&mut server, scenarios, now).await?;
         self.made.make_tried(&mut server, now).await?;
         self.made.wait_until_injected(&mut server, units).await?;
+        if let Some(beside) = &self.beside {
+            beside.settle().await?;
+        }
         if let (
             Kind::Own {
                 store: Store::RedisMemory,
@@ -140,25 +143,20 @@ impl Subject {
 
     /// Makes the campaign whose units all lie in one hour, and starts the service before it for that.
     pub(super) async fn make_schedule(&mut self, units: u64) -> Outcome {
-        self.serve(campaigns::BEFORE).await?;
+        self.serve_at(campaigns::BEFORE).await?;
         let mut server = self.operators().await?;
         self.made.make_schedule(&mut server, units).await
     }
 
     /// Starts the service after that hour, and waits until all its units can be drawn.
     pub(super) async fn release(&mut self, units: u64) -> Outcome {
-        self.serve(campaigns::AFTER).await?;
+        self.serve_at(campaigns::AFTER).await?;
         let mut server = self.operators().await?;
         self.made.wait_until_injected(&mut server, units).await
     }
 
-    /// Starts the service again.
-    pub(super) async fn serve_again(&mut self) -> Outcome {
-        self.serve(campaigns::AFTER).await
-    }
-
     /// Starts the service at this moment of its test clock, instead of the one that runs.
-    async fn serve(&mut self, clock_start: &str) -> Outcome {
+    pub(super) async fn serve_at(&mut self, clock_start: &str) -> Outcome {
         self.server = None;
         let Some(data) = &self.data else {
             return Ok(());

@@ -97,7 +97,8 @@ fn every_scenario_is_measured_on_the_embedded_store_and_the_report_needs_nothing
             series["wins"].as_u64().unwrap(),
         );
         assert_eq!(series["errors"], serde_json::json!({}));
-        if series["call"] != "check" {
+        // Of so few cards of a deck, fewer than half may win.
+        if ["draw", "scattered", "inject", "hot-user"].contains(&series["call"].as_str().unwrap()) {
             assert!(wins * 2 >= calls, "{series:#}");
         }
     }

@@ -1,26 +1,88 @@
 //! The service under what breaks the other ways: answers that are lost, and many calls of a user at once.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::task::JoinSet;
 
 use super::promises::{Broken, ORDERS};
 use crate::{
     cli::{
-        bench::{campaigns::QUOTA, subject::Subject},
+        bench::{
+            campaigns::QUOTA,
+            subject::{Store, Subject},
+        },
         client::Outcome,
         failure::Failure,
     },
     proto::{DrawRequest, DrawResponse},
 };
 
+/// Three seconds before, by the test clock; users call often enough to be there after it.
+const BEFORE_MIDNIGHT: &str = "2030-01-01T23:59:57Z";
+const MIDNIGHT_CALLS: u32 = 50;
+const MIDNIGHT_PAUSE: Duration = Duration::from_millis(100);
+const DAY_SECONDS: i64 = 86_400;
 /// Users who send more calls at once than their quota lets them draw.
 const USERS: u64 = 100;
 const CALLS_AT_ONCE: u64 = 20;
 
 /// Puts it to the test.
-pub(in crate::cli::bench) async fn provoke(subject: &Subject) -> Outcome<Vec<Broken>> {
-    Ok(vec![lost_answers(subject).await?, at_once(subject).await?])
+pub(in crate::cli::bench) async fn provoke(subject: &mut Subject) -> Outcome<Vec<Broken>> {
+    let mut all = vec![lost_answers(subject).await?, at_once(subject).await?];
+    // Its service is started shortly before midnight, which without an append-only file it refuses.
+    if subject.name != Store::RedisMemory.name() {
+        subject.serve_at(BEFORE_MIDNIGHT).await?;
+        all.push(midnight(subject).await?);
+    }
+    Ok(all)
+}
+
+/// Users draw as often as they are let, before and after midnight; the day of a draw is that of the store's clock.
+async fn midnight(subject: &Subject) -> Outcome<Broken> {
+    let lottery = subject.lottery().await?;
+    let mut users = JoinSet::new();
+    for user in 0..USERS {
+        let requests: Vec<DrawRequest> = (0..MIDNIGHT_CALLS)
+            .map(|call| {
+                request(
+                    subject,
+                    &format!("midnight-{user}"),
+                    &format!("order-{call}"),
+                )
+            })
+            .collect();
+        let mut lottery = lottery.clone();
+        users.spawn(async move {
+            let mut drawn: BTreeMap<i64, u32> = BTreeMap::new();
+            for request in requests {
+                if let Ok(answer) = lottery.draw(request).await {
+                    let time = answer.into_inner().draw_time.unwrap_or_default();
+                    *drawn.entry(time.seconds / DAY_SECONDS).or_default() += 1;
+                }
+                tokio::time::sleep(MIDNIGHT_PAUSE).await;
+            }
+            drawn
+        });
+    }
+    let (mut exceeded, mut days) = (0, BTreeSet::new());
+    while let Some(ended) = users.join_next().await {
+        let drawn = ended.unwrap_or_default();
+        exceeded += u64::from(drawn.values().any(|draws| *draws > QUOTA));
+        days.extend(drawn.into_keys());
+    }
+    let what = format!(
+        "a user drew more than the quota in one day, over {}",
+        if days.len() > 1 {
+            "a midnight"
+        } else {
+            "a day without a midnight"
+        }
+    );
+    Ok(Broken::new(&name(subject), "P5", &what, exceeded, USERS))
 }
 
 /// Every order is sent again as after a lost answer: the same outcome, and one unit.

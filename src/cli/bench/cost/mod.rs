@@ -74,6 +74,8 @@ pub(super) struct Costs {
     tombola: &'static str,
     host: Host,
     costs: Vec<Cost>,
+    /// Parts that were not measured, and why.
+    pub(super) failed: Vec<String>,
     /// P2 of every campaign of the bench.
     pub(super) balanced: bool,
 }
@@ -95,6 +97,7 @@ struct Work<'a> {
     directory: PathBuf,
     house: &'a mut House,
     costs: Found,
+    failed: Vec<String>,
     balanced: bool,
 }
 
@@ -139,6 +142,46 @@ fn own(store: Store) -> Kind {
     }
 }
 
+/// What is measured of each store.
+#[derive(Clone, Copy)]
+enum Part {
+    Users,
+    Units,
+    Injection,
+    Connections,
+    Latency,
+}
+
+const PARTS: [Part; 5] = [
+    Part::Users,
+    Part::Units,
+    Part::Injection,
+    Part::Connections,
+    Part::Latency,
+];
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Users => "bytes of users",
+            Self::Units => "draws while few and many units wait",
+            Self::Injection => "an injection",
+            Self::Connections => "connections that do nothing",
+            Self::Latency => "latencies",
+        }
+    }
+
+    async fn measure(self, work: &mut Work<'_>, store: Store) -> Outcome {
+        match self {
+            Self::Users => users::measure(work, store).await,
+            Self::Units => units::measure(work, store).await,
+            Self::Injection => units::inject(work, store).await,
+            Self::Connections => connections::measure(work, store).await,
+            Self::Latency => latency::measure(work, store).await,
+        }
+    }
+}
+
 /// Measures all parts.
 pub(super) async fn measure(args: &CostArgs, house: &mut House) -> Outcome<Costs> {
     let directory = directory(args.directory.clone())?;
@@ -148,25 +191,26 @@ pub(super) async fn measure(args: &CostArgs, house: &mut House) -> Outcome<Costs
         directory,
         house,
         costs: Found::default(),
+        failed: Vec::new(),
         balanced: true,
     };
     for store in args.store.clone() {
-        let name = store.name();
-        note(&format!("{name}: bytes of users"));
-        users::measure(&mut work, store).await?;
-        note(&format!("{name}: draws while few and many units wait"));
-        units::measure(&mut work, store).await?;
-        note(&format!("{name}: an injection"));
-        units::inject(&mut work, store).await?;
-        note(&format!("{name}: connections that do nothing"));
-        connections::measure(&mut work, store).await?;
-        note(&format!("{name}: latencies"));
-        latency::measure(&mut work, store).await?;
+        for part in PARTS {
+            note(&format!("{}: {}", store.name(), part.name()));
+            // What one part found is not lost with another that fails.
+            if let Err(failure) = part.measure(&mut work, store).await {
+                let what = format!("{}, {}", store.name(), part.name());
+                note(&format!("{what}: {}", failure.message));
+                work.failed.push(format!("{what}: {}", failure.message));
+                work.house.close().await;
+            }
+        }
     }
     Ok(Costs {
         tombola: env!("CARGO_PKG_VERSION"),
         host,
         costs: work.costs.0,
+        failed: work.failed,
         balanced: work.balanced,
     })
 }

@@ -27,6 +27,13 @@ const SLOW_MICROS: &str = "500";
 pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
     let name = store.name();
     let mut first: Option<f64> = None;
+    // As many draws everywhere, so that what is compared differs in what waits alone.
+    let least = work.args.units.iter().copied().min().unwrap_or(0);
+    let (timed, before) = (
+        (least / TIMED_OF).min(TIMED_MAX),
+        (least / WARM_UP_OF).min(TIMED_MAX),
+    );
+    let first_units = work.args.units.first().copied().unwrap_or(0);
     for units in work.args.units.clone() {
         let at = format!("{units} waiting");
         let subject = work
@@ -44,20 +51,19 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
                 "bytes a unit",
             );
         }
-        let warm_up = draws((units / WARM_UP_OF).min(TIMED_MAX));
+        let warm_up = draws(before);
         let numbers = Numbers::new(&warm_up);
         refuse_failures("draws", &call(&calls, &warm_up, &numbers).await?)?;
-        let before = match &subject.beside {
+        let scripts = match &subject.beside {
             Some(beside) => Some(beside.scripts().await?.1),
             None => None,
         };
-        let timed = (units / TIMED_OF).min(TIMED_MAX);
         let plan = draws(warm_up.calls_max + timed);
         let begun = Instant::now();
         let record = call(&calls, &plan, &numbers).await?;
         let passed = begun.elapsed();
         refuse_failures("draws", &record)?;
-        let (time, what) = match (before, &subject.beside) {
+        let (time, what) = match (scripts, &subject.beside) {
             (Some(before), Some(beside)) => (
                 beside.scripts().await?.1.saturating_sub(before),
                 "Redis's time",
@@ -69,8 +75,7 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
         match first {
             None => first = Some(micros),
             Some(first) => {
-                let least = work.args.units.first().copied().unwrap_or(0);
-                let at = format!("{units} waiting over {least}");
+                let at = format!("{units} waiting over {first_units}");
                 work.costs.found(name, what, at, micros / first, "times");
             }
         }

@@ -8,6 +8,7 @@ use super::{Work, own};
 use crate::cli::{
     bench::{
         beside::{Beside, told},
+        campaigns::AFTER,
         load::{Numbers, Plan},
         run::{call, refuse_failures},
         scenario::{Grpc, Ids, Scenario},
@@ -100,7 +101,7 @@ async fn measure_one(
         );
         work.costs
             .found(name, "log while it runs", &at, wal as f64 / 1e6, "MB");
-        subject.serve_again().await?;
+        subject.serve_at(AFTER).await?;
     }
     if let (Some(before), Some(after)) = (cpu, spent) {
         let micros = after.saturating_sub(before).as_secs_f64() * 1e6 / users as f64;
