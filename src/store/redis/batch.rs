@@ -18,7 +18,7 @@ use crate::{
 const LANES: usize = 2;
 /// Calls that may wait in a lane; one more is refused at once.
 const WAITING_MAX: usize = 8192;
-/// Units of one batch (a draw of `count` is that many, a grab is one): a script of about two milliseconds. More would save little, and
+/// Units of one batch (a draw of `count` is that many, a grab is two): a script of about two milliseconds. More would save little, and
 /// what many of them share is told in a byte.
 pub(super) const BATCH_UNITS_MAX: usize = 256;
 /// How often a batch is sent again since a version or a day has changed in between.

@@ -1,6 +1,7 @@
 //! The store on Redis, for several replicas: one script a command, all keys of a campaign in one partition.
 //!
-//! The flow of a draw: [`lanes`] batches it with others of its partition, the script `draw.lua` decides and writes all of them.
+//! The flow of a draw: [`batch`] sends it with others of its partition, the script `draw.lua` decides and writes all of them
+//! ([`lanes`]); of a grab likewise ([`envelopes`]).
 //! Every other step is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written by
 //! `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys, [`codec`] what is packed.
 

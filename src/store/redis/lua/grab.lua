@@ -126,6 +126,9 @@ local function grab_all(e)
         taken, amount = unpack_values(grabbed)
     end
     created_sequence = tonumber(created_sequence)
+    if not (created_sequence and type(amount) == 'number') then
+        error('its counts are none', 0)
+    end
     e.taken, e.filled, e.is_rain = taken, filled, is_rain == 1
     local users, bucket_of, earliest = e.users, e.bucket_of, e.earliest
     local had, replies, taken_before, amount_before = find_had(e), {}, taken, amount

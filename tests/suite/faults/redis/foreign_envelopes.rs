@@ -25,7 +25,7 @@ impl Stall {
         let host = OnRedis::at(&redis.url(), redis.clone()).undivided();
         let tag = host.tag();
         let world = World::new(host).await;
-        let users = ["a", "b", "c", "d", "e"];
+        let users = ["a", "b", "c", "d", "e", "f"];
         let requests = [
             envelope("one", 10_000, 60).only_for(&users),
             envelope("two", 1_000_000, 5_000),
@@ -126,7 +126,7 @@ async fn a_grab_that_meets_a_foreign_value_writes_nothing_and_other_envelopes_go
         assert!(!before.is_empty());
         stall.redis.command(&["EVAL", &keep, "1", &key]);
         stall
-            .refused(field, grab(world, grab_command("one", "new")))
+            .refused(field, grab(world, grab_command("one", "f")))
             .await;
         stall.restore(&key);
     }
