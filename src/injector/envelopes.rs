@@ -19,8 +19,8 @@ use crate::{
     model::{Envelope, EnvelopeId, UserId},
     store::{
         CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeView, Executed, FillEnvelope,
-        GrabAnswer, GrabCommand, GrabView, Grabbed, Refusal, Result, Step, StoreError,
-        envelope::CHUNK_PACKETS_MAX,
+        GrabAnswer, GrabCommand, GrabView, Grabbed, Refusal, Result, StoreError,
+        envelope::chunk_packets,
     },
 };
 
@@ -29,8 +29,6 @@ pub const RETENTION_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How often a grab may find that the packets which were filled in for it are gone (others grab too) before it is given up.
 const FILLS_MAX: usize = 1000;
-/// Chunks filled in at once where many wait for packets.
-const CHUNKS_MAX: usize = 10;
 /// Turns in memory from which on those that nobody has are dropped.
 const TURNS_MAX: usize = 1024;
 /// Envelopes that are settled at once.
@@ -212,7 +210,7 @@ impl Injector {
             let turn = injector.envelope_turn(&id);
             let _turn = turn.lock.lock().await;
             // A failure shows in the grab that will need the packets.
-            let _ = injector.fill_next(&id, 1).await;
+            let _ = injector.fill_next(&id, 0).await;
             turn.fills.fetch_add(1, Ordering::Release);
         });
     }
@@ -226,14 +224,13 @@ impl Injector {
             // Someone filled it while this grab waited: grabbing again tells whether that was enough.
             return Ok(());
         }
-        let chunks = waiter.all().div_ceil(CHUNK_PACKETS_MAX);
-        let filled = self.fill_next(id, chunks.min(CHUNKS_MAX)).await;
+        let filled = self.fill_next(id, waiter.all()).await;
         turn.fills.fetch_add(1, Ordering::Release);
         filled
     }
 
-    /// Fills in the next chunks, as long as nobody else is faster.
-    async fn fill_next(&self, id: &EnvelopeId, chunks: usize) -> Result<()> {
+    /// Fills in the next chunk, of which so many are in need, unless someone else is faster.
+    async fn fill_next(&self, id: &EnvelopeId, users_waiting: usize) -> Result<()> {
         let view = match self.store.envelope(id).await {
             Err(StoreError::Refused(Refusal::EnvelopeNotFound)) => return Ok(()),
             view => view?,
@@ -243,19 +240,13 @@ impl Injector {
         }
         let packets = self.split(&view).await?;
         let next = packets.get(view.filled as usize..).unwrap_or_default();
-        let mut filled = view.filled;
-        for chunk in next.chunks(CHUNK_PACKETS_MAX).take(chunks) {
-            let command = FillEnvelope {
-                envelope: id.clone(),
-                filled,
-                packets: chunk.to_vec(),
-            };
-            if self.store.fill_envelope(command).await? == Step::Stale {
-                break;
-            }
-            filled += u32::try_from(chunk.len()).unwrap_or(u32::MAX);
-        }
-        Ok(())
+        let chunk = chunk_packets(view.grabbed.packets, users_waiting).min(next.len());
+        let command = FillEnvelope {
+            envelope: id.clone(),
+            filled: view.filled,
+            packets: next[..chunk].to_vec(),
+        };
+        self.store.fill_envelope(command).await.map(drop)
     }
 
     /// All packets of an envelope.

@@ -10,7 +10,7 @@ use crate::{
     model::{Envelope, EnvelopeId, Moment},
     store::{
         EnvelopeView, Result, StoreError,
-        envelope::{CHUNK_PACKETS_MAX, WaitingPacket},
+        envelope::{CHUNK_PACKETS, WaitingPacket},
     },
 };
 
@@ -41,7 +41,7 @@ impl Splits {
             let computed = tokio::task::spawn_blocking(compute).await;
             computed.map_err(|_| StoreError::Corrupt(format!("{id} could not be split")))?
         };
-        if packets.len() > CHUNK_PACKETS_MAX {
+        if packets.len() > CHUNK_PACKETS {
             self.keep(id, &packets);
         }
         Ok(packets)

@@ -15,11 +15,29 @@ use crate::{
     model::{Envelope, EnvelopeId, Moment, UserId},
 };
 
-/// The most packets that a step adds, and the fewest that wait after a fill unless there are no more.
-pub const CHUNK_PACKETS_MAX: usize = 100;
+/// The packets of a chunk while few have grabbed and few wait: with [`low_packets`] at most 128 wait, which Redis keeps in its
+/// compact encoding.
+pub const CHUNK_PACKETS: usize = 100;
 
-/// Waiting packets at which the next chunk is asked for: with it, at most 128 wait, which Redis keeps in its compact encoding.
-pub const LOW_PACKETS: u32 = 28;
+/// The most packets that a step adds: the chunk of an envelope from which many have grabbed.
+pub const CHUNK_PACKETS_MAX: usize = 1000;
+
+/// Grabs after which many have grabbed.
+const MANY_GRABS: u32 = 1000;
+
+/// How many packets the next chunk has, of an envelope from which so many have grabbed while so many wait for packets.
+pub fn chunk_packets(grabbed: u32, users_waiting: usize) -> usize {
+    if grabbed < MANY_GRABS {
+        users_waiting.clamp(CHUNK_PACKETS, CHUNK_PACKETS_MAX)
+    } else {
+        CHUNK_PACKETS_MAX
+    }
+}
+
+/// Waiting packets at which the next chunk is asked for, of an envelope from which so many have grabbed.
+pub fn low_packets(grabbed: u32) -> u32 {
+    if grabbed < MANY_GRABS { 28 } else { 500 }
+}
 
 /// The most rows that a step removes.
 pub const REMOVED_ROWS_MAX: u32 = 500;
@@ -77,7 +95,7 @@ pub struct GrabAnswer {
     pub start: Moment,
     /// From when on it cannot.
     pub expiry: Moment,
-    /// [`LOW_PACKETS`] wait, and there are more to be filled in: one grab of each chunk is told so.
+    /// [`low_packets`] wait, and there are more to be filled in: one grab of each chunk is told so.
     pub running_low: bool,
     /// It has expired and is not refunded yet.
     pub refund_due: bool,

@@ -87,6 +87,8 @@ impl Beside {
                     "",
                 ])
                 .args(["--appendonly", "yes", "--appendfsync", "always"])
+                // Rewriting a file that has only just begun to grow would fall into some rounds and not into others.
+                .args(["--auto-aof-rewrite-percentage", "0"])
                 .args(["--maxmemory-policy", "noeviction", "--dir"])
                 .arg(directory.path());
             let mut process = Process::spawn("redis-server", &mut command, &log).map_err(absent)?;

@@ -23,7 +23,7 @@ end
 redis.call('XLEN', KEYS[2])
 sequence = tonumber(sequence)
 local OPEN, REMOVED = 0, 2 -- states of an envelope; refunded is 1
-local LOW = 28 -- packets waiting at which the next chunk is asked for
+local MANY, LOW, LOW_OF_MANY = 1000, 28, 500 -- packets waiting at which the next chunk is asked for, before and after many grabs
 local ALLOWED, DIGEST = 13, 11 -- bytes told of one who may grab, and those of the digest
 
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
@@ -179,7 +179,7 @@ local function grab_all(e)
                 list[length + 1], list[length + 2] = user, value
                 grabbers[count] = user
                 had[user] = value
-                answer = (filled - taken == LOW and filled < packets and 'W' or 'G') .. value
+                answer = (filled - taken == (taken < MANY and LOW or LOW_OF_MANY) and filled < packets and 'W' or 'G') .. value
             end
         end
         replies[place] = answer

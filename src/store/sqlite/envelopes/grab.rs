@@ -11,7 +11,7 @@ use crate::{
     store::{
         GrabAnswer, GrabCommand, GrabOutcome, Grabbed, LedgerId, Refusal, Result, StoreError,
         entry::Body,
-        envelope::{LOW_PACKETS, Packet, WaitingPacket},
+        envelope::{Packet, WaitingPacket, low_packets},
         rules::envelope::{SumsChange, admit},
         sqlite::{
             job::Command,
@@ -108,7 +108,7 @@ fn answer(row: &EnvelopeRow, outcome: GrabOutcome, now: Moment) -> Grabbed {
         expiry: record.expiry,
         // One grab passes the mark, and it alone asks for more.
         running_low: matches!(outcome, GrabOutcome::Grabbed(_))
-            && waiting == LOW_PACKETS
+            && waiting == low_packets(row.state.grabbed.packets)
             && record.filled < record.envelope.packets,
         refund_due: now >= record.expiry && row.state.refund_due_at().is_some(),
     })
