@@ -31,7 +31,7 @@ pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// By chance, see [`crate::chance::split`].
+    /// By chance, see [`crate::chance::split()`].
     Random,
     /// As equal as can be.
     Equal,

@@ -1,4 +1,4 @@
-//! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`write`]), reads ([`read`]); what is stored of them
+//! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`mod@write`]), reads ([`read`]); what is stored of them
 //! ([`codec`]), and what the service keeps of them ([`known`]).
 
 use std::time::Duration;
