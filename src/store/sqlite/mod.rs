@@ -23,6 +23,7 @@ mod envelopes;
 mod forget;
 mod job;
 mod load;
+mod looks;
 mod open;
 mod queue;
 mod read;
@@ -39,6 +40,7 @@ pub use open::{DATABASE_FILE, DirectoryLock, OpenError};
 use self::{
     forget::ForgetCommand,
     job::{Command, job},
+    looks::Looks,
     queue::{Inbox, NotTaken},
     step::{Core, Published},
     steps::SweepCommand,
@@ -73,6 +75,7 @@ pub struct SqliteStore {
     inbox: Arc<Inbox>,
     published: Published,
     readers: Readers,
+    looks: Looks,
     failing: Arc<AtomicBool>,
     /// The moment of the last batch, in microseconds.
     last: Arc<AtomicI64>,
@@ -142,6 +145,7 @@ impl SqliteStore {
                 run_checkpointer(&checkpointer, &wakes);
             })?,
         ];
+        let readers = Readers::new(opened.readers);
         Ok(Self {
             info: StoreInfo {
                 store_id: opened.store_id,
@@ -153,7 +157,8 @@ impl SqliteStore {
             request_memory: options.request_memory,
             inbox,
             published,
-            readers: Readers::new(opened.readers),
+            looks: Looks::new(readers.clone()),
+            readers,
             failing,
             last,
             threads,
@@ -320,8 +325,7 @@ impl Store for SqliteStore {
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
         let view = self.view(campaign)?;
-        let (user, now) = (user.clone(), self.clock_now());
-        self.read(move |db| read::user(db, view, &user, now)).await
+        self.looks.user(view, user.clone(), self.clock_now()).await
     }
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {
