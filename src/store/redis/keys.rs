@@ -12,8 +12,9 @@ use crate::model::{
     Campaign, CampaignId, EnvelopeId, PoolKind, PoolNo, PrizeNo, RequestId, UserId,
 };
 
-/// Hashes that hold a campaign's users and their draws. A hash of up to 512 small fields is kept in its compact encoding.
-pub(super) const BUCKETS: u16 = 1 << 14;
+/// Hashes that hold a campaign's users and their draws. A hash of up to 512 small fields is kept in its compact
+/// encoding; the fewer it has, the sooner one is found.
+pub(super) const BUCKETS: u32 = 1 << 16;
 /// The most bytes of a prefix.
 const PREFIX_BYTES_MAX: usize = 64;
 
@@ -291,7 +292,7 @@ impl Place {
     fn of(id: &str) -> Self {
         let digest = Sha256::digest(id);
         Self {
-            bucket: u16::from_be_bytes([digest[0], digest[1]]) % BUCKETS,
+            bucket: u16::from_be_bytes([digest[0], digest[1]]),
             field: field(&digest),
         }
     }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Buckets of users that are looked through for old draws at a time, at most.
-const FORGET_BUCKETS: u16 = 512;
+const FORGET_BUCKETS: u32 = 2048;
 /// Once one partition has answered a probe, the others have this long: a node that hangs is not waited for.
 const PROBE_SLACK: Duration = Duration::from_secs(1);
 /// Items of the ledger that are read at a time; one may hold a whole batch of draws.
@@ -209,14 +209,14 @@ impl Core {
     async fn forget_from(
         &self,
         partition: &PartitionKeys,
-        from: Option<(CampaignId, u16)>,
-    ) -> Result<Option<(CampaignId, u16)>> {
+        from: Option<(CampaignId, u32)>,
+    ) -> Result<Option<(CampaignId, u32)>> {
         let mut keys: Vec<Key> = vec![partition.partition.clone(), partition.campaigns.clone()];
         let mut args = vec![self.request_memory.as_micros().to_string()];
         if let Some((campaign, bucket)) = &from {
             let campaign_keys = partition.campaign(campaign);
             let until = BUCKETS.min(bucket.saturating_add(FORGET_BUCKETS));
-            keys.extend((*bucket..until).map(|bucket| campaign_keys.users(bucket)));
+            keys.extend((*bucket..until).map(|bucket| campaign_keys.users(bucket as u16)));
             keys.insert(2, campaign_keys.long);
             args.extend([
                 campaign.to_string(),

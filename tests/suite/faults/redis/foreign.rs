@@ -152,7 +152,7 @@ fn block(campaign: &str, user: &str) -> BlockUsersRequest {
 /// The bucket of a user, or of a request, as keys have it.
 fn bucket(text: &str) -> String {
     let digest = Sha256::digest(text);
-    let bucket = u16::from_be_bytes([digest[0], digest[1]]) % (1 << 14);
+    let bucket = u16::from_be_bytes([digest[0], digest[1]]);
     format!("{bucket:x}")
 }
 
