@@ -10,7 +10,7 @@ local fields = read()
 local now = clock(fields[5])
 if not fields[1] and ARGV[2] ~= '' then
     redis.call('HSET', KEYS[1], 'store', ARGV[2], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
-        'sequence', '0', 'last', '0')
+        'sequence', '0', 'last', '0', 'began', digits(now))
     fields = read()
 end
 return { digits(now), unpack(fields) }
