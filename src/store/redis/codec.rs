@@ -1,17 +1,9 @@
-//! What scripts and service say to each other in msgpack: several values one after another, as the scripts' `cmsgpack` packs them.
+//! What scripts and service say to each other in msgpack, several values one after another, as the scripts' `cmsgpack` packs them; and
+//! units, which are in the order of their bytes (for records and draws see `record`).
 //!
-//! | what | values |
+//! | what | bytes |
 //! |---|---|
-//! | a user's record | day (0: none), counts, what else it holds; then, where it holds them: bonus draws `[[expires, left], …]`; of the latest draw moment, sequence, digest of the request, what was asked, results as one text |
-//! | counts | free draws, paid draws, draws, bonus draws used, wins, bonus draws left |
-//! | what else it holds | 1: draws in fields of their own, plus 2: the latest draw, plus 4: bonus draws |
-//! | a draw in a field of its own | moment, sequence, counts, what was asked, results as one text |
-//! | what was asked | version, what, digest of the payment reference (empty where there is none) |
-//! | an answer | counts, then a result for each draw |
-//! | a result | 0: nothing; 1: the consolation prize; 2, prize, pool, unit: from a schedule; 3, prize, pool, unit: from a deck |
-//! | a unit | release in microseconds, or position in the deck; window or round; number. So packed units are in the order of their scores |
-//! | what | four times the count, plus 2 where it is paid, plus 1 where only the consolation prize is wanted |
-//! | a ledger part | what, user, request, payment reference; the entry is the part and the answer. An id that is a UUID is kept as its 16 bytes |
+//! | a unit | release in microseconds, or position in the deck, in 7; window or round in 5; number in 1 to 9, the more of which the first bits say |
 
 use rmp::{decode, encode};
 
@@ -28,8 +20,14 @@ use super::keys::{PoolKeys, slot};
 
 /// The latest moment that the scripts' numbers hold exactly, in the year 2255.
 pub(super) const MOMENT_MAX: i64 = 1 << 53;
-/// How a day of more than a byte begins.
-const DAY: [u8; 2] = [0xcd, 0xce];
+/// The least letter of a reply.
+const LETTER_MIN: u8 = b'A';
+/// Bytes of a unit's score, and of its window.
+const SCORE_BYTES: usize = 7;
+const WINDOW_BYTES: usize = 5;
+/// How many bits of a number its first bytes hold, by how many these are; more take eight bytes and one before them.
+const NUMBER_BITS: [u32; 4] = [7, 14, 21, 28];
+const LONG_NUMBER: u8 = 0xf0;
 /// Days that a batch of draws is told of, so that a clock a little off stays within them.
 const DAYS: usize = 3;
 
@@ -57,6 +55,13 @@ impl Packer {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let _ = encode::write_str_len(&mut self.0, length);
         self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// The last so many bytes of a number.
+    pub(super) fn big_endian(&mut self, number: u64, bytes: usize) -> &mut Self {
+        let all = number.to_be_bytes();
+        self.0.extend_from_slice(&all[all.len() - bytes..]);
         self
     }
 
@@ -116,10 +121,16 @@ impl<'a> Unpacker<'a> {
         Ok(bytes)
     }
 
-    /// The letter that it goes on with, which then is taken; none where it goes on with a day.
+    /// A number in so many bytes, at most eight.
+    pub(super) fn big_endian(&mut self, bytes: usize) -> Result<u64> {
+        let bytes = self.raw(bytes)?.iter();
+        Ok(bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+    }
+
+    /// The letter that it goes on with, which then is taken; none where it goes on with a record.
     pub(super) fn letter(&mut self) -> Option<u8> {
         let (letter, rest) = self.0.split_first()?;
-        if DAY.contains(letter) {
+        if *letter < LETTER_MIN {
             return None;
         }
         self.0 = rest;
@@ -177,22 +188,35 @@ pub(super) fn malformed() -> StoreError {
 
 /// A unit as a member of its sorted set, with its score.
 pub(super) fn encode_unit(score: i64, unit: Unit) -> Vec<u8> {
-    let mut packer = Packer(Vec::with_capacity(20));
-    // Numbers that are not negative are packed alike here and by the scripts.
-    packer.count(score.unsigned_abs());
-    packer
-        .count(unit.window.unsigned_abs())
-        .count(unit.number)
-        .done()
+    let mut packer = Packer(Vec::with_capacity(SCORE_BYTES + WINDOW_BYTES + 4));
+    packer.big_endian(score.unsigned_abs(), SCORE_BYTES);
+    packer.big_endian(unit.window.unsigned_abs(), WINDOW_BYTES);
+    let bytes = NUMBER_BITS.iter().position(|bits| unit.number >> bits == 0);
+    match bytes {
+        Some(more) => {
+            let mark = u64::from(LONG_NUMBER << (4 - more));
+            packer.big_endian(unit.number | (mark << (8 * more)), more + 1)
+        }
+        None => packer
+            .big_endian(LONG_NUMBER.into(), 1)
+            .big_endian(unit.number, 8),
+    };
+    packer.done()
 }
 
 pub(super) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> {
-    let score = unpacker.int()?;
-    let unit = Unit {
-        window: unpacker.int()?,
-        number: unpacker.int()?,
+    let score = unpacker.big_endian(SCORE_BYTES)? as i64;
+    let window = unpacker.big_endian(WINDOW_BYTES)? as i64;
+    let first = unpacker.big_endian(1)?;
+    let more = (first as u8).leading_ones() as usize;
+    let number = match NUMBER_BITS.get(more) {
+        Some(bits) => {
+            let all = (first << (8 * more)) | unpacker.big_endian(more)?;
+            all & ((1 << bits) - 1)
+        }
+        None => unpacker.big_endian(8)?,
     };
-    Ok((score, unit))
+    Ok((score, Unit { window, number }))
 }
 
 /// Reads [`encode_unit`].
@@ -283,5 +307,48 @@ pub(super) fn lifecycle_of(code: i64) -> Result<Lifecycle> {
         2 => Ok(Lifecycle::Closing),
         3 => Ok(Lifecycle::Closed),
         _ => Err(StoreError::Corrupt(format!("no lifecycle has code {code}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbers() -> impl Strategy<Value = u64> {
+        (0..64u32, any::<u64>()).prop_map(|(shift, number)| number >> shift)
+    }
+
+    proptest! {
+        #[test]
+        fn units_read_back_and_are_in_the_order_of_their_bytes(
+            scores in [0..MOMENT_MAX, 0..3i64], windows in [0..1i64 << 34, 0..3i64], numbers in [numbers(), numbers()]
+        ) {
+            let units: Vec<_> = (0..8)
+                .map(|n| {
+                    let unit = Unit { window: windows[n / 2 % 2], number: numbers[n / 4] };
+                    (scores[n % 2], unit)
+                })
+                .collect();
+            for (score, unit) in &units {
+                prop_assert_eq!(decode_unit(&encode_unit(*score, *unit)).unwrap(), (*score, *unit));
+                for (other_score, other) in &units {
+                    prop_assert_eq!(
+                        encode_unit(*score, *unit).cmp(&encode_unit(*other_score, *other)),
+                        (score, unit).cmp(&(other_score, other)),
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_take_as_few_bytes_as_they_can() {
+        let bytes =
+            |number| encode_unit(1, Unit { window: 1, number }).len() - SCORE_BYTES - WINDOW_BYTES;
+        let ends = NUMBER_BITS.map(|bits| (bytes((1 << bits) - 1), bytes(1 << bits)));
+        assert_eq!(ends, [(1, 2), (2, 3), (3, 4), (4, 9)]);
+        assert_eq!(bytes(u64::MAX), 9);
     }
 }

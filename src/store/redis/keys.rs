@@ -12,8 +12,11 @@ use crate::model::{
     Campaign, CampaignId, EnvelopeId, PoolKind, PoolNo, PrizeNo, RequestId, UserId,
 };
 
-/// Hashes that hold a campaign's users and their draws. A hash of up to 512 small fields is kept in its compact
-/// encoding; the fewer it has, the sooner one is found.
+/// Hashes that hold the records of a campaign's users: few, so that a batch reads and writes many users with one command each; not
+/// one, so that even millions of users fit into keys that a cluster can move.
+pub(super) const USER_HASHES: u8 = 16;
+/// Hashes that hold older draws of a campaign's users. A hash of up to 512 small fields is kept in its compact encoding; the fewer it
+/// has, the sooner one is found.
 pub(super) const BUCKETS: u32 = 1 << 16;
 /// The most bytes of a prefix.
 const PREFIX_BYTES_MAX: usize = 64;
@@ -98,6 +101,7 @@ impl PartitionKeys {
             blocked: key("blocked"),
             long: key("long"),
             users: format!("{}:users:{id}:", self.tag),
+            older: format!("{}:older:{id}:", self.tag),
         }
     }
 
@@ -189,17 +193,42 @@ pub(super) struct CampaignKeys {
     /// Draws that do not fit into a compact hash.
     pub(super) long: Key,
     users: String,
+    older: String,
 }
 
 impl CampaignKeys {
-    /// A bucket of users.
-    pub(super) fn users(&self, bucket: u16) -> Key {
-        format!("{}{bucket:x}", self.users).into()
+    /// A hash of users.
+    pub(super) fn users(&self, hash: u8) -> Key {
+        format!("{}{hash:x}", self.users).into()
+    }
+
+    /// A bucket of older draws.
+    pub(super) fn older(&self, bucket: u16) -> Key {
+        format!("{}{bucket:x}", self.older).into()
     }
 
     /// Adds the same to a list.
-    pub(super) fn push_users(&self, keys: &mut Words, bucket: u16) {
-        keys.write(format_args!("{}{bucket:x}", self.users));
+    pub(super) fn push_older(&self, keys: &mut Words, bucket: u16) {
+        keys.write(format_args!("{}{bucket:x}", self.older));
+    }
+
+    /// Adds those hashes to a list that some users are in; of each user, which one of these it is.
+    pub(super) fn push_users(
+        &self,
+        keys: &mut Words,
+        users: impl Iterator<Item = Place>,
+    ) -> (usize, Vec<u8>) {
+        let mut places = [None; USER_HASHES as usize];
+        let mut hashes = 0;
+        let place_of = |user: Place| {
+            *places[usize::from(user.hash())].get_or_insert_with(|| {
+                keys.write(format_args!("{}{:x}", self.users, user.hash()));
+                hashes += 1;
+                hashes - 1
+            })
+        };
+        let hash_of = users.map(place_of).collect();
+        (usize::from(hashes), hash_of)
     }
 }
 
@@ -268,10 +297,10 @@ pub(super) fn slot(prize: Option<PrizeNo>) -> i32 {
     prize.map_or(-1, |prize| i32::from(prize.0))
 }
 
-/// A name in a hash: 88 bits of a digest.
-pub(super) type Field = [u8; 11];
+/// A name in a hash: 96 bits of a digest.
+pub(super) type Field = [u8; 12];
 
-/// Where a user of a campaign is: the first bits of a digest choose the bucket, the next ones are the field.
+/// Where a user of a campaign is: the first bits of a digest choose the hash and the bucket, the next ones are the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) bucket: u16,
@@ -289,6 +318,11 @@ impl Place {
         Self::of(id.as_str())
     }
 
+    /// The hash of users.
+    pub(super) fn hash(self) -> u8 {
+        (self.bucket % u16::from(USER_HASHES)) as u8
+    }
+
     fn of(id: &str) -> Self {
         let digest = Sha256::digest(id);
         Self {
@@ -298,7 +332,7 @@ impl Place {
     }
 }
 
-/// The name of a user's request, in the bucket of that user.
+/// The name of a user's request, in the bucket of that user's older draws.
 pub(super) fn request_field(user: &UserId, request: &RequestId) -> Field {
     let mut digest = Sha256::new();
     digest.update(user.as_str());
@@ -308,8 +342,8 @@ pub(super) fn request_field(user: &UserId, request: &RequestId) -> Field {
 }
 
 fn field(digest: &[u8]) -> Field {
-    let mut field = [0; 11];
-    field.copy_from_slice(&digest[2..13]);
+    let mut field = [0; 12];
+    field.copy_from_slice(&digest[2..14]);
     field
 }
 

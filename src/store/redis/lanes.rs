@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Room for the key of a user's bucket, and for what is told of a draw.
+/// Room for the key of a bucket, and for what is told of a draw.
 const KEY_BYTES: usize = 48;
 const ARG_BYTES: usize = 64;
 
@@ -87,7 +87,7 @@ impl Lanes {
             user,
             command,
         };
-        match self.call(partition, user.field[0], job).await? {
+        match self.call(partition, user.hash(), job).await? {
             Drawn::Done(answer) if answer.replayed => {
                 let id = &answer.campaign.id;
                 // Boxed, as it is rare: else every draw's future has room for it.
@@ -141,7 +141,12 @@ impl Group {
         args.write(format_args!("{}", layout.version));
         args.push(&layout.blob);
         args.push(layout.days(core.clock.told(layout.partition.number)));
+        let (hashes, hash_of) = layout
+            .keys
+            .push_users(keys, self.calls().map(|job| job.user));
+        args.write(format_args!("{hashes}"));
         args.write(format_args!("{}", self.len()));
+        args.push(hash_of);
         let requests = Requests::of(self);
         args.write(format_args!("{}", requests.earliest.as_micros()));
         for blob in [
@@ -154,7 +159,7 @@ impl Group {
             args.push(blob);
         }
         for job in self.calls() {
-            layout.keys.push_users(keys, job.user.bucket);
+            layout.keys.push_older(keys, job.user.bucket);
             args.push(job.user.field);
             args.push(job.request);
         }

@@ -152,7 +152,7 @@ impl Core {
         let places = users.iter().map(Place::user);
         let (mut keys, mut args) = (vec![layout.partition.partition.clone()], Vec::new());
         for place in places {
-            keys.push(layout.keys.users(place.bucket));
+            keys.push(layout.keys.users(place.hash()));
             args.push(place.field);
         }
         let (_, mut parts) = self

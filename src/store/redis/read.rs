@@ -12,7 +12,7 @@ use super::{
     campaign::from_json,
     core::{Core, letter},
     envelopes::decode_grabs,
-    keys::{BUCKETS, Key, PartitionKeys, Place, request_field},
+    keys::{BUCKETS, Key, PartitionKeys, Place, USER_HASHES, request_field},
     record,
     reply::{self, Parts, unexpected},
     scripts,
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Buckets of users that are looked through for old draws at a time, at most.
+/// Buckets that are looked through for old draws at a time, at most.
 const FORGET_BUCKETS: u32 = 2048;
 /// Once one partition has answered a probe, the others have this long: a node that hangs is not waited for.
 const PROBE_SLACK: Duration = Duration::from_secs(1);
@@ -112,7 +112,8 @@ impl Core {
         let keys = [
             partition.partition.clone(),
             campaign.campaign.clone(),
-            campaign.users(place.bucket),
+            campaign.users(place.hash()),
+            campaign.older(place.bucket),
             campaign.long,
         ];
         let args = [place.field, request_field];
@@ -196,16 +197,14 @@ impl Core {
     }
 
     async fn forget_some(&self, partition: &PartitionKeys) -> Result<bool> {
-        let Some((campaign, bucket)) = self.forget_from(partition, None).await? else {
+        let Some(from) = self.forget_from(partition, None).await? else {
             return Ok(false);
         };
-        let next = self
-            .forget_from(partition, Some((campaign, bucket)))
-            .await?;
+        let next = self.forget_from(partition, Some(from)).await?;
         Ok(next.is_some())
     }
 
-    /// Forgets in some buckets of a campaign, and tells with which one to go on.
+    /// Forgets in some hashes or buckets of a campaign, and tells with which one to go on.
     async fn forget_from(
         &self,
         partition: &PartitionKeys,
@@ -213,16 +212,19 @@ impl Core {
     ) -> Result<Option<(CampaignId, u32)>> {
         let mut keys: Vec<Key> = vec![partition.partition.clone(), partition.campaigns.clone()];
         let mut args = vec![self.request_memory.as_micros().to_string()];
-        if let Some((campaign, bucket)) = &from {
+        if let Some((campaign, number)) = &from {
             let campaign_keys = partition.campaign(campaign);
-            let until = BUCKETS.min(bucket.saturating_add(FORGET_BUCKETS));
-            keys.extend((*bucket..until).map(|bucket| campaign_keys.users(bucket as u16)));
+            let hashes = u32::from(USER_HASHES);
+            match number.checked_sub(hashes) {
+                None => keys.extend((*number..hashes).map(|hash| campaign_keys.users(hash as u8))),
+                Some(bucket) => {
+                    let until = BUCKETS.min(bucket.saturating_add(FORGET_BUCKETS));
+                    keys.extend((bucket..until).map(|bucket| campaign_keys.older(bucket as u16)));
+                }
+            }
             keys.insert(2, campaign_keys.long);
-            args.extend([
-                campaign.to_string(),
-                bucket.to_string(),
-                BUCKETS.to_string(),
-            ]);
+            args.push(campaign.to_string());
+            args.extend([*number, hashes, hashes + BUCKETS].map(|number| number.to_string()));
         }
         let (_, mut parts) = self.run(partition, &scripts::FORGET, keys, args).await?;
         let campaign = reply::text(self.first(&mut parts)?)?;

@@ -1,4 +1,19 @@
-//! A user's record with the draws that are remembered of the user, and draws as the ledger has them (see `codec` for the values).
+//! A user's record with the draws that are remembered of the user, and draws as the ledger has them. Numbers of a fixed length are
+//! big-endian, others msgpack (see `codec`); what has no length of its own goes on to the end.
+//!
+//! | what | values |
+//! |---|---|
+//! | a user's record | what else it holds, in a byte; day in 3 (0: none); counts; bonus draws, where it holds them; the latest draw, where it holds it |
+//! | what else it holds | 1: draws in fields of their own, plus 2: the latest draw, plus 4: bonus draws |
+//! | counts | free draws, paid draws, draws, bonus draws used, wins, bonus draws left |
+//! | bonus draws | `[[expires, left], …]` |
+//! | the latest draw | moment in 5 bytes, from two days before the record's day in UTC on; sequence in 6; digest of the request; what was asked, version, results |
+//! | a draw in a field of its own | moment in 7 bytes, sequence in 6, counts, what was asked, version, results |
+//! | what was asked | what; digest of the payment reference in 6 bytes, where there is one |
+//! | what | eight times the count, plus 4 where there is a payment reference, plus 2 where it is paid, plus 1 where only the consolation prize is wanted |
+//! | a result | 0: nothing; 1: the consolation prize; else twice the pool, plus 2, plus 1 for a deck's: a prize and a unit follow |
+//! | a ledger part | what, user, request, payment reference where there is one; the entry is the part and the answer. An id that is a UUID is kept as its 16 bytes |
+//! | an answer | counts, then a result for each draw |
 
 use sha2::{Digest as _, Sha256};
 
@@ -24,6 +39,17 @@ pub(super) const LAST_MOMENT: Moment = Moment::from_micros(MOMENT_MAX);
 const OLDER: u8 = 1;
 const LATEST: u8 = 2;
 const BONUS: u8 = 4;
+/// Bytes of a value that a compact hash still takes.
+pub(super) const COMPACT_BYTES_MAX: usize = 64;
+/// Bytes of numbers of a fixed length.
+const DAY_BYTES: usize = 3;
+const OFFSET_BYTES: usize = 5;
+const MOMENT_BYTES: usize = 7;
+const SEQUENCE_BYTES: usize = 6;
+const PAYMENT_BYTES: usize = 6;
+const DAY_MICROS: i64 = 86_400 * 1_000_000;
+/// What a draw asks for has a payment reference.
+const HAS_PAYMENT: u64 = 4;
 /// How a text of 16 bytes begins: a UUID. Ids themselves are stored as text, which begins otherwise.
 const UUID: [u8; 2] = [0xc4, 16];
 /// Where a UUID has its hyphens.
@@ -59,9 +85,18 @@ pub(super) struct Stored {
 }
 
 /// What a draw asks for, in a number.
-fn what(command: &DrawCommand) -> i64 {
-    let is_paid = i64::from(command.funding == Funding::Paid);
-    i64::from(command.count) * 4 + is_paid * 2 + i64::from(command.consolation_only)
+fn what(command: &DrawCommand) -> u64 {
+    let has_payment = u64::from(!command.payment_ref.is_empty());
+    let is_paid = u64::from(command.funding == Funding::Paid);
+    u64::from(command.count) * 8
+        + has_payment * HAS_PAYMENT
+        + is_paid * 2
+        + u64::from(command.consolation_only)
+}
+
+/// How many draws are asked for.
+fn count(what: u64) -> u64 {
+    what / 8
 }
 
 /// What a draw asks for, as the script wants it.
@@ -70,7 +105,7 @@ pub(super) fn encode_kind(command: &DrawCommand) -> Vec<u8> {
     let expire = command
         .expire
         .map_or(0, |at| at.as_micros().min(MOMENT_MAX));
-    packer.int(what(command)).int(expire);
+    packer.count(what(command)).int(expire);
     packer.bytes(&payment_digest(&command.payment_ref)).done()
 }
 
@@ -78,16 +113,19 @@ fn payment_digest(payment_ref: &str) -> Vec<u8> {
     if payment_ref.is_empty() {
         return Vec::new();
     }
-    Sha256::digest(payment_ref)[..6].to_vec()
+    Sha256::digest(payment_ref)[..PAYMENT_BYTES].to_vec()
 }
 
 /// What the ledger keeps of a draw's request.
 pub(super) fn encode_part(command: &DrawCommand, parts: &mut Vec<u8>) {
     let mut packer = Packer(std::mem::take(parts));
-    packer.int(what(command));
+    packer.count(what(command));
     pack_id(&mut packer, command.user.as_str());
     pack_id(&mut packer, command.request.as_str());
-    *parts = packer.bytes(command.payment_ref.as_bytes()).done();
+    if !command.payment_ref.is_empty() {
+        packer.bytes(command.payment_ref.as_bytes());
+    }
+    *parts = packer.done();
 }
 
 /// Packs an id, a UUID (in lower case, with hyphens) as its bytes.
@@ -144,22 +182,41 @@ pub(super) fn unpack_id(unpacker: &mut Unpacker<'_>) -> Result<String> {
 /// Reads a draw in a field of its own.
 pub(super) fn decode_remembered(bytes: &[u8]) -> Result<Remembered> {
     let mut unpacker = Unpacker::new(bytes);
-    let (at, sequence) = (unpacker.moment()?, unpacker.int()?);
+    let at = unpacker.big_endian(MOMENT_BYTES)?;
+    let sequence = unpacker.big_endian(SEQUENCE_BYTES)?;
     let counts = decode_counts(&mut unpacker)?;
-    decode_asked(&mut unpacker, at, sequence, counts)
+    decode_asked(
+        &mut unpacker,
+        Moment::from_micros(at as i64),
+        sequence,
+        counts,
+    )
 }
 
 /// Reads a user's record as the draw that it was written with.
 pub(super) fn decode_drawn(unpacker: &mut Unpacker<'_>) -> Result<Remembered> {
-    let _day: i64 = unpacker.int()?;
+    let (has, day) = decode_head(unpacker)?;
     let counts = decode_counts(unpacker)?;
-    let has: u8 = unpacker.int()?;
     if has & BONUS != 0 {
         decode_bonus(unpacker)?;
     }
-    let (at, sequence) = (unpacker.moment()?, unpacker.int()?);
-    unpacker.bytes()?;
+    let at = decode_moment(unpacker, day)?;
+    let sequence = unpacker.big_endian(SEQUENCE_BYTES)?;
+    unpacker.raw(size_of::<Field>())?;
     decode_asked(unpacker, at, sequence, counts)
+}
+
+/// What a record holds besides its counts, and its day.
+fn decode_head(unpacker: &mut Unpacker<'_>) -> Result<(u8, i32)> {
+    let has = unpacker.big_endian(1)? as u8;
+    Ok((has, unpacker.big_endian(DAY_BYTES)? as i32))
+}
+
+/// The moment of a record's latest draw.
+fn decode_moment(unpacker: &mut Unpacker<'_>, day: i32) -> Result<Moment> {
+    let start = (i64::from(day) - 2) * DAY_MICROS;
+    let offset = unpacker.big_endian(OFFSET_BYTES)? as i64;
+    Ok(Moment::from_micros(start + offset))
 }
 
 /// Reads what a draw asked for and got.
@@ -169,9 +226,12 @@ fn decode_asked(
     sequence: u64,
     counts: UserCounts,
 ) -> Result<Remembered> {
-    let (version, what) = (unpacker.int()?, unpacker.int()?);
-    unpacker.bytes()?;
-    let results = decode_results(&mut Unpacker::new(unpacker.bytes()?), what / 4)?;
+    let what: u64 = unpacker.int()?;
+    if what & HAS_PAYMENT != 0 {
+        unpacker.raw(PAYMENT_BYTES)?;
+    }
+    let version = unpacker.int()?;
+    let results = decode_results(unpacker, count(what))?;
     Ok(Remembered {
         at,
         sequence,
@@ -228,18 +288,17 @@ fn decode_results(unpacker: &mut Unpacker<'_>, count: u64) -> Result<Vec<DrawRes
 
 fn decode_result(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
     let code: u32 = unpacker.int()?;
-    let is_scheduled = match code {
+    let pool = match code {
         0 => return Ok(DrawResult::Nothing),
         1 => return Ok(DrawResult::Consolation),
-        2 => true,
-        3 => false,
-        _ => return Err(malformed()),
+        code => (code - 2) / 2,
     };
-    let (prize, pool) = (PrizeNo(unpacker.int()?), PoolNo(unpacker.int()?));
+    let is_scheduled = code % 2 == 0;
+    let prize = PrizeNo(unpacker.int()?);
     let (score, unit) = decode_scored(unpacker)?;
     Ok(DrawResult::Won {
         prize,
-        pool,
+        pool: PoolNo(pool.try_into().map_err(|_| malformed())?),
         unit,
         release: is_scheduled.then(|| Moment::from_micros(score)),
     })
@@ -253,7 +312,10 @@ pub(super) fn decode_draws(parts: &[u8], answers: &[u8], version: u32) -> Result
         let what: u64 = part.int()?;
         let user = UserId::parse("user", &unpack_id(&mut part)?);
         let request = RequestId::parse("request", &unpack_id(&mut part)?);
-        let payment_ref = part.text()?.to_owned();
+        let payment_ref = match what & HAS_PAYMENT {
+            0 => String::new(),
+            _ => part.text()?.to_owned(),
+        };
         let counts = decode_counts(&mut answer)?;
         draws.push(DrawEntry {
             version,
@@ -262,7 +324,7 @@ pub(super) fn decode_draws(parts: &[u8], answers: &[u8], version: u32) -> Result
             funding: funding(what),
             payment_ref,
             consolation_only: what % 2 == 1,
-            results: decode_results(&mut answer, what / 4)?,
+            results: decode_results(&mut answer, count(what))?,
             counts,
         });
     }
@@ -277,16 +339,17 @@ pub(super) fn decode_draws(parts: &[u8], answers: &[u8], version: u32) -> Result
 pub(super) fn encode_record(record: &UserRecord, has_older: bool) -> Vec<u8> {
     let mut packer = Packer::default();
     let left: u64 = record.bonus.iter().map(|bonus| u64::from(bonus.left)).sum();
-    packer.int(record.day.map_or(0, |day| i64::from(day.0)));
+    let has_bonus = !record.bonus.is_empty();
+    let has = u8::from(has_older) * OLDER + u8::from(has_bonus) * BONUS;
+    let day = record.day.map_or(0, |day| day.0.unsigned_abs());
+    packer
+        .big_endian(has.into(), 1)
+        .big_endian(day.into(), DAY_BYTES);
     packer
         .count(record.free_today.into())
         .count(record.paid_today.into());
     packer.count(record.draws).count(record.bonus_used);
     packer.count(record.wins).count(left);
-    let has_bonus = !record.bonus.is_empty();
-    packer.count(u64::from(
-        u8::from(has_older) * OLDER + u8::from(has_bonus) * BONUS,
-    ));
     if has_bonus {
         packer.list(record.bonus.len());
         for bonus in &record.bonus {
@@ -302,15 +365,14 @@ pub(super) fn encode_record(record: &UserRecord, has_older: bool) -> Vec<u8> {
 /// Reads a user's record.
 pub(super) fn decode_record(bytes: &[u8]) -> Result<Stored> {
     let mut unpacker = Unpacker::new(bytes);
-    let day: i32 = unpacker.int()?;
+    let (has, day) = decode_head(&mut unpacker)?;
     let counts = decode_counts(&mut unpacker)?;
-    let has: u8 = unpacker.int()?;
     let bonus = if has & BONUS != 0 {
         decode_bonus(&mut unpacker)?
     } else {
         Vec::new()
     };
-    let latest = (has & LATEST != 0).then(|| decode_latest(&mut unpacker, &counts));
+    let latest = (has & LATEST != 0).then(|| decode_latest(&mut unpacker, day, &counts));
     Ok(Stored {
         record: UserRecord {
             day: (day != 0).then_some(Day(day)),
@@ -338,10 +400,12 @@ fn decode_bonus(unpacker: &mut Unpacker<'_>) -> Result<Vec<Bonus>> {
     Ok(bonus)
 }
 
-fn decode_latest(unpacker: &mut Unpacker<'_>, counts: &UserCounts) -> Result<Latest> {
+fn decode_latest(unpacker: &mut Unpacker<'_>, day: i32, counts: &UserCounts) -> Result<Latest> {
     let mut packer = Packer::default();
-    packer.moment(unpacker.moment()?).count(unpacker.int()?);
-    let request = unpacker.bytes()?;
+    let at = decode_moment(unpacker, day)?.as_micros().unsigned_abs();
+    packer.big_endian(at, MOMENT_BYTES);
+    packer.big_endian(unpacker.big_endian(SEQUENCE_BYTES)?, SEQUENCE_BYTES);
+    let request = unpacker.raw(size_of::<Field>())?;
     let request = request.try_into().map_err(|_| malformed())?;
     packer
         .count(counts.free_today.into())

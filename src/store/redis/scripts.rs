@@ -15,7 +15,7 @@ macro_rules! scripts {
 
 scripts! {
     /// Draws, many at once.
-    DRAW = "draw.lua";
+    DRAW = "record.lua", "draw.lua";
     /// Reads a campaign as rules need it.
     LOAD = "load.lua";
     /// Writes what a rule has decided.
@@ -23,7 +23,7 @@ scripts! {
     /// Reads units by score.
     UNITS = "units.lua";
     /// Reads users' records, many at once.
-    USER = "user.lua";
+    USER = "record.lua", "user.lua";
     /// Reads users' records.
     RECORDS = "records.lua";
     /// Reads a remembered draw.
@@ -37,7 +37,7 @@ scripts! {
     /// Reads entries of the ledger.
     LEDGER = "ledger.lua";
     /// Forgets old requests.
-    FORGET = "forget.lua";
+    FORGET = "record.lua", "forget.lua";
     /// Grabs, many at once.
     GRAB = "sums.lua", "grab.lua";
     /// Reads envelopes.

@@ -43,7 +43,7 @@ impl Looks {
             place,
         };
         let partition = core.partition(campaign).number;
-        let answer = self.call(partition, place.field[0], look).await;
+        let answer = self.call(partition, place.hash(), look).await;
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 }
@@ -80,9 +80,11 @@ impl Call for Look {
         args.write(format_args!("{}", groups.len()));
         for group in groups {
             keys.push(&group.known.keys.campaign);
-            args.write(format_args!("{}", group.len()));
+            let places = group.calls().map(|look| look.place);
+            let (hashes, hash_of) = group.known.keys.push_users(&mut keys, places);
+            args.write(format_args!("{hashes}"));
+            args.push(hash_of);
             for look in group.calls() {
-                group.known.keys.push_users(&mut keys, look.place.bucket);
                 args.push(look.place.field);
             }
         }

@@ -239,22 +239,28 @@ impl Loaded {
         let mut made = 0;
         for change in &changes.users {
             let place = Place::user(&change.user);
-            let bucket = commit.key(Kind::Hash, layout.keys.users(place.bucket));
+            let hash = commit.key(Kind::Hash, layout.keys.users(place.hash()));
             let stored = self.records.get(&change.user).and_then(Option::as_ref);
             match stored {
-                Some((bytes, _)) => commit.expect_field(bucket, &place.field, bytes),
-                None => commit.expect_absent(bucket, &place.field),
+                Some((bytes, _)) => commit.expect_field(hash, &place.field, bytes),
+                None => commit.expect_absent(hash, &place.field),
             }
             made += i64::from(stored.is_none());
             // The latest draw answers with the counts as they were, so it gets a field of its own.
             let latest = stored.and_then(|(_, stored)| stored.latest.as_ref());
             let has_older = latest.is_some() || stored.is_some_and(|(_, stored)| stored.has_older);
             let record = record::encode_record(&change.after, has_older);
-            let mut fields = vec![place.field.to_vec(), record];
+            commit.write("HSET", hash, [place.field.to_vec(), record]);
             if let Some(latest) = latest {
-                fields.extend([latest.request.to_vec(), latest.packed.clone()]);
+                let mut draw = latest.packed.clone();
+                if draw.len() > record::COMPACT_BYTES_MAX {
+                    let long = commit.key(Kind::Hash, layout.keys.long.clone());
+                    commit.write("HSET", long, [latest.request.to_vec(), draw]);
+                    draw = Vec::new();
+                }
+                let bucket = commit.key(Kind::Hash, layout.keys.older(place.bucket));
+                commit.write("HSET", bucket, [latest.request.to_vec(), draw]);
             }
-            commit.write("HSET", bucket, fields);
         }
         if made > 0 {
             commit.count("users".into(), made);

@@ -118,7 +118,7 @@ fn size(directory: &Path, file: &str) -> u64 {
 /// Kinds of keys, by what stands behind the hash tag in their names; see ARCHITECTURE.md, "The store on Redis".
 const KINDS: [(&str, &str); 3] = [
     ("users", "user records"),
-    ("requests", "remembered requests"),
+    ("older", "older draws"),
     ("ledger", "ledger not yet settled"),
 ];
 
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_kind_of_a_key_stands_behind_its_tag() {
-        assert_eq!(kind_of(b"tombola{3}:users:wheel:2bd8"), "users");
+        assert_eq!(kind_of(b"tombola{3}:users:wheel:b"), "users");
         assert_eq!(kind_of(b"tombola{3}:ledger"), "ledger");
         assert_eq!(kind_of(b"other"), "");
     }

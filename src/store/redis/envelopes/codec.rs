@@ -7,7 +7,7 @@
 //! | a waiting packet | number, amount |
 //! | a user in a bucket, and in the ledger's `g` | a UUID as its 16 bytes, else the id as text |
 //! | what the user has | number, amount; then, both from the envelope's creation on, the moment in seven bytes and the sequence number |
-//! | a bucket of those who may grab | 11 bytes of the digest of each |
+//! | a bucket of those who may grab | 12 bytes of the digest of each |
 
 use std::collections::BTreeMap;
 

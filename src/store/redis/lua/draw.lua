@@ -3,14 +3,14 @@
 --
 -- KEYS  partition, ledger
 --       for each campaign: campaign, blocked, long draws, for each pool: its wins (schedules only), its queues
---       for each draw of it: the user's bucket
+--       those hashes of users that its draws are of; for each draw: the bucket of the user's older draws
 -- ARGV  clock, store id, request memory in microseconds, number of campaigns
---       for each campaign: id, version, layout, days, number of draws, and of all its draws together:
---       the earliest moment after which one must not begin; that moment of each, in eight bytes
+--       for each campaign: id, version, layout, days, number of those hashes, number of draws, and of all its draws together:
+--       the hash of each's user in a byte, from 0; the earliest moment after which one must not begin; that of each, in eight bytes
 --       what they ask for: {what, expire, payment digest} of each kind; the kind of each in a byte, from 0
 --       what the ledger keeps of each, one after another; the lengths of these, in two bytes
 --       then for each draw: user field, request field
---       (layout, days and braces: msgpack, see codec.rs)
+--       (layout, days and braces: msgpack, see codec.rs; records and draws: see record.rs)
 -- reply {now}, then for each campaign: {the replies to its draws; the pools that run low}; or why there is none:
 --       'M' no such campaign, 'V' another version, 'Y' another day, 'X' and what is wrong
 --       {now, 'L'}: the store is not the one it was
@@ -23,7 +23,6 @@ local now = clock(last)
 if store ~= ARGV[2] then
     return { digits(now), 'L' }
 end
-redis.call('XLEN', KEYS[2])
 sequence = tonumber(sequence)
 local oldest = now - tonumber(ARGV[3])
 local LONG = 64 -- bytes of a value that a compact hash still takes
@@ -33,12 +32,9 @@ local UNLIMITED = 2 ^ 53
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
 local call, floor, min, char, byte_of, bytes = redis.call, math.floor, math.min, string.char, string.byte, struct.pack
 local key, arg = 3, 5 -- the next of each
--- A unit that is not due yet is not less than this.
-local undue = pack(now + 1)
-local packed_now = pack(now)
+local NOBODY = string.rep('\0', 10) -- the record of one who has not drawn
+local told_now = digits(now)
 
--- What a record holds besides its counts (see codec.rs): draws in fields of their own, its latest draw, bonus draws.
-local OLDER, LATEST, BONUS = 1, 2, 4
 -- A byte each, made once.
 local byte = setmetatable({}, {
     __index = function(made, number)
@@ -53,23 +49,6 @@ local function pack_six(a, b, c, d, e, f)
         return char(a, b, c, d, e, f)
     end
     return pack(a, b, c, d, e, f)
-end
-
--- A sequence number without its last byte: in four bytes, or in eight.
-local function sequence_head(number)
-    if number < 4294967296 then
-        return string.sub(bytes('>BI4', 0xce, number), 1, 4)
-    end
-    return string.sub(bytes('>BI4I4', 0xcf, floor(number / 4294967296), number % 4294967296), 1, 8)
-end
-
-local function pack_sequence(number)
-    return sequence_head(number) .. byte[number % 256]
-end
-
--- A draw in the field of its request.
-local function pack_draw(at, its_sequence, counts, asked, results)
-    return pack(at) .. pack_sequence(its_sequence) .. counts .. asked .. pack(results)
 end
 
 -- Bonus draws that have not lapsed, soonest to lapse first, and how many they are; nil where there are none.
@@ -93,11 +72,16 @@ local function take_bonus(bonus, owed)
     end
 end
 
--- Reads more of a queue's head.
+-- Reads more of a queue's head: cards, or units that are due.
 local function read_ahead(pool, queue)
     local units, have = queue.units, queue.have
     local wanted = math.max(pool.chunk, have) -- twice as many each time
-    local part = call('ZRANGE', queue.key, have, have + wanted - 1)
+    local part
+    if pool.is_deck then
+        part = call('ZRANGE', queue.key, have, have + wanted - 1)
+    else
+        part = call('ZRANGEBYSCORE', queue.key, '-inf', told_now, 'LIMIT', have, wanted)
+    end
     if have == 0 then
         queue.units = part
     else
@@ -109,7 +93,23 @@ local function read_ahead(pool, queue)
     queue.is_whole = #part < wanted
 end
 
--- The queue whose first unit has the lowest score, those of held prizes aside. Packed units are in the order of their scores.
+-- Whether a queue's next unit comes before another's: units are in the order of their bytes. (Lua would compare texts as the server's
+-- language does.)
+local function is_before(unit, other)
+    local score, its_score = struct.unpack('>I7', unit), struct.unpack('>I7', other)
+    if score ~= its_score then
+        return score < its_score
+    end
+    for place = 8, min(#unit, #other) do
+        local one, its = byte_of(unit, place), byte_of(other, place)
+        if one ~= its then
+            return one < its
+        end
+    end
+    return false
+end
+
+-- The queue whose next unit comes first, those of held prizes aside; false where there is none.
 local function first_waiting(pool)
     local first, lowest = false, nil
     for number = 1, #pool.queues do
@@ -120,7 +120,7 @@ local function first_waiting(pool)
                 read_ahead(pool, queue)
             end
             local unit = queue.units[at]
-            if unit and (not first or unit < lowest) then
+            if unit and (not first or is_before(unit, lowest)) then
                 first, lowest = queue, unit
             end
         end
@@ -129,25 +129,23 @@ local function first_waiting(pool)
     return first
 end
 
-local items, writes, written = {}, {}, 0
+local items = {} -- what will be written once all is decided
 
--- Will be written once all is decided.
-local function put(its_key, field, value)
-    writes[written + 1], writes[written + 2], writes[written + 3] = its_key, field, value
-    written = written + 3
-end
-
--- What is counted must be numbers, for a count that fails would leave the rest half done.
-local function check_counters(its_key, counts)
-    local names = {}
-    for name in pairs(counts) do
-        names[#names + 1] = name
+-- Fields of counters and what they come to, as HSET takes them. All of them must be numbers.
+local function add_up(its_key, counts)
+    local names, sums = {}, {}
+    for name, count in pairs(counts) do
+        if count ~= 0 then
+            names[#names + 1] = name
+        end
     end
     for place, value in ipairs(call('HMGET', its_key, unpack(names))) do
         if value and not string.find(value, '^%-?%d+$') then
             error(its_key .. ': ' .. names[place] .. ' is no number', 0)
         end
+        sums[place * 2 - 1], sums[place * 2] = names[place], digits((value or 0) + counts[names[place]])
     end
+    return sums
 end
 
 -- Counts the units taken from a schedule's queue by window and prize, for each key of wins.
@@ -155,12 +153,11 @@ local function count_windows(queue, won)
     local wins_key = queue.pool.wins_key
     local counts, by_window = won[wins_key] or {}, {}
     for at = 1, queue.taken do
-        -- Release and window take nine and five bytes.
-        local window = string.sub(queue.units[at], 10, 14)
+        local window = string.sub(queue.units[at], 8, 12)
         by_window[window] = (by_window[window] or 0) + 1
     end
     for window, units in pairs(by_window) do
-        counts[digits(unpack_values(window)) .. ':' .. queue.prize] = units
+        counts[digits(struct.unpack('>I5', window)) .. ':' .. queue.prize] = units
     end
     won[wins_key] = counts
 end
@@ -170,9 +167,10 @@ local function read_kinds(told, version)
     local values, kinds = { unpack_values(told) }, {}
     for place = 1, #values, 3 do
         local what, expire, payment = values[place], values[place + 1], values[place + 2]
+        local asked = pack(what) .. payment
         kinds[#kinds + 1] = {
-            what = what, expire = expire, payment = payment, asked = pack(version, what, payment),
-            count = floor(what / 4), is_paid = floor(what / 2) % 2 == 1, is_barred = what % 2 == 1,
+            asked = asked, asked_now = asked .. pack(version), expire = expire,
+            count = floor(what / 8), is_paid = floor(what / 2) % 2 == 1, is_barred = what % 2 == 1,
         }
     end
     return kinds
@@ -195,14 +193,21 @@ local function kept_parts(parts, lengths, refused)
 end
 
 local function draw_all(c, draws)
-    local records, moved = {}, {} -- of users and requests that this batch has written
+    local records = read_records(c.first_key, c.hashes, c.hash_of, c.first_arg, 2)
+    local written, moved, older = {}, {}, {} -- records by hash; draws in fields of their own by request, and as they will be written
+    for number = 1, c.hashes do
+        written[number] = {}
+    end
     local replies, entries, done = {}, {}, 0
     local new_users, wins, consolations, nothings = 0, 0, 0, 0
     local picks, picked = {}, 0 -- queues that the draw at hand has taken from
     local pools, limits, counts_as_win, today = c.pools, c.limits, c.counts_as_win, c.today
     local day_limit, paid_day_limit, user_limit, wins_limit = limits.day, limits.paid_day, limits.user, limits.wins
     local kinds, kind_of, refused = read_kinds(c.kinds, c.version), c.kind_of, {}
-    local moment, moment_until = '', -1 -- moment and sequence number without its last byte, up to a number
+    -- What records have in common: the day; moment and sequence number without its last byte, up to some number.
+    local packed_today = string.sub(bytes('>I4', today), 2)
+    local moment, moment_until = '', -1
+    local hash_of, first_older, first_field = c.hash_of, c.first_key + c.hashes - 1, c.first_arg - 2
 
     -- The result of one draw, as msgpack; false where it wins nothing; nil and the need where a pool must be filled first.
     -- Besides the wins of the user after it.
@@ -219,7 +224,7 @@ local function draw_all(c, draws)
                 end
                 local at = queue and queue.taken + 1
                 local unit = queue and queue.units[at]
-                if unit and (pool.is_deck or unit < undue) then
+                if unit then
                     queue.taken, pool.first = at, nil
                     picked = picked + 1
                     picks[picked] = queue
@@ -246,53 +251,59 @@ local function draw_all(c, draws)
         replies[place] = letter .. bytes('>I2', #told) .. told
     end
 
+    -- A draw gets a field of its own.
+    local function move(older_key, its_request, draw)
+        moved[its_request] = draw
+        if #draw > LONG then
+            call('HLEN', c.long_key)
+            older[#older + 1] = { c.long_key, its_request, draw }
+            draw = ''
+        end
+        older[#older + 1] = { older_key, its_request, draw }
+    end
+
     for place = 1, draws do
-        local user_key, user_field, request = KEYS[key], ARGV[arg], ARGV[arg + 1]
+        local older_key = KEYS[first_older + place]
+        local user_field, request = ARGV[first_field + place * 2], ARGV[first_field + place * 2 + 1]
         local kind = kinds[byte_of(kind_of, place) + 1]
-        key, arg = key + 1, arg + 2
 
         local stored = records[user_field]
-        if stored == nil then
-            stored = call('HGET', user_key, user_field)
-        end
-        local day, free, paid, drawn, bonus_used, won, left, has = 0, 0, 0, 0, 0, 0, 0, 0
-        local bonus, known, before
+        local has, day, free, paid, drawn, bonus_used, won, left, bonus = 0, 0, 0, 0, 0, 0, 0, 0, nil
+        local known, before, before_request -- the draw of this request, or the latest one, as a field of its own has it
         if stored then
-            local at, its_sequence, its_request, version, what, payment, results
-            day, free, paid, drawn, bonus_used, won, left, has, bonus, at, its_sequence, its_request, version, what, payment, results =
-                unpack_values(stored)
-            if has < BONUS then
-                bonus, at, its_sequence, its_request, version, what, payment, results =
-                    nil, bonus, at, its_sequence, its_request, version, what, payment
-            else
+            local length
+            has, day, free, paid, drawn, bonus_used, won, left, bonus, length = read_record(stored)
+            if has >= BONUS then
                 has = has - BONUS
             end
             if has >= LATEST then
                 has = has - LATEST
+                local at, its_sequence, its_request, rest = struct.unpack('>I5I6c12', stored, length + 1)
+                at = start_of(day) + at
                 if at >= oldest then
-                    local counts = pack_six(free, paid, drawn, bonus_used, won, left)
-                    local its_draw = pack_draw(at, its_sequence, counts, pack(version, what, payment), results)
+                    local its_draw = bytes('>I7I6', at, its_sequence) .. pack_six(free, paid, drawn, bonus_used, won, left) ..
+                        string.sub(stored, rest)
                     if its_request == request then
                         known = its_draw
                     else
-                        before = { its_request, its_draw }
+                        before, before_request = its_draw, its_request
                     end
                 end
             end
             if has == OLDER and not known then
-                known = moved[request] or call('HGET', user_key, request)
+                known = moved[request] or call('HGET', older_key, request)
                 if known == '' then
                     known = call('HGET', c.long_key, request)
                 end
-                if known and unpack_values(known) < oldest then
+                if known and struct.unpack('>I7', known) < oldest then
                     known = nil
                 end
             end
         end
 
         if known then
-            local _, _, _, _, _, _, _, _, _, what, payment = unpack_values(known)
-            if what == kind.what and payment == kind.payment then
+            local rest = cmsgpack.unpack_limit(known, 6, 13)
+            if string.sub(known, rest + 1, rest + #kind.asked) == kind.asked then
                 refuse(place, 'R', known)
             else
                 refuse(place, 'U', '')
@@ -319,7 +330,7 @@ local function draw_all(c, draws)
                 regular = 0
             end
             if count - regular > (is_paid and 0 or left) then
-                refuse(place, 'Q', stored or pack(0, 0, 0, 0, 0, 0, 0, 0))
+                refuse(place, 'Q', stored or NOBODY)
             else
                 is_barred = is_barred or (c.blocked > 0 and call('SISMEMBER', c.blocked_key, user_field) == 1)
                 local results, need, units = nil, nil, 0
@@ -368,40 +379,27 @@ local function draw_all(c, draws)
                     end
                     if before then
                         has = OLDER
-                        moved[before[1]] = before[2]
-                        put(user_key, before[1], before[2])
+                        move(older_key, before_request, before)
                     end
                     if sequence > moment_until then
-                        moment = packed_now .. sequence_head(sequence)
+                        moment = bytes('>I5I5', now - start_of(today), floor(sequence / 256))
                         moment_until = sequence - sequence % 256 + 255
                     end
-                    local asked = kind.asked
                     local counts = pack_six(free, paid, drawn, bonus_used, won, left)
-                    local length = #results
                     local record
-                    if left == 0 and length < 32 then
-                        record = c.packed_today .. counts .. byte[has + LATEST] .. moment .. byte[sequence % 256] .. '\171' .. request ..
-                            asked .. byte[0xa0 + length] .. results
+                    if left == 0 then
+                        record = byte[has + LATEST] .. packed_today .. counts .. moment .. byte[sequence % 256] .. request ..
+                            kind.asked_now .. results
                     else
-                        record = c.packed_today .. counts .. byte[has + LATEST + (left > 0 and BONUS or 0)] ..
-                            (left > 0 and pack(bonus) or '') .. moment .. byte[sequence % 256] .. '\171' .. request .. asked .. pack(results)
+                        record = byte[has + LATEST + BONUS] .. packed_today .. counts .. pack(bonus) .. moment .. byte[sequence % 256] ..
+                            request .. kind.asked_now .. results
                     end
                     replies[place] = record
                     entries[done * 2 - 1], entries[done * 2] = counts, results
-                    if #record > LONG then
-                        -- The draw lies beside the record, and where it is too long for that in a key of its own.
-                        local draw = moment .. byte[sequence % 256] .. counts .. asked .. pack(results)
-                        moved[request] = draw
-                        if #draw > LONG then
-                            call('HLEN', c.long_key)
-                            put(c.long_key, request, draw)
-                            draw = ''
-                        end
-                        put(user_key, request, draw)
-                        record = c.packed_today .. counts .. byte[OLDER + (left > 0 and BONUS or 0)] .. (left > 0 and pack(bonus) or '')
-                    end
                     records[user_field] = record
-                    put(user_key, user_field, record)
+                    local fields = written[byte_of(hash_of, place) + 1]
+                    local length = #fields
+                    fields[length + 1], fields[length + 2] = user_field, record
                 end
             end
         end
@@ -436,18 +434,22 @@ local function draw_all(c, draws)
                 waiting = waiting + call('ZCARD', queue.key)
             end
         end
-        if not pool.is_deck then
+        if not pool.is_deck and not won[pool.wins_key] then
             call('HLEN', pool.wins_key)
-        elseif pool.gate == 1 and waiting >= LOW and waiting - gone < LOW then
+        elseif pool.is_deck and pool.gate == 1 and waiting >= LOW and waiting - gone < LOW then
             low = low .. pack(number - 1)
         end
     end
-    check_counters(c.key, counted)
+    local sums = add_up(c.key, counted)
+    if not c.is_touched then
+        sums[#sums + 1], sums[#sums + 2] = 'touched', '1'
+    end
+    local won_sums = {}
     for wins_key, windows in pairs(won) do
-        check_counters(wins_key, windows)
+        won_sums[wins_key] = add_up(wins_key, windows)
     end
     items[#items + 1] = {
-        campaign = c, last = sequence, done = done, taken = taken, counted = counted, won = won,
+        campaign = c, last = sequence, done = done, taken = taken, sums = sums, won_sums = won_sums, written = written, older = older,
         parts = kept_parts(c.parts, c.lengths, refused), answers = table.concat(entries),
     }
     return { replies, low }
@@ -461,14 +463,16 @@ end
 -- Reads one campaign of the batch; a string where it cannot be drawn from now.
 local function read_campaign()
     local c = { key = KEYS[key], blocked_key = KEYS[key + 1], long_key = KEYS[key + 2], id = ARGV[arg] }
-    local version, layout, days, draws = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3], tonumber(ARGV[arg + 4])
-    local not_after = ARGV[arg + 6]
-    c.earliest, c.kinds, c.kind_of, c.parts, c.lengths = tonumber(ARGV[arg + 5]), unpack(ARGV, arg + 7, arg + 10)
+    local version, layout, days, hashes, draws = unpack(ARGV, arg + 1, arg + 5)
+    local not_after = ARGV[arg + 8]
+    hashes, draws = tonumber(hashes), tonumber(draws)
+    c.hash_of, c.earliest = ARGV[arg + 6], tonumber(ARGV[arg + 7])
+    c.kinds, c.kind_of, c.parts, c.lengths = unpack(ARGV, arg + 9, arg + 12)
     c.not_after = function(place)
         local high, low = struct.unpack('>I4I4', not_after, place * 8 - 7)
         return high * 4294967296 + low
     end
-    key, arg = key + 3, arg + 11
+    key, arg = key + 3, arg + 13
     local start, finish, day, paid_day, user, wins, consolation, counts_as_win, pools = unpack_values(layout)
     c.pools = pools
     for number, definition in ipairs(pools) do
@@ -481,13 +485,15 @@ local function read_campaign()
         for place, prize in ipairs(slots) do
             pool.queues[place] = {
                 pool = pool, number = number - 1, prize = prize, key = KEYS[key],
-                taken = 0, have = 0, units = {}, won = pack(is_deck and 3 or 2, prize, number - 1),
+                taken = 0, have = 0, units = {}, won = pack(number * 2 + (is_deck and 1 or 0), prize),
             }
             key = key + 1
         end
         pool.chunk = math.ceil(draws / #slots) + 1
         pools[number] = pool
     end
+    c.first_key, c.hashes, c.first_arg = key, hashes, arg
+    key, arg = key + hashes + draws, arg + draws * 2
     return c, draws, function()
         local its_version, gate, touched = unpack(call('HMGET', c.key, 'version', 'gate', 'touched'))
         if not its_version then
@@ -510,7 +516,6 @@ local function read_campaign()
         c.is_open = c.lifecycle == 0 and now >= start and now < finish
         c.has_consolation = consolation == 1
         c.without = pack(consolation)
-        c.packed_today = c.today < 65536 and bytes('>BI2', 0xcd, c.today) or bytes('>BI4', 0xce, c.today)
         c.counts_as_win = counts_as_win
         c.limits = { day = bound(day), paid_day = bound(paid_day), user = bound(user), wins = bound(wins) }
         local is_held = {}
@@ -527,55 +532,43 @@ local function read_campaign()
     end
 end
 
-local reply = { digits(now) }
+local reply = { told_now }
 for place = 1, tonumber(ARGV[4]) do
     local c, draws, open = read_campaign()
-    local next_key, next_arg = key + draws, arg + draws * 2
-    local sequence_before, written_before = sequence, written
+    local sequence_before = sequence
     local is_sound, answer = pcall(function()
-        local refusal = open()
-        if refusal then
-            return refusal
-        end
-        return draw_all(c, draws)
+        return open() or draw_all(c, draws)
     end)
     if not is_sound then
-        sequence, written = sequence_before, written_before
+        sequence = sequence_before
         answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))
     end
-    key, arg = next_key, next_arg
     reply[place + 1] = answer
 end
 
-if #items == 0 then
-    return reply
+for _, item in ipairs(items) do
+    local c = item.campaign
+    call('XADD', KEYS[2], digits(item.last) .. '-0', 'c', c.id, 't', told_now, 'v', c.version, 'n', item.done, 'd', item.parts, 'a', item.answers)
+end
+if #items > 0 then
+    call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', told_now)
 end
 for _, item in ipairs(items) do
     local c = item.campaign
-    call('XADD', KEYS[2], digits(item.last) .. '-0', 'c', c.id, 't', digits(now), 'v', c.version, 'n', item.done, 'd', item.parts, 'a', item.answers)
-end
-call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
-for place = 1, written, 3 do
-    call('HSET', writes[place], writes[place + 1], writes[place + 2])
-end
-local function add(its_key, counts)
-    for name, count in pairs(counts) do
-        if count ~= 0 then
-            call('HINCRBY', its_key, name, count)
+    for number, fields in ipairs(item.written) do
+        if #fields > 0 then
+            call('HSET', KEYS[c.first_key + number - 1], unpack(fields))
         end
     end
-end
-for _, item in ipairs(items) do
-    local c = item.campaign
-    add(c.key, item.counted)
-    if not c.is_touched then
-        call('HSET', c.key, 'touched', '1')
+    for _, moved in ipairs(item.older) do
+        call('HSET', unpack(moved))
     end
+    call('HSET', c.key, unpack(item.sums))
     for _, queue in ipairs(item.taken) do
         call('ZREMRANGEBYRANK', queue.key, 0, queue.taken - 1)
     end
-    for wins_key, windows in pairs(item.won) do
-        add(wins_key, windows)
+    for wins_key, sums in pairs(item.won_sums) do
+        call('HSET', wins_key, unpack(sums))
     end
 end
 return reply

@@ -1,6 +1,6 @@
 -- Reads what a remembered draw answered.
 --
--- KEYS  partition, campaign, the user's bucket, long draws
+-- KEYS  partition, campaign, the user's hash, the bucket of the user's older draws, long draws
 -- ARGV  clock, store id, user field, request field
 -- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
 --       {now, the user's record, the draw in a field of its own}, each where there is one
@@ -12,8 +12,8 @@ end
 if redis.call('EXISTS', KEYS[2]) == 0 then
     return { digits(now), 'M' }
 end
-local record, draw = unpack(redis.call('HMGET', KEYS[3], ARGV[3], ARGV[4]))
+local record, draw = redis.call('HGET', KEYS[3], ARGV[3]), redis.call('HGET', KEYS[4], ARGV[4])
 if draw == '' then
-    draw = redis.call('HGET', KEYS[4], ARGV[4])
+    draw = redis.call('HGET', KEYS[5], ARGV[4])
 end
 return { digits(now), record, draw }

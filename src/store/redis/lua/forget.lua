@@ -1,62 +1,71 @@
--- Forgets draws that nobody may ask for any more: goes through the users of all campaigns, some buckets at a time, and takes out what
--- is older than the memory's window. Begins anew when half of that has passed. Where services remember for different times, the
--- longest counts.
+-- Forgets draws that nobody may ask for any more: goes through all campaigns, first through the records of their users, then through
+-- the buckets of their older draws, and takes out what is older than the memory's window. Begins anew when half of that has passed.
+-- Where services remember for different times, the longest counts.
 --
--- KEYS  partition, campaigns, then of a campaign: long draws, some buckets of users
--- ARGV  clock, store id, request memory in microseconds, that campaign, number of the first of these buckets, of all buckets
--- reply {now, 'L'}: the store is not the one it was; {now, campaign, number of its bucket to go on with}, where the campaign is empty
---       when there is nothing to forget for now
-local store, last, campaign, bucket, began, memory, memory_before =
-    unpack(redis.call('HMGET', KEYS[1], 'store', 'last', 'forgetting', 'bucket', 'began', 'memory', 'memory_before'))
+-- KEYS  partition, campaigns, then of a campaign: long draws, some of its hashes of users or of its buckets of older draws
+-- ARGV  clock, store id, request memory in microseconds, that campaign, number of the first of these, of all hashes of users, of all
+--       hashes and buckets: hashes come first
+-- reply {now, 'L'}: the store is not the one it was; {now, campaign, number of its hash or bucket to go on with}, where the campaign
+--       is empty when there is nothing to forget for now
+local store, last, campaign, number, cursor, began, memory, memory_before =
+    unpack(redis.call('HMGET', KEYS[1], 'store', 'last', 'forgetting', 'number', 'cursor', 'began', 'memory', 'memory_before'))
 local now = clock(last)
 if store ~= ARGV[2] then
     return { digits(now), 'L' }
 end
 local INTERVAL_MIN = 600 * 1000000 -- in which every service tells for how long it remembers
-local FIELDS = 4000 -- looked at in one call
-local LATEST, BONUS = 2, 4 -- see codec.rs
-campaign, bucket, began, memory = campaign or '', tonumber(bucket or 0), tonumber(began or 0), tonumber(memory or 0)
+local FIELDS = 2000 -- looked at in one call
+campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
+began, memory = tonumber(began or 0), tonumber(memory or 0)
 memory = math.max(memory, tonumber(ARGV[3]))
 local longest = math.max(memory, tonumber(memory_before or 0))
 local oldest = now - longest
 
 -- A record without its latest draw, if that is too old.
 local function without_latest(record)
-    local values = { cmsgpack.unpack(record) }
-    local has = values[8]
-    local bonus = has >= BONUS and values[9] or nil
-    if has % BONUS < LATEST or values[bonus and 10 or 9] >= oldest then
+    local has, day, _, _, _, _, _, _, _, length = read_record(record)
+    if has % BONUS < LATEST or start_of(day) + struct.unpack('>I5', record, length + 1) >= oldest then
         return nil
     end
-    values[8] = has - LATEST
-    local packed = cmsgpack.pack(unpack(values, 1, 8))
-    return bonus and packed .. cmsgpack.pack(bonus) or packed
+    return string.char(has - LATEST) .. string.sub(record, 2, length)
+end
+
+-- Looks at some records of a hash from the cursor on; how many they were.
+local function forget_latest(users)
+    -- A key of a wrong type is told of by its draws.
+    local found = redis.pcall('HSCAN', users, cursor, 'COUNT', FIELDS)
+    local fields, shorter = found[2] or {}, {}
+    for place = 1, #fields, 2 do
+        local record = without_latest(fields[place + 1])
+        if record then
+            shorter[#shorter + 1] = fields[place]
+            shorter[#shorter + 1] = record
+        end
+    end
+    for from = 1, #shorter, 1000 do
+        redis.call('HSET', users, unpack(shorter, from, math.min(from + 999, #shorter)))
+    end
+    cursor = found[1] or '0'
+    return #fields / 2
 end
 
 -- Whether a draw in a field of its own is too old.
 local function is_old(draw)
-    return not draw or cmsgpack.unpack(draw) < oldest
+    return not draw or struct.unpack('>I7', draw) < oldest
 end
 
-local function forget_in(users)
-    -- One of a wrong type is told of by its draws.
-    local fields = redis.pcall('HGETALL', users)
+-- Looks at all draws of a bucket; how many they were.
+local function forget_older(bucket)
+    local fields = redis.pcall('HGETALL', bucket)
     for place = 1, #fields, 2 do
-        local field, value = fields[place], fields[place + 1]
-        if value == '' then
+        local field, draw = fields[place], fields[place + 1]
+        if draw == '' then
             if is_old(redis.call('HGET', KEYS[3], field)) then
                 redis.call('HDEL', KEYS[3], field)
-                redis.call('HDEL', users, field)
+                redis.call('HDEL', bucket, field)
             end
-        elseif string.byte(value) == 0xcf then
-            if is_old(value) then
-                redis.call('HDEL', users, field)
-            end
-        else
-            local record = without_latest(value)
-            if record then
-                redis.call('HSET', users, field, record)
-            end
+        elseif is_old(draw) then
+            redis.call('HDEL', bucket, field)
         end
     end
     return #fields / 2
@@ -69,18 +78,20 @@ end
 
 if campaign == '' then
     if now - began >= math.max(longest / 2, INTERVAL_MIN) then
-        campaign, bucket, began, memory, memory_before = after(''), 0, now, 0, memory
+        campaign, number, cursor, began, memory, memory_before = after(''), 0, '0', now, 0, memory
     end
-elseif campaign == ARGV[4] and bucket == tonumber(ARGV[5]) then
+elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
     local key, looked_at = 4, 0
     while key <= #KEYS and looked_at < FIELDS do
-        looked_at = looked_at + forget_in(KEYS[key])
-        key, bucket = key + 1, bucket + 1
+        looked_at = looked_at + (number < tonumber(ARGV[6]) and forget_latest or forget_older)(KEYS[key])
+        if cursor == '0' then
+            key, number = key + 1, number + 1
+        end
     end
-    if bucket >= tonumber(ARGV[6]) then
-        campaign, bucket = after(campaign), 0
+    if number >= tonumber(ARGV[7]) then
+        campaign, number = after(campaign), 0
     end
 end
-redis.call('HSET', KEYS[1], 'forgetting', campaign, 'bucket', bucket, 'began', digits(began), 'memory', digits(memory),
-    'memory_before', digits(memory_before or 0))
-return { digits(now), campaign, digits(bucket) }
+redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began', digits(began),
+    'memory', digits(memory), 'memory_before', digits(memory_before or 0))
+return { digits(now), campaign, digits(number) }

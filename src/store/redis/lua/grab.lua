@@ -7,7 +7,7 @@
 --       for each envelope: id, mark, number of buckets, and of all grabs together:
 --       users, msgpack one after another; the bucket of each in a byte, from 0
 --       the earliest moment after which a packet must not be taken; that moment of each, in eight bytes
---       where not everyone may grab: of each bucket and digest among those who may, in two and eleven bytes
+--       where not everyone may grab: of each bucket and digest among those who may, in two and twelve bytes
 -- reply {now, then for each envelope: the replies to its grabs, one after another, behind '1' where its refund is due, else '0'};
 --       or why there are none: 'M' no such envelope, 'V' another one than the mark tells, 'X' and what is wrong
 --       {now, 'L'}: the store is not the one it was
@@ -24,7 +24,7 @@ redis.call('XLEN', KEYS[2])
 sequence = tonumber(sequence)
 local OPEN, REMOVED = 0, 2 -- states of an envelope; refunded is 1
 local MANY, LOW, LOW_OF_MANY = 1000, 28, 500 -- packets waiting at which the next chunk is asked for, before and after many grabs
-local ALLOWED, DIGEST = 13, 11 -- bytes told of one who may grab, and those of the digest
+local ALLOWED, DIGEST = 14, 12 -- bytes told of one who may grab, and those of the digest
 
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
 local call, floor, char, byte_of, bytes = redis.call, math.floor, string.char, string.byte, struct.pack

@@ -1,6 +1,6 @@
 -- Reads users' records.
 --
--- KEYS  partition, then each user's bucket
+-- KEYS  partition, then each user's hash
 -- ARGV  clock, store id, then each user's field
 -- reply {now, 'L'}: the store is not the one it was; {now, for each user: the record where there is one}
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))

@@ -1,0 +1,41 @@
+-- Users' records, as `record.rs` tells of them: what a record holds besides its counts, how it is read, how many are read at once.
+local OLDER, LATEST, BONUS = 1, 2, 4
+
+-- The moment from which that of a record's draw is counted: two days before its day in UTC, for in its zone that may have begun up to
+-- a day earlier.
+local function start_of(day)
+    return (day - 2) * 86400 * 1000000
+end
+
+-- What a record holds, its day, its six counts, bonus draws where there are any, and how many bytes there are before its latest draw
+-- (-1: it ends there).
+local function read_record(record)
+    local has, day = struct.unpack('>BI3', record)
+    local bonus
+    local length, free, paid, drawn, bonus_used, won, left = cmsgpack.unpack_limit(record, 6, 4)
+    if has >= BONUS then
+        length, bonus = cmsgpack.unpack_one(record, length)
+    end
+    return has, day, free, paid, drawn, bonus_used, won, left, bonus, length
+end
+
+-- The records of users, false where there is none. Which of the keys from `first_key` on has the one of each is told by a byte, from 0;
+-- the user's field by every `step`-th argument from `first_arg` on.
+local function read_records(first_key, keys, key_of, first_arg, step)
+    local fields_of, records = {}, {}
+    for number = 1, keys do
+        fields_of[number] = {}
+    end
+    for place = 1, #key_of do
+        local fields = fields_of[string.byte(key_of, place) + 1]
+        fields[#fields + 1] = ARGV[first_arg + (place - 1) * step]
+    end
+    for number = 1, keys do
+        local fields = fields_of[number]
+        local values = redis.call('HMGET', KEYS[first_key + number - 1], unpack(fields))
+        for place = 1, #fields do
+            records[fields[place]] = values[place]
+        end
+    end
+    return records
+end
