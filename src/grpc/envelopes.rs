@@ -1,6 +1,6 @@
 //! `EnvelopeService`: create, grab, read, cancel.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use tonic::Request;
 use tracing::info;
@@ -68,7 +68,7 @@ impl EnvelopeService for Envelopes {
     ) -> Reply<proto::GrabEnvelopeResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
-        let work = async {
+        let work = pin!(async {
             let store = self.desk.store();
             let mut fields = Fields::default();
             let envelope = fields.envelope(&message.envelope_id);
@@ -83,7 +83,7 @@ impl EnvelopeService for Envelopes {
             };
             let answer = self.desk.injector().grab(command).await?;
             Ok(told::grab_answer(&answer, store.info().durability))
-        };
+        });
         self.desk
             .answer(None, deadline, Executed::Unknown, work)
             .await

@@ -1,6 +1,6 @@
 //! `LotteryService`: what callers use.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use tonic::Request;
 
@@ -36,14 +36,14 @@ impl LotteryService for Lottery {
         let message = request.into_inner();
         let request_id = request::request_id(&message.request_id);
         let told = request_id.as_ref().ok().cloned();
-        let work = async {
+        let work = pin!(async {
             let store = self.desk.store();
             // The store's clock decides; it must not begin the draw once the caller is told that it is too late.
             let not_after = store.clock_hint() + deadline.remaining();
             let command = request::draw(message, request_id, not_after)?;
             let answer = self.desk.injector().draw(command).await?;
             Ok(views::draw(&answer, store.info().durability))
-        };
+        });
         self.desk
             .answer(told.as_ref(), deadline, Executed::Unknown, work)
             .await
@@ -57,7 +57,7 @@ impl LotteryService for Lottery {
         let message = request.into_inner();
         let told = request::request_id(&message.request_id).ok();
         let told = told.filter(|_| !message.request_id.is_empty());
-        let work = async {
+        let work = pin!(async {
             let store = self.desk.store();
             let (campaign, user, request) = request::find_draw(&message)?;
             let mut answer = store.find_draw(&campaign, &user, &request).await?;
@@ -65,7 +65,7 @@ impl LotteryService for Lottery {
             Ok(proto::GetDrawResponse {
                 draw: Some(views::draw(&answer, store.info().durability)),
             })
-        };
+        });
         self.desk
             .answer(told.as_ref(), deadline, Executed::No, work)
             .await
@@ -77,7 +77,7 @@ impl LotteryService for Lottery {
     ) -> Reply<proto::CheckLimitResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
-        let work = async {
+        let work = pin!(async {
             let (campaign, user) = request::check_limit(&message)?;
             let user = self.desk.store().user(&campaign, &user).await?;
             let reason = match user.admits_free_draw() {
@@ -89,7 +89,7 @@ impl LotteryService for Lottery {
                 reason: reason.into(),
                 limits: Some(views::limits(&user.quotas())),
             })
-        };
+        });
         self.desk.read(deadline, work).await
     }
 
@@ -99,7 +99,7 @@ impl LotteryService for Lottery {
     ) -> Reply<proto::GetOddsResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
-        let work = async {
+        let work = pin!(async {
             let store = self.desk.store();
             let id = request::campaign(&message.campaign_id)?;
             let view = store.campaign(&id).await?;
@@ -114,7 +114,7 @@ impl LotteryService for Lottery {
                 .then(|| self.desk.injector().seed(&view));
             compute(move || odds::published(&view, message.version, &definition, seed.as_ref()))
                 .await
-        };
+        });
         self.desk.read(deadline, work).await
     }
 }

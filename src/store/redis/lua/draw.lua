@@ -193,11 +193,8 @@ local function kept_parts(parts, lengths, refused)
 end
 
 local function draw_all(c, draws)
-    local records = read_records(c.first_key, c.hashes, c.hash_of, c.first_arg, 2)
-    local written, moved, older = {}, {}, {} -- records by hash; draws in fields of their own by request, and as they will be written
-    for number = 1, c.hashes do
-        written[number] = {}
-    end
+    local records, users = read_records(c.first_key, c.hashes, c.hash_of, c.first_arg, 2)
+    local drawn_now, moved, older = {}, {}, {} -- records by user; draws in fields of their own by request, and as they will be written
     local replies, entries, done = {}, {}, 0
     local new_users, wins, consolations, nothings = 0, 0, 0, 0
     local picks, picked = {}, 0 -- queues that the draw at hand has taken from
@@ -207,7 +204,9 @@ local function draw_all(c, draws)
     -- What records have in common: the day; moment and sequence number without its last byte, up to some number.
     local packed_today = string.sub(bytes('>I4', today), 2)
     local moment, moment_until = '', -1
-    local hash_of, first_older, first_field = c.hash_of, c.first_key + c.hashes - 1, c.first_arg - 2
+    local first_older, next_arg = c.first_key + c.hashes - 1, c.first_arg
+    local earliest, is_open, blocked, has_consolation, without = c.earliest, c.is_open, c.blocked, c.has_consolation, c.without
+    local only_kind = #kinds == 1 and kinds[1]
 
     -- The result of one draw, as msgpack; false where it wins nothing; nil and the need where a pool must be filled first.
     -- Besides the wins of the user after it.
@@ -263,9 +262,9 @@ local function draw_all(c, draws)
     end
 
     for place = 1, draws do
-        local older_key = KEYS[first_older + place]
-        local user_field, request = ARGV[first_field + place * 2], ARGV[first_field + place * 2 + 1]
-        local kind = kinds[byte_of(kind_of, place) + 1]
+        local user_field, request = ARGV[next_arg], ARGV[next_arg + 1]
+        local kind = only_kind or kinds[byte_of(kind_of, place) + 1]
+        next_arg = next_arg + 2
 
         local stored = records[user_field]
         local has, day, free, paid, drawn, bonus_used, won, left, bonus = 0, 0, 0, 0, 0, 0, 0, 0, nil
@@ -291,7 +290,7 @@ local function draw_all(c, draws)
                 end
             end
             if has == OLDER and not known then
-                known = moved[request] or call('HGET', older_key, request)
+                known = moved[request] or call('HGET', KEYS[first_older + place], request)
                 if known == '' then
                     known = call('HGET', c.long_key, request)
                 end
@@ -308,11 +307,11 @@ local function draw_all(c, draws)
             else
                 refuse(place, 'U', '')
             end
-        elseif now > c.earliest and now > c.not_after(place) then
+        elseif now > earliest and now > c.not_after(place) then
             refuse(place, 'P', '')
         elseif kind.expire > 0 and now > kind.expire then
             refuse(place, 'E', '')
-        elseif not c.is_open then
+        elseif not is_open then
             refuse(place, 'A', tostring(c.lifecycle))
         else
             local count, is_paid, is_barred = kind.count, kind.is_paid, kind.is_barred
@@ -325,14 +324,19 @@ local function draw_all(c, draws)
                 bonus, left = open_bonus(bonus)
             end
             -- As many regular draws as the limits allow, the rest bonus draws, which pay for free draws only.
-            local regular = min(count, user_limit - (drawn - bonus_used), is_paid and paid_day_limit - paid or day_limit - free)
-            if regular < 0 then
+            local regular, room = user_limit - (drawn - bonus_used), is_paid and paid_day_limit - paid or day_limit - free
+            if regular > room then
+                regular = room
+            end
+            if regular > count then
+                regular = count
+            elseif regular < 0 then
                 regular = 0
             end
-            if count - regular > (is_paid and 0 or left) then
+            if count > regular and count - regular > (is_paid and 0 or left) then
                 refuse(place, 'Q', stored or NOBODY)
             else
-                is_barred = is_barred or (c.blocked > 0 and call('SISMEMBER', c.blocked_key, user_field) == 1)
+                is_barred = is_barred or (blocked > 0 and call('SISMEMBER', c.blocked_key, user_field) == 1)
                 local results, need, units = nil, nil, 0
                 picked = 0
                 for number = drawn, drawn + count - 1 do
@@ -347,7 +351,7 @@ local function draw_all(c, draws)
                     if result then
                         units = units + 1
                     else
-                        result = c.without
+                        result = without
                     end
                     results = results and results .. result or result
                 end
@@ -369,7 +373,7 @@ local function draw_all(c, draws)
                     end
                     drawn = drawn + count
                     sequence, done, wins = sequence + 1, done + 1, wins + units
-                    if c.has_consolation then
+                    if has_consolation then
                         consolations = consolations + count - units
                     else
                         nothings = nothings + count - units
@@ -378,8 +382,11 @@ local function draw_all(c, draws)
                         new_users = new_users + 1
                     end
                     if before then
-                        has = OLDER
-                        move(older_key, before_request, before)
+                        if has ~= OLDER then
+                            call('HLEN', KEYS[first_older + place])
+                            has = OLDER
+                        end
+                        move(KEYS[first_older + place], before_request, before)
                     end
                     if sequence > moment_until then
                         moment = bytes('>I5I5', now - start_of(today), floor(sequence / 256))
@@ -396,10 +403,7 @@ local function draw_all(c, draws)
                     end
                     replies[place] = record
                     entries[done * 2 - 1], entries[done * 2] = counts, results
-                    records[user_field] = record
-                    local fields = written[byte_of(hash_of, place) + 1]
-                    local length = #fields
-                    fields[length + 1], fields[length + 2] = user_field, record
+                    records[user_field], drawn_now[user_field] = record, record
                 end
             end
         end
@@ -444,7 +448,20 @@ local function draw_all(c, draws)
     if not c.is_touched then
         sums[#sums + 1], sums[#sums + 2] = 'touched', '1'
     end
-    local won_sums = {}
+    local won_sums, written = {}, {}
+    for number, fields in ipairs(users) do
+        local pairs_now, length = {}, 0
+        for place = 1, #fields do
+            local field = fields[place]
+            local record = drawn_now[field]
+            if record then
+                pairs_now[length + 1], pairs_now[length + 2] = field, record
+                length = length + 2
+                drawn_now[field] = nil
+            end
+        end
+        written[number] = pairs_now
+    end
     for wins_key, windows in pairs(won) do
         won_sums[wins_key] = add_up(wins_key, windows)
     end

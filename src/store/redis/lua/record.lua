@@ -19,16 +19,17 @@ local function read_record(record)
     return has, day, free, paid, drawn, bonus_used, won, left, bonus, length
 end
 
--- The records of users, false where there is none. Which of the keys from `first_key` on has the one of each is told by a byte, from 0;
+-- The records of users, false where there is none, and the fields in each key. Which of the keys from `first_key` on has the one of each is told by a byte, from 0;
 -- the user's field by every `step`-th argument from `first_arg` on.
 local function read_records(first_key, keys, key_of, first_arg, step)
-    local fields_of, records = {}, {}
+    local fields_of, records, byte_of, arg = {}, {}, string.byte, first_arg
     for number = 1, keys do
         fields_of[number] = {}
     end
     for place = 1, #key_of do
-        local fields = fields_of[string.byte(key_of, place) + 1]
-        fields[#fields + 1] = ARGV[first_arg + (place - 1) * step]
+        local fields = fields_of[byte_of(key_of, place) + 1]
+        fields[#fields + 1] = ARGV[arg]
+        arg = arg + step
     end
     for number = 1, keys do
         local fields = fields_of[number]
@@ -37,5 +38,5 @@ local function read_records(first_key, keys, key_of, first_arg, step)
             records[fields[place]] = values[place]
         end
     end
-    return records
+    return records, fields_of
 end

@@ -154,6 +154,12 @@ fn hash(user: &str) -> String {
     format!("{:x}", Sha256::digest(user)[1] % 16)
 }
 
+/// The bucket of a user's older draws.
+fn bucket(user: &str) -> String {
+    let digest = Sha256::digest(user);
+    format!("{:x}", u16::from_be_bytes([digest[0], digest[1]]))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draw_that_meets_a_foreign_value_writes_nothing_and_other_campaigns_go_on() {
     let mut stall = Stall::new().await;
@@ -199,6 +205,26 @@ async fn a_foreign_value_where_long_draws_are_remembered_stops_these_and_no_othe
     let again = stall.lottery.clone().draw(long("q-1")).await.unwrap();
     assert!(!second.get_ref().replayed && again.get_ref().replayed);
     assert_eq!(first.get_ref().results, again.get_ref().results);
+    stall.is_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_value_where_older_draws_are_remembered_stops_these_and_no_others() {
+    let mut stall = Stall::new().await;
+    let key = format!("tombola{{0}}:older:one:{}", bucket("u-again"));
+    let again = |id: &str| request("one", "u-again", id);
+    let first = stall.lottery.clone().draw(again("q-1")).await.unwrap();
+    stall.spoil(&key);
+    // The next draw would move the one before there: the first one that ever is.
+    let status = stall.lottery.clone().draw(again("q-2")).await.unwrap_err();
+    assert_eq!(executed(&status), "no", "{status:?}");
+    stall.goes_on("one").await;
+    stall.goes_on("two").await;
+    stall.restore(&key);
+    let second = stall.lottery.clone().draw(again("q-2")).await.unwrap();
+    let replay = stall.lottery.clone().draw(again("q-1")).await.unwrap();
+    assert!(!second.get_ref().replayed && replay.get_ref().replayed);
+    assert_eq!(first.get_ref().results, replay.get_ref().results);
     stall.is_balanced().await;
 }
 
