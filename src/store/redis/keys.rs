@@ -327,24 +327,28 @@ impl Place {
         let digest = Sha256::digest(id);
         Self {
             bucket: u16::from_be_bytes([digest[0], digest[1]]),
-            field: field(&digest),
+            field: part(&digest),
         }
     }
 }
 
+/// The name of a user's request among those of that user: 64 bits of a digest.
+pub(super) type RequestField = [u8; 8];
+
 /// The name of a user's request, in the bucket of that user's older draws.
-pub(super) fn request_field(user: &UserId, request: &RequestId) -> Field {
+pub(super) fn request_field(user: &UserId, request: &RequestId) -> RequestField {
     let mut digest = Sha256::new();
     digest.update(user.as_str());
     digest.update(" "); // no id holds one
     digest.update(request.as_str());
-    field(&digest.finalize())
+    part(&digest.finalize())
 }
 
-fn field(digest: &[u8]) -> Field {
-    let mut field = [0; 12];
-    field.copy_from_slice(&digest[2..14]);
-    field
+/// A part of a digest, behind the bits that choose a bucket.
+fn part<const BYTES: usize>(digest: &[u8]) -> [u8; BYTES] {
+    let mut part = [0; BYTES];
+    part.copy_from_slice(&digest[2..2 + BYTES]);
+    part
 }
 
 /// The partition of a campaign, or of an envelope.

@@ -7,7 +7,7 @@ use super::{
     campaign::Layout,
     codec::{self, Unpacker},
     core::{Core, letter, told},
-    keys::{Field, Place, request_field},
+    keys::{Place, RequestField, request_field},
     record::{self, Remembered},
     reply::{self, Parts, unexpected},
     scripts,
@@ -28,7 +28,7 @@ const ARG_BYTES: usize = 64;
 /// A draw on its way.
 pub(super) struct Job {
     user: Place,
-    request: Field,
+    request: RequestField,
     command: DrawCommand,
 }
 

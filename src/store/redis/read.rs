@@ -116,7 +116,7 @@ impl Core {
             campaign.older(place.bucket),
             campaign.long,
         ];
-        let args = [place.field, request_field];
+        let args = [place.field.as_slice(), request_field.as_slice()];
         let (now, mut parts) = self.ask(partition, &scripts::FIND, &keys, &args).await?;
         let stored = reply::maybe_bytes(self.first(&mut parts)?)?;
         let stored = stored.map(|bytes| record::decode_record(&bytes));

@@ -3,12 +3,12 @@
 //!
 //! | what | values |
 //! |---|---|
-//! | a user's record | what else it holds, in a byte; day in 3 (0: none); counts; bonus draws, where it holds them; the latest draw, where it holds it |
-//! | what else it holds | 1: draws in fields of their own, plus 2: the latest draw, plus 4: bonus draws |
+//! | a user's record | sixteen times the day (0: none) plus what else it holds, in 3 bytes; counts; bonus draws, where it holds them; the latest draw, where it holds it |
+//! | what else it holds | 1: draws in fields of their own, plus 2: the latest draw, plus 4: bonus draws; plus 8: of the counts only the first, the third and the fifth, others are 0 |
 //! | counts | free draws, paid draws, draws, bonus draws used, wins, bonus draws left |
 //! | bonus draws | `[[expires, left], …]` |
-//! | the latest draw | moment in 5 bytes, from two days before the record's day in UTC on; sequence in 6; digest of the request; what was asked, version, results |
-//! | a draw in a field of its own | moment in 7 bytes, sequence in 6, counts, what was asked, version, results |
+//! | the latest draw | moment in 5 bytes, from two days before the record's day in UTC on; digest of the request; sequence, what was asked, version, results |
+//! | a draw in a field of its own | moment in 7 bytes, counts, sequence, what was asked, version, results |
 //! | what was asked | what; digest of the payment reference in 6 bytes, where there is one |
 //! | what | eight times the count, plus 4 where there is a payment reference, plus 2 where it is paid, plus 1 where only the consolation prize is wanted |
 //! | a result | 0: nothing; 1: the consolation prize; else twice the pool, plus 2, plus 1 for a deck's: a prize and a unit follow |
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     codec::{MOMENT_MAX, Packer, Unpacker, decode_scored, malformed},
-    keys::Field,
+    keys::RequestField,
 };
 use crate::{
     model::{
@@ -39,13 +39,13 @@ pub(super) const LAST_MOMENT: Moment = Moment::from_micros(MOMENT_MAX);
 const OLDER: u8 = 1;
 const LATEST: u8 = 2;
 const BONUS: u8 = 4;
+const PLAIN: u8 = 8;
 /// Bytes of a value that a compact hash still takes.
 pub(super) const COMPACT_BYTES_MAX: usize = 64;
 /// Bytes of numbers of a fixed length.
-const DAY_BYTES: usize = 3;
+const HEAD_BYTES: usize = 3;
 const OFFSET_BYTES: usize = 5;
 const MOMENT_BYTES: usize = 7;
-const SEQUENCE_BYTES: usize = 6;
 const PAYMENT_BYTES: usize = 6;
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 /// What a draw asks for has a payment reference.
@@ -70,7 +70,7 @@ pub(super) struct Remembered {
 #[derive(Debug)]
 pub(super) struct Latest {
     /// Its request.
-    pub(super) request: Field,
+    pub(super) request: RequestField,
     /// As it lies in a field of its own.
     pub(super) packed: Vec<u8>,
 }
@@ -182,34 +182,37 @@ pub(super) fn unpack_id(unpacker: &mut Unpacker<'_>) -> Result<String> {
 /// Reads a draw in a field of its own.
 pub(super) fn decode_remembered(bytes: &[u8]) -> Result<Remembered> {
     let mut unpacker = Unpacker::new(bytes);
-    let at = unpacker.big_endian(MOMENT_BYTES)?;
-    let sequence = unpacker.big_endian(SEQUENCE_BYTES)?;
+    let at = Moment::from_micros(unpacker.big_endian(MOMENT_BYTES)? as i64);
     let counts = decode_counts(&mut unpacker)?;
-    decode_asked(
-        &mut unpacker,
-        Moment::from_micros(at as i64),
-        sequence,
-        counts,
-    )
+    decode_asked(&mut unpacker, at, counts)
 }
 
 /// Reads a user's record as the draw that it was written with.
 pub(super) fn decode_drawn(unpacker: &mut Unpacker<'_>) -> Result<Remembered> {
-    let (has, day) = decode_head(unpacker)?;
-    let counts = decode_counts(unpacker)?;
+    let (has, day, counts) = decode_head(unpacker)?;
     if has & BONUS != 0 {
         decode_bonus(unpacker)?;
     }
     let at = decode_moment(unpacker, day)?;
-    let sequence = unpacker.big_endian(SEQUENCE_BYTES)?;
-    unpacker.raw(size_of::<Field>())?;
-    decode_asked(unpacker, at, sequence, counts)
+    unpacker.raw(size_of::<RequestField>())?;
+    decode_asked(unpacker, at, counts)
 }
 
-/// What a record holds besides its counts, and its day.
-fn decode_head(unpacker: &mut Unpacker<'_>) -> Result<(u8, i32)> {
-    let has = unpacker.big_endian(1)? as u8;
-    Ok((has, unpacker.big_endian(DAY_BYTES)? as i32))
+/// What a record holds besides its counts, its day, its counts.
+fn decode_head(unpacker: &mut Unpacker<'_>) -> Result<(u8, i32, UserCounts)> {
+    let head = unpacker.big_endian(HEAD_BYTES)?;
+    let has = (head % 16) as u8;
+    let counts = if has & PLAIN != 0 {
+        UserCounts {
+            free_today: unpacker.int()?,
+            draws: unpacker.int()?,
+            wins: unpacker.int()?,
+            ..UserCounts::default()
+        }
+    } else {
+        decode_counts(unpacker)?
+    };
+    Ok((has, (head / 16) as i32, counts))
 }
 
 /// The moment of a record's latest draw.
@@ -220,12 +223,8 @@ fn decode_moment(unpacker: &mut Unpacker<'_>, day: i32) -> Result<Moment> {
 }
 
 /// Reads what a draw asked for and got.
-fn decode_asked(
-    unpacker: &mut Unpacker<'_>,
-    at: Moment,
-    sequence: u64,
-    counts: UserCounts,
-) -> Result<Remembered> {
+fn decode_asked(unpacker: &mut Unpacker<'_>, at: Moment, counts: UserCounts) -> Result<Remembered> {
+    let sequence = unpacker.int()?;
     let what: u64 = unpacker.int()?;
     if what & HAS_PAYMENT != 0 {
         unpacker.raw(PAYMENT_BYTES)?;
@@ -342,9 +341,7 @@ pub(super) fn encode_record(record: &UserRecord, has_older: bool) -> Vec<u8> {
     let has_bonus = !record.bonus.is_empty();
     let has = u8::from(has_older) * OLDER + u8::from(has_bonus) * BONUS;
     let day = record.day.map_or(0, |day| day.0.unsigned_abs());
-    packer
-        .big_endian(has.into(), 1)
-        .big_endian(day.into(), DAY_BYTES);
+    packer.big_endian(u64::from(day) * 16 + u64::from(has), HEAD_BYTES);
     packer
         .count(record.free_today.into())
         .count(record.paid_today.into());
@@ -365,8 +362,7 @@ pub(super) fn encode_record(record: &UserRecord, has_older: bool) -> Vec<u8> {
 /// Reads a user's record.
 pub(super) fn decode_record(bytes: &[u8]) -> Result<Stored> {
     let mut unpacker = Unpacker::new(bytes);
-    let (has, day) = decode_head(&mut unpacker)?;
-    let counts = decode_counts(&mut unpacker)?;
+    let (has, day, counts) = decode_head(&mut unpacker)?;
     let bonus = if has & BONUS != 0 {
         decode_bonus(&mut unpacker)?
     } else {
@@ -404,8 +400,7 @@ fn decode_latest(unpacker: &mut Unpacker<'_>, day: i32, counts: &UserCounts) -> 
     let mut packer = Packer::default();
     let at = decode_moment(unpacker, day)?.as_micros().unsigned_abs();
     packer.big_endian(at, MOMENT_BYTES);
-    packer.big_endian(unpacker.big_endian(SEQUENCE_BYTES)?, SEQUENCE_BYTES);
-    let request = unpacker.raw(size_of::<Field>())?;
+    let request = unpacker.raw(size_of::<RequestField>())?;
     let request = request.try_into().map_err(|_| malformed())?;
     packer
         .count(counts.free_today.into())

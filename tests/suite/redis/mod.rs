@@ -11,6 +11,8 @@ mod tls;
 
 use tombola::store::redis::{Connections, Fault, FaultKind, RedisUrl, Script};
 
+use crate::support::redis_server::RedisServer;
+
 fn connections(url: &str) -> Connections {
     Connections::new(&RedisUrl::parse(url).unwrap(), 4).unwrap()
 }
@@ -19,6 +21,14 @@ fn connections(url: &str) -> Connections {
 async fn run(connections: &Connections, text: &str, key: &str) -> Result<::redis::Value, Fault> {
     let script = Script::new(&[text]);
     connections.run(&script, &[key].into(), &["1"].into()).await
+}
+
+#[tokio::test]
+async fn the_servers_of_these_tests_compare_texts_by_the_rules_of_a_language() {
+    let server = RedisServer::start(&[]);
+    // By their bytes it would be the other way round.
+    let found = server.command(&["EVAL", "return tostring('a' < 'B')", "0"]);
+    assert_eq!(found, "true", "no locale: run tests/prepare");
 }
 
 const COUNT: &str = "return redis.call('INCRBY', KEYS[1], ARGV[1])";

@@ -14,6 +14,8 @@ use tempfile::TempDir;
 
 /// What should happen within moments fails the test only after this long: it bounds a hang, it measures nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Locales that `tests/prepare` makes: by their rules a server's scripts compare texts.
+const LOCALES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/locale");
 /// Someone else may take a port between its choice and its use.
 pub(super) const ATTEMPTS: usize = 20;
 
@@ -257,6 +259,8 @@ pub(super) fn launch(
     let mut child = Command::new("redis-server")
         .arg(&file)
         .args(flags)
+        .env("LC_ALL", "en_US.UTF-8")
+        .env("LOCPATH", LOCALES)
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

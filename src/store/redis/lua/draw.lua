@@ -32,7 +32,7 @@ local UNLIMITED = 2 ^ 53
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
 local call, floor, min, char, byte_of, bytes = redis.call, math.floor, math.min, string.char, string.byte, struct.pack
 local key, arg = 3, 5 -- the next of each
-local NOBODY = string.rep('\0', 10) -- the record of one who has not drawn
+local NOBODY = '\0\0\0\0\0\0\0\0\0' -- the record of one who has not drawn
 local told_now = digits(now)
 
 -- A byte each, made once.
@@ -43,12 +43,27 @@ local byte = setmetatable({}, {
     end,
 })
 
--- Six numbers as `pack` packs them, which takes much longer: small ones are a byte each.
+-- Numbers as `pack` packs them, which takes much longer: small ones are a byte each.
 local function pack_six(a, b, c, d, e, f)
     if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 then
         return char(a, b, c, d, e, f)
     end
     return pack(a, b, c, d, e, f)
+end
+
+local function pack_three(a, b, c)
+    if a < 128 and b < 128 and c < 128 then
+        return char(a, b, c)
+    end
+    return pack(a, b, c)
+end
+
+-- A sequence number without its last byte, as `pack` packs it: in four bytes, or in eight.
+local function pack_sequence_head(number)
+    if number < 4294967296 then
+        return string.sub(bytes('>BI4', 0xce, number), 1, 4)
+    end
+    return string.sub(bytes('>BI8', 0xcf, number), 1, 8)
 end
 
 -- Bonus draws that have not lapsed, soonest to lapse first, and how many they are; nil where there are none.
@@ -140,10 +155,11 @@ local function add_up(its_key, counts)
         end
     end
     for place, value in ipairs(call('HMGET', its_key, unpack(names))) do
-        if value and not string.find(value, '^%-?%d+$') then
+        local number = tonumber(value or 0)
+        if not number then
             error(its_key .. ': ' .. names[place] .. ' is no number', 0)
         end
-        sums[place * 2 - 1], sums[place * 2] = names[place], digits((value or 0) + counts[names[place]])
+        sums[place * 2 - 1], sums[place * 2] = names[place], digits(number + counts[names[place]])
     end
     return sums
 end
@@ -201,11 +217,18 @@ local function draw_all(c, draws)
     local pools, limits, counts_as_win, today = c.pools, c.limits, c.counts_as_win, c.today
     local day_limit, paid_day_limit, user_limit, wins_limit = limits.day, limits.paid_day, limits.user, limits.wins
     local kinds, kind_of, refused = read_kinds(c.kinds, c.version), c.kind_of, {}
-    -- What records have in common: the day; moment and sequence number without its last byte, up to some number.
-    local packed_today = string.sub(bytes('>I4', today), 2)
-    local moment, moment_until = '', -1
+    -- What records have in common: the moment; the sequence number without its last byte, up to some number.
+    local moment = bytes('>I5', now - start_of(today))
+    local sequence_head, head_until = '', -1
     local first_older, next_arg = c.first_key + c.hashes - 1, c.first_arg
     local earliest, is_open, blocked, has_consolation, without = c.earliest, c.is_open, c.blocked, c.has_consolation, c.without
+    -- How records begin, by what they hold.
+    local heads = setmetatable({}, {
+        __index = function(made, has)
+            made[has] = string.sub(bytes('>I4', today * 16 + has), 2)
+            return made[has]
+        end,
+    })
     local only_kind = #kinds == 1 and kinds[1]
 
     -- The result of one draw, as msgpack; false where it wins nothing; nil and the need where a pool must be filled first.
@@ -277,11 +300,10 @@ local function draw_all(c, draws)
             end
             if has >= LATEST then
                 has = has - LATEST
-                local at, its_sequence, its_request, rest = struct.unpack('>I5I6c12', stored, length + 1)
+                local at, its_request, rest = struct.unpack('>I5c8', stored, length + 1)
                 at = start_of(day) + at
                 if at >= oldest then
-                    local its_draw = bytes('>I7I6', at, its_sequence) .. pack_six(free, paid, drawn, bonus_used, won, left) ..
-                        string.sub(stored, rest)
+                    local its_draw = bytes('>I7', at) .. pack_six(free, paid, drawn, bonus_used, won, left) .. string.sub(stored, rest)
                     if its_request == request then
                         known = its_draw
                     else
@@ -301,7 +323,7 @@ local function draw_all(c, draws)
         end
 
         if known then
-            local rest = cmsgpack.unpack_limit(known, 6, 13)
+            local rest = cmsgpack.unpack_limit(known, 7, 7)
             if string.sub(known, rest + 1, rest + #kind.asked) == kind.asked then
                 refuse(place, 'R', known)
             else
@@ -388,18 +410,18 @@ local function draw_all(c, draws)
                         end
                         move(KEYS[first_older + place], before_request, before)
                     end
-                    if sequence > moment_until then
-                        moment = bytes('>I5I5', now - start_of(today), floor(sequence / 256))
-                        moment_until = sequence - sequence % 256 + 255
+                    if sequence > head_until then
+                        sequence_head = pack_sequence_head(sequence)
+                        head_until = sequence - sequence % 256 + 255
                     end
                     local counts = pack_six(free, paid, drawn, bonus_used, won, left)
                     local record
-                    if left == 0 then
-                        record = byte[has + LATEST] .. packed_today .. counts .. moment .. byte[sequence % 256] .. request ..
-                            kind.asked_now .. results
+                    if paid + bonus_used + left == 0 then
+                        record = heads[has + LATEST + PLAIN] .. pack_three(free, drawn, won) .. moment .. request .. sequence_head ..
+                            byte[sequence % 256] .. kind.asked_now .. results
                     else
-                        record = byte[has + LATEST + BONUS] .. packed_today .. counts .. pack(bonus) .. moment .. byte[sequence % 256] ..
-                            request .. kind.asked_now .. results
+                        record = heads[has + LATEST + (left > 0 and BONUS or 0)] .. counts .. (left > 0 and pack(bonus) or '') .. moment ..
+                            request .. sequence_head .. byte[sequence % 256] .. kind.asked_now .. results
                     end
                     replies[place] = record
                     entries[done * 2 - 1], entries[done * 2] = counts, results

@@ -27,7 +27,7 @@ local function without_latest(record)
     if has % BONUS < LATEST or start_of(day) + struct.unpack('>I5', record, length + 1) >= oldest then
         return nil
     end
-    return string.char(has - LATEST) .. string.sub(record, 2, length)
+    return struct.pack('>I3', struct.unpack('>I3', record) - LATEST) .. string.sub(record, 4, length)
 end
 
 -- Looks at some records of a hash from the cursor on; how many they were.

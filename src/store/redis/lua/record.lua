@@ -1,5 +1,5 @@
 -- Users' records, as `record.rs` tells of them: what a record holds besides its counts, how it is read, how many are read at once.
-local OLDER, LATEST, BONUS = 1, 2, 4
+local OLDER, LATEST, BONUS, PLAIN = 1, 2, 4, 8
 
 -- The moment from which that of a record's draw is counted: two days before its day in UTC, for in its zone that may have begun up to
 -- a day earlier.
@@ -7,12 +7,18 @@ local function start_of(day)
     return (day - 2) * 86400 * 1000000
 end
 
--- What a record holds, its day, its six counts, bonus draws where there are any, and how many bytes there are before its latest draw
+-- What a record holds (PLAIN aside), its day, its six counts, bonus draws where there are any, and how many bytes there are before its latest draw
 -- (-1: it ends there).
 local function read_record(record)
-    local has, day = struct.unpack('>BI3', record)
+    local head = struct.unpack('>I3', record)
+    local has = head % 16
+    local day = (head - has) / 16
+    if has >= PLAIN then
+        local length, free, drawn, won = cmsgpack.unpack_limit(record, 3, 3)
+        return has - PLAIN, day, free, 0, drawn, 0, won, 0, nil, length
+    end
     local bonus
-    local length, free, paid, drawn, bonus_used, won, left = cmsgpack.unpack_limit(record, 6, 4)
+    local length, free, paid, drawn, bonus_used, won, left = cmsgpack.unpack_limit(record, 6, 3)
     if has >= BONUS then
         length, bonus = cmsgpack.unpack_one(record, length)
     end
