@@ -292,7 +292,7 @@ fn decode_result(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
         1 => return Ok(DrawResult::Consolation),
         code => (code - 2) / 2,
     };
-    let is_scheduled = code % 2 == 0;
+    let is_scheduled = code.is_multiple_of(2);
     let prize = PrizeNo(unpacker.int()?);
     let (score, unit) = decode_scored(unpacker)?;
     Ok(DrawResult::Won {

@@ -266,17 +266,18 @@ impl<'a> Search<'a> {
 
     fn search_pool(&mut self, no: PoolNo) -> Result<Found> {
         let pool = self.state.pool(no);
-        let (is_filled, due_score) = if pool.is_schedule() {
-            (self.now < pool.filled_until, self.now.as_micros())
+        let (is_behind, due_before) = if pool.is_schedule() {
+            // What is released before `filled_until` is all there, so the first of it may be drawn while a fill goes on.
+            let until = pool.filled_until.as_micros();
+            (
+                self.now >= pool.filled_until,
+                until.min(self.now.as_micros() + 1),
+            )
         } else {
-            (true, i64::MAX)
+            (false, i64::MAX)
         };
-        if !is_filled {
-            self.needs.push(Need { pool: no, cards: 0 });
-            return Ok(Found::NeedFill);
-        }
         if let Some(pick) = self.first_waiting(no)?
-            && pick.waiting.score <= due_score
+            && pick.waiting.score < due_before
         {
             let is_blank = self.state.pool(no).queues[pick.queue].prize.is_none();
             return Ok(if is_blank {
@@ -284,6 +285,10 @@ impl<'a> Search<'a> {
             } else {
                 Found::Unit(pick)
             });
+        }
+        if is_behind {
+            self.needs.push(Need { pool: no, cards: 0 });
+            return Ok(Found::NeedFill);
         }
         if self.deck_goes_on(no) {
             let drawn = self.picks.iter().filter(|pick| pick.pool == no).count();

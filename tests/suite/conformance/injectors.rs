@@ -10,14 +10,17 @@ use tombola::{
     chance::Nonce,
     model::{Campaign, Moment, PoolNo, PrizeNo},
     store::{
-        AdjustCommand, ApplyCommand, FreezeCommand, OperateCommand, Operation, Refusal, Step,
-        StoreError,
+        AdjustCommand, ApplyCommand, Drawn, FreezeCommand, OperateCommand, Operation, Refusal,
+        Step, StoreError,
         fill::{PlannedWindow, PoolFilling},
         view::WindowState,
     },
 };
 
-use crate::support::{Answer, Meddler, World, all_of, author, campaign, draw, hours, minutes};
+use crate::support::{
+    Answer, Meddler, World, all_of, author, campaign, draw, hours, minutes,
+    words::{SPRING, campaign_id},
+};
 
 promises![
     eight_injectors_at_once_give_each_window_what_was_planned,
@@ -27,6 +30,7 @@ promises![
     a_plan_enlarged_between_chunks_is_followed_exactly,
     a_plan_cut_between_chunks_is_followed_exactly,
     windows_with_a_gap_are_not_frozen_in_part,
+    what_is_in_the_pool_is_drawn_while_the_rest_is_put_in,
     a_draw_that_needs_cards_when_the_end_comes_is_refused_after_one_deal,
     an_injector_that_is_late_to_take_back_puts_in_first,
     eight_injectors_return_what_the_end_leaves_once,
@@ -172,6 +176,53 @@ async fn windows_with_a_gap_are_not_frozen_in_part(world: &mut World) {
     assert!(world.windows().await.is_empty());
     world.tick().await;
     assert_eq!(injected(world, campaign.start).await, 10);
+}
+
+/// Draws whenever some units are in and others are not.
+struct DrawsMeanwhile {
+    world: World,
+    fills: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Meddler for DrawsMeanwhile {
+    async fn before_fill(&self) {
+        let fills = self.fills.fetch_add(1, Ordering::SeqCst);
+        if fills == 0 {
+            return;
+        }
+        let drawn = self.world.store().draw(draw(&format!("u{fills}"))).await;
+        let Ok(Drawn::Done(answer)) = drawn else {
+            panic!("after {fills} fills: {drawn:?}");
+        };
+        assert_eq!(answer.wins(), 1);
+        assert!(answer.releases()[0] <= self.world.time());
+    }
+}
+
+async fn what_is_in_the_pool_is_drawn_while_the_rest_is_put_in(world: &mut World) {
+    world
+        .begin(
+            "
+            endTime: 2026-11-20T06:00:00+08:00
+            consolation: {id: points}
+            prizes: [{id: coupon, stock: 100000}]
+            pools: [{id: hours, schedule: {perHour: {coupon: 2500}, missed: RELEASE}}]
+            ",
+        )
+        .await;
+    let campaign = campaign_id(SPRING);
+    world.pass(hours(1)).await;
+    let fills = Arc::new(AtomicUsize::new(0));
+    let injector = world.injector_with(DrawsMeanwhile {
+        world: world.clone(),
+        fills: fills.clone(),
+    });
+    injector.settle(&campaign).await.unwrap();
+    assert!(fills.load(Ordering::SeqCst) >= 5);
+    world.pass(hours(1)).await;
+    let drawn_before = fills.load(Ordering::SeqCst) - 1;
+    assert_eq!(world.drained().await, 2 * 2500 - drawn_before);
 }
 
 /// The campaign ends while its deck is dealt.

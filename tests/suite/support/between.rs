@@ -19,6 +19,8 @@ use tombola::{
 pub trait Meddler: Send + Sync {
     /// The injector has read how far the pools are filled, and does not know it yet.
     async fn after_filling(&self) {}
+    /// The injector puts units in.
+    async fn before_fill(&self) {}
     /// The injector deals.
     async fn before_deal(&self) {}
     /// The injector takes units back.
@@ -116,6 +118,7 @@ impl<M: Meddler> Store for Between<M> {
     }
 
     async fn fill(&self, command: FillCommand) -> Result<Filled> {
+        self.meddler.before_fill().await;
         self.store.fill(command).await
     }
 

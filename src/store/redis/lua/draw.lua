@@ -237,16 +237,14 @@ local function draw_all(c, draws)
         for number = 1, #pools do
             local pool = pools[number]
             if drawn >= pool.unlock then
-                if not pool.is_deck and now >= pool.gate then
-                    return nil, pack(number - 1, 0)
-                end
                 local queue = pool.first
                 if queue == nil then
                     queue = first_waiting(pool)
                 end
                 local at = queue and queue.taken + 1
                 local unit = queue and queue.units[at]
-                if unit then
+                -- What is released before the gate is all there, so the first of it may be drawn while a fill goes on.
+                if unit and not (pool.is_behind and struct.unpack('>I7', unit) >= pool.gate) then
                     queue.taken, pool.first = at, nil
                     picked = picked + 1
                     picks[picked] = queue
@@ -254,6 +252,8 @@ local function draw_all(c, draws)
                         return false, won
                     end
                     return queue.won .. unit, won + counts_as_win[queue.prize + 1]
+                elseif pool.is_behind then
+                    return nil, pack(number - 1, 0)
                 elseif pool.is_deck and pool.gate == 1 then
                     local cards = 1
                     for place = 1, picked do
@@ -563,6 +563,7 @@ local function read_campaign()
         end
         for number, pool in ipairs(c.pools) do
             pool.gate = gates[number]
+            pool.is_behind = not pool.is_deck and now >= pool.gate
             for _, queue in ipairs(pool.queues) do
                 queue.is_held = is_held[queue.prize]
             end
