@@ -1,6 +1,13 @@
 //! The end of envelopes: what nobody grabbed goes back once, and nothing of them stays for ever but the ledger.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use tombola::{
     injector::Injector,
@@ -24,6 +31,7 @@ promises![
     a_cancelled_envelope_gives_its_rest_back_at_once,
     cancelling_what_is_over_changes_nothing,
     cancelling_amid_a_storm_loses_nothing,
+    cancelling_comes_through_a_storm_that_never_pauses,
     a_thousand_refunds_are_done_in_one_tick,
     an_envelope_is_kept_to_the_microsecond_and_removed_in_steps,
     envelopes_are_kept_as_long_as_the_service_says,
@@ -151,6 +159,35 @@ async fn cancelling_amid_a_storm_loses_nothing(world: &mut World) {
         let refunded = view.refund.map_or(0, |told| told.refund.amount_minor);
         assert_eq!(grabbed + refunded, 500);
     }
+}
+
+async fn cancelling_comes_through_a_storm_that_never_pauses(world: &mut World) {
+    const PACKETS: u32 = 50_000;
+    world.create(&envelope("e", 100_000, PACKETS)).await;
+    let (users, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let storm = all_of(1500, |_| {
+        let (world, users, is_over) = (world.clone(), users.clone(), is_over.clone());
+        async move {
+            while !is_over.load(Ordering::SeqCst) {
+                let user = format!("u{}", users.fetch_add(1, Ordering::SeqCst));
+                let outcome = world.grab("e", &user).await;
+                is_over.fetch_or(outcome == GrabOutcome::Expired, Ordering::SeqCst);
+            }
+        }
+    });
+    let cancel = async {
+        while users.load(Ordering::SeqCst) < 2_000 {
+            tokio::task::yield_now().await;
+        }
+        let reply = world.cancel("e").await;
+        is_over.store(true, Ordering::SeqCst);
+        reply
+    };
+    let (reply, _) = tokio::join!(cancel, storm);
+    let refund = reply.view.refund.unwrap().refund;
+    assert!(refund.packets > PACKETS / 2, "{refund:?}");
+    let grabs = world.grabs_of("e").await;
+    assert_eq!(grabs.len() + refund.packets as usize, PACKETS as usize);
 }
 
 async fn a_thousand_refunds_are_done_in_one_tick(world: &mut World) {
