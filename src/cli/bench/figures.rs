@@ -9,7 +9,7 @@ use super::{
     baselines::promises::Broken,
     campaigns::Sums,
     host::{Ground, Host},
-    load::{Record, SLICE},
+    record::{Record, SLICE},
 };
 
 /// All of it.

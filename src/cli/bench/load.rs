@@ -8,7 +8,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     rc::Rc,
     sync::{
         Arc,
@@ -18,7 +18,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hdrhistogram::Histogram;
 use tokio::{
     sync::{
         mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -27,14 +26,12 @@ use tokio::{
     task::LocalSet,
 };
 
-/// Throughput over time is counted in slices of this length.
-pub(super) const SLICE: Duration = Duration::from_millis(100);
+use super::record::Record;
+
 /// Calls that are under way on a connection at a fixed rate, at most: a service allows 1,024.
 const OPEN_OUTSTANDING_MAX: usize = 1000;
 /// How long the last calls may take before they count as not answered: more than a service lets them.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(15);
-/// The longest latency that is told apart.
-const LATENCY_MAX: Duration = Duration::from_secs(120);
 /// The pause between arrivals at a fixed rate that come at once.
 const PACE: Duration = Duration::from_micros(200);
 /// What calls whose turn did not come in time count as.
@@ -109,95 +106,6 @@ impl Numbers {
 fn shards(connections: usize) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     cores.min(connections)
-}
-
-/// What was measured.
-#[derive(Clone, Debug)]
-pub(super) struct Record {
-    /// Latencies in microseconds of all that was answered.
-    pub(super) latencies: Histogram<u64>,
-    /// Calls that ended, however they did.
-    pub(super) calls: u64,
-    /// Calls that were answered within the round's time.
-    pub(super) in_time: u64,
-    pub(super) wins: u64,
-    pub(super) errors: BTreeMap<String, u64>,
-    /// Calls answered in each [`SLICE`] of the round.
-    pub(super) slices: Vec<u64>,
-    /// How long the round was.
-    pub(super) time: Duration,
-}
-
-impl Record {
-    /// A histogram of latencies in microseconds, to three digits.
-    pub(super) fn empty_latencies() -> Histogram<u64> {
-        let most = u64::try_from(LATENCY_MAX.as_micros()).unwrap_or(u64::MAX);
-        let latencies = Histogram::new_with_bounds(1, most, 3);
-        latencies.unwrap_or_else(|error| unreachable!("the bounds are fixed: {error}"))
-    }
-
-    fn new(time: Duration) -> Self {
-        let slices = time.as_micros().div_ceil(SLICE.as_micros());
-        Self {
-            latencies: Self::empty_latencies(),
-            calls: 0,
-            in_time: 0,
-            wins: 0,
-            errors: BTreeMap::new(),
-            slices: vec![0; usize::try_from(slices).unwrap_or(0)],
-            time,
-        }
-    }
-
-    /// Calls answered a second.
-    pub(super) fn rate(&self) -> f64 {
-        self.in_time as f64 / self.time.as_secs_f64()
-    }
-
-    /// Calls that were not answered as they should be.
-    pub(super) fn failures(&self) -> u64 {
-        self.errors.values().sum()
-    }
-
-    fn fail(&mut self, reason: &str, calls: u64) {
-        if calls > 0 {
-            self.calls += calls;
-            *self.errors.entry(reason.into()).or_default() += calls;
-        }
-    }
-
-    fn note(&mut self, answer: Answer, begun: Instant, from: Instant, to: Instant) {
-        match answer {
-            Answer::Failed(reason) => return self.fail(&reason, 1),
-            Answer::Won => self.wins += 1,
-            Answer::Done => {}
-        }
-        self.calls += 1;
-        let micros = u64::try_from((to - from).as_micros()).unwrap_or(u64::MAX);
-        self.latencies.saturating_record(micros.max(1));
-        let passed = to - begun;
-        if passed < self.time {
-            self.in_time += 1;
-            let slice = (passed.as_micros() / SLICE.as_micros()) as usize;
-            if let Some(calls) = self.slices.get_mut(slice) {
-                *calls += 1;
-            }
-        }
-    }
-
-    /// Adds what another thread, or another round, measured at the same time; the time stays.
-    fn merge(&mut self, other: &Self) {
-        self.latencies += &other.latencies;
-        self.calls += other.calls;
-        self.in_time += other.in_time;
-        self.wins += other.wins;
-        for (reason, calls) in &other.errors {
-            *self.errors.entry(reason.clone()).or_default() += calls;
-        }
-        for (mine, theirs) in self.slices.iter_mut().zip(&other.slices) {
-            *mine += theirs;
-        }
-    }
 }
 
 /// What one thread shares between its calls.

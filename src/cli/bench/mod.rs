@@ -15,6 +15,7 @@ mod load;
 mod options;
 mod page;
 mod process;
+mod record;
 mod run;
 mod scenario;
 mod subject;

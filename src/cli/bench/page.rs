@@ -195,7 +195,7 @@ fn throughput(series: &[Series]) -> String {
     let step = nice(most / 5.0);
     let top = (most / step).ceil() * step;
     let mut drawing = Drawing::new("calls a second over time");
-    let seconds = longest as f64 * super::load::SLICE.as_secs_f64();
+    let seconds = longest as f64 * super::record::SLICE.as_secs_f64();
     let second = nice(seconds / 8.0);
     let mut at = 0.0;
     while at <= seconds {

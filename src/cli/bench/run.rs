@@ -14,9 +14,10 @@ use super::{
     campaigns, empty,
     figures::{Figures, Load, Rounds, Series, Spent},
     host::{Ground, Host},
-    load::{self, Numbers, Plan, Record, Target},
+    load::{self, Numbers, Plan, Target},
     options::Settings,
     process::{Process, serving_url},
+    record::Record,
     scenario::{CHECKED_USERS, Grpc, Ids, Scenario},
     subject::{Kind, Store, Subject},
 };

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use self::ways::{Counter, JsonTable, Lock, RedPacket};
 use super::{
     beside::Beside,
-    load::{self, Fault, Numbers, Plan, Record},
+    load::{self, Fault, Numbers, Plan},
+    record::Record,
 };
 use crate::cli::client::Outcome;
 

@@ -7,7 +7,8 @@ use crate::cli::{
     bench::{
         baselines::OneKey,
         figures::{Latency, Rounds, Spent},
-        load::{Numbers, Plan, Record, Target},
+        load::{Numbers, Plan, Target},
+        record::Record,
         run::{beside_injection, call, refuse_failures},
         scenario::{Grpc, Scenario},
         subject::Store,
