@@ -30,41 +30,10 @@ local LOW = 500 -- cards waiting in a deck below which its next chunk is asked f
 local UNLIMITED = 2 ^ 53
 
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
-local call, floor, min, char, byte_of, bytes = redis.call, math.floor, math.min, string.char, string.byte, struct.pack
+local call, floor, min, bytes = redis.call, math.floor, math.min, struct.pack
 local key, arg = 3, 5 -- the next of each
 local NOBODY = '\0\0\0\0\0\0\0\0\0' -- the record of one who has not drawn
 local told_now = digits(now)
-
--- A byte each, made once.
-local byte = setmetatable({}, {
-    __index = function(made, number)
-        made[number] = char(number)
-        return made[number]
-    end,
-})
-
--- Numbers as `pack` packs them, which takes much longer: small ones are a byte each.
-local function pack_six(a, b, c, d, e, f)
-    if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 then
-        return char(a, b, c, d, e, f)
-    end
-    return pack(a, b, c, d, e, f)
-end
-
-local function pack_three(a, b, c)
-    if a < 128 and b < 128 and c < 128 then
-        return char(a, b, c)
-    end
-    return pack(a, b, c)
-end
-
--- A sequence number without its last byte, as `pack` packs it: in four bytes, or in eight.
-local function pack_sequence_head(number)
-    if number < 4294967296 then
-        return string.sub(bytes('>BI4', 0xce, number), 1, 4)
-    end
-    return string.sub(bytes('>BI8', 0xcf, number), 1, 8)
-end
 
 -- Bonus draws that have not lapsed, soonest to lapse first, and how many they are; nil where there are none.
 local function open_bonus(bonus)
@@ -87,63 +56,6 @@ local function take_bonus(bonus, owed)
     end
 end
 
--- Reads more of a queue's head: cards, or units that are due.
-local function read_ahead(pool, queue)
-    local units, have = queue.units, queue.have
-    local wanted = math.max(pool.chunk, have) -- twice as many each time
-    local part
-    if pool.is_deck then
-        part = call('ZRANGE', queue.key, have, have + wanted - 1)
-    else
-        part = call('ZRANGEBYSCORE', queue.key, '-inf', told_now, 'LIMIT', have, wanted)
-    end
-    if have == 0 then
-        queue.units = part
-    else
-        for place = 1, #part do
-            units[have + place] = part[place]
-        end
-    end
-    queue.have = have + #part
-    queue.is_whole = #part < wanted
-end
-
--- Whether a queue's next unit comes before another's: units are in the order of their bytes. (Lua would compare texts as the server's
--- language does.)
-local function is_before(unit, other)
-    local score, its_score = struct.unpack('>I7', unit), struct.unpack('>I7', other)
-    if score ~= its_score then
-        return score < its_score
-    end
-    for place = 8, min(#unit, #other) do
-        local one, its = byte_of(unit, place), byte_of(other, place)
-        if one ~= its then
-            return one < its
-        end
-    end
-    return false
-end
-
--- The queue whose next unit comes first, those of held prizes aside; false where there is none.
-local function first_waiting(pool)
-    local first, lowest = false, nil
-    for number = 1, #pool.queues do
-        local queue = pool.queues[number]
-        if not queue.is_held then
-            local at = queue.taken + 1
-            if at > queue.have and not queue.is_whole then
-                read_ahead(pool, queue)
-            end
-            local unit = queue.units[at]
-            if unit and (not first or is_before(unit, lowest)) then
-                first, lowest = queue, unit
-            end
-        end
-    end
-    pool.first = first
-    return first
-end
-
 local items = {} -- what will be written once all is decided
 
 -- Fields of counters and what they come to, as HSET takes them. All of them must be numbers.
@@ -162,20 +74,6 @@ local function add_up(its_key, counts)
         sums[place * 2 - 1], sums[place * 2] = names[place], digits(number + counts[names[place]])
     end
     return sums
-end
-
--- Counts the units taken from a schedule's queue by window and prize, for each key of wins.
-local function count_windows(queue, won)
-    local wins_key = queue.pool.wins_key
-    local counts, by_window = won[wins_key] or {}, {}
-    for at = 1, queue.taken do
-        local window = string.sub(queue.units[at], 8, 12)
-        by_window[window] = (by_window[window] or 0) + 1
-    end
-    for window, units in pairs(by_window) do
-        counts[digits(struct.unpack('>I5', window)) .. ':' .. queue.prize] = units
-    end
-    won[wins_key] = counts
 end
 
 -- What draws ask for, by kind, each with what is remembered of it.
@@ -516,7 +414,7 @@ local function read_campaign()
     c.pools = pools
     for number, definition in ipairs(pools) do
         local unlock, is_deck, slots = definition[1], definition[2] == 1, definition[3]
-        local pool = { unlock = unlock, is_deck = is_deck, queues = {} }
+        local pool = { unlock = unlock, is_deck = is_deck, up_to = is_deck and '+inf' or told_now, queues = {} }
         if not is_deck then
             pool.wins_key = KEYS[key]
             key = key + 1

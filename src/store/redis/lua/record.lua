@@ -1,5 +1,6 @@
 -- Users' records, as `record.rs` tells of them: what a record holds besides its counts, how it is read, how many are read at once.
 local OLDER, LATEST, BONUS, PLAIN = 1, 2, 4, 8
+local char, byte_of = string.char, string.byte
 
 -- The moment from which that of a record's draw is counted: two days before its day in UTC, for in its zone that may have begun up to
 -- a day earlier.
@@ -28,7 +29,7 @@ end
 -- The records of users, false where there is none, and the fields in each key. Which of the keys from `first_key` on has the one of each is told by a byte, from 0;
 -- the user's field by every `step`-th argument from `first_arg` on.
 local function read_records(first_key, keys, key_of, first_arg, step)
-    local fields_of, records, byte_of, arg = {}, {}, string.byte, first_arg
+    local fields_of, records, arg = {}, {}, first_arg
     for number = 1, keys do
         fields_of[number] = {}
     end
@@ -45,4 +46,35 @@ local function read_records(first_key, keys, key_of, first_arg, step)
         end
     end
     return records, fields_of
+end
+
+-- A byte each, made once.
+local byte = setmetatable({}, {
+    __index = function(made, number)
+        made[number] = char(number)
+        return made[number]
+    end,
+})
+
+-- Numbers as `pack` packs them, which takes much longer: small ones are a byte each.
+local function pack_six(a, b, c, d, e, f)
+    if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 then
+        return char(a, b, c, d, e, f)
+    end
+    return cmsgpack.pack(a, b, c, d, e, f)
+end
+
+local function pack_three(a, b, c)
+    if a < 128 and b < 128 and c < 128 then
+        return char(a, b, c)
+    end
+    return cmsgpack.pack(a, b, c)
+end
+
+-- A sequence number without its last byte, as `pack` packs it: in four bytes, or in eight.
+local function pack_sequence_head(number)
+    if number < 4294967296 then
+        return string.sub(struct.pack('>BI4', 0xce, number), 1, 4)
+    end
+    return string.sub(struct.pack('>BI8', 0xcf, number), 1, 8)
 end
