@@ -23,6 +23,8 @@ use crate::{
     },
 };
 
+/// How the data are laid out: changed whenever keys or values are, so that no service takes one for the other.
+const FORMAT: u32 = 2;
 /// The most partitions of a store.
 pub const PARTITIONS_MAX: u32 = 1024;
 /// Keys that a look for others' data goes through at a time.
@@ -65,6 +67,14 @@ pub enum OpenError {
         url: String,
         /// Why.
         fault: StoreError,
+    },
+    /// The data are laid out in another way.
+    #[error(
+        "the data in Redis are of format {found}, and this tombola works with format {FORMAT}: run the version that made them, or          begin anew with another --redis-prefix"
+    )]
+    Format {
+        /// Of the store.
+        found: u32,
     },
     /// The number of partitions is another one.
     #[error(
@@ -173,6 +183,7 @@ fn other_store_text(found: Option<&str>, expected: &str) -> String {
 /// What a partition says of itself.
 struct Identity {
     store_id: String,
+    format: u32,
     partitions: u32,
     fingerprint: String,
     is_test: bool,
@@ -303,6 +314,7 @@ impl Found {
             self.options.partitions.to_string().into(),
             fingerprint.into(),
             is_test.into(),
+            FORMAT.to_string().into(),
         ];
         let reply = self
             .connections
@@ -313,6 +325,11 @@ impl Found {
     }
 
     fn refuse_other(&self, identity: &Identity) -> Result<(), OpenError> {
+        if identity.format != FORMAT {
+            return Err(OpenError::Format {
+                found: identity.format,
+            });
+        }
         if identity.partitions != self.options.partitions {
             return Err(OpenError::Partitions {
                 found: identity.partitions,
@@ -395,6 +412,11 @@ fn read_identity(reply: Value) -> Result<Option<Identity>, StoreError> {
     };
     Ok(Some(Identity {
         store_id: text(store_id)?,
+        // The first one had no number.
+        format: match parts.next()? {
+            Value::Nil => 1,
+            format => number(format)?,
+        },
         partitions: number(parts.next()?)?,
         fingerprint: text(parts.next()?)?,
         is_test: number::<u8>(parts.next()?)? == 1,

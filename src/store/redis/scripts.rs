@@ -15,7 +15,7 @@ macro_rules! scripts {
 
 scripts! {
     /// Draws, many at once.
-    DRAW = "record.lua", "queues.lua", "draw.lua";
+    DRAW = "record.lua", "packed.lua", "queues.lua", "draw.lua";
     /// Reads a campaign as rules need it.
     LOAD = "load.lua";
     /// Writes what a rule has decided.

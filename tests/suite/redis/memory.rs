@@ -59,6 +59,44 @@ async fn what_is_forgotten_is_removed() {
 }
 
 #[tokio::test]
+async fn what_is_not_ours_is_left_and_keeps_nothing_else_from_being_forgotten() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    world.begin(YAML).await;
+    for n in 0..100 {
+        for part in 0..2 {
+            let command = draw(&format!("u{n}"));
+            world.draw(command.named(&format!("{part}"))).await;
+        }
+    }
+    let keys = "
+        local found = {}
+        for _, kind in ipairs({ 'users', 'older' }) do
+            for _, key in ipairs(redis.call('KEYS', '*:' .. kind .. ':*')) do found[#found + 1] = key end
+        end
+        return table.concat(found, ' ')";
+    let keys = server.command(&["EVAL", keys, "0"]);
+    for key in keys.split(' ') {
+        server.command(&[
+            "HSET",
+            key,
+            "foreign",
+            "a value of someone else's, longer than ours are",
+        ]);
+    }
+    let hashes = keys.split(' ').count();
+    for _ in 0..3 {
+        world.pass(hours(25)).await;
+        world.tick().await;
+    }
+    assert_eq!(
+        remembered(&server),
+        hashes,
+        "all is forgotten but what is foreign"
+    );
+}
+
+#[tokio::test]
 async fn of_two_services_the_one_that_remembers_longer_counts() {
     let server = Arc::new(RedisServer::start(&[]));
     let day = OnRedis::at(&server.url(), server.clone());

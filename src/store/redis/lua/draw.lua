@@ -1,5 +1,6 @@
 -- Draws for users of campaigns of one partition, in the order given, each whole or not at all. Everything is decided first and
 -- written last; every key that is written is read before, so that one of a wrong type stops its campaign with nothing half done.
+-- (But for the ledger: it is written first, so it stops the whole script with nothing done.)
 --
 -- KEYS  partition, ledger
 --       for each campaign: campaign, blocked, long draws, for each pool: its wins (schedules only), its queues
@@ -67,11 +68,10 @@ local function add_up(its_key, counts)
         end
     end
     for place, value in ipairs(call('HMGET', its_key, unpack(names))) do
-        local number = tonumber(value or 0)
-        if not number then
+        if value and not string.find(value, '^%-?%d+$') then
             error(its_key .. ': ' .. names[place] .. ' is no number', 0)
         end
-        sums[place * 2 - 1], sums[place * 2] = names[place], digits(number + counts[names[place]])
+        sums[place * 2 - 1], sums[place * 2] = names[place], digits((value or 0) + counts[names[place]])
     end
     return sums
 end

@@ -1,6 +1,6 @@
 -- Forgets draws that nobody may ask for any more: goes through all campaigns, first through the records of their users, then through
 -- the buckets of their older draws, and takes out what is older than the memory's window. Begins anew when half of that has passed.
--- Where services remember for different times, the longest counts.
+-- Where services remember for different times, the longest counts. What is not as it should be stays: draws tell of it.
 --
 -- KEYS  partition, campaigns, then of a campaign: long draws, some of its hashes of users or of its buckets of older draws
 -- ARGV  clock, store id, request memory in microseconds, that campaign, number of the first of these, of all hashes of users, of all
@@ -32,12 +32,11 @@ end
 
 -- Looks at some records of a hash from the cursor on; how many they were.
 local function forget_latest(users)
-    -- A key of a wrong type is told of by its draws.
     local found = redis.pcall('HSCAN', users, cursor, 'COUNT', FIELDS)
     local fields, shorter = found[2] or {}, {}
     for place = 1, #fields, 2 do
-        local record = without_latest(fields[place + 1])
-        if record then
+        local is_sound, record = pcall(without_latest, fields[place + 1])
+        if is_sound and record then
             shorter[#shorter + 1] = fields[place]
             shorter[#shorter + 1] = record
         end
@@ -51,22 +50,27 @@ end
 
 -- Whether a draw in a field of its own is too old.
 local function is_old(draw)
-    return not draw or struct.unpack('>I7', draw) < oldest
+    return struct.unpack('>I7', draw) < oldest
+end
+
+-- Takes a draw out of a bucket if it is too old.
+local function forget_draw(bucket, field, draw)
+    if draw == '' then
+        local long = redis.call('HGET', KEYS[3], field)
+        if not long or is_old(long) then
+            redis.call('HDEL', KEYS[3], field)
+            redis.call('HDEL', bucket, field)
+        end
+    elseif is_old(draw) then
+        redis.call('HDEL', bucket, field)
+    end
 end
 
 -- Looks at all draws of a bucket; how many they were.
 local function forget_older(bucket)
     local fields = redis.pcall('HGETALL', bucket)
     for place = 1, #fields, 2 do
-        local field, draw = fields[place], fields[place + 1]
-        if draw == '' then
-            if is_old(redis.call('HGET', KEYS[3], field)) then
-                redis.call('HDEL', KEYS[3], field)
-                redis.call('HDEL', bucket, field)
-            end
-        elseif is_old(draw) then
-            redis.call('HDEL', bucket, field)
-        end
+        pcall(forget_draw, bucket, fields[place], fields[place + 1])
     end
     return #fields / 2
 end

@@ -1,15 +1,15 @@
 -- Reads what a partition says of itself; where it says nothing, and the caller names a store, makes it part of that.
 --
 -- KEYS  partition
--- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock
--- reply {now, store id, partitions, fingerprint, test clock, last moment, 1 where the store is whole}; what is not there is false
+-- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock, format of the data
+-- reply {now, store id, format, partitions, fingerprint, test clock, last moment, 1 where the store is whole}; what is not there is false
 local function read()
-    return redis.call('HMGET', KEYS[1], 'store', 'partitions', 'key', 'test_clock', 'last', 'whole')
+    return redis.call('HMGET', KEYS[1], 'store', 'format', 'partitions', 'key', 'test_clock', 'last', 'whole')
 end
 local fields = read()
-local now = clock(fields[5])
+local now = clock(fields[6])
 if not fields[1] and ARGV[2] ~= '' then
-    redis.call('HSET', KEYS[1], 'store', ARGV[2], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
+    redis.call('HSET', KEYS[1], 'store', ARGV[2], 'format', ARGV[6], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
         'sequence', '0', 'last', '0', 'began', digits(now))
     fields = read()
 end

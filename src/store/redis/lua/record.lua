@@ -1,4 +1,5 @@
--- Users' records, as `record.rs` tells of them: what a record holds besides its counts, how it is read, how many are read at once.
+-- Users' records, as `record.rs` tells of them: what a record holds besides its counts, how it is read, how many are read at
+-- once.
 local OLDER, LATEST, BONUS, PLAIN = 1, 2, 4, 8
 local char, byte_of = string.char, string.byte
 
@@ -8,8 +9,8 @@ local function start_of(day)
     return (day - 2) * 86400 * 1000000
 end
 
--- What a record holds (PLAIN aside), its day, its six counts, bonus draws where there are any, and how many bytes there are before its latest draw
--- (-1: it ends there).
+-- What a record holds (PLAIN aside), its day, its six counts, bonus draws where there are any, and how many bytes there are
+-- before its latest draw (-1: it ends there).
 local function read_record(record)
     local head = struct.unpack('>I3', record)
     local has = head % 16
@@ -46,35 +47,4 @@ local function read_records(first_key, keys, key_of, first_arg, step)
         end
     end
     return records, fields_of
-end
-
--- A byte each, made once.
-local byte = setmetatable({}, {
-    __index = function(made, number)
-        made[number] = char(number)
-        return made[number]
-    end,
-})
-
--- Numbers as `pack` packs them, which takes much longer: small ones are a byte each.
-local function pack_six(a, b, c, d, e, f)
-    if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 then
-        return char(a, b, c, d, e, f)
-    end
-    return cmsgpack.pack(a, b, c, d, e, f)
-end
-
-local function pack_three(a, b, c)
-    if a < 128 and b < 128 and c < 128 then
-        return char(a, b, c)
-    end
-    return cmsgpack.pack(a, b, c)
-end
-
--- A sequence number without its last byte, as `pack` packs it: in four bytes, or in eight.
-local function pack_sequence_head(number)
-    if number < 4294967296 then
-        return string.sub(struct.pack('>BI4', 0xce, number), 1, 4)
-    end
-    return string.sub(struct.pack('>BI8', 0xcf, number), 1, 8)
 end

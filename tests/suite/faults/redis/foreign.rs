@@ -246,9 +246,14 @@ async fn a_foreign_value_under_a_partition_s_own_keys_stops_the_partition_and_wr
 async fn a_counter_that_is_no_number_stops_its_campaign_with_nothing_half_done() {
     let mut stall = Stall::new().await;
     let key = "tombola{0}:campaign:one";
-    for counter in ["wins", "consolations", "won:0", "waiting:0:0", "users"] {
+    let counters = ["wins", "consolations", "won:0", "waiting:0:0", "users"];
+    let foreign = ["x", "1.5", "nan"];
+    for (counter, value) in counters
+        .iter()
+        .flat_map(|c| foreign.map(|value| (*c, value)))
+    {
         let before = stall.redis().command(&["HGET", key, counter]);
-        stall.redis().command(&["HSET", key, counter, "x"]);
+        stall.redis().command(&["HSET", key, counter, value]);
         let digest = stall.redis().digest();
         let draw = stall.lottery.draw(request("one", "u-new", "counted")).await;
         if let Err(status) = draw {

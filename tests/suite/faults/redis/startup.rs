@@ -207,6 +207,14 @@ fn a_store_is_not_opened_as_another_one() {
         1,
         &["TEST clock", "--redis-prefix"],
     );
+    let partition = "tombola{0}:partition";
+    for format in ["1", "3"] {
+        let before = redis.command(&["HGET", partition, "format"]);
+        redis.command(&["HSET", partition, "format", format]);
+        let found = format!("format {format}");
+        leaves(redis, data, "", 1, &[&found, "--redis-prefix"]);
+        redis.command(&["HSET", partition, "format", &before]);
+    }
     let other = tempfile::tempdir().unwrap();
     leaves(
         redis,
