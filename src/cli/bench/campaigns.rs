@@ -34,8 +34,9 @@ pub(super) const QUOTA: u32 = 3;
 /// What the ledger of a service names as their operator.
 const OPERATOR: &str = "bench";
 
-/// The hour that passed unfilled on the test clock, so that all its units are released at once.
-pub(super) const BEFORE: &str = "2030-01-01T00:00:00Z";
+/// The hour from midnight on passes unfilled on the test clock, so that all its units are released at once: the service that makes the
+/// campaign runs too early to inject any.
+pub(super) const BEFORE: &str = "2029-12-31T22:00:00Z";
 /// Within the next hour.
 pub(super) const AFTER: &str = "2030-01-01T01:30:00Z";
 
