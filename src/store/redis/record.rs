@@ -241,6 +241,14 @@ fn decode_asked(unpacker: &mut Unpacker<'_>, at: Moment, counts: UserCounts) -> 
     })
 }
 
+fn pack_counts(packer: &mut Packer, counts: &UserCounts) {
+    packer
+        .count(counts.free_today.into())
+        .count(counts.paid_today.into());
+    packer.count(counts.draws).count(counts.bonus_used);
+    packer.count(counts.wins).count(counts.bonus_left);
+}
+
 fn decode_counts(unpacker: &mut Unpacker<'_>) -> Result<UserCounts> {
     Ok(UserCounts {
         free_today: unpacker.int()?,
@@ -342,11 +350,15 @@ pub(super) fn encode_record(record: &UserRecord, has_older: bool) -> Vec<u8> {
     let has = u8::from(has_older) * OLDER + u8::from(has_bonus) * BONUS;
     let day = record.day.map_or(0, |day| day.0.unsigned_abs());
     packer.big_endian(u64::from(day) * 16 + u64::from(has), HEAD_BYTES);
-    packer
-        .count(record.free_today.into())
-        .count(record.paid_today.into());
-    packer.count(record.draws).count(record.bonus_used);
-    packer.count(record.wins).count(left);
+    let counts = UserCounts {
+        free_today: record.free_today,
+        paid_today: record.paid_today,
+        draws: record.draws,
+        bonus_used: record.bonus_used,
+        wins: record.wins,
+        bonus_left: left,
+    };
+    pack_counts(&mut packer, &counts);
     if has_bonus {
         packer.list(record.bonus.len());
         for bonus in &record.bonus {
@@ -402,11 +414,7 @@ fn decode_latest(unpacker: &mut Unpacker<'_>, day: i32, counts: &UserCounts) -> 
     packer.big_endian(at, MOMENT_BYTES);
     let request = unpacker.raw(size_of::<RequestField>())?;
     let request = request.try_into().map_err(|_| malformed())?;
-    packer
-        .count(counts.free_today.into())
-        .count(counts.paid_today.into());
-    packer.count(counts.draws).count(counts.bonus_used);
-    packer.count(counts.wins).count(counts.bonus_left);
+    pack_counts(&mut packer, counts);
     packer.0.extend_from_slice(unpacker.rest());
     Ok(Latest {
         request,

@@ -129,7 +129,7 @@ local function draw_all(c, draws)
     })
     local only_kind = #kinds == 1 and kinds[1]
 
-    -- The result of one draw, as msgpack; false where it wins nothing; nil and the need where a pool must be filled first.
+    -- The result of one draw, packed (see record.rs); false where it wins nothing; nil and the need where a pool must be filled first.
     -- Besides the wins of the user after it.
     local function draw_one(drawn, won)
         for number = 1, #pools do
