@@ -117,6 +117,7 @@ async fn on_redis(
         durability: Durability::Local,
         clock: Some(clock),
         request_memory: MEMORY,
+        fork_pause: redis::FORK_PAUSE,
         store_id: None,
     })
     .await?;

@@ -22,7 +22,7 @@ use tombola::{
     store::{
         Author, DrawCommand, Durability, OperateCommand, Operation, Store,
         clock::ManualClock,
-        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{FORK_PAUSE, Found, KeyPrefix, Options, RedisStore, RedisUrl},
     },
 };
 
@@ -58,6 +58,7 @@ async fn main() -> Result<(), Fault> {
         durability: Durability::Local,
         clock: Some(clock.clone()),
         request_memory: Duration::from_secs(3600),
+        fork_pause: FORK_PAUSE,
         store_id: None,
     })
     .await?;

@@ -16,6 +16,8 @@ const FINGERPRINT_LABEL: &[u8] = b"tombola/fingerprint/1";
 const CAMPAIGN_LABEL: &[u8] = b"tombola/campaign/1";
 /// Separates seeds of envelopes from other seeds.
 const ENVELOPE_LABEL: &[u8] = b"tombola/envelope/1";
+/// Separates the seeds of a store's forks from the streams of the seed itself.
+const FORK_LABEL: &[u8] = b"tombola/fork/1";
 
 /// The secret from which every seed is derived, 32 bytes. Who has it knows every draw to come.
 #[derive(Clone)]
@@ -128,6 +130,27 @@ impl Seed {
     /// The seed itself as 64 lower-case hex digits: only for those who may know every draw.
     pub fn reveal(&self) -> String {
         hex(&self.0)
+    }
+
+    /// The seed of what is injected or dealt while the store is in the fork with this mark. It is the seed itself before the
+    /// first fork (mark 0), else HMAC-SHA-256, keyed by the seed, of the list `("tombola/fork/1", mark)`, encoded as the
+    /// [module](super) says.
+    ///
+    /// A store that loses its last entries in a failover may freeze the same window, or deal the same chunk, a second time. Under
+    /// another fork it gets other moments and other cards.
+    ///
+    /// ```
+    /// use tombola::chance::Seed;
+    /// let seed = Seed::from_bytes([0; 32]);
+    /// assert_eq!(seed.of_fork(0).reveal(), seed.reveal());
+    /// assert_ne!(seed.of_fork(1).reveal(), seed.of_fork(2).reveal());
+    /// ```
+    #[must_use]
+    pub fn of_fork(&self, mark: u32) -> Self {
+        match mark {
+            0 => self.clone(),
+            mark => Self(hmac_of_list(&self.0, &[FORK_LABEL, &mark.to_le_bytes()])),
+        }
     }
 
     /// The stream of numbers that this label names: the keystream of ChaCha20, keyed by HMAC-SHA-256 of the label, itself

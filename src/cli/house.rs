@@ -114,6 +114,7 @@ async fn build_on_redis(plan: Plan, on_redis: OnRedis, file: &Path) -> Result<Bu
         durability: on_redis.durability,
         clock: plan.clock,
         request_memory: plan.request_memory,
+        fork_pause: redis::FORK_PAUSE,
         store_id: on_redis.store_id,
     })
     .await?;

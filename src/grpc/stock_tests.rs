@@ -143,6 +143,7 @@ fn a_deck_of_cards_is_what_a_new_pool_needs() {
         }],
         available: 5,
         stopped: None,
+        fork: 0,
     };
     assert_eq!(of_deck(&dealt)[&COUPON], 4);
     assert!(of_deck(&DeckFilling { round: 2, ..dealt }).is_empty());

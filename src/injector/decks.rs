@@ -86,7 +86,7 @@ impl Injector {
             &deck.remaining
         };
         let cards = chance::deal(
-            &self.seed(view),
+            &self.seed(view).of_fork(deck.fork),
             &definition.id,
             round,
             chunk,
@@ -101,6 +101,7 @@ impl Injector {
             campaign: view.campaign.id.clone(),
             pool,
             expected: (deck.round, deck.chunk),
+            fork: deck.fork,
             round,
             chunk,
             round_cards: sum(&whole),

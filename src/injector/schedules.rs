@@ -109,7 +109,7 @@ impl Injector {
         pace: Pace,
     ) -> Result<()> {
         let releases = chance::scatter(
-            &self.seed(view),
+            &self.seed(view).of_fork(record.fork),
             &chance::Fill {
                 pool: &view.campaign.pool(pool).id,
                 window_start: record.window_start,

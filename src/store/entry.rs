@@ -40,21 +40,23 @@ pub enum Subject {
     Campaign(CampaignId),
     /// An envelope.
     Envelope(EnvelopeId),
+    /// The partition itself.
+    Partition,
 }
 
 impl Subject {
-    /// The campaign; none where it is an envelope.
+    /// The campaign; none if it is something else.
     pub fn campaign(&self) -> Option<&CampaignId> {
         match self {
             Self::Campaign(id) => Some(id),
-            Self::Envelope(_) => None,
+            Self::Envelope(_) | Self::Partition => None,
         }
     }
 
-    /// The envelope; none where it is a campaign.
+    /// The envelope; none if it is something else.
     pub fn envelope(&self) -> Option<&EnvelopeId> {
         match self {
-            Self::Campaign(_) => None,
+            Self::Campaign(_) | Self::Partition => None,
             Self::Envelope(id) => Some(id),
         }
     }
@@ -120,6 +122,9 @@ pub enum Body {
         granted: Quantities,
         /// Blanks.
         blanks: u64,
+        /// Mark of the fork under which they were dealt; see [`Unit::fork`].
+        #[serde(default, skip_serializing_if = "is_zero")]
+        fork: u32,
     },
     /// Units left a pool.
     TakenBack {
@@ -134,6 +139,24 @@ pub enum Body {
     },
     /// Every unit of an ended campaign is back; the seed may be told.
     Closed {},
+    /// Another server came to serve the partition, or the same one was restarted: the numbers of the entries jump to this one's,
+    /// the only gap there ever is.
+    Forked {
+        /// Replication id of the server, 40 hexadecimal digits.
+        replid: String,
+        /// Number of the last entry before the fork.
+        base: u64,
+        /// The fork's mark; see [`Unit::fork`].
+        mark: u32,
+    },
+    /// An operator let the partition go on after entries were lost.
+    Recovered {
+        /// What had halted the partition: replication id of a fork, number of the last acknowledged entry, number of the last entry
+        /// of that fork in the store (or -).
+        halt: String,
+        /// By whom.
+        author: Author,
+    },
     /// An envelope was created.
     EnvelopeCreated(Box<EnvelopeCreated>),
     /// A user has a packet of an envelope.
@@ -197,6 +220,8 @@ pub enum TakenBackCause {
     Unclaimed,
     /// The campaign ended.
     Ended,
+    /// Entries were lost in a failover, and these units may have been won in them.
+    Recovered,
 }
 
 /// Units that went from stock to a window.
@@ -221,6 +246,14 @@ pub struct Injected {
     pub carried: Quantities,
     /// What stock could give.
     pub granted: Quantities,
+    /// Mark of the fork under which they were injected; see [`Unit::fork`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fork: u32,
+}
+
+/// Serde hands out references.
+fn is_zero(mark: &u32) -> bool {
+    *mark == 0
 }
 
 /// A draw.
@@ -246,7 +279,7 @@ pub struct DrawEntry {
     pub counts: UserCounts,
 }
 
-/// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, 1 for the consolation prize, 0 for
+/// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, with the fork after it if there is one, 1 for the consolation prize, 0 for
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ResultCode", into = "ResultCode")]
@@ -273,14 +306,20 @@ pub enum DrawResult {
 pub struct Unit {
     /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round, from 1.
     pub window: i64,
-    /// The place in the window or round, from 0.
+    /// Mark of the fork of the store under which it was injected or dealt; 0 before the first fork. A store that was rolled back
+    /// may fill the same window again: under another fork, so with other units.
+    pub fork: u32,
+    /// The index in the window or round, from 0.
     pub number: u64,
 }
 
 impl Unit {
     /// The unit's id, unique in its campaign.
     pub fn id(&self, pool: &PoolId) -> String {
-        format!("{pool}:{}:{}", self.window, self.number)
+        match self.fork {
+            0 => format!("{pool}:{}:{}", self.window, self.number),
+            fork => format!("{pool}:{}:{}:{fork:06x}", self.window, self.number),
+        }
     }
 }
 
@@ -289,6 +328,7 @@ impl Unit {
 enum ResultCode {
     Plain(u8),
     Won(PrizeNo, PoolNo, i64, u64, i64),
+    Forked(PrizeNo, PoolNo, i64, u64, i64, u32),
 }
 
 impl From<DrawResult> for ResultCode {
@@ -299,13 +339,18 @@ impl From<DrawResult> for ResultCode {
                 pool,
                 unit,
                 release,
-            } => Self::Won(
-                prize,
-                pool,
-                unit.window,
-                unit.number,
-                release.map_or(0, Moment::as_micros),
-            ),
+            } => {
+                let release = release.map_or(0, Moment::as_micros);
+                let Unit {
+                    window,
+                    fork,
+                    number,
+                } = unit;
+                match fork {
+                    0 => Self::Won(prize, pool, window, number, release),
+                    fork => Self::Forked(prize, pool, window, number, release, fork),
+                }
+            }
             DrawResult::Consolation => Self::Plain(1),
             DrawResult::Nothing => Self::Plain(0),
         }
@@ -314,13 +359,24 @@ impl From<DrawResult> for ResultCode {
 
 impl From<ResultCode> for DrawResult {
     fn from(code: ResultCode) -> Self {
+        let won = |prize, pool, unit, release| Self::Won {
+            prize,
+            pool,
+            unit,
+            release: (release != 0).then(|| Moment::from_micros(release)),
+        };
+        let unit = |window, fork, number| Unit {
+            window,
+            fork,
+            number,
+        };
         match code {
-            ResultCode::Won(prize, pool, window, number, release) => Self::Won {
-                prize,
-                pool,
-                unit: Unit { window, number },
-                release: (release != 0).then(|| Moment::from_micros(release)),
-            },
+            ResultCode::Won(prize, pool, window, number, release) => {
+                won(prize, pool, unit(window, 0, number), release)
+            }
+            ResultCode::Forked(prize, pool, window, number, release, fork) => {
+                won(prize, pool, unit(window, fork, number), release)
+            }
             ResultCode::Plain(1) => Self::Consolation,
             ResultCode::Plain(_) => Self::Nothing,
         }
@@ -346,9 +402,20 @@ mod tests {
                     pool: PoolNo(0),
                     unit: Unit {
                         window: 1_795_960_800,
+                        fork: 0,
                         number: 17,
                     },
                     release: Some(Moment::from_micros(1_795_960_801_000_000)),
+                },
+                DrawResult::Won {
+                    prize: PrizeNo(1),
+                    pool: PoolNo(0),
+                    unit: Unit {
+                        window: 3,
+                        fork: 0x00ab_cdef,
+                        number: 4,
+                    },
+                    release: None,
                 },
                 DrawResult::Consolation,
                 DrawResult::Nothing,
@@ -357,7 +424,7 @@ mod tests {
         });
         let json = serde_json::to_string(&entry).unwrap();
         assert!(
-            json.contains("[1,0,1795960800,17,1795960801000000],1,0]"),
+            json.contains("[1,0,1795960800,17,1795960801000000],[1,0,3,4,0,11259375],1,0]"),
             "{json}"
         );
         assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);

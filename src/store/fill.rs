@@ -90,6 +90,8 @@ pub struct FillRecord {
     pub granted: Quantities,
     /// How many of them, in order of release, are in the pool.
     pub filled: u64,
+    /// Mark of the fork under which they were granted.
+    pub fork: u32,
 }
 
 impl FillRecord {
@@ -112,6 +114,8 @@ pub struct DeckFilling {
     pub available: u64,
     /// No more cards come.
     pub stopped: Option<DeckStop>,
+    /// Mark of the store's current fork, under which the next chunk is dealt.
+    pub fork: u32,
 }
 
 /// Why a deck gives no more cards.
@@ -222,8 +226,10 @@ pub struct DealCommand {
     pub campaign: CampaignId,
     /// The deck.
     pub pool: PoolNo,
-    /// Fence: round and chunk as [`DeckFilling`] told them.
+    /// Fence: round and chunk of [`DeckFilling`].
     pub expected: (u64, u64),
+    /// Fence: fork of [`DeckFilling`], under which the cards were dealt.
+    pub fork: u32,
     /// The round that the cards are of: the expected one or the next.
     pub round: u64,
     /// The chunk of that round.

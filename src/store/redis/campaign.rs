@@ -303,13 +303,9 @@ impl Core {
         parts: &mut Parts,
     ) -> Result<(Fields, Option<Vec<u8>>)> {
         let first = parts.next()?;
-        match letter(&first) {
-            Some(b'L') => return Err(self.lost()),
-            Some(_) => {
-                self.layouts.forget(id);
-                return Err(Refusal::CampaignNotFound.into());
-            }
-            None => {}
+        if letter(&first).is_some() {
+            self.layouts.forget(id);
+            return Err(Refusal::CampaignNotFound.into());
         }
         Ok((Fields::of(first)?, reply::maybe_bytes(parts.next()?)?))
     }

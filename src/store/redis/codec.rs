@@ -3,7 +3,7 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | a unit | release in microseconds, or position in the deck, in 7; window or round in 5; number in 1 to 9, the more of which the first bits say |
+//! | a unit | release in microseconds, or position in the deck, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, the more of which the first bits say |
 
 use rmp::{decode, encode};
 
@@ -28,6 +28,9 @@ const WINDOW_BYTES: usize = 5;
 /// How many bits of a number its first bytes hold, by how many these are; more take eight bytes and one before them.
 const NUMBER_BITS: [u32; 4] = [7, 14, 21, 28];
 const LONG_NUMBER: u8 = 0xf0;
+/// Begins the mark of a fork, and the bytes of that. No number begins so.
+const FORK_FOLLOWS: u8 = 0xf1;
+const FORK_BYTES: usize = 3;
 /// Days that a batch of draws is told of, so that a clock a little off stays within them.
 const DAYS: usize = 3;
 
@@ -191,6 +194,10 @@ pub(super) fn encode_unit(score: i64, unit: Unit) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(SCORE_BYTES + WINDOW_BYTES + 4));
     packer.big_endian(score.unsigned_abs(), SCORE_BYTES);
     packer.big_endian(unit.window.unsigned_abs(), WINDOW_BYTES);
+    if unit.fork > 0 {
+        packer.big_endian(FORK_FOLLOWS.into(), 1);
+        packer.big_endian(unit.fork.into(), FORK_BYTES);
+    }
     let bytes = NUMBER_BITS.iter().position(|bits| unit.number >> bits == 0);
     match bytes {
         Some(more) => {
@@ -207,7 +214,12 @@ pub(super) fn encode_unit(score: i64, unit: Unit) -> Vec<u8> {
 pub(super) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> {
     let score = unpacker.big_endian(SCORE_BYTES)? as i64;
     let window = unpacker.big_endian(WINDOW_BYTES)? as i64;
-    let first = unpacker.big_endian(1)?;
+    let mut first = unpacker.big_endian(1)?;
+    let mut fork = 0;
+    if first == u64::from(FORK_FOLLOWS) {
+        fork = unpacker.big_endian(FORK_BYTES)? as u32;
+        first = unpacker.big_endian(1)?;
+    }
     let more = (first as u8).leading_ones() as usize;
     let number = match NUMBER_BITS.get(more) {
         Some(bits) => {
@@ -216,7 +228,12 @@ pub(super) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> 
         }
         None => unpacker.big_endian(8)?,
     };
-    Ok((score, Unit { window, number }))
+    let unit = Unit {
+        window,
+        fork,
+        number,
+    };
+    Ok((score, unit))
 }
 
 /// Reads [`encode_unit`].
@@ -323,11 +340,13 @@ mod tests {
     proptest! {
         #[test]
         fn units_read_back_and_are_in_the_order_of_their_bytes(
-            scores in [0..MOMENT_MAX, 0..3i64], windows in [0..1i64 << 34, 0..3i64], numbers in [numbers(), numbers()]
+            scores in [0..MOMENT_MAX, 0..3i64], windows in [0..1i64 << 34, 0..3i64], numbers in [numbers(), numbers()],
+            forks in [0..3u32, 0..1 << 24]
         ) {
-            let units: Vec<_> = (0..8)
+            let units: Vec<_> = (0..16)
                 .map(|n| {
-                    let unit = Unit { window: windows[n / 2 % 2], number: numbers[n / 4] };
+                    let (window, number) = (windows[n / 2 % 2], numbers[n / 4 % 2]);
+                    let unit = Unit { window, fork: forks[n / 8], number };
                     (scores[n % 2], unit)
                 })
                 .collect();
@@ -346,7 +365,7 @@ mod tests {
     #[test]
     fn numbers_take_as_few_bytes_as_they_can() {
         let bytes =
-            |number| encode_unit(1, Unit { window: 1, number }).len() - SCORE_BYTES - WINDOW_BYTES;
+            |number| encode_unit(1, Unit { window: 1, fork: 0, number }).len() - SCORE_BYTES - WINDOW_BYTES;
         let ends = NUMBER_BITS.map(|bits| (bytes((1 << bits) - 1), bytes(1 << bits)));
         assert_eq!(ends, [(1, 2), (2, 3), (3, 4), (4, 9)]);
         assert_eq!(bytes(u64::MAX), 9);

@@ -28,6 +28,9 @@ impl Kind {
     }
 }
 
+/// Stands for a step that no fork concerns.
+const ANY_FORK: &[u8] = b"*";
+
 /// A call in the making. Keys are named by their place, from 1.
 pub(super) struct Commit {
     keys: Vec<Key>,
@@ -49,14 +52,17 @@ impl Commit {
     /// The place of the campaign's hash, or of the envelope's.
     pub(super) const CAMPAIGN: usize = 3;
 
+    /// A step of a campaign that was read at `read_at`, under the fork with this mark; none if there was nothing to read.
     pub(super) fn new(
         partition: &PartitionKeys,
         campaign: &CampaignKeys,
         id: &CampaignId,
         revision: &str,
         read_at: Moment,
+        fork: Option<u32>,
     ) -> Self {
         let head = vec![
+            fork.map_or(ANY_FORK.into(), number),
             b"c".to_vec(),
             id.as_str().into(),
             revision.into(),
@@ -79,6 +85,7 @@ impl Commit {
         holds: Duration,
     ) -> Self {
         let head = vec![
+            ANY_FORK.into(), // nothing of an envelope is derived anew
             b"e".to_vec(),
             id.as_str().into(),
             revision.into(),

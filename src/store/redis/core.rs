@@ -8,15 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::time::sleep;
 use tracing::{error, warn};
 
 use super::{
     campaign::Layouts,
     connect::Connections,
     envelopes::KnownEnvelopes,
+    forks::{self, Halt, Head, Refused, Witnesses},
     keys::{PartitionKeys, partition_of},
-    reply::{Parts, moment, text},
+    reply::{Parts, text},
     script::Script,
+    scripts,
     words::Words,
 };
 use crate::{
@@ -32,6 +35,9 @@ const PROMPT: Duration = Duration::from_millis(250);
 /// Two clocks that differ by more than this are told of.
 const SKEW_TOLD: Duration = Duration::from_secs(1);
 
+/// How often a script is tried again since the partition has forked. Each round records a fork or waits for one.
+const FORK_ROUNDS_MAX: usize = 8;
+
 /// A store on Redis.
 pub(super) struct Core {
     pub(super) connections: Connections,
@@ -43,6 +49,19 @@ pub(super) struct Core {
     pub(super) envelopes: KnownEnvelopes,
     /// The log has told that data are lost.
     pub(super) has_told_loss: AtomicBool,
+    pub(super) witnesses: Witnesses,
+    /// How long a fork waits before it takes writes.
+    pub(super) fork_pause: Duration,
+}
+
+/// What came of one try of a script.
+pub(super) enum Attempt {
+    /// It ran; what the reply holds after its head.
+    Done(Parts),
+    /// Another server serves the partition: the fork must be recorded first.
+    Forked,
+    /// The partition's fork opens after this time.
+    Opens(Duration),
 }
 
 impl Core {
@@ -61,7 +80,8 @@ impl Core {
         &self.partitions[partition_of(id, partitions) as usize]
     }
 
-    /// Runs a script: `args` come after the clock and the store's id. Gives the store's time and what the reply holds after it.
+    /// Runs a script: `args` come after the clock, the store's id and the witnesses. Gives the store's time and what the reply holds
+    /// after its head. Records a fork if there is a new one, and waits until it takes writes.
     pub(super) async fn run(
         &self,
         partition: &PartitionKeys,
@@ -69,16 +89,79 @@ impl Core {
         keys: impl Into<Words>,
         args: impl Into<Words>,
     ) -> Result<(Moment, Parts)> {
-        let sent = Instant::now();
         let (keys, args) = (keys.into(), args.into());
-        let mut all = Words::with_capacity(args.len() + 2, args.size() + 64);
-        all.push(self.clock.argument(partition.number));
-        all.push(&self.store_id);
-        all.append(&args);
-        let mut parts = Parts::of(self.connections.run(script, &keys, &all).await?)?;
-        let now = moment(parts.next()?)?;
-        self.clock.learn(partition.number, now, sent.elapsed());
-        Ok((now, parts))
+        for _ in 0..FORK_ROUNDS_MAX {
+            match self.attempt(partition, script, &keys, &args).await? {
+                (now, Attempt::Done(parts)) => return Ok((now, parts)),
+                (_, Attempt::Forked) => Box::pin(self.record_fork(partition)).await?,
+                (_, Attempt::Opens(after)) => sleep(after.min(self.fork_pause)).await,
+            }
+        }
+        Err(StoreError::Unavailable {
+            executed: Executed::No,
+            detail: format!(
+                "partition {} is served by one server after another: see that Redis has one primary",
+                partition.number
+            ),
+        })
+    }
+
+    /// Runs a script once.
+    pub(super) async fn attempt(
+        &self,
+        partition: &PartitionKeys,
+        script: &Script,
+        keys: &Words,
+        args: &Words,
+    ) -> Result<(Moment, Attempt)> {
+        let number = partition.number;
+        let witnesses = self.witnesses.get(number);
+        let mut all = Words::with_capacity(args.len() + 2, args.size() + 128);
+        all.push(self.clock.argument(number));
+        all.push(forks::identity(&self.store_id, &witnesses));
+        all.append(args);
+        let sent = Instant::now();
+        let mut parts = Parts::of(self.connections.run(script, keys, &all).await?)?;
+        let head = Head::read(parts.next()?)?;
+        self.clock.learn(number, head.now, sent.elapsed());
+        let attempt = match Refused::read(&mut parts)? {
+            None => {
+                self.witnesses.learn(number, &witnesses, &head);
+                Attempt::Done(parts)
+            }
+            Some(Refused::Forked) => Attempt::Forked,
+            Some(Refused::Opens(after)) => Attempt::Opens(after),
+            Some(Refused::Lost) => return Err(self.lost()),
+            Some(Refused::Halted(halt)) => return Err(self.halted(number, &halt)),
+        };
+        Ok((head.now, attempt))
+    }
+
+    /// Records that another server serves the partition, unless another service has done so.
+    pub(super) async fn record_fork(&self, partition: &PartitionKeys) -> Result<()> {
+        let keys = [partition.partition.clone(), partition.ledger.clone()].into();
+        let (step, pause) = (forks::random_step(), self.fork_pause.as_micros());
+        let args = [step.to_string(), pause.to_string()].into();
+        let fork = self.attempt(partition, &scripts::FORK, &keys, &args).await;
+        let (_, attempt) = fork.map_err(|error| error.with_executed(Executed::No))?;
+        if let Attempt::Done(_) = attempt {
+            let number = partition.number;
+            warn!(
+                partition = number,
+                "partition {number} is served by another Redis server, or by one that was restarted: draws go on once all \
+                 services had time to say what they have acknowledged"
+            );
+        }
+        Ok(())
+    }
+
+    /// Acknowledged entries of the partition are lost.
+    fn halted(&self, partition: u32, halt: &Halt) -> StoreError {
+        let error = forks::halted(partition, halt);
+        if self.witnesses.is_news(partition) {
+            error!(partition, "{error}");
+        }
+        error
     }
 
     /// The same of a script that only reads: whatever goes wrong, nothing happened.

@@ -47,6 +47,8 @@ pub struct Options {
     pub clock: Option<Arc<dyn Clock>>,
     /// How long request ids are remembered.
     pub request_memory: Duration,
+    /// How long a fork waits before it takes writes, so that all living services can speak: two seconds, but in tests.
+    pub fork_pause: Duration,
     /// The store that is expected, where one is.
     pub store_id: Option<String>,
 }

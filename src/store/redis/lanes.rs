@@ -6,7 +6,7 @@ use super::{
     batch::{self, Call},
     campaign::Layout,
     codec::{self, Unpacker},
-    core::{Core, letter, told},
+    core::{Core, told},
     keys::{Place, RequestField, request_field},
     record::{self, Remembered},
     reply::{self, Parts, unexpected},
@@ -89,6 +89,7 @@ impl Lanes {
         };
         match self.call(partition, user.hash(), job).await? {
             Drawn::Done(answer) if answer.replayed => {
+                core.witnesses.raise(partition, answer.ledger.sequence);
                 let id = &answer.campaign.id;
                 // Boxed, as it is rare: else every draw's future has room for it.
                 let campaign = Box::pin(core.definition(id, answer.entry.version)).await;
@@ -113,13 +114,7 @@ async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
     for group in groups {
         group.tell(core, &mut keys, &mut args);
     }
-    let (now, mut parts) = core.run(partition, &scripts::DRAW, keys, args).await?;
-    let first = parts.next()?;
-    if letter(&first) == Some(b'L') {
-        return Err(core.lost());
-    }
-    parts.put_back(first);
-    Ok((now, parts))
+    core.run(partition, &scripts::DRAW, keys, args).await
 }
 
 impl Group {

@@ -96,6 +96,7 @@ impl Core {
         }
         let state = State {
             now,
+            fork: fields.number("mark")?,
             view: fields.view(Arc::clone(&layout.campaign))?,
             stock: fields.json("stock")?,
             pools,

@@ -20,6 +20,7 @@ mod core;
 mod envelopes;
 mod fault;
 mod fault_kind;
+mod forks;
 mod identity;
 mod keys;
 mod lanes;
@@ -42,6 +43,7 @@ pub use self::{
     connect::{Connections, Master},
     fault::Fault,
     fault_kind::FaultKind,
+    forks::{FORK_PAUSE, Halt},
     identity::{Found, OpenError, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
     pool::SetupError,
@@ -54,6 +56,7 @@ use self::{
     campaign::Layouts,
     core::{Core, StoreClock},
     envelopes::{GrabLanes, KnownEnvelopes},
+    forks::Witnesses,
     lanes::Lanes,
     load::Loaded,
     steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
@@ -96,8 +99,9 @@ impl RedisStore {
             test_clock: options.clock.is_some(),
             partitions: options.partitions,
         };
+        let partitions = found.partitions.len();
         let core = Arc::new(Core {
-            clock: StoreClock::new(options.clock, found.partitions.len()),
+            clock: StoreClock::new(options.clock, partitions),
             connections: found.connections,
             partitions: found.partitions,
             store_id,
@@ -105,6 +109,8 @@ impl RedisStore {
             layouts: Layouts::default(),
             envelopes: KnownEnvelopes::default(),
             has_told_loss: AtomicBool::new(false),
+            witnesses: Witnesses::new(partitions),
+            fork_pause: options.fork_pause,
         });
         Ok(Self {
             info,

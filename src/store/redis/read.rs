@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use redis::Value;
@@ -10,12 +10,13 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     campaign::from_json,
-    core::{Core, letter},
+    core::{Attempt, Core, letter},
     envelopes::decode_grabs,
     keys::{BUCKETS, Key, PartitionKeys, Place, USER_HASHES, request_field},
     record,
     reply::{self, Parts, unexpected},
     scripts,
+    words::Words,
 };
 use crate::{
     model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
@@ -28,22 +29,24 @@ use crate::{
 const FORGET_BUCKETS: u32 = 2048;
 /// Once one partition has answered a probe, the others have this long: a node that hangs is not waited for.
 const PROBE_SLACK: Duration = Duration::from_secs(1);
+/// How often a probe is tried again since the partition has forked.
+const PROBE_ROUNDS_MAX: usize = 4;
 /// Items of the ledger that are read at a time; one may hold a whole batch of draws.
 const LEDGER_ITEMS: usize = 64;
 
 impl Core {
     /// The time of a campaign's partition.
     pub(super) async fn time(&self, id: &CampaignId) -> Result<Moment> {
-        self.identify(self.partition(id)).await
+        self.probe_partition(self.partition(id)).await
     }
 
-    /// Looks whether the partitions are there, all at once; the latest of their times. Fails where none of them answers: a node that is
+    /// Looks whether the partitions are there, all at once; the latest of their times. Fails if none of them answers: a node that is
     /// away, hangs, or has lost its data, stops its own campaigns and no others.
     pub(super) async fn probe(self: &Arc<Self>) -> Result<Moment> {
         let mut asked = JoinSet::new();
         for partition in &self.partitions {
             let (core, partition) = (Arc::clone(self), Arc::clone(partition));
-            asked.spawn(async move { core.identify(&partition).await });
+            asked.spawn(async move { core.probe_partition(&partition).await });
         }
         let mut latest: Result<Moment> = Err(unexpected("partition"));
         let mut is_whole = true;
@@ -70,30 +73,33 @@ impl Core {
         }
     }
 
-    async fn identify(&self, partition: &PartitionKeys) -> Result<Moment> {
-        let sent = Instant::now();
-        let keys = [partition.partition.clone()];
-        let args = vec![self.clock.argument(partition.number), Vec::new()];
-        let reply = self
-            .connections
-            .run(&scripts::IDENTIFY, &keys.into(), &args.into())
-            .await;
-        // It names no store, so it only reads.
-        let reply = reply.map_err(|fault| StoreError::from(fault).with_executed(Executed::No))?;
-        let mut parts = Parts::of(reply)?;
-        let now = reply::moment(parts.next()?)?;
-        self.clock.learn(partition.number, now, sent.elapsed());
-        match parts.maybe_next().map(reply::maybe_bytes).transpose()? {
-            Some(Some(store)) if store == self.store_id.as_bytes() => Ok(now),
-            _ => Err(self.lost()),
+    /// Looks whether a partition is there and whole, and takes writes, by writing to it; its time. Records a fork, but does not wait
+    /// for it to open: draws do.
+    async fn probe_partition(&self, partition: &PartitionKeys) -> Result<Moment> {
+        let keys = [partition.partition.clone(), partition.ledger.clone()].into();
+        let args = Words::default();
+        for _ in 0..PROBE_ROUNDS_MAX {
+            let attempt = self.attempt(partition, &scripts::PROBE, &keys, &args).await;
+            let (now, attempt) = attempt.map_err(|error| error.with_executed(Executed::No))?;
+            match attempt {
+                Attempt::Done(mut parts) => {
+                    self.witnesses.is_well(partition.number);
+                    return match parts.maybe_next() {
+                        Some(flaw) => Err(StoreError::Corrupt(reply::text(flaw)?)),
+                        None => Ok(now),
+                    };
+                }
+                Attempt::Opens(_) => return Ok(now),
+                Attempt::Forked => self.record_fork(partition).await?,
+            }
         }
+        Err(unexpected("fork"))
     }
 
     /// What follows the time in a reply, unless there is a letter.
     pub(super) fn first(&self, parts: &mut Parts) -> Result<Value> {
         let first = parts.next()?;
         match letter(&first) {
-            Some(b'L') => Err(self.lost()),
             Some(b'M') => Err(Refusal::CampaignNotFound.into()),
             _ => Ok(first),
         }
@@ -130,6 +136,7 @@ impl Core {
             return Err(Refusal::DrawNotFound.into());
         }
         let campaign = self.definition(id, remembered.version).await?;
+        self.witnesses.raise(partition.number, remembered.sequence);
         Ok(DrawAnswer {
             ledger: LedgerId {
                 partition: partition.number,
@@ -310,6 +317,9 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
         return Err(StoreError::Corrupt(format!(
             "item {id} of the ledger has not the {count} entries it says"
         )));
+    }
+    if let [Body::Forked { .. } | Body::Recovered { .. }] = bodies.as_slice() {
+        subject = Some(Subject::Partition);
     }
     let subject = subject.ok_or_else(|| unexpected("campaign or envelope"))?;
     let at = at.ok_or_else(|| unexpected("moment"))?;

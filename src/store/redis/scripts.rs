@@ -8,7 +8,7 @@ macro_rules! scripts {
     ($($(#[$doc:meta])* $name:ident = $($file:literal),+;)+) => { $(
         $(#[$doc])*
         pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
-            Script::new(&[include_str!("lua/clock.lua"), $(include_str!(concat!("lua/", $file))),+])
+            Script::new(&[include_str!("lua/partition.lua"), $(include_str!(concat!("lua/", $file))),+])
         });
     )+ };
 }
@@ -48,6 +48,10 @@ scripts! {
     DUE_ENVELOPES = "due_envelopes.lua";
     /// Reads the sums of envelopes.
     ENVELOPE_SUMS = "envelope_sums.lua";
+    /// Asks whether a partition is whole and takes writes.
+    PROBE = "probe.lua";
+    /// Records a fork.
+    FORK = "fork.lua";
     /// Reads or makes a partition's identity.
     IDENTIFY = "identify.lua";
 }

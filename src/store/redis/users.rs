@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     batch::{self, Call},
     campaign::{Fields, Layout},
-    core::{Core, letter, told},
+    core::{Core, told},
     keys::Place,
     record,
     reply::{self, Parts},
@@ -88,13 +88,7 @@ impl Call for Look {
                 args.push(look.place.field);
             }
         }
-        let (now, mut parts) = core.ask(partition, &scripts::USER, keys, args).await?;
-        let first = parts.next()?;
-        if letter(&first) == Some(b'L') {
-            return Err(core.lost());
-        }
-        parts.put_back(first);
-        Ok((now, parts))
+        core.ask(partition, &scripts::USER, keys, args).await
     }
 
     fn answers(

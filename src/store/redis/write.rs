@@ -36,7 +36,6 @@ impl Core {
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next()?;
         match letter(&answer) {
-            Some(b'L') => return Err(self.lost()),
             Some(b'S') => return Ok(None),
             _ => {}
         }
@@ -107,6 +106,7 @@ impl Loaded {
             &view.campaign.id,
             &self.revision,
             state.now,
+            self.layout.as_ref().map(|_| state.fork),
         );
         for body in &state.changes.entries {
             commit.entry(to_json(body));

@@ -39,6 +39,7 @@ pub(in crate::store) fn adjust(state: &mut State, command: &AdjustCommand) -> Re
         planned,
         carried: Quantities::new(),
         granted,
+        fork: state.fork,
     })?;
     Ok(Step::Done)
 }

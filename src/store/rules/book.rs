@@ -72,6 +72,7 @@ impl State {
                 filled: 0,
                 until: injected.from,
                 closed: false,
+                fork: injected.fork,
             });
         }
         self.changes.entries.push(Body::Injected(injected));

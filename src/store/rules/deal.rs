@@ -17,9 +17,9 @@ use super::{
 /// Deals a chunk, if the deck is where the command says and stock has all of it.
 pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result<Step> {
     let pool = command.pool;
-    let ended = state.view.has_ended(state.now);
+    let (ended, fork) = (state.view.has_ended(state.now), state.fork);
     let deck = state.deck(pool)?;
-    if (deck.round, deck.chunk) != command.expected || ended {
+    if (deck.round, deck.chunk) != command.expected || fork != command.fork || ended {
         return Ok(Step::Stale);
     }
     if command.cards.is_empty() || command.cards.len() > CHUNK_CARDS_MAX {
@@ -50,6 +50,7 @@ pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result
     for ((score, number), prize) in (first_score..).zip(first_number..).zip(&command.cards) {
         let unit = Unit {
             window: command.round.cast_signed(),
+            fork,
             number,
         };
         state.changes.units_in.push(Placed {
@@ -69,6 +70,7 @@ pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result
         chunk: command.chunk,
         granted,
         blanks,
+        fork,
     });
     Ok(Step::Done)
 }

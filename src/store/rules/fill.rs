@@ -41,7 +41,7 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
     if command.units.len() > CHUNK_UNITS_MAX || reached > all {
         return Err(StoreError::Corrupt("a chunk does not fit its fill".into()));
     }
-    let first = fill.base + fill.filled;
+    let (first, fork) = (fill.base + fill.filled, fill.fork);
     fill.filled = reached;
     fill.until = command.until;
     fill.closed = reached == all;
@@ -54,6 +54,7 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
             score: release.at.as_micros(),
             unit: Unit {
                 window: command.window.as_seconds(),
+                fork,
                 number,
             },
         });

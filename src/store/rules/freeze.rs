@@ -80,6 +80,7 @@ fn freeze_one(state: &mut State, pool: PoolNo, window: &PlannedWindow) -> Result
         planned: window.planned.clone(),
         carried,
         granted,
+        fork: state.fork,
     })
 }
 

@@ -23,6 +23,7 @@ pub(in crate::store) fn filling(state: &State, available: impl Fn(PoolNo) -> u64
             remaining: deck.remaining.clone(),
             available: available(no),
             stopped: state.deck_stop(no),
+            fork: state.fork,
         }),
     });
     let used = (0..).map(PrizeNo).zip(&state.stock);
@@ -65,6 +66,7 @@ fn open_fills(schedule: &ScheduleState) -> Vec<FillRecord> {
         from: fill.from,
         granted: fill.granted.clone(),
         filled: fill.filled,
+        fork: fill.fork,
     })
     .collect()
 }

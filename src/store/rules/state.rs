@@ -23,6 +23,8 @@ use crate::{
 pub(in crate::store) struct State {
     /// The store's clock.
     pub(in crate::store) now: Moment,
+    /// Mark of the store's current fork; 0 before the first one.
+    pub(in crate::store) fork: u32,
     /// The campaign.
     pub(in crate::store) view: CampaignView,
     /// By prize.
@@ -159,6 +161,14 @@ pub(in crate::store) struct Fill {
     /// Every unit released before this moment is in the pool.
     pub(in crate::store) until: Moment,
     pub(in crate::store) closed: bool,
+    /// Mark of the fork under which they were granted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(in crate::store) fork: u32,
+}
+
+/// Serde hands out references.
+fn is_zero(mark: &u32) -> bool {
+    *mark == 0
 }
 
 /// A unit in its pool's sorted set.
@@ -227,6 +237,7 @@ impl State {
     ) -> Self {
         Self {
             now,
+            fork: 0,
             view: CampaignView {
                 campaign,
                 version: 0,

@@ -111,6 +111,7 @@ fn found(state: &State, window: Moment, sweep: Sweep) -> Vec<Placed> {
             score: (window + Duration::from_secs(number)).as_micros(),
             unit: Unit {
                 window: window.as_seconds(),
+                fork: 0,
                 number,
             },
         });

@@ -25,6 +25,7 @@ pub(super) fn load(
 ) -> Result<State> {
     let mut state = State {
         now,
+        fork: 0, // one process on one file: nothing is ever rolled back
         view: campaign.view.clone(),
         stock: campaign.stock.iter().map(|stock| stock.units).collect(),
         pools: campaign.pools.iter().map(|p| p.known.clone()).collect(),

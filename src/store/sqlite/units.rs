@@ -160,6 +160,7 @@ impl Queue {
                     score: row.get(0)?,
                     unit: Unit {
                         window: row.get(1)?,
+                        fork: 0,
                         number: row.get(2)?,
                     },
                 })
@@ -239,6 +240,7 @@ pub(super) fn find(
             score: row.get(0)?,
             unit: Unit {
                 window: row.get(1)?,
+                fork: 0,
                 number: row.get(2)?,
             },
         })

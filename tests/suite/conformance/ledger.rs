@@ -88,6 +88,8 @@ fn kind(entry: &tombola::store::Entry) -> &'static str {
         Body::EnvelopeCreated(_) => "envelope created",
         Body::Grab { .. } => "grab",
         Body::Refund { .. } => "refund",
+        Body::Forked { .. } => "forked",
+        Body::Recovered { .. } => "recovered",
     }
 }
 

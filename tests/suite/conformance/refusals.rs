@@ -110,6 +110,7 @@ async fn a_command_that_contradicts_the_data_fails_alone(world: &mut World) {
         campaign: campaign.id.clone(),
         pool: PoolNo(0),
         expected: (1, 0),
+        fork: 0,
         round: 1,
         chunk: 0,
         round_cards: 1,

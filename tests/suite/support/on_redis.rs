@@ -15,7 +15,7 @@ use tombola::{
     store::{
         Durability, Store,
         clock::{Clock as _, ManualClock},
-        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{FORK_PAUSE, Found, KeyPrefix, Options, RedisStore, RedisUrl},
     },
 };
 
@@ -63,6 +63,7 @@ impl OnRedis {
             durability: Durability::Local,
             clock: Some(clock.clone()),
             request_memory: REQUEST_MEMORY,
+            fork_pause: FORK_PAUSE,
             store_id: None,
         };
         Self {

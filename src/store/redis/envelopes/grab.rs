@@ -6,7 +6,7 @@ use super::{
     super::{
         batch::{self, Call},
         codec::Unpacker,
-        core::{Core, letter, told},
+        core::{Core, told},
         keys::Place,
         record::LAST_MOMENT,
         reply::{self, Parts, unexpected},
@@ -131,14 +131,7 @@ async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
     for group in groups {
         tell(group, &mut keys, &mut args);
     }
-    let (now, mut parts) = core.run(partition, &scripts::GRAB, keys, args).await?;
-    let first = parts.next()?;
-    // An envelope that is not there is told by a letter too.
-    if letter(&first) == Some(b'L') {
-        return Err(core.lost());
-    }
-    parts.put_back(first);
-    Ok((now, parts))
+    core.run(partition, &scripts::GRAB, keys, args).await
 }
 
 /// Adds what the script is told of an envelope and its grabs.

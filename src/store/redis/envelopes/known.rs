@@ -167,7 +167,6 @@ impl Core {
         for id in ids {
             let part = parts.next()?;
             let one = match letter(&part) {
-                Some(b'L') => return Err(self.lost()),
                 Some(b'R') => Ok(Found::Removed),
                 Some(b'M') => Ok(Found::Nothing),
                 Some(_) => Err(unreadable(id, "a key has another type")),

@@ -73,7 +73,6 @@ impl Core {
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next()?;
         match letter(&answer) {
-            Some(b'L') => Err(self.lost()),
             Some(b'S') => Ok(None),
             _ => Ok(Some(answer)),
         }

@@ -2,8 +2,9 @@
 -- has changed since.
 --
 -- KEYS  partition, ledger, campaign, operations, then the keys of the writes; of an envelope: envelope, twice
--- ARGV  clock, store id, 'c' and the campaign's id or 'e' and the envelope's, the revision that was read (empty for one that is
---       not there), the moment of reading, how much later it still holds (microseconds)
+-- ARGV  clock, store id and witnesses, mark of the fork under which the campaign was read (*: any), 'c' and the campaign's id or
+--       'e' and the envelope's, the revision that was read (empty for one that is not there), the moment of reading, how much
+--       later it still holds (microseconds)
 --       number of typed keys, then the type of each of KEYS
 --       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has
 --       this value; or 'absent', key, field: there is none
@@ -12,17 +13,18 @@
 --       number of entries, then each as JSON; the request that the last one answers (the field that tells the number of this
 --       entry) and its reply, which follows that number; or twice nothing
 --       number of writes, then of each: command, key, number of further arguments, these
--- reply {now, sequence of the last entry}; {now, 'L'}: the store is not the one it was; {now, 'S'}: something has changed
-local store, sequence, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+-- reply {head, number of the last entry}; {now, 'S'}: something has changed
+local partition = open_partition(WRITE)
+if partition.refusal then
+    return partition.refusal
 end
-local read_at = tonumber(ARGV[6])
-if read_at > now or now - read_at > tonumber(ARGV[7]) then
+local now, sequence = partition.now, partition.sequence
+local read_at = tonumber(ARGV[7])
+local is_of_fork = ARGV[3] == '*' or ARGV[3] == partition.mark
+if not is_of_fork or read_at > now or now - read_at > tonumber(ARGV[8]) then
     return { digits(now), 'S' }
 end
-local arg = 8
+local arg = 9
 local function take()
     arg = arg + 1
     return ARGV[arg - 1]
@@ -40,7 +42,7 @@ for place = 1, tonumber(take()) do
         return redis.error_reply('WRONGTYPE ' .. KEYS[place] .. ' is a ' .. found .. ' and not a ' .. wanted)
     end
 end
-if (redis.call('HGET', KEYS[3], 'revision') or '') ~= ARGV[5] then
+if (redis.call('HGET', KEYS[3], 'revision') or '') ~= ARGV[6] then
     return { digits(now), 'S' }
 end
 for _ = 1, tonumber(take()) do
@@ -87,17 +89,18 @@ if #sums > 0 then
     end
 end
 
-sequence = tonumber(sequence)
 local entries = tonumber(take())
 while entries > 0 do
     local some = math.min(entries, 1000)
-    local item = { ARGV[3], ARGV[4], 't', digits(now), 'n', some }
+    local item = { ARGV[4], ARGV[5], 't', digits(now), 'n', some }
     for _ = 1, some do
         item[#item + 1] = 'j'
         item[#item + 1] = take()
     end
     entries, sequence = entries - some, sequence + some
-    redis.call('XADD', KEYS[2], digits(sequence) .. '-0', unpack(item))
+    if not append(partition, sequence, unpack(item)) then
+        return ledger_is_gone()
+    end
     redis.call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
 end
 local request, answer = take(), take()
@@ -119,4 +122,4 @@ end
 for _, count in ipairs(counts) do
     redis.call('HINCRBY', KEYS[3], count[1], count[2])
 end
-return { digits(now), digits(sequence) }
+return { head(partition, sequence > partition.sequence and sequence or 0), digits(sequence) }

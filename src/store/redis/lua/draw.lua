@@ -5,26 +5,24 @@
 -- KEYS  partition, ledger
 --       for each campaign: campaign, blocked, long draws, for each pool: its wins (schedules only), its queues
 --       those hashes of users that its draws are of; for each draw: the bucket of the user's older draws
--- ARGV  clock, store id, request memory in microseconds, number of campaigns
+-- ARGV  clock, store id and witnesses, request memory in microseconds, number of campaigns
 --       for each campaign: id, version, layout, days, number of those hashes, number of draws, and of all its draws together:
 --       the hash of each's user in a byte, from 0; the earliest moment after which one must not begin; that of each, in eight bytes
 --       what they ask for: {what, expire, payment digest} of each kind; the kind of each in a byte, from 0
 --       what the ledger keeps of each, one after another; the lengths of these, in two bytes
 --       then for each draw: user field, request field
 --       (layout, days and braces: msgpack, see codec.rs; records and draws: see record.rs)
--- reply {now}, then for each campaign: {the replies to its draws; the pools that run low}; or why there is none:
+-- reply {head}, then for each campaign: {the replies to its draws; the pools that run low}; or why there is none:
 --       'M' no such campaign, 'V' another version, 'Y' another day, 'X' and what is wrong
---       {now, 'L'}: the store is not the one it was
 --       a draw: the user's record with this draw as its latest; or a letter, the length of what follows in two bytes, and that:
 --       'R' and the remembered draw: replayed; 'U' request id reused, 'P' past its deadline, 'E' expired,
 --       'A' and the lifecycle: the campaign takes no draws, 'Q' and the user's record: a limit, 'F' and {pool, cards}: a need
 
-local store, sequence, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+local partition = open_partition(WRITE)
+if partition.refusal then
+    return partition.refusal
 end
-sequence = tonumber(sequence)
+local now, sequence = partition.now, partition.sequence
 local oldest = now - tonumber(ARGV[3])
 local LONG = 64 -- bytes of a value that a compact hash still takes
 local LOW = 500 -- cards waiting in a deck below which its next chunk is asked for
@@ -486,8 +484,11 @@ end
 
 for _, item in ipairs(items) do
     local c = item.campaign
-    call('XADD', KEYS[2], digits(item.last) .. '-0', 'c', c.id, 't', told_now, 'v', c.version, 'n', item.done, 'd', item.parts, 'a', item.answers)
+    if not append(partition, item.last, 'c', c.id, 't', told_now, 'v', c.version, 'n', item.done, 'd', item.parts, 'a', item.answers) then
+        return ledger_is_gone()
+    end
 end
+reply[1] = head(partition, #items > 0 and sequence or 0)
 if #items > 0 then
     call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', told_now)
 end

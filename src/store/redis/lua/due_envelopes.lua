@@ -1,13 +1,13 @@
 -- Lists envelopes whose refund, or whose removal, is due, the longest due first.
 --
 -- KEYS  partition, open envelopes, settled envelopes
--- ARGV  clock, store id, for how long settled ones are kept (microseconds), most ids
--- reply {now, 'L'}: the store is not the one it was; {now, ids}
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+-- ARGV  clock, store id and witnesses, for how long settled ones are kept (microseconds), most ids
+-- reply {now, ids}
+local partition = open_partition(LOOK)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 local most = tonumber(ARGV[4])
 local ids = redis.call('ZRANGE', KEYS[2], '-inf', digits(now), 'BYSCORE', 'LIMIT', 0, most)
 local kept_until = digits(now - tonumber(ARGV[3]))

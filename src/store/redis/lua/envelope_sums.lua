@@ -1,11 +1,11 @@
 -- Reads the sums of a partition's envelopes.
 --
 -- KEYS  partition, sums of envelopes
--- ARGV  clock, store id
--- reply {now, 'L'}: the store is not the one it was; {now, names and values in turn}
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+-- ARGV  clock, store id and witnesses
+-- reply {now, names and values in turn}
+local partition = open_partition(LOOK)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 return { digits(now), redis.call('HGETALL', KEYS[2]) }

@@ -1,14 +1,14 @@
 -- Reads envelopes as rules need them, in one moment.
 --
 -- KEYS  partition, then of each: envelope, the bucket of its id among those of removed ones
--- ARGV  clock, store id, then of each: its field in that bucket
--- reply {now, 'L'}: the store is not the one it was; {now, then for each: its fields and values; where it is not there 'R' if it
+-- ARGV  clock, store id and witnesses, then of each: its field in that bucket
+-- reply {now, then for each: its fields and values; where it is not there 'R' if it
 --       was removed, else 'M'; or 'X': a key has another type}
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+local partition = open_partition(LOOK)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 local reply = { digits(now) }
 for place = 1, (#KEYS - 1) / 2 do
     local fields = redis.pcall('HGETALL', KEYS[place * 2])

@@ -1,14 +1,14 @@
 -- Reads what a remembered draw answered.
 --
 -- KEYS  partition, campaign, the user's hash, the bucket of the user's older draws, long draws
--- ARGV  clock, store id, user field, request field
--- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
+-- ARGV  clock, store id and witnesses, user field, request field
+-- reply {now, 'M'}: no such campaign
 --       {now, the user's record, the draw in a field of its own}, each where there is one
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+local partition = open_partition(READ)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 if redis.call('EXISTS', KEYS[2]) == 0 then
     return { digits(now), 'M' }
 end

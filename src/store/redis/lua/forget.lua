@@ -3,16 +3,17 @@
 -- Where services remember for different times, the longest counts. What is not as it should be stays: draws tell of it.
 --
 -- KEYS  partition, campaigns, then of a campaign: long draws, some of its hashes of users or of its buckets of older draws
--- ARGV  clock, store id, request memory in microseconds, that campaign, number of the first of these, of all hashes of users, of all
+-- ARGV  clock, store id and witnesses, request memory in microseconds, that campaign, number of the first of these, of all hashes of users, of all
 --       hashes and buckets: hashes come first
--- reply {now, 'L'}: the store is not the one it was; {now, campaign, number of its hash or bucket to go on with}, where the campaign
+-- reply {head, campaign, number of its hash or bucket to go on with}, where the campaign
 --       is empty when there is nothing to forget for now
-local store, last, campaign, number, cursor, began, memory, memory_before =
-    unpack(redis.call('HMGET', KEYS[1], 'store', 'last', 'forgetting', 'number', 'cursor', 'began', 'memory', 'memory_before'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+local partition = open_partition(WRITE)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
+local campaign, number, cursor, began, memory, memory_before =
+    unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'began', 'memory', 'memory_before'))
 local INTERVAL_MIN = 600 * 1000000 -- in which every service tells for how long it remembers
 local FIELDS = 2000 -- looked at in one call
 campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
@@ -98,4 +99,4 @@ elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
 end
 redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began', digits(began),
     'memory', digits(memory), 'memory_before', digits(memory_before or 0))
-return { digits(now), campaign, digits(number) }
+return { head(partition, 0), campaign, digits(number) }

@@ -3,25 +3,23 @@
 --
 -- KEYS  partition, ledger, open envelopes, settled envelopes, sums of envelopes
 --       for each envelope: envelope, packets, allowed, then the buckets of those who grab
--- ARGV  clock, store id, number of envelopes
+-- ARGV  clock, store id and witnesses, number of envelopes
 --       for each envelope: id, mark, number of buckets, and of all grabs together:
 --       users, msgpack one after another; the bucket of each in a byte, from 0
 --       the earliest moment after which a packet must not be taken; that moment of each, in eight bytes
 --       where not everyone may grab: of each bucket and digest among those who may, in two and twelve bytes
--- reply {now, then for each envelope: the replies to its grabs, one after another, behind '1' where its refund is due, else '0'};
+-- reply {head, then for each envelope: the replies to its grabs, one after another, behind '1' where its refund is due, else '0'};
 --       or why there are none: 'M' no such envelope, 'V' another one than the mark tells, 'X' and what is wrong
---       {now, 'L'}: the store is not the one it was
 --       a grab: 'G' and the packet: grabbed; 'W' and the packet: grabbed, and few wait now; 'A' and the packet: had from before;
 --       'P' past its deadline; 'N' not allowed; 'S' not started; 'T' expired; 'E' empty; 'F' needs a fill; 'Y' not yet released
 --       a packet, as it lies in the bucket: number, amount; moment in seven bytes and sequence, both from the creation on (codec.rs)
 
-local store, sequence, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+local partition = open_partition(WRITE)
+if partition.refusal then
+    return partition.refusal
 end
+local now, sequence = partition.now, partition.sequence
 redis.call('XLEN', KEYS[2])
-sequence = tonumber(sequence)
 local OPEN, REMOVED = 0, 2 -- states of an envelope; refunded is 1
 local MANY, LOW, LOW_OF_MANY = 1000, 28, 500 -- packets waiting at which the next chunk is asked for, before and after many grabs
 local ALLOWED, DIGEST = 14, 12 -- bytes told of one who may grab, and those of the digest
@@ -229,13 +227,19 @@ for place = 1, tonumber(ARGV[3]) do
     reply[place + 1] = answer
 end
 
+reply[1] = head(partition, #items > 0 and sequence or 0)
 if #items == 0 then
     return reply
+end
+for _, item in ipairs(items) do
+    local id = item.envelope.id
+    if not append(partition, item.last, 'e', id, 't', digits_now, 'n', item.count, 'g', item.users, 'p', item.packets) then
+        return ledger_is_gone()
+    end
 end
 local sums = {}
 for _, item in ipairs(items) do
     local e = item.envelope
-    call('XADD', KEYS[2], digits(item.last) .. '-0', 'e', e.id, 't', digits_now, 'n', item.count, 'g', item.users, 'p', item.packets)
     for bucket, list in ipairs(item.writes) do
         if #list > 0 then
             call('HSET', KEYS[e.first_bucket + bucket - 1], unpack(list))

@@ -1,4 +1,5 @@
--- Reads what a partition says of itself; where it says nothing, and the caller names a store, makes it part of that.
+-- Reads what a partition says of itself. If it says nothing, and the caller names a store, makes it a partition of that store, whose
+-- first fork is this server's.
 --
 -- KEYS  partition
 -- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock, format of the data
@@ -10,7 +11,7 @@ local fields = read()
 local now = clock(fields[6])
 if not fields[1] and ARGV[2] ~= '' then
     redis.call('HSET', KEYS[1], 'store', ARGV[2], 'format', ARGV[6], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
-        'sequence', '0', 'last', '0', 'began', digits(now))
+        'sequence', '0', 'last', '0', 'began', digits(now), 'replid', server_replid(), 'fork:' .. server_replid(), '', 'mark', '0')
     fields = read()
 end
 return { digits(now), unpack(fields) }

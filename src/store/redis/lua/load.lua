@@ -2,20 +2,21 @@
 --
 -- KEYS  partition, campaign, versions
 --       then for each schedule: its windows' ends, its windows
--- ARGV  clock, store id, the version that the caller knows (0 for none)
+-- ARGV  clock, store id and witnesses, the version that the caller knows (0 for none)
 --       number of schedules, then for each: its pool, number of windows that must be there too, their starts in seconds
--- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
---       {now, campaign's fields and values, definition of its version where the caller knows another one}
+-- reply {now, 'M'}: no such campaign
+--       {now, campaign's fields and values and the mark of the partition's fork, definition of its version where the caller knows another one}
 --       and where the caller knows it: for each schedule starts and windows in turn
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+local partition = open_partition(LOOK)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 local fields = redis.call('HGETALL', KEYS[2])
 if #fields == 0 then
     return { digits(now), 'M' }
 end
+fields[#fields + 1], fields[#fields + 2] = 'mark', partition.mark
 local campaign = {}
 for place = 1, #fields, 2 do
     campaign[fields[place]] = fields[place + 1]

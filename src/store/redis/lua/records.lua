@@ -1,13 +1,13 @@
 -- Reads users' records.
 --
 -- KEYS  partition, then each user's hash
--- ARGV  clock, store id, then each user's field
--- reply {now, 'L'}: the store is not the one it was; {now, for each user: the record where there is one}
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+-- ARGV  clock, store id and witnesses, then each user's field
+-- reply {now, for each user: the record where there is one}
+local partition = open_partition(READ)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 local records = {}
 for place = 2, #KEYS do
     records[place - 1] = redis.call('HGET', KEYS[place], ARGV[place + 1])

@@ -1,13 +1,13 @@
 -- Reads units of queues by score.
 --
 -- KEYS  partition, then the queue of each range
--- ARGV  clock, store id, most units in all, then for each range: lowest score, highest score, 1 from the highest down, most units
--- reply {now, 'L'}: the store is not the one it was; {now, for each range: units}
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+-- ARGV  clock, store id and witnesses, most units in all, then for each range: lowest score, highest score, 1 from the highest down, most units
+-- reply {now, for each range: units}
+local partition = open_partition(READ)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 local reply, room = { digits(now) }, tonumber(ARGV[3])
 for place = 2, #KEYS do
     local at = 4 + (place - 2) * 4

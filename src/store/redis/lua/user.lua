@@ -1,16 +1,15 @@
 -- Reads users' records and whether their campaigns are still the versions that the caller knows.
 --
 -- KEYS  partition, then for each campaign: campaign, those hashes of users that are asked for
--- ARGV  clock, store id, number of campaigns, then for each: number of these hashes, the hash of each user in a byte, from 0; of each
+-- ARGV  clock, store id and witnesses, number of campaigns, then for each: number of these hashes, the hash of each user in a byte, from 0; of each
 --       the field
--- reply {now, 'L'}: the store is not the one it was
---       {now, for each campaign: {fields and values that tell of it, for each user the record where there is one}, or 'M': no such
+-- reply {now, for each campaign: {fields and values that tell of it, for each user the record where there is one}, or 'M': no such
 --       campaign, or 'X' and what is wrong}
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+local partition = open_partition(READ)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 -- Not its counters, of which there is one for each queue.
 local names = { 'version', 'lifecycle', 'touched', 'held', 'versions', 'nonce', 'commitment', 'blocked' }
 

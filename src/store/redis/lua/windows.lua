@@ -1,14 +1,14 @@
 -- Reads frozen windows of a schedule that end after a moment, by start, with what was won of each.
 --
 -- KEYS  partition, campaign, windows' ends, windows, wins, then the schedule's queues
--- ARGV  clock, store id, end in microseconds, most windows, then the prize of each queue
--- reply {now, 'L'}: the store is not the one it was; {now, 'M'}: no such campaign
+-- ARGV  clock, store id and witnesses, end in microseconds, most windows, then the prize of each queue
+-- reply {now, 'M'}: no such campaign
 --       {now, for each window: start, window, for each queue: units won, units to be released}
-local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
-local now = clock(last)
-if store ~= ARGV[2] then
-    return { digits(now), 'L' }
+local partition = open_partition(LOOK)
+if partition.refusal then
+    return partition.refusal
 end
+local now = partition.now
 if redis.call('EXISTS', KEYS[2]) == 0 then
     return { digits(now), 'M' }
 end

@@ -23,7 +23,7 @@ use tombola::{
     proto::{DrawRequest, DrawResponse, lottery_service_client::LotteryServiceClient},
     store::{
         Durability,
-        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{FORK_PAUSE, Found, KeyPrefix, Options, RedisStore, RedisUrl},
     },
 };
 use tonic::{Code, Status, transport::Channel};
@@ -100,6 +100,7 @@ async fn store_at(url: &str, partitions: u32) -> RedisStore {
         durability: Durability::Local,
         clock: None,
         request_memory: Duration::from_secs(24 * 3600),
+        fork_pause: FORK_PAUSE,
         store_id: None,
     };
     let found = Found::look(options).await.unwrap();

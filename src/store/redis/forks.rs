@@ -1,0 +1,327 @@
+//! Forks and witnesses: how a service notices that the Redis under it has lost entries that were acknowledged.
+//!
+//! Another server that comes to serve a partition begins a *fork* (see `lua/partition.lua`). Every script carries this service's
+//! *witness*: under which forks it has acknowledged entries, and the last of these. The script compares that with what the
+//! partition holds, and halts the partition if acknowledged entries are missing. So a rollback is noticed without a leader, as long as
+//! one service that has acknowledged a lost entry lives.
+
+use std::{
+    fmt::Write as _,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::Value;
+
+use super::reply::{Parts, number, text, unexpected};
+use crate::{
+    model::Moment,
+    store::{Executed, Result, StoreError},
+};
+
+/// How long a fork waits before it takes writes: living services probe each second, so each of them has spoken by then.
+pub const FORK_PAUSE: Duration = Duration::from_secs(2);
+/// The numbers of entries jump by a random step in this range, far beyond what a server that was cut off can have given out
+/// since. Few enough that a partition can fork four million times.
+const STEP_MIN: u64 = 1 << 20;
+const STEP_MAX: u64 = 1 << 31;
+
+/// The step of a fork's numbers.
+pub(super) fn random_step() -> u64 {
+    rand::random_range(STEP_MIN..STEP_MAX)
+}
+
+/// Under one fork, this service has acknowledged entries up to this number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Witness {
+    replid: Arc<str>,
+    number: u64,
+}
+
+/// What this service has acknowledged in a partition.
+#[derive(Default)]
+struct Acknowledged {
+    /// Mostly one; two while replies of two forks are under way.
+    witnesses: Vec<Witness>,
+    /// The fork of the last reply.
+    current: Option<Arc<str>>,
+}
+
+/// What this service has acknowledged, by partition.
+pub(super) struct Witnesses {
+    by_partition: Vec<Mutex<Acknowledged>>,
+    /// The log has said that the partition is halted.
+    logged: Vec<AtomicBool>,
+}
+
+impl Witnesses {
+    /// A service that has acknowledged nothing yet.
+    pub(super) fn new(partitions: usize) -> Self {
+        Self {
+            by_partition: (0..partitions).map(|_| Mutex::default()).collect(),
+            logged: (0..partitions).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    fn of(&self, partition: u32) -> std::sync::MutexGuard<'_, Acknowledged> {
+        let acknowledged = &self.by_partition[partition as usize];
+        acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the next script carries.
+    pub(super) fn get(&self, partition: u32) -> Vec<Witness> {
+        self.of(partition).witnesses.clone()
+    }
+
+    /// A script that carried these witnesses was not refused, and its reply is acknowledged: the fork that it ran in holds all of them, and
+    /// what the script has written.
+    pub(super) fn learn(&self, partition: u32, carried: &[Witness], head: &Head) {
+        let Some(replid) = &head.replid else {
+            return; // a script that only reads does not name its fork
+        };
+        let mut acknowledged = self.of(partition);
+        let numbers = carried.iter().map(|witness| witness.number);
+        let highest = numbers.chain([head.written]).max().unwrap_or(0);
+        let witnesses = &mut acknowledged.witnesses;
+        witnesses.retain(|witness| !carried.contains(witness));
+        if let Some(known) = witnesses.iter_mut().find(|w| w.replid == *replid) {
+            known.number = known.number.max(highest);
+        } else if highest > 0 {
+            witnesses.push(Witness {
+                replid: Arc::clone(replid),
+                number: highest,
+            });
+        }
+        acknowledged.current = Some(Arc::clone(replid));
+    }
+
+    /// This service has acknowledged an entry that an earlier call has written, perhaps of another service.
+    pub(super) fn raise(&self, partition: u32, number: u64) {
+        let mut acknowledged = self.of(partition);
+        let Some(replid) = acknowledged.current.clone() else {
+            return;
+        };
+        let witnesses = &mut acknowledged.witnesses;
+        match witnesses.iter_mut().find(|w| w.replid == replid) {
+            Some(known) => known.number = known.number.max(number),
+            None => witnesses.push(Witness { replid, number }),
+        }
+    }
+
+    /// The partition is halted; true if the log has not said so yet.
+    pub(super) fn is_news(&self, partition: u32) -> bool {
+        !self.logged[partition as usize].swap(true, Ordering::Relaxed)
+    }
+
+    /// The partition is not halted.
+    pub(super) fn is_well(&self, partition: u32) {
+        self.logged[partition as usize].store(false, Ordering::Relaxed);
+    }
+}
+
+/// The store's id and the witnesses, as scripts read them.
+pub(super) fn identity(store_id: &str, witnesses: &[Witness]) -> String {
+    let mut identity = String::with_capacity(store_id.len() + witnesses.len() * 64);
+    identity.push_str(store_id);
+    for Witness { replid, number } in witnesses {
+        // Writing to memory does not fail.
+        let _ = write!(identity, "{replid}:{number} ");
+    }
+    identity
+}
+
+/// The first part of a reply.
+pub(super) struct Head {
+    /// The store's clock.
+    pub(super) now: Moment,
+    /// Replication id of the fork; none from a script that only reads.
+    replid: Option<Arc<str>>,
+    /// Number of the last entry that the script has written; 0 for none.
+    written: u64,
+}
+
+impl Head {
+    /// Reads `now`, or `now replid written`.
+    pub(super) fn read(value: Value) -> Result<Self> {
+        let text = text(value)?;
+        let mut words = text.split(' ');
+        let mut word = |what| words.next().ok_or_else(|| unexpected(what));
+        let now = word("moment")?
+            .parse()
+            .map_err(|_| unexpected("moment"))?;
+        let replid = word("fork").ok().map(Arc::from);
+        let written = match &replid {
+            Some(_) => word("number")?
+                .parse()
+                .map_err(|_| unexpected("number"))?,
+            None => 0,
+        };
+        Ok(Self {
+            now: Moment::from_micros(now),
+            replid,
+            written,
+        })
+    }
+}
+
+/// Why a script has done nothing (see `lua/partition.lua`).
+pub(super) enum Refused {
+    /// The store is not the one it was.
+    Lost,
+    /// Acknowledged entries are lost.
+    Halted(Halt),
+    /// Another server serves the partition: the fork must be recorded first.
+    Forked,
+    /// The fork opens after this time.
+    Opens(Duration),
+}
+
+impl Refused {
+    /// Reads a reply behind its head; none if it is not a refusal.
+    pub(super) fn read(parts: &mut Parts) -> Result<Option<Self>> {
+        let Some(first) = parts.maybe_next() else {
+            return Ok(None);
+        };
+        Ok(Some(match super::core::letter(&first) {
+            Some(b'L') => Self::Lost,
+            Some(b'H') => Self::Halted(Halt::parse(&text(parts.next()?)?)),
+            Some(b'K') => Self::Forked,
+            Some(b'W') => Self::Opens(Duration::from_micros(number(parts.next()?)?)),
+            _ => {
+                parts.put_back(first);
+                return Ok(None);
+            }
+        }))
+    }
+}
+
+/// Why a partition is halted: a service has acknowledged an entry that is not in the store any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halt {
+    /// Replication id of the fork under which the entry was acknowledged.
+    pub replid: String,
+    /// Number of the last entry that was acknowledged.
+    pub acknowledged: u64,
+    /// Number of the last entry of that fork in the store; none if the store has never been in that fork.
+    pub kept: Option<u64>,
+}
+
+impl Halt {
+    /// Reads the field `halt` of a partition.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut words = text.split(' ');
+        let replid = words.next().unwrap_or_default().to_owned();
+        let mut number = || words.next().and_then(|word| word.parse().ok());
+        Self {
+            replid,
+            acknowledged: number().unwrap_or(0),
+            kept: number(),
+        }
+    }
+
+    /// As [`Self::parse`] reads it.
+    pub(super) fn text(&self) -> String {
+        let kept = self.kept.map_or("-".to_owned(), |kept| kept.to_string());
+        format!("{} {} {kept}", self.replid, self.acknowledged)
+    }
+
+    /// What is lost, in words.
+    pub fn loss(&self) -> String {
+        let last = self.acknowledged;
+        match self.kept {
+            Some(kept) => format!(
+                "entries {} to {last} (at least) were acknowledged and are lost",
+                kept + 1
+            ),
+            None => format!(
+                "entry {last} was acknowledged under a fork ({}) that the store does not know: it and others are lost",
+                self.replid
+            ),
+        }
+    }
+}
+
+/// The error of every call to a halted partition.
+pub(super) fn halted(partition: u32, halt: &Halt) -> StoreError {
+    StoreError::Unavailable {
+        executed: Executed::No,
+        detail: format!(
+            "partition {partition} is halted, since Redis was rolled back by a failover or a restored backup: {}; restore the \
+             data that has them, or see `tombola recover`",
+            halt.loss()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+    fn head(replid: &str, written: u64) -> Head {
+        let text = format!("17 {replid} {written}");
+        Head::read(Value::BulkString(text.into())).unwrap()
+    }
+
+    fn carried(witnesses: &Witnesses) -> String {
+        identity("", &witnesses.get(0))
+    }
+
+    #[test]
+    fn a_service_witnesses_the_last_entry_that_it_has_acknowledged() {
+        let witnesses = Witnesses::new(1);
+        witnesses.learn(0, &[], &head(A, 0));
+        assert_eq!(carried(&witnesses), "");
+        witnesses.learn(0, &[], &head(A, 7));
+        witnesses.learn(0, &witnesses.get(0), &head(A, 0));
+        assert_eq!(carried(&witnesses), format!("{A}:7 "));
+        witnesses.raise(0, 9);
+        assert_eq!(carried(&witnesses), format!("{A}:9 "));
+    }
+
+    #[test]
+    fn what_a_new_fork_holds_is_witnessed_under_that_fork() {
+        let witnesses = Witnesses::new(1);
+        witnesses.learn(0, &[], &head(A, 7));
+        witnesses.learn(0, &witnesses.get(0), &head(B, 0));
+        assert_eq!(carried(&witnesses), format!("{B}:7 "));
+    }
+
+    #[test]
+    fn a_late_reply_of_the_fork_before_is_not_taken_for_the_new_one_s() {
+        let witnesses = Witnesses::new(1);
+        witnesses.learn(0, &[], &head(A, 7));
+        let sent = witnesses.get(0);
+        witnesses.learn(0, &sent, &head(B, 100));
+        // Another batch was sent to the server before, and its reply comes only now: nothing has confirmed it under B.
+        witnesses.learn(0, &sent, &head(A, 8));
+        assert_eq!(carried(&witnesses), format!("{B}:100 {A}:8 "));
+        witnesses.learn(0, &witnesses.get(0), &head(B, 101));
+        assert_eq!(carried(&witnesses), format!("{B}:101 "));
+    }
+
+    #[test]
+    fn a_head_that_is_cut_off_is_an_error() {
+        let read = |text: &str| Head::read(Value::BulkString(text.into()));
+        assert_eq!(read("17").unwrap().now, Moment::from_micros(17));
+        for bad in ["", "x", "17 abc", "17 abc x"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_halt_reads_back_as_it_was_written() {
+        for text in [format!("{A} 12 7"), format!("{A} 12 -")] {
+            assert_eq!(Halt::parse(&text).text(), text);
+        }
+        assert_eq!(
+            Halt::parse(&format!("{A} 12 7")).loss(),
+            "entries 8 to 12 (at least) were acknowledged and are lost"
+        );
+    }
+}
