@@ -1,4 +1,4 @@
--- The probe of a service: whether the partition is there and whole, and takes writes. So it writes.
+-- The probe of a service: whether the partition is there and whole, and takes writes. So it writes, but changes nothing.
 --
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses
@@ -13,5 +13,5 @@ if number ~= partition.sequence then
     return { head(partition, 0), KEYS[2] .. ' ends with entry ' .. digits(number) .. ', but ' .. digits(partition.sequence) ..
         ' was written: it was deleted, or cut off' }
 end
-redis.call('HSET', KEYS[1], 'probed', digits(partition.now))
+redis.call('HSET', KEYS[1], 'store', string.sub(ARGV[2], 1, 32))
 return { head(partition, 0) }
