@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -13,6 +13,7 @@ use tracing::{error, warn};
 
 use super::{
     campaign::Layouts,
+    clock::StoreClock,
     connect::Connections,
     envelopes::KnownEnvelopes,
     forks::{self, Halt, Head, Refused, Witnesses},
@@ -24,16 +25,8 @@ use super::{
 };
 use crate::{
     model::{CampaignId, EnvelopeId, Moment},
-    store::{
-        Executed, Result, StoreError,
-        clock::{Clock, SystemClock},
-    },
+    store::{Executed, Result, StoreError},
 };
-
-/// A reply that took longer says little of the store's clock, but for how far off it is at least.
-const PROMPT: Duration = Duration::from_millis(250);
-/// Two clocks that differ by more than this are told of.
-const SKEW_TOLD: Duration = Duration::from_secs(1);
 
 /// How often a script is tried again since the partition has forked. Each round records a fork or waits for one.
 const FORK_ROUNDS_MAX: usize = 8;
@@ -207,122 +200,7 @@ pub(super) fn letter(value: &redis::Value) -> Option<u8> {
     }
 }
 
-/// The time of Redis as the service knows it.
-pub(super) struct StoreClock {
-    test: Option<Arc<dyn Clock>>,
-    /// Microseconds that the store's clock is ahead of the service's.
-    ahead: AtomicI64,
-    /// The last moment that each partition told.
-    told: Vec<AtomicI64>,
-    last: AtomicI64,
-}
-
-impl StoreClock {
-    /// The real time of Redis, or a test clock instead.
-    pub(super) fn new(test: Option<Arc<dyn Clock>>, partitions: usize) -> Self {
-        Self {
-            test,
-            ahead: AtomicI64::new(0),
-            told: (0..partitions).map(|_| AtomicI64::new(0)).collect(),
-            last: AtomicI64::new(0),
-        }
-    }
-
-    /// What scripts are told of it: the moment that no step of the partition may come before, or that of a test clock.
-    pub(super) fn argument(&self, partition: u32) -> Vec<u8> {
-        let told = self.told[partition as usize].load(Ordering::Relaxed);
-        match &self.test {
-            Some(clock) => format!("={}", clock.now().as_micros().max(told)).into(),
-            None => told.to_string().into(),
-        }
-    }
-
-    /// About the store's time, never behind what it told. An estimate itself binds nobody: where the service's clock jumps ahead
-    /// and comes back, so does this.
-    pub(super) fn hint(&self) -> Moment {
-        let now = match &self.test {
-            Some(clock) => clock.now().as_micros(),
-            None => SystemClock.now().as_micros() + self.ahead.load(Ordering::Relaxed),
-        };
-        Moment::from_micros(now.max(self.last.load(Ordering::Relaxed)))
-    }
-
-    /// The last moment that a partition told; an estimate where it has told none.
-    pub(super) fn told(&self, partition: u32) -> Moment {
-        match self.told[partition as usize].load(Ordering::Relaxed) {
-            0 => self.hint(),
-            told => Moment::from_micros(told),
-        }
-    }
-
-    /// A partition has just told the time, in a reply that took so long.
-    pub(super) fn learn(&self, partition: u32, now: Moment, took: Duration) {
-        self.told[partition as usize].fetch_max(now.as_micros(), Ordering::Relaxed);
-        self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
-        if self.test.is_some() {
-            return;
-        }
-        let ahead = now.as_micros() - SystemClock.now().as_micros();
-        let before = self.ahead.load(Ordering::Relaxed);
-        if took > PROMPT && i128::from(ahead.abs_diff(before)) <= took.as_micros().cast_signed() {
-            return;
-        }
-        self.ahead.store(ahead, Ordering::Relaxed);
-        if ahead.abs_diff(before) > SKEW_TOLD.as_micros() as u64 {
-            let skew_ms = ahead / 1000;
-            warn!(
-                skew_ms,
-                "the clock of Redis is now {skew_ms} ms ahead of the service's: it, or the service's, has been set; \
-                 draws go by that of Redis"
-            );
-        }
-    }
-}
-
 /// The text of a part that says what is wrong.
 pub(super) fn told(value: redis::Value) -> String {
     text(value).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DAY: i64 = 86_400_000_000;
-
-    /// How far the hint is ahead of this machine's clock, in whole days.
-    fn days_ahead(clock: &StoreClock) -> i64 {
-        let ahead = clock.hint().as_micros() - SystemClock.now().as_micros();
-        (ahead + DAY / 2).div_euclid(DAY)
-    }
-
-    #[test]
-    fn a_wrong_estimate_lasts_until_the_store_tells_its_time() {
-        let clock = StoreClock::new(None, 2);
-        // As if this machine's clock had jumped three days ahead since the last reply.
-        clock.ahead.store(3 * DAY, Ordering::Relaxed);
-        assert_eq!(days_ahead(&clock), 3);
-        clock.learn(0, SystemClock.now(), Duration::ZERO);
-        assert_eq!(days_ahead(&clock), 0);
-    }
-
-    #[test]
-    fn a_slow_reply_still_tells_of_a_clock_that_is_days_off() {
-        let clock = StoreClock::new(None, 1);
-        clock.learn(
-            0,
-            SystemClock.now() + Duration::from_secs(2 * 86_400),
-            PROMPT * 4,
-        );
-        assert_eq!(days_ahead(&clock), 2);
-    }
-
-    #[test]
-    fn each_partition_goes_by_what_it_told_itself() {
-        let clock = StoreClock::new(None, 2);
-        let (behind, ahead) = (Moment::from_micros(DAY), Moment::from_micros(9 * DAY));
-        clock.learn(0, behind, Duration::ZERO);
-        clock.learn(1, ahead, Duration::ZERO);
-        assert_eq!((clock.told(0), clock.told(1)), (behind, ahead));
-    }
 }

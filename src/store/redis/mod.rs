@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 mod batch;
 mod campaign;
 mod checks;
+mod clock;
 mod codec;
 mod commit;
 mod connect;
@@ -54,7 +55,8 @@ pub use self::{
 
 use self::{
     campaign::Layouts,
-    core::{Core, StoreClock},
+    clock::StoreClock,
+    core::Core,
     envelopes::{GrabLanes, KnownEnvelopes},
     forks::Witnesses,
     lanes::Lanes,
