@@ -80,6 +80,13 @@ impl Failure {
         failure
     }
 
+    /// The store is not there.
+    pub(super) fn unavailable(message: impl Into<String>) -> Box<Self> {
+        let mut failure = Self::new(Exit::Unavailable, "STORE_UNAVAILABLE", message.into());
+        failure.executed = "no".into();
+        failure
+    }
+
     /// The command line is wrong.
     pub(super) fn usage(message: impl Into<String>) -> Box<Self> {
         let mut failure = Self::new(Exit::Usage, "USAGE", message.into());

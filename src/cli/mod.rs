@@ -1,6 +1,6 @@
 //! The command line: parse and dispatch, one file a subcommand.
 //!
-//! Commands other than `serve`, `demo` and `bench` are clients: all they know of a server is `tombola.v1`. What they read from
+//! Commands other than `serve`, `demo`, `bench` and `recover` are clients: all they know of a server is `tombola.v1`. What they read from
 //! files is checked in full before anything is sent. Errors become text and exit codes in `failure` only, and only
 //! `output` writes.
 
@@ -27,6 +27,7 @@ mod output;
 mod plan;
 mod plan_view;
 mod recall;
+mod recover;
 mod schedule;
 mod serve;
 mod stats;
@@ -98,6 +99,8 @@ enum Command {
     Schedule(schedule::ScheduleArgs),
     /// Take unreleased units back
     Recall(recall::RecallArgs),
+    /// Let a store on Redis go on that has lost entries in a failover
+    Recover(recover::RecoverArgs),
     /// Give users bonus draws
     Grant(grant::GrantArgs),
     /// Keep users from the pools, without their notice
@@ -184,6 +187,7 @@ async fn dispatch(cli: Cli, server_is_named: bool) -> ExitCode {
         Command::Plan(args) => plan::run(&client, args).await,
         Command::Schedule(args) => schedule::run(&client, args).await,
         Command::Recall(args) => recall::run(&client, args).await,
+        Command::Recover(args) => recover::run(&client, args).await,
         Command::Grant(args) => grant::run(&client, args).await,
         Command::Block(args) => block::block(&client, args).await,
         Command::Unblock(args) => block::unblock(&client, args).await,

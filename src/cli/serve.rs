@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// What the keys of a store on Redis begin with unless the options say otherwise.
-const PREFIX: &str = "tombola";
+pub(super) const PREFIX: &str = "tombola";
 /// The shortest and the longest memory of request ids.
 const MEMORY_MIN: Duration = Duration::from_secs(60);
 const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);

@@ -259,6 +259,12 @@ pub enum Sweep {
     },
     /// Everything of a campaign that has ended; the last chunk closes it.
     Ending,
+    /// Everything that could be won until a moment: entries were lost, and these units may have been won in them. They leave the
+    /// campaign.
+    Recovery {
+        /// The moment.
+        until: Moment,
+    },
 }
 
 /// What a chunk took out.

@@ -364,8 +364,19 @@ mod tests {
 
     #[test]
     fn numbers_take_as_few_bytes_as_they_can() {
-        let bytes =
-            |number| encode_unit(1, Unit { window: 1, fork: 0, number }).len() - SCORE_BYTES - WINDOW_BYTES;
+        let bytes = |number| {
+            encode_unit(
+                1,
+                Unit {
+                    window: 1,
+                    fork: 0,
+                    number,
+                },
+            )
+            .len()
+                - SCORE_BYTES
+                - WINDOW_BYTES
+        };
         let ends = NUMBER_BITS.map(|bits| (bytes((1 << bits) - 1), bytes(1 << bits)));
         assert_eq!(ends, [(1, 2), (2, 3), (3, 4), (4, 9)]);
         assert_eq!(bytes(u64::MAX), 9);

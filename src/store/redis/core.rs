@@ -45,6 +45,8 @@ pub(super) struct Core {
     pub(super) witnesses: Witnesses,
     /// How long a fork waits before it takes writes.
     pub(super) fork_pause: Duration,
+    /// It works for `tombola recover`, in halted partitions.
+    pub(super) is_recovery: bool,
 }
 
 /// What came of one try of a script.
@@ -111,7 +113,11 @@ impl Core {
         let witnesses = self.witnesses.get(number);
         let mut all = Words::with_capacity(args.len() + 2, args.size() + 128);
         all.push(self.clock.argument(number));
-        all.push(forks::identity(&self.store_id, &witnesses));
+        all.push(if self.is_recovery {
+            forks::recovering_identity(&self.store_id)
+        } else {
+            forks::identity(&self.store_id, &witnesses)
+        });
         all.append(args);
         let sent = Instant::now();
         let mut parts = Parts::of(self.connections.run(script, keys, &all).await?)?;

@@ -122,6 +122,16 @@ impl Witnesses {
     }
 }
 
+/// The store's id and the mark of `tombola recover`, which works in halted partitions and witnesses nothing.
+pub(super) fn recovering_identity(store_id: &str) -> String {
+    format!("{store_id}*")
+}
+
+/// A mark for a fork that has no replication id of its own: three random bytes, not 0.
+pub(super) fn random_mark() -> u32 {
+    rand::random_range(1..1 << 24)
+}
+
 /// The store's id and the witnesses, as scripts read them.
 pub(super) fn identity(store_id: &str, witnesses: &[Witness]) -> String {
     let mut identity = String::with_capacity(store_id.len() + witnesses.len() * 64);
@@ -149,14 +159,10 @@ impl Head {
         let text = text(value)?;
         let mut words = text.split(' ');
         let mut word = |what| words.next().ok_or_else(|| unexpected(what));
-        let now = word("moment")?
-            .parse()
-            .map_err(|_| unexpected("moment"))?;
+        let now = word("moment")?.parse().map_err(|_| unexpected("moment"))?;
         let replid = word("fork").ok().map(Arc::from);
         let written = match &replid {
-            Some(_) => word("number")?
-                .parse()
-                .map_err(|_| unexpected("number"))?,
+            Some(_) => word("number")?.parse().map_err(|_| unexpected("number"))?,
             None => 0,
         };
         Ok(Self {
@@ -187,7 +193,7 @@ impl Refused {
         };
         Ok(Some(match super::core::letter(&first) {
             Some(b'L') => Self::Lost,
-            Some(b'H') => Self::Halted(Halt::parse(&text(parts.next()?)?)),
+            Some(b'H') => Self::Halted(Halt::parse(&text(parts.next()?)?)?),
             Some(b'K') => Self::Forked,
             Some(b'W') => Self::Opens(Duration::from_micros(number(parts.next()?)?)),
             _ => {
@@ -207,25 +213,27 @@ pub struct Halt {
     pub acknowledged: u64,
     /// Number of the last entry of that fork in the store; none if the store has never been in that fork.
     pub kept: Option<u64>,
+    /// When it was noticed.
+    pub noticed_at: Moment,
+    /// The field as it is.
+    pub(super) text: String,
 }
 
 impl Halt {
     /// Reads the field `halt` of a partition.
-    pub(super) fn parse(text: &str) -> Self {
-        let mut words = text.split(' ');
-        let replid = words.next().unwrap_or_default().to_owned();
-        let mut number = || words.next().and_then(|word| word.parse().ok());
-        Self {
-            replid,
-            acknowledged: number().unwrap_or(0),
-            kept: number(),
-        }
-    }
-
-    /// As [`Self::parse`] reads it.
-    pub(super) fn text(&self) -> String {
-        let kept = self.kept.map_or("-".to_owned(), |kept| kept.to_string());
-        format!("{} {} {kept}", self.replid, self.acknowledged)
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [replid, acknowledged, kept, noticed_at] = words[..] else {
+            return Err(unexpected("halt of four words"));
+        };
+        let number = |word: &str| word.parse().map_err(|_| unexpected("number"));
+        Ok(Self {
+            replid: replid.to_owned(),
+            acknowledged: number(acknowledged)?,
+            kept: (kept != "-").then(|| number(kept)).transpose()?,
+            noticed_at: Moment::from_micros(number(noticed_at)?.cast_signed()),
+            text: text.to_owned(),
+        })
     }
 
     /// What is lost, in words.
@@ -315,13 +323,17 @@ mod tests {
     }
 
     #[test]
-    fn a_halt_reads_back_as_it_was_written() {
-        for text in [format!("{A} 12 7"), format!("{A} 12 -")] {
-            assert_eq!(Halt::parse(&text).text(), text);
-        }
+    fn a_halt_says_what_is_lost() {
+        let halt = Halt::parse(&format!("{A} 12 7 5")).unwrap();
         assert_eq!(
-            Halt::parse(&format!("{A} 12 7")).loss(),
+            halt.loss(),
             "entries 8 to 12 (at least) were acknowledged and are lost"
         );
+        assert_eq!(halt.noticed_at, Moment::from_micros(5));
+        let halt = Halt::parse(&format!("{A} 12 - 5")).unwrap();
+        assert!(halt.loss().contains(A), "{}", halt.loss());
+        for bad in ["", "x", "a 1 2", "a 1 x 5"] {
+            assert!(Halt::parse(bad).is_err(), "{bad}");
+        }
     }
 }

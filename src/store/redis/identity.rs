@@ -111,6 +111,11 @@ pub enum OpenError {
         /// All partitions.
         partitions: u32,
     },
+    /// There is no store.
+    #[error(
+        "Redis holds no store under this prefix: check --redis-url and --redis-prefix, or restore the data"
+    )]
+    NoStore,
     /// Another store than the one that is expected.
     #[error("{}", other_store_text(.found.as_deref(), .expected))]
     OtherStore {
@@ -250,6 +255,12 @@ impl Found {
     /// There is a store already.
     pub fn has_data(&self) -> bool {
         self.identity.is_some()
+    }
+
+    /// The id of the store that is there.
+    pub(super) fn store_id(&self) -> Result<String, OpenError> {
+        let identity = self.identity.as_ref().ok_or(OpenError::NoStore)?;
+        Ok(identity.store_id.clone())
     }
 
     /// Makes the store where there is none, and reads its id.

@@ -29,6 +29,7 @@ mod load;
 mod pool;
 mod read;
 mod record;
+mod recovery;
 mod reply;
 mod script;
 mod scripts;
@@ -48,6 +49,7 @@ pub use self::{
     identity::{Found, OpenError, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
     pool::SetupError,
+    recovery::{HaltedPartition, Recovery, Withdrawn},
     script::Script,
     url::{RedisUrl, UrlError},
     words::Words,
@@ -94,6 +96,10 @@ impl RedisStore {
     /// See [`OpenError`].
     pub async fn open(found: Found, key_fingerprint: &str) -> std::result::Result<Self, OpenError> {
         let store_id = found.open(key_fingerprint).await?;
+        Ok(Self::of(found, store_id, false))
+    }
+
+    fn of(found: Found, store_id: String, is_recovery: bool) -> Self {
         let options = found.options;
         let info = StoreInfo {
             store_id: store_id.clone(),
@@ -113,15 +119,16 @@ impl RedisStore {
             has_told_loss: AtomicBool::new(false),
             witnesses: Witnesses::new(partitions),
             fork_pause: options.fork_pause,
+            is_recovery,
         });
-        Ok(Self {
+        Self {
             info,
             lanes: Lanes::start(&core),
             grab_lanes: GrabLanes::start(&core),
             looks: Looks::start(&core),
             turns: (0..TURNS).map(|_| Mutex::default()).collect(),
             core,
-        })
+        }
     }
 
     /// The turn of a campaign's steps, or of an envelope's, in this service.

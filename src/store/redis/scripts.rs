@@ -52,6 +52,8 @@ scripts! {
     PROBE = "probe.lua";
     /// Records a fork.
     FORK = "fork.lua";
+    /// Lets a halted partition go on.
+    RECOVER = "recover.lua";
     /// Reads or makes a partition's identity.
     IDENTIFY = "identify.lua";
 }

@@ -17,7 +17,8 @@ pub(in crate::store) fn search(state: &State, sweep: Sweep) -> Vec<Range> {
     match sweep {
         Sweep::Recall { pool, window } => search_recalled(state, pool, window),
         Sweep::Unclaimed { pool } => search_unclaimed(state, pool),
-        Sweep::Ending => search_all(state),
+        Sweep::Ending => search_all(state, i64::MAX),
+        Sweep::Recovery { until } => search_all(state, until.as_micros()),
     }
 }
 
@@ -42,6 +43,7 @@ pub(super) fn is_possible(state: &State, sweep: Sweep) -> bool {
                 state.schedule_of(pool).is_some()
             }
             Sweep::Ending => view.has_ended(state.now),
+            Sweep::Recovery { .. } => true,
         }
 }
 
@@ -86,7 +88,8 @@ fn search_unclaimed(state: &State, pool: PoolNo) -> Vec<Range> {
         .collect()
 }
 
-fn search_all(state: &State) -> Vec<Range> {
+/// All cards, and all scheduled units that are released until a moment in microseconds.
+fn search_all(state: &State, until: i64) -> Vec<Range> {
     let mut ranges = Vec::new();
     for (no, pool) in state.view.campaign.numbered_pools() {
         if let PoolKind::Deck(deck) = &pool.kind {
@@ -94,7 +97,7 @@ fn search_all(state: &State) -> Vec<Range> {
             ranges.extend(deck.cards.keys().map(|prize| everything(no, Some(*prize))));
         } else if let Some(schedule) = state.schedule_of(no) {
             let prizes = schedule.planned.iter();
-            ranges.extend(prizes.map(|prize| everything(no, Some(*prize))));
+            ranges.extend(prizes.map(|prize| everything(no, Some(*prize)).up_to(until)));
         }
     }
     ranges

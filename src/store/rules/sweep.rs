@@ -37,6 +37,7 @@ pub(in crate::store) fn sweep(
         Sweep::Recall { pool, window } => recall(state, pool, window, &found),
         Sweep::Unclaimed { pool } => unclaimed(state, pool, &found),
         Sweep::Ending => ending(state, &found),
+        Sweep::Recovery { .. } => recovery(state, &found),
     }
 }
 
@@ -93,7 +94,7 @@ fn recall(state: &mut State, pool: PoolNo, start: Moment, found: &[Placed]) -> R
 }
 
 fn unclaimed(state: &mut State, pool: PoolNo, found: &[Placed]) -> Result<Swept> {
-    let units = book_returns(state, found)?
+    let units = book_returns(state, found, Released::Returned)?
         .remove(&pool)
         .unwrap_or_default();
     for (prize, count) in &units {
@@ -111,7 +112,7 @@ fn unclaimed(state: &mut State, pool: PoolNo, found: &[Placed]) -> Result<Swept>
 fn ending(state: &mut State, found: &[Placed]) -> Result<Swept> {
     truncate_all(state)?;
     let mut units = Quantities::new();
-    for (pool, part) in book_returns(state, found)? {
+    for (pool, part) in book_returns(state, found, Released::Returned)? {
         for (prize, count) in &part {
             add(&mut units, *prize, *count);
         }
@@ -125,6 +126,28 @@ fn ending(state: &mut State, found: &[Placed]) -> Result<Swept> {
     if found.is_empty() {
         state.view.lifecycle = Lifecycle::Closed;
         state.changes.entries.push(Body::Closed {});
+    }
+    Ok(Swept {
+        units,
+        more: !found.is_empty(),
+    })
+}
+
+/// What could be won leaves the campaign. What an open fill has still to put in could have been put in, and won, in the lost
+/// entries too: it goes back to stock.
+fn recovery(state: &mut State, found: &[Placed]) -> Result<Swept> {
+    truncate_all(state)?;
+    let mut units = Quantities::new();
+    for (pool, part) in book_returns(state, found, Released::Recalled)? {
+        for (prize, count) in &part {
+            add(&mut units, *prize, *count);
+        }
+        let back = Return {
+            pool,
+            cause: TakenBackCause::Recovered,
+            withdraw: true,
+        };
+        state.give_back(&back, part)?;
     }
     Ok(Swept {
         units,
@@ -147,9 +170,22 @@ fn truncate_all(state: &mut State) -> Result<()> {
     Ok(())
 }
 
-/// Takes units out, those of schedules from their windows too: as returned where they were released, else as recalled. Tells the
+/// How a window counts released units that leave it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Released {
+    /// As back in stock.
+    Returned,
+    /// As never injected.
+    Recalled,
+}
+
+/// Takes units out, those of schedules from their windows too: released ones as `released` says, the others as recalled. Gives the
 /// prizes' units by pool; blanks are booked already.
-fn book_returns(state: &mut State, found: &[Placed]) -> Result<BTreeMap<PoolNo, Quantities>> {
+fn book_returns(
+    state: &mut State,
+    found: &[Placed],
+    released: Released,
+) -> Result<BTreeMap<PoolNo, Quantities>> {
     let mut by_pool = BTreeMap::<PoolNo, Quantities>::new();
     let now = state.now.as_micros();
     for placed in found {
@@ -164,7 +200,7 @@ fn book_returns(state: &mut State, found: &[Placed]) -> Result<BTreeMap<PoolNo, 
         let schedule = state.schedule(placed.pool)?;
         let window = schedule.window(window_start(placed.unit))?;
         let units = window.prizes.entry(prize).or_default();
-        if placed.score <= now {
+        if placed.score <= now && released == Released::Returned {
             units.returned += 1;
             add(&mut schedule.returned, prize, 1);
         } else {

@@ -3,7 +3,8 @@
 -- KEYS[1]  partition
 -- ARGV[1]  clock: microseconds, the last moment that the calling service has seen; or `=` and the moment of a test clock
 -- ARGV[2]  store id (32 characters), then what the service witnesses: for each fork under which it has acknowledged entries, the
---          replication id of that fork (40 characters), `:`, the number of the last of these entries, and a blank
+--          replication id of that fork (40 characters), `:`, the number of the last of these entries, and a blank; or `*` from
+--          `tombola recover`, which works in halted partitions
 --
 -- A fork begins whenever another server, or another life of a server, comes to serve the partition: the server's replication id
 -- differs from the one that the partition keeps. `fork.lua` then records the fork. The partition's fields of it:
@@ -11,7 +12,7 @@
 --   fork:<replid>   of each fork: the number of its last entry; empty for the current fork; `*` where losses were accepted
 --   mark            number of the fork in unit ids and derivations; 0 before the first fork
 --   opens           when the current fork was recorded and from when on it takes writes, by the server's own TIME; absent afterwards
---   halt            why the partition is halted (see `lost_entries`)
+--   halt            why the partition is halted (see `lost_entries`), and the server's time then
 --
 -- Instead of its own reply, a script may reply {now, letter, ...} and nothing is written:
 --   'L'            the store is not the one it was
@@ -84,10 +85,11 @@ local function open_partition(access)
     if not halt then
         halt = lost_entries(sequence, replid)
         if halt then
+            halt = halt .. ' ' .. digits(now)
             redis.call('HSET', KEYS[1], 'halt', halt)
         end
     end
-    if halt and access ~= LOOK then
+    if halt and access ~= LOOK and string.sub(ARGV[2], 33) ~= '*' then
         return { refusal = { digits(now), 'H', halt } }
     end
     if access == WRITE then

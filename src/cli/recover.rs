@@ -1,0 +1,241 @@
+//! `tombola recover`: shows which entries a Redis store has lost in a rollback, and lets its halted partitions go on.
+//!
+//! It works on Redis itself, beside the services that are running or without any.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use clap::Args;
+use serde_json::json;
+
+use super::{
+    client::{Change, ChangeArgs, Client, Outcome},
+    failure::{Exit, Failure},
+    house::BuildError,
+    output::{self, Side, Table},
+    serve::PREFIX,
+    store_args::StoreArgs,
+    terminal::confirm,
+};
+use crate::{
+    model::{OperatorId, Problems, RequestId, text::grouped},
+    store::{
+        Author, StoreError,
+        redis::{FORK_PAUSE, Found, HaltedPartition, Options, Recovery, Withdrawn},
+    },
+};
+
+/// The memory of requests matters to draws only, and a recovery makes none.
+const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  tombola recover --redis-url redis://127.0.0.1
+  tombola recover --redis-url redis://127.0.0.1 --withdraw-due --reason \"failover of 3 May\"
+
+A partition halts when a service finds that entries which it has acknowledged are gone: Redis was
+rolled back by a failover or a restored backup. The best way on is to restore the data that has
+these entries. Otherwise choose one of the two ways; each lets all halted partitions go on.")]
+pub(super) struct RecoverArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Go on, and withdraw every unit that could be won when the loss was noticed: none is won twice.
+    /// Open envelopes end, and what nobody has grabbed is refunded
+    #[arg(long, env = "TOMBOLA_WITHDRAW_DUE", conflicts_with = "accept")]
+    withdraw_due: bool,
+    /// Go on as if nothing had happened: units that were won in the lost entries may be won again
+    #[arg(long, env = "TOMBOLA_ACCEPT")]
+    accept: bool,
+    /// Do not ask
+    #[arg(short, long, env = "TOMBOLA_YES")]
+    yes: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// What becomes of units that may have been won in the lost entries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Withdraw,
+    Accept,
+}
+
+pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
+    let recovery = open(&args).await?;
+    let halted = recovery.halted().await.map_err(failed)?;
+    let way = match (args.withdraw_due, args.accept) {
+        (true, _) => Way::Withdraw,
+        (_, true) => Way::Accept,
+        _ => {
+            show(client, &halted, None);
+            return Ok(());
+        }
+    };
+    if halted.is_empty() {
+        show(client, &halted, None);
+        return Ok(());
+    }
+    confirm(&question(&halted, way), args.yes)?;
+    let author = author(&args.change)?;
+    let mut withdrawn = BTreeMap::new();
+    for partition in &halted {
+        if way == Way::Withdraw {
+            let taken = recovery.withdraw_due(partition, &author).await;
+            withdrawn.insert(partition.partition, taken.map_err(failed)?);
+        }
+        recovery.go_on(partition, &author).await.map_err(failed)?;
+    }
+    show(client, &halted, Some(&withdrawn));
+    Ok(())
+}
+
+async fn open(args: &RecoverArgs) -> Outcome<Recovery> {
+    let mut problems = Problems::default();
+    let on_redis = args.store.on_redis(PREFIX, &mut problems);
+    if !problems.is_empty() {
+        return Err(Failure::usage(problems.to_string()));
+    }
+    let Some(on_redis) = on_redis else {
+        return Err(Failure::usage(
+            "name the Redis of the store with --redis-url: only a store on Redis can be rolled back by a failover",
+        ));
+    };
+    let found = Found::look(Options {
+        url: on_redis.url,
+        prefix: on_redis.prefix,
+        partitions: on_redis.partitions,
+        durability: on_redis.durability,
+        clock: None,
+        request_memory: REQUEST_MEMORY,
+        fork_pause: FORK_PAUSE,
+        store_id: on_redis.store_id,
+    });
+    let recovery = async { Recovery::open(found.await?) }.await;
+    recovery.map_err(|error| {
+        let error = BuildError::Redis(error);
+        match error.exit() {
+            Exit::Unavailable => Failure::unavailable(error.to_string()),
+            _ => Failure::refused("STORE", error.to_string()),
+        }
+    })
+}
+
+fn author(change: &ChangeArgs) -> Outcome<Author> {
+    let Change {
+        operator,
+        reason,
+        request_id,
+    } = change.resolve();
+    let usage = |problem: crate::model::Problem| Failure::usage(problem.message);
+    Ok(Author {
+        request: RequestId::parse("request", &request_id).map_err(usage)?,
+        operator: OperatorId::parse("operator", &operator).map_err(usage)?,
+        reason,
+    })
+}
+
+fn failed(error: StoreError) -> Box<Failure> {
+    Failure::refused("STORE", format!("{error}; run the same command again"))
+}
+
+fn question(halted: &[HaltedPartition], way: Way) -> String {
+    let partitions = output::counted(halted.len() as u64, "partition");
+    match way {
+        Way::Withdraw => format!(
+            "Let {partitions} go on without the lost entries, and withdraw every unit that could be won when the loss was noticed?"
+        ),
+        Way::Accept => format!(
+            "Let {partitions} go on without the lost entries? Units that were won in them may be won again."
+        ),
+    }
+}
+
+/// Shows what is lost, and what was withdrawn if the partitions go on.
+fn show(client: &Client, halted: &[HaltedPartition], went_on: Option<&BTreeMap<u32, Withdrawn>>) {
+    let text = if client.json {
+        format!("{:#}", as_json(halted, went_on))
+    } else {
+        as_text(halted, went_on)
+    };
+    output::say(&text);
+}
+
+fn as_text(halted: &[HaltedPartition], went_on: Option<&BTreeMap<u32, Withdrawn>>) -> String {
+    if halted.is_empty() {
+        return "no partition is halted: no service has found acknowledged entries missing".into();
+    }
+    let mut lines = Vec::new();
+    for partition in halted {
+        let number = partition.partition;
+        lines.push(format!(
+            "partition {number}, halted at {}: {}",
+            partition.halt.noticed_at,
+            partition.halt.loss()
+        ));
+        lines.push(format!("  campaigns: {}", listed(&partition.campaigns)));
+        lines.push(format!(
+            "  open envelopes: {}",
+            grouped(partition.envelopes.len() as u64)
+        ));
+    }
+    match went_on {
+        None => lines.push(
+            "Restore the data that has these entries, or choose --withdraw-due or --accept (see --help).".into(),
+        ),
+        Some(withdrawn) => {
+            lines.push("all of them go on in two seconds".into());
+            lines.extend(withdrawn_table(withdrawn));
+        }
+    }
+    lines.join("\n")
+}
+
+fn listed<T: ToString>(ids: &[T]) -> String {
+    if ids.is_empty() {
+        return "none".into();
+    }
+    ids.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn withdrawn_table(withdrawn: &BTreeMap<u32, Withdrawn>) -> Option<String> {
+    let columns = [("campaign", Side::Left), ("prize", Side::Left)];
+    let mut table = Table::new(columns.into_iter().chain([("withdrawn", Side::Right)]));
+    for (campaign, units) in withdrawn.values().flat_map(|part| &part.units) {
+        for (prize, units) in units {
+            table.row([campaign.to_string(), prize.clone(), grouped(*units)]);
+        }
+    }
+    (!table.is_empty()).then(|| table.render())
+}
+
+fn as_json(
+    halted: &[HaltedPartition],
+    went_on: Option<&BTreeMap<u32, Withdrawn>>,
+) -> serde_json::Value {
+    let partitions = halted.iter().map(|partition| {
+        let withdrawn = went_on.and_then(|all| all.get(&partition.partition));
+        json!({
+            "partition": partition.partition,
+            "lastAcknowledged": partition.halt.acknowledged.to_string(),
+            "lastKept": partition.halt.kept.map(|kept| kept.to_string()),
+            "fork": partition.halt.replid,
+            "noticedTime": partition.halt.noticed_at.to_string(),
+            "campaigns": ids(&partition.campaigns),
+            "openEnvelopes": ids(&partition.envelopes),
+            "withdrawn": withdrawn.map(withdrawn_json),
+        })
+    });
+    json!({ "halted": partitions.collect::<Vec<_>>(), "wentOn": went_on.is_some() })
+}
+
+fn ids<T: ToString>(ids: &[T]) -> Vec<String> {
+    ids.iter().map(T::to_string).collect()
+}
+
+fn withdrawn_json(withdrawn: &Withdrawn) -> serde_json::Value {
+    let units: BTreeMap<_, _> = withdrawn
+        .units
+        .iter()
+        .map(|(campaign, units)| (campaign.to_string(), units))
+        .collect();
+    json!({ "units": units, "envelopes": ids(&withdrawn.envelopes) })
+}
