@@ -7,6 +7,7 @@ mod envelopes;
 mod extremes;
 mod memory;
 mod refusals;
+mod rigs;
 mod tls;
 
 use tombola::store::redis::{Connections, Fault, FaultKind, RedisUrl, Script};

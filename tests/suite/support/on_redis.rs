@@ -20,6 +20,7 @@ use tombola::{
 };
 
 use super::{
+    program::Program,
     redis_group::RedisCluster,
     redis_server::RedisServer,
     world::{Host, LONG_BEFORE, key},
@@ -39,15 +40,31 @@ pub struct OnRedis {
 impl OnRedis {
     /// A new, empty one on the server that tests share.
     pub fn single() -> Self {
-        static SHARED: Mutex<Weak<RedisServer>> = Mutex::new(Weak::new());
-        let server = share(&SHARED, || RedisServer::start(&[]));
+        Self::single_of(Program::System)
+    }
+
+    /// A new, empty one on the server of this program that tests share.
+    pub fn single_of(program: Program) -> Self {
+        static SHARED: [Mutex<Weak<RedisServer>>; Program::ALL.len()] =
+            [const { Mutex::new(Weak::new()) }; Program::ALL.len()];
+        let server = share(&SHARED[program as usize], || {
+            RedisServer::start_as(program, &[])
+        });
         Self::at(&server.url(), server)
     }
 
     /// A new, empty one on the cluster that tests share.
     pub fn cluster() -> Self {
-        static SHARED: Mutex<Weak<RedisCluster>> = Mutex::new(Weak::new());
-        let cluster = share(&SHARED, RedisCluster::start);
+        Self::cluster_of(Program::System)
+    }
+
+    /// A new, empty one on the cluster of this program that tests share.
+    pub fn cluster_of(program: Program) -> Self {
+        static SHARED: [Mutex<Weak<RedisCluster>>; Program::ALL.len()] =
+            [const { Mutex::new(Weak::new()) }; Program::ALL.len()];
+        let cluster = share(&SHARED[program as usize], || {
+            RedisCluster::start_as(program)
+        });
         Self::at(&cluster.url(), cluster)
     }
 

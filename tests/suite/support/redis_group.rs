@@ -1,46 +1,29 @@
 //! Redis servers that belong together: a cluster, and a sentinel with its master.
 
-use std::process::Child;
-
-use tempfile::TempDir;
-
-use super::redis_server::{ATTEMPTS, RedisServer, free_port, launch, until};
+use super::{
+    program::Program,
+    redis_server::{RedisServer, until},
+};
 
 /// One sentinel that watches a server under the name `main`.
 pub struct RedisSentinel {
-    _directory: TempDir,
-    port: u16,
+    server: RedisServer,
     password: Option<String>,
-    child: Child,
 }
 
 impl RedisSentinel {
     /// Starts it, and waits until it knows the server.
     pub fn start(master: &RedisServer) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let mut settings = vec![(
-            "sentinel".to_owned(),
-            format!("monitor main 127.0.0.1 {} 1", master.port()),
-        )];
+        let monitor = format!("monitor main 127.0.0.1 {} 1", master.port());
+        let mut settings = vec![("sentinel", monitor)];
         if let Some(password) = &master.password {
-            settings.push(("sentinel".into(), format!("auth-pass main {password}")));
+            settings.push(("sentinel", format!("auth-pass main {password}")));
         }
-        for _ in 0..ATTEMPTS {
-            let port = free_port();
-            let head = format!(
-                "port {port}\nbind 127.0.0.1\ndir {}\n",
-                directory.path().display()
-            );
-            if let Some(child) = launch(directory.path(), port, head, &settings, &["--sentinel"]) {
-                return Self {
-                    _directory: directory,
-                    port,
-                    password: master.password.clone(),
-                    child,
-                };
-            }
+        let settings: Vec<_> = settings.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        Self {
+            server: RedisServer::start_sentinel(Program::System, &settings),
+            password: master.password.clone(),
         }
-        panic!("the sentinel does not start");
     }
 
     /// The URL of a master that it may know.
@@ -49,17 +32,8 @@ impl RedisSentinel {
             .password
             .as_ref()
             .map_or(String::new(), |password| format!(":{password}@"));
-        format!(
-            "redis+sentinel://{password}127.0.0.1:{}/{master}",
-            self.port
-        )
-    }
-}
-
-impl Drop for RedisSentinel {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
+        let port = self.server.port();
+        format!("redis+sentinel://{password}127.0.0.1:{port}/{master}")
     }
 }
 
@@ -71,9 +45,15 @@ pub struct RedisCluster {
 impl RedisCluster {
     /// Starts them and waits until each one knows that all slots are served.
     pub fn start() -> Self {
+        Self::start_as(Program::System)
+    }
+
+    /// The same of this program.
+    pub fn start_as(program: Program) -> Self {
         const SETTINGS: [(&str, &str); 2] =
             [("cluster-enabled", "yes"), ("cluster-node-timeout", "2000")];
-        let nodes: Vec<_> = (0..3).map(|_| RedisServer::start(&SETTINGS)).collect();
+        let node = |_| RedisServer::start_as(program, &SETTINGS);
+        let nodes: Vec<_> = (0..3).map(node).collect();
         for (node, (from, to)) in nodes
             .iter()
             .zip([(0u16, 5460), (5461, 10922), (10923, 16383)])

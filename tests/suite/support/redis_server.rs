@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write as _},
+    io::{self, BufRead, BufReader, Write as _},
     net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
@@ -12,17 +12,27 @@ use std::{
 
 use tempfile::TempDir;
 
+use super::program::Program;
+
 /// What should happen within moments fails the test only after this long: it bounds a hang, it measures nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Locales that `tests/prepare` makes: by their rules a server's scripts compare texts.
 const LOCALES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/locale");
 /// Someone else may take a port between its choice and its use.
-pub(super) const ATTEMPTS: usize = 20;
+const ATTEMPTS: usize = 20;
+
+/// What a server program is started as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Data,
+    Sentinel,
+}
 
 /// A server that holds every write (AOF, always) unless its settings say otherwise.
 pub struct RedisServer {
+    program: Program,
+    role: Role,
     directory: TempDir,
-    settings: Vec<(String, String)>,
     port: u16,
     tls_port: Option<u16>,
     pub(super) password: Option<String>,
@@ -32,31 +42,45 @@ pub struct RedisServer {
 impl RedisServer {
     /// Starts one with these settings of redis.conf, and waits until it answers.
     pub fn start(settings: &[(&str, &str)]) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), settings, false)
+        Self::start_as(Program::System, settings)
+    }
+
+    /// Starts one of this program.
+    pub fn start_as(program: Program, settings: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::start_in(directory, program, Role::Data, settings, false)
+    }
+
+    /// Starts this program as a Sentinel, which keeps what it learns in its file of settings.
+    pub fn start_sentinel(program: Program, settings: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::start_in(directory, program, Role::Sentinel, settings, false)
     }
 
     /// One that also speaks TLS, with a certificate for 127.0.0.1 and localhost; see [`Self::tls_url`].
     pub fn start_with_tls(settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         make_certificates(directory.path());
-        Self::start_in(directory, settings, true)
+        Self::start_in(directory, Program::System, Role::Data, settings, true)
     }
 
-    fn start_in(directory: TempDir, settings: &[(&str, &str)], tls: bool) -> Self {
-        let settings: Vec<_> = settings
-            .iter()
-            .map(|&(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
-        let password = settings
-            .iter()
-            .find(|(name, _)| name == "requirepass")
-            .map(|(_, password)| password.clone());
+    fn start_in(
+        directory: TempDir,
+        program: Program,
+        role: Role,
+        settings: &[(&str, &str)],
+        tls: bool,
+    ) -> Self {
+        let password = settings.iter().find(|(name, _)| *name == "requirepass");
+        let password = password.map(|&(_, password)| password.to_owned());
         for _ in 0..ATTEMPTS {
             let (port, tls_port) = (free_port(), tls.then(free_port));
-            if let Some(child) = spawn(directory.path(), port, tls_port, &settings) {
+            write_settings(directory.path(), role, port, tls_port, settings);
+            if let Some(child) = launch(program, role, directory.path(), port) {
                 let server = Self {
+                    program,
+                    role,
                     directory,
-                    settings,
                     port,
                     tls_port,
                     password,
@@ -67,7 +91,7 @@ impl RedisServer {
             }
         }
         panic!(
-            "redis-server found no free port, or does not start:\n{}",
+            "{program:?} found no free port, or does not start:\n{}",
             log(directory.path())
         );
     }
@@ -106,16 +130,11 @@ impl RedisServer {
         self.child.wait().unwrap();
     }
 
-    /// Starts it again after a kill: same directory, same port.
+    /// Starts it again after a kill: same directory, same port, and the settings that it wrote itself, such as its master.
     pub fn restart(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let child = spawn(
-                self.directory.path(),
-                self.port,
-                self.tls_port,
-                &self.settings,
-            );
+            let child = launch(self.program, self.role, self.directory.path(), self.port);
             if let Some(child) = child {
                 self.child = child;
                 return self.wait_until_ready();
@@ -172,21 +191,29 @@ impl RedisServer {
 
     /// A command over a connection of its own; what it answers, as lines. An error begins with `-`.
     pub fn command(&self, words: &[&str]) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut answers = BufReader::new(stream.try_clone().unwrap());
-        if let Some(password) = &self.password {
-            send(&mut stream, &["AUTH", password]);
-            assert_eq!(receive(&mut answers), "OK");
+        let answer = self.try_command(words, PATIENCE);
+        answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// The same for a server that may be gone, or hang for longer than this.
+    pub fn try_command(&self, words: &[&str], patience: Duration) -> io::Result<String> {
+        let mut commands = vec![words];
+        let auth = self.password.as_ref().map(|password| ["AUTH", password]);
+        if let Some(auth) = &auth {
+            commands.insert(0, auth);
         }
-        send(&mut stream, words);
-        receive(&mut answers)
+        ask(self.port, &commands, patience)
+    }
+
+    /// The same for whatever listens on this port, such as a proxy.
+    pub fn ask_port(port: u16, words: &[&str], patience: Duration) -> io::Result<String> {
+        ask(port, &[words], patience)
     }
 
     fn wait_until_ready(&self) {
-        until("redis-server answers", || {
-            TcpStream::connect(("127.0.0.1", self.port)).is_ok()
-                && !self.command(&["PING"]).starts_with("-LOADING")
+        until("the server answers", || {
+            let pong = self.try_command(&["PING"], PATIENCE);
+            pong.is_ok_and(|pong| !pong.starts_with("-LOADING"))
         });
     }
 }
@@ -196,7 +223,11 @@ impl Drop for RedisServer {
         self.child.kill().ok();
         self.child.wait().ok();
         if thread::panicking() {
-            eprintln!("-- redis-server said:\n{}", log(self.directory.path()));
+            let (program, port) = (self.program, self.port);
+            eprintln!(
+                "-- {program:?} on {port} said:\n{}",
+                log(self.directory.path())
+            );
         }
     }
 }
@@ -211,54 +242,55 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A cluster's node also takes the port 10,000 above.
-pub(super) fn free_port() -> u16 {
+/// A port below those that the system gives to outgoing connections (from 32,768 on Linux): nobody takes it while its server is
+/// dead. A cluster's node also takes the port 10,000 above.
+fn free_port() -> u16 {
     for _ in 0..1000 {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        if let Some(bus) = port.checked_add(10_000)
-            && TcpListener::bind(("127.0.0.1", bus)).is_ok()
-        {
+        let port = rand::random_range(10_000..22_000);
+        let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if is_free(port) && is_free(port + 10_000) {
             return port;
         }
     }
-    panic!("no free port below 55,536");
+    panic!("no free port below 22,000");
 }
 
-fn spawn(
+/// Writes the file of settings; the caller's come last.
+fn write_settings(
     directory: &Path,
+    role: Role,
     port: u16,
     tls_port: Option<u16>,
-    settings: &[(String, String)],
-) -> Option<Child> {
+    settings: &[(&str, &str)],
+) {
     let mut lines = format!(
-        "port {port}\nbind 127.0.0.1\ndir {}\nlogfile redis.log\nappendonly yes\nappendfsync always\nsave \"\"\nrepl-diskless-sync-delay 0\n",
+        "port {port}\nbind 127.0.0.1\ndir {}\nlogfile redis.log\n",
         directory.display()
     );
+    if role == Role::Data {
+        lines.push_str(
+            "appendonly yes\nappendfsync always\nsave \"\"\nrepl-diskless-sync-delay 0\n",
+        );
+    }
     if let Some(port) = tls_port {
         lines.push_str(&format!(
             "tls-port {port}\ntls-cert-file redis.crt\ntls-key-file redis.key\ntls-ca-cert-file ca.crt\ntls-auth-clients no\n"
         ));
     }
-    launch(directory, port, lines, settings, &[])
-}
-
-/// Starts a server on a file of settings. `None` where it ends before it listens, as when another process took the port.
-pub(super) fn launch(
-    directory: &Path,
-    port: u16,
-    mut lines: String,
-    settings: &[(String, String)],
-    flags: &[&str],
-) -> Option<Child> {
     for (name, value) in settings {
         lines.push_str(&format!("{name} {value}\n"));
     }
-    let file = directory.join("redis.conf");
-    fs::write(&file, lines).unwrap();
-    let mut child = Command::new("redis-server")
-        .arg(&file)
-        .args(flags)
+    fs::write(directory.join("redis.conf"), lines).unwrap();
+}
+
+/// Starts a server on its file of settings. `None` if it ends before it listens, as when another process took the port.
+fn launch(program: Program, role: Role, directory: &Path, port: u16) -> Option<Child> {
+    let mut command = Command::new(program.path());
+    command.arg(directory.join("redis.conf"));
+    if role == Role::Sentinel {
+        command.arg("--sentinel");
+    }
+    let mut child = command
         .env("LC_ALL", "en_US.UTF-8")
         .env("LOCPATH", LOCALES)
         .current_dir(directory)
@@ -266,7 +298,7 @@ pub(super) fn launch(
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap_or_else(|error| panic!("no redis-server ({error}): run tests/prepare"));
+        .unwrap_or_else(|error| panic!("no {program:?} ({error}): run tests/prepare"));
     let deadline = Instant::now() + PATIENCE;
     loop {
         if child.try_wait().unwrap().is_some() {
@@ -290,38 +322,52 @@ fn log(directory: &Path) -> String {
     fs::read_to_string(directory.join("redis.log")).unwrap_or_default()
 }
 
-fn send(stream: &mut TcpStream, words: &[&str]) {
+/// The answer to the last of these commands; all before it must succeed.
+fn ask(port: u16, commands: &[&[&str]], patience: Duration) -> io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(patience))?;
+    let mut answers = BufReader::new(stream.try_clone()?);
+    let mut answer = "OK".to_owned();
+    for words in commands {
+        assert_eq!(answer, "OK");
+        send(&mut stream, words)?;
+        answer = receive(&mut answers)?;
+    }
+    Ok(answer)
+}
+
+fn send(stream: &mut TcpStream, words: &[&str]) -> io::Result<()> {
     let mut packed = format!("*{}\r\n", words.len());
     for word in words {
         packed.push_str(&format!("${}\r\n{word}\r\n", word.len()));
     }
-    stream.write_all(packed.as_bytes()).unwrap();
+    stream.write_all(packed.as_bytes())
 }
 
 /// A reply as text: lists line by line.
-fn receive(answers: &mut impl BufRead) -> String {
+fn receive(answers: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
-    answers.read_line(&mut line).unwrap();
+    answers.read_line(&mut line)?;
     let line = line.trim_end();
     let Some(kind) = line.chars().next() else {
-        return "-the connection was closed".to_owned();
+        return Ok("-the connection was closed".to_owned());
     };
     let rest = &line[1..];
-    match kind {
+    Ok(match kind {
         '$' if rest == "-1" => String::new(),
         '$' => {
             let mut bytes = vec![0; rest.parse::<usize>().unwrap() + 2];
-            answers.read_exact(&mut bytes).unwrap();
+            answers.read_exact(&mut bytes)?;
             bytes.truncate(bytes.len() - 2);
             String::from_utf8_lossy(&bytes).into_owned()
         }
         '*' => {
             let items = (0..rest.parse::<i64>().unwrap()).map(|_| receive(answers));
-            items.collect::<Vec<_>>().join("\n")
+            items.collect::<io::Result<Vec<_>>>()?.join("\n")
         }
         '-' => line.to_owned(),
         _ => rest.to_owned(),
-    }
+    })
 }
 
 /// `ca.crt`, and `redis.crt` with its key, made by the openssl that Redis's packages bring.

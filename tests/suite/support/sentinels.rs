@@ -1,0 +1,170 @@
+//! Three sentinels over a primary and two replicas.
+
+use std::net::Ipv4Addr;
+
+use super::{
+    network::Link,
+    program::Program,
+    redis_server::{RedisServer, until},
+    replicated::{Node, Replicated},
+};
+
+const SENTINELS: usize = 3;
+const REPLICAS: usize = 2;
+
+/// The name of the group in the sentinels' settings.
+const NAME: &str = "main";
+
+/// Sentinels that watch one group of servers, with a quorum of two.
+pub struct Sentinels {
+    pub sentinels: Vec<RedisServer>,
+    pub data: Replicated,
+}
+
+impl Sentinels {
+    /// Starts all of them, and waits until the sentinels know each other and the servers.
+    pub fn start(program: Program) -> Self {
+        let data = Replicated::start(program, REPLICAS);
+        let primary = data.nodes[0].proxy.port();
+        let sentinels = (0..SENTINELS).map(|number| {
+            let source = Self::source_of(number).to_string();
+            RedisServer::start_sentinel(
+                program,
+                &[
+                    ("bind-source-addr", &source),
+                    ("sentinel", &format!("monitor {NAME} 127.0.0.1 {primary} 2")),
+                    ("sentinel", &format!("down-after-milliseconds {NAME} 1000")),
+                    ("sentinel", &format!("failover-timeout {NAME} 4000")),
+                    ("sentinel", &format!("parallel-syncs {NAME} {REPLICAS}")),
+                    ("sentinel", "announce-ip 127.0.0.1"),
+                ],
+            )
+        });
+        let started = Self {
+            sentinels: sentinels.collect(),
+            data,
+        };
+        for sentinel in &started.sentinels {
+            hasten(sentinel);
+        }
+        started.wait_until_whole();
+        started
+    }
+
+    /// The address from which a sentinel connects.
+    pub fn source_of(number: usize) -> Ipv4Addr {
+        Ipv4Addr::new(127, 0, 0, 100 + u8::try_from(number).unwrap())
+    }
+
+    /// The URL for services.
+    pub fn url(&self) -> String {
+        let sentinels = self.sentinels.iter();
+        let sentinels = sentinels.map(|sentinel| format!("127.0.0.1:{}", sentinel.port()));
+        let sentinels: Vec<_> = sentinels.collect();
+        format!("redis+sentinel://{}/{NAME}", sentinels.join(","))
+    }
+
+    /// The node that most sentinels name as the primary, if they agree on one.
+    pub fn primary(&self) -> Option<usize> {
+        let named: Vec<_> = self.sentinels.iter().filter_map(named).collect();
+        let is_named = |node: &Node| {
+            let port = node.proxy.port();
+            named.iter().filter(|named| **named == port).count() * 2 > SENTINELS
+        };
+        self.data.nodes.iter().position(is_named)
+    }
+
+    /// Asks for a planned failover. It is under way when this returns.
+    pub fn fail_over(&self) {
+        until("a sentinel begins the failover", || {
+            // One that has no replica in sight yet, or is busy with the last failover, says so.
+            let begin = ["SENTINEL", "FAILOVER", NAME];
+            self.sentinels[0].command(&begin) == "OK"
+        });
+    }
+
+    /// Waits until most sentinels name another primary than this one, and it takes itself for one.
+    pub fn wait_until_moved(&self, from: usize) -> usize {
+        until("another primary is promoted", || {
+            self.primary()
+                .is_some_and(|now| now != from && self.data.nodes[now].is_primary())
+        });
+        self.primary().unwrap()
+    }
+
+    /// Waits until every sentinel knows all others, and all nodes are in sync with one primary.
+    pub fn wait_until_whole(&self) {
+        until("the sentinels agree on a primary", || {
+            self.primary()
+                .is_some_and(|primary| self.data.nodes[primary].is_primary())
+        });
+        self.data.wait_until_followed(self.primary().unwrap());
+        until("every sentinel sees all", || {
+            self.sentinels.iter().all(|sentinel| {
+                let master = state(sentinel, &["SENTINEL", "MASTER", NAME]);
+                let is = |name: &str, wanted: &str| {
+                    let mut fields = master.chunks(2);
+                    fields.any(|field| field[0] == name && field[1] == wanted)
+                };
+                is("flags", "master")
+                    && is("num-other-sentinels", "2")
+                    && is("num-slaves", "2")
+                    && sees_replicas(sentinel)
+            })
+        });
+    }
+
+    /// Cuts a node off from the other nodes and from all sentinels, but not from the services.
+    pub fn cut_off(&self, node: usize) {
+        self.link_all(node, Link::Cut);
+    }
+
+    /// Undoes [`Self::cut_off`].
+    pub fn heal(&self, node: usize) {
+        self.link_all(node, Link::Up);
+    }
+
+    fn link_all(&self, node: usize, link: Link) {
+        self.data.link_replicas(node, link);
+        for number in 0..SENTINELS {
+            let proxy = &self.data.nodes[node].proxy;
+            proxy.link(Self::source_of(number), link);
+        }
+        for other in self.data.others(node) {
+            let proxy = &self.data.nodes[other].proxy;
+            proxy.link(self.data.nodes[node].source, link);
+        }
+    }
+}
+
+/// The port of the primary that a sentinel names.
+fn named(sentinel: &RedisServer) -> Option<u16> {
+    let address = state(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]);
+    address.get(1)?.parse().ok()
+}
+
+/// True if a sentinel can reach every replica, and these their primary.
+fn sees_replicas(sentinel: &RedisServer) -> bool {
+    let replicas = state(sentinel, &["SENTINEL", "REPLICAS", NAME]);
+    let count = |name: &str, wanted: &str| {
+        let pairs = replicas.windows(2);
+        pairs
+            .filter(|pair| pair[0] == name && pair[1] == wanted)
+            .count()
+    };
+    count("flags", "slave") == REPLICAS && count("master-link-status", "ok") == REPLICAS
+}
+
+fn state(sentinel: &RedisServer, words: &[&str]) -> Vec<String> {
+    let patience = std::time::Duration::from_secs(2);
+    let answer = sentinel.try_command(words, patience).unwrap_or_default();
+    answer.lines().map(str::to_owned).collect()
+}
+
+/// Lets a sentinel look more often than it does by default: a node that came back is a replica within two seconds, not ten.
+fn hasten(sentinel: &RedisServer) {
+    for (period, milliseconds) in [("INFO-PERIOD", "500"), ("PUBLISH-PERIOD", "500")] {
+        let set = ["SENTINEL", "DEBUG", period, milliseconds];
+        assert_eq!(sentinel.command(&set), "OK");
+    }
+}
