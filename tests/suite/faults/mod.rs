@@ -3,7 +3,7 @@
 mod book;
 mod disk;
 mod envelopes;
-mod kill;
+pub mod kill;
 mod load;
 mod redis;
 mod startup;

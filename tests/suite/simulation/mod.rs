@@ -3,6 +3,7 @@
 //! `TOMBOLA_SIMULATION_CASES` says how many runs (by default fewer where each takes longer), `TOMBOLA_SIMULATION_SEED` repeats one that failed.
 
 mod envelopes;
+mod forks;
 mod model;
 mod operations;
 mod step;
