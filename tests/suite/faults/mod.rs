@@ -3,6 +3,7 @@
 mod book;
 mod disk;
 mod envelopes;
+mod failover;
 mod kill;
 mod load;
 mod redis;
