@@ -26,7 +26,7 @@ const CLIENTS: u64 = 16;
 /// Users of each client and campaign.
 const USERS: u32 = 50;
 /// A client's patience with one call.
-const CALL_MAX: Duration = Duration::from_secs(8);
+const CALL_MAX: Duration = Duration::from_secs(4);
 /// Between two attempts at the same draw.
 const BACK_OFF: Duration = Duration::from_millis(20);
 /// How long a client insists on a draw after the end, and how long it may take until draws go on.

@@ -14,8 +14,10 @@ use crate::{
 const DRAWS: u64 = 300;
 /// How much later replicas hear of everything while they lag.
 const LAG: Duration = Duration::from_millis(400);
-/// Draws that a primary makes while its replicas lag.
-const DRAWS_OF_LAG: u64 = 60;
+/// Draws that are acknowledged in the middle of a fault. A client whose service or shard hangs waits long for each.
+const DRAWS_AMID: u64 = 40;
+/// The same if a shard's only replica hangs: in the end every client waits for that shard.
+const DRAWS_BESIDE: u64 = 8;
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +95,9 @@ impl<'a> Stage<'a> {
             Fault::ServiceKilled => self.kill_service(clients).await,
             Fault::ServiceFrozen => {
                 self.servers[1].signal("STOP");
-                clients.go_on(DRAWS).await && {
-                    self.servers[1].signal("CONT");
-                    true
-                }
+                let goes_on = clients.go_on(DRAWS_AMID).await;
+                self.servers[1].signal("CONT");
+                goes_on
             }
             Fault::PrimaryRestarted => self.on_primary(|group, primary| {
                 group.kill(primary);
@@ -161,7 +162,7 @@ impl<'a> Stage<'a> {
     async fn kill_lagging(&mut self, clients: &Clients) -> bool {
         let primary = block_in_place(|| self.group.primary());
         self.group.link_replicas(primary, Link::Slow(LAG));
-        let goes_on = clients.go_on(DRAWS_OF_LAG).await;
+        let goes_on = clients.go_on(DRAWS_AMID).await;
         block_in_place(|| {
             self.group.kill(primary);
             self.group.link_replicas(primary, Link::Up);
@@ -177,8 +178,12 @@ impl<'a> Stage<'a> {
         let primary = block_in_place(|| self.group.primary());
         let replicas = self.group.replicas(primary);
         self.group.server(replicas[0]).freeze();
-        // With a single replica and its word required, nothing is acknowledged now; other shards go on.
-        let goes_on = clients.go_on(DRAWS_OF_LAG).await;
+        let amid = if replicas.len() > 1 {
+            DRAWS_AMID
+        } else {
+            DRAWS_BESIDE
+        };
+        let goes_on = clients.go_on(amid).await;
         block_in_place(|| {
             self.group.kill(primary);
             if replicas.len() > 1 {
@@ -202,11 +207,11 @@ impl<'a> Stage<'a> {
             self.group.wait_until_moved(primary);
             primary
         });
-        let mut goes_on = clients.go_on(DRAWS_OF_LAG).await;
+        let mut goes_on = clients.go_on(DRAWS_AMID).await;
         if let Some(service) = asleep {
             // It still has connections to the old primary, which takes writes for as long as it is cut off.
             self.servers[service].signal("CONT");
-            goes_on &= clients.go_on(DRAWS_OF_LAG).await;
+            goes_on &= clients.go_on(DRAWS_AMID).await;
         }
         block_in_place(|| {
             self.group.heal(primary);
