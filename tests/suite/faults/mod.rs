@@ -3,6 +3,7 @@
 mod book;
 mod disk;
 mod envelopes;
+mod failover;
 pub mod kill;
 mod load;
 mod redis;

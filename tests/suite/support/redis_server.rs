@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::program::Program;
 
 /// What should happen within moments fails the test only after this long: it bounds a hang, it measures nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Locales that `tests/prepare` makes: by their rules a server's scripts compare texts.
 const LOCALES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/locale");
 /// Someone else may take a port between its choice and its use.

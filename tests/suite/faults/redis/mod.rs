@@ -5,6 +5,7 @@ mod away;
 mod callers;
 mod foreign;
 mod foreign_envelopes;
+mod forks;
 mod full;
 mod hang;
 mod kill;
@@ -40,7 +41,7 @@ use crate::{
 type Lottery = LotteryServiceClient<Channel>;
 
 /// What a store has unless its service is told otherwise.
-const PARTITIONS: u32 = 16;
+pub(super) const PARTITIONS: u32 = 16;
 
 /// Redis, and a directory with the master key for services on it.
 pub struct House {
@@ -78,7 +79,7 @@ impl House {
 }
 
 /// A directory with the master key of every world.
-fn directory_with_key() -> TempDir {
+pub(super) fn directory_with_key() -> TempDir {
     let data = tempfile::tempdir().unwrap();
     put_key(data.path(), "07");
     data
@@ -92,7 +93,7 @@ fn put_key(directory: &Path, byte: &str) {
 }
 
 /// The store as one more service has it.
-async fn store_at(url: &str, partitions: u32) -> RedisStore {
+pub(super) async fn store_at(url: &str, partitions: u32) -> RedisStore {
     let options = Options {
         url: RedisUrl::parse(url).unwrap(),
         prefix: KeyPrefix::parse("tombola").unwrap(),

@@ -1,0 +1,234 @@
+//! Faults of servers and services under load, counted: what is lost, doubled, denied or unknown.
+//!
+//! Each fault is a test that runs once; `TOMBOLA_FAULT_ROUNDS` sets the number of rounds:
+//!
+//! ```text
+//! TOMBOLA_FAULT_ROUNDS=20 cargo test --locked --test suite -- faults::failover --nocapture
+//! ```
+//!
+//! All faults one after the other, as one table, which is also written to a file if `TOMBOLA_FAULTS_REPORT` names one:
+//!
+//! ```text
+//! TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/FAULTS.md \
+//!     cargo test --locked --test suite -- --ignored --nocapture faults::failover::report
+//! ```
+
+mod clients;
+mod group;
+mod report;
+mod scenario;
+mod tally;
+
+use std::fs;
+
+use tombola::proto::DrawRequest;
+
+use self::{
+    clients::Clients,
+    group::{Group, Layout},
+    report::{Counts, Row},
+    scenario::{Fault, Stage},
+};
+use super::{
+    kill::setting,
+    load,
+    redis::{PARTITIONS, directory_with_key, store_at},
+};
+use crate::{
+    process::{Server, project},
+    support::program::Program,
+};
+
+/// Every draw gives a prize: mostly one of a deck, now and then one of a schedule.
+const CAMPAIGN: &str = "
+id: ID
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+prizes: [{id: coupon, stock: 90000000}, {id: coin, stock: 90000000}]
+pools:
+  - {id: hours, schedule: {perHour: {coupon: 20000}}}
+  - {id: deck, deck: {size: 1000, cards: {coin: 1000}, onExhausted: RESHUFFLE}}
+";
+/// Enough for every shard to have some.
+const CAMPAIGNS: usize = 6;
+
+/// The durability of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Local,
+    Strict,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+/// What is run, in the order of the table.
+const ALL: [(Fault, Layout, &[Level]); 19] = {
+    use Fault::*;
+    use Layout::*;
+    const ONE: &[Level] = &[Level::Local];
+    const BOTH: &[Level] = &[Level::Strict, Level::Local];
+    [
+        (ServiceKilled, Single, ONE),
+        (ServiceFrozen, Single, ONE),
+        (PrimaryRestarted, Single, ONE),
+        (PrimaryFrozen, Single, ONE),
+        (MemoryFull, Single, ONE),
+        (Planned, Sentinel, BOTH),
+        (Killed, Sentinel, BOTH),
+        (KilledLagging, Sentinel, BOTH),
+        (KilledFrozen, Sentinel, BOTH),
+        (CutOff, Sentinel, BOTH),
+        (ServiceAsleep, Sentinel, BOTH),
+        (ThereAndBack, Sentinel, BOTH),
+        (Planned, Cluster, BOTH),
+        (Killed, Cluster, BOTH),
+        (KilledLagging, Cluster, BOTH),
+        (KilledFrozen, Cluster, BOTH),
+        (CutOff, Cluster, BOTH),
+        (ServiceAsleep, Cluster, BOTH),
+        (ThereAndBack, Cluster, BOTH),
+    ]
+};
+
+/// One round on new servers of this program.
+async fn round(fault: Fault, layout: Layout, level: Level, program: Program) -> Counts {
+    let data = directory_with_key();
+    let group = Group::start(layout, program);
+    let url = group.url();
+    let line = format!("--durability {}", level.name());
+    let mut stage = Stage::new(group, data.path(), &line);
+    let campaigns: Vec<_> = (0..CAMPAIGNS).map(|number| format!("c-{number}")).collect();
+    for id in &campaigns {
+        let yaml = CAMPAIGN.replace("ID", id);
+        load::apply_all(&stage.servers[0], &load::now_and_about_noon(&yaml)).await;
+    }
+    let partition = partition_of(&stage.servers[0], &campaigns[0]).await;
+    stage.group.aim_at(partition);
+    let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
+    println!("{fault:?} {layout:?} {level:?} {program:?}: TOMBOLA_SEED={seed}");
+    let servers: Vec<_> = stage.servers.iter().collect();
+    let clients = Clients::start(&servers, &campaigns, seed);
+    let goes_on = stage.run(fault, &clients).await & clients.recover().await;
+    let learned = clients.end().await;
+    let store = store_at(&url, PARTITIONS).await;
+    let counts = tally::count(&learned, &stage.servers[0], &store).await;
+    Counts {
+        stuck: u64::from(!goes_on),
+        ..counts
+    }
+}
+
+/// The partition of a campaign.
+async fn partition_of(server: &Server, campaign: &str) -> u32 {
+    let request = DrawRequest {
+        campaign_id: campaign.into(),
+        user_id: "first".into(),
+        ..Default::default()
+    };
+    let drawn = server.lottery().await.draw(request).await;
+    let drawn = drawn.unwrap().into_inner();
+    drawn.results[0].ledger_id.unwrap().partition
+}
+
+/// Some rounds of one fault, on one program after another.
+async fn rounds(fault: Fault, layout: Layout, level: Level, rounds: u64) -> Row {
+    let mut counts = Counts::default();
+    for (round, program) in (0..rounds).zip(Program::ALL.into_iter().cycle().skip(fault as usize)) {
+        counts += self::round(fault, layout, level, program).await;
+        println!("round {round}: {counts:?}");
+    }
+    Row {
+        fault,
+        layout,
+        level,
+        rounds,
+        counts,
+    }
+}
+
+async fn check(fault: Fault, layout: Layout, level: Level) {
+    let row = rounds(
+        fault,
+        layout,
+        level,
+        setting("TOMBOLA_FAULT_ROUNDS").unwrap_or(1),
+    )
+    .await;
+    let failures = row.failures();
+    assert!(failures.is_empty(), "{}: {row:#?}", failures.join(", "));
+}
+
+/// All of it, as one table.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it takes hours; each fault is a test of its own"]
+async fn report() {
+    let count = setting("TOMBOLA_FAULT_ROUNDS").unwrap_or(20);
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
+    for (fault, layout, levels) in ALL {
+        for &level in levels {
+            let row = rounds(fault, layout, level, count).await;
+            failures.extend(row.failures().into_iter().map(|failure| (row, failure)));
+            rows.push(row);
+            println!("{}", report::table(&rows));
+            if let Ok(file) = std::env::var("TOMBOLA_FAULTS_REPORT") {
+                fs::write(project(&file), report::page(&rows)).unwrap();
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+macro_rules! faults {
+    ($($test:ident: $fault:ident $layout:ident $level:ident;)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                check(Fault::$fault, Layout::$layout, Level::$level).await;
+            }
+        )+
+    };
+}
+
+faults! {
+    one_redis_service_killed: ServiceKilled Single Local;
+    one_redis_service_frozen: ServiceFrozen Single Local;
+    one_redis_killed: PrimaryRestarted Single Local;
+    one_redis_frozen: PrimaryFrozen Single Local;
+    one_redis_full: MemoryFull Single Local;
+    sentinel_strict_planned: Planned Sentinel Strict;
+    sentinel_strict_killed_in_sync: Killed Sentinel Strict;
+    sentinel_strict_killed_lagging: KilledLagging Sentinel Strict;
+    sentinel_strict_killed_frozen: KilledFrozen Sentinel Strict;
+    sentinel_strict_cut_off: CutOff Sentinel Strict;
+    sentinel_strict_service_asleep: ServiceAsleep Sentinel Strict;
+    sentinel_strict_there_and_back: ThereAndBack Sentinel Strict;
+    sentinel_local_planned: Planned Sentinel Local;
+    sentinel_local_killed_in_sync: Killed Sentinel Local;
+    sentinel_local_killed_lagging: KilledLagging Sentinel Local;
+    sentinel_local_killed_frozen: KilledFrozen Sentinel Local;
+    sentinel_local_cut_off: CutOff Sentinel Local;
+    sentinel_local_service_asleep: ServiceAsleep Sentinel Local;
+    sentinel_local_there_and_back: ThereAndBack Sentinel Local;
+    cluster_strict_planned: Planned Cluster Strict;
+    cluster_strict_killed_in_sync: Killed Cluster Strict;
+    cluster_strict_killed_lagging: KilledLagging Cluster Strict;
+    cluster_strict_killed_frozen: KilledFrozen Cluster Strict;
+    cluster_strict_cut_off: CutOff Cluster Strict;
+    cluster_strict_service_asleep: ServiceAsleep Cluster Strict;
+    cluster_strict_there_and_back: ThereAndBack Cluster Strict;
+    cluster_local_planned: Planned Cluster Local;
+    cluster_local_killed_in_sync: Killed Cluster Local;
+    cluster_local_killed_lagging: KilledLagging Cluster Local;
+    cluster_local_killed_frozen: KilledFrozen Cluster Local;
+    cluster_local_cut_off: CutOff Cluster Local;
+    cluster_local_service_asleep: ServiceAsleep Cluster Local;
+    cluster_local_there_and_back: ThereAndBack Cluster Local;
+}

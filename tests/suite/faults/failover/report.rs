@@ -1,0 +1,176 @@
+//! Rows of the table: what was counted for each fault.
+
+use std::{fmt::Write as _, ops::AddAssign, time::Duration};
+
+use super::{Level, group::Layout, scenario::Fault};
+
+/// What was counted in one or more rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Draws that clients wanted.
+    pub attempts: u64,
+    pub acknowledged: u64,
+    /// Acknowledged, and not in the store as it was answered.
+    pub lost: u64,
+    /// Lost, and the partition is not halted.
+    pub unnoticed: u64,
+    /// Units given to two draws.
+    pub doubled: u64,
+    /// Sequence numbers given to two draws.
+    pub sequence_twice: u64,
+    /// Retries of an acknowledged draw that got another answer.
+    pub other_outcomes: u64,
+    /// Said not to be made.
+    pub refused: u64,
+    /// Said not to be made, and in the ledger.
+    pub falsely_no: u64,
+    /// Nobody could say whether they were made.
+    pub unknown: u64,
+    /// Partitions that are halted in the end.
+    pub halted: u64,
+    /// Campaigns whose sums do not hold.
+    pub unbalanced: u64,
+    /// Rounds in which draws did not go on.
+    pub stuck: u64,
+    /// The longest time without an acknowledged draw of a campaign.
+    pub pause: Duration,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            attempts,
+            acknowledged,
+            lost,
+            unnoticed,
+            doubled,
+            sequence_twice,
+            other_outcomes,
+            refused,
+            falsely_no,
+            unknown,
+            halted,
+            unbalanced,
+            stuck,
+            pause,
+        } = other;
+        self.attempts += attempts;
+        self.acknowledged += acknowledged;
+        self.lost += lost;
+        self.unnoticed += unnoticed;
+        self.doubled += doubled;
+        self.sequence_twice += sequence_twice;
+        self.other_outcomes += other_outcomes;
+        self.refused += refused;
+        self.falsely_no += falsely_no;
+        self.unknown += unknown;
+        self.halted += halted;
+        self.unbalanced += unbalanced;
+        self.stuck += stuck;
+        self.pause = self.pause.max(pause);
+    }
+}
+
+/// One fault on one layout at one level.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub fault: Fault,
+    pub layout: Layout,
+    pub level: Level,
+    pub rounds: u64,
+    pub counts: Counts,
+}
+
+impl Row {
+    /// Every expectation that does not hold.
+    pub fn failures(&self) -> Vec<&'static str> {
+        let counts = &self.counts;
+        let is_safe = self.level == Level::Strict || self.layout == Layout::Single;
+        let rules = [
+            (
+                counts.sequence_twice > 0,
+                "a sequence number is given twice",
+            ),
+            (counts.unnoticed > 0, "a loss is not noticed"),
+            (
+                counts.falsely_no > 0,
+                "a draw that was made is called not executed",
+            ),
+            (counts.unbalanced > 0, "sums do not hold"),
+            (counts.stuck > 0, "draws do not go on"),
+            (is_safe && counts.lost > 0, "an acknowledged draw is lost"),
+            (is_safe && counts.doubled > 0, "a unit is given twice"),
+            (
+                is_safe && counts.other_outcomes > 0,
+                "a request has two outcomes",
+            ),
+            (is_safe && counts.halted > 0, "a partition is halted"),
+        ];
+        let broken = rules.into_iter().filter(|(is_broken, _)| *is_broken);
+        broken.map(|(_, rule)| rule).collect()
+    }
+}
+
+const HEAD: &str = "\
+| fault | store | level | rounds | draws | acknowledged | lost | of these unnoticed | units doubled | sequence twice | two outcomes | said no | falsely no | unknown | partitions halted | longest pause |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+";
+
+/// The table, in Markdown.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = HEAD.to_owned();
+    for row in rows {
+        let counts = &row.counts;
+        let pause = counts.pause.as_secs_f64();
+        let numbers = [
+            row.rounds,
+            counts.attempts,
+            counts.acknowledged,
+            counts.lost,
+            counts.unnoticed,
+            counts.doubled,
+            counts.sequence_twice,
+            counts.other_outcomes,
+            counts.refused,
+            counts.falsely_no,
+            counts.unknown,
+            counts.halted,
+        ];
+        let numbers = numbers.map(|number| number.to_string()).join(" | ");
+        let (fault, store, level) = (row.fault.name(), row.layout.name(), row.level.name());
+        writeln!(
+            text,
+            "| {fault} | {store} | `{level}` | {numbers} | {pause:.1} s |"
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// The page that the table is published on.
+pub fn page(rows: &[Row]) -> String {
+    format!("{INTRODUCTION}\n{}", table(rows))
+}
+
+const INTRODUCTION: &str = "\
+# Faults
+
+What happens to draws when servers and services fail. The suite writes this page itself:
+
+```
+TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/FAULTS.md \\
+    cargo test --locked --test suite -- --ignored --nocapture faults::failover::report
+```
+
+Two services and 16 clients draw from six campaigns while the fault happens. Every client writes down what it is told of each
+draw. Once all is calm, the records are compared with `GetDraw`, `GetStats` and the whole ledger. The rounds alternate between
+Redis 7.0, Redis 8.0 and Valkey 8.1.
+
+- *lost*: acknowledged, and not in the store as it was answered. *Unnoticed*: the partition was not halted for it.
+- *units doubled*, *sequence twice*: given to two draws, lost ones included.
+- *two outcomes*: a retry of an acknowledged draw got another answer.
+- *said no*: refused with `executed: no`. *Falsely no*: such a draw is in the ledger.
+- *unknown*: the client's retries did not tell either. A partition that is halted does not say what became of earlier draws.
+- *longest pause*: the longest time after the fault in which no draw of some campaign was acknowledged; campaigns of halted
+  partitions do not count.
+";

@@ -1,0 +1,250 @@
+//! The faults: what happens to servers and services while clients draw.
+
+use std::{path::Path, time::Duration};
+
+use tokio::task::block_in_place;
+
+use super::{clients::Clients, group::Group};
+use crate::{
+    process::{Server, Start},
+    support::network::Link,
+};
+
+/// Draws that are acknowledged before a fault and after it.
+const DRAWS: u64 = 300;
+/// How much later replicas hear of everything while they lag.
+const LAG: Duration = Duration::from_millis(400);
+/// Draws that are acknowledged in the middle of a fault. A client whose service or shard hangs waits long for each.
+const DRAWS_AMID: u64 = 40;
+/// The same if a shard's only replica hangs: in the end every client waits for that shard.
+const DRAWS_BESIDE: u64 = 8;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A service dies and is started again.
+    ServiceKilled,
+    /// A service hangs for a while.
+    ServiceFrozen,
+    /// The primary dies and is started again before anyone is promoted; one Redis has no other.
+    PrimaryRestarted,
+    /// The primary hangs for a while.
+    PrimaryFrozen,
+    /// The primary has no memory left for a while.
+    MemoryFull,
+    /// A planned failover.
+    Planned,
+    /// The primary dies with its replicas in sync.
+    Killed,
+    /// The primary dies while all its replicas are behind.
+    KilledLagging,
+    /// The primary dies while one of its replicas hangs.
+    KilledFrozen,
+    /// The primary is cut off from servers and sentinels, but not from the services, while another one is promoted.
+    CutOff,
+    /// A planned failover from A to B, and one back to A.
+    ThereAndBack,
+    /// The primary is cut off; meanwhile a service hangs, and wakes once another primary is at work.
+    ServiceAsleep,
+}
+
+impl Fault {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ServiceKilled => "a service killed and started again",
+            Self::ServiceFrozen => "a service stopped and woken",
+            Self::PrimaryRestarted => "Redis killed and started again",
+            Self::PrimaryFrozen => "Redis stopped and woken",
+            Self::MemoryFull => "`maxmemory` reached",
+            Self::Planned => "planned failover",
+            Self::Killed => "primary killed, replicas in sync",
+            Self::KilledLagging => "primary killed, replicas behind",
+            Self::KilledFrozen => "primary killed, a replica frozen",
+            Self::CutOff => "primary cut off, still reached by services",
+            Self::ThereAndBack => "failover to B and back to A",
+            Self::ServiceAsleep => "the same, a service stopped through all of it",
+        }
+    }
+}
+
+/// Two services on a group.
+pub struct Stage<'a> {
+    pub group: Group,
+    pub servers: [Server; 2],
+    pub start: Start<'a>,
+}
+
+impl<'a> Stage<'a> {
+    /// Starts the services; `line` has further arguments.
+    pub fn new(group: Group, data: &'a Path, line: &str) -> Self {
+        let start = Start::on_redis(data, &group.url()).with(line);
+        Self {
+            servers: [start.serve(), start.serve()],
+            group,
+            start,
+        }
+    }
+
+    /// Lets the fault come over draws. False if draws did not go on after it.
+    pub async fn run(&mut self, fault: Fault, clients: &Clients) -> bool {
+        if !clients.go_on(DRAWS).await {
+            return false;
+        }
+        clients.fault();
+        match fault {
+            Fault::ServiceKilled => self.kill_service(clients).await,
+            Fault::ServiceFrozen => {
+                self.servers[1].signal("STOP");
+                let goes_on = clients.go_on(DRAWS_AMID).await;
+                self.servers[1].signal("CONT");
+                goes_on
+            }
+            Fault::PrimaryRestarted => self.on_primary(|group, primary| {
+                group.kill(primary);
+                group.server(primary).restart();
+            }),
+            Fault::PrimaryFrozen => self.freeze_primary().await,
+            Fault::MemoryFull => self.fill_memory().await,
+            Fault::Planned => self.on_primary(fail_over),
+            Fault::Killed => self.on_primary(kill_and_replace),
+            Fault::KilledLagging => self.kill_lagging(clients).await,
+            Fault::KilledFrozen => self.kill_frozen(clients).await,
+            Fault::CutOff => self.cut_off(clients, None).await,
+            Fault::ThereAndBack => self.on_primary(there_and_back),
+            Fault::ServiceAsleep => self.cut_off(clients, Some(1)).await,
+        }
+    }
+
+    /// Waits are of threads, beside which the clients go on.
+    fn on_primary(&mut self, act: impl FnOnce(&mut Group, usize)) -> bool {
+        block_in_place(|| {
+            let primary = self.group.primary();
+            act(&mut self.group, primary);
+            self.group.wait_until_whole();
+        });
+        true
+    }
+
+    async fn kill_service(&mut self, clients: &Clients) -> bool {
+        self.servers[1].kill();
+        let goes_on = clients.go_on(DRAWS).await;
+        let address = self.servers[1].address.to_string();
+        let again = Start {
+            listen: &address,
+            more: self.start.more.clone(),
+            ..Start::on_redis(self.start.data, "")
+        };
+        self.servers[1] = block_in_place(|| again.serve());
+        goes_on
+    }
+
+    /// For longer than a service waits for an answer.
+    async fn freeze_primary(&mut self) -> bool {
+        let primary = block_in_place(|| self.group.primary());
+        self.group.server(primary).freeze();
+        tokio::time::sleep(Duration::from_secs(6)).await; // this is the fault itself
+        self.group.server(primary).thaw();
+        true
+    }
+
+    async fn fill_memory(&mut self) -> bool {
+        let limit = |server: &str| ["CONFIG", "SET", "maxmemory", server].map(str::to_owned);
+        for bytes in ["1", "0"] {
+            let words = limit(bytes);
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            let primary = block_in_place(|| self.group.primary());
+            assert_eq!(self.group.server(primary).command(&words), "OK");
+            tokio::time::sleep(Duration::from_secs(1)).await; // this is the fault itself
+        }
+        true
+    }
+
+    async fn kill_lagging(&mut self, clients: &Clients) -> bool {
+        let primary = block_in_place(|| self.group.primary());
+        self.group.link_replicas(primary, Link::Slow(LAG));
+        let goes_on = clients.go_on(DRAWS_AMID).await;
+        block_in_place(|| {
+            self.group.kill(primary);
+            self.group.link_replicas(primary, Link::Up);
+            self.group.wait_until_moved(primary);
+            self.group.server(primary).restart();
+            self.group.wait_until_whole();
+        });
+        goes_on
+    }
+
+    /// Where there is one replica, the frozen one is promoted once it goes on.
+    async fn kill_frozen(&mut self, clients: &Clients) -> bool {
+        let primary = block_in_place(|| self.group.primary());
+        let replicas = self.group.replicas(primary);
+        self.group.server(replicas[0]).freeze();
+        let amid = if replicas.len() > 1 {
+            DRAWS_AMID
+        } else {
+            DRAWS_BESIDE
+        };
+        let goes_on = clients.go_on(amid).await;
+        block_in_place(|| {
+            self.group.kill(primary);
+            if replicas.len() > 1 {
+                self.group.wait_until_moved(primary);
+            }
+            self.group.server(replicas[0]).thaw();
+            self.group.wait_until_moved(primary);
+            self.group.server(primary).restart();
+            self.group.wait_until_whole();
+        });
+        goes_on
+    }
+
+    async fn cut_off(&mut self, clients: &Clients, asleep: Option<usize>) -> bool {
+        if let Some(service) = asleep {
+            self.servers[service].signal("STOP");
+        }
+        let primary = block_in_place(|| {
+            let primary = self.group.primary();
+            self.group.cut_off(primary);
+            self.group.wait_until_moved(primary);
+            primary
+        });
+        let mut goes_on = clients.go_on(DRAWS_AMID).await;
+        if let Some(service) = asleep {
+            // It still has connections to the old primary, which takes writes for as long as it is cut off.
+            self.servers[service].signal("CONT");
+            goes_on &= clients.go_on(DRAWS_AMID).await;
+        }
+        block_in_place(|| {
+            self.group.heal(primary);
+            self.group.wait_until_whole();
+        });
+        goes_on
+    }
+}
+
+fn fail_over(group: &mut Group, primary: usize) {
+    group.fail_over(primary);
+    group.wait_until_moved(primary);
+}
+
+fn kill_and_replace(group: &mut Group, primary: usize) {
+    group.kill(primary);
+    group.wait_until_moved(primary);
+    group.server(primary).restart();
+}
+
+/// A third node does not take part in the way back, so that it leads to A.
+fn there_and_back(group: &mut Group, a: usize) {
+    group.fail_over(a);
+    let b = group.wait_until_moved(a);
+    group.wait_until_whole();
+    let third = group.replicas(b).into_iter().find(|&node| node != a);
+    if let Some(third) = third {
+        group.server(third).freeze();
+        group.wait_until_out_of_sight(third);
+    }
+    group.fail_over(b);
+    assert_eq!(group.wait_until_moved(b), a);
+    if let Some(third) = third {
+        group.server(third).thaw();
+    }
+}
