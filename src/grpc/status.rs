@@ -99,7 +99,9 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
             StoreError::Unavailable { executed, .. } => {
                 return (Code::Unavailable, R::StoreUnavailable, *executed);
             }
-            StoreError::Corrupt(_) => return no(Code::Internal, R::Internal),
+            StoreError::Corrupt { executed, .. } => {
+                return (Code::Internal, R::Internal, *executed);
+            }
             StoreError::Refused(refusal) => refusal,
         },
     };
@@ -180,7 +182,7 @@ fn message(error: &CallError, has_request_id: bool) -> String {
         CallError::TimedOut(Executed::Unknown) => {
             format!("the answer did not come in time: retry{with_its_id} until it does")
         }
-        CallError::Broken(_) | CallError::Store(StoreError::Corrupt(_)) => {
+        CallError::Broken(_) | CallError::Store(StoreError::Corrupt { .. }) => {
             "the service found something that must not be and stopped rather than guess: its log says what".into()
         }
         CallError::Store(StoreError::Unavailable { .. }) => {
@@ -261,7 +263,7 @@ fn shortened(mut text: String, bytes_max: usize) -> String {
 /// Logs what an operator must see; refusals are the callers' business.
 fn log(error: &CallError, request_id: &str) {
     match error {
-        CallError::Store(StoreError::Corrupt(detail)) => {
+        CallError::Store(StoreError::Corrupt { detail, .. }) => {
             error!(
                 request_id,
                 detail, "request {request_id}: the stored data contradict themselves"

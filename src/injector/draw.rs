@@ -93,7 +93,7 @@ impl Injector {
         let mut filling = self.store.filling(id).await?;
         let place = usize::from(pool.0);
         if place >= filling.pools.len() {
-            return Err(StoreError::Corrupt(format!("{id} has no pool {place}")));
+            return Err(StoreError::corrupt(format!("{id} has no pool {place}")));
         }
         Ok((filling.view, filling.pools.swap_remove(place)))
     }

@@ -33,18 +33,46 @@ pub enum StoreError {
         /// What the store said, for operators.
         detail: String,
     },
-    /// The store's data contradict themselves. Permanent; nothing happened.
-    #[error("the stored data contradict themselves: {0}")]
-    Corrupt(String),
+    /// The store's data contradict themselves, or its reply cannot be read. Permanent.
+    #[error("the stored data contradict themselves: {detail}")]
+    Corrupt {
+        /// Whether the command may have happened.
+        executed: Executed,
+        /// What contradicts what, for operators.
+        detail: String,
+    },
 }
 
 impl StoreError {
-    /// The same of another command, of which it is known whether it may have happened.
+    /// Contradicting data that were found before anything was written.
+    pub fn corrupt(detail: impl Into<String>) -> Self {
+        Self::Corrupt {
+            executed: Executed::No,
+            detail: detail.into(),
+        }
+    }
+
+    /// Contradicting data, or a reply that cannot be read, found after the command may have been
+    /// carried out.
+    pub fn corrupt_after(detail: impl Into<String>) -> Self {
+        Self::Corrupt {
+            executed: Executed::Unknown,
+            detail: detail.into(),
+        }
+    }
+
+    /// The same error of a command of which it is known whether it may have happened.
     pub(super) fn with_executed(self, executed: Executed) -> Self {
         match self {
             Self::Unavailable { detail, .. } => Self::Unavailable { executed, detail },
-            other => other,
+            Self::Corrupt { detail, .. } => Self::Corrupt { executed, detail },
+            refused @ (Self::Refused(_) | Self::Overloaded) => refused,
         }
+    }
+
+    /// The same error, found in the reply of a command that may have been carried out.
+    pub(super) fn after_write(self) -> Self {
+        self.with_executed(Executed::Unknown)
     }
 }
 

@@ -183,7 +183,7 @@ mod rmp_int {
 }
 
 pub(super) fn malformed() -> StoreError {
-    StoreError::Corrupt("a stored value does not read back".into())
+    StoreError::corrupt("a stored value does not read back")
 }
 
 /// A unit as a member of its sorted set, with its score.
@@ -306,7 +306,7 @@ pub(super) fn lifecycle_of(code: i64) -> Result<Lifecycle> {
         1 => Ok(Lifecycle::Paused),
         2 => Ok(Lifecycle::Closing),
         3 => Ok(Lifecycle::Closed),
-        _ => Err(StoreError::Corrupt(format!("no lifecycle has code {code}"))),
+        _ => Err(StoreError::corrupt(format!("no lifecycle has code {code}"))),
     }
 }
 

@@ -270,7 +270,7 @@ fn next_reply<'a>(replies: &mut Unpacker<'a>) -> Result<Told<'a>> {
 
 /// What a script found under the keys of a campaign is not what it left there; it has written nothing.
 fn unreadable(id: &CampaignId, text: &str) -> StoreError {
-    StoreError::Corrupt(format!(
+    StoreError::corrupt(format!(
         "the keys of campaign {id} in Redis hold something else than tombola wrote ({text}); nothing is drawn from it until \
          they are restored"
     ))
@@ -339,7 +339,7 @@ fn read_draw(
                     now,
                 }
                 .into(),
-                Ok(_) => StoreError::Corrupt("a limit that was reached is not".into()),
+                Ok(_) => StoreError::corrupt("a limit that was reached is not"),
             })
         }
         _ => Err(unexpected("known code of a draw")),
@@ -349,6 +349,6 @@ fn read_draw(
 fn not_admitted(layout: &Layout, lifecycle: Lifecycle, now: Moment) -> StoreError {
     match lifecycle.admits_draws(&layout.campaign, now) {
         Err(refusal) => refusal.into(),
-        Ok(()) => StoreError::Corrupt("a campaign that takes draws refused one".into()),
+        Ok(()) => StoreError::corrupt("a campaign that takes draws refused one"),
     }
 }

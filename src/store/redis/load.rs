@@ -82,7 +82,7 @@ impl Core {
         for pool in &schedules {
             let mut rows = Parts::of(parts.next()?)?;
             let Some(PoolState::Schedule(schedule)) = pools.get_mut(usize::from(pool.no.0)) else {
-                return Err(StoreError::Corrupt(format!(
+                return Err(StoreError::corrupt(format!(
                     "pool {} is no schedule",
                     pool.no.0
                 )));
@@ -247,5 +247,5 @@ pub(super) fn queue(layout: &Layout, pool: PoolNo, prize: Option<PrizeNo>) -> Re
     let pool_keys = layout.pools.get(usize::from(pool.0));
     pool_keys
         .and_then(|keys| keys.queue(prize))
-        .ok_or_else(|| StoreError::Corrupt(format!("pool {} has no queue for {prize:?}", pool.0)))
+        .ok_or_else(|| StoreError::corrupt(format!("pool {} has no queue for {prize:?}", pool.0)))
 }

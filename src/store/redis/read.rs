@@ -297,7 +297,7 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
             "g" => grabbers = reply::bytes(value)?,
             "p" => packets = reply::bytes(value)?,
             other => {
-                return Err(StoreError::Corrupt(format!(
+                return Err(StoreError::corrupt(format!(
                     "an item of the ledger has a field `{other}`"
                 )));
             }
@@ -307,7 +307,7 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
     bodies.extend(draws.into_iter().map(Body::Draw));
     bodies.extend(decode_grabs(&grabbers, &packets)?);
     if bodies.len() as u64 != count || count > last {
-        return Err(StoreError::Corrupt(format!(
+        return Err(StoreError::corrupt(format!(
             "item {id} of the ledger has not the {count} entries it says"
         )));
     }
@@ -329,9 +329,9 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
 }
 
 fn campaign_id(id: &str) -> Result<CampaignId> {
-    CampaignId::parse("campaign", id).map_err(|problem| StoreError::Corrupt(problem.message))
+    CampaignId::parse("campaign", id).map_err(|problem| StoreError::corrupt(problem.message))
 }
 
 fn envelope_id(id: &str) -> Result<EnvelopeId> {
-    EnvelopeId::parse("envelope", id).map_err(|problem| StoreError::Corrupt(problem.message))
+    EnvelopeId::parse("envelope", id).map_err(|problem| StoreError::corrupt(problem.message))
 }

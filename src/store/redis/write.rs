@@ -99,7 +99,7 @@ impl Loaded {
         let layout = match (&made, &self.layout) {
             (Some(layout), _) => layout,
             (None, Some(layout)) => layout,
-            (None, None) => return Err(StoreError::Corrupt("a step of no campaign".into())),
+            (None, None) => return Err(StoreError::corrupt("a step of no campaign")),
         };
         let mut commit = Commit::new(
             partition,

@@ -219,7 +219,7 @@ impl State {
     /// The stock of a prize, to be changed.
     pub(super) fn stock_mut(&mut self, prize: PrizeNo) -> Result<&mut Stock> {
         let stock = self.stock.get_mut(usize::from(prize.0));
-        stock.ok_or_else(|| StoreError::Corrupt(format!("there is no prize {}", prize.0)))
+        stock.ok_or_else(|| StoreError::corrupt(format!("there is no prize {}", prize.0)))
     }
 }
 

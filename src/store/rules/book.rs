@@ -114,7 +114,7 @@ impl ScheduleState {
         let window = self
             .windows
             .get_mut(&start)
-            .ok_or_else(|| StoreError::Corrupt(format!("the window of {start} is not there")))?;
+            .ok_or_else(|| StoreError::corrupt(format!("the window of {start} is not there")))?;
         window.is_changed = true;
         Ok(window)
     }

@@ -23,8 +23,8 @@ pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result
         return Ok(Step::Stale);
     }
     if command.cards.is_empty() || command.cards.len() > CHUNK_CARDS_MAX {
-        return Err(StoreError::Corrupt(
-            "a chunk of cards is empty or too large".into(),
+        return Err(StoreError::corrupt(
+            "a chunk of cards is empty or too large",
         ));
     }
     let mut granted = Quantities::new();
@@ -79,7 +79,7 @@ fn refuse_foreign(state: &State, command: &DealCommand, granted: &Quantities) ->
         return Ok(());
     };
     match granted.keys().find(|prize| !deck.cards.contains_key(prize)) {
-        Some(prize) => Err(StoreError::Corrupt(format!(
+        Some(prize) => Err(StoreError::corrupt(format!(
             "pool {} has no cards of prize {}",
             command.pool.0, prize.0
         ))),

@@ -39,7 +39,7 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
     let all = total(&fill.granted);
     let reached = fill.filled + command.units.len() as u64;
     if command.units.len() > CHUNK_UNITS_MAX || reached > all {
-        return Err(StoreError::Corrupt("a chunk does not fit its fill".into()));
+        return Err(StoreError::corrupt("a chunk does not fit its fill"));
     }
     let first = fill.base + fill.filled;
     fill.filled = reached;

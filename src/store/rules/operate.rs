@@ -65,7 +65,7 @@ pub(in crate::store) fn operate(
             count(users)
         }
         (Operation::Grant { .. } | Operation::Block { .. } | Operation::Unblock { .. }, _) => {
-            return Err(StoreError::Corrupt("the users were not read".into()));
+            return Err(StoreError::corrupt("the users were not read"));
         }
     };
     state.changes.request = Some(command.author.request.clone());

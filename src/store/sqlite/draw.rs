@@ -111,7 +111,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
             ledger.sequence
         ])?;
     let Body::Draw(entry) = body else {
-        return Err(StoreError::Corrupt("a draw is a draw".into()));
+        return Err(StoreError::corrupt("a draw is a draw"));
     };
     Ok(Drawn::Done(DrawAnswer {
         entry: Arc::new(entry),

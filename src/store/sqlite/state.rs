@@ -338,7 +338,7 @@ fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {
             version,
             at,
             operator: OperatorId::parse("operator", &operator)
-                .map_err(|problem| StoreError::Corrupt(problem.message))?,
+                .map_err(|problem| StoreError::corrupt(problem.message))?,
             reason,
         })
     })
@@ -361,6 +361,6 @@ fn lifecycle_from_code(code: u8) -> Result<Lifecycle> {
         1 => Ok(Lifecycle::Paused),
         2 => Ok(Lifecycle::Closing),
         3 => Ok(Lifecycle::Closed),
-        _ => Err(StoreError::Corrupt(format!("no lifecycle has code {code}"))),
+        _ => Err(StoreError::corrupt(format!("no lifecycle has code {code}"))),
     }
 }

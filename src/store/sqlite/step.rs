@@ -216,7 +216,7 @@ pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
         (_, Some(id)) => EnvelopeId::parse("envelope", &id).map(Subject::Envelope),
         (Some(id), None) => CampaignId::parse("campaign", &id).map(Subject::Campaign),
         (None, None) => {
-            return Err(StoreError::Corrupt(format!(
+            return Err(StoreError::corrupt(format!(
                 "ledger entry {sequence} is about nothing"
             )));
         }
@@ -227,7 +227,7 @@ pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
             sequence,
         },
         at,
-        subject: subject.map_err(|problem| StoreError::Corrupt(problem.message))?,
+        subject: subject.map_err(|problem| StoreError::corrupt(problem.message))?,
         body: from_json(&body)?,
     })
 }
@@ -240,7 +240,7 @@ pub(super) fn definition(db: &Connection, campaign: i64, version: u32) -> Result
         .optional()?
         .ok_or(Refusal::VersionNotFound(version))?;
     let campaign =
-        convert::decode(&bytes).map_err(|problems| StoreError::Corrupt(problems.to_string()))?;
+        convert::decode(&bytes).map_err(|problems| StoreError::corrupt(problems.to_string()))?;
     Ok(Arc::new(campaign))
 }
 
@@ -258,7 +258,7 @@ pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
 /// The value of a JSON column.
 pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text)
-        .map_err(|error| StoreError::Corrupt(format!("a stored text does not read back: {error}")))
+        .map_err(|error| StoreError::corrupt(format!("a stored text does not read back: {error}")))
 }
 
 /// A single value of a query that always has a row.

@@ -118,7 +118,7 @@ fn subjects(db: &Connection, campaign: &CampaignState, operation: &Operation) ->
 }
 
 fn done(campaign: &CampaignState, ledger: Option<LedgerId>, users: u32) -> Result<Operated> {
-    let unwritten = || StoreError::Corrupt("an operation has no entry".into());
+    let unwritten = || StoreError::corrupt("an operation has no entry");
     Ok(Operated {
         replayed: false,
         ledger: ledger.ok_or_else(unwritten)?,
@@ -142,7 +142,7 @@ fn replay_of(
         return Ok(None);
     };
     let found = entry(db, sequence)?
-        .ok_or_else(|| StoreError::Corrupt(format!("ledger entry {sequence} is missing")))?;
+        .ok_or_else(|| StoreError::corrupt(format!("ledger entry {sequence} is missing")))?;
     if !is_same(&found.body) {
         return Err(Refusal::RequestIdReused.into());
     }

@@ -99,7 +99,7 @@ impl Queue {
     /// Counts units that come to this pool or leave it otherwise than by a draw.
     pub(super) fn count(&mut self, units: i64) -> Result<()> {
         self.waiting = self.waiting.checked_add_signed(units).ok_or_else(|| {
-            StoreError::Corrupt(format!("{} wait, {units} are booked", self.waiting))
+            StoreError::corrupt(format!("{} wait, {units} are booked", self.waiting))
         })?;
         self.dirty = true;
         Ok(())

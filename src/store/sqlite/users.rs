@@ -33,13 +33,13 @@ pub(super) fn remembered(
         return Ok(None);
     };
     let found = entry(db, sequence)?
-        .ok_or_else(|| StoreError::Corrupt(format!("ledger entry {sequence} is missing")))?;
+        .ok_or_else(|| StoreError::corrupt(format!("ledger entry {sequence} is missing")))?;
     if found.at < oldest {
         return Ok(None);
     }
     match found.body.clone() {
         Body::Draw(draw) => Ok(Some((found, draw))),
-        _ => Err(StoreError::Corrupt(format!(
+        _ => Err(StoreError::corrupt(format!(
             "ledger entry {sequence} is remembered as a draw and is none"
         ))),
     }

@@ -107,7 +107,7 @@ impl EnvelopeState {
             (Some(_), None) => {
                 let id = &record.envelope.id;
                 let flaw = format!("the refund of envelope {id} has no entry");
-                return Err(StoreError::Corrupt(flaw));
+                return Err(StoreError::corrupt(flaw));
             }
         };
         Ok(EnvelopeView {

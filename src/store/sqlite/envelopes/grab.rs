@@ -160,6 +160,6 @@ fn next_packet(db: &Connection, row: &EnvelopeRow) -> Result<WaitingPacket> {
         .optional()?;
     found.ok_or_else(|| {
         let id = &row.state.record.envelope.id;
-        StoreError::Corrupt(format!("packet {number} of envelope {id} is missing"))
+        StoreError::corrupt(format!("packet {number} of envelope {id} is missing"))
     })
 }

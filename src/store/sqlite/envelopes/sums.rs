@@ -134,7 +134,7 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
 fn finish((mut sums, texts): Columns) -> Result<EnvelopeSums> {
     let parse = |text: &String| {
         text.parse::<u128>()
-            .map_err(|_| StoreError::Corrupt(format!("`{text}` is no sum of envelopes")))
+            .map_err(|_| StoreError::corrupt(format!("`{text}` is no sum of envelopes")))
     };
     sums.created_minor = parse(&texts[0])?;
     sums.grabbed_minor = parse(&texts[1])?;
