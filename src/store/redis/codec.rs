@@ -144,6 +144,15 @@ impl<'a> Unpacker<'a> {
         self.raw(u16::from_be_bytes(*length).into())
     }
 
+    /// The value that was read, if nothing follows it.
+    pub(super) fn finish<T>(self, value: T) -> Result<T> {
+        if self.is_done() {
+            Ok(value)
+        } else {
+            Err(malformed())
+        }
+    }
+
     /// All that follows.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
@@ -214,14 +223,17 @@ pub(super) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> 
             let all = (first << (8 * more)) | unpacker.big_endian(more)?;
             all & ((1 << bits) - 1)
         }
-        None => unpacker.big_endian(8)?,
+        None if first == u64::from(LONG_NUMBER) => unpacker.big_endian(8)?,
+        None => return Err(malformed()),
     };
     Ok((score, Unit { window, number }))
 }
 
 /// Reads [`encode_unit`].
 pub(super) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
-    decode_scored(&mut Unpacker::new(bytes))
+    let mut unpacker = Unpacker::new(bytes);
+    let unit = decode_scored(&mut unpacker)?;
+    unpacker.finish(unit)
 }
 
 /// What the draws of a version go by: start, end, limits (-1: none) of draws a day, paid draws a day, draws and wins a user, 1 for a

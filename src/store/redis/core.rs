@@ -57,8 +57,7 @@ impl Core {
     }
 
     fn partition_of(&self, id: &str) -> &Arc<PartitionKeys> {
-        let partitions = u32::try_from(self.partitions.len()).unwrap_or(1);
-        &self.partitions[partition_of(id, partitions) as usize]
+        partition_of(id, &self.partitions)
     }
 
     /// Runs a script: `args` come after the clock and the store's id. Gives the store's time and what the reply holds after it.
@@ -75,8 +74,11 @@ impl Core {
         all.push(self.clock.argument(partition.number));
         all.push(&self.store_id);
         all.append(&args);
-        let mut parts = Parts::of(self.connections.run(script, &keys, &all).await?)?;
-        let now = moment(parts.next()?)?;
+        let reply = self.connections.run(script, &keys, &all).await?;
+        // The script has run, and perhaps written.
+        let mut parts = Parts::of(reply).map_err(StoreError::after_write)?;
+        let now = parts.next().and_then(moment);
+        let now = now.map_err(StoreError::after_write)?;
         self.clock.learn(partition.number, now, sent.elapsed());
         Ok((now, parts))
     }

@@ -126,19 +126,23 @@ impl Core {
             None => reply::maybe_bytes(parts.next()?)?,
         };
         let remembered = record::decode_remembered(&found.ok_or(Refusal::DrawNotFound)?)?;
-        if remembered.at < now - self.request_memory {
+        let (at, sequence) = (remembered.at, remembered.sequence);
+        if at < now - self.request_memory {
             return Err(Refusal::DrawNotFound.into());
         }
-        let campaign = self.definition(id, remembered.version).await?;
+        let campaign = self.definition(id, remembered.version).await;
+        let campaign = campaign.map_err(StoreError::of_recorded_version)?;
+        let entry = remembered.into_entry(user.clone(), request.clone(), String::new());
+        entry.check(&campaign)?;
         Ok(DrawAnswer {
             ledger: LedgerId {
                 partition: partition.number,
-                sequence: remembered.sequence,
+                sequence,
             },
-            at: remembered.at,
+            at,
             replayed: true,
             campaign,
-            entry: Arc::new(remembered.into_entry(user.clone(), request.clone(), String::new())),
+            entry: Arc::new(entry),
             running_low: Vec::new(),
         })
     }

@@ -52,6 +52,7 @@ const DAY_MICROS: i64 = 86_400 * 1_000_000;
 const HAS_PAYMENT: u64 = 4;
 /// How a text of 16 bytes begins: a UUID. Ids themselves are stored as text, which begins otherwise.
 const UUID: [u8; 2] = [0xc4, 16];
+const HEX: [u8; 16] = *b"0123456789abcdef";
 /// Where a UUID has its hyphens.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
@@ -173,7 +174,7 @@ pub(super) fn unpack_id(unpacker: &mut Unpacker<'_>) -> Result<String> {
             text.push('-');
         }
         for digit in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
+            text.push(char::from(HEX[usize::from(digit)]));
         }
     }
     Ok(text)
@@ -184,18 +185,30 @@ pub(super) fn decode_remembered(bytes: &[u8]) -> Result<Remembered> {
     let mut unpacker = Unpacker::new(bytes);
     let at = Moment::from_micros(unpacker.big_endian(MOMENT_BYTES)? as i64);
     let counts = decode_counts(&mut unpacker)?;
-    decode_asked(&mut unpacker, at, counts)
+    let remembered = decode_asked(&mut unpacker, at, counts)?;
+    unpacker.finish(remembered)
 }
 
-/// Reads a user's record as the draw that it was written with.
-pub(super) fn decode_drawn(unpacker: &mut Unpacker<'_>) -> Result<Remembered> {
+/// Reads a user's record as the draw that it was written with, which must be the one of this request.
+pub(super) fn decode_drawn(
+    unpacker: &mut Unpacker<'_>,
+    request: &RequestField,
+    command: &DrawCommand,
+) -> Result<Remembered> {
     let (has, day, counts) = decode_head(unpacker)?;
     if has & BONUS != 0 {
         decode_bonus(unpacker)?;
     }
     let at = decode_moment(unpacker, day)?;
-    unpacker.raw(size_of::<RequestField>())?;
-    decode_asked(unpacker, at, counts)
+    if has & LATEST == 0 || !unpacker.take(request) {
+        return Err(malformed());
+    }
+    let drawn = decode_asked(unpacker, at, counts)?;
+    if drawn.what == what(command) {
+        Ok(drawn)
+    } else {
+        Err(malformed())
+    }
 }
 
 /// What a record holds besides its counts, its day, its counts.

@@ -132,10 +132,12 @@ impl Step<'_> {
         id: &CampaignId,
         work: impl FnOnce(&mut Self, &mut CampaignState) -> Result<T>,
     ) -> Result<T> {
-        let mut state = self.find(id)?.ok_or(Refusal::CampaignNotFound)?;
+        let about = |error: StoreError| error.about(format_args!("campaign {id}"));
+        let found = self.find(id).map_err(about)?;
+        let mut state = found.ok_or(Refusal::CampaignNotFound)?;
         let outcome = work(self, &mut state);
         self.put(state);
-        outcome
+        outcome.map_err(about)
     }
 
     /// Readers will see this campaign anew after the commit.
@@ -275,19 +277,37 @@ pub(super) fn scalar<T: FromSql>(
 impl From<rusqlite::Error> for StoreError {
     /// A fault before the commit: the transaction is rolled back, so nothing happened.
     fn from(error: rusqlite::Error) -> Self {
+        let detail = fault_text(&error);
+        if is_damage(&error) {
+            return Self::corrupt(detail);
+        }
         Self::Unavailable {
             executed: Executed::No,
-            detail: fault_text(&error),
+            detail,
         }
+    }
+}
+
+/// The file is at fault, or a value in it: no retry helps.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    match error {
+        E::FromSqlConversionFailure(..)
+        | E::IntegralValueOutOfRange(..)
+        | E::InvalidColumnType(..)
+        | E::Utf8Error(..) => true,
+        other => matches!(
+            other.sqlite_error_code(),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+        ),
     }
 }
 
 /// What SQLite says, and what helps where it is the file that is at fault.
 pub(super) fn fault_text(error: &rusqlite::Error) -> String {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            format!("{error}: it is damaged, restore it from a backup")
-        }
-        _ => error.to_string(),
+    if is_damage(error) {
+        format!("the database is damaged ({error}): stop the service and restore it from a backup")
+    } else {
+        error.to_string()
     }
 }

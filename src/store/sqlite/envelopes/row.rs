@@ -9,7 +9,7 @@ use super::sums::Sums;
 use crate::{
     model::{EnvelopeId, Moment},
     store::{
-        EnvelopeView, LedgerId, Refusal, Result,
+        EnvelopeView, LedgerId, Refusal, Result, StoreError,
         envelope::GrabCounts,
         rules::envelope::{EnvelopeChanges, EnvelopeState, Removal, SumsChange},
         sqlite::step::{PARTITION, Step, from_json, to_json},
@@ -82,14 +82,16 @@ impl Step<'_> {
         id: &EnvelopeId,
         work: impl FnOnce(&mut Self, &mut EnvelopeRow) -> Result<T>,
     ) -> Result<T> {
-        let mut row = self.find_envelope(id)?.ok_or(Refusal::EnvelopeNotFound)?;
+        let about = |error: StoreError| error.about(format_args!("envelope {id}"));
+        let found = self.find_envelope(id).map_err(about)?;
+        let mut row = found.ok_or(Refusal::EnvelopeNotFound)?;
         let outcome = if row.state.is_removed() {
             Err(Refusal::EnvelopeNotFound.into())
         } else {
             work(self, &mut row)
         };
         self.put_envelope(row);
-        outcome
+        outcome.map_err(about)
     }
 
     /// Changes a currency's sums.
