@@ -36,6 +36,7 @@ fn unavailable(executed: Executed) -> CallError {
 fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
     let at = Moment::EPOCH;
     let corrupt = CallError::Store(StoreError::corrupt("table x"));
+    let corrupt_after = CallError::Store(StoreError::corrupt_after("table x"));
     vec![
         (
             CallError::Invalid(problems(1)),
@@ -62,6 +63,7 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "unknown",
         ),
         (corrupt, Code::Internal, "INTERNAL", "no"),
+        (corrupt_after, Code::Internal, "INTERNAL", "unknown"),
         (
             StoreError::Overloaded.into(),
             Code::Unavailable,

@@ -70,7 +70,7 @@ impl StoreError {
     }
 
     /// The same error of a command of which it is known whether it may have happened.
-    pub(super) fn with_executed(self, executed: Executed) -> Self {
+    pub(crate) fn with_executed(self, executed: Executed) -> Self {
         match self {
             Self::Unavailable { detail, .. } => Self::Unavailable { executed, detail },
             Self::Corrupt { detail, .. } => Self::Corrupt { executed, detail },

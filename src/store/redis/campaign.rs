@@ -18,7 +18,7 @@ use crate::{
     chance::Nonce,
     model::{Campaign, CampaignId, Moment, OperatorId, PoolNo, convert},
     store::{
-        CampaignView, Refusal, Result, StoreError,
+        CampaignView, Refusal, Result, StoreError, rules,
         view::{DrawCounts, VersionInfo},
     },
 };
@@ -196,6 +196,7 @@ impl Fields {
             .map(VersionRow::read)
             .collect::<Result<_>>()?;
         let held: Vec<crate::model::PrizeNo> = self.json("held")?;
+        rules::check_prizes(&campaign, held.iter())?;
         Ok(CampaignView {
             campaign,
             version: self.version()?,
@@ -263,7 +264,7 @@ pub(super) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
 /// A value as stored text.
 pub(super) fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
     // Only maps with keys that are not text fail, and there are none.
-    serde_json::to_vec(value).unwrap_or_default()
+    serde_json::to_vec(value).expect("what is stored can be written as JSON")
 }
 
 impl Core {

@@ -38,7 +38,9 @@ impl Core {
                 Some(layout) => layout,
                 None => self.read(id).await?.2,
             };
-            if let Some(loaded) = self.load_version(layout, named).await? {
+            let loaded = self.load_version(layout, named).await;
+            let loaded = loaded.map_err(|error| error.about(format_args!("campaign {id}")))?;
+            if let Some(loaded) = loaded {
                 return Ok(loaded);
             }
         }
@@ -91,7 +93,7 @@ impl Core {
                 let window: Window = from_json(&reply::bytes(rows.next()?)?)?;
                 schedule
                     .windows
-                    .insert(window_start(reply::number(start)?), window);
+                    .insert(window_start(reply::number(start)?)?, window);
             }
         }
         let state = State {
@@ -101,6 +103,7 @@ impl Core {
             pools,
             changes: Changes::default(),
         };
+        state.check()?;
         Ok(Some(Loaded {
             state,
             revision: fields.text("revision")?.into(),
@@ -230,8 +233,11 @@ impl Loaded {
 }
 
 /// A window's start from its field.
-pub(super) fn window_start(seconds: i64) -> Moment {
-    Moment::from_micros(seconds * 1_000_000)
+pub(super) fn window_start(seconds: i64) -> Result<Moment> {
+    let micros = seconds.checked_mul(1_000_000);
+    micros
+        .map(Moment::from_micros)
+        .ok_or_else(|| StoreError::corrupt(format!("no window starts at {seconds} s")))
 }
 
 fn bound(score: i64) -> Vec<u8> {

@@ -230,7 +230,7 @@ impl RedisStore {
         let mut found = Vec::new();
         if let Some(layout) = loaded.layout.clone().filter(|_| !ranges.is_empty()) {
             found = self.core.units(&layout, &ranges, CHUNK_UNITS_MAX).await?;
-            let windows = rules::windows_of(&loaded.state, &found);
+            let windows = rules::windows_of(&loaded.state, &found)?;
             self.core.load_windows(&mut loaded, &windows).await?;
         }
         let swept = rules::sweep(&mut loaded.state, sweep, found)?;
@@ -343,9 +343,7 @@ impl Store for RedisStore {
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
         let loaded = self.core.load(id, &[]).await?;
         let available = loaded.available()?;
-        Ok(rules::filling(&loaded.state, |pool| {
-            available[usize::from(pool.0)]
-        }))
+        rules::filling(&loaded.state, |pool| available[usize::from(pool.0)])
     }
 
     async fn freeze(&self, command: FreezeCommand) -> Result<Step> {

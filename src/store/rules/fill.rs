@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    book::{Return, subtract},
+    book::{Return, less, subtract},
     state::{Placed, PoolState, State, Window},
 };
 
@@ -74,7 +74,7 @@ impl State {
         }
         let mut unplaced = Vec::new();
         for (prize, units) in &mut window.prizes {
-            let left = units.granted - units.placed;
+            let left = less(units.granted, units.placed)?;
             if left > 0 {
                 units.placed = units.granted;
                 units.recalled += left;
@@ -82,7 +82,7 @@ impl State {
             }
         }
         for (prize, units, withdraw) in unplaced {
-            subtract(&mut self.schedule(pool)?.injected, prize, units);
+            subtract(&mut self.schedule(pool)?.injected, prize, units)?;
             let back = Return {
                 pool,
                 cause: TakenBackCause::Recalled,

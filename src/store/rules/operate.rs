@@ -5,6 +5,7 @@ use crate::{
     store::{Lifecycle, OperateCommand, Operation, Refusal, Result, StoreError, entry::Body},
 };
 
+use super::book::less;
 use super::state::{RecallDue, State, UserChange, WindowMark};
 
 /// What a store reads of the users of an operation.
@@ -60,7 +61,8 @@ pub(in crate::store) fn operate(
             count(users)
         }
         (Operation::Unblock { .. }, Subjects::Users(users)) => {
-            state.view.blocked_users -= users.len() as u64;
+            let blocked = &mut state.view.blocked_users;
+            *blocked = less(*blocked, users.len() as u64)?;
             state.changes.unblocked.clone_from(users);
             count(users)
         }

@@ -95,7 +95,7 @@ impl SqliteStore {
     /// Whether a locked directory holds a store; changes nothing.
     ///
     /// # Errors
-    /// [`OpenError::NotOurs`], [`OpenError::NewerSchema`] and [`OpenError::Database`].
+    /// [`OpenError::NotOurs`], [`OpenError::Damaged`], [`OpenError::NewerSchema`] and [`OpenError::Database`].
     pub fn exists(_lock: &DirectoryLock, directory: &Path) -> std::result::Result<bool, OpenError> {
         open::check_version(&directory.join(DATABASE_FILE))
     }

@@ -14,7 +14,8 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        CampaignView, DrawAnswer, Entry, Filling, Refusal, Result, Stats, UserView, WindowView,
+        CampaignView, DrawAnswer, Entry, Filling, Refusal, Result, Stats, StoreError, UserView,
+        WindowView,
         rules::{self, PoolState, Window, WindowMark},
         view::{DeckStats, PrizeStats, WindowState, WindowUnits},
     },
@@ -57,7 +58,8 @@ pub(super) fn find_draw(
     let no = campaign_no(db, id)?;
     let (entry, draw) =
         remembered(db, no, (user, request), oldest)?.ok_or(Refusal::DrawNotFound)?;
-    let campaign = definition(db, no, draw.version)?;
+    let campaign = definition(db, no, draw.version).map_err(StoreError::of_recorded_version)?;
+    draw.check(&campaign)?;
     Ok(DrawAnswer {
         entry: Arc::new(draw),
         ledger: entry.id,
@@ -81,7 +83,7 @@ pub(super) fn version(
 pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Result<Filling> {
     let campaign = state(db, known)?;
     let state = load(db, &campaign, now, &[])?;
-    Ok(rules::filling(&state, |no| available(&campaign, no)))
+    rules::filling(&state, |no| available(&campaign, no))
 }
 
 /// Where every unit is.

@@ -254,7 +254,7 @@ pub(super) fn moment(row: &Row<'_>, column: usize) -> rusqlite::Result<Moment> {
 /// A JSON column's text.
 pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
     // Only maps with keys that are not text fail, and there are none.
-    serde_json::to_string(value).unwrap_or_default()
+    serde_json::to_string(value).expect("what is stored can be written as JSON")
 }
 
 /// The value of a JSON column.

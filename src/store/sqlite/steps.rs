@@ -232,7 +232,7 @@ impl Command for SweepCommand {
                 campaign.flush(step.db)?;
             }
             let found = find(step.db, campaign.no, &ranges)?;
-            let asked = rules::windows_of(&state, &found);
+            let asked = rules::windows_of(&state, &found)?;
             add_windows(step.db, campaign.no, &mut state, &asked)?;
             let swept = rules::sweep(&mut state, self.sweep, found)?;
             save(step, campaign, state)?;

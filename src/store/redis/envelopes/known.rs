@@ -102,12 +102,14 @@ impl Loaded {
         let record: EnvelopeRecord = fields.json("record")?;
         let counts = fields.bytes("grabbed").map(<[u8]>::to_vec);
         let grabbed = counts.as_deref().map(codec::decode_counts).transpose()?;
+        let state = EnvelopeState {
+            record,
+            grabbed: grabbed.unwrap_or_default(),
+            changes: EnvelopeChanges::default(),
+        };
+        state.check()?;
         Ok(Self {
-            state: EnvelopeState {
-                record,
-                grabbed: grabbed.unwrap_or_default(),
-                changes: EnvelopeChanges::default(),
-            },
+            state,
             revision: fields.text("revision")?.into(),
             counts,
             created_sequence: fields.number("created")?,
@@ -173,7 +175,8 @@ impl Core {
                 Some(_) => Err(unreadable(id, "a key has another type")),
                 None => Fields::of(part)
                     .and_then(|fields| Loaded::of(&fields))
-                    .map(|loaded| Found::Envelope(Box::new(loaded))),
+                    .map(|loaded| Found::Envelope(Box::new(loaded)))
+                    .map_err(|error| error.about(format_args!("envelope {id}"))),
             };
             if !matches!(one, Ok(Found::Envelope(_))) {
                 self.envelopes.forget(id);

@@ -102,7 +102,9 @@ impl Step<'_> {
     /// Writes a new envelope with what its rule has done besides.
     pub(super) fn create_envelope(&mut self, mut state: EnvelopeState) -> Result<EnvelopeRow> {
         let changes = std::mem::take(&mut state.changes);
-        let created_sequence = self.append_changes(&state, &changes)?.unwrap_or(0);
+        let created_sequence = self.append_changes(&state, &changes)?;
+        let created_sequence = created_sequence
+            .ok_or_else(|| StoreError::corrupt("an envelope was created without an entry"))?;
         let envelope = &state.record.envelope;
         self.db
             .prepare_cached(
@@ -239,13 +241,15 @@ pub(super) fn load(db: &Connection, id: &EnvelopeId) -> Result<Option<EnvelopeRo
     let Some((record, counts, no, created_sequence, refund_sequence)) = found else {
         return Ok(None);
     };
+    let state = EnvelopeState {
+        record: from_json(&record)?,
+        grabbed: counts,
+        changes: EnvelopeChanges::default(),
+    };
+    state.check()?;
     Ok(Some(EnvelopeRow {
         no,
-        state: EnvelopeState {
-            record: from_json(&record)?,
-            grabbed: counts,
-            changes: EnvelopeChanges::default(),
-        },
+        state,
         created_sequence,
         refund_sequence,
         is_changed: false,
