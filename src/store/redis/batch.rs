@@ -410,4 +410,4 @@ fn answer<C: Call>(
 
 #[cfg(test)]
 #[path = "batch_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -24,6 +24,18 @@ pub(in crate::store::redis) fn core() -> Core {
     }
 }
 
+/// Calls of one subject, as a batch has them.
+pub(in crate::store::redis) fn group<C: Call>(known: C::Known, calls: Vec<C>) -> Group<C> {
+    let waiting = calls.into_iter().map(|call| Waiting {
+        call,
+        reply: Reply::new(oneshot::channel().0),
+    });
+    Group {
+        known,
+        waiting: waiting.collect(),
+    }
+}
+
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Act {

@@ -425,3 +425,7 @@ fn not_admitted(layout: &Layout, lifecycle: Lifecycle, now: Moment) -> StoreErro
         Ok(()) => StoreError::corrupt("a campaign that takes draws refused one"),
     }
 }
+
+#[cfg(test)]
+#[path = "lanes_tests.rs"]
+mod tests;

@@ -263,14 +263,18 @@ fn pack_counts(packer: &mut Packer, counts: &UserCounts) {
 }
 
 fn decode_counts(unpacker: &mut Unpacker<'_>) -> Result<UserCounts> {
-    Ok(UserCounts {
+    let counts = UserCounts {
         free_today: unpacker.int()?,
         paid_today: unpacker.int()?,
         draws: unpacker.int()?,
         bonus_used: unpacker.int()?,
         wins: unpacker.int()?,
         bonus_left: unpacker.int()?,
-    })
+    };
+    if counts.bonus_used > counts.draws {
+        return Err(malformed());
+    }
+    Ok(counts)
 }
 
 impl Remembered {
@@ -433,4 +437,51 @@ fn decode_latest(unpacker: &mut Unpacker<'_>, day: i32, counts: &UserCounts) -> 
         request,
         packed: packer.done(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::redis::{codec, envelopes::decode_grabs};
+
+    proptest! {
+        #[test]
+        fn no_stored_bytes_make_a_reader_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..120),
+            more in proptest::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let _ = decode_record(&bytes);
+            let _ = decode_remembered(&bytes);
+            let _ = decode_draws(&bytes, &more, 1);
+            let _ = decode_grabs(&bytes, &more);
+            let _ = codec::decode_unit(&bytes);
+            let _ = unpack_id(&mut Unpacker::new(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_stored_value_that_is_cut_off_or_goes_on_is_not_read() {
+        let record = UserRecord {
+            day: Some(Day(20_779)),
+            draws: 3,
+            bonus_used: 1,
+            bonus: vec![Bonus {
+                expires: Moment::from_micros(1_795_960_801_000_000),
+                left: 2,
+            }],
+            ..UserRecord::default()
+        };
+        let bytes = encode_record(&record, false);
+        assert_eq!(decode_record(&bytes).unwrap().record, record);
+        for length in 0..bytes.len() {
+            assert!(decode_record(&bytes[..length]).is_err(), "{length}");
+        }
+        let more_bonus_than_draws = UserRecord {
+            bonus_used: 4,
+            ..record
+        };
+        assert!(decode_record(&encode_record(&more_bonus_than_draws, false)).is_err());
+    }
 }

@@ -39,10 +39,8 @@ impl Command for DrawCommand {
 fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -> Result<Drawn> {
     let oldest = step.now - step.core.request_memory;
     let name = (&command.user, &command.request);
-    // Whatever hides the answer of a draw that is remembered, the draw was made.
-    let remembered =
-        remembered(step.db, state.no, name, oldest).map_err(StoreError::after_write)?;
-    if let Some((entry, draw)) = remembered {
+    if let Some((entry, draw)) = remembered(step.db, state.no, name, oldest)? {
+        // Whatever hides the answer, the draw was made.
         return replay(command, step.db, state, &entry, draw).map_err(StoreError::after_write);
     }
     if step.now > command.not_after {

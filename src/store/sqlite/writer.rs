@@ -266,3 +266,7 @@ pub(super) fn run_checkpointer(db: &Connection, wakes: &Receiver<()>) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

@@ -263,3 +263,7 @@ fn decode_packet(known: &Known, unpacker: &mut Unpacker<'_>) -> Result<Packet> {
         Err(malformed())
     }
 }
+
+#[cfg(test)]
+#[path = "grab_tests.rs"]
+mod tests;
