@@ -99,7 +99,9 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
             StoreError::Unavailable { executed, .. } => {
                 return (Code::Unavailable, R::StoreUnavailable, *executed);
             }
-            StoreError::Corrupt(_) => return no(Code::Internal, R::Internal),
+            StoreError::Corrupt { executed, .. } => {
+                return (Code::Internal, R::Internal, *executed);
+            }
             StoreError::Refused(refusal) => refusal,
         },
     };
@@ -180,8 +182,18 @@ fn message(error: &CallError, has_request_id: bool) -> String {
         CallError::TimedOut(Executed::Unknown) => {
             format!("the answer did not come in time: retry{with_its_id} until it does")
         }
-        CallError::Broken(_) | CallError::Store(StoreError::Corrupt(_)) => {
-            "the service found something that must not be and stopped rather than guess: its log says what".into()
+        CallError::Broken(executed) | CallError::Store(StoreError::Corrupt { executed, .. }) => {
+            let then = match executed {
+                Executed::No => String::new(),
+                Executed::Unknown => {
+                    format!(
+                        "; it may have been carried out: retry{with_its_id} once that is repaired"
+                    )
+                }
+            };
+            format!(
+                "the service found something that must not be and stopped rather than guess: its log says what{then}"
+            )
         }
         CallError::Store(StoreError::Unavailable { .. }) => {
             format!("the store is unavailable: retry{with_its_id}")
@@ -258,21 +270,27 @@ fn shortened(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// Logs what an operator must see; refusals are the callers' business.
+/// Logs what an operator must see; refusals are the callers' business. A call without a request id is told without one.
 fn log(error: &CallError, request_id: &str) {
+    let request_id = (!request_id.is_empty()).then_some(request_id);
+    let what = request_id.map_or_else(|| "a call".to_owned(), |id| format!("request {id}"));
     match error {
-        CallError::Store(StoreError::Corrupt(detail)) => {
-            error!(
-                request_id,
-                detail, "request {request_id}: the stored data contradict themselves"
-            );
+        CallError::Store(StoreError::Corrupt { detail, .. }) => {
+            static DAMAGE: OnceASecond = OnceASecond::new();
+            if let Some(unlogged) = DAMAGE.pass() {
+                error!(
+                    request_id,
+                    detail, unlogged, "{what}: the stored data contradict themselves"
+                );
+            }
         }
-        CallError::Broken(_) => error!(request_id, "request {request_id}: a task panicked"),
+        CallError::Broken(_) => error!(request_id, "{what}: a task panicked"),
         CallError::Store(StoreError::Unavailable { detail, .. }) => {
-            if let Some(unlogged) = once_a_second() {
+            static ABSENCE: OnceASecond = OnceASecond::new();
+            if let Some(unlogged) = ABSENCE.pass() {
                 warn!(
                     request_id,
-                    detail, unlogged, "request {request_id}: the store is unavailable"
+                    detail, unlogged, "{what}: the store is unavailable"
                 );
             }
         }
@@ -282,17 +300,30 @@ fn log(error: &CallError, request_id: &str) {
     }
 }
 
-/// Whether to log now, and how many were not logged since the last time: a store that is away fails every draw, and the log
-/// must not be what fills the disk.
-fn once_a_second() -> Option<i64> {
-    static LAST: AtomicI64 = AtomicI64::new(0);
-    static UNLOGGED: AtomicI64 = AtomicI64::new(0);
-    let now: Moment = SystemClock.now();
-    if LAST.swap(now.as_seconds(), Ordering::Relaxed) == now.as_seconds() {
-        UNLOGGED.fetch_add(1, Ordering::Relaxed);
-        return None;
+/// Lets one line a second into the log: a store that is away or damaged fails every draw, and the log must not be what fills the
+/// disk.
+struct OnceASecond {
+    last: AtomicI64,
+    unlogged: AtomicI64,
+}
+
+impl OnceASecond {
+    const fn new() -> Self {
+        Self {
+            last: AtomicI64::new(0),
+            unlogged: AtomicI64::new(0),
+        }
     }
-    Some(UNLOGGED.swap(0, Ordering::Relaxed))
+
+    /// Whether to log now, and how many lines were left out since the last one.
+    fn pass(&self) -> Option<i64> {
+        let now: Moment = SystemClock.now();
+        if self.last.swap(now.as_seconds(), Ordering::Relaxed) == now.as_seconds() {
+            self.unlogged.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(self.unlogged.swap(0, Ordering::Relaxed))
+    }
 }
 
 #[cfg(test)]

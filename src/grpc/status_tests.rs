@@ -35,7 +35,8 @@ fn unavailable(executed: Executed) -> CallError {
 /// Every error with its code, its reason and whether it was executed.
 fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
     let at = Moment::EPOCH;
-    let corrupt = CallError::Store(StoreError::Corrupt("table x".into()));
+    let corrupt = CallError::Store(StoreError::corrupt("table x"));
+    let corrupt_after = CallError::Store(StoreError::corrupt_after("table x"));
     vec![
         (
             CallError::Invalid(problems(1)),
@@ -62,6 +63,7 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "unknown",
         ),
         (corrupt, Code::Internal, "INTERNAL", "no"),
+        (corrupt_after, Code::Internal, "INTERNAL", "unknown"),
         (
             StoreError::Overloaded.into(),
             Code::Unavailable,
@@ -250,7 +252,7 @@ fn every_reason_of_the_proto_is_used_but_the_zero() {
 fn what_the_driver_said_is_not_told() {
     for error in [
         unavailable(Executed::Unknown),
-        CallError::Store(StoreError::Corrupt("/secret/path".into())),
+        CallError::Store(StoreError::corrupt("/secret/path")),
     ] {
         let status = status(&error, "");
         assert!(!status.message().contains("secret"));

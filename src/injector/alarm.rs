@@ -125,7 +125,7 @@ pub async fn run(injector: Arc<Injector>, alarm: Alarm) -> Result<(), AlarmError
 async fn tick(injector: &Arc<Injector>) {
     match injector.tick().await {
         Ok(()) => {}
-        Err(crate::store::StoreError::Corrupt(detail)) => {
+        Err(crate::store::StoreError::Corrupt { detail, .. }) => {
             error!(
                 detail,
                 "the injector found stored data that contradict themselves"

@@ -14,6 +14,7 @@ const FILLS_MAX: usize = 1000;
 impl Injector {
     /// Draws; fills the pools that the draw needs, and draws again, until it is done or refused.
     pub async fn draw(self: &Arc<Self>, command: DrawCommand) -> Result<DrawAnswer> {
+        let mut last = None;
         for _ in 0..FILLS_MAX {
             match self.store.draw(command.clone()).await? {
                 Drawn::Done(answer) => {
@@ -26,14 +27,45 @@ impl Injector {
                     for need in needs {
                         // Boxed, as it is rare: else every draw's future has room for it.
                         Box::pin(self.fill_need(&command, need)).await?;
+                        last = Some(need.pool);
                     }
                 }
             }
         }
-        Err(StoreError::Unavailable {
+        Err(Box::pin(self.unfilled(&command.campaign, last)).await)
+    }
+
+    /// What is wrong where a pool was filled for a draw again and again, and never far enough.
+    async fn unfilled(self: &Arc<Self>, id: &CampaignId, pool: Option<PoolNo>) -> StoreError {
+        let mut detail = "the pools are drawn faster than they can be filled".to_owned();
+        if let Some(pool) = pool {
+            match self.is_filled_further(id, pool).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    detail = format!(
+                        "campaign {id}: a draw needs more of pool {} than {FILLS_MAX} fills put there, and a further \
+                         one adds nothing",
+                        pool.0
+                    );
+                }
+                Err(error) => return error.with_executed(Executed::No),
+            }
+        }
+        StoreError::Unavailable {
             executed: Executed::No,
-            detail: "the pools are drawn faster than they can be filled".into(),
-        })
+            detail,
+        }
+    }
+
+    /// Whether a fill, or others meanwhile, bring a pool further than it is.
+    async fn is_filled_further(self: &Arc<Self>, id: &CampaignId, pool: PoolNo) -> Result<bool> {
+        let (_, before) = self.pool_filling(id, pool).await?;
+        match &before {
+            PoolFilling::Schedule(_) => self.fill_due(id, pool).await?,
+            PoolFilling::Deck(deck) => self.deal_for_draw(id, pool, deck.available + 1).await?,
+        }
+        let (_, after) = self.pool_filling(id, pool).await?;
+        Ok(before != after)
     }
 
     async fn fill_need(self: &Arc<Self>, command: &DrawCommand, need: Need) -> Result<()> {
@@ -93,7 +125,7 @@ impl Injector {
         let mut filling = self.store.filling(id).await?;
         let place = usize::from(pool.0);
         if place >= filling.pools.len() {
-            return Err(StoreError::Corrupt(format!("{id} has no pool {place}")));
+            return Err(StoreError::corrupt(format!("{id} has no pool {place}")));
         }
         Ok((filling.view, filling.pools.swap_remove(place)))
     }

@@ -173,7 +173,7 @@ impl Injector {
         }
         let mut settled = Vec::new();
         while let Some(done) = tasks.join_next().await {
-            let broken = |_| StoreError::Corrupt("a task that settles an envelope panicked".into());
+            let broken = |_| StoreError::corrupt("a task that settles an envelope panicked");
             settled.push(done.map_err(broken).and_then(|settled| settled));
         }
         settled

@@ -50,7 +50,7 @@ impl Injector {
                 (view, PoolFilling::Schedule(filling)) => (view, filling),
                 (_, PoolFilling::Deck(_)) => {
                     let text = format!("{id}: pool {} is no schedule", pool.0);
-                    return Err(StoreError::Corrupt(text));
+                    return Err(StoreError::corrupt(text));
                 }
             };
             if view.has_ended(self.store.clock_hint()) {

@@ -39,7 +39,7 @@ impl Splits {
             compute()
         } else {
             let computed = tokio::task::spawn_blocking(compute).await;
-            computed.map_err(|_| StoreError::Corrupt(format!("{id} could not be split")))?
+            computed.map_err(|_| StoreError::corrupt(format!("{id} could not be split")))?
         };
         if packets.len() > CHUNK_PACKETS {
             self.keep(id, &packets);

@@ -4,9 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::command::{Author, Operation};
+use super::{
+    Result, StoreError,
+    command::{Author, Operation},
+};
 use crate::model::{
-    CampaignId, Envelope, EnvelopeId, Moment, PoolId, PoolNo, PrizeNo, RequestId, UserId,
+    Campaign, CampaignId, Envelope, EnvelopeId, Moment, PoolId, PoolNo, PrizeNo, RequestId, UserId,
     campaign::Quantities,
     limits::{Funding, UserCounts},
 };
@@ -279,10 +282,32 @@ pub struct DrawEntry {
     pub counts: UserCounts,
 }
 
-/// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, with the fork after it if there is one, 1 for the consolation prize, 0 for
+impl DrawEntry {
+    /// Checks that the results are ones that draws of this campaign can have.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] names the prize or the pool that the campaign does not have.
+    pub(super) fn check(&self, campaign: &Campaign) -> Result<()> {
+        for result in &self.results {
+            if let DrawResult::Won { prize, pool, .. } = result
+                && (usize::from(prize.0) >= campaign.prizes.len()
+                    || usize::from(pool.0) >= campaign.pools.len())
+            {
+                return Err(StoreError::corrupt(format!(
+                    "campaign {}: version {} has no prize {} in pool {}, which a draw won",
+                    campaign.id, self.version, prize.0, pool.0
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, with the fork
+/// after it if there is one, 1 for the consolation prize, 0 for
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "ResultCode", into = "ResultCode")]
+#[serde(try_from = "ResultCode", into = "ResultCode")]
 pub enum DrawResult {
     /// A unit was won.
     Won {
@@ -357,8 +382,10 @@ impl From<DrawResult> for ResultCode {
     }
 }
 
-impl From<ResultCode> for DrawResult {
-    fn from(code: ResultCode) -> Self {
+impl TryFrom<ResultCode> for DrawResult {
+    type Error = String;
+
+    fn try_from(code: ResultCode) -> std::result::Result<Self, String> {
         let won = |prize, pool, unit, release| Self::Won {
             prize,
             pool,
@@ -372,13 +399,14 @@ impl From<ResultCode> for DrawResult {
         };
         match code {
             ResultCode::Won(prize, pool, window, number, release) => {
-                won(prize, pool, unit(window, 0, number), release)
+                Ok(won(prize, pool, unit(window, 0, number), release))
             }
             ResultCode::Forked(prize, pool, window, number, release, fork) => {
-                won(prize, pool, unit(window, fork, number), release)
+                Ok(won(prize, pool, unit(window, fork, number), release))
             }
-            ResultCode::Plain(1) => Self::Consolation,
-            ResultCode::Plain(_) => Self::Nothing,
+            ResultCode::Plain(1) => Ok(Self::Consolation),
+            ResultCode::Plain(0) => Ok(Self::Nothing),
+            ResultCode::Plain(code) => Err(format!("no result of a draw has code {code}")),
         }
     }
 }
@@ -386,6 +414,17 @@ impl From<ResultCode> for DrawResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_of_an_unknown_code_is_no_lost_draw() {
+        assert!(serde_json::from_str::<DrawResult>("0").is_ok());
+        for foreign in ["2", "255", "-1", "[]", "\"x\"", "null"] {
+            assert!(
+                serde_json::from_str::<DrawResult>(foreign).is_err(),
+                "{foreign}"
+            );
+        }
+    }
 
     #[test]
     fn a_draw_entry_reads_back_as_it_was_written() {

@@ -26,25 +26,88 @@ pub enum StoreError {
     #[error("the store is overloaded: back off, then retry with the same request id")]
     Overloaded,
     /// The store cannot be reached, read or written. Transient.
-    #[error("the store is unavailable ({detail}): retry with the same request id")]
+    #[error("the store is unavailable ({detail})")]
     Unavailable {
         /// Whether it may have happened.
         executed: Executed,
         /// What the store said, for operators.
         detail: String,
     },
-    /// The store's data contradict themselves. Permanent; nothing happened.
-    #[error("the stored data contradict themselves: {0}")]
-    Corrupt(String),
+    /// The store's data contradict themselves, or its reply cannot be read. Permanent.
+    #[error("the stored data contradict themselves: {detail}")]
+    Corrupt {
+        /// Whether the command may have happened.
+        executed: Executed,
+        /// What contradicts what, for operators.
+        detail: String,
+    },
 }
 
 impl StoreError {
-    /// The same of another command, of which it is known whether it may have happened.
-    pub(super) fn with_executed(self, executed: Executed) -> Self {
+    /// Contradicting data that were found before anything was written.
+    pub fn corrupt(detail: impl Into<String>) -> Self {
+        Self::Corrupt {
+            executed: Executed::No,
+            detail: detail.into(),
+        }
+    }
+
+    /// Contradicting data, or a reply that cannot be read, found after the command may have been
+    /// carried out.
+    pub fn corrupt_after(detail: impl Into<String>) -> Self {
+        Self::Corrupt {
+            executed: Executed::Unknown,
+            detail: detail.into(),
+        }
+    }
+
+    /// Whether the command may have happened.
+    pub fn executed(&self) -> Executed {
+        match self {
+            Self::Refused(_) | Self::Overloaded => Executed::No,
+            Self::Unavailable { executed, .. } | Self::Corrupt { executed, .. } => *executed,
+        }
+    }
+
+    /// The same error of a command of which it is known whether it may have happened.
+    pub(crate) fn with_executed(self, executed: Executed) -> Self {
         match self {
             Self::Unavailable { detail, .. } => Self::Unavailable { executed, detail },
+            Self::Corrupt { detail, .. } => Self::Corrupt { executed, detail },
+            refused @ (Self::Refused(_) | Self::Overloaded) => refused,
+        }
+    }
+
+    /// The same error with the campaign or the envelope that it is about, for the log.
+    pub(super) fn about(self, subject: impl std::fmt::Display) -> Self {
+        match self {
+            Self::Corrupt { executed, detail } => {
+                let subject = subject.to_string();
+                let detail = if detail.contains(&subject) {
+                    detail
+                } else {
+                    format!("{subject}: {detail}")
+                };
+                Self::Corrupt { executed, detail }
+            }
             other => other,
         }
+    }
+
+    /// The same error of looking for the version that a recorded draw was made from: it must be
+    /// there.
+    pub(super) fn of_recorded_version(self) -> Self {
+        match self {
+            Self::Refused(Refusal::VersionNotFound(version)) => Self::corrupt(format!(
+                "version {version}, from which a draw was made, is missing"
+            )),
+            other => other,
+        }
+    }
+
+    /// The same error, found in the reply of a command that may have been carried out.
+    pub(super) fn after_write(self) -> Self {
+        self.with_executed(Executed::Unknown)
     }
 }
 

@@ -3,10 +3,25 @@
 //!
 //! A user is always in the same lane of a partition, so the user's calls are never reordered; a few lanes keep a few batches in
 //! flight. No timer, no added wait.
+//!
+//! A lane that panics is started again, and every call that it held is answered: whether it may have been carried out depends on
+//! whether its batch was sent.
 
-use std::{collections::HashMap, hash::Hash, sync::Arc};
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use tokio::sync::{mpsc, oneshot};
+use tracing::error;
 
 use super::{core::Core, reply::Parts};
 use crate::{
@@ -23,6 +38,9 @@ const WAITING_MAX: usize = 8192;
 pub(super) const BATCH_UNITS_MAX: usize = 256;
 /// How often a batch is sent again since a version or a day has changed in between.
 const ROUNDS_MAX: usize = 8;
+
+/// A batch that takes longer than this is stuck: reading what it needs and sending it once, with every wait at its bound, takes less.
+const STUCK_AFTER: Duration = Duration::from_secs(20);
 
 /// What goes through a lane, and how a batch of it is done.
 pub(super) trait Call: Send + Sync + Sized + 'static {
@@ -63,7 +81,42 @@ pub(super) trait Call: Send + Sync + Sized + 'static {
 /// A call on its way.
 struct Waiting<C: Call> {
     call: C,
-    reply: oneshot::Sender<Result<C::Answer>>,
+    reply: Reply<C::Answer>,
+}
+
+/// Where the answer of a call goes. Dropped without one, it answers whether the call may have been carried out.
+struct Reply<A> {
+    sender: Option<oneshot::Sender<Result<A>>>,
+    executed: Executed,
+}
+
+impl<A> Reply<A> {
+    fn new(sender: oneshot::Sender<Result<A>>) -> Self {
+        Self {
+            sender: Some(sender),
+            executed: Executed::No,
+        }
+    }
+
+    fn send(mut self, answer: Result<A>) {
+        if let Some(sender) = self.sender.take() {
+            // A receiver that is gone is a caller that is gone.
+            let _ = sender.send(answer);
+        }
+    }
+
+    /// The caller has gone away.
+    fn is_closed(&self) -> bool {
+        self.sender.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+}
+
+impl<A> Drop for Reply<A> {
+    fn drop(&mut self) {
+        if let Some(sender) = self.sender.take() {
+            let _ = sender.send(Err(stopped(self.executed)));
+        }
+    }
 }
 
 /// The calls of one subject in a batch.
@@ -82,11 +135,62 @@ impl<C: Call> Group<C> {
     pub(super) fn calls(&self) -> impl Iterator<Item = &C> {
         self.waiting.iter().map(|waiting| &waiting.call)
     }
+
+    /// Notes whether the calls may have been carried out.
+    fn mark(&mut self, executed: Executed) {
+        for waiting in &mut self.waiting {
+            waiting.reply.executed = executed;
+        }
+    }
+}
+
+/// Since when a lane has been at work on its batch.
+struct Progress {
+    begun: Instant,
+    /// Milliseconds from `begun` to the start of the batch, plus one; 0 between batches.
+    busy_since: AtomicU64,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            busy_since: AtomicU64::new(0),
+        }
+    }
+
+    fn millis(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.begun);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX - 1)
+    }
+
+    fn start(&self) {
+        let millis = self.millis(Instant::now());
+        self.busy_since.store(millis + 1, Ordering::Relaxed);
+    }
+
+    fn finish(&self) {
+        self.busy_since.store(0, Ordering::Relaxed);
+    }
+
+    /// How long the batch has taken so far; nothing between batches.
+    fn busy(&self, now: Instant) -> Option<Duration> {
+        let since = self.busy_since.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(Duration::from_millis(
+            self.millis(now).saturating_sub(since),
+        ))
+    }
+}
+
+/// The way into a lane.
+struct Lane<C: Call> {
+    sender: mpsc::Sender<Waiting<C>>,
+    progress: Arc<Progress>,
 }
 
 /// The lanes of all partitions.
 pub(super) struct Lanes<C: Call> {
-    senders: Vec<mpsc::Sender<Waiting<C>>>,
+    lanes: Vec<Lane<C>>,
 }
 
 impl<C: Call> Lanes<C> {
@@ -94,20 +198,37 @@ impl<C: Call> Lanes<C> {
     pub(super) fn start(core: &Arc<Core>) -> Self {
         let lanes = (0..core.partitions.len() * LANES).map(|_| {
             let (sender, receiver) = mpsc::channel(WAITING_MAX);
-            tokio::spawn(run(Arc::clone(core), receiver));
-            sender
+            let progress = Arc::new(Progress::new());
+            tokio::spawn(keep_running(
+                Arc::clone(core),
+                receiver,
+                Arc::clone(&progress),
+            ));
+            Lane { sender, progress }
         });
         Self {
-            senders: lanes.collect(),
+            lanes: lanes.collect(),
         }
+    }
+
+    /// For how long the slowest batch has been at Redis, if that is too long for a lane that works.
+    pub(super) fn stuck(&self) -> Option<Duration> {
+        self.stuck_at(Instant::now())
+    }
+
+    fn stuck_at(&self, now: Instant) -> Option<Duration> {
+        let busy = self.lanes.iter().filter_map(|lane| lane.progress.busy(now));
+        busy.max().filter(|busy| *busy > STUCK_AFTER)
     }
 
     /// Sends a call through the lane of a user, of whom this is a byte of a digest. A caller that goes away leaves nothing half done:
     /// the call is done whole, or not begun.
     pub(super) async fn call(&self, partition: u32, user: u8, call: C) -> Result<C::Answer> {
-        let lane = &self.senders[partition as usize * LANES + usize::from(user) % LANES];
+        let lane = &self.lanes[partition as usize * LANES + usize::from(user) % LANES];
         let (reply, answer) = oneshot::channel();
-        lane.try_send(Waiting { call, reply })
+        let reply = Reply::new(reply);
+        lane.sender
+            .try_send(Waiting { call, reply })
             .map_err(|error| match error {
                 mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
                 mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
@@ -125,16 +246,54 @@ fn stopped(executed: Executed) -> StoreError {
     }
 }
 
-async fn run<C: Call>(core: Arc<Core>, mut receiver: mpsc::Receiver<Waiting<C>>) {
+/// Runs a lane until its senders are gone. What waits outlives a panic.
+async fn keep_running<C: Call>(
+    core: Arc<Core>,
+    mut receiver: mpsc::Receiver<Waiting<C>>,
+    progress: Arc<Progress>,
+) {
     let mut waiting = Vec::new();
-    while !waiting.is_empty() || receiver.recv_many(&mut waiting, BATCH_UNITS_MAX).await > 0 {
+    while caught(run(&core, &mut receiver, &mut waiting, &progress))
+        .await
+        .is_err()
+    {
+        progress.finish();
+        error!(
+            "a lane to Redis has panicked and is started again: the calls of its batch get `unknown`, or `no` where it was \
+             not sent"
+        );
+    }
+}
+
+/// A future's value, or an error where it has panicked.
+async fn caught<F: Future>(future: F) -> std::result::Result<F::Output, ()> {
+    let mut future = pin!(future);
+    std::future::poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        match polled {
+            Ok(polled) => polled.map(Ok),
+            Err(_) => Poll::Ready(Err(())),
+        }
+    })
+    .await
+}
+
+async fn run<C: Call>(
+    core: &Core,
+    receiver: &mut mpsc::Receiver<Waiting<C>>,
+    waiting: &mut Vec<Waiting<C>>,
+    progress: &Progress,
+) {
+    while !waiting.is_empty() || receiver.recv_many(waiting, BATCH_UNITS_MAX).await > 0 {
         while waiting.len() < BATCH_UNITS_MAX
             && let Ok(job) = receiver.try_recv()
         {
             waiting.push(job);
         }
-        let batch = next_batch(&mut waiting);
-        do_batch(&core, batch).await;
+        let batch = next_batch(waiting);
+        progress.start();
+        do_batch(core, batch).await;
+        progress.finish();
     }
 }
 
@@ -154,9 +313,12 @@ fn next_batch<C: Call>(waiting: &mut Vec<Waiting<C>>) -> Vec<Waiting<C>> {
 async fn do_batch<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) {
     let mut pending = jobs;
     for _ in 0..ROUNDS_MAX {
-        let groups = group(core, pending).await;
+        let mut groups = group(core, pending).await;
         if groups.is_empty() {
             return;
+        }
+        for group in &mut groups {
+            group.mark(Executed::Unknown);
         }
         pending = match C::send(core, &groups).await {
             Ok((now, parts)) => answer(core, groups, now, parts),
@@ -172,8 +334,7 @@ async fn do_batch<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) {
 
 fn fail<C: Call>(jobs: impl Iterator<Item = Waiting<C>>, fault: &StoreError) {
     for job in jobs {
-        // A receiver that is gone is a caller that is gone.
-        let _ = job.reply.send(Err(fault.clone()));
+        job.reply.send(Err(fault.clone()));
     }
 }
 
@@ -188,7 +349,7 @@ async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
     let now = core.clock.hint();
     for job in jobs {
         if job.call.is_late(now) {
-            let _ = job.reply.send(Err(Refusal::DeadlineExceeded.into()));
+            job.reply.send(Err(Refusal::DeadlineExceeded.into()));
             continue;
         }
         if let Some(&place) = places.get(job.call.subject()) {
@@ -229,17 +390,24 @@ fn answer<C: Call>(
     mut parts: Parts,
 ) -> Vec<Waiting<C>> {
     let mut again = Vec::new();
-    for group in groups {
-        let reply = parts.next();
+    for mut group in groups {
+        let reply = parts.next().map_err(StoreError::after_write);
         match reply.and_then(|reply| C::answers(core, &group, now, reply)) {
             Ok(Some(answers)) => {
                 for (job, answer) in group.waiting.into_iter().zip(answers) {
-                    let _ = job.reply.send(answer);
+                    job.reply.send(answer);
                 }
             }
-            Ok(None) => again.extend(group.waiting),
+            Ok(None) => {
+                group.mark(Executed::No);
+                again.extend(group.waiting);
+            }
             Err(fault) => fail(group.waiting.into_iter(), &fault),
         }
     }
     again
 }
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+pub(super) mod tests;

@@ -18,7 +18,7 @@ use crate::{
     chance::Nonce,
     model::{Campaign, CampaignId, Moment, OperatorId, PoolNo, convert},
     store::{
-        CampaignView, Refusal, Result, StoreError,
+        CampaignView, Refusal, Result, StoreError, rules,
         view::{DrawCounts, VersionInfo},
     },
 };
@@ -144,7 +144,7 @@ impl Fields {
     pub(super) fn text(&self, name: &str) -> Result<&str> {
         let value = self.0.get(name).map(Vec::as_slice);
         let text = value.and_then(|bytes| std::str::from_utf8(bytes).ok());
-        text.ok_or_else(|| StoreError::Corrupt(format!("there is no field `{name}`")))
+        text.ok_or_else(|| StoreError::corrupt(format!("there is no field `{name}`")))
     }
 
     pub(super) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
@@ -159,7 +159,7 @@ impl Fields {
     pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T> {
         self.text(name)?
             .parse()
-            .map_err(|_| StoreError::Corrupt(format!("the field `{name}` is no number")))
+            .map_err(|_| StoreError::corrupt(format!("the field `{name}` is no number")))
     }
 
     /// A counter, 0 where nothing was counted yet.
@@ -196,6 +196,7 @@ impl Fields {
             .map(VersionRow::read)
             .collect::<Result<_>>()?;
         let held: Vec<crate::model::PrizeNo> = self.json("held")?;
+        rules::check_prizes(&campaign, held.iter())?;
         Ok(CampaignView {
             campaign,
             version: self.version()?,
@@ -229,7 +230,7 @@ impl VersionRow {
             version: self.0,
             at: self.1,
             operator: OperatorId::parse("operator", &self.2)
-                .map_err(|problem| StoreError::Corrupt(problem.message))?,
+                .map_err(|problem| StoreError::corrupt(problem.message))?,
             reason: self.3,
         })
     }
@@ -249,7 +250,7 @@ fn read_hex(text: &str) -> Result<[u8; 32]> {
     for (place, byte) in bytes.iter_mut().enumerate() {
         let digits = text.get(place * 2..place * 2 + 2);
         let read = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        *byte = read.ok_or_else(|| StoreError::Corrupt("a nonce does not read back".into()))?;
+        *byte = read.ok_or_else(|| StoreError::corrupt("a nonce does not read back"))?;
     }
     Ok(bytes)
 }
@@ -257,13 +258,13 @@ fn read_hex(text: &str) -> Result<[u8; 32]> {
 /// A stored text as the value it stands for.
 pub(super) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     serde_json::from_slice(text)
-        .map_err(|error| StoreError::Corrupt(format!("a stored text does not read back: {error}")))
+        .map_err(|error| StoreError::corrupt(format!("a stored text does not read back: {error}")))
 }
 
 /// A value as stored text.
 pub(super) fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
     // Only maps with keys that are not text fail, and there are none.
-    serde_json::to_vec(value).unwrap_or_default()
+    serde_json::to_vec(value).expect("what is stored can be written as JSON")
 }
 
 impl Core {
@@ -357,5 +358,5 @@ fn decode(definition: &[u8]) -> Result<Arc<Campaign>> {
     let campaign = convert::decode(definition);
     campaign
         .map(Arc::new)
-        .map_err(|problems| StoreError::Corrupt(problems.to_string()))
+        .map_err(|problems| StoreError::corrupt(problems.to_string()))
 }

@@ -147,6 +147,15 @@ impl<'a> Unpacker<'a> {
         self.raw(u16::from_be_bytes(*length).into())
     }
 
+    /// The value that was read, if nothing follows it.
+    pub(super) fn finish<T>(self, value: T) -> Result<T> {
+        if self.is_done() {
+            Ok(value)
+        } else {
+            Err(malformed())
+        }
+    }
+
     /// All that follows.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
@@ -186,7 +195,7 @@ mod rmp_int {
 }
 
 pub(super) fn malformed() -> StoreError {
-    StoreError::Corrupt("a stored value does not read back".into())
+    StoreError::corrupt("a stored value does not read back")
 }
 
 /// A unit as a member of its sorted set, with its score.
@@ -226,7 +235,8 @@ pub(super) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> 
             let all = (first << (8 * more)) | unpacker.big_endian(more)?;
             all & ((1 << bits) - 1)
         }
-        None => unpacker.big_endian(8)?,
+        None if first == u64::from(LONG_NUMBER) => unpacker.big_endian(8)?,
+        None => return Err(malformed()),
     };
     let unit = Unit {
         window,
@@ -238,7 +248,9 @@ pub(super) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> 
 
 /// Reads [`encode_unit`].
 pub(super) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
-    decode_scored(&mut Unpacker::new(bytes))
+    let mut unpacker = Unpacker::new(bytes);
+    let unit = decode_scored(&mut unpacker)?;
+    unpacker.finish(unit)
 }
 
 /// What the draws of a version go by: start, end, limits (-1: none) of draws a day, paid draws a day, draws and wins a user, 1 for a
@@ -323,7 +335,7 @@ pub(super) fn lifecycle_of(code: i64) -> Result<Lifecycle> {
         1 => Ok(Lifecycle::Paused),
         2 => Ok(Lifecycle::Closing),
         3 => Ok(Lifecycle::Closed),
-        _ => Err(StoreError::Corrupt(format!("no lifecycle has code {code}"))),
+        _ => Err(StoreError::corrupt(format!("no lifecycle has code {code}"))),
     }
 }
 

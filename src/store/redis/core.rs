@@ -71,8 +71,7 @@ impl Core {
     }
 
     fn partition_of(&self, id: &str) -> &Arc<PartitionKeys> {
-        let partitions = u32::try_from(self.partitions.len()).unwrap_or(1);
-        &self.partitions[partition_of(id, partitions) as usize]
+        partition_of(id, &self.partitions)
     }
 
     /// Runs a script: `args` come after the clock, the store's id and the witnesses. Gives the store's time and what the reply holds
@@ -120,10 +119,13 @@ impl Core {
         });
         all.append(args);
         let sent = Instant::now();
-        let mut parts = Parts::of(self.connections.run(script, keys, &all).await?)?;
-        let head = Head::read(parts.next()?)?;
+        let reply = self.connections.run(script, keys, &all).await?;
+        // The script has run, and perhaps written.
+        let mut parts = Parts::of(reply).map_err(StoreError::after_write)?;
+        let head = parts.next().and_then(Head::read);
+        let head = head.map_err(StoreError::after_write)?;
         self.clock.learn(number, head.now, sent.elapsed());
-        let attempt = match Refused::read(&mut parts)? {
+        let attempt = match Refused::read(&mut parts).map_err(StoreError::after_write)? {
             None => {
                 self.witnesses.learn(number, &witnesses, &head);
                 Attempt::Done(parts)

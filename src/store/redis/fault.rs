@@ -121,7 +121,10 @@ impl std::error::Error for Fault {}
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         match fault.kind {
-            FaultKind::WrongType | FaultKind::CrossSlot => Self::Corrupt(fault.text),
+            FaultKind::WrongType | FaultKind::CrossSlot => Self::Corrupt {
+                executed: fault.executed,
+                detail: fault.text,
+            },
             // One that failed in its midst may have written before: a retry under the same request id tells.
             _ => Self::Unavailable {
                 executed: fault.executed,
@@ -186,7 +189,7 @@ mod tests {
     #[test]
     fn contradicting_data_is_permanent_and_the_rest_is_not() {
         let store = |code| StoreError::from(Fault::answering(&reply(code, ""), &url("redis://h")));
-        assert!(matches!(store("WRONGTYPE"), StoreError::Corrupt(_)));
+        assert!(matches!(store("WRONGTYPE"), StoreError::Corrupt { .. }));
         let unavailable = store("LOADING");
         assert!(matches!(
             unavailable,

@@ -162,7 +162,9 @@ impl OpenError {
 fn fault_text(url: &str, fault: &StoreError) -> String {
     match fault {
         StoreError::Unavailable { detail, .. } => detail.clone(),
-        StoreError::Corrupt(detail) => format!("the store in Redis cannot be read: {detail}"),
+        StoreError::Corrupt { detail, .. } => {
+            format!("the store in Redis cannot be read: {detail}")
+        }
         other => format!("Redis at {url} cannot be used: {other}"),
     }
 }
@@ -407,9 +409,7 @@ impl Found {
     }
 
     fn unexpected(&self) -> OpenError {
-        self.fault(StoreError::Corrupt(
-            "the first partition could not be made".into(),
-        ))
+        self.fault(StoreError::corrupt("the first partition could not be made"))
     }
 }
 

@@ -351,11 +351,11 @@ fn part<const BYTES: usize>(digest: &[u8]) -> [u8; BYTES] {
     part
 }
 
-/// The partition of a campaign, or of an envelope.
-pub(super) fn partition_of(id: &str, partitions: u32) -> u32 {
+/// The partition of a campaign, or of an envelope, among all of them.
+pub(super) fn partition_of<'a, T>(id: &str, partitions: &'a [T]) -> &'a T {
     let digest = Sha256::digest(id);
     let mut start = [0; 8];
     start.copy_from_slice(&digest[..8]);
-    let place = u64::from_be_bytes(start) % u64::from(partitions);
-    u32::try_from(place).unwrap_or(0) // less than `partitions`
+    let index = u64::from_be_bytes(start) % partitions.len() as u64;
+    &partitions[index as usize]
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use tracing::error;
+
 use super::{
     batch::{self, Call},
     campaign::Layout,
     codec::{self, Unpacker},
-    core::{Core, told},
+    core::Core,
     keys::{Place, RequestField, request_field},
     record::{self, Remembered},
     reply::{self, Parts, unexpected},
@@ -16,7 +18,7 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolNo},
     store::{
-        DrawAnswer, DrawCommand, Drawn, Executed, LedgerId, Need, Refusal, Result, StoreError,
+        DrawAnswer, DrawCommand, Drawn, LedgerId, Need, Refusal, Result, StoreError,
         view::Lifecycle,
     },
 };
@@ -67,7 +69,15 @@ impl Call for Job {
         now: Moment,
         reply: redis::Value,
     ) -> Result<Option<Vec<Result<Drawn>>>> {
-        read_group(core, group, now, reply)
+        let id = &group.known.campaign.id;
+        let about = |error: StoreError| error.about(format_args!("campaign {id}"));
+        let mut answers = read_group(core, group, now, reply).map_err(about)?;
+        for answer in answers.iter_mut().flatten() {
+            if let Err(error) = answer {
+                *error = about(error.clone());
+            }
+        }
+        Ok(answers)
     }
 }
 
@@ -93,7 +103,13 @@ impl Lanes {
                 let id = &answer.campaign.id;
                 // Boxed, as it is rare: else every draw's future has room for it.
                 let campaign = Box::pin(core.definition(id, answer.entry.version)).await;
-                let campaign = campaign.map_err(|error| error.with_executed(Executed::Unknown))?;
+                // The draw was made before, whatever hides its answer now.
+                let campaign =
+                    campaign.map_err(|error| error.of_recorded_version().after_write())?;
+                answer
+                    .entry
+                    .check(&campaign)
+                    .map_err(StoreError::after_write)?;
                 Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
             }
             drawn => Ok(drawn),
@@ -112,14 +128,14 @@ async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
     args.write(format_args!("{}", core.request_memory.as_micros()));
     args.write(format_args!("{}", groups.len()));
     for group in groups {
-        group.tell(core, &mut keys, &mut args);
+        group.tell(core, &mut keys, &mut args)?;
     }
     core.run(partition, &scripts::DRAW, keys, args).await
 }
 
 impl Group {
     /// Adds what the script is told of a campaign and its draws.
-    fn tell(&self, core: &Core, keys: &mut Words, args: &mut Words) {
+    fn tell(&self, core: &Core, keys: &mut Words, args: &mut Words) -> Result<()> {
         let layout = &self.known;
         keys.push(&layout.keys.campaign);
         keys.push(&layout.keys.blocked);
@@ -142,7 +158,7 @@ impl Group {
         args.write(format_args!("{hashes}"));
         args.write(format_args!("{}", self.len()));
         args.push(hash_of);
-        let requests = Requests::of(self);
+        let requests = Requests::of(self)?;
         args.write(format_args!("{}", requests.earliest.as_micros()));
         for blob in [
             &requests.not_after,
@@ -158,6 +174,7 @@ impl Group {
             args.push(job.user.field);
             args.push(job.request);
         }
+        Ok(())
     }
 }
 
@@ -172,7 +189,8 @@ struct Requests {
 }
 
 impl Requests {
-    fn of(group: &Group) -> Self {
+    fn of(group: &Group) -> Result<Self> {
+        let too_much = |_| StoreError::corrupt("a draw asks for more than its batch can hold");
         let jobs = group.len();
         let mut told = Self {
             earliest: record::LAST_MOMENT,
@@ -195,14 +213,14 @@ impl Requests {
                 kinds.len() - 1
             });
             // A batch has at most as many jobs as a byte has values.
-            told.kind_of.push(u8::try_from(place).unwrap_or(u8::MAX));
+            told.kind_of.push(u8::try_from(place).map_err(too_much)?);
             let before = told.parts.len();
             record::encode_part(&job.command, &mut told.parts);
-            let length = u16::try_from(told.parts.len() - before).unwrap_or(u16::MAX);
+            let length = u16::try_from(told.parts.len() - before).map_err(too_much)?;
             told.lengths.extend(length.to_be_bytes());
         }
         told.kinds = kinds.concat();
-        told
+        Ok(told)
     }
 }
 
@@ -214,37 +232,56 @@ fn read_group(
     value: redis::Value,
 ) -> Result<Option<Vec<Result<Drawn>>>> {
     let id = &group.known.campaign.id;
-    if let redis::Value::BulkString(_) = value {
-        let text = told(value);
-        return match text.as_bytes().first() {
-            Some(b'M') => {
+    if let redis::Value::BulkString(text) = &value {
+        return match text.split_first() {
+            Some((b'M', _)) => {
                 core.layouts.forget(id);
                 Err(Refusal::CampaignNotFound.into())
             }
-            Some(b'V') => {
+            Some((b'V', _)) => {
                 core.layouts.forget(id);
                 Ok(None)
             }
             // The reply has told the partition's time.
-            Some(b'Y') => Ok(None),
-            _ => Err(unreadable(id, text.get(1..).unwrap_or_default())),
+            Some((b'Y', _)) => Ok(None),
+            Some((b'X', flaw)) => Err(unreadable(id, &String::from_utf8_lossy(flaw))),
+            _ => Err(unexpected("known letter of a campaign").after_write()),
         };
     }
-    let mut parts = Parts::of(value)?;
-    let replies = reply::bytes(parts.next()?)?;
-    let mut replies = Unpacker::new(&replies);
-    let low = reply::bytes(parts.next()?)?;
-    let mut low = Unpacker::new(&low);
-    let mut running_low = Vec::new();
-    while !low.is_done() {
-        running_low.push(PoolNo(low.int()?));
-    }
+    // From here on the script may have written: what cannot be read may have been drawn.
+    let (replies, low) = read_parts(value).map_err(StoreError::after_write)?;
+    let mut running_low = read_pools(&low).unwrap_or_else(|error| {
+        error!(campaign = %id, %error, "campaign {id}: which decks run low cannot be read");
+        Vec::new()
+    });
+    let mut replies = Replies {
+        rest: Unpacker::new(&replies),
+        lost: None,
+    };
     let mut answers = Vec::with_capacity(group.len());
     for job in group.calls() {
-        let told = next_reply(&mut replies)?;
-        answers.push(read_draw(&group.known, job, now, told, &mut running_low));
+        let told = replies.next(job);
+        answers
+            .push(told.and_then(|told| read_draw(&group.known, job, now, told, &mut running_low)));
+    }
+    if let (Some(last), Some(error)) = (answers.last_mut(), replies.left_over()) {
+        *last = Err(error);
     }
     Ok(Some(answers))
+}
+
+fn read_parts(value: redis::Value) -> Result<(Vec<u8>, Vec<u8>)> {
+    let mut parts = Parts::of(value)?;
+    Ok((reply::bytes(parts.next()?)?, reply::bytes(parts.next()?)?))
+}
+
+fn read_pools(bytes: &[u8]) -> Result<Vec<PoolNo>> {
+    let mut low = Unpacker::new(bytes);
+    let mut pools = Vec::new();
+    while !low.is_done() {
+        pools.push(PoolNo(low.int()?));
+    }
+    Ok(pools)
 }
 
 /// What became of one draw.
@@ -255,17 +292,43 @@ enum Told<'a> {
     Other(u8, &'a [u8]),
 }
 
-/// The next of several replies.
-fn next_reply<'a>(replies: &mut Unpacker<'a>) -> Result<Told<'a>> {
-    match replies.letter() {
-        None => record::decode_drawn(replies).map(Told::Made),
-        Some(letter) => Ok(Told::Other(letter, replies.told()?)),
+/// The replies to the draws of a campaign, one after another.
+struct Replies<'a> {
+    rest: Unpacker<'a>,
+    /// Why one of them could not be read: where it ends, and so where the next one begins, is not
+    /// known.
+    lost: Option<StoreError>,
+}
+
+impl<'a> Replies<'a> {
+    /// The reply to the next draw.
+    fn next(&mut self, job: &Job) -> Result<Told<'a>> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        let told = match self.rest.letter() {
+            None => {
+                record::decode_drawn(&mut self.rest, &job.request, &job.command).map(Told::Made)
+            }
+            Some(letter) => self.rest.told().map(|told| Told::Other(letter, told)),
+        };
+        told.map_err(|error| {
+            let error = error.after_write();
+            self.lost = Some(error.clone());
+            error
+        })
+    }
+
+    /// What is wrong where more was replied than was asked.
+    fn left_over(self) -> Option<StoreError> {
+        let is_over = self.lost.is_some() || self.rest.is_done();
+        (!is_over).then(|| unexpected("end").after_write())
     }
 }
 
 /// What a script found under the keys of a campaign is not what it left there; it has written nothing.
 fn unreadable(id: &CampaignId, text: &str) -> StoreError {
-    StoreError::Corrupt(format!(
+    StoreError::corrupt(format!(
         "the keys of campaign {id} in Redis hold something else than tombola wrote ({text}); nothing is drawn from it until \
          they are restored"
     ))
@@ -280,39 +343,49 @@ fn read_draw(
 ) -> Result<Drawn> {
     let command = &job.command;
     let campaign = &layout.campaign;
-    let done = |remembered: Remembered, replayed, running_low| {
-        Ok(Drawn::Done(DrawAnswer {
-            ledger: LedgerId {
-                partition: layout.partition.number,
-                sequence: remembered.sequence,
-            },
-            at: remembered.at,
-            replayed,
-            campaign: Arc::clone(campaign),
-            entry: Arc::new(remembered.into_entry(
-                command.user.clone(),
-                command.request.clone(),
-                command.payment_ref.clone(),
-            )),
-            running_low,
-        }))
+    let done = |remembered: Remembered, replayed, running_low| DrawAnswer {
+        ledger: LedgerId {
+            partition: layout.partition.number,
+            sequence: remembered.sequence,
+        },
+        at: remembered.at,
+        replayed,
+        campaign: Arc::clone(campaign),
+        entry: Arc::new(remembered.into_entry(
+            command.user.clone(),
+            command.request.clone(),
+            command.payment_ref.clone(),
+        )),
+        running_low,
     };
     let (letter, rest) = match told {
-        Told::Made(drawn) => return done(drawn, false, std::mem::take(running_low)),
+        Told::Made(drawn) => {
+            let answer = done(drawn, false, std::mem::take(running_low));
+            let checked = answer.entry.check(campaign);
+            checked.map_err(StoreError::after_write)?;
+            return Ok(Drawn::Done(answer));
+        }
         Told::Other(letter, rest) => (letter, rest),
     };
     match letter {
-        b'R' => done(record::decode_remembered(rest)?, true, Vec::new()),
+        // It was made by an earlier attempt.
+        b'R' => record::decode_remembered(rest)
+            .map(|remembered| Drawn::Done(done(remembered, true, Vec::new())))
+            .map_err(StoreError::after_write),
         b'F' => {
             let mut need = Unpacker::new(rest);
-            Ok(Drawn::NeedFill(vec![Need {
+            let need = Need {
                 pool: PoolNo(need.int()?),
                 cards: need.int()?,
-            }]))
+            };
+            Ok(Drawn::NeedFill(vec![need]))
         }
         b'U' => Err(Refusal::RequestIdReused.into()),
         b'P' => Err(Refusal::DeadlineExceeded.into()),
-        b'E' => Err(Refusal::Expired(command.expire.unwrap_or(now)).into()),
+        b'E' => Err(match command.expire {
+            Some(expire) => Refusal::Expired(expire).into(),
+            None => StoreError::corrupt("a draw that does not expire has expired"),
+        }),
         b'A' => {
             let code = std::str::from_utf8(rest)
                 .ok()
@@ -334,16 +407,20 @@ fn read_draw(
                     now,
                 }
                 .into(),
-                Ok(_) => StoreError::Corrupt("a limit that was reached is not".into()),
+                Ok(_) => StoreError::corrupt("a limit that was reached is not"),
             })
         }
-        _ => Err(unexpected("known code of a draw")),
+        _ => Err(unexpected("known code of a draw").after_write()),
     }
 }
 
 fn not_admitted(layout: &Layout, lifecycle: Lifecycle, now: Moment) -> StoreError {
     match lifecycle.admits_draws(&layout.campaign, now) {
         Err(refusal) => refusal.into(),
-        Ok(()) => StoreError::Corrupt("a campaign that takes draws refused one".into()),
+        Ok(()) => StoreError::corrupt("a campaign that takes draws refused one"),
     }
 }
+
+#[cfg(test)]
+#[path = "lanes_tests.rs"]
+mod tests;

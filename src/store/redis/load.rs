@@ -38,7 +38,9 @@ impl Core {
                 Some(layout) => layout,
                 None => self.read(id).await?.2,
             };
-            if let Some(loaded) = self.load_version(layout, named).await? {
+            let loaded = self.load_version(layout, named).await;
+            let loaded = loaded.map_err(|error| error.about(format_args!("campaign {id}")))?;
+            if let Some(loaded) = loaded {
                 return Ok(loaded);
             }
         }
@@ -82,7 +84,7 @@ impl Core {
         for pool in &schedules {
             let mut rows = Parts::of(parts.next()?)?;
             let Some(PoolState::Schedule(schedule)) = pools.get_mut(usize::from(pool.no.0)) else {
-                return Err(StoreError::Corrupt(format!(
+                return Err(StoreError::corrupt(format!(
                     "pool {} is no schedule",
                     pool.no.0
                 )));
@@ -91,7 +93,7 @@ impl Core {
                 let window: Window = from_json(&reply::bytes(rows.next()?)?)?;
                 schedule
                     .windows
-                    .insert(window_start(reply::number(start)?), window);
+                    .insert(window_start(reply::number(start)?)?, window);
             }
         }
         let state = State {
@@ -102,6 +104,7 @@ impl Core {
             pools,
             changes: Changes::default(),
         };
+        state.check()?;
         Ok(Some(Loaded {
             state,
             revision: fields.text("revision")?.into(),
@@ -231,8 +234,11 @@ impl Loaded {
 }
 
 /// A window's start from its field.
-pub(super) fn window_start(seconds: i64) -> Moment {
-    Moment::from_micros(seconds * 1_000_000)
+pub(super) fn window_start(seconds: i64) -> Result<Moment> {
+    let micros = seconds.checked_mul(1_000_000);
+    micros
+        .map(Moment::from_micros)
+        .ok_or_else(|| StoreError::corrupt(format!("no window starts at {seconds} s")))
 }
 
 fn bound(score: i64) -> Vec<u8> {
@@ -248,5 +254,5 @@ pub(super) fn queue(layout: &Layout, pool: PoolNo, prize: Option<PrizeNo>) -> Re
     let pool_keys = layout.pools.get(usize::from(pool.0));
     pool_keys
         .and_then(|keys| keys.queue(prize))
-        .ok_or_else(|| StoreError::Corrupt(format!("pool {} has no queue for {prize:?}", pool.0)))
+        .ok_or_else(|| StoreError::corrupt(format!("pool {} has no queue for {prize:?}", pool.0)))
 }

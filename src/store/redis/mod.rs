@@ -5,7 +5,10 @@
 //! Every other step is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written by
 //! `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys, [`codec`] what is packed.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
@@ -68,8 +71,8 @@ use self::{
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
-    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation, Refusal,
-    Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
+    Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation,
+    Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };
@@ -136,6 +139,16 @@ impl RedisStore {
         use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
         &self.turns[hash as usize % TURNS]
+    }
+
+    /// For how long a batch has been at Redis, if that is too long for a lane that works.
+    fn stuck(&self) -> Option<Duration> {
+        let lanes = [
+            self.lanes.stuck(),
+            self.grab_lanes.stuck(),
+            self.looks.stuck(),
+        ];
+        lanes.into_iter().flatten().max()
     }
 
     /// Takes a step of a campaign.
@@ -232,7 +245,7 @@ impl RedisStore {
         let mut found = Vec::new();
         if let Some(layout) = loaded.layout.clone().filter(|_| !ranges.is_empty()) {
             found = self.core.units(&layout, &ranges, CHUNK_UNITS_MAX).await?;
-            let windows = rules::windows_of(&loaded.state, &found);
+            let windows = rules::windows_of(&loaded.state, &found)?;
             self.core.load_windows(&mut loaded, &windows).await?;
         }
         let swept = rules::sweep(&mut loaded.state, sweep, found)?;
@@ -251,7 +264,14 @@ impl Store for RedisStore {
     }
 
     async fn now(&self) -> Result<Moment> {
-        self.core.probe().await
+        let now = self.core.probe().await?;
+        match self.stuck() {
+            None => Ok(now),
+            Some(busy) => Err(StoreError::Unavailable {
+                executed: Executed::No,
+                detail: format!("a batch has been at Redis for {} s", busy.as_secs()),
+            }),
+        }
     }
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
@@ -338,9 +358,7 @@ impl Store for RedisStore {
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
         let loaded = self.core.load(id, &[]).await?;
         let available = loaded.available()?;
-        Ok(rules::filling(&loaded.state, |pool| {
-            available[usize::from(pool.0)]
-        }))
+        rules::filling(&loaded.state, |pool| available[usize::from(pool.0)])
     }
 
     async fn freeze(&self, command: FreezeCommand) -> Result<Step> {

@@ -85,7 +85,7 @@ impl Core {
                 Attempt::Done(mut parts) => {
                     self.witnesses.is_well(partition.number);
                     return match parts.maybe_next() {
-                        Some(flaw) => Err(StoreError::Corrupt(reply::text(flaw)?)),
+                        Some(flaw) => Err(StoreError::corrupt(reply::text(flaw)?)),
                         None => Ok(now),
                     };
                 }
@@ -132,20 +132,24 @@ impl Core {
             None => reply::maybe_bytes(parts.next()?)?,
         };
         let remembered = record::decode_remembered(&found.ok_or(Refusal::DrawNotFound)?)?;
-        if remembered.at < now - self.request_memory {
+        let (at, sequence) = (remembered.at, remembered.sequence);
+        if at < now - self.request_memory {
             return Err(Refusal::DrawNotFound.into());
         }
-        let campaign = self.definition(id, remembered.version).await?;
-        self.witnesses.raise(partition.number, remembered.sequence);
+        let campaign = self.definition(id, remembered.version).await;
+        let campaign = campaign.map_err(StoreError::of_recorded_version)?;
+        let entry = remembered.into_entry(user.clone(), request.clone(), String::new());
+        entry.check(&campaign)?;
+        self.witnesses.raise(partition.number, sequence);
         Ok(DrawAnswer {
             ledger: LedgerId {
                 partition: partition.number,
-                sequence: remembered.sequence,
+                sequence,
             },
-            at: remembered.at,
+            at,
             replayed: true,
             campaign,
-            entry: Arc::new(remembered.into_entry(user.clone(), request.clone(), String::new())),
+            entry: Arc::new(entry),
             running_low: Vec::new(),
         })
     }
@@ -304,7 +308,7 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
             "g" => grabbers = reply::bytes(value)?,
             "p" => packets = reply::bytes(value)?,
             other => {
-                return Err(StoreError::Corrupt(format!(
+                return Err(StoreError::corrupt(format!(
                     "an item of the ledger has a field `{other}`"
                 )));
             }
@@ -314,7 +318,7 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
     bodies.extend(draws.into_iter().map(Body::Draw));
     bodies.extend(decode_grabs(&grabbers, &packets)?);
     if bodies.len() as u64 != count || count > last {
-        return Err(StoreError::Corrupt(format!(
+        return Err(StoreError::corrupt(format!(
             "item {id} of the ledger has not the {count} entries it says"
         )));
     }
@@ -339,9 +343,9 @@ fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()
 }
 
 fn campaign_id(id: &str) -> Result<CampaignId> {
-    CampaignId::parse("campaign", id).map_err(|problem| StoreError::Corrupt(problem.message))
+    CampaignId::parse("campaign", id).map_err(|problem| StoreError::corrupt(problem.message))
 }
 
 fn envelope_id(id: &str) -> Result<EnvelopeId> {
-    EnvelopeId::parse("envelope", id).map_err(|problem| StoreError::Corrupt(problem.message))
+    EnvelopeId::parse("envelope", id).map_err(|problem| StoreError::corrupt(problem.message))
 }

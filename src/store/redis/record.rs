@@ -52,6 +52,7 @@ const DAY_MICROS: i64 = 86_400 * 1_000_000;
 const HAS_PAYMENT: u64 = 4;
 /// How a text of 16 bytes begins: a UUID. Ids themselves are stored as text, which begins otherwise.
 const UUID: [u8; 2] = [0xc4, 16];
+const HEX: [u8; 16] = *b"0123456789abcdef";
 /// Where a UUID has its hyphens.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
@@ -173,7 +174,7 @@ pub(super) fn unpack_id(unpacker: &mut Unpacker<'_>) -> Result<String> {
             text.push('-');
         }
         for digit in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
+            text.push(char::from(HEX[usize::from(digit)]));
         }
     }
     Ok(text)
@@ -184,18 +185,30 @@ pub(super) fn decode_remembered(bytes: &[u8]) -> Result<Remembered> {
     let mut unpacker = Unpacker::new(bytes);
     let at = Moment::from_micros(unpacker.big_endian(MOMENT_BYTES)? as i64);
     let counts = decode_counts(&mut unpacker)?;
-    decode_asked(&mut unpacker, at, counts)
+    let remembered = decode_asked(&mut unpacker, at, counts)?;
+    unpacker.finish(remembered)
 }
 
-/// Reads a user's record as the draw that it was written with.
-pub(super) fn decode_drawn(unpacker: &mut Unpacker<'_>) -> Result<Remembered> {
+/// Reads a user's record as the draw that it was written with, which must be the one of this request.
+pub(super) fn decode_drawn(
+    unpacker: &mut Unpacker<'_>,
+    request: &RequestField,
+    command: &DrawCommand,
+) -> Result<Remembered> {
     let (has, day, counts) = decode_head(unpacker)?;
     if has & BONUS != 0 {
         decode_bonus(unpacker)?;
     }
     let at = decode_moment(unpacker, day)?;
-    unpacker.raw(size_of::<RequestField>())?;
-    decode_asked(unpacker, at, counts)
+    if has & LATEST == 0 || !unpacker.take(request) {
+        return Err(malformed());
+    }
+    let drawn = decode_asked(unpacker, at, counts)?;
+    if drawn.what == what(command) {
+        Ok(drawn)
+    } else {
+        Err(malformed())
+    }
 }
 
 /// What a record holds besides its counts, its day, its counts.
@@ -250,14 +263,18 @@ fn pack_counts(packer: &mut Packer, counts: &UserCounts) {
 }
 
 fn decode_counts(unpacker: &mut Unpacker<'_>) -> Result<UserCounts> {
-    Ok(UserCounts {
+    let counts = UserCounts {
         free_today: unpacker.int()?,
         paid_today: unpacker.int()?,
         draws: unpacker.int()?,
         bonus_used: unpacker.int()?,
         wins: unpacker.int()?,
         bonus_left: unpacker.int()?,
-    })
+    };
+    if counts.bonus_used > counts.draws {
+        return Err(malformed());
+    }
+    Ok(counts)
 }
 
 impl Remembered {
@@ -420,4 +437,51 @@ fn decode_latest(unpacker: &mut Unpacker<'_>, day: i32, counts: &UserCounts) -> 
         request,
         packed: packer.done(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::redis::{codec, envelopes::decode_grabs};
+
+    proptest! {
+        #[test]
+        fn no_stored_bytes_make_a_reader_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..120),
+            more in proptest::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let _ = decode_record(&bytes);
+            let _ = decode_remembered(&bytes);
+            let _ = decode_draws(&bytes, &more, 1);
+            let _ = decode_grabs(&bytes, &more);
+            let _ = codec::decode_unit(&bytes);
+            let _ = unpack_id(&mut Unpacker::new(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_stored_value_that_is_cut_off_or_goes_on_is_not_read() {
+        let record = UserRecord {
+            day: Some(Day(20_779)),
+            draws: 3,
+            bonus_used: 1,
+            bonus: vec![Bonus {
+                expires: Moment::from_micros(1_795_960_801_000_000),
+                left: 2,
+            }],
+            ..UserRecord::default()
+        };
+        let bytes = encode_record(&record, false);
+        assert_eq!(decode_record(&bytes).unwrap().record, record);
+        for length in 0..bytes.len() {
+            assert!(decode_record(&bytes[..length]).is_err(), "{length}");
+        }
+        let more_bonus_than_draws = UserRecord {
+            bonus_used: 4,
+            ..record
+        };
+        assert!(decode_record(&encode_record(&more_bonus_than_draws, false)).is_err());
+    }
 }

@@ -113,7 +113,7 @@ impl Recovery {
         ids.into_iter()
             .map(|id| {
                 EnvelopeId::parse("envelope", &reply::text(id)?)
-                    .map_err(|problem| StoreError::Corrupt(problem.message))
+                    .map_err(|problem| StoreError::corrupt(problem.message))
             })
             .collect()
     }

@@ -9,7 +9,7 @@ use crate::{
 
 /// A reply that is not what the script's header says.
 pub(super) fn unexpected(what: &str) -> StoreError {
-    StoreError::Corrupt(format!("a script's reply has no {what}"))
+    StoreError::corrupt(format!("a script's reply has no {what}"))
 }
 
 /// A list.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolKind, PoolNo, PrizeNo},
     store::{
-        Result, Stats, WindowView,
+        Result, Stats, StoreError, WindowView,
         rules::{PoolState, Window, WindowMark, WindowPrize},
         view::{DeckStats, PrizeStats, WindowState, WindowUnits},
     },
@@ -107,7 +107,7 @@ impl Core {
         let mut views = Vec::new();
         for row in reply::list(self.first(&mut parts)?)? {
             let mut row = Parts::of(row)?;
-            let start = window_start(reply::number(row.next()?)?);
+            let start = window_start(reply::number(row.next()?)?)?;
             let window: Window = from_json(&reply::bytes(row.next()?)?)?;
             let mut counts = Parts::of(row.next()?)?;
             let mut prizes = Vec::with_capacity(window.prizes.len());
@@ -119,7 +119,7 @@ impl Core {
                 if let Some(prize) = queue.prize
                     && let Some(counted) = window.prizes.get(&prize)
                 {
-                    prizes.push((prize, window_units(counted, won, to_come)));
+                    prizes.push((prize, window_units(counted, won, to_come)?));
                 }
             }
             views.push(WindowView {
@@ -145,16 +145,22 @@ fn window_state(window: &Window) -> WindowState {
 }
 
 /// What became of one prize's units in a window, of which so many are not released yet.
-fn window_units(counted: &WindowPrize, won: u64, to_come: u64) -> WindowUnits {
-    WindowUnits {
+fn window_units(counted: &WindowPrize, won: u64, to_come: u64) -> Result<WindowUnits> {
+    let not_released = counted.recalled.checked_add(to_come);
+    let released = not_released.and_then(|units| counted.placed.checked_sub(units));
+    let released = released.ok_or_else(|| {
+        let text = format!("{to_come} units are to come of a window with {counted:?}");
+        StoreError::corrupt(text)
+    })?;
+    Ok(WindowUnits {
         planned: counted.planned,
         carried: counted.carried,
         injected: counted.granted,
-        released: counted.placed.saturating_sub(counted.recalled + to_come),
+        released,
         won,
         recalled: counted.recalled,
         returned: counted.returned,
-    }
+    })
 }
 
 impl Loaded {

@@ -59,7 +59,7 @@ impl Core {
         let Some(kept) = reply::maybe_bytes(found)? else {
             return Ok(None);
         };
-        let malformed = || StoreError::Corrupt("a remembered operation does not read back".into());
+        let malformed = || StoreError::corrupt("a remembered operation does not read back");
         let kept = String::from_utf8(kept).map_err(|_| malformed())?;
         let (sequence, kept) = kept.split_once(' ').ok_or_else(malformed)?;
         let kept: Remembered = from_json(kept.as_bytes())?;

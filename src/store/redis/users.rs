@@ -104,7 +104,7 @@ impl Call for Look {
                 core.layouts.forget(id);
                 return Err(Refusal::CampaignNotFound.into());
             }
-            return Err(StoreError::Corrupt(format!(
+            return Err(StoreError::corrupt(format!(
                 "the keys of campaign {id} in Redis hold something else than tombola wrote ({}); restore them",
                 text.get(1..).unwrap_or_default()
             )));

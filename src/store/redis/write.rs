@@ -34,7 +34,7 @@ impl Core {
         let commit = loaded.commit(partition)?;
         let (all, args) = commit.into_parts();
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
-        let answer = parts.next()?;
+        let answer = parts.next().map_err(StoreError::after_write)?;
         match letter(&answer) {
             Some(b'S') => return Ok(None),
             _ => {}
@@ -46,7 +46,7 @@ impl Core {
         }
         Ok(Some(LedgerId {
             partition: partition.number,
-            sequence: reply::number(answer)?,
+            sequence: reply::number(answer).map_err(StoreError::after_write)?,
         }))
     }
 }
@@ -98,7 +98,7 @@ impl Loaded {
         let layout = match (&made, &self.layout) {
             (Some(layout), _) => layout,
             (None, Some(layout)) => layout,
-            (None, None) => return Err(StoreError::Corrupt("a step of no campaign".into())),
+            (None, None) => return Err(StoreError::corrupt("a step of no campaign")),
         };
         let mut commit = Commit::new(
             partition,
@@ -118,7 +118,7 @@ impl Loaded {
         if state.changes.is_anew {
             self.clear(&mut commit);
         }
-        self.write_fields(&mut commit, layout);
+        self.write_fields(&mut commit, layout)?;
         self.write_windows(&mut commit, layout);
         write_units(&mut commit, layout, state)?;
         self.write_users(&mut commit, layout);
@@ -164,13 +164,12 @@ impl Loaded {
         }
     }
 
-    fn write_fields(&self, commit: &mut Commit, layout: &Layout) {
+    fn write_fields(&self, commit: &mut Commit, layout: &Layout) -> Result<()> {
         let state = &self.state;
         let view = &state.view;
-        let revision: u64 = self.revision.parse().unwrap_or(0);
         let versions: Vec<_> = view.versions.iter().map(VersionRow::of).collect();
         let mut fields: Vec<(String, Vec<u8>)> = vec![
-            ("revision".into(), (revision + 1).to_string().into()),
+            ("revision".into(), next_revision(&self.revision)?.into()),
             ("version".into(), view.version.to_string().into()),
             (
                 "lifecycle".into(),
@@ -205,6 +204,7 @@ impl Loaded {
             let field = format!("waiting:{}:{}", pool.0, slot(*prize));
             commit.count(field, *change);
         }
+        Ok(())
     }
 
     fn write_windows(&self, commit: &mut Commit, layout: &Layout) {
@@ -273,6 +273,19 @@ impl Loaded {
             }
         }
     }
+}
+
+/// The revision after a step; what is not there yet has none.
+pub(super) fn next_revision(revision: &str) -> Result<String> {
+    if revision.is_empty() {
+        return Ok("1".into());
+    }
+    let next = revision
+        .parse::<u64>()
+        .ok()
+        .and_then(|now| now.checked_add(1));
+    next.map(|next| next.to_string())
+        .ok_or_else(|| StoreError::corrupt("the field `revision` is no number"))
 }
 
 fn write_units(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::{
 };
 
 use super::{
-    book::add,
+    book::{add, less},
     state::{PoolState, RecallDue, State, Window, WindowMark},
 };
 
@@ -22,7 +22,7 @@ pub(in crate::store) fn adjust(state: &mut State, command: &AdjustCommand) -> Re
     let window = schedule.window(command.window)?;
     window.mark = WindowMark::Frozen;
     window.version = version;
-    let (asked, planned) = plan_anew(window, command);
+    let (asked, planned) = plan_anew(window, command)?;
     let latest = window.fills.iter().map(|fill| fill.generation).max();
     let (until, generation) = (window.end, latest.unwrap_or(0) + 1);
     let granted = state.take_off_stock(&asked)?;
@@ -61,13 +61,13 @@ fn is_adjustable(state: &State, command: &AdjustCommand) -> bool {
 
 /// Writes the new plan into a window, with what must be recalled of it; tells what must come on top, and what of the plan is
 /// another than before.
-fn plan_anew(window: &mut Window, command: &AdjustCommand) -> (Quantities, Quantities) {
+fn plan_anew(window: &mut Window, command: &AdjustCommand) -> Result<(Quantities, Quantities)> {
     let mut asked = Quantities::new();
     let mut changed = Quantities::new();
     for (prize, planned) in &command.planned {
         let units = window.prizes.entry(*prize).or_default();
         let target = planned + units.carried;
-        let injected = units.granted - units.recalled;
+        let injected = less(units.granted, units.recalled)?;
         if *planned != units.planned {
             changed.insert(*prize, *planned);
         }
@@ -79,5 +79,5 @@ fn plan_anew(window: &mut Window, command: &AdjustCommand) -> (Quantities, Quant
             surplus => RecallDue::Units(surplus),
         };
     }
-    (asked, changed)
+    Ok((asked, changed))
 }

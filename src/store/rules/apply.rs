@@ -18,7 +18,7 @@ use crate::{
 };
 
 use super::{
-    book::add,
+    book::{add, less},
     state::{DeckState, PoolState, ScheduleState, State, Stock},
 };
 
@@ -65,7 +65,7 @@ pub(in crate::store) fn change(state: &mut State, command: &ApplyCommand) -> Res
         state.lay_out(after, version);
         all_stock(after)
     } else {
-        let added = added_stock(&before, after);
+        let added = added_stock(&before, after)?;
         state.extend(after, version, &added)?;
         added
     };
@@ -105,13 +105,14 @@ fn all_stock(campaign: &Campaign) -> Quantities {
     prizes.map(|(no, prize)| (no, prize.stock)).collect()
 }
 
-fn added_stock(before: &Campaign, after: &Campaign) -> Quantities {
+fn added_stock(before: &Campaign, after: &Campaign) -> Result<Quantities> {
     let mut added = Quantities::new();
     for (no, prize) in after.numbered_prizes() {
         let old = before.prizes.get(usize::from(no.0));
-        add(&mut added, no, prize.stock - old.map_or(0, |old| old.stock));
+        let more = less(prize.stock, old.map_or(0, |old| old.stock))?;
+        add(&mut added, no, more);
     }
-    added
+    Ok(added)
 }
 
 impl State {
@@ -219,7 +220,7 @@ impl State {
     /// The stock of a prize, to be changed.
     pub(super) fn stock_mut(&mut self, prize: PrizeNo) -> Result<&mut Stock> {
         let stock = self.stock.get_mut(usize::from(prize.0));
-        stock.ok_or_else(|| StoreError::Corrupt(format!("there is no prize {}", prize.0)))
+        stock.ok_or_else(|| StoreError::corrupt(format!("there is no prize {}", prize.0)))
     }
 }
 

@@ -17,14 +17,31 @@ pub(in crate::store) fn add(to: &mut Quantities, prize: PrizeNo, units: u64) {
     }
 }
 
-/// Takes units off quantities.
-pub(super) fn subtract(from: &mut Quantities, prize: PrizeNo, units: u64) {
-    if let Some(left) = from.get_mut(&prize) {
-        *left = left.saturating_sub(units);
-        if *left == 0 {
-            from.remove(&prize);
+/// Takes units off quantities, which must have them.
+pub(super) fn subtract(from: &mut Quantities, prize: PrizeNo, units: u64) -> Result<()> {
+    let left = match from.get(&prize) {
+        None if units == 0 => return Ok(()),
+        found => found.and_then(|had| had.checked_sub(units)),
+    };
+    match left {
+        Some(0) => from.remove(&prize),
+        Some(left) => from.insert(prize, left),
+        None => {
+            return Err(StoreError::corrupt(format!(
+                "{units} units of prize {} are taken off {:?}",
+                prize.0,
+                from.get(&prize)
+            )));
         }
-    }
+    };
+    Ok(())
+}
+
+/// What is left of units after `taken`, of which there must be as many.
+pub(super) fn less(units: u64, taken: u64) -> Result<u64> {
+    units
+        .checked_sub(taken)
+        .ok_or_else(|| StoreError::corrupt(format!("{taken} are taken off {units}")))
 }
 
 /// What leaves a pool of units that were not won.
@@ -115,7 +132,7 @@ impl ScheduleState {
         let window = self
             .windows
             .get_mut(&start)
-            .ok_or_else(|| StoreError::Corrupt(format!("the window of {start} is not there")))?;
+            .ok_or_else(|| StoreError::corrupt(format!("the window of {start} is not there")))?;
         window.is_changed = true;
         Ok(window)
     }

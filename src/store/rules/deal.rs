@@ -10,7 +10,7 @@ use crate::{
 };
 
 use super::{
-    book::add,
+    book::{add, less},
     state::{DeckState, Placed, State},
 };
 
@@ -23,8 +23,8 @@ pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result
         return Ok(Step::Stale);
     }
     if command.cards.is_empty() || command.cards.len() > CHUNK_CARDS_MAX {
-        return Err(StoreError::Corrupt(
-            "a chunk of cards is empty or too large".into(),
+        return Err(StoreError::corrupt(
+            "a chunk of cards is empty or too large",
         ));
     }
     let mut granted = Quantities::new();
@@ -40,7 +40,7 @@ pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result
         deck.short = Some(granted);
         return Ok(Step::Done);
     }
-    let first_number = first_number(deck, command);
+    let first_number = first_number(deck, command)?;
     let first_score = deck.dealt + 1;
     deck.short = None;
     deck.round = command.round;
@@ -81,7 +81,7 @@ fn refuse_foreign(state: &State, command: &DealCommand, granted: &Quantities) ->
         return Ok(());
     };
     match granted.keys().find(|prize| !deck.cards.contains_key(prize)) {
-        Some(prize) => Err(StoreError::Corrupt(format!(
+        Some(prize) => Err(StoreError::corrupt(format!(
             "pool {} has no cards of prize {}",
             command.pool.0, prize.0
         ))),
@@ -90,10 +90,10 @@ fn refuse_foreign(state: &State, command: &DealCommand, granted: &Quantities) ->
 }
 
 /// The place in its round of a chunk's first card.
-fn first_number(deck: &DeckState, command: &DealCommand) -> u64 {
+fn first_number(deck: &DeckState, command: &DealCommand) -> Result<u64> {
     if command.round != deck.round {
-        return 0;
+        return Ok(0);
     }
     let left: u64 = deck.remaining.iter().map(|kind| kind.cards).sum();
-    command.round_cards - left
+    less(command.round_cards, left)
 }

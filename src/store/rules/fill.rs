@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    book::{Return, subtract},
+    book::{Return, less, subtract},
     state::{Placed, PoolState, State, Window},
 };
 
@@ -39,7 +39,7 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
     let all = total(&fill.granted);
     let reached = fill.filled + command.units.len() as u64;
     if command.units.len() > CHUNK_UNITS_MAX || reached > all {
-        return Err(StoreError::Corrupt("a chunk does not fit its fill".into()));
+        return Err(StoreError::corrupt("a chunk does not fit its fill"));
     }
     let (first, fork) = (fill.base + fill.filled, fill.fork);
     fill.filled = reached;
@@ -75,7 +75,7 @@ impl State {
         }
         let mut unplaced = Vec::new();
         for (prize, units) in &mut window.prizes {
-            let left = units.granted - units.placed;
+            let left = less(units.granted, units.placed)?;
             if left > 0 {
                 units.placed = units.granted;
                 units.recalled += left;
@@ -83,7 +83,7 @@ impl State {
             }
         }
         for (prize, units, withdraw) in unplaced {
-            subtract(&mut self.schedule(pool)?.injected, prize, units);
+            subtract(&mut self.schedule(pool)?.injected, prize, units)?;
             let back = Return {
                 pool,
                 cause: TakenBackCause::Recalled,

@@ -6,6 +6,7 @@
 mod adjust;
 mod apply;
 mod book;
+mod check;
 mod deal;
 pub(in crate::store) mod envelope;
 mod fill;
@@ -18,6 +19,7 @@ mod sweep;
 
 pub(in crate::store) use adjust::adjust;
 pub(in crate::store) use apply::{change, create, digest};
+pub(in crate::store) use check::{check_pools, check_prizes, check_stock};
 pub(in crate::store) use deal::deal;
 pub(in crate::store) use fill::fill;
 pub(in crate::store) use freeze::freeze;

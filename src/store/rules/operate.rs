@@ -5,6 +5,7 @@ use crate::{
     store::{Lifecycle, OperateCommand, Operation, Refusal, Result, StoreError, entry::Body},
 };
 
+use super::book::less;
 use super::state::{RecallDue, State, UserChange, WindowMark};
 
 /// What a store reads of the users of an operation.
@@ -60,12 +61,13 @@ pub(in crate::store) fn operate(
             count(users)
         }
         (Operation::Unblock { .. }, Subjects::Users(users)) => {
-            state.view.blocked_users -= users.len() as u64;
+            let blocked = &mut state.view.blocked_users;
+            *blocked = less(*blocked, users.len() as u64)?;
             state.changes.unblocked.clone_from(users);
             count(users)
         }
         (Operation::Grant { .. } | Operation::Block { .. } | Operation::Unblock { .. }, _) => {
-            return Err(StoreError::Corrupt("the users were not read".into()));
+            return Err(StoreError::corrupt("the users were not read"));
         }
     };
     state.changes.request = Some(command.author.request.clone());

@@ -3,44 +3,50 @@
 use crate::{
     model::{Moment, PoolNo, PrizeNo, campaign::Quantities, deck::CardCount},
     store::{
-        Filling,
+        Filling, Result,
         fill::{DeckFilling, DeckStop, FillRecord, LiveWindow, PoolFilling, ScheduleFilling},
     },
 };
 
+use super::book::{add, less};
 use super::state::{DeckState, PoolState, ScheduleState, State, Window, WindowMark};
 
 /// How far the pools are filled; `available` tells the cards that wait in a deck, those of held prizes aside.
-pub(in crate::store) fn filling(state: &State, available: impl Fn(PoolNo) -> u64) -> Filling {
+pub(in crate::store) fn filling(
+    state: &State,
+    available: impl Fn(PoolNo) -> u64,
+) -> Result<Filling> {
     let pools = (0..).map(PoolNo).zip(&state.pools);
     let pools = pools.map(|(no, pool)| match pool {
         PoolState::Schedule(schedule) => {
-            PoolFilling::Schedule(schedule_filling(schedule, state.now))
+            schedule_filling(schedule, state.now).map(PoolFilling::Schedule)
         }
-        PoolState::Deck(deck) => PoolFilling::Deck(DeckFilling {
+        PoolState::Deck(deck) => Ok(PoolFilling::Deck(DeckFilling {
             round: deck.round,
             chunk: deck.chunk,
             remaining: deck.remaining.clone(),
             available: available(no),
             stopped: state.deck_stop(no),
             fork: state.fork,
-        }),
+        })),
     });
-    let used = (0..).map(PrizeNo).zip(&state.stock);
-    let used = used.map(|(prize, stock)| (prize, stock.given - stock.remaining));
-    Filling {
-        view: state.view.clone(),
-        used: used.filter(|(_, units)| *units > 0).collect(),
-        pools: pools.collect(),
+    let mut used = Quantities::new();
+    for (prize, stock) in (0..).map(PrizeNo).zip(&state.stock) {
+        add(&mut used, prize, less(stock.given, stock.remaining)?);
     }
+    Ok(Filling {
+        view: state.view.clone(),
+        used,
+        pools: pools.collect::<Result<_>>()?,
+    })
 }
 
-fn schedule_filling(schedule: &ScheduleState, now: Moment) -> ScheduleFilling {
+fn schedule_filling(schedule: &ScheduleState, now: Moment) -> Result<ScheduleFilling> {
     let windows = || schedule.windows.iter();
     let recalling = windows().filter(|(_, window)| window.is_recalling());
     let live =
         windows().filter(|(_, window)| window.end > now && window.mark != WindowMark::Missed);
-    ScheduleFilling {
+    Ok(ScheduleFilling {
         horizon: schedule.horizon,
         totals: schedule.totals.clone(),
         carry: schedule.carry.units.clone(),
@@ -48,8 +54,8 @@ fn schedule_filling(schedule: &ScheduleState, now: Moment) -> ScheduleFilling {
         recalling: recalling.map(|(start, _)| *start).collect(),
         live: live
             .map(|(start, window)| live_window(*start, window))
-            .collect(),
-    }
+            .collect::<Result<_>>()?,
+    })
 }
 
 fn open_fills(schedule: &ScheduleState) -> Vec<FillRecord> {
@@ -71,7 +77,7 @@ fn open_fills(schedule: &ScheduleState) -> Vec<FillRecord> {
     .collect()
 }
 
-fn live_window(start: Moment, window: &Window) -> LiveWindow {
+fn live_window(start: Moment, window: &Window) -> Result<LiveWindow> {
     let mut live = LiveWindow {
         start,
         end: window.end,
@@ -84,9 +90,10 @@ fn live_window(start: Moment, window: &Window) -> LiveWindow {
     for (prize, units) in &window.prizes {
         live.planned.insert(*prize, units.planned);
         live.carried.insert(*prize, units.carried);
-        live.injected.insert(*prize, units.granted - units.recalled);
+        let injected = less(units.granted, units.recalled)?;
+        live.injected.insert(*prize, injected);
     }
-    live
+    Ok(live)
 }
 
 impl DeckState {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     model::{Moment, PoolKind, PoolNo, PrizeNo, schedule::Unclaimed},
-    store::{Lifecycle, Sweep, entry::Unit, fill::CHUNK_UNITS_MAX},
+    store::{Lifecycle, Result, StoreError, Sweep, entry::Unit, fill::CHUNK_UNITS_MAX},
 };
 
 use super::state::{Placed, PoolState, Range, RecallDue, ScheduleState, State};
@@ -23,14 +23,17 @@ pub(in crate::store) fn search(state: &State, sweep: Sweep) -> Vec<Range> {
 }
 
 /// The windows of the found units, each once; cards have none.
-pub(in crate::store) fn windows_of(state: &State, found: &[Placed]) -> Vec<(PoolNo, Moment)> {
+pub(in crate::store) fn windows_of(
+    state: &State,
+    found: &[Placed],
+) -> Result<Vec<(PoolNo, Moment)>> {
     let is_scheduled = |placed: &&Placed| state.schedule_of(placed.pool).is_some();
     let windows: BTreeSet<_> = found
         .iter()
         .filter(is_scheduled)
-        .map(|placed| (placed.pool, window_start(placed.unit)))
-        .collect();
-    windows.into_iter().collect()
+        .map(|placed| Ok((placed.pool, window_start(placed.unit)?)))
+        .collect::<Result<_>>()?;
+    Ok(windows.into_iter().collect())
 }
 
 /// There may be something to take.
@@ -48,8 +51,11 @@ pub(super) fn is_possible(state: &State, sweep: Sweep) -> bool {
 }
 
 /// The moment that names a scheduled unit's window.
-pub(super) fn window_start(unit: Unit) -> Moment {
-    Moment::from_micros(unit.window * 1_000_000)
+pub(super) fn window_start(unit: Unit) -> Result<Moment> {
+    let micros = unit.window.checked_mul(1_000_000);
+    micros
+        .map(Moment::from_micros)
+        .ok_or_else(|| StoreError::corrupt(format!("no window is that of {unit:?}")))
 }
 
 /// Units that have not been released of a window that is fenced and not filled any more. No other window's are among them.

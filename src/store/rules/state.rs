@@ -259,7 +259,7 @@ impl State {
     pub(in crate::store) fn schedule(&mut self, no: PoolNo) -> Result<&mut ScheduleState> {
         match self.pools.get_mut(usize::from(no.0)) {
             Some(PoolState::Schedule(schedule)) => Ok(schedule),
-            _ => Err(StoreError::Corrupt(format!("pool {} is no schedule", no.0))),
+            _ => Err(StoreError::corrupt(format!("pool {} is no schedule", no.0))),
         }
     }
 
@@ -267,7 +267,7 @@ impl State {
     pub(in crate::store) fn deck(&mut self, no: PoolNo) -> Result<&mut DeckState> {
         match self.pools.get_mut(usize::from(no.0)) {
             Some(PoolState::Deck(deck)) => Ok(deck),
-            _ => Err(StoreError::Corrupt(format!("pool {} is no deck", no.0))),
+            _ => Err(StoreError::corrupt(format!("pool {} is no deck", no.0))),
         }
     }
 

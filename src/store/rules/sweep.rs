@@ -81,7 +81,7 @@ fn recall(state: &mut State, pool: PoolNo, start: Moment, found: &[Placed]) -> R
     state.changes.units_out.extend(found);
     let mut units = Quantities::new();
     for (prize, count, withdraw) in taken {
-        subtract(&mut state.schedule(pool)?.injected, prize, count);
+        subtract(&mut state.schedule(pool)?.injected, prize, count)?;
         let back = Return {
             pool,
             cause: TakenBackCause::Recalled,
@@ -198,14 +198,14 @@ fn book_returns(
             continue;
         }
         let schedule = state.schedule(placed.pool)?;
-        let window = schedule.window(window_start(placed.unit))?;
+        let window = schedule.window(window_start(placed.unit)?)?;
         let units = window.prizes.entry(prize).or_default();
         if placed.score <= now && released == Released::Returned {
             units.returned += 1;
             add(&mut schedule.returned, prize, 1);
         } else {
             units.recalled += 1;
-            subtract(&mut schedule.injected, prize, 1);
+            subtract(&mut schedule.injected, prize, 1)?;
         }
     }
     state.changes.units_out.extend(found);

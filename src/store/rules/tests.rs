@@ -16,8 +16,8 @@ use crate::{
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
-const COUPONS: PoolNo = PoolNo(1);
-const COUPON: PrizeNo = PrizeNo(1);
+pub(super) const COUPONS: PoolNo = PoolNo(1);
+pub(super) const COUPON: PrizeNo = PrizeNo(1);
 
 fn author() -> Author {
     Author {
@@ -28,7 +28,7 @@ fn author() -> Author {
 }
 
 /// Two hours of ten coupons each are frozen, an hour before the first.
-fn two_hours() -> State {
+pub(super) fn two_hours() -> State {
     let campaign = Arc::new(campaign_from_proto(&spring_wheel()).unwrap());
     let now = campaign.start - HOUR;
     let command = ApplyCommand {

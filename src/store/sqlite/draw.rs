@@ -40,7 +40,8 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     let oldest = step.now - step.core.request_memory;
     let name = (&command.user, &command.request);
     if let Some((entry, draw)) = remembered(step.db, state.no, name, oldest)? {
-        return replay(command, step.db, state, &entry, draw);
+        // Whatever hides the answer, the draw was made.
+        return replay(command, step.db, state, &entry, draw).map_err(StoreError::after_write);
     }
     if step.now > command.not_after {
         return Err(Refusal::DeadlineExceeded.into());
@@ -84,7 +85,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
 
     user.charge(charge);
     user.wins = wins;
-    let running_low = take(state, &picks);
+    let running_low = take(state, &picks)?;
     count_results(state, &results);
     state.users += u64::from(is_new);
     state.touch();
@@ -111,7 +112,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
             ledger.sequence
         ])?;
     let Body::Draw(entry) = body else {
-        return Err(StoreError::Corrupt("a draw is a draw".into()));
+        return Err(StoreError::corrupt("a draw is a draw"));
     };
     Ok(Drawn::Done(DrawAnswer {
         entry: Arc::new(entry),
@@ -143,8 +144,9 @@ fn replay(
     let campaign = if draw.version == state.view.version {
         Arc::clone(&state.view.campaign)
     } else {
-        definition(db, state.no, draw.version)?
+        definition(db, state.no, draw.version).map_err(StoreError::of_recorded_version)?
     };
+    draw.check(&campaign)?;
     Ok(Drawn::Done(DrawAnswer {
         entry: Arc::new(draw),
         ledger: entry.id,
@@ -242,16 +244,15 @@ impl<'a> Search<'a> {
                     self.picks.push(pick);
                     return Ok(None);
                 }
-                Found::Unit(pick) => return Ok(Some(self.win(pick))),
+                Found::Unit(pick) => return self.win(pick).map(Some),
             }
         }
         Ok(None)
     }
 
-    fn win(&mut self, pick: Pick) -> DrawResult {
-        let prize = self.state.pool(pick.pool).queues[pick.queue]
-            .prize
-            .unwrap_or(PrizeNo(0));
+    fn win(&mut self, pick: Pick) -> Result<DrawResult> {
+        let prize = self.state.pool(pick.pool).queues[pick.queue].prize;
+        let prize = prize.ok_or_else(|| StoreError::corrupt("a blank was won"))?;
         let is_schedule = self.state.pool(pick.pool).is_schedule();
         self.wins += u64::from(self.campaign.prize(prize).counts_as_win);
         let result = DrawResult::Won {
@@ -261,7 +262,7 @@ impl<'a> Search<'a> {
             release: is_schedule.then(|| Moment::from_micros(pick.waiting.score)),
         };
         self.picks.push(pick);
-        result
+        Ok(result)
     }
 
     fn search_pool(&mut self, no: PoolNo) -> Result<Found> {
@@ -346,13 +347,13 @@ pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<DeckStop> {
 }
 
 /// Takes the picked units; tells which decks have just run low.
-fn take(state: &mut CampaignState, picks: &[Pick]) -> Vec<PoolNo> {
+fn take(state: &mut CampaignState, picks: &[Pick]) -> Result<Vec<PoolNo>> {
     let mut running_low = Vec::new();
     for pick in picks {
         let pool = state.pool(pick.pool);
         let is_deck = !pool.is_schedule();
         let queue: &mut Queue = &mut pool.queues[pick.queue];
-        queue.take();
+        queue.take()?;
         if let Some(prize) = queue.prize {
             state.stock_mut(prize).won += 1;
             if !is_deck {
@@ -370,7 +371,7 @@ fn take(state: &mut CampaignState, picks: &[Pick]) -> Vec<PoolNo> {
             running_low.push(pick.pool);
         }
     }
-    running_low
+    Ok(running_low)
 }
 
 /// Cards that wait in a deck, those of held prizes aside.

@@ -68,7 +68,7 @@ impl<C: Command> Job for Pending<C> {
     fn run(&mut self, step: &mut Step<'_>) -> bool {
         // A panic is a fault of this command alone: the rollback forgets whatever it left half done, also in memory.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.command.run(step)))
-            .unwrap_or_else(|_| Err(StoreError::Corrupt("a command has panicked".into())));
+            .unwrap_or_else(|_| Err(StoreError::corrupt("a command has panicked")));
         let sound = matches!(
             outcome,
             Ok(_) | Err(StoreError::Refused(_) | StoreError::Overloaded)

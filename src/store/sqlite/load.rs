@@ -37,6 +37,7 @@ pub(super) fn load(
         }
     }
     add_windows(db, campaign.no, &mut state, asked)?;
+    state.check()?;
     Ok(state)
 }
 

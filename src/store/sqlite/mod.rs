@@ -95,7 +95,7 @@ impl SqliteStore {
     /// Whether a locked directory holds a store; changes nothing.
     ///
     /// # Errors
-    /// [`OpenError::NotOurs`], [`OpenError::NewerSchema`] and [`OpenError::Database`].
+    /// [`OpenError::NotOurs`], [`OpenError::Damaged`], [`OpenError::NewerSchema`] and [`OpenError::Database`].
     pub fn exists(_lock: &DirectoryLock, directory: &Path) -> std::result::Result<bool, OpenError> {
         open::check_version(&directory.join(DATABASE_FILE))
     }
@@ -171,11 +171,11 @@ impl SqliteStore {
         let (job, answer) = job(command);
         self.inbox.push(job).map_err(|not_taken| match not_taken {
             NotTaken::Full => StoreError::Overloaded,
-            NotTaken::Closed => unavailable(Executed::No, "it is closed"),
+            NotTaken::Closed => stopped(Executed::No),
         })?;
         answer
             .await
-            .unwrap_or_else(|_| Err(unavailable(Executed::Unknown, "its writer has stopped")))
+            .unwrap_or_else(|_| Err(stopped(Executed::Unknown)))
     }
 
     /// Reads on a connection of its own, in one transaction.
@@ -205,6 +205,11 @@ impl SqliteStore {
         let last = self.last.fetch_max(now, Ordering::Relaxed);
         Moment::from_micros(now.max(last))
     }
+}
+
+/// There is no writer any more, nor will there be one in this process.
+fn stopped(executed: Executed) -> StoreError {
+    unavailable(executed, "its writer has stopped: restart the service")
 }
 
 fn unavailable(executed: Executed, detail: &str) -> StoreError {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, TryLockError},
-    io,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     thread::JoinHandle,
     time::Duration,
@@ -14,9 +14,12 @@ use thiserror::Error;
 use super::{
     Campaigns, Options,
     state::load_view,
-    step::{fault_text, scalar},
+    step::{is_damage, scalar},
 };
-use crate::model::{CampaignId, Moment};
+use crate::{
+    model::{CampaignId, Moment},
+    store::StoreError,
+};
 
 /// The database's file in its directory.
 pub const DATABASE_FILE: &str = "tombola.sqlite3";
@@ -61,11 +64,22 @@ pub enum OpenError {
         /// Its version.
         found: u32,
     },
-    /// The file is not ours, or is damaged.
+    /// The file is another program's, or nothing of ours is left in it.
     #[error(
         "{0} is not a tombola database: name another directory with --data; or, if it was one, it is damaged: restore it from a backup"
     )]
     NotOurs(String),
+    /// The file is ours and cannot be read any more.
+    #[error(
+        "{file} is a tombola database, and it is damaged: {what}. Restore it from a backup, together with its -wal file if \
+         the backup has one, and remove the damaged -wal and -shm files; nothing was changed"
+    )]
+    Damaged {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The master key is not the one that the store was made with.
     #[error(
         "the master key is not the one this data was made with: its seeds could not be told any more; put the right key back"
@@ -100,7 +114,38 @@ fn test_clock_text(data_is_test: bool) -> &'static str {
 impl OpenError {
     /// A fault of the database itself.
     pub(super) fn database(error: rusqlite::Error) -> Self {
-        Self::Database(fault_text(&error))
+        if is_damage(&error) {
+            Self::damaged(error.to_string())
+        } else {
+            Self::Database(error.to_string())
+        }
+    }
+
+    /// A fault of what is read from the database.
+    fn reading(error: StoreError) -> Self {
+        match error {
+            StoreError::Corrupt { detail, .. } => Self::damaged(detail),
+            StoreError::Unavailable { detail, .. } => Self::Database(detail),
+            other => Self::Database(other.to_string()),
+        }
+    }
+
+    fn damaged(what: String) -> Self {
+        Self::Damaged {
+            file: DATABASE_FILE.into(),
+            what,
+        }
+    }
+
+    /// The same with the path of the file.
+    fn of(self, path: &Path) -> Self {
+        match self {
+            Self::Damaged { what, .. } => Self::Damaged {
+                file: path.display().to_string(),
+                what,
+            },
+            other => other,
+        }
     }
 }
 
@@ -123,8 +168,12 @@ pub(super) struct Opened {
 /// Opens the files of a store.
 pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
     let file = options.directory.join(DATABASE_FILE);
-    let is_new = !check_version(&file)?;
-    let writer = connect(&file)?;
+    open_file(options, &file).map_err(|error| error.of(&file))
+}
+
+fn open_file(options: &Options, file: &Path) -> Result<Opened, OpenError> {
+    let is_new = !check_version(file)?;
+    let writer = connect(file)?;
     writer
         .execute_batch(WRITER_CACHE)
         .map_err(OpenError::database)?;
@@ -139,10 +188,10 @@ pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
     check_clock(&writer, options)?;
     let campaigns = load_campaigns(&writer)?;
     let readers = (0..READERS)
-        .map(|_| connect(&file))
+        .map(|_| connect(file))
         .collect::<Result<_, _>>()?;
     Ok(Opened {
-        checkpointer: connect(&file)?,
+        checkpointer: connect(file)?,
         readers,
         wal: options.directory.join(format!("{DATABASE_FILE}-wal")),
         store_id,
@@ -200,7 +249,7 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
          PRAGMA cache_size = -2048;
          PRAGMA temp_store = MEMORY;",
     )
-    .map_err(|_| OpenError::NotOurs(file.display().to_string()))?;
+    .map_err(OpenError::database)?;
     Ok(db)
 }
 
@@ -209,14 +258,30 @@ pub(super) fn check_version(file: &Path) -> Result<bool, OpenError> {
     if !file.exists() {
         return Ok(false);
     }
-    let not_ours = |_| OpenError::NotOurs(file.display().to_string());
-    let db = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .map_err(OpenError::database)?;
-    let application: i64 = pragma(&db, "application_id").map_err(not_ours)?;
-    let version: i64 = pragma(&db, "user_version").map_err(not_ours)?;
+    let name = || file.display().to_string();
+    let header = Header::of(file).map_err(|cause| OpenError::Directory {
+        directory: name(),
+        cause,
+    })?;
+    match header {
+        Header::Foreign => return Err(OpenError::NotOurs(name())),
+        Header::CutOff(bytes) => {
+            let what = format!("it is cut off after {bytes} bytes");
+            return Err(OpenError::Damaged { file: name(), what });
+        }
+        Header::Ours | Header::Unmarked => {}
+    }
+    let unreadable = |error| match header {
+        Header::Unmarked if is_damage(&error) => OpenError::NotOurs(name()),
+        _ => OpenError::database(error).of(file),
+    };
+    let db =
+        Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(unreadable)?;
+    let application: i64 = pragma(&db, "application_id").map_err(unreadable)?;
+    let version: i64 = pragma(&db, "user_version").map_err(unreadable)?;
     let tables: i64 = db
         .query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(not_ours)?;
+        .map_err(unreadable)?;
     let found = u32::try_from(version).unwrap_or(u32::MAX);
     match (application, found) {
         // A file that was made and not filled: a first start that was cut off.
@@ -226,7 +291,43 @@ pub(super) fn check_version(file: &Path) -> Result<bool, OpenError> {
             found,
         }),
         (APPLICATION_ID, _) => Ok(true),
-        _ => Err(OpenError::NotOurs(file.display().to_string())),
+        _ => Err(OpenError::NotOurs(name())),
+    }
+}
+
+/// What a file says of itself in its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Header {
+    /// A database of ours.
+    Ours,
+    /// A database that nobody has marked: another program's, or ours before its first start was over.
+    Unmarked,
+    /// The beginning of a database that ends before it says whose.
+    CutOff(usize),
+    /// Something else.
+    Foreign,
+}
+
+impl Header {
+    /// Reads it: the format's name, and from byte 68 on whose the database is. An empty file is like one that is not marked.
+    fn of(file: &Path) -> io::Result<Self> {
+        const FORMAT: &[u8] = b"SQLite format 3\0";
+        let mut start = Vec::new();
+        File::open(file)?.take(72).read_to_end(&mut start)?;
+        if start.is_empty() {
+            return Ok(Self::Unmarked);
+        }
+        if !start.starts_with(FORMAT) {
+            return Ok(Self::Foreign);
+        }
+        let Some(mark) = start.last_chunk().filter(|_| start.len() == 72) else {
+            return Ok(Self::CutOff(start.len()));
+        };
+        Ok(match i64::from(u32::from_be_bytes(*mark)) {
+            APPLICATION_ID => Self::Ours,
+            0 => Self::Unmarked,
+            _ => Self::Foreign,
+        })
     }
 }
 
@@ -292,7 +393,7 @@ fn check_clock(db: &Connection, options: &Options) -> Result<(), OpenError> {
                 [sequence],
             )
         })
-        .map_err(|error| OpenError::Database(error.to_string()))?;
+        .map_err(OpenError::reading)?;
     let (now, last) = (options.clock.now(), Moment::from_micros(last));
     if last.since(now).as_secs() > LAG_SECONDS_MAX && !options.clock.is_test() {
         return Err(OpenError::ClockBehind { now, last });
@@ -312,9 +413,9 @@ fn load_campaigns(db: &Connection) -> Result<Campaigns, OpenError> {
     let mut campaigns = Campaigns::new();
     for id in ids {
         let id =
-            CampaignId::parse("id", &id).map_err(|problem| OpenError::Database(problem.message))?;
-        let loaded =
-            load_view(db, &id, None).map_err(|error| OpenError::Database(error.to_string()))?;
+            CampaignId::parse("id", &id).map_err(|problem| OpenError::damaged(problem.message))?;
+        let loaded = load_view(db, &id, None)
+            .map_err(|error| OpenError::reading(error.about(format_args!("campaign {id}"))))?;
         if let Some((_, view, ..)) = loaded {
             campaigns.insert(id, view);
         }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::job::Job;
+use crate::store::StoreError;
 
 /// Calls that may wait; one more is refused at once.
 const WAITING_MAX: usize = 8192;
@@ -94,8 +95,8 @@ impl Inbox {
         self.arrived.notify_all();
     }
 
-    /// Takes nothing more and drops what waits, so that nobody waits for a writer that is gone.
-    pub(super) fn abandon(&self) {
+    /// Takes nothing more and answers what waits with this fault, so that nobody waits for a writer that is gone.
+    pub(super) fn abandon(&self, fault: &StoreError) {
         let mut waiting = self.lock();
         waiting.closed = true;
         let left = (
@@ -103,7 +104,9 @@ impl Inbox {
             std::mem::take(&mut waiting.slow),
         );
         drop(waiting);
-        drop(left);
+        for job in left.0.into_iter().chain(left.1) {
+            job.answer(Err(fault));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {

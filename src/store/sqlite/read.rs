@@ -14,7 +14,8 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        CampaignView, DrawAnswer, Entry, Filling, Refusal, Result, Stats, UserView, WindowView,
+        CampaignView, DrawAnswer, Entry, Executed, Filling, Refusal, Result, Stats, StoreError,
+        UserView, WindowView,
         rules::{self, PoolState, Window, WindowMark},
         view::{DeckStats, PrizeStats, WindowState, WindowUnits},
     },
@@ -55,9 +56,11 @@ pub(super) fn find_draw(
     oldest: Moment,
 ) -> Result<DrawAnswer> {
     let no = campaign_no(db, id)?;
-    let (entry, draw) =
-        remembered(db, no, (user, request), oldest)?.ok_or(Refusal::DrawNotFound)?;
-    let campaign = definition(db, no, draw.version)?;
+    let found = remembered(db, no, (user, request), oldest);
+    let found = found.map_err(|error| error.with_executed(Executed::No))?;
+    let (entry, draw) = found.ok_or(Refusal::DrawNotFound)?;
+    let campaign = definition(db, no, draw.version).map_err(StoreError::of_recorded_version)?;
+    draw.check(&campaign)?;
     Ok(DrawAnswer {
         entry: Arc::new(draw),
         ledger: entry.id,
@@ -81,7 +84,7 @@ pub(super) fn version(
 pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Result<Filling> {
     let campaign = state(db, known)?;
     let state = load(db, &campaign, now, &[])?;
-    Ok(rules::filling(&state, |no| available(&campaign, no)))
+    rules::filling(&state, |no| available(&campaign, no))
 }
 
 /// Where every unit is.

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     model::{Moment, PoolNo, RequestId, convert},
     store::{
-        CampaignView, LedgerId, Result,
+        CampaignView, LedgerId, Result, StoreError,
         rules::{self, Changes, Placed, PoolState, ScheduleState},
     },
 };
@@ -96,9 +96,8 @@ fn save_view(
 
 fn save_version(db: &Connection, campaign: &CampaignState) -> Result<()> {
     let view = &campaign.view;
-    let Some(info) = view.versions.last() else {
-        return Ok(());
-    };
+    let info = view.versions.last();
+    let info = info.ok_or_else(|| StoreError::corrupt("a version was made that is not listed"))?;
     db.prepare_cached(
         "INSERT INTO versions (campaign, version, at, operator, reason, definition) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?

@@ -78,7 +78,17 @@ impl CampaignState {
             view,
         };
         state.load_pools(db)?;
+        state.check()?;
         Ok(Some(state))
+    }
+
+    /// Checks what was read, so that no draw works on numbers that contradict each other.
+    fn check(&self) -> Result<()> {
+        let campaign = &self.view.campaign;
+        rules::check_stock(campaign, self.stock.iter().map(|stock| &stock.units))?;
+        rules::check_pools(campaign, self.pools.iter().map(|pool| &pool.known))?;
+        let queues = self.pools.iter().flat_map(|pool| &pool.queues);
+        rules::check_prizes(campaign, queues.filter_map(|queue| queue.prize.as_ref()))
     }
 
     /// Makes the row of a campaign of which nothing else exists yet.
@@ -119,6 +129,9 @@ impl CampaignState {
                 schedule.windows.clear();
             }
             let queues = Queue::load(db, self.no, no)?;
+            if usize::from(no.0) >= self.view.campaign.pools.len() {
+                return Err(StoreError::corrupt(format!("there is no pool {}", no.0)));
+            }
             let mut pool = Pool::new(&self.view.campaign, no, known, queues);
             pool.filled_until = filled_until;
             self.pools.push(pool);
@@ -306,6 +319,7 @@ pub(super) fn load_view(
         Some(known) => Arc::clone(&known.campaign),
         None => definition(db, no, version)?,
     };
+    rules::check_prizes(&campaign, paused.iter())?;
     let view = CampaignView {
         campaign,
         version,
@@ -338,7 +352,7 @@ fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {
             version,
             at,
             operator: OperatorId::parse("operator", &operator)
-                .map_err(|problem| StoreError::Corrupt(problem.message))?,
+                .map_err(|problem| StoreError::corrupt(problem.message))?,
             reason,
         })
     })
@@ -361,6 +375,6 @@ fn lifecycle_from_code(code: u8) -> Result<Lifecycle> {
         1 => Ok(Lifecycle::Paused),
         2 => Ok(Lifecycle::Closing),
         3 => Ok(Lifecycle::Closed),
-        _ => Err(StoreError::Corrupt(format!("no lifecycle has code {code}"))),
+        _ => Err(StoreError::corrupt(format!("no lifecycle has code {code}"))),
     }
 }

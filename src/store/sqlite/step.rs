@@ -132,10 +132,12 @@ impl Step<'_> {
         id: &CampaignId,
         work: impl FnOnce(&mut Self, &mut CampaignState) -> Result<T>,
     ) -> Result<T> {
-        let mut state = self.find(id)?.ok_or(Refusal::CampaignNotFound)?;
+        let about = |error: StoreError| error.about(format_args!("campaign {id}"));
+        let found = self.find(id).map_err(about)?;
+        let mut state = found.ok_or(Refusal::CampaignNotFound)?;
         let outcome = work(self, &mut state);
         self.put(state);
-        outcome
+        outcome.map_err(about)
     }
 
     /// Readers will see this campaign anew after the commit.
@@ -216,7 +218,7 @@ pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
         (_, Some(id)) => EnvelopeId::parse("envelope", &id).map(Subject::Envelope),
         (Some(id), None) => CampaignId::parse("campaign", &id).map(Subject::Campaign),
         (None, None) => {
-            return Err(StoreError::Corrupt(format!(
+            return Err(StoreError::corrupt(format!(
                 "ledger entry {sequence} is about nothing"
             )));
         }
@@ -227,7 +229,7 @@ pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
             sequence,
         },
         at,
-        subject: subject.map_err(|problem| StoreError::Corrupt(problem.message))?,
+        subject: subject.map_err(|problem| StoreError::corrupt(problem.message))?,
         body: from_json(&body)?,
     })
 }
@@ -240,7 +242,7 @@ pub(super) fn definition(db: &Connection, campaign: i64, version: u32) -> Result
         .optional()?
         .ok_or(Refusal::VersionNotFound(version))?;
     let campaign =
-        convert::decode(&bytes).map_err(|problems| StoreError::Corrupt(problems.to_string()))?;
+        convert::decode(&bytes).map_err(|problems| StoreError::corrupt(problems.to_string()))?;
     Ok(Arc::new(campaign))
 }
 
@@ -252,13 +254,13 @@ pub(super) fn moment(row: &Row<'_>, column: usize) -> rusqlite::Result<Moment> {
 /// A JSON column's text.
 pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
     // Only maps with keys that are not text fail, and there are none.
-    serde_json::to_string(value).unwrap_or_default()
+    serde_json::to_string(value).expect("what is stored can be written as JSON")
 }
 
 /// The value of a JSON column.
 pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text)
-        .map_err(|error| StoreError::Corrupt(format!("a stored text does not read back: {error}")))
+        .map_err(|error| StoreError::corrupt(format!("a stored text does not read back: {error}")))
 }
 
 /// A single value of a query that always has a row.
@@ -275,19 +277,37 @@ pub(super) fn scalar<T: FromSql>(
 impl From<rusqlite::Error> for StoreError {
     /// A fault before the commit: the transaction is rolled back, so nothing happened.
     fn from(error: rusqlite::Error) -> Self {
+        let detail = fault_text(&error);
+        if is_damage(&error) {
+            return Self::corrupt(detail);
+        }
         Self::Unavailable {
             executed: Executed::No,
-            detail: fault_text(&error),
+            detail,
         }
+    }
+}
+
+/// The file is at fault, or a value in it: no retry helps.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    match error {
+        E::FromSqlConversionFailure(..)
+        | E::IntegralValueOutOfRange(..)
+        | E::InvalidColumnType(..)
+        | E::Utf8Error(..) => true,
+        other => matches!(
+            other.sqlite_error_code(),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+        ),
     }
 }
 
 /// What SQLite says, and what helps where it is the file that is at fault.
 pub(super) fn fault_text(error: &rusqlite::Error) -> String {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            format!("{error}: it is damaged, restore it from a backup")
-        }
-        _ => error.to_string(),
+    if is_damage(error) {
+        format!("the database is damaged ({error}): stop the service and restore it from a backup")
+    } else {
+        error.to_string()
     }
 }

@@ -118,7 +118,7 @@ fn subjects(db: &Connection, campaign: &CampaignState, operation: &Operation) ->
 }
 
 fn done(campaign: &CampaignState, ledger: Option<LedgerId>, users: u32) -> Result<Operated> {
-    let unwritten = || StoreError::Corrupt("an operation has no entry".into());
+    let unwritten = || StoreError::corrupt("an operation has no entry");
     Ok(Operated {
         replayed: false,
         ledger: ledger.ok_or_else(unwritten)?,
@@ -142,7 +142,7 @@ fn replay_of(
         return Ok(None);
     };
     let found = entry(db, sequence)?
-        .ok_or_else(|| StoreError::Corrupt(format!("ledger entry {sequence} is missing")))?;
+        .ok_or_else(|| StoreError::corrupt(format!("ledger entry {sequence} is missing")))?;
     if !is_same(&found.body) {
         return Err(Refusal::RequestIdReused.into());
     }
@@ -232,7 +232,7 @@ impl Command for SweepCommand {
                 campaign.flush(step.db)?;
             }
             let found = find(step.db, campaign.no, &ranges)?;
-            let asked = rules::windows_of(&state, &found);
+            let asked = rules::windows_of(&state, &found)?;
             add_windows(step.db, campaign.no, &mut state, &asked)?;
             let swept = rules::sweep(&mut state, self.sweep, found)?;
             save(step, campaign, state)?;

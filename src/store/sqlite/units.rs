@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::{
     model::{PoolNo, PrizeNo},
@@ -34,8 +34,8 @@ pub(super) struct Queue {
     head: VecDeque<Waiting>,
     /// Nothing is behind the head.
     complete: bool,
-    /// Units up to this one were taken in this batch.
-    taken: Option<Waiting>,
+    /// Units up to this one were taken in this batch, and how many these are.
+    taken: Option<(Waiting, usize)>,
     dirty: bool,
 }
 
@@ -44,9 +44,15 @@ pub(super) fn slot(prize: Option<PrizeNo>) -> i32 {
     prize.map_or(-1, |prize| i32::from(prize.0))
 }
 
-/// Reads [`slot`].
-pub(super) fn prize_of_slot(slot: i32) -> Option<PrizeNo> {
-    u16::try_from(slot).ok().map(PrizeNo)
+/// Reads [`slot`] from a column.
+pub(super) fn prize_of_slot(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<PrizeNo>> {
+    match row.get(column)? {
+        -1 => Ok(None),
+        slot => match u16::try_from(slot) {
+            Ok(prize) => Ok(Some(PrizeNo(prize))),
+            Err(_) => Err(rusqlite::Error::IntegralValueOutOfRange(column, slot)),
+        },
+    }
 }
 
 impl Queue {
@@ -68,7 +74,7 @@ impl Queue {
             "SELECT prize, waiting FROM queues WHERE campaign = ?1 AND pool = ?2 ORDER BY prize",
         )?;
         let rows = statement.query_map(params![campaign, pool.0], |row| {
-            Ok(Self::new(prize_of_slot(row.get(0)?), row.get(1)?))
+            Ok(Self::new(prize_of_slot(row, 0)?, row.get(1)?))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
@@ -88,18 +94,23 @@ impl Queue {
     }
 
     /// Removes the first unit, which [`Self::peek`] has shown.
-    pub(super) fn take(&mut self) {
-        if let Some(first) = self.head.pop_front() {
-            self.taken = Some(first);
-            self.waiting -= 1;
-            self.dirty = true;
-        }
+    pub(super) fn take(&mut self) -> Result<()> {
+        let left = self.waiting.checked_sub(1);
+        let (Some(first), Some(left)) = (self.head.pop_front(), left) else {
+            let text = format!("a unit is taken of {} that wait", self.waiting);
+            return Err(StoreError::corrupt(text));
+        };
+        let before = self.taken.map_or(0, |(_, units)| units);
+        self.taken = Some((first, before + 1));
+        self.waiting = left;
+        self.dirty = true;
+        Ok(())
     }
 
     /// Counts units that come to this pool or leave it otherwise than by a draw.
     pub(super) fn count(&mut self, units: i64) -> Result<()> {
         self.waiting = self.waiting.checked_add_signed(units).ok_or_else(|| {
-            StoreError::Corrupt(format!("{} wait, {units} are booked", self.waiting))
+            StoreError::corrupt(format!("{} wait, {units} are booked", self.waiting))
         })?;
         self.dirty = true;
         Ok(())
@@ -130,19 +141,24 @@ impl Queue {
         campaign: i64,
         pool: PoolNo,
     ) -> Result<()> {
-        if let Some(last) = self.taken.take() {
-            db.prepare_cached(
-                "DELETE FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3
+        if let Some((last, taken)) = self.taken.take() {
+            let deleted = db
+                .prepare_cached(
+                    "DELETE FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3
                  AND (score, window, number) <= (?4, ?5, ?6)",
-            )?
-            .execute(params![
-                campaign,
-                pool.0,
-                slot(self.prize),
-                last.score,
-                last.unit.window,
-                last.unit.number
-            ])?;
+                )?
+                .execute(params![
+                    campaign,
+                    pool.0,
+                    slot(self.prize),
+                    last.score,
+                    last.unit.window,
+                    last.unit.number
+                ])?;
+            if deleted != taken {
+                let text = format!("{taken} units were drawn, {deleted} were there");
+                return Err(StoreError::corrupt(text));
+            }
         }
         Ok(())
     }
@@ -201,7 +217,7 @@ pub(super) fn remove(
     prize: Option<PrizeNo>,
     waiting: Waiting,
 ) -> Result<()> {
-    db.prepare_cached(
+    let deleted = db.prepare_cached(
         "DELETE FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 AND score = ?4 AND window = ?5 AND number = ?6",
     )?
     .execute(params![
@@ -212,6 +228,10 @@ pub(super) fn remove(
         waiting.unit.window,
         waiting.unit.number
     ])?;
+    if deleted != 1 {
+        let text = format!("a unit that is taken back was there {deleted} times");
+        return Err(StoreError::corrupt(text));
+    }
     Ok(())
 }
 

@@ -32,14 +32,16 @@ pub(super) fn remembered(
     let Some(sequence) = sequence else {
         return Ok(None);
     };
-    let found = entry(db, sequence)?
-        .ok_or_else(|| StoreError::Corrupt(format!("ledger entry {sequence} is missing")))?;
+    // From here on it is known that the draw was made, whatever hides its answer.
+    let found = entry(db, sequence).map_err(StoreError::after_write)?;
+    let found = found
+        .ok_or_else(|| StoreError::corrupt_after(format!("ledger entry {sequence} is missing")))?;
     if found.at < oldest {
         return Ok(None);
     }
     match found.body.clone() {
         Body::Draw(draw) => Ok(Some((found, draw))),
-        _ => Err(StoreError::Corrupt(format!(
+        _ => Err(StoreError::corrupt_after(format!(
             "ledger entry {sequence} is remembered as a draw and is none"
         ))),
     }
@@ -74,6 +76,11 @@ pub(super) fn load_user(
     };
     if let Some(bonus) = bonus {
         record.bonus = from_json(&bonus)?;
+    }
+    if record.bonus_used > record.draws {
+        let (used, draws) = (record.bonus_used, record.draws);
+        let text = format!("of {draws} draws of user {user} {used} were bonus draws");
+        return Err(StoreError::corrupt(text));
     }
     Ok(Some(record))
 }

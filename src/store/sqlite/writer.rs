@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode, ffi};
 use tracing::{error, info, warn};
 
 use super::{
@@ -73,6 +73,8 @@ impl Writer {
             let now = self.now();
             match self.transact(now, &mut batch) {
                 Ok(()) => self.answer(batch, Ok(())),
+                // Where the batch may be committed, a second attempt could tell a lie.
+                Err(fault) if fault.executed() == Executed::Unknown => self.fail(batch, &fault),
                 Err(_) if batch.len() > 1 => self.run_alone(batch),
                 Err(fault) => self.fail(batch, &fault),
             }
@@ -110,22 +112,33 @@ impl Writer {
     }
 
     fn transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
-        let outcome = self.try_transact(now, batch);
-        if outcome.is_err() {
-            if !self.db.is_autocommit()
-                && let Err(error) = self.db.execute_batch("ROLLBACK")
-            {
-                warn!(%error, "a failed transaction could not be rolled back");
-            }
-            if let Err(error) = self.core.forget(&self.db) {
-                warn!(%error, "the ledger's end could not be read");
-            }
+        self.core.find_again(&self.db)?;
+        let end = self.core.sequence;
+        let Err(fault) = self.try_transact(now, batch) else {
+            return Ok(());
+        };
+        if !self.db.is_autocommit()
+            && let Err(error) = self.db.execute_batch("ROLLBACK")
+        {
+            warn!(%error, "a failed transaction could not be rolled back");
         }
-        outcome
+        let found = self.core.forget(&self.db);
+        if let Err(error) = &found {
+            warn!(%error, "the ledger's end could not be read");
+        }
+        let is_rolled_back = self.db.is_autocommit() && found.is_ok() && self.core.sequence == end;
+        Err(match fault {
+            NotCommitted::Before(fault) => fault,
+            NotCommitted::At(error) if is_failed_write(&error) && is_rolled_back => error.into(),
+            NotCommitted::At(error) => StoreError::from(error).after_write(),
+        })
     }
 
-    fn try_transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
-        self.core.find_again(&self.db)?;
+    fn try_transact(
+        &mut self,
+        now: Moment,
+        batch: &mut [Box<dyn Job>],
+    ) -> Result<(), NotCommitted> {
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut step = Step {
             db: &self.db,
@@ -134,24 +147,17 @@ impl Writer {
         };
         for job in batch {
             if !job.run(&mut step) {
-                return Err(StoreError::Unavailable {
-                    executed: Executed::No,
-                    detail: "the batch was rolled back".into(),
-                });
+                let detail = "the batch was rolled back".into();
+                let executed = Executed::No;
+                return Err(StoreError::Unavailable { executed, detail }.into());
             }
         }
         for state in self.core.campaigns.values_mut() {
             state.flush(&self.db)?;
         }
         self.core.envelopes.flush(&self.db)?;
-        self.db
-            .prepare_cached("COMMIT")?
-            .execute([])
-            .map_err(|error| StoreError::Unavailable {
-                executed: Executed::Unknown,
-                detail: error.to_string(),
-            })?;
-        Ok(())
+        let mut commit = self.db.prepare_cached("COMMIT")?;
+        commit.execute([]).map(drop).map_err(NotCommitted::At)
     }
 
     fn answer(&mut self, batch: Vec<Box<dyn Job>>, commit: Result<(), &StoreError>) {
@@ -205,6 +211,28 @@ impl Writer {
     }
 }
 
+/// Why a transaction is not committed.
+enum NotCommitted {
+    /// Something failed before the commit was tried, so nothing happened.
+    Before(StoreError),
+    /// The commit failed: what it wrote may still count once the database is opened again.
+    At(rusqlite::Error),
+}
+
+impl<E: Into<StoreError>> From<E> for NotCommitted {
+    fn from(fault: E) -> Self {
+        Self::Before(fault.into())
+    }
+}
+
+/// A write to the log failed, as on a full disk. The frame that makes a transaction count is the last one that its commit writes, so
+/// it is not in the log, or not whole: unlike after a failed sync, no later start of the service finds the transaction there.
+fn is_failed_write(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        error.code == ErrorCode::DiskFull || error.extended_code == ffi::SQLITE_IOERR_WRITE
+    })
+}
+
 /// The writer ends: in order, when its inbox is closed and empty, or by a panic. Then the store must say so.
 struct WriterEnd {
     inbox: Arc<Inbox>,
@@ -214,7 +242,12 @@ struct WriterEnd {
 impl Drop for WriterEnd {
     fn drop(&mut self) {
         self.failing.store(true, Ordering::Relaxed);
-        self.inbox.abandon();
+        if std::thread::panicking() {
+            error!(
+                "the embedded store's writer has panicked: nothing is written any more, restart the service"
+            );
+        }
+        self.inbox.abandon(&super::stopped(Executed::No));
     }
 }
 
@@ -233,3 +266,7 @@ pub(super) fn run_checkpointer(db: &Connection, wakes: &Receiver<()>) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

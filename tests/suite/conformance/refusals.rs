@@ -118,7 +118,7 @@ async fn a_command_that_contradicts_the_data_fails_alone(world: &mut World) {
         remaining: Vec::new(),
     };
     let fault = world.store().deal(command).await.unwrap_err();
-    assert!(matches!(fault, StoreError::Corrupt(_)), "{fault}");
+    assert!(matches!(fault, StoreError::Corrupt { .. }), "{fault}");
     world.draw(draw("u")).await;
     world.store().now().await.unwrap();
 }

@@ -31,6 +31,8 @@ async fn a_full_disk_loses_no_acknowledged_draw_and_tells_no_lie() {
     let mut load = Load::start(&server, 2, 0).await;
     load.answered(24).await;
     server.says("the store is unavailable");
+    // A draw that did not fit was not made, and its client is told so: nobody is left to guess and gives up.
+    load.answered(240).await;
     server.kill();
 
     let server = Start::on(data.path()).serve();

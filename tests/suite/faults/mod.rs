@@ -1,6 +1,7 @@
 //! What the real binary does when it, or its Redis, is killed, hangs, is told to stop or started wrongly.
 
 mod book;
+mod damage;
 mod disk;
 mod envelopes;
 mod failover;

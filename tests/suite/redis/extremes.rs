@@ -137,7 +137,7 @@ async fn a_campaign_that_was_spoilt_fails_alone() {
     .await;
     for (n, answer) in answers.iter().enumerate() {
         match answer {
-            Err(StoreError::Corrupt(text)) => {
+            Err(StoreError::Corrupt { detail: text, .. }) => {
                 assert!(n % 2 == 0 && text.contains("spring"), "{text}");
             }
             Err(error) => panic!("{error}"),

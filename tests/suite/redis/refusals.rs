@@ -131,7 +131,7 @@ async fn a_key_that_is_wrong_is_permanent_and_what_a_broken_script_did_is_unknow
     assert_eq!(server.command(&["RPUSH", "list", "x"]), "1");
     let fault = run(&connections, COUNT, "list").await.unwrap_err();
     assert_kind(&fault, FaultKind::WrongType, &["wrong type", "key prefix"]);
-    assert!(matches!(fault.into(), StoreError::Corrupt(_)));
+    assert!(matches!(fault.into(), StoreError::Corrupt { .. }));
     let fault = run(&connections, "return nothing.at_all", "n")
         .await
         .unwrap_err();

@@ -84,11 +84,12 @@ pub(super) fn encode_gate(state: &EnvelopeState) -> Vec<u8> {
 /// Reads the field `grabbed`.
 pub(super) fn decode_counts(bytes: &[u8]) -> Result<GrabCounts> {
     let mut unpacker = Unpacker::new(bytes);
-    Ok(GrabCounts {
+    let counts = GrabCounts {
         packets: unpacker.int()?,
         amount_minor: unpacker.int()?,
         last: Some(unpacker.moment()?),
-    })
+    };
+    unpacker.finish(counts)
 }
 
 /// A waiting packet as a member of its sorted set. Packets of a rain are scored by their release, others by their number.
@@ -127,13 +128,14 @@ pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Pac
     let since = since
         .iter()
         .fold(0, |micros, byte| micros << 8 | i64::from(*byte));
-    let sequence: u64 = unpacker.int()?;
+    let sequence = base.ledger.sequence.checked_add(unpacker.int()?);
+    let at = base.created.as_micros().checked_add(since);
     Ok(Packet {
         number,
         amount_minor,
-        at: Moment::from_micros(base.created.as_micros().saturating_add(since)),
+        at: at.map(Moment::from_micros).ok_or_else(malformed)?,
         ledger: LedgerId {
-            sequence: base.ledger.sequence.saturating_add(sequence),
+            sequence: sequence.ok_or_else(malformed)?,
             ..base.ledger
         },
     })
@@ -141,9 +143,12 @@ pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Pac
 
 /// Reads a user and what the user has.
 pub(super) fn decode_grab_of(name: &[u8], value: &[u8], base: Base) -> Result<GrabView> {
+    let (mut name, mut value) = (Unpacker::new(name), Unpacker::new(value));
+    let user = decode_user(&mut name)?;
+    let packet = decode_grab(&mut value, base)?;
     Ok(GrabView {
-        user: decode_user(&mut Unpacker::new(name))?,
-        packet: decode_grab(&mut Unpacker::new(value), base)?,
+        user: name.finish(user)?,
+        packet: value.finish(packet)?,
     })
 }
 

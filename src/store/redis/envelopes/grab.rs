@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use super::{
     super::{
         batch::{self, Call},
-        codec::Unpacker,
-        core::{Core, told},
+        codec::{Unpacker, malformed},
+        core::Core,
         keys::Place,
         record::LAST_MOMENT,
         reply::{self, Parts, unexpected},
@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     model::{EnvelopeId, Moment},
-    store::{GrabAnswer, GrabCommand, GrabOutcome, Grabbed, Refusal, Result},
+    store::{
+        GrabAnswer, GrabCommand, GrabOutcome, Grabbed, Refusal, Result, StoreError,
+        envelope::Packet,
+    },
 };
 
 /// Room for the key of a bucket, and for what is told of a grab.
@@ -85,28 +88,26 @@ impl Call for Grab {
         reply: redis::Value,
     ) -> Result<Option<Vec<Result<Grabbed>>>> {
         let id = &group.known.envelope.id;
-        let replies = reply::bytes(reply)?;
-        match replies.first() {
-            Some(b'M') => {
+        let about = |error: StoreError| error.about(format_args!("envelope {id}"));
+        let reply = reply::bytes(reply).map_err(|error| about(error.after_write()))?;
+        match reply.split_first() {
+            Some((b'M', _)) => {
                 core.envelopes.forget(id);
                 Err(Refusal::EnvelopeNotFound.into())
             }
-            Some(b'V') => {
+            Some((b'V', _)) => {
                 core.envelopes.forget(id);
                 Ok(None)
             }
-            Some(&due @ (b'0' | b'1')) => {
-                let mut replies = Unpacker::new(&replies[1..]);
-                let answers = group
-                    .calls()
-                    .map(|_| read_grab(&group.known, due == b'1', &mut replies))
-                    .collect();
-                Ok(Some(answers))
+            Some((due @ (b'0' | b'1'), replies)) => {
+                let answers = read_grabs(&group.known, *due == b'1', group.len(), replies);
+                let answers = answers.into_iter().map(|answer| answer.map_err(about));
+                Ok(Some(answers.collect()))
             }
-            _ => {
-                let text = told(redis::Value::BulkString(replies));
-                Err(unreadable(id, text.get(1..).unwrap_or_default()))
-            }
+            Some((b'X', flaw)) => Err(unreadable(id, &String::from_utf8_lossy(flaw))),
+            _ => Err(about(
+                unexpected("known letter of an envelope").after_write(),
+            )),
         }
     }
 }
@@ -129,13 +130,14 @@ async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
     }
     args.write(format_args!("{}", groups.len()));
     for group in groups {
-        tell(group, &mut keys, &mut args);
+        tell(group, &mut keys, &mut args)?;
     }
     core.run(partition, &scripts::GRAB, keys, args).await
 }
 
 /// Adds what the script is told of an envelope and its grabs.
-fn tell(group: &Group, keys: &mut Words, args: &mut Words) {
+fn tell(group: &Group, keys: &mut Words, args: &mut Words) -> Result<()> {
+    let too_many = |_| StoreError::corrupt("a batch of grabs is larger than it may be");
     let known = &group.known;
     let (envelope, grabs) = (&known.envelope, group.len());
     keys.push(&known.keys.envelope);
@@ -159,13 +161,13 @@ fn tell(group: &Group, keys: &mut Words, args: &mut Words) {
             next
         });
         // A batch has fewer grabs than a byte has values.
-        bucket_of.push(u8::try_from(place).unwrap_or(u8::MAX));
+        bucket_of.push(u8::try_from(place).map_err(too_many)?);
         let not_after = grab.command.not_after.min(LAST_MOMENT);
         earliest = earliest.min(not_after);
         not_afters.extend(not_after.as_micros().unsigned_abs().to_be_bytes());
         if allowed_buckets > 0 {
             let bucket = codec::bucket_of(grab.user, allowed_buckets);
-            allowed.extend(u16::try_from(bucket).unwrap_or(u16::MAX).to_be_bytes());
+            allowed.extend(u16::try_from(bucket).map_err(too_many)?.to_be_bytes());
             allowed.extend(grab.user.field);
         }
     }
@@ -177,29 +179,84 @@ fn tell(group: &Group, keys: &mut Words, args: &mut Words) {
     args.write(format_args!("{}", earliest.as_micros()));
     args.push(not_afters);
     args.push(allowed);
+    Ok(())
 }
 
-/// What became of one grab.
-fn read_grab(known: &Known, refund_due: bool, replies: &mut Unpacker<'_>) -> Result<Grabbed> {
+/// What became of the grabs of an envelope. The script may have written, so what cannot be read
+/// may have been grabbed; where a reply that cannot be read ends, and so the next one begins, is not
+/// known.
+fn read_grabs(
+    known: &Known,
+    refund_due: bool,
+    grabs: usize,
+    replies: &[u8],
+) -> Vec<Result<Grabbed>> {
+    let mut replies = Unpacker::new(replies);
+    let mut answers = Vec::with_capacity(grabs);
+    while answers.len() < grabs {
+        match read_grab(known, refund_due, &mut replies) {
+            Ok(answer) => answers.push(answer),
+            Err(error) => answers.resize(grabs, Err(error.after_write())),
+        }
+    }
+    if let Some(last @ Ok(_)) = answers.last_mut()
+        && !replies.is_done()
+    {
+        *last = Err(unexpected("end").after_write());
+    }
+    answers
+}
+
+/// What became of one grab; the outer error is that its reply cannot be read to its end.
+fn read_grab(
+    known: &Known,
+    refund_due: bool,
+    replies: &mut Unpacker<'_>,
+) -> Result<Result<Grabbed>> {
     let code = replies.raw(1)?[0];
     let outcome = match code {
-        b'G' | b'W' => GrabOutcome::Grabbed(decode_grab(replies, known.base)?),
-        b'A' => GrabOutcome::AlreadyGrabbed(decode_grab(replies, known.base)?),
-        b'P' => return Err(Refusal::DeadlineExceeded.into()),
+        b'G' | b'W' => GrabOutcome::Grabbed(decode_packet(known, replies)?),
+        b'A' => {
+            // What lies in the bucket may be anything.
+            let mut had = Unpacker::new(replies.told()?);
+            let packet = decode_packet(known, &mut had);
+            match packet.and_then(|packet| had.finish(packet)) {
+                Ok(packet) => GrabOutcome::AlreadyGrabbed(packet),
+                Err(error) => return Ok(Err(error.after_write())),
+            }
+        }
+        b'P' => return Ok(Err(Refusal::DeadlineExceeded.into())),
         b'N' => GrabOutcome::NotAllowed,
         b'S' => GrabOutcome::NotStarted,
         b'T' => GrabOutcome::Expired,
         b'E' => GrabOutcome::Empty,
-        b'F' => return Ok(Grabbed::NeedFill),
+        b'F' => return Ok(Ok(Grabbed::NeedFill)),
         b'Y' => GrabOutcome::NotYet,
         _ => return Err(unexpected("known code of a grab")),
     };
-    Ok(Grabbed::Done(GrabAnswer {
+    Ok(Ok(Grabbed::Done(GrabAnswer {
         outcome,
         envelope: Arc::clone(&known.envelope),
         start: known.start,
         expiry: known.expiry,
         running_low: code == b'W',
         refund_due,
-    }))
+    })))
 }
+
+/// A packet that the envelope can have.
+fn decode_packet(known: &Known, unpacker: &mut Unpacker<'_>) -> Result<Packet> {
+    let packet = decode_grab(unpacker, known.base)?;
+    let envelope = &known.envelope;
+    let is_its_own = (1..=envelope.packets).contains(&packet.number)
+        && (envelope.min_minor..=envelope.total_minor).contains(&packet.amount_minor);
+    if is_its_own {
+        Ok(packet)
+    } else {
+        Err(malformed())
+    }
+}
+
+#[cfg(test)]
+#[path = "grab_tests.rs"]
+mod tests;

@@ -102,12 +102,14 @@ impl Loaded {
         let record: EnvelopeRecord = fields.json("record")?;
         let counts = fields.bytes("grabbed").map(<[u8]>::to_vec);
         let grabbed = counts.as_deref().map(codec::decode_counts).transpose()?;
+        let state = EnvelopeState {
+            record,
+            grabbed: grabbed.unwrap_or_default(),
+            changes: EnvelopeChanges::default(),
+        };
+        state.check()?;
         Ok(Self {
-            state: EnvelopeState {
-                record,
-                grabbed: grabbed.unwrap_or_default(),
-                changes: EnvelopeChanges::default(),
-            },
+            state,
             revision: fields.text("revision")?.into(),
             counts,
             created_sequence: fields.number("created")?,
@@ -172,7 +174,8 @@ impl Core {
                 Some(_) => Err(unreadable(id, "a key has another type")),
                 None => Fields::of(part)
                     .and_then(|fields| Loaded::of(&fields))
-                    .map(|loaded| Found::Envelope(Box::new(loaded))),
+                    .map(|loaded| Found::Envelope(Box::new(loaded)))
+                    .map_err(|error| error.about(format_args!("envelope {id}"))),
             };
             if !matches!(one, Ok(Found::Envelope(_))) {
                 self.envelopes.forget(id);
@@ -226,7 +229,7 @@ impl Core {
 
 /// What was found under the keys of an envelope is not what was left there; nothing was written.
 pub(super) fn unreadable(id: &EnvelopeId, text: &str) -> StoreError {
-    StoreError::Corrupt(format!(
+    StoreError::corrupt(format!(
         "the keys of envelope {id} in Redis hold something else than tombola wrote ({text}); nothing is done with it until \
          they are restored"
     ))

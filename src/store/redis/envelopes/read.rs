@@ -71,7 +71,7 @@ impl Core {
             // It may have been removed in the meantime.
             let (_, again) = self.load_envelope(&envelope.id).await?;
             again.whole()?;
-            return Err(StoreError::Corrupt(format!(
+            return Err(StoreError::corrupt(format!(
                 "grabs of envelope {} are missing",
                 envelope.id
             )));
@@ -99,7 +99,7 @@ impl Core {
         let ids = reply::list(self.first(&mut parts)?)?.into_iter();
         ids.map(|id| {
             let id = EnvelopeId::parse("envelope", &reply::text(id)?);
-            id.map_err(|problem| StoreError::Corrupt(problem.message))
+            id.map_err(|problem| StoreError::corrupt(problem.message))
         })
         .collect()
     }
@@ -162,5 +162,5 @@ impl Core {
 }
 
 fn no_sum(name: &str) -> StoreError {
-    StoreError::Corrupt(format!("`{name}` is no sum of envelopes"))
+    StoreError::corrupt(format!("`{name}` is no sum of envelopes"))
 }

@@ -14,7 +14,7 @@ use crate::{
     model::EnvelopeId,
     store::{
         CancelEnvelope, CreateEnvelope, EnvelopeReply, FillEnvelope, Refusal, Result, Settled,
-        Step, rules::envelope as rules,
+        Step, StoreError, rules::envelope as rules,
     },
 };
 
@@ -48,7 +48,9 @@ impl RedisStore {
             };
             self.core.learn_envelope(partition, &loaded);
             return Ok(EnvelopeReply {
-                view: loaded.view(partition, now)?,
+                view: loaded
+                    .view(partition, now)
+                    .map_err(StoreError::after_write)?,
                 replayed,
             });
         }
@@ -96,7 +98,9 @@ impl RedisStore {
                     .await?
             {
                 return Ok(EnvelopeReply {
-                    view: loaded.view(partition, now)?,
+                    view: loaded
+                        .view(partition, now)
+                        .map_err(StoreError::after_write)?,
                     replayed: !is_cancelled,
                 });
             }

@@ -16,13 +16,14 @@ use super::{
         keys::{EnvelopeKeys, Key, PartitionKeys, Place},
         reply, scripts,
         steps::READ_HOLDS,
+        write::next_revision,
     },
     codec,
     known::Loaded,
 };
 use crate::{
     model::Moment,
-    store::{Result, entry::Body, rules::envelope::EnvelopeChanges},
+    store::{Result, StoreError, entry::Body, rules::envelope::EnvelopeChanges},
 };
 
 /// Buckets of grabs, each of short ids and of long ones, that a script removes at most.
@@ -47,7 +48,7 @@ impl Core {
             if !self.write_envelope(partition, &mut marked, now).await? {
                 return Ok(false);
             }
-            loaded.revision = marked.next_revision();
+            loaded.revision = next_revision(&marked.revision)?;
         }
         while gone.end - gone.start > BUCKETS_REMOVED {
             let next = gone.start + BUCKETS_REMOVED;
@@ -71,7 +72,7 @@ impl Core {
     ) -> Result<Option<redis::Value>> {
         let (all, args) = commit.into_parts();
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
-        let answer = parts.next()?;
+        let answer = parts.next().map_err(StoreError::after_write)?;
         match letter(&answer) {
             Some(b'S') => Ok(None),
             _ => Ok(Some(answer)),
@@ -85,13 +86,14 @@ impl Core {
         loaded: &mut Loaded,
         now: Moment,
     ) -> Result<bool> {
-        let commit = loaded.commit(partition, now);
+        let commit = loaded.commit(partition, now)?;
         let Some(answer) = self.run_commit(partition, commit).await? else {
             return Ok(false);
         };
+        let sequence = || reply::number(answer).map_err(StoreError::after_write);
         match &loaded.state.changes.entry {
-            Some(Body::EnvelopeCreated(_)) => loaded.created_sequence = reply::number(answer)?,
-            Some(_) => loaded.refund_sequence = Some(reply::number(answer)?),
+            Some(Body::EnvelopeCreated(_)) => loaded.created_sequence = sequence()?,
+            Some(_) => loaded.refund_sequence = Some(sequence()?),
             None => {}
         }
         if loaded.state.is_removed() {
@@ -119,12 +121,6 @@ impl Loaded {
             now,
             holds,
         )
-    }
-
-    /// The revision after this step.
-    fn next_revision(&self) -> String {
-        let revision: u64 = self.revision.parse().unwrap_or(0);
-        (revision + 1).to_string()
     }
 
     /// The same, but that nothing is removed yet.
@@ -159,7 +155,7 @@ impl Loaded {
     }
 
     /// What must be written, and under what conditions.
-    fn commit(&self, partition: &PartitionKeys, now: Moment) -> Commit {
+    fn commit(&self, partition: &PartitionKeys, now: Moment) -> Result<Commit> {
         let (record, changes) = (&self.state.record, &self.state.changes);
         let envelope = &record.envelope;
         let keys = partition.envelope(&envelope.id);
@@ -185,7 +181,7 @@ impl Loaded {
         self.write_sums(&mut commit, partition);
         let fields = [
             b"revision".to_vec(),
-            self.next_revision().into(),
+            next_revision(&self.revision)?.into(),
             b"record".to_vec(),
             to_json(record),
             b"gate".to_vec(),
@@ -199,7 +195,7 @@ impl Loaded {
             commit.write("HSET", removed, [place.field.to_vec(), Vec::new()]);
             commit.write("DEL", Commit::CAMPAIGN, []);
         }
-        commit
+        Ok(commit)
     }
 
     fn write_sums(&self, commit: &mut Commit, partition: &PartitionKeys) {

@@ -165,6 +165,9 @@ local function draw_all(c, draws)
     end
 
     local function refuse(place, letter, told)
+        if #told > 65535 then
+            error('a record is none', 0)
+        end
         refused[place] = true
         replies[place] = letter .. bytes('>I2', #told) .. told
     end

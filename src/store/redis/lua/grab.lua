@@ -10,7 +10,8 @@
 --       where not everyone may grab: of each bucket and digest among those who may, in two and twelve bytes
 -- reply {head, then for each envelope: the replies to its grabs, one after another, behind '1' where its refund is due, else '0'};
 --       or why there are none: 'M' no such envelope, 'V' another one than the mark tells, 'X' and what is wrong
---       a grab: 'G' and the packet: grabbed; 'W' and the packet: grabbed, and few wait now; 'A' and the packet: had from before;
+--       a grab: 'G' and the packet: grabbed; 'W' and the packet: grabbed, and few wait now; 'A', the length of what follows in two
+--       bytes, and the packet: had from before;
 --       'P' past its deadline; 'N' not allowed; 'S' not started; 'T' expired; 'E' empty; 'F' needs a fill; 'Y' not yet released
 --       a packet, as it lies in the bucket: number, amount; moment in seven bytes and sequence, both from the creation on (codec.rs)
 
@@ -139,7 +140,10 @@ local function grab_all(e)
         local before = had[user]
         local answer
         if before then
-            answer = 'A' .. before
+            if #before > 65535 then
+                error('a grab is none', 0)
+            end
+            answer = 'A' .. bytes('>I2', #before) .. before
         elseif now > earliest and now > not_after(e, place) then
             answer = 'P'
         elseif restricted > 0 and not is_allowed(e, place) then

@@ -93,6 +93,22 @@ pub(in crate::store) struct SumsChange {
 }
 
 impl EnvelopeState {
+    /// Checks what was read: what is grabbed was filled in before, and what was filled in is of the envelope.
+    pub(in crate::store) fn check(&self) -> Result<()> {
+        let (record, grabbed) = (&self.record, &self.grabbed);
+        let envelope = &record.envelope;
+        let are_packets = grabbed.packets <= record.filled && record.filled <= envelope.packets;
+        let are_amounts = grabbed.amount_minor <= record.filled_minor
+            && record.filled_minor <= envelope.total_minor;
+        if are_packets && are_amounts {
+            return Ok(());
+        }
+        Err(StoreError::corrupt(format!(
+            "of envelope {} {grabbed:?} are grabbed, {} packets of {} are filled in",
+            envelope.id, record.filled, record.filled_minor
+        )))
+    }
+
     /// As readers see it; the ledger entries of creation and refund are the store's to know.
     pub(in crate::store) fn view(
         &self,
@@ -107,7 +123,7 @@ impl EnvelopeState {
             (Some(_), None) => {
                 let id = &record.envelope.id;
                 let flaw = format!("the refund of envelope {id} has no entry");
-                return Err(StoreError::Corrupt(flaw));
+                return Err(StoreError::corrupt(flaw));
             }
         };
         Ok(EnvelopeView {

@@ -139,7 +139,7 @@ pub(in crate::store) fn fill(
         && (command.packets.iter()).all(|packet| packet.amount_minor >= envelope.min_minor);
     if !(in_order && fits && is_chunk) {
         let id = &envelope.id;
-        return Err(StoreError::Corrupt(format!(
+        return Err(StoreError::corrupt(format!(
             "packets after {} do not fit into envelope {id}: is this the key that it was made with?",
             record.filled
         )));

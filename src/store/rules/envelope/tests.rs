@@ -154,7 +154,7 @@ fn packets_come_in_order_once_and_add_up() {
         let mut copy = state.clone();
         assert!(matches!(
             fill(&mut copy, &command, START),
-            Err(StoreError::Corrupt(_))
+            Err(StoreError::Corrupt { .. })
         ));
     }
     let mut late = state.clone();

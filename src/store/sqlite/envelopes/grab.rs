@@ -67,9 +67,14 @@ fn take(
         amount_minor: next.amount_minor,
     };
     let ledger = step.append_of_envelope(&command.envelope, &body)?;
-    step.db
+    let taken = step
+        .db
         .prepare_cached("DELETE FROM packets WHERE envelope = ?1 AND number = ?2")?
         .execute(params![row.no, next.number])?;
+    if taken != 1 {
+        let text = format!("packet {} was there {taken} times", next.number);
+        return Err(StoreError::corrupt(text));
+    }
     step.db
         .prepare_cached(
             "INSERT INTO grabs (envelope, user, packet, amount_minor, at, sequence)
@@ -160,6 +165,6 @@ fn next_packet(db: &Connection, row: &EnvelopeRow) -> Result<WaitingPacket> {
         .optional()?;
     found.ok_or_else(|| {
         let id = &row.state.record.envelope.id;
-        StoreError::Corrupt(format!("packet {number} of envelope {id} is missing"))
+        StoreError::corrupt(format!("packet {number} of envelope {id} is missing"))
     })
 }

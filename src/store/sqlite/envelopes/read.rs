@@ -37,7 +37,7 @@ pub(super) fn grabs(
     rows.map(|row| {
         let (user, packet) = row?;
         let user = UserId::parse("user", &user);
-        let user = user.map_err(|problem| StoreError::Corrupt(problem.message))?;
+        let user = user.map_err(|problem| StoreError::corrupt(problem.message))?;
         Ok(GrabView { user, packet })
     })
     .collect()
@@ -67,7 +67,7 @@ pub(super) fn due(
         })?;
         for id in rows {
             let id = EnvelopeId::parse("envelope", &id?);
-            ids.push(id.map_err(|problem| StoreError::Corrupt(problem.message))?);
+            ids.push(id.map_err(|problem| StoreError::corrupt(problem.message))?);
         }
     }
     Ok(ids)

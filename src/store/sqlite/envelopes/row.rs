@@ -9,7 +9,7 @@ use super::sums::Sums;
 use crate::{
     model::{EnvelopeId, Moment},
     store::{
-        EnvelopeView, LedgerId, Refusal, Result,
+        EnvelopeView, LedgerId, Refusal, Result, StoreError,
         envelope::GrabCounts,
         rules::envelope::{EnvelopeChanges, EnvelopeState, Removal, SumsChange},
         sqlite::step::{PARTITION, Step, from_json, to_json},
@@ -82,14 +82,16 @@ impl Step<'_> {
         id: &EnvelopeId,
         work: impl FnOnce(&mut Self, &mut EnvelopeRow) -> Result<T>,
     ) -> Result<T> {
-        let mut row = self.find_envelope(id)?.ok_or(Refusal::EnvelopeNotFound)?;
+        let about = |error: StoreError| error.about(format_args!("envelope {id}"));
+        let found = self.find_envelope(id).map_err(about)?;
+        let mut row = found.ok_or(Refusal::EnvelopeNotFound)?;
         let outcome = if row.state.is_removed() {
             Err(Refusal::EnvelopeNotFound.into())
         } else {
             work(self, &mut row)
         };
         self.put_envelope(row);
-        outcome
+        outcome.map_err(about)
     }
 
     /// Changes a currency's sums.
@@ -100,7 +102,9 @@ impl Step<'_> {
     /// Writes a new envelope with what its rule has done besides.
     pub(super) fn create_envelope(&mut self, mut state: EnvelopeState) -> Result<EnvelopeRow> {
         let changes = std::mem::take(&mut state.changes);
-        let created_sequence = self.append_changes(&state, &changes)?.unwrap_or(0);
+        let created_sequence = self.append_changes(&state, &changes)?;
+        let created_sequence = created_sequence
+            .ok_or_else(|| StoreError::corrupt("an envelope was created without an entry"))?;
         let envelope = &state.record.envelope;
         self.db
             .prepare_cached(
@@ -237,13 +241,15 @@ pub(super) fn load(db: &Connection, id: &EnvelopeId) -> Result<Option<EnvelopeRo
     let Some((record, counts, no, created_sequence, refund_sequence)) = found else {
         return Ok(None);
     };
+    let state = EnvelopeState {
+        record: from_json(&record)?,
+        grabbed: counts,
+        changes: EnvelopeChanges::default(),
+    };
+    state.check()?;
     Ok(Some(EnvelopeRow {
         no,
-        state: EnvelopeState {
-            record: from_json(&record)?,
-            grabbed: counts,
-            changes: EnvelopeChanges::default(),
-        },
+        state,
         created_sequence,
         refund_sequence,
         is_changed: false,

@@ -58,7 +58,9 @@ impl Stall {
     async fn refused<T>(&self, what: &str, attempt: impl Future<Output = Result<T, StoreError>>) {
         let before = self.redis.digest();
         match attempt.await {
-            Err(StoreError::Corrupt(text)) => assert!(!text.contains("user_script"), "{text}"),
+            Err(StoreError::Corrupt { detail: text, .. }) => {
+                assert!(!text.contains("user_script"), "{text}")
+            }
             Err(error) => panic!("{what}: {error:?}"),
             Ok(_) => panic!("{what}: done"),
         }
@@ -76,7 +78,7 @@ impl Stall {
                 Ok(outcome) if n % 2 == 1 => assert!(outcome.got().is_some()),
                 // Nobody asks for a packet of whom it is known before that there is none.
                 Ok(outcome) => assert_eq!(outcome, GrabOutcome::NotAllowed),
-                Err(StoreError::Corrupt(_)) if n % 2 == 0 => {}
+                Err(StoreError::Corrupt { .. }) if n % 2 == 0 => {}
                 Err(error) => panic!("{what}: {error}"),
             }
         }

@@ -1,0 +1,157 @@
+use std::future::pending;
+
+use redis::Value;
+
+use super::*;
+use crate::store::redis::{
+    Connections, KeyPrefix, RedisUrl, campaign::Layouts, core::StoreClock,
+    envelopes::KnownEnvelopes, keys::PartitionKeys,
+};
+
+/// A store whose Redis is never reached.
+pub(in crate::store::redis) fn core() -> Core {
+    let prefix = KeyPrefix::parse("tombola").unwrap();
+    let url = RedisUrl::parse("redis://127.0.0.1:1").unwrap();
+    Core {
+        connections: Connections::new(&url, 1).unwrap(),
+        partitions: vec![Arc::new(PartitionKeys::new(&prefix, 0))],
+        store_id: "s".into(),
+        clock: StoreClock::new(None, 1),
+        request_memory: Duration::from_secs(60),
+        layouts: Layouts::default(),
+        envelopes: KnownEnvelopes::default(),
+        has_told_loss: false.into(),
+    }
+}
+
+/// Calls of one subject, as a batch has them.
+pub(in crate::store::redis) fn group<C: Call>(known: C::Known, calls: Vec<C>) -> Group<C> {
+    let waiting = calls.into_iter().map(|call| Waiting {
+        call,
+        reply: Reply::new(oneshot::channel().0),
+    });
+    Group {
+        known,
+        waiting: waiting.collect(),
+    }
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Act {
+    Work,
+    PanicBeforeRedis,
+    PanicAtRedis,
+    PanicAfterRedis,
+    Hang,
+}
+
+impl Call for Act {
+    type Answer = ();
+    type Subject = Self;
+    type Known = Self;
+
+    fn subject(&self) -> &Self {
+        self
+    }
+
+    fn units(&self) -> usize {
+        1
+    }
+
+    fn is_late(&self, _now: Moment) -> bool {
+        false
+    }
+
+    fn known(_core: &Core, act: &Self) -> Option<Self> {
+        assert_ne!(*act, Self::PanicBeforeRedis);
+        Some(*act)
+    }
+
+    async fn read(_core: &Core, _acts: &[Self]) -> Vec<Result<Self>> {
+        Vec::new()
+    }
+
+    async fn send(_core: &Core, groups: &[Group<Self>]) -> Result<(Moment, Parts)> {
+        for group in groups {
+            assert_ne!(group.known, Self::PanicAtRedis);
+            if group.known == Self::Hang {
+                pending::<()>().await;
+            }
+        }
+        let replies = groups.iter().map(|_| Value::Nil).collect();
+        Ok((Moment::EPOCH, Parts::of(Value::Array(replies))?))
+    }
+
+    fn answers(
+        _core: &Core,
+        group: &Group<Self>,
+        _now: Moment,
+        _reply: Value,
+    ) -> Result<Option<Vec<Result<()>>>> {
+        assert_ne!(group.known, Self::PanicAfterRedis);
+        Ok(Some(vec![Ok(()); group.len()]))
+    }
+}
+
+fn executed(answer: Result<()>) -> Executed {
+    match answer {
+        Err(StoreError::Unavailable { executed, .. }) => executed,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_lane_that_panics_goes_on_and_says_what_may_have_happened() {
+    let lanes = Lanes::<Act>::start(&Arc::new(core()));
+    for (act, truth) in [
+        (Act::PanicBeforeRedis, Executed::No),
+        (Act::PanicAtRedis, Executed::Unknown),
+        (Act::PanicAfterRedis, Executed::Unknown),
+    ] {
+        // Both are in the same batch, since the lane runs once both wait.
+        let (at_fault, beside) = tokio::join!(lanes.call(0, 0, act), lanes.call(0, 0, Act::Work));
+        assert_eq!(executed(at_fault), truth, "{act:?}");
+        assert_eq!(executed(beside), truth, "{act:?}");
+        assert_eq!(lanes.call(0, 0, Act::Work).await, Ok(()), "{act:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_behind_a_batch_that_panics_is_done() {
+    let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
+    let mut calls = tokio::task::JoinSet::new();
+    for index in 0..=BATCH_UNITS_MAX {
+        let lanes = Arc::clone(&lanes);
+        let is_behind = index == BATCH_UNITS_MAX;
+        let act = if is_behind {
+            Act::Work
+        } else {
+            Act::PanicAtRedis
+        };
+        calls.spawn(async move { (is_behind, lanes.call(0, 0, act).await) });
+    }
+    while let Some(answer) = calls.join_next().await {
+        match answer.unwrap() {
+            (true, answer) => assert_eq!(answer, Ok(())),
+            (false, answer) => assert_eq!(executed(answer), Executed::Unknown),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lane_that_does_not_move_is_noticed_and_an_idle_one_is_not() {
+    let lanes = Arc::new(Lanes::<Act>::start(&Arc::new(core())));
+    assert_eq!(lanes.call(0, 0, Act::Work).await, Ok(()));
+    let later = Instant::now() + STUCK_AFTER + Duration::from_secs(60);
+    assert_eq!(lanes.stuck_at(later), None);
+    let hanging = Arc::clone(&lanes);
+    let call = tokio::spawn(async move { hanging.call(0, 0, Act::Hang).await });
+    while lanes.stuck_at(later).is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(lanes.stuck(), None);
+    assert_eq!(lanes.call(0, 1, Act::Work).await, Ok(()), "another lane");
+    assert!(lanes.stuck_at(later).is_some());
+    call.abort();
+}

@@ -1,0 +1,96 @@
+use rusqlite::ffi;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::store::{
+    Store as _,
+    clock::SystemClock,
+    sqlite::{Options, SqliteStore, forget::ForgetCommand, job::job},
+};
+
+/// Work that says that it has begun, and makes the writer itself panic once it may go on.
+struct Fatal {
+    has_begun: Option<oneshot::Sender<()>>,
+    may_go_on: Receiver<()>,
+}
+
+impl Job for Fatal {
+    fn is_hot(&self) -> bool {
+        true
+    }
+
+    fn units(&self) -> usize {
+        1
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, _step: &mut Step<'_>) -> bool {
+        self.has_begun.take().unwrap().send(()).unwrap();
+        self.may_go_on.recv().unwrap();
+        true
+    }
+
+    fn answer(self: Box<Self>, _commit: Result<(), &StoreError>) {
+        panic!("as a test wants it");
+    }
+}
+
+fn executed<T: std::fmt::Debug>(answer: &Result<T, StoreError>) -> Executed {
+    match answer {
+        Err(StoreError::Unavailable { executed, detail }) => {
+            assert!(detail.contains("restart the service"), "{detail}");
+            *executed
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_is_gone_is_told_to_everyone_and_is_not_serving() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(Options {
+        directory: directory.path().into(),
+        clock: Arc::new(SystemClock),
+        request_memory: Duration::from_secs(60),
+        key_fingerprint: "key".into(),
+    })
+    .unwrap();
+    store.now().await.unwrap();
+    let (go_on, may_go_on) = std::sync::mpsc::channel();
+    let (begun, has_begun) = oneshot::channel();
+    let fatal = Fatal {
+        has_begun: Some(begun),
+        may_go_on,
+    };
+    store.inbox.push(Box::new(fatal)).unwrap();
+    has_begun.await.unwrap();
+    let (behind, answer) = job(ForgetCommand);
+    store.inbox.push(behind).unwrap();
+    go_on.send(()).unwrap();
+    assert_eq!(executed(&answer.await.unwrap()), Executed::No);
+    assert_eq!(executed(&store.submit(ForgetCommand).await), Executed::No);
+    assert_eq!(executed(&store.now().await), Executed::No);
+}
+
+#[test]
+fn a_write_that_failed_is_told_from_a_sync_that_failed() {
+    let failed = |code| {
+        let error = ffi::Error::new(code);
+        is_failed_write(&rusqlite::Error::SqliteFailure(error, None))
+    };
+    for code in [ffi::SQLITE_FULL, ffi::SQLITE_IOERR_WRITE] {
+        assert!(failed(code), "{code}");
+    }
+    for code in [
+        ffi::SQLITE_IOERR_FSYNC,
+        ffi::SQLITE_IOERR_SHMSIZE,
+        ffi::SQLITE_IOERR,
+        ffi::SQLITE_CORRUPT,
+        ffi::SQLITE_BUSY,
+    ] {
+        assert!(!failed(code), "{code}");
+    }
+}

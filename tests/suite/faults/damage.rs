@@ -1,0 +1,155 @@
+//! The database is damaged, or contradicts itself: what is wrong is said in words that help, at a start and while it runs, and nothing
+//! is guessed.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+    path::PathBuf,
+};
+
+use rusqlite::Connection;
+use tempfile::{TempDir, tempdir};
+use tombola::proto::{DrawRequest, DrawResponse};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use super::load;
+use crate::process::{Server, Start};
+
+const PAGE: u64 = 4096;
+
+/// A directory that was drawn from; all of it is in the database's own file.
+async fn used() -> TempDir {
+    let data = tempdir().unwrap();
+    let mut server = Start::on(data.path()).serve();
+    load::apply(&server).await;
+    for id in load::IDS {
+        draw(&server, id, "before").await.unwrap();
+    }
+    server.signal("TERM");
+    server.ended();
+    let db = Connection::open(database(&data)).unwrap();
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
+    data
+}
+
+fn database(data: &TempDir) -> PathBuf {
+    data.path().join("tombola.sqlite3")
+}
+
+async fn draw(server: &Server, campaign: &str, request: &str) -> Result<DrawResponse, Status> {
+    let request = DrawRequest {
+        campaign_id: campaign.into(),
+        user_id: "u".into(),
+        request_id: request.into(),
+        ..Default::default()
+    };
+    let answer = server.lottery().await.draw(request).await;
+    answer.map(tonic::Response::into_inner)
+}
+
+fn executed(status: &Status) -> String {
+    let details = status.get_error_details();
+    details.error_info().unwrap().metadata["executed"].clone()
+}
+
+/// Writes over a page, from 1.
+fn spoil_page(data: &TempDir, page: u64) {
+    let file = File::options().write(true).open(database(data)).unwrap();
+    let noise = vec![0xa5; usize::try_from(PAGE).unwrap()];
+    file.write_all_at(&noise, (page - 1) * PAGE).unwrap();
+}
+
+/// The first page of a table.
+fn root_page(data: &TempDir, table: &str) -> u64 {
+    let db = Connection::open(database(data)).unwrap();
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    db.query_row(sql, [table], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_damaged_is_told_from_one_that_is_another_program_s() {
+    let data = used().await;
+    let whole = fs::read(database(&data)).unwrap();
+    let told = ["tombola.sqlite3", "is damaged", "Restore it from a backup"];
+    let ledger = root_page(&data, "ledger");
+    for (what, spoil) in [
+        (
+            "cut in half",
+            &(|| cut(&data, whole.len() / 2)) as &dyn Fn(),
+        ),
+        ("cut to a page", &|| cut(&data, 4096)),
+        ("cut within its header", &|| cut(&data, 40)),
+        ("a page is noise", &|| spoil_page(&data, ledger)),
+    ] {
+        spoil();
+        let spoiled = fs::read(database(&data)).unwrap();
+        let said = Start::on(data.path()).fail().badly(1, &told);
+        for lie in ["request id", "not a tombola database"] {
+            assert!(!said.contains(lie), "{what}: {said}");
+        }
+        assert!(fs::read(database(&data)).unwrap() == spoiled, "{what}");
+        fs::write(database(&data), &whole).unwrap();
+        for suffix in ["-wal", "-shm"] {
+            fs::remove_file(format!("{}{suffix}", database(&data).display())).ok();
+        }
+    }
+    let server = Start::on(data.path()).serve();
+    draw(&server, "flow", "after").await.unwrap();
+}
+
+fn cut(data: &TempDir, bytes: usize) {
+    let file = File::options().write(true).open(database(data)).unwrap();
+    file.set_len(bytes as u64).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_page_is_a_permanent_error_and_nothing_is_drawn() {
+    let data = used().await;
+    spoil_page(&data, root_page(&data, "users"));
+    let server = Start::on(data.path()).serve();
+    for number in 0..3 {
+        let refused = draw(&server, "flow", &format!("r-{number}"))
+            .await
+            .unwrap_err();
+        assert_eq!(refused.code(), Code::Internal, "{refused:?}");
+        assert_eq!(executed(&refused), "no");
+    }
+    server.says("the database is damaged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_whose_numbers_contradict_each_other_stops_and_the_others_go_on() {
+    let data = used().await;
+    for (sql, back) in [
+        (
+            "UPDATE stock SET remaining = given + 1 WHERE campaign = 1",
+            "UPDATE stock SET remaining = given - 10000 WHERE campaign = 1",
+        ),
+        (
+            "UPDATE queues SET prize = 77 WHERE campaign = 1",
+            "UPDATE queues SET prize = 0 WHERE campaign = 1",
+        ),
+        (
+            "UPDATE queues SET prize = -7 WHERE campaign = 1",
+            "UPDATE queues SET prize = 0 WHERE campaign = 1",
+        ),
+    ] {
+        change(&data, sql);
+        let mut server = Start::on(data.path()).serve();
+        let refused = draw(&server, "flow", "r").await.unwrap_err();
+        assert_eq!(refused.code(), Code::Internal, "{sql}: {refused:?}");
+        assert_eq!(executed(&refused), "no", "{sql}");
+        server.says("the stored data contradict themselves");
+        draw(&server, "cards", "after").await.unwrap();
+        server.signal("TERM");
+        server.ended();
+        change(&data, back);
+    }
+}
+
+fn change(data: &TempDir, sql: &str) {
+    let db = Connection::open(database(data)).unwrap();
+    assert!(db.execute(sql, []).unwrap() > 0, "{sql}");
+}
