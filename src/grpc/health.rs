@@ -24,7 +24,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What is told: the server as a whole, and each service.
-const NAMES: [&str; 4] = [
+pub(super) const NAMES: [&str; 4] = [
     "",
     <LotteryServiceServer<Lottery> as NamedService>::NAME,
     <EnvelopeServiceServer<Envelopes> as NamedService>::NAME,

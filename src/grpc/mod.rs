@@ -23,3 +23,4 @@ mod status;
 mod stock;
 mod unread;
 mod views;
+pub mod waiting;

@@ -25,6 +25,7 @@ mod identity;
 mod keys;
 mod lanes;
 mod load;
+mod open_error;
 mod pool;
 mod read;
 mod record;
@@ -43,8 +44,9 @@ pub use self::{
     connect::{Connections, Master},
     fault::Fault,
     fault_kind::FaultKind,
-    identity::{Found, OpenError, Options, PARTITIONS_MAX},
+    identity::{Expected, Found, Made, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
+    open_error::OpenError,
     pool::SetupError,
     script::Script,
     url::{RedisUrl, UrlError},
@@ -84,13 +86,13 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Opens the store that was found, and makes it where there is none. It belongs to one master key for ever (see
+    /// Opens the store that was found; [`Found::init`] makes one. It belongs to one master key for ever (see
     /// [`crate::chance::MasterKey`]).
     ///
     /// # Errors
     /// See [`OpenError`].
     pub async fn open(found: Found, key_fingerprint: &str) -> std::result::Result<Self, OpenError> {
-        let store_id = found.open(key_fingerprint).await?;
+        let store_id = found.open(key_fingerprint)?;
         let options = found.options;
         let info = StoreInfo {
             store_id: store_id.clone(),

@@ -39,7 +39,8 @@ struct Stall {
 
 impl Stall {
     async fn new() -> Self {
-        let house = House::new();
+        let house = House::with(&[]);
+        house.start().with("--partitions 1").init().well();
         let server = house.start().with("--partitions 1").serve();
         for id in ["one", "two"] {
             let yaml = CAMPAIGN.replace("id: one", &format!("id: {id}"));

@@ -49,11 +49,14 @@ pub struct House {
 }
 
 impl House {
+    /// With a store.
     pub fn new() -> Self {
-        Self::with(&[])
+        let house = Self::with(&[]);
+        house.start().init().well();
+        house
     }
 
-    /// With settings of redis.conf.
+    /// With settings of redis.conf, and no store yet.
     fn with(settings: &[(&str, &str)]) -> Self {
         let settings = [settings, &[("enable-debug-command", "yes")]].concat();
         Self {
