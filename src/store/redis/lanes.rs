@@ -222,11 +222,8 @@ fn read_group(
     if let redis::Value::BulkString(_) = value {
         let text = told(value);
         return match text.as_bytes().first() {
-            Some(b'M') => {
-                core.layouts.forget(id);
-                Err(Refusal::CampaignNotFound.into())
-            }
-            Some(b'V') => {
+            // It is read again, which tells why it is not there.
+            Some(b'M' | b'V') => {
                 core.layouts.forget(id);
                 Ok(None)
             }

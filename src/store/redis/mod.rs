@@ -21,6 +21,7 @@ mod core;
 mod envelopes;
 mod fault;
 mod fault_kind;
+mod gone;
 mod identity;
 mod keys;
 mod lanes;
@@ -66,7 +67,8 @@ use self::{
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
     FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation, Refusal,
-    Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
+    Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView,
+    WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };
@@ -101,7 +103,7 @@ impl RedisStore {
             partitions: options.partitions,
         };
         let core = Arc::new(Core {
-            clock: StoreClock::new(options.clock, found.partitions.len()),
+            clock: StoreClock::new(options.clock, &found.lasts),
             connections: found.connections,
             partitions: found.partitions,
             store_id,
@@ -241,6 +243,10 @@ impl Store for RedisStore {
 
     async fn now(&self) -> Result<Moment> {
         self.core.probe().await
+    }
+
+    fn standing_still(&self) -> Vec<StandingStill> {
+        self.core.clock.standing_still()
     }
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {

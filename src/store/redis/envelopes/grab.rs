@@ -87,11 +87,8 @@ impl Call for Grab {
         let id = &group.known.envelope.id;
         let replies = reply::bytes(reply)?;
         match replies.first() {
-            Some(b'M') => {
-                core.envelopes.forget(id);
-                Err(Refusal::EnvelopeNotFound.into())
-            }
-            Some(b'V') => {
+            // It is read again, which tells why it is not there.
+            Some(b'M' | b'V') => {
                 core.envelopes.forget(id);
                 Ok(None)
             }

@@ -6,13 +6,15 @@
 --       not there), the moment of reading, how much later it still holds (microseconds)
 --       number of typed keys, then the type of each of KEYS
 --       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has
---       this value; or 'absent', key, field: there is none
+--       this value; or 'absent', key, field: there is none; or 'gone', key: nothing may be left under it; or 'unlisted', key, member:
+--       it is not in this sorted set; or 'count', key, counter of the campaign, number: the counter is that number and the units there
 --       number of counters of the campaign, then of each its name and what is added to it
 --       number of sums, the key of all of them, then of each its name and what is added to it
 --       number of entries, then each as JSON; the request that the last one answers (the field that tells the number of this
 --       entry) and its reply, which follows that number; or twice nothing
 --       number of writes, then of each: command, key, number of further arguments, these
--- reply {now, sequence of the last entry}; {now, 'L'}: the store is not the one it was; {now, 'S'}: something has changed
+-- reply {now, sequence of the last entry}; {now, 'L'}: the store is not the one it was; {now, 'S'}: something has changed;
+--       {now, 'G', key}: it is left of something that is gone; {now, 'U', key}: units of it are gone
 local store, sequence, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last'))
 local now = clock(last)
 if store ~= ARGV[2] then
@@ -58,6 +60,19 @@ for _ = 1, tonumber(take()) do
     elseif kind == 'field' then
         if redis.call('HGET', key, take()) ~= take() then
             return { digits(now), 'S' }
+        end
+    elseif kind == 'gone' then
+        if redis.call('EXISTS', key) == 1 then
+            return { digits(now), 'G', key }
+        end
+    elseif kind == 'unlisted' then
+        if redis.call('ZSCORE', key, take()) then
+            return { digits(now), 'G', key }
+        end
+    elseif kind == 'count' then
+        local counted = tonumber(redis.call('HGET', KEYS[3], take()) or 0)
+        if counted ~= redis.call('ZCARD', key) + tonumber(take()) then
+            return { digits(now), 'U', key }
         end
     elseif redis.call('HEXISTS', key, take()) == 1 then
         return { digits(now), 'S' }

@@ -3,9 +3,11 @@
 
 mod away;
 mod callers;
+mod clock;
 mod foreign;
 mod foreign_envelopes;
 mod full;
+mod gone;
 mod hang;
 mod kill;
 mod lost;
