@@ -1,5 +1,5 @@
-//! `tombola init`: makes a store on Redis. `tombola serve` never does: a Redis that has lost its data looks like an empty one, so that
-//! a person says whether there was a store.
+//! `tombola init`: makes a store on Redis. `tombola serve` never does: a Redis that has lost its
+//! data looks like an empty one, so that a person says whether there was a store.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -38,7 +38,8 @@ pub(super) struct InitArgs {
     home: HomeArgs,
     #[command(flatten)]
     store: StoreArgs,
-    /// Give up the store of this id, which Redis has lost, and make a new one: its campaigns, users and draws are gone for good
+    /// Give up the store of this id, which Redis has lost, and make a new one: its campaigns, users
+    /// and draws are gone for good
     #[arg(
         long,
         env = "TOMBOLA_BEGIN_ANEW",

@@ -1,5 +1,5 @@
-//! The master key: a file of 64 hexadecimal digits, readable by its owner only. All services of one store use the same. `tombola key
-//! generate` makes one.
+//! The master key: a file of 64 hexadecimal digits, readable by its owner only. All services of one
+//! store use the same. `tombola key generate` makes one.
 
 use std::{
     fs::File,

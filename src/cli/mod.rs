@@ -1,8 +1,8 @@
 //! The command line: parse and dispatch, one file a subcommand.
 //!
-//! Commands other than `serve`, `init`, `key`, `demo` and `bench` are clients: all they know of a server is `tombola.v1`. What they read from
-//! files is checked in full before anything is sent. Errors become text and exit codes in `failure` only, and only
-//! `output` writes.
+//! Commands other than `serve`, `init`, `key`, `demo` and `bench` are clients: all they know of a
+//! server is `tombola.v1`. What they read from files is checked in full before anything is sent.
+//! Errors become text and exit codes in `failure` only, and only `output` writes.
 
 mod apply;
 mod bench;

@@ -108,7 +108,8 @@ pub(super) struct ServeArgs {
     pub(super) log: String,
     #[command(flatten)]
     pub(super) store: StoreArgs,
-    /// Wait for a Redis that is away or still loads its data, not ready meanwhile, instead of ending with code 69
+    /// Wait for a Redis that is away or still loads its data, not ready meanwhile, instead of
+    /// ending with code 69
     #[arg(
         long,
         env = "TOMBOLA_WAIT",
@@ -122,8 +123,8 @@ pub(super) struct ServeArgs {
         help_heading = "Redis"
     )]
     pub(super) wait: bool,
-    /// For first tries, not for production: make the store if Redis holds none, and the master key. A Redis that has lost its
-    /// data holds none either; use `tombola init`
+    /// For first tries, not for production: make the store if Redis holds none, and the master key.
+    /// A Redis that has lost its data holds none either; use `tombola init`
     #[arg(
         long,
         env = "TOMBOLA_INIT_IF_EMPTY",

@@ -63,8 +63,8 @@ pub(super) struct StoreArgs {
         requires = "redis_url"
     )]
     partitions: u32,
-    /// Refuse any other store than this one, also if Redis has lost it [default: the id that PREFIX.store-id in --data
-    /// keeps]
+    /// Refuse any other store than this one, also if Redis has lost it [default: the id that
+    /// PREFIX.store-id in --data keeps]
     #[arg(
         long,
         env = "TOMBOLA_STORE_ID",
@@ -85,8 +85,8 @@ pub(super) struct HomeArgs {
         default_value = "./tombola-data"
     )]
     pub(super) data: PathBuf,
-    /// The file of the master key, the same for all services of a store; the embedded store makes its own, for Redis `tombola
-    /// key generate` does [default: master.key in --data]
+    /// The file of the master key, the same for all services of a store; the embedded store makes
+    /// its own, for Redis `tombola key generate` does [default: master.key in --data]
     #[arg(long, env = "TOMBOLA_MASTER_KEY", value_name = "FILE")]
     pub(super) master_key: Option<PathBuf>,
     /// For tests: the store's clock starts at this moment instead of now (RFC 3339)

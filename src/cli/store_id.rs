@@ -1,5 +1,6 @@
-//! The file in which a service on Redis keeps the id of the store that it serves, beside the data directory's master key. A Redis that
-//! lost its data looks like one that never had any: only who remembers the store can tell.
+//! The file in which a service on Redis keeps the id of the store that it serves, beside the data
+//! directory's master key. A Redis that lost its data looks like one that never had any: only who
+//! remembers the store can tell.
 
 use std::{
     io::{self, Write as _},

@@ -1,5 +1,5 @@
-//! Waiting for a Redis that is away at the start, or still loads its data. What does not pass by itself, like a wrong password or another
-//! master key, ends the start at once.
+//! Waiting for a Redis that is away at the start, or still loads its data. What does not pass by
+//! itself, like a wrong password or another master key, ends the start at once.
 
 use std::{
     net::TcpListener as StdListener,
@@ -20,7 +20,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often the log says what is waited for.
 const TOLD_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Builds the house; as long as its Redis is away, answers on the listener that it is not ready, and tries again.
+/// Builds the house; as long as its Redis is away, answers on the listener that it is not ready,
+/// and tries again.
 pub(super) async fn build(plan: Plan, listener: &TcpListener) -> Result<Arc<Injector>, BuildError> {
     match house::build(plan.clone()).await {
         Err(absence) if absence.may_pass() => {

@@ -1,5 +1,5 @@
-//! The health of the store's clock, a service of its own in the health protocol: draws go on while it stands still, but nothing is
-//! released, begins or ends.
+//! The health of the store's clock, a service of its own in the health protocol: draws go on while
+//! it stands still, but nothing is released, begins or ends.
 
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{info, warn};

@@ -1,5 +1,6 @@
-//! What a service answers while it waits for its store at the start: every call is `UNAVAILABLE` and was not executed, health says
-//! `NOT_SERVING`. So callers and probes see a service that is not ready, and no process that starts again and again.
+//! What a service answers while it waits for its store at the start: every call is `UNAVAILABLE`
+//! and was not executed, health says `NOT_SERVING`. So callers and probes see a service that is not
+//! ready, and no process that starts again and again.
 
 use std::time::Duration;
 

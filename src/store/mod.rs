@@ -60,8 +60,9 @@ pub struct StoreInfo {
     pub partitions: u32,
 }
 
-/// A part of the store whose clock stands still: it was written while the clock of its machine was ahead, and no time of the store
-/// ever steps back. Draws go on; nothing is released, begins or ends there until the clock has caught up.
+/// A part of the store whose clock stands still: it was written while the clock of its machine was
+/// ahead, and no time of the store ever steps back. Draws go on; nothing is released, begins or
+/// ends there until the clock has caught up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandingStill {
     /// Which one.

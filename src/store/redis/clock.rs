@@ -42,12 +42,14 @@ pub(super) struct StoreClock {
 struct PartitionTime {
     /// The last moment that it told.
     told: AtomicI64,
-    /// Since when it has told the same one, in microseconds from the service's start; 0 while its time goes on.
+    /// Since when it has told the same one, in microseconds from the service's start; 0 while its
+    /// time goes on.
     still_since: AtomicI64,
 }
 
 impl StoreClock {
-    /// The real time of Redis, or a test clock instead. `lasts` is when each partition was last written.
+    /// The real time of Redis, or a test clock instead. `lasts` is when each partition was last
+    /// written.
     pub(super) fn new(test: Option<Arc<dyn Clock>>, lasts: &[Moment]) -> Self {
         let last = lasts.iter().map(|last| last.as_micros()).max();
         let partitions = lasts.iter().map(|last| PartitionTime {
@@ -64,7 +66,8 @@ impl StoreClock {
         }
     }
 
-    /// What scripts are told of it: the moment that no step of the partition may come before, or that of a test clock.
+    /// What scripts are told of it: the moment that no step of the partition may come before, or
+    /// that of a test clock.
     pub(super) fn argument(&self, partition: u32) -> Vec<u8> {
         let told = self.partitions[partition as usize]
             .told
@@ -75,8 +78,8 @@ impl StoreClock {
         }
     }
 
-    /// About the store's time, never behind what it told. An estimate itself binds nobody: where the service's clock jumps ahead
-    /// and comes back, so does this.
+    /// About the store's time, never behind what it told. An estimate itself binds nobody: where
+    /// the service's clock jumps ahead and comes back, so does this.
     pub(super) fn hint(&self) -> Moment {
         let now = match &self.test {
             Some(clock) => clock.now().as_micros(),
@@ -125,7 +128,8 @@ impl StoreClock {
         }
     }
 
-    /// Partitions whose time stands still, as Redis showed a later one before, each with the moment from which it goes on.
+    /// Partitions whose time stands still, as Redis showed a later one before, each with the moment
+    /// from which it goes on.
     pub(super) fn standing_still(&self) -> Vec<StandingStill> {
         let now = self.began.elapsed().as_micros().cast_signed();
         let still = (0..).zip(&self.partitions).filter(|(_, time)| {
@@ -161,7 +165,8 @@ struct ToldSkew {
 }
 
 impl ToldSkew {
-    /// Whether a difference is to be told now, at a moment since the start: it is another one, and the last was told a while ago.
+    /// Whether a difference is to be told now, at a moment since the start: it is another one, and
+    /// the last was told a while ago.
     fn is_news(&mut self, ahead: i64, now: Duration) -> bool {
         let is_other = ahead.abs_diff(self.ahead) > SKEW_TOLD.as_micros() as u64;
         let is_early = self

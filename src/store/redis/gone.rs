@@ -1,6 +1,7 @@
-//! Data of ours that somebody removed: never taken for data that never were. A campaign is listed in its partition from its first
-//! version on, so one that is listed without its hash was removed by someone else, and its id stays taken. A retention that removes
-//! campaigns on purpose takes the id off the list in the same script and keeps a digest of it, as that of envelopes does.
+//! Data of ours that somebody removed: never taken for data that never were. A campaign is listed
+//! in its partition from its first version on, so one that is listed without its hash was removed
+//! by someone else, and its id stays taken. A retention that removes campaigns on purpose takes the
+//! id off the list in the same script and keeps a digest of it, as that of envelopes does.
 
 use super::{
     campaign::Fields,
@@ -47,7 +48,8 @@ impl Core {
         }
     }
 
-    /// What the load script replies first, as [`Core::fields`] reads it; of a campaign that was not found, why.
+    /// What the load script replies first, as [`Core::fields`] reads it; of a campaign that was not
+    /// found, why.
     pub(super) async fn found_fields(
         &self,
         id: &CampaignId,

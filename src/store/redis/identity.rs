@@ -1,5 +1,6 @@
-//! What a store on Redis says of itself: in each partition, written by [`Found::init`], read whenever a service begins. A service that
-//! begins never makes a store: a Redis that lost its data looks like one that never had any.
+//! What a store on Redis says of itself: in each partition, written by [`Found::init`], read
+//! whenever a service begins. A service that begins never makes a store: a Redis that lost its data
+//! looks like one that never had any.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -153,8 +154,8 @@ impl Found {
         }
     }
 
-    /// Makes a store of this master key if there is none; goes on if one was stopped in the middle. Of several that make one at
-    /// once, all get the same.
+    /// Makes a store of this master key if there is none; goes on if one was stopped in the middle.
+    /// Of several that make one at once, all get the same.
     ///
     /// # Errors
     /// See [`OpenError`]. What was made until then stays, and the next try goes on from there.
@@ -193,7 +194,8 @@ impl Found {
         })
     }
 
-    /// Reads what all partitions say of themselves. What contradicts itself is read twice: another service may be making the store.
+    /// Reads what all partitions say of themselves. What contradicts itself is read twice: another
+    /// service may be making the store.
     async fn survey(&mut self) -> Result<(), OpenError> {
         match self.survey_once().await {
             Err(OpenError::Lost { .. } | OpenError::NotOurs { .. }) => self.survey_once().await,

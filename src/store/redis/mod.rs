@@ -88,8 +88,8 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Opens the store that was found; [`Found::init`] makes one. It belongs to one master key for ever (see
-    /// [`crate::chance::MasterKey`]).
+    /// Opens the store that was found; [`Found::init`] makes one. It belongs to one master key for
+    /// ever (see [`crate::chance::MasterKey`]).
     ///
     /// # Errors
     /// See [`OpenError`].

@@ -146,7 +146,8 @@ impl OpenError {
         }
     }
 
-    /// It ends by itself, once Redis is started, has loaded its data or has a master: worth waiting for.
+    /// It ends by itself, once Redis is started, has loaded its data or has a master: worth waiting
+    /// for.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Fault { may_pass, .. } => *may_pass,
@@ -156,7 +157,8 @@ impl OpenError {
     }
 }
 
-/// Whether time alone may help. A wrong password or a missing right does not become right by itself.
+/// Whether time alone may help. A wrong password or a missing right does not become right by
+/// itself.
 fn may_pass(kind: FaultKind) -> bool {
     matches!(
         kind,

@@ -311,8 +311,9 @@ fn expect_nothing_left(commit: &mut Commit, layout: &Layout) {
     }
 }
 
-/// Queues that units are put into or taken from must hold what is counted of them, so that units which someone removed are noticed
-/// before more are added. (Draws notice a queue that is gone altogether.)
+/// Queues that units are put into or taken from must hold what is counted of them, so that units
+/// which someone removed are noticed before more are added. (Draws notice a queue that is gone
+/// altogether.)
 fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {
     let mut moved = BTreeMap::<(PoolNo, Option<PrizeNo>), i64>::new();
     for placed in &state.changes.units_in {

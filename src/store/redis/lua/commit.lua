@@ -6,8 +6,9 @@
 --       not there), the moment of reading, how much later it still holds (microseconds)
 --       number of typed keys, then the type of each of KEYS
 --       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has
---       this value; or 'absent', key, field: there is none; or 'gone', key: nothing may be left under it; or 'unlisted', key, member:
---       it is not in this sorted set; or 'count', key, counter of the campaign, number: the counter is that number and the units there
+--       this value; or 'absent', key, field: there is none; or 'gone', key: nothing is left under it;
+--       or 'unlisted', key, member: it is not in this sorted set; or 'count', key, counter of the
+--       campaign, number: the counter is that number and the units there
 --       number of counters of the campaign, then of each its name and what is added to it
 --       number of sums, the key of all of them, then of each its name and what is added to it
 --       number of entries, then each as JSON; the request that the last one answers (the field that tells the number of this

@@ -59,8 +59,8 @@ end
 
 local items = {} -- what will be written once all is decided
 
--- Fields of counters and what they come to, as HSET takes them. All of them must be numbers. Besides the values of further fields,
--- which are read only.
+-- Fields of counters and what they come to, as HSET takes them. All of them must be numbers.
+-- Besides, the values of further fields, which are only read.
 local function add_up(its_key, counts, further)
     local names, sums = {}, {}
     for name, count in pairs(counts) do
@@ -99,7 +99,8 @@ local function find_empty(pools)
     return queues, names
 end
 
--- Stops a campaign of which a queue is gone: units wait in it as its counter has it, and no fill has still to bring them.
+-- Stops a campaign of which a queue is gone: its counter says that units wait in it, and no fill is
+-- open that has still to bring them.
 local function refuse_gone(its_key, queues, counts)
     local keys, waiting = {}, {}
     for place = 1, #queues do
@@ -111,7 +112,8 @@ local function refuse_gone(its_key, queues, counts)
         return
     end
     for _, queue in ipairs(waiting) do
-        if call('EXISTS', queue.key) == 0 and (queue.pool.is_deck or call('HGET', its_key, 'open:' .. queue.number) == '') then
+        local is_filled = queue.pool.is_deck or call('HGET', its_key, 'open:' .. queue.number) == ''
+        if is_filled and call('EXISTS', queue.key) == 0 then
             error(queue.key .. ' is gone, and units wait in it', 0)
         end
     end

@@ -1,5 +1,5 @@
-//! Keys of a campaign or an envelope are removed by someone: that is never taken for a campaign that never was, nor for a pool that has
-//! nothing.
+//! Keys of a campaign or an envelope are removed by someone: that is never taken for a campaign
+//! that never was, nor for a pool that has nothing.
 
 use std::sync::Arc;
 

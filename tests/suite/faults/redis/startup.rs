@@ -1,5 +1,5 @@
-//! A service is started on a Redis on which it cannot serve: it ends at once, changes nothing there and says what to set. Only one that
-//! is away is waited for.
+//! A service is started on a Redis on which it cannot serve: it ends at once, changes nothing there
+//! and says what to set. Only one that is away is waited for.
 
 use std::{fs, path::Path, thread};
 
