@@ -110,7 +110,7 @@ async fn on_redis(
     clock: Arc<ManualClock>,
     key: &MasterKey,
 ) -> Result<Arc<dyn Store>, Fault> {
-    let found = Found::look(redis::Options {
+    let mut found = Found::look(redis::Options {
         url: RedisUrl::parse(&server.url())?,
         prefix: KeyPrefix::parse("tombola")?,
         partitions: 16,
@@ -121,6 +121,7 @@ async fn on_redis(
         store_id: None,
     })
     .await?;
+    found.init(&key.fingerprint()).await?;
     Ok(Arc::new(RedisStore::open(found, &key.fingerprint()).await?))
 }
 

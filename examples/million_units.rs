@@ -51,7 +51,7 @@ async fn main() -> Result<(), Fault> {
     ]);
     let clock = Arc::new(ManualClock::at(at("2026-11-20T00:00:00Z")?));
     let key = MasterKey::from_bytes(rand::random());
-    let found = Found::look(Options {
+    let mut found = Found::look(Options {
         url: RedisUrl::parse(&server.url())?,
         prefix: KeyPrefix::parse("tombola")?,
         partitions: 4,
@@ -62,6 +62,7 @@ async fn main() -> Result<(), Fault> {
         store_id: None,
     })
     .await?;
+    found.init(&key.fingerprint()).await?;
     let store: Arc<dyn Store> = Arc::new(RedisStore::open(found, &key.fingerprint()).await?);
     let hour = Duration::from_secs(3600);
     let injector = Arc::new(Injector::new(store, key, hour));

@@ -1,17 +1,20 @@
 //! What `serve` and `demo` share: the store, its key and its injector.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use thiserror::Error;
+use tracing::warn;
 
 use super::{
     failure::Exit,
     key::{self, KeyError},
     store_args::OnRedis,
+    store_id::StoreIdFile,
 };
 use crate::{
     injector::Injector,
@@ -24,6 +27,7 @@ use crate::{
 };
 
 /// What the house is built from.
+#[derive(Clone)]
 pub(super) struct Plan {
     /// The directory of the key, and of the data of an embedded store.
     pub(super) data: PathBuf,
@@ -31,6 +35,8 @@ pub(super) struct Plan {
     pub(super) master_key: Option<PathBuf>,
     /// The store on Redis; none for the embedded one.
     pub(super) redis: Option<OnRedis>,
+    /// Makes the store on Redis if there is none: for first tries.
+    pub(super) init_if_empty: bool,
     /// A test clock; none for the real time.
     pub(super) clock: Option<Arc<dyn Clock>>,
     /// How long request ids are remembered.
@@ -59,6 +65,14 @@ pub(super) enum BuildError {
     /// No store on Redis.
     #[error(transparent)]
     Redis(#[from] redis::OpenError),
+    /// Which store is expected is not known.
+    #[error("the file {file}, which keeps the id of the store, cannot be read: {cause}")]
+    StoreId {
+        /// Which file.
+        file: String,
+        /// Why.
+        cause: io::Error,
+    },
 }
 
 impl BuildError {
@@ -69,14 +83,16 @@ impl BuildError {
             _ => Exit::Failed,
         }
     }
+
+    /// It ends by itself: worth waiting for.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Self::Redis(error) if error.may_pass())
+    }
 }
 
 /// Opens the store and makes its injector.
 pub(super) async fn build(plan: Plan) -> Result<Arc<Injector>, BuildError> {
-    let file = plan
-        .master_key
-        .clone()
-        .unwrap_or_else(|| plan.data.join(key::KEY_FILE));
+    let file = key::file(&plan.data, plan.master_key.as_deref());
     let (lead, retention) = (plan.lead, plan.envelope_retention);
     let (key, store) = match plan.redis.clone() {
         Some(on_redis) => build_on_redis(plan, on_redis, &file).await?,
@@ -107,18 +123,60 @@ fn build_embedded(plan: Plan, file: &Path) -> Result<Built, BuildError> {
 }
 
 async fn build_on_redis(plan: Plan, on_redis: OnRedis, file: &Path) -> Result<Built, BuildError> {
-    let found = Found::look(redis::Options {
-        url: on_redis.url,
-        prefix: on_redis.prefix,
-        partitions: on_redis.partitions,
-        durability: on_redis.durability,
-        clock: plan.clock,
-        request_memory: plan.request_memory,
-        fork_pause: redis::FORK_PAUSE,
-        store_id: on_redis.store_id,
-    })
-    .await?;
-    let key = key::load(file, found.has_data())?;
+    let init_if_empty = plan.init_if_empty;
+    if !init_if_empty {
+        key::read(file)?;
+    }
+    let id_file = StoreIdFile::new(&plan.data, &on_redis.prefix);
+    let is_named = on_redis.store_id.is_some();
+    let mut found =
+        Found::look(on_redis.options(&id_file, plan.clock, plan.request_memory)?).await?;
+    let key = if init_if_empty {
+        let key = key::load(file, found.store_id().is_some())?;
+        let made = found.init(&key.fingerprint()).await?;
+        if made.is_new {
+            let id = made.store_id;
+            warn!(store = %id, "made the store {id} in Redis, as --init-if-empty asks: not for production");
+        }
+        key
+    } else {
+        key::read(file)?
+    };
     let store = RedisStore::open(found, &key.fingerprint()).await?;
+    let id = &store.info().store_id;
+    if let Err(cause) = id_file.keep(id)
+        && !is_named
+    {
+        let file = id_file.path().display();
+        warn!(
+            %cause,
+            "the file {file} cannot be written, so a restart will not know which store to expect: start with --store-id {id}"
+        );
+    }
     Ok((key, Arc::new(store)))
+}
+
+impl OnRedis {
+    /// How the store is opened.
+    pub(super) fn options(
+        self,
+        id_file: &StoreIdFile,
+        clock: Option<Arc<dyn Clock>>,
+        request_memory: Duration,
+    ) -> Result<redis::Options, BuildError> {
+        let expected = id_file.expected(self.store_id.as_deref());
+        Ok(redis::Options {
+            store_id: expected.map_err(|cause| BuildError::StoreId {
+                file: id_file.path().display().to_string(),
+                cause,
+            })?,
+            url: self.url,
+            prefix: self.prefix,
+            partitions: self.partitions,
+            durability: self.durability,
+            clock,
+            request_memory,
+            fork_pause: redis::FORK_PAUSE,
+        })
+    }
 }

@@ -1,16 +1,38 @@
-//! The master key: a file of 64 hexadecimal digits, readable by its owner only. All services of one store use the same.
+//! The master key: a file of 64 hexadecimal digits, readable by its owner only. All services of one
+//! store use the same. `tombola key generate` makes one.
 
 use std::{
     fs::File,
     io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use clap::{Args, Subcommand};
+use serde_json::json;
 use thiserror::Error;
 use tracing::{info, warn};
 
+use super::{
+    client::{Client, Outcome},
+    failure::Failure,
+    output::say,
+};
 use crate::chance::MasterKey;
+
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum KeyCommand {
+    /// Make a new master key in a file
+    Generate(GenerateArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  tombola key generate tombola-data/master.key")]
+pub(super) struct GenerateArgs {
+    /// The file to make, readable by its owner only; one that is there is never changed
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
 
 /// Why there is no master key. Nothing was changed.
 #[derive(Debug, Error)]
@@ -21,6 +43,17 @@ pub(super) enum KeyError {
          it from another service of the same store (a new key could neither go on with those campaigns nor reveal their seeds)"
     )]
     Lost(String),
+    /// There is no key, and none is made.
+    #[error(
+        "the master key {0} is missing: if the store was made already, put the file back from your backup or copy it from \
+         another service of the same store; for a new store make one with `tombola key generate {0}`, then run `tombola init`"
+    )]
+    Missing(String),
+    /// A key is to be made in a file that is there.
+    #[error(
+        "{0} is there already and is not changed: a store may have been made with it; name another file"
+    )]
+    Exists(String),
     /// The file is not a key.
     #[error("{0} is not a master key: it must hold 64 hexadecimal digits; put the right file back")]
     Malformed(String),
@@ -37,36 +70,83 @@ pub(super) enum KeyError {
 /// The key's file in the directory of the data.
 pub(super) const KEY_FILE: &str = "master.key";
 
-/// Reads the key in a file; makes one where there is no data yet.
-pub(super) fn load(file: &Path, has_data: bool) -> Result<MasterKey, KeyError> {
+/// The file of the key: the one that is named, or the one in the directory of the data.
+pub(super) fn file(data: &Path, named: Option<&Path>) -> PathBuf {
+    named.map_or_else(|| data.join(KEY_FILE), Path::to_owned)
+}
+
+/// Makes a key where none is.
+pub(super) fn run(client: &Client, command: KeyCommand) -> Outcome {
+    let KeyCommand::Generate(GenerateArgs { file }) = command;
+    let key = generate(&file).map_err(|error| Failure::refused("NO_KEY", error.to_string()))?;
+    let (name, fingerprint) = (file.display().to_string(), key.fingerprint());
+    if client.json {
+        say(&format!(
+            "{:#}",
+            json!({ "file": name, "fingerprint": fingerprint })
+        ));
+    } else {
+        say(&format!(
+            "made the master key {name} with the fingerprint {fingerprint}\n\
+             Back it up: without it no campaign of its store goes on and no seed is told. Copy it to all services of the store."
+        ));
+    }
+    Ok(())
+}
+
+/// Makes a new key in a file that is not there.
+fn generate(file: &Path) -> Result<MasterKey, KeyError> {
     let name = file.display().to_string();
-    let fault = |cause| KeyError::Io {
-        file: name.clone(),
-        cause,
-    };
+    let bytes = rand::random();
+    match make(file, &bytes) {
+        Ok(()) => Ok(MasterKey::from_bytes(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(KeyError::Exists(name)),
+        Err(cause) => Err(KeyError::Io { file: name, cause }),
+    }
+}
+
+/// Reads the key in a file, if there is one.
+fn find(file: &Path) -> Result<Option<MasterKey>, KeyError> {
+    let name = file.display().to_string();
     match std::fs::read_to_string(file) {
         Ok(text) => {
-            warn_if_open(file).map_err(fault)?;
-            parse(&text).ok_or(KeyError::Malformed(name))
+            warn_if_open(file).map_err(|cause| KeyError::Io {
+                file: name.clone(),
+                cause,
+            })?;
+            parse(&text).map(Some).ok_or(KeyError::Malformed(name))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound && has_data => {
-            Err(KeyError::Lost(name))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            match make(file, &rand::random()) {
-                Ok(()) => info!(
-                    file = name,
-                    "made the master key {name}: back it up, seeds cannot be told without it"
-                ),
-                // Another service that begins just now was faster: its key counts.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(fault(error)),
-            }
-            let text = std::fs::read_to_string(file).map_err(fault)?;
-            parse(&text).ok_or(KeyError::Malformed(name))
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) if cause.kind() == io::ErrorKind::InvalidData => Err(KeyError::Malformed(name)),
-        Err(cause) => Err(fault(cause)),
+        Err(cause) => Err(KeyError::Io { file: name, cause }),
+    }
+}
+
+/// Reads the key in a file, which must be there.
+pub(super) fn read(file: &Path) -> Result<MasterKey, KeyError> {
+    find(file)?.ok_or_else(|| KeyError::Missing(file.display().to_string()))
+}
+
+/// Reads the key in a file; makes one if there is no data yet.
+pub(super) fn load(file: &Path, has_data: bool) -> Result<MasterKey, KeyError> {
+    if let Some(key) = find(file)? {
+        return Ok(key);
+    }
+    let name = file.display().to_string();
+    if has_data {
+        return Err(KeyError::Lost(name));
+    }
+    match generate(file) {
+        Ok(key) => {
+            info!(
+                file = name,
+                "made the master key {name}: back it up, seeds cannot be told without it"
+            );
+            Ok(key)
+        }
+        // Another service that begins just now was faster: its key counts.
+        Err(KeyError::Exists(_)) => read(file),
+        Err(error) => Err(error),
     }
 }
 

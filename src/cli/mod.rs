@@ -1,8 +1,8 @@
 //! The command line: parse and dispatch, one file a subcommand.
 //!
-//! Commands other than `serve`, `demo`, `bench` and `recover` are clients: all they know of a server is `tombola.v1`. What they read from
-//! files is checked in full before anything is sent. Errors become text and exit codes in `failure` only, and only
-//! `output` writes.
+//! Commands other than `serve`, `init`, `recover`, `key`, `demo` and `bench` are clients: all they know of a
+//! server is `tombola.v1`. What they read from files is checked in full before anything is sent.
+//! Errors become text and exit codes in `failure` only, and only `output` writes.
 
 mod apply;
 mod bench;
@@ -18,6 +18,7 @@ mod envelope_view;
 mod failure;
 mod grant;
 mod house;
+mod init;
 mod input;
 mod key;
 mod lifecycle;
@@ -32,9 +33,11 @@ mod schedule;
 mod serve;
 mod stats;
 mod store_args;
+mod store_id;
 mod terminal;
 mod time;
 mod users;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -71,6 +74,11 @@ struct Cli {
 enum Command {
     /// Run the server
     Serve(serve::ServeArgs),
+    /// Make a store on Redis, from which services then serve
+    Init(init::InitArgs),
+    /// Make a master key
+    #[command(subcommand)]
+    Key(key::KeyCommand),
     /// Run a server with a campaign and users who draw
     Demo(demo::DemoArgs),
     /// Measure what this machine, or a server, bears
@@ -175,6 +183,8 @@ async fn dispatch(cli: Cli, server_is_named: bool) -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(args) => return serve::run(args).await,
         Command::Demo(args) => return demo::run(args).await,
+        Command::Init(args) => init::run(&client, args).await,
+        Command::Key(command) => key::run(&client, command),
         Command::Bench(args) => bench::run(&client, server_is_named, args).await,
         Command::BenchEmpty(args) => bench::run_empty(args).await,
         Command::Apply(args) => apply::run(&client, args).await,

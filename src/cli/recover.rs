@@ -20,7 +20,7 @@ use crate::{
     model::{OperatorId, Problems, RequestId, text::grouped},
     store::{
         Author, StoreError,
-        redis::{FORK_PAUSE, Found, HaltedPartition, Options, Recovery, Withdrawn},
+        redis::{Expected, FORK_PAUSE, Found, HaltedPartition, Options, Recovery, Withdrawn},
     },
 };
 
@@ -107,7 +107,10 @@ async fn open(args: &RecoverArgs) -> Outcome<Recovery> {
         clock: None,
         request_memory: REQUEST_MEMORY,
         fork_pause: FORK_PAUSE,
-        store_id: on_redis.store_id,
+        store_id: on_redis.store_id.map(|id| Expected {
+            id,
+            source: "--store-id".into(),
+        }),
     });
     let recovery = async { Recovery::open(found.await?) }.await;
     recovery.map_err(|error| {

@@ -2,13 +2,12 @@
 
 use std::{
     io::{self, IsTerminal as _},
-    path::PathBuf,
     process::ExitCode,
     sync::Arc,
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum, builder::BoolishValueParser};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,8 +19,9 @@ use super::{
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
     output,
-    store_args::StoreArgs,
+    store_args::{HomeArgs, StoreArgs},
     time::parse_span,
+    wait,
 };
 use crate::{
     grpc,
@@ -69,21 +69,8 @@ pub(super) struct ServeArgs {
         default_value = "127.0.0.1:50051"
     )]
     pub(super) listen: Listen,
-    /// The directory of the embedded store, and of the master key; made where it is absent
-    #[arg(
-        long,
-        env = "TOMBOLA_DATA",
-        value_name = "DIR",
-        default_value = "./tombola-data"
-    )]
-    pub(super) data: PathBuf,
-    /// The file of the master key, the same for all services of a store; made where there is no data yet [default:
-    /// master.key in --data]
-    #[arg(long, env = "TOMBOLA_MASTER_KEY", value_name = "FILE")]
-    pub(super) master_key: Option<PathBuf>,
-    /// For tests: the store's clock starts at this moment instead of now (RFC 3339)
-    #[arg(long, env = "TOMBOLA_CLOCK_START", value_name = "TIME")]
-    pub(super) clock_start: Option<String>,
+    #[command(flatten)]
+    pub(super) home: HomeArgs,
     /// When the next hour is injected: second, minute, hour, day, month, day of the week
     #[arg(
         long,
@@ -121,6 +108,30 @@ pub(super) struct ServeArgs {
     pub(super) log: String,
     #[command(flatten)]
     pub(super) store: StoreArgs,
+    /// Wait for a Redis that is away or still loads its data, not ready meanwhile, instead of
+    /// ending with code 69
+    #[arg(
+        long,
+        env = "TOMBOLA_WAIT",
+        value_name = "true|false",
+        default_value_t = true,
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new(),
+        help_heading = "Redis"
+    )]
+    pub(super) wait: bool,
+    /// For first tries, not for production: make the store if Redis holds none, and the master key.
+    /// A Redis that has lost its data holds none either; use `tombola init`
+    #[arg(
+        long,
+        env = "TOMBOLA_INIT_IF_EMPTY",
+        requires = "redis_url",
+        help_heading = "Redis"
+    )]
+    pub(super) init_if_empty: bool,
 }
 
 /// Serves until it is told to stop.
@@ -149,6 +160,8 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
 struct Configuration {
     alarm: Alarm,
     plan: Plan,
+    /// Whether to wait for a Redis that is away.
+    wait: bool,
 }
 
 impl Configuration {
@@ -164,7 +177,7 @@ impl Configuration {
         let envelope_retention = read_retention(&args.envelope_retention)
             .map_err(|text| problems.add("--envelope-retention", text))
             .ok();
-        let clock = read_clock(args.clock_start.as_deref())
+        let clock = read_clock(args.home.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
             .ok();
         let redis = args.store.on_redis(PREFIX, &mut problems);
@@ -175,15 +188,17 @@ impl Configuration {
             {
                 Ok(Self {
                     plan: Plan {
-                        data: args.data.clone(),
-                        master_key: args.master_key.clone(),
+                        data: args.home.data.clone(),
+                        master_key: args.home.master_key.clone(),
                         redis,
+                        init_if_empty: args.init_if_empty,
                         clock,
                         request_memory,
                         envelope_retention,
                         lead: alarm.lead(),
                     },
                     alarm,
+                    wait: args.wait,
                 })
             }
             _ => Err(problems),
@@ -212,7 +227,8 @@ fn read_retention(text: &str) -> Result<Duration, String> {
     Ok(retention)
 }
 
-fn read_clock(start: Option<&str>) -> Result<Option<Arc<dyn Clock>>, String> {
+/// The test clock that an option describes, or none.
+pub(super) fn read_clock(start: Option<&str>) -> Result<Option<Arc<dyn Clock>>, String> {
     let Some(start) = start else {
         return Ok(None);
     };
@@ -242,9 +258,19 @@ enum ServeError {
 }
 
 async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), ServeError> {
-    let stop = stop_signal().map_err(ServeError::Signals)?;
+    let mut stop = Box::pin(stop_signal().map_err(ServeError::Signals)?);
     let listener = listen.bind().await?;
-    let injector = house::build(configuration.plan).await?;
+    let injector = if configuration.wait {
+        tokio::select! {
+            built = wait::build(configuration.plan, &listener) => built?,
+            () = &mut stop => {
+                info!("stopped while waiting for the store");
+                return Ok(());
+            }
+        }
+    } else {
+        house::build(configuration.plan).await?
+    };
     let info = injector.store().info();
     if info.test_clock {
         warn!(now = %injector.store().clock_hint(), "TEST clock: nothing here is real");

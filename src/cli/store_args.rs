@@ -1,4 +1,6 @@
-//! The options that choose a store: those of `serve` and `demo`.
+//! The options that choose a store: those of `serve`, `init` and `demo`.
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -9,6 +11,9 @@ use crate::{
         redis::{KeyPrefix, PARTITIONS_MAX, RedisUrl},
     },
 };
+
+/// Partitions of a new store unless the options say otherwise.
+pub(super) const PARTITIONS: u32 = 16;
 
 /// What is promised of an acknowledged draw in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,12 +58,13 @@ pub(super) struct StoreArgs {
         long,
         env = "TOMBOLA_PARTITIONS",
         value_name = "N",
-        default_value_t = 16,
+        default_value_t = PARTITIONS,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(PARTITIONS_MAX)),
         requires = "redis_url"
     )]
     partitions: u32,
-    /// Refuse any other store than this one, also where Redis has lost it
+    /// Refuse any other store than this one, also if Redis has lost it [default: the id that
+    /// PREFIX.store-id in --data keeps]
     #[arg(
         long,
         env = "TOMBOLA_STORE_ID",
@@ -66,6 +72,26 @@ pub(super) struct StoreArgs {
         requires = "redis_url"
     )]
     store_id: Option<String>,
+}
+
+/// The options that say where a service keeps what is its own.
+#[derive(Args, Clone, Debug)]
+pub(super) struct HomeArgs {
+    /// The directory of the embedded store, and of the master key; made if it is absent
+    #[arg(
+        long,
+        env = "TOMBOLA_DATA",
+        value_name = "DIR",
+        default_value = "./tombola-data"
+    )]
+    pub(super) data: PathBuf,
+    /// The file of the master key, the same for all services of a store; the embedded store makes
+    /// its own, for Redis `tombola key generate` does [default: master.key in --data]
+    #[arg(long, env = "TOMBOLA_MASTER_KEY", value_name = "FILE")]
+    pub(super) master_key: Option<PathBuf>,
+    /// For tests: the store's clock starts at this moment instead of now (RFC 3339)
+    #[arg(long, env = "TOMBOLA_CLOCK_START", value_name = "TIME")]
+    pub(super) clock_start: Option<String>,
 }
 
 /// A store on Redis, as the options describe it.

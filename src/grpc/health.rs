@@ -7,7 +7,9 @@ use tonic::server::NamedService;
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{info, warn};
 
-use super::{campaigns::Campaigns, envelopes::Envelopes, lottery::Lottery};
+use super::{
+    campaigns::Campaigns, clock_health::ClockHealth, envelopes::Envelopes, lottery::Lottery,
+};
 use crate::{
     proto::{
         campaign_service_server::CampaignServiceServer,
@@ -24,7 +26,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What is told: the server as a whole, and each service.
-const NAMES: [&str; 4] = [
+pub(super) const NAMES: [&str; 4] = [
     "",
     <LotteryServiceServer<Lottery> as NamedService>::NAME,
     <EnvelopeServiceServer<Envelopes> as NamedService>::NAME,
@@ -39,12 +41,14 @@ pub(super) struct Health {
     reporter: HealthReporter,
     store: Arc<dyn Store>,
     serving: Option<bool>,
+    clock: ClockHealth,
 }
 
 impl Health {
     /// The health of a server before its store was asked.
     pub(super) fn new(reporter: HealthReporter, store: Arc<dyn Store>) -> Self {
         Self {
+            clock: ClockHealth::new(reporter.clone()),
             reporter,
             store,
             serving: None,
@@ -58,6 +62,7 @@ impl Health {
             Ok(Err(error)) => Some(format!("{error:?}")),
             Err(_) => Some("it does not answer".to_owned()),
         };
+        self.clock.tell(&*self.store).await;
         let serving = failure.is_none();
         if self.serving == Some(serving) {
             return;
@@ -84,6 +89,7 @@ impl Health {
         for name in self.names() {
             self.reporter.clear_service_status(name).await;
         }
+        self.clock.stop().await;
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {

@@ -6,6 +6,7 @@
 mod apply;
 mod campaigns;
 mod changes;
+mod clock_health;
 mod desk;
 mod envelope_views;
 mod envelopes;
@@ -23,3 +24,4 @@ mod status;
 mod stock;
 mod unread;
 mod views;
+pub mod waiting;

@@ -60,6 +60,17 @@ pub struct StoreInfo {
     pub partitions: u32,
 }
 
+/// A part of the store whose clock stands still: it was written while the clock of its machine was
+/// ahead, and no time of the store ever steps back. Draws go on; nothing is released, begins or
+/// ends there until the clock has caught up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StandingStill {
+    /// Which one.
+    pub partition: u32,
+    /// The moment at which it stands, and from which it goes on.
+    pub until: Moment,
+}
+
 /// Durable state. Every method is one atomic step or one consistent read.
 ///
 /// Errors: [`StoreError::Refused`] where a rule forbids it, [`StoreError::Overloaded`] and
@@ -74,6 +85,11 @@ pub trait Store: EnvelopeStore {
 
     /// The store's clock; fails while the store cannot do its work, so it is also the probe of its health.
     async fn now(&self) -> Result<Moment>;
+
+    /// Parts of the store whose clock stands still for now.
+    fn standing_still(&self) -> Vec<StandingStill> {
+        Vec::new()
+    }
 
     /// Draws, as "what a draw does, exactly" says: replay, campaign state, limits, units, record, memory, ledger.
     async fn draw(&self, command: DrawCommand) -> Result<Drawn>;

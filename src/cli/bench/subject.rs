@@ -177,6 +177,7 @@ impl Subject {
             // A password is not for the list of processes.
             variables.push(("TOMBOLA_REDIS_URL", beside.url.clone()));
             variables.push(("TOMBOLA_REDIS_PREFIX", beside.prefix.clone()));
+            variables.push(("TOMBOLA_INIT_IF_EMPTY", "true".into()));
         }
         let log = data.path().join("serve.log");
         let mut process = Process::spawn_self("\"tombola serve\"", &arguments, &variables, &log)?;

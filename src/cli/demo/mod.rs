@@ -105,6 +105,7 @@ async fn show(args: &DemoArgs) -> Result<(), Fault> {
         data,
         master_key: None,
         redis,
+        init_if_empty: true,
         clock: Some(Arc::clone(&clock) as Arc<dyn Clock>),
         request_memory: REQUEST_MEMORY,
         envelope_retention: ENVELOPE_RETENTION_DEFAULT,

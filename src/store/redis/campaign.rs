@@ -277,7 +277,7 @@ impl Core {
         let all = [partition.partition.clone(), keys.campaign, keys.versions];
         let args = vec![version.to_string().into(), b"0".to_vec()];
         let (now, mut parts) = self.ask(partition, &scripts::LOAD, &all, args).await?;
-        let (fields, definition) = self.fields(id, &mut parts)?;
+        let (fields, definition) = self.found_fields(id, &mut parts).await?;
         match (definition, known) {
             (None, Some(layout)) => Ok((now, fields, layout)),
             (Some(definition), _) => {

@@ -2,56 +2,84 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tracing::warn;
 
 use crate::{
     model::Moment,
-    store::clock::{Clock, SystemClock},
+    store::{
+        StandingStill,
+        clock::{Clock, SystemClock},
+    },
 };
 
 /// A reply that took longer says little of the store's clock, but for how far off it is at least.
 const PROMPT: Duration = Duration::from_millis(250);
 /// Two clocks that differ by more than this are told of.
 const SKEW_TOLD: Duration = Duration::from_secs(1);
+/// ... at most this often: the nodes of a cluster may differ, and each reply tells of one of them.
+const SKEW_TOLD_INTERVAL: Duration = Duration::from_secs(60);
+/// A partition whose time has not moved for this long stands still: each is asked every second.
+const STILL_MIN: Duration = Duration::from_secs(3);
 
 /// The time of Redis as the service knows it.
 pub(super) struct StoreClock {
     test: Option<Arc<dyn Clock>>,
     /// Microseconds that the store's clock is ahead of the service's.
     ahead: AtomicI64,
-    /// The last moment that each partition told.
-    told: Vec<AtomicI64>,
+    partitions: Vec<PartitionTime>,
     last: AtomicI64,
+    began: Instant,
+    skew: Mutex<ToldSkew>,
+}
+
+/// The time of a partition.
+struct PartitionTime {
+    /// The last moment that it told.
+    told: AtomicI64,
+    /// Since when it has told the same one, in microseconds from the service's start; 0 while its
+    /// time goes on.
+    still_since: AtomicI64,
 }
 
 impl StoreClock {
-    /// The real time of Redis, or a test clock instead.
-    pub(super) fn new(test: Option<Arc<dyn Clock>>, partitions: usize) -> Self {
+    /// The real time of Redis, or a test clock instead. `lasts` is when each partition was last
+    /// written.
+    pub(super) fn new(test: Option<Arc<dyn Clock>>, lasts: &[Moment]) -> Self {
+        let last = lasts.iter().map(|last| last.as_micros()).max();
+        let partitions = lasts.iter().map(|last| PartitionTime {
+            told: AtomicI64::new(last.as_micros()),
+            still_since: AtomicI64::new(0),
+        });
         Self {
             test,
             ahead: AtomicI64::new(0),
-            told: (0..partitions).map(|_| AtomicI64::new(0)).collect(),
-            last: AtomicI64::new(0),
+            partitions: partitions.collect(),
+            last: AtomicI64::new(last.unwrap_or(0)),
+            began: Instant::now(),
+            skew: Mutex::default(),
         }
     }
 
-    /// What scripts are told of it: the moment that no step of the partition may come before, or that of a test clock.
+    /// What scripts are told of it: the moment that no step of the partition may come before, or
+    /// that of a test clock.
     pub(super) fn argument(&self, partition: u32) -> Vec<u8> {
-        let told = self.told[partition as usize].load(Ordering::Relaxed);
+        let told = self.partitions[partition as usize]
+            .told
+            .load(Ordering::Relaxed);
         match &self.test {
             Some(clock) => format!("={}", clock.now().as_micros().max(told)).into(),
             None => told.to_string().into(),
         }
     }
 
-    /// About the store's time, never behind what it told. An estimate itself binds nobody: where the service's clock jumps ahead
-    /// and comes back, so does this.
+    /// About the store's time, never behind what it told. An estimate itself binds nobody: where
+    /// the service's clock jumps ahead and comes back, so does this.
     pub(super) fn hint(&self) -> Moment {
         let now = match &self.test {
             Some(clock) => clock.now().as_micros(),
@@ -62,7 +90,10 @@ impl StoreClock {
 
     /// The last moment that a partition told; an estimate where it has told none.
     pub(super) fn told(&self, partition: u32) -> Moment {
-        match self.told[partition as usize].load(Ordering::Relaxed) {
+        match self.partitions[partition as usize]
+            .told
+            .load(Ordering::Relaxed)
+        {
             0 => self.hint(),
             told => Moment::from_micros(told),
         }
@@ -70,10 +101,20 @@ impl StoreClock {
 
     /// A partition has just told the time, in a reply that took so long.
     pub(super) fn learn(&self, partition: u32, now: Moment, took: Duration) {
-        self.told[partition as usize].fetch_max(now.as_micros(), Ordering::Relaxed);
+        let time = &self.partitions[partition as usize];
+        let told = time.told.fetch_max(now.as_micros(), Ordering::Relaxed);
         self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
         if self.test.is_some() {
             return;
+        }
+        let is_still = now.as_micros() == told;
+        if is_still {
+            let since = self.began.elapsed().as_micros().max(1).cast_signed() as i64;
+            let order = Ordering::Relaxed;
+            // An error means that it stood still before.
+            let _ = time.still_since.compare_exchange(0, since, order, order);
+        } else if now.as_micros() > told {
+            time.still_since.store(0, Ordering::Relaxed);
         }
         let ahead = now.as_micros() - SystemClock.now().as_micros();
         let before = self.ahead.load(Ordering::Relaxed);
@@ -81,7 +122,31 @@ impl StoreClock {
             return;
         }
         self.ahead.store(ahead, Ordering::Relaxed);
-        if ahead.abs_diff(before) > SKEW_TOLD.as_micros() as u64 {
+        // A time that stands still is the partition's, not that of Redis.
+        if !is_still {
+            self.tell_skew(ahead);
+        }
+    }
+
+    /// Partitions whose time stands still, as Redis showed a later one before, each with the moment
+    /// from which it goes on.
+    pub(super) fn standing_still(&self) -> Vec<StandingStill> {
+        let now = self.began.elapsed().as_micros().cast_signed();
+        let still = (0..).zip(&self.partitions).filter(|(_, time)| {
+            let since = time.still_since.load(Ordering::Relaxed);
+            since > 0 && now - i128::from(since) >= STILL_MIN.as_micros().cast_signed()
+        });
+        still
+            .map(|(partition, time)| StandingStill {
+                partition,
+                until: Moment::from_micros(time.told.load(Ordering::Relaxed)),
+            })
+            .collect()
+    }
+
+    fn tell_skew(&self, ahead: i64) {
+        let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);
+        if skew.is_news(ahead, self.began.elapsed()) {
             let skew_ms = ahead / 1000;
             warn!(
                 skew_ms,
@@ -89,6 +154,32 @@ impl StoreClock {
                  draws go by that of Redis"
             );
         }
+    }
+}
+
+/// What the log was last told of the difference between the clocks.
+#[derive(Default)]
+struct ToldSkew {
+    ahead: i64,
+    at: Option<Duration>,
+}
+
+impl ToldSkew {
+    /// Whether a difference is to be told now, at a moment since the start: it is another one, and
+    /// the last was told a while ago.
+    fn is_news(&mut self, ahead: i64, now: Duration) -> bool {
+        let is_other = ahead.abs_diff(self.ahead) > SKEW_TOLD.as_micros() as u64;
+        let is_early = self
+            .at
+            .is_some_and(|at| now.saturating_sub(at) < SKEW_TOLD_INTERVAL);
+        if !is_other || is_early {
+            return false;
+        }
+        *self = Self {
+            ahead,
+            at: Some(now),
+        };
+        true
     }
 }
 
@@ -106,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_wrong_estimate_lasts_until_the_store_tells_its_time() {
-        let clock = StoreClock::new(None, 2);
+        let clock = StoreClock::new(None, &[Moment::EPOCH; 2]);
         // As if this machine's clock had jumped three days ahead since the last reply.
         clock.ahead.store(3 * DAY, Ordering::Relaxed);
         assert_eq!(days_ahead(&clock), 3);
@@ -116,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_slow_reply_still_tells_of_a_clock_that_is_days_off() {
-        let clock = StoreClock::new(None, 1);
+        let clock = StoreClock::new(None, &[Moment::EPOCH]);
         clock.learn(
             0,
             SystemClock.now() + Duration::from_secs(2 * 86_400),
@@ -127,10 +218,48 @@ mod tests {
 
     #[test]
     fn each_partition_goes_by_what_it_told_itself() {
-        let clock = StoreClock::new(None, 2);
+        let clock = StoreClock::new(None, &[Moment::EPOCH; 2]);
         let (behind, ahead) = (Moment::from_micros(DAY), Moment::from_micros(9 * DAY));
         clock.learn(0, behind, Duration::ZERO);
         clock.learn(1, ahead, Duration::ZERO);
         assert_eq!((clock.told(0), clock.told(1)), (behind, ahead));
+    }
+
+    #[test]
+    fn a_difference_that_comes_and_goes_is_told_once_a_while() {
+        let mut told = ToldSkew::default();
+        let hour = 3_600_000_000;
+        let second = Duration::from_secs;
+        assert!(!told.is_news(900_000, second(0)));
+        let mut lines = 0;
+        for reply in 0..10_000 {
+            let ahead = if reply % 2 == 0 { hour } else { 0 };
+            lines += usize::from(told.is_news(ahead, Duration::from_millis(reply)));
+        }
+        assert_eq!(lines, 1);
+        assert!(!told.is_news(hour + 1, second(100)));
+        // What is so still is told later.
+        assert!(told.is_news(0, second(100)));
+        assert!(!told.is_news(0, second(1000)));
+    }
+
+    #[test]
+    fn a_partition_that_tells_the_same_moment_again_and_again_stands_still_until_it_goes_on() {
+        let now = SystemClock.now();
+        let ahead = now + Duration::from_secs(3600);
+        let clock = StoreClock::new(None, &[now, ahead]);
+        let stand = |partition: usize| {
+            let since = &clock.partitions[partition].still_since;
+            since.load(Ordering::Relaxed) > 0
+        };
+        clock.learn(1, ahead, Duration::ZERO);
+        clock.learn(0, now + Duration::from_secs(1), Duration::ZERO);
+        assert!(!stand(0) && stand(1));
+        // It is known only after a while.
+        assert!(clock.standing_still().is_empty());
+        clock.learn(1, ahead + Duration::from_micros(1), Duration::ZERO);
+        assert!(!stand(1));
+        // A difference is not told of a time that stands still.
+        assert_eq!(clock.skew.lock().unwrap().at, None);
     }
 }

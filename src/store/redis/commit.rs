@@ -151,6 +151,23 @@ impl Commit {
         self.guards.push(field.to_vec());
     }
 
+    /// Nothing may be left under a key.
+    pub(super) fn expect_gone(&mut self, key: usize) {
+        self.guard("gone", key);
+    }
+
+    /// A sorted set must not have this member.
+    pub(super) fn expect_unlisted(&mut self, key: usize, member: &[u8]) {
+        self.guard("unlisted", key);
+        self.guards.push(member.to_vec());
+    }
+
+    /// A counter of the campaign must be the units in this queue and so many others.
+    pub(super) fn expect_count(&mut self, key: usize, counter: String, others: i64) {
+        self.guard("count", key);
+        self.guards.extend([counter.into(), number(others)]);
+    }
+
     fn guard(&mut self, kind: &str, key: usize) {
         self.guard_count += 1;
         self.guards.extend([kind.into(), number(key)]);

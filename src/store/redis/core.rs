@@ -193,7 +193,7 @@ impl Core {
             executed: Executed::No,
             detail: format!(
                 "Redis has lost the data of store {id}, or holds those of another one; nothing is written: restore \
-                 them, then go on; to begin anew, restart the service"
+                 them, then go on; `tombola init --begin-anew {id}` gives them up"
             ),
         }
     }

@@ -1,16 +1,16 @@
-//! What a store on Redis says of itself: in each partition, written when it is first initialised, read whenever a service begins.
+//! What a store on Redis says of itself: in each partition, written by [`Found::init`], read
+//! whenever a service begins. A service that begins never makes a store: a Redis that lost its data
+//! looks like one that never had any.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use redis::Value;
-use thiserror::Error;
-use tracing::info;
 
 use super::{
-    checks::{CheckError, check},
+    checks::check,
     connect::Connections,
     keys::{KeyPrefix, PartitionKeys},
-    pool::SetupError,
+    open_error::OpenError,
     reply::{Parts, moment, number, text},
     scripts,
     url::RedisUrl,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How the data are laid out: changed whenever keys or values are, so that no service takes one for the other.
-const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 2;
 /// The most partitions of a store.
 pub const PARTITIONS_MAX: u32 = 1024;
 /// Keys that a look for others' data goes through at a time.
@@ -39,7 +39,7 @@ pub struct Options {
     pub url: RedisUrl,
     /// What all keys begin with.
     pub prefix: KeyPrefix,
-    /// Into how many partitions the store is divided; fixed when it is first initialised.
+    /// Into how many partitions the store is divided; fixed when it is made.
     pub partitions: u32,
     /// What is promised of an acknowledged draw.
     pub durability: Durability,
@@ -49,144 +49,26 @@ pub struct Options {
     pub request_memory: Duration,
     /// How long a fork waits before it takes writes, so that all living services can speak: two seconds, but in tests.
     pub fork_pause: Duration,
-    /// The store that is expected, where one is.
-    pub store_id: Option<String>,
+    /// The store that is expected, if any.
+    pub store_id: Option<Expected>,
 }
 
-/// Why a store on Redis was not opened. Nothing was changed.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// The connections cannot be set up.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// Redis cannot be used as it is set.
-    #[error(transparent)]
-    Check(#[from] CheckError),
-    /// Redis cannot be reached or used.
-    #[error("{}", fault_text(.url, .fault))]
-    Fault {
-        /// Where, without its password.
-        url: String,
-        /// Why.
-        fault: StoreError,
-    },
-    /// The data are laid out in another way.
-    #[error(
-        "the data in Redis are of format {found}, and this tombola works with format {FORMAT}: run the version that made them, or          begin anew with another --redis-prefix"
-    )]
-    Format {
-        /// Of the store.
-        found: u32,
-    },
-    /// The number of partitions is another one.
-    #[error(
-        "the store in Redis has {found} partitions, not {given}: the number is fixed when a store is made, so start with \
-         --partitions {found}"
-    )]
-    Partitions {
-        /// Of the store.
-        found: u32,
-        /// What was asked for.
-        given: u32,
-    },
-    /// The master key is not the one that the store was made with.
-    #[error(
-        "the master key is not the one that the store in Redis was made with: its seeds could not be told any more; use \
-         the key file that all other services of this store use"
-    )]
-    WrongKey,
-    /// The store was made on a test clock and is opened on the real one, or the other way round.
-    #[error("{}", test_clock_text(*.0))]
-    TestClock(bool),
-    /// Some partitions are there, others are not.
-    #[error(
-        "the store {id} in Redis has lost {lost} of its {partitions} partitions: a node was restarted without its data; \
-         restore them, then start again"
-    )]
-    Lost {
-        /// Of the store.
-        id: String,
-        /// Partitions that are not there.
-        lost: usize,
-        /// All partitions.
-        partitions: u32,
-    },
-    /// There is no store.
-    #[error(
-        "Redis holds no store under this prefix: check --redis-url and --redis-prefix, or restore the data"
-    )]
-    NoStore,
-    /// Another store than the one that is expected.
-    #[error("{}", other_store_text(.found.as_deref(), .expected))]
-    OtherStore {
-        /// What is there.
-        found: Option<String>,
-        /// What `--store-id` says.
-        expected: String,
-    },
-    /// The prefix is used by someone else.
-    #[error(
-        "there are keys in Redis that begin with `{prefix}{{`, like `{key}`, but no tombola store: they are someone else's, or \
-         what was left of a store; choose another --redis-prefix, or remove them"
-    )]
-    NotOurs {
-        /// The prefix.
-        prefix: String,
-        /// One of the keys.
-        key: String,
-    },
-    /// The real time is far behind that of the last entry.
-    #[error(
-        "the clock of Redis shows {now}, but the data was last written at {last}: set the clock of its machine right"
-    )]
-    ClockBehind {
-        /// The clock.
-        now: Moment,
-        /// The last entry.
-        last: Moment,
-    },
+/// The store that Redis should hold, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Its id.
+    pub id: String,
+    /// For messages: an option or a file.
+    pub source: String,
 }
 
-impl OpenError {
-    /// Redis is not there, or cannot do its work now: the same may succeed later.
-    pub fn is_absence(&self) -> bool {
-        match self {
-            Self::Fault { fault, .. } => matches!(fault, StoreError::Unavailable { .. }),
-            Self::Check(CheckError::Fault(_)) => true,
-            _ => false,
-        }
-    }
-}
-
-/// There is no request yet that could be retried.
-fn fault_text(url: &str, fault: &StoreError) -> String {
-    match fault {
-        StoreError::Unavailable { detail, .. } => detail.clone(),
-        StoreError::Corrupt { detail, .. } => {
-            format!("the store in Redis cannot be read: {detail}")
-        }
-        other => format!("Redis at {url} cannot be used: {other}"),
-    }
-}
-
-fn test_clock_text(data_is_test: bool) -> &'static str {
-    if data_is_test {
-        "the store in Redis was made on a TEST clock: go on with --clock-start, or choose another --redis-prefix"
-    } else {
-        "the store in Redis is real, a TEST clock would spoil it: choose another --redis-prefix, or leave --clock-start out"
-    }
-}
-
-fn other_store_text(found: Option<&str>, expected: &str) -> String {
-    match found {
-        Some(found) => format!(
-            "Redis holds the store {found}, but --store-id expects {expected}: check --redis-url and --redis-prefix"
-        ),
-        None => format!(
-            "Redis holds no store, but --store-id expects {expected}: its data are lost, or --redis-url or --redis-prefix is \
-             wrong; restore the data, or leave --store-id out to begin anew"
-        ),
-    }
+/// What [`Found::init`] came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The store's id.
+    pub store_id: String,
+    /// It was made now; otherwise it was there already.
+    pub is_new: bool,
 }
 
 /// What a partition says of itself.
@@ -201,12 +83,26 @@ struct Identity {
     is_whole: bool,
 }
 
-/// Redis, checked, with a store that is there or can be made.
+/// What Redis holds under the prefix.
+enum Held {
+    Nothing,
+    /// A store whose making was stopped in the middle.
+    Unfinished(String),
+    Whole(String),
+}
+
+/// Redis, checked, and what it holds.
 pub struct Found {
     pub(super) options: Options,
     pub(super) connections: Connections,
     pub(super) partitions: Vec<Arc<PartitionKeys>>,
-    identity: Option<Identity>,
+    /// When each partition was last written; nothing before that is its time.
+    pub(super) lasts: Vec<Moment>,
+    held: Held,
+    /// Of the master keys of all partitions, which is one unless something is wrong.
+    fingerprints: Vec<String>,
+    /// How far the clock of Redis is behind this machine's.
+    behind: Duration,
 }
 
 impl Found {
@@ -217,99 +113,142 @@ impl Found {
     pub async fn look(options: Options) -> Result<Self, OpenError> {
         let size = options.partitions as usize * 2 + 16;
         let connections = Connections::new(&options.url, size)?;
-        check(&connections, options.durability, SystemClock.now()).await?;
+        let checked = check(&connections, options.durability, SystemClock.now()).await?;
         let numbers = 0..options.partitions;
         let partitions = numbers.map(|number| PartitionKeys::new(&options.prefix, number));
         let mut found = Self {
             partitions: partitions.map(Arc::new).collect(),
             connections,
-            identity: None,
             options,
+            lasts: Vec::new(),
+            held: Held::Nothing,
+            fingerprints: Vec::new(),
+            behind: Duration::from_micros(checked.skew_micros.min(0).unsigned_abs()),
         };
-        found.identity = found.identify(0, "", "").await?;
-        if found.identity.is_none()
-            && let Err(foreign) = found.refuse_foreign_keys().await
-        {
-            // Another service that begins just now may have made the store since.
-            found.identity = found.identify(0, "", "").await?;
-            if found.identity.is_none() {
-                return Err(foreign);
-            }
-        }
-        if let Some(identity) = &found.identity {
-            found.refuse_other(identity)?;
-        }
-        let id = found
-            .identity
-            .as_ref()
-            .map(|identity| identity.store_id.clone());
-        if let Some(expected) = &found.options.store_id
-            && id.as_ref() != Some(expected)
-        {
-            return Err(OpenError::OtherStore {
-                found: id,
-                expected: expected.clone(),
-            });
-        }
+        found.survey().await?;
+        found.refuse_unexpected()?;
         Ok(found)
     }
 
-    /// There is a store already.
-    pub fn has_data(&self) -> bool {
-        self.identity.is_some()
+    /// The id of the store that is there, whole or not.
+    pub fn store_id(&self) -> Option<&str> {
+        match &self.held {
+            Held::Nothing => None,
+            Held::Unfinished(id) | Held::Whole(id) => Some(id),
+        }
     }
 
-    /// The id of the store that is there.
-    pub(super) fn store_id(&self) -> Result<String, OpenError> {
-        let identity = self.identity.as_ref().ok_or(OpenError::NoStore)?;
-        Ok(identity.store_id.clone())
-    }
-
-    /// Makes the store where there is none, and reads its id.
-    pub(super) async fn open(&self, fingerprint: &str) -> Result<String, OpenError> {
-        let wanted = match &self.identity {
-            Some(identity) => identity.store_id.clone(),
-            None => format!("{:032x}", rand::random::<u128>()),
-        };
-        let is_whole = self
-            .identity
-            .as_ref()
-            .is_some_and(|identity| identity.is_whole);
-        // Where several services begin at once, the first partition decides whose id it is.
-        let first = self.identify(0, &wanted, fingerprint).await?;
-        let first = first.ok_or_else(|| self.unexpected())?;
-        self.refuse_other(&first)?;
-        if first.fingerprint != fingerprint {
-            return Err(OpenError::WrongKey);
-        }
-        let id = first.store_id;
-        let mut lost = 0;
-        for number in 1..self.options.partitions {
-            // A partition is made only while the whole store is being made.
-            let make = if is_whole { "" } else { id.as_str() };
-            let found = self.identify(number, make, fingerprint).await?;
-            lost += usize::from(found.is_none_or(|found| found.store_id != id));
-        }
-        if lost > 0 {
-            return Err(OpenError::Lost {
-                id,
-                lost,
-                partitions: self.options.partitions,
-            });
-        }
-        if !is_whole {
-            let mut command = redis::cmd("HSET");
-            command
-                .arg(&self.partitions[0].partition)
-                .arg("whole")
-                .arg("1");
-            self.connections
-                .command(&command)
-                .await
-                .map_err(|fault| self.fault(fault.into()))?;
-            info!(store = %id, "made the store {id} in Redis");
-        }
+    /// The id of the store, which must be whole and of this master key.
+    pub(super) fn open(&self, fingerprint: &str) -> Result<String, OpenError> {
+        let id = self.whole_id()?;
+        self.refuse_other_key(fingerprint)?;
         Ok(id)
+    }
+
+    /// The id of the store, which must be whole.
+    pub(super) fn whole_id(&self) -> Result<String, OpenError> {
+        let id = match &self.held {
+            Held::Whole(id) => id.clone(),
+            Held::Unfinished(id) => return Err(OpenError::Unfinished { id: id.clone() }),
+            Held::Nothing => return Err(self.no_store()),
+        };
+        Ok(id)
+    }
+
+    /// There is no store, so none can be opened.
+    pub(super) fn no_store(&self) -> OpenError {
+        OpenError::NoStore {
+            prefix: self.options.prefix.as_str().to_owned(),
+        }
+    }
+
+    /// Makes a store of this master key if there is none; goes on if one was stopped in the middle.
+    /// Of several that make one at once, all get the same.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. What was made until then stays, and the next try goes on from there.
+    pub async fn init(&mut self, fingerprint: &str) -> Result<Made, OpenError> {
+        self.refuse_other_key(fingerprint)?;
+        let wanted = match &self.held {
+            Held::Whole(id) => {
+                return Ok(Made {
+                    store_id: id.clone(),
+                    is_new: false,
+                });
+            }
+            Held::Unfinished(id) => id.clone(),
+            Held::Nothing => format!("{:032x}", rand::random::<u128>()),
+        };
+        // If several services make it at once, the first partition decides whose id it is.
+        let first = self.identify(0, &wanted, fingerprint).await?;
+        let id = first.ok_or_else(|| self.unmade(0))?.store_id;
+        for number in 1..self.options.partitions {
+            let made = self.identify(number, &id, fingerprint).await?;
+            if made.is_none_or(|made| made.store_id != id) {
+                return Err(self.unmade(number));
+            }
+        }
+        let mut whole = redis::cmd("HSET");
+        whole
+            .arg(&self.partitions[0].partition)
+            .arg("whole")
+            .arg("1");
+        let written = self.connections.command(&whole).await;
+        written.map_err(|fault| OpenError::fault(self.url(), fault))?;
+        self.survey().await?;
+        Ok(Made {
+            store_id: self.open(fingerprint)?,
+            is_new: id == wanted,
+        })
+    }
+
+    /// Reads what all partitions say of themselves. What contradicts itself is read twice: another
+    /// service may be making the store.
+    async fn survey(&mut self) -> Result<(), OpenError> {
+        match self.survey_once().await {
+            Err(OpenError::Lost { .. } | OpenError::NotOurs { .. }) => self.survey_once().await,
+            done => done,
+        }
+    }
+
+    async fn survey_once(&mut self) -> Result<(), OpenError> {
+        let mut identities = Vec::with_capacity(self.partitions.len());
+        // The first one is made first, so it is read last.
+        for number in (0..self.options.partitions).rev() {
+            identities.push(self.identify(number, "", "").await?);
+        }
+        identities.reverse();
+        let Some(any) = identities.iter().flatten().next() else {
+            self.held = Held::Nothing;
+            return self.refuse_foreign_keys().await;
+        };
+        for identity in identities.iter().flatten() {
+            self.refuse_other(identity)?;
+        }
+        self.refuse_clock_behind(&identities)?;
+        let id = any.store_id.clone();
+        let is_ours = |identity: &&Identity| identity.store_id == id;
+        let ours = identities.iter().flatten().filter(is_ours).count();
+        let is_begun = identities[0].as_ref().filter(is_ours);
+        self.held = match is_begun {
+            Some(first) if !first.is_whole => Held::Unfinished(id),
+            Some(_) if ours == identities.len() => Held::Whole(id),
+            _ => {
+                return Err(OpenError::Lost {
+                    lost: identities.len() - ours,
+                    partitions: self.options.partitions,
+                    id,
+                });
+            }
+        };
+        let lasts = identities.iter().flatten().map(|identity| identity.last);
+        self.lasts = lasts.collect();
+        self.fingerprints = identities
+            .into_iter()
+            .flatten()
+            .map(|identity| identity.fingerprint)
+            .collect();
+        Ok(())
     }
 
     /// Reads a partition's identity, which is made with `make` as the store's id where there is none.
@@ -335,8 +274,8 @@ impl Found {
             .connections
             .run(&scripts::IDENTIFY, &keys.into(), &args.into())
             .await;
-        let reply = reply.map_err(|fault| self.fault(fault.into()))?;
-        read_identity(reply).map_err(|error| self.fault(error))
+        let reply = reply.map_err(|fault| OpenError::fault(self.url(), fault))?;
+        read_identity(reply).map_err(|error| self.unreadable(error))
     }
 
     fn refuse_other(&self, identity: &Identity) -> Result<(), OpenError> {
@@ -354,27 +293,59 @@ impl Found {
         if identity.is_test != self.options.clock.is_some() {
             return Err(OpenError::TestClock(identity.is_test));
         }
-        let time = if identity.is_test {
-            identity.now
-        } else {
-            SystemClock.now().min(identity.now)
-        };
-        if identity.last.since(time) > LAG_MAX {
-            return Err(OpenError::ClockBehind {
-                now: time,
-                last: identity.last,
-            });
+        Ok(())
+    }
+
+    fn refuse_other_key(&self, fingerprint: &str) -> Result<(), OpenError> {
+        if self.fingerprints.iter().any(|made| made != fingerprint) {
+            return Err(OpenError::WrongKey);
         }
         Ok(())
     }
 
-    /// Where there is no store, no key may begin as ours do.
+    fn refuse_unexpected(&self) -> Result<(), OpenError> {
+        match &self.options.store_id {
+            Some(expected) if self.store_id() != Some(&expected.id) => Err(OpenError::OtherStore {
+                found: self.store_id().map(str::to_owned),
+                expected: expected.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// No partition may have been written much later than it is now.
+    fn refuse_clock_behind(&self, identities: &[Option<Identity>]) -> Result<(), OpenError> {
+        let (mut time, mut last, mut partitions) = (None, Moment::from_micros(0), Vec::new());
+        for (number, identity) in (0..).zip(identities) {
+            let Some(identity) = identity else { continue };
+            let now = if identity.is_test {
+                identity.now
+            } else {
+                SystemClock.now() - self.behind
+            };
+            if identity.last.since(now) > LAG_MAX {
+                time.get_or_insert(now);
+                last = last.max(identity.last);
+                partitions.push(number);
+            }
+        }
+        match time {
+            Some(now) => Err(OpenError::ClockBehind {
+                now,
+                last,
+                partitions,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Without a store, no key may begin as ours do.
     async fn refuse_foreign_keys(&self) -> Result<(), OpenError> {
         let masters = self
             .connections
             .each_master()
             .await
-            .map_err(|fault| self.fault(fault.into()))?;
+            .map_err(|fault| OpenError::fault(self.url(), fault))?;
         for master in masters {
             let mut cursor = "0".to_owned();
             loop {
@@ -386,8 +357,8 @@ impl Found {
                 let reply = master
                     .command(&scan)
                     .await
-                    .map_err(|fault| self.fault(fault.into()))?;
-                let page = read_page(reply).map_err(|error| self.fault(error))?;
+                    .map_err(|fault| OpenError::fault(self.url(), fault))?;
+                let page = read_page(reply).map_err(|error| self.unreadable(error))?;
                 if let Some(key) = page.1 {
                     let prefix = self.options.prefix.as_str().to_owned();
                     return Err(OpenError::NotOurs { prefix, key });
@@ -401,15 +372,31 @@ impl Found {
         Ok(())
     }
 
-    fn fault(&self, fault: StoreError) -> OpenError {
+    fn url(&self) -> String {
+        self.options.url.to_string()
+    }
+
+    fn unreadable(&self, fault: StoreError) -> OpenError {
         OpenError::Fault {
-            url: self.options.url.to_string(),
+            url: self.url(),
             fault,
+            may_pass: false,
         }
     }
 
-    fn unexpected(&self) -> OpenError {
-        self.fault(StoreError::corrupt("the first partition could not be made"))
+    fn unmade(&self, number: u32) -> OpenError {
+        let key = String::from_utf8_lossy(&self.partitions[number as usize].partition);
+        self.unreadable(StoreError::corrupt(format!(
+            "{key} was not made part of the store; remove it if nothing was ever served from it, then try again"
+        )))
+    }
+}
+
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Found")
+            .field("id", &self.store_id())
+            .finish_non_exhaustive()
     }
 }
 

@@ -234,11 +234,8 @@ fn read_group(
     let id = &group.known.campaign.id;
     if let redis::Value::BulkString(text) = &value {
         return match text.split_first() {
-            Some((b'M', _)) => {
-                core.layouts.forget(id);
-                Err(Refusal::CampaignNotFound.into())
-            }
-            Some((b'V', _)) => {
+            // It is read again, which says why it is not there.
+            Some((b'M' | b'V', _)) => {
                 core.layouts.forget(id);
                 Ok(None)
             }

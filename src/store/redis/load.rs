@@ -75,7 +75,7 @@ impl Core {
             );
         }
         let (now, mut parts) = self.ask(partition, &scripts::LOAD, &all, args).await?;
-        let (fields, definition) = self.fields(&layout.campaign.id, &mut parts)?;
+        let (fields, definition) = self.found_fields(&layout.campaign.id, &mut parts).await?;
         if let Some(definition) = definition {
             self.learn(&fields, &definition)?;
             return Ok(None);

@@ -25,10 +25,12 @@ mod envelopes;
 mod fault;
 mod fault_kind;
 mod forks;
+mod gone;
 mod identity;
 mod keys;
 mod lanes;
 mod load;
+mod open_error;
 mod pool;
 mod read;
 mod record;
@@ -49,8 +51,9 @@ pub use self::{
     fault::Fault,
     fault_kind::FaultKind,
     forks::{FORK_PAUSE, Halt},
-    identity::{Found, OpenError, Options, PARTITIONS_MAX},
+    identity::{Expected, Found, Made, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
+    open_error::OpenError,
     pool::SetupError,
     recovery::{HaltedPartition, Recovery, Withdrawn},
     script::Script,
@@ -72,7 +75,8 @@ use self::{
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
     Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation,
-    Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
+    Refusal, Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept,
+    UserView, WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };
@@ -92,13 +96,13 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Opens the store that was found, and makes it where there is none. It belongs to one master key for ever (see
-    /// [`crate::chance::MasterKey`]).
+    /// Opens the store that was found; [`Found::init`] makes one. It belongs to one master key for
+    /// ever (see [`crate::chance::MasterKey`]).
     ///
     /// # Errors
     /// See [`OpenError`].
     pub async fn open(found: Found, key_fingerprint: &str) -> std::result::Result<Self, OpenError> {
-        let store_id = found.open(key_fingerprint).await?;
+        let store_id = found.open(key_fingerprint)?;
         Ok(Self::of(found, store_id, false))
     }
 
@@ -112,7 +116,7 @@ impl RedisStore {
         };
         let partitions = found.partitions.len();
         let core = Arc::new(Core {
-            clock: StoreClock::new(options.clock, partitions),
+            clock: StoreClock::new(options.clock, &found.lasts),
             connections: found.connections,
             partitions: found.partitions,
             store_id,
@@ -272,6 +276,10 @@ impl Store for RedisStore {
                 detail: format!("a batch has been at Redis for {} s", busy.as_secs()),
             }),
         }
+    }
+
+    fn standing_still(&self) -> Vec<StandingStill> {
+        self.core.clock.standing_still()
     }
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {

@@ -124,7 +124,8 @@ impl Core {
         ];
         let args = [place.field.as_slice(), request_field.as_slice()];
         let (now, mut parts) = self.ask(partition, &scripts::FIND, &keys, &args).await?;
-        let stored = reply::maybe_bytes(self.first(&mut parts)?)?;
+        let first = self.first(&mut parts);
+        let stored = reply::maybe_bytes(self.explained(id, first).await?)?;
         let stored = stored.map(|bytes| record::decode_record(&bytes));
         let latest = stored.transpose()?.and_then(|stored| stored.latest);
         let found = match latest.filter(|latest| latest.request == request_field) {

@@ -10,7 +10,8 @@ use super::{
     campaign::to_json,
     core::letter,
     forks::{self, Halt},
-    identity::{Found, OpenError},
+    identity::Found,
+    open_error::OpenError,
     reply, scripts,
     steps::contended,
 };
@@ -58,7 +59,7 @@ impl Recovery {
     /// # Errors
     /// There is no store.
     pub fn open(found: Found) -> std::result::Result<Self, OpenError> {
-        let store_id = found.store_id()?;
+        let store_id = found.whole_id()?;
         Ok(Self {
             store: RedisStore::of(found, store_id, true),
         })

@@ -28,6 +28,8 @@ scripts! {
     RECORDS = "records.lua";
     /// Reads a remembered draw.
     FIND = "find.lua";
+    /// Tells whether a campaign that was not found should be there.
+    LISTED = "listed.lua";
     /// Lists campaigns.
     CAMPAIGNS = "campaigns.lua";
     /// Counts what waits.

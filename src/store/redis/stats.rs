@@ -105,7 +105,8 @@ impl Core {
             .ask(&layout.partition, &scripts::WINDOWS, &keys, args)
             .await?;
         let mut views = Vec::new();
-        for row in reply::list(self.first(&mut parts)?)? {
+        let first = self.first(&mut parts);
+        for row in reply::list(self.explained(&layout.campaign.id, first).await?)? {
             let mut row = Parts::of(row)?;
             let start = window_start(reply::number(row.next()?)?)?;
             let window: Window = from_json(&reply::bytes(row.next()?)?)?;
@@ -235,7 +236,7 @@ impl Loaded {
 }
 
 /// Units granted to windows and not yet in the pool.
-fn unplaced(pool: &PoolState, prize: PrizeNo) -> u64 {
+pub(super) fn unplaced(pool: &PoolState, prize: PrizeNo) -> u64 {
     let PoolState::Schedule(schedule) = pool else {
         return 0;
     };

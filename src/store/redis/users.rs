@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     model::{CampaignId, Moment, UserId, limits::UserRecord},
-    store::{Executed, Refusal, Result, StoreError, UserView},
+    store::{Executed, Result, StoreError, UserView},
 };
 
 /// A look at a user's record.
@@ -101,8 +101,9 @@ impl Call for Look {
         if let redis::Value::BulkString(_) = reply {
             let text = told(reply);
             if text == "M" {
+                // It is read again, which tells why it is not there.
                 core.layouts.forget(id);
-                return Err(Refusal::CampaignNotFound.into());
+                return Ok(None);
             }
             return Err(StoreError::corrupt(format!(
                 "the keys of campaign {id} in Redis hold something else than tombola wrote ({}); restore them",

@@ -7,9 +7,11 @@ use super::{
     codec,
     commit::{Commit, Kind},
     core::{Core, letter},
-    keys::{self, Place, slot},
+    gone::{left_over, units_gone},
+    keys::{self, Place, USER_HASHES, slot},
     load::{Loaded, queue},
     record, reply, scripts,
+    stats::unplaced,
     steps::remember,
 };
 use crate::{
@@ -37,6 +39,11 @@ impl Core {
         let answer = parts.next().map_err(StoreError::after_write)?;
         match letter(&answer) {
             Some(b'S') => return Ok(None),
+            Some(b'G') => {
+                let what = format!("campaign {}", state.view.campaign.id);
+                return Err(left_over(&what, &reply::bytes(parts.next()?)?));
+            }
+            Some(b'U') => return Err(units_gone(&reply::bytes(parts.next()?)?)),
             _ => {}
         }
         if state.changes.is_new_version
@@ -121,6 +128,9 @@ impl Loaded {
         self.write_fields(&mut commit, layout)?;
         self.write_windows(&mut commit, layout);
         write_units(&mut commit, layout, state)?;
+        if !state.changes.is_anew {
+            expect_counts(&mut commit, layout, state)?;
+        }
         self.write_users(&mut commit, layout);
         if state.changes.is_new_version {
             let versions = commit.key(Kind::Hash, layout.keys.versions.clone());
@@ -132,12 +142,14 @@ impl Loaded {
             );
         }
         if self.layout.is_none() {
+            expect_nothing_left(&mut commit, layout);
             let campaigns = commit.key(Kind::SortedSet, partition.campaigns.clone());
             commit.write(
                 "ZADD",
                 campaigns,
                 [b"0".to_vec(), view.campaign.id.as_str().into()],
             );
+            commit.expect_unlisted(campaigns, view.campaign.id.as_str().as_bytes());
         }
         Ok(commit)
     }
@@ -201,8 +213,7 @@ impl Loaded {
             .flat_map(|(name, value)| [name.into(), value]);
         commit.write("HSET", Commit::CAMPAIGN, flat);
         for ((pool, prize), change) in &state.changes.waiting {
-            let field = format!("waiting:{}:{}", pool.0, slot(*prize));
-            commit.count(field, *change);
+            commit.count(waiting_field(*pool, *prize), *change);
         }
         Ok(())
     }
@@ -286,6 +297,61 @@ pub(super) fn next_revision(revision: &str) -> Result<String> {
         .and_then(|now| now.checked_add(1));
     next.map(|next| next.to_string())
         .ok_or_else(|| StoreError::corrupt("the field `revision` is no number"))
+}
+
+/// Of a new campaign nothing may be there: an id is used once.
+fn expect_nothing_left(commit: &mut Commit, layout: &Layout) {
+    let keys = &layout.keys;
+    let mut all = vec![
+        (Kind::Hash, keys.versions.clone()),
+        (Kind::Hash, keys.operations.clone()),
+        (Kind::Set, keys.blocked.clone()),
+        (Kind::Hash, keys.long.clone()),
+    ];
+    all.extend((0..USER_HASHES).map(|hash| (Kind::Hash, keys.users(hash))));
+    for pool in &layout.pools {
+        all.extend([
+            (Kind::SortedSet, pool.ends.clone()),
+            (Kind::Hash, pool.windows.clone()),
+            (Kind::Hash, pool.wins.clone()),
+        ]);
+        let queues = pool.queues.iter();
+        all.extend(queues.map(|queue| (Kind::SortedSet, queue.key.clone())));
+    }
+    for (kind, key) in all {
+        let key = commit.key(kind, key);
+        commit.expect_gone(key);
+    }
+}
+
+/// Queues that units are put into or taken from must hold what is counted of them, so that units
+/// which someone removed are noticed before more are added. (Draws notice a queue that is gone
+/// altogether.)
+fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {
+    let mut moved = BTreeMap::<(PoolNo, Option<PrizeNo>), i64>::new();
+    for placed in &state.changes.units_in {
+        *moved.entry((placed.pool, placed.prize)).or_default() += 1;
+    }
+    for placed in &state.changes.units_out {
+        *moved.entry((placed.pool, placed.prize)).or_default() -= 1;
+    }
+    for ((pool, prize), moved) in moved {
+        let key = commit.key(Kind::SortedSet, queue(layout, pool, prize)?.key.clone());
+        let unplaced = prize.map_or(0, |prize| {
+            unplaced(&state.pools[usize::from(pool.0)], prize)
+        });
+        let unplaced = i64::try_from(unplaced).unwrap_or(i64::MAX);
+        let change = state.changes.waiting.get(&(pool, prize)).copied();
+        // Before this step: what is counted, and what lies in the queue.
+        let others = moved + unplaced - change.unwrap_or(0);
+        commit.expect_count(key, waiting_field(pool, prize), others);
+    }
+    Ok(())
+}
+
+/// The counter of units that wait in a queue, or are granted to it and not there yet.
+fn waiting_field(pool: PoolNo, prize: Option<PrizeNo>) -> String {
+    format!("waiting:{}:{}", pool.0, slot(prize))
 }
 
 fn write_units(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {

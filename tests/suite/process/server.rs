@@ -78,8 +78,28 @@ impl<'a> Start<'a> {
         command
     }
 
+    /// Makes the store in Redis that it would serve from.
+    pub fn init(&self) -> Ended {
+        let mut command = tombola(["init", "--data"]);
+        command.arg(self.data);
+        if let Some(clock) = &self.clock {
+            command.args(["--clock-start", clock]);
+        }
+        Ended::of(command.args(&self.more))
+    }
+
     /// Starts it and waits until it serves.
     pub fn serve(&self) -> Server {
+        self.serve_once(serving_address)
+    }
+
+    /// Starts it and waits until it waits for its store, at an address that the caller chose.
+    pub fn wait(&self) -> Server {
+        let address = self.listen.parse().unwrap();
+        self.serve_once(|line| line.contains("not ready, waiting").then_some(address))
+    }
+
+    fn serve_once(&self, is_there: impl Fn(&str) -> Option<SocketAddr>) -> Server {
         let mut child = self
             .command()
             .stdout(Stdio::piped())
@@ -87,7 +107,7 @@ impl<'a> Start<'a> {
             .spawn()
             .unwrap();
         let output = Output::of(&mut child);
-        let address = output.wait_for(serving_address);
+        let address = output.wait_for(is_there);
         let address = address.unwrap_or_else(|| panic!("it did not serve:\n{}", output.text()));
         Server {
             child,

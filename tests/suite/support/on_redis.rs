@@ -10,6 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use tokio::sync::OnceCell;
 use tombola::{
     model::Moment,
     store::{
@@ -34,6 +35,8 @@ const PARTITIONS: u32 = 3;
 pub struct OnRedis {
     options: Options,
     clock: Arc<ManualClock>,
+    /// The store is made once: it is never begun anew by a service that comes later.
+    made: Arc<OnceCell<()>>,
     _server: Arc<dyn Any + Send + Sync>,
 }
 
@@ -86,6 +89,7 @@ impl OnRedis {
         Self {
             options,
             clock,
+            made: Arc::default(),
             _server: server,
         }
     }
@@ -111,6 +115,7 @@ impl OnRedis {
                 ..self.options.clone()
             },
             clock: self.clock.clone(),
+            made: self.made.clone(),
             _server: self._server.clone(),
         }
     }
@@ -129,9 +134,16 @@ fn share<T>(shared: &Mutex<Weak<T>>, start: impl FnOnce() -> T) -> Arc<T> {
 #[async_trait]
 impl Host for OnRedis {
     async fn open(&self) -> Arc<dyn Store> {
+        let fingerprint = key().fingerprint();
         let found = Found::look(self.options.clone()).await;
-        let found = found.unwrap_or_else(|error| panic!("{error}"));
-        let store = RedisStore::open(found, &key().fingerprint()).await;
+        let mut found = found.unwrap_or_else(|error| panic!("{error}"));
+        let (empty, of) = (&mut found, &fingerprint);
+        let make = move || async move {
+            let made = empty.init(of).await;
+            made.unwrap_or_else(|error| panic!("{error}"));
+        };
+        self.made.get_or_init(make).await;
+        let store = RedisStore::open(found, &fingerprint).await;
         Arc::new(store.unwrap_or_else(|error| panic!("{error}")))
     }
 

@@ -91,11 +91,8 @@ impl Call for Grab {
         let about = |error: StoreError| error.about(format_args!("envelope {id}"));
         let reply = reply::bytes(reply).map_err(|error| about(error.after_write()))?;
         match reply.split_first() {
-            Some((b'M', _)) => {
-                core.envelopes.forget(id);
-                Err(Refusal::EnvelopeNotFound.into())
-            }
-            Some((b'V', _)) => {
+            // It is read again, which says why it is not there.
+            Some((b'M' | b'V', _)) => {
                 core.envelopes.forget(id);
                 Ok(None)
             }

@@ -9,6 +9,7 @@ use super::{
     super::{
         campaign::Fields,
         core::{Core, letter},
+        gone::gone,
         keys::{EnvelopeKeys, PartitionKeys, Place},
         scripts,
     },
@@ -155,12 +156,17 @@ impl Core {
     /// Reads envelopes of one partition, at least one of them, in one moment.
     async fn load_envelopes(&self, ids: &[EnvelopeId]) -> Result<(Moment, Vec<Result<Found>>)> {
         let partition = self.envelope_partition(&ids[0]);
-        let (mut keys, mut args) = (vec![partition.partition.clone()], Vec::new());
+        let mut keys = vec![
+            partition.partition.clone(),
+            partition.open_envelopes.clone(),
+            partition.settled_envelopes.clone(),
+        ];
+        let mut args: Vec<Vec<u8>> = Vec::new();
         for id in ids {
             let place = Place::envelope(id);
             keys.push(partition.envelope(id).envelope);
             keys.push(partition.removed_envelopes(place));
-            args.push(place.field);
+            args.extend([id.as_str().into(), place.field.to_vec()]);
         }
         let (now, mut parts) = self
             .ask(partition, &scripts::ENVELOPES, &keys, args)
@@ -171,6 +177,7 @@ impl Core {
             let one = match letter(&part) {
                 Some(b'R') => Ok(Found::Removed),
                 Some(b'M') => Ok(Found::Nothing),
+                Some(b'G') => Err(gone(&partition.envelope(id).envelope)),
                 Some(_) => Err(unreadable(id, "a key has another type")),
                 None => Fields::of(part)
                     .and_then(|fields| Loaded::of(&fields))

@@ -13,6 +13,7 @@ use super::{
         campaign::to_json,
         commit::{Commit, Kind},
         core::{Core, letter},
+        gone::left_over,
         keys::{EnvelopeKeys, Key, PartitionKeys, Place},
         reply, scripts,
         steps::READ_HOLDS,
@@ -75,6 +76,7 @@ impl Core {
         let answer = parts.next().map_err(StoreError::after_write)?;
         match letter(&answer) {
             Some(b'S') => Ok(None),
+            Some(b'G') => Err(left_over("the envelope", &reply::bytes(parts.next()?)?)),
             _ => Ok(Some(answer)),
         }
     }
@@ -173,6 +175,14 @@ impl Loaded {
         if is_new {
             let removed = commit.key(Kind::Hash, partition.removed_envelopes(place));
             commit.expect_absent(removed, &place.field);
+            // An id is used once: nothing of another envelope may be left.
+            for (kind, key) in [
+                (Kind::SortedSet, &keys.packets),
+                (Kind::Hash, &keys.allowed),
+            ] {
+                let key = commit.key(kind, key.clone());
+                commit.expect_gone(key);
+            }
         }
         if let Some(body) = &changes.entry {
             commit.entry(to_json(body));

@@ -7,13 +7,16 @@
 --       later it still holds (microseconds)
 --       number of typed keys, then the type of each of KEYS
 --       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has
---       this value; or 'absent', key, field: there is none
+--       this value; or 'absent', key, field: there is none; or 'gone', key: nothing is left under it;
+--       or 'unlisted', key, member: it is not in this sorted set; or 'count', key, counter of the
+--       campaign, number: the counter is that number and the units there
 --       number of counters of the campaign, then of each its name and what is added to it
 --       number of sums, the key of all of them, then of each its name and what is added to it
 --       number of entries, then each as JSON; the request that the last one answers (the field that tells the number of this
 --       entry) and its reply, which follows that number; or twice nothing
 --       number of writes, then of each: command, key, number of further arguments, these
--- reply {head, number of the last entry}; {now, 'S'}: something has changed
+-- reply {head, number of the last entry}; {now, 'S'}: something has changed;
+--       {now, 'G', key}: it is left of something that is gone; {now, 'U', key}: units of it are gone
 local partition = open_partition(WRITE)
 if partition.refusal then
     return partition.refusal
@@ -60,6 +63,19 @@ for _ = 1, tonumber(take()) do
     elseif kind == 'field' then
         if redis.call('HGET', key, take()) ~= take() then
             return { digits(now), 'S' }
+        end
+    elseif kind == 'gone' then
+        if redis.call('EXISTS', key) == 1 then
+            return { digits(now), 'G', key }
+        end
+    elseif kind == 'unlisted' then
+        if redis.call('ZSCORE', key, take()) then
+            return { digits(now), 'G', key }
+        end
+    elseif kind == 'count' then
+        local counted = tonumber(redis.call('HGET', KEYS[3], take()) or 0)
+        if counted ~= redis.call('ZCARD', key) + tonumber(take()) then
+            return { digits(now), 'U', key }
         end
     elseif redis.call('HEXISTS', key, take()) == 1 then
         return { digits(now), 'S' }

@@ -58,20 +58,63 @@ end
 local items = {} -- what will be written once all is decided
 
 -- Fields of counters and what they come to, as HSET takes them. All of them must be numbers.
-local function add_up(its_key, counts)
+-- Besides, the values of further fields, which are only read.
+local function add_up(its_key, counts, further)
     local names, sums = {}, {}
     for name, count in pairs(counts) do
         if count ~= 0 then
             names[#names + 1] = name
         end
     end
-    for place, value in ipairs(call('HMGET', its_key, unpack(names))) do
+    local counted = #names
+    for place = 1, #further do
+        names[counted + place] = further[place]
+    end
+    local values = call('HMGET', its_key, unpack(names))
+    for place = 1, counted do
+        local value = values[place]
         if value and not string.find(value, '^%-?%d+$') then
             error(its_key .. ': ' .. names[place] .. ' is no number', 0)
         end
         sums[place * 2 - 1], sums[place * 2] = names[place], digits((value or 0) + counts[names[place]])
     end
-    return sums
+    return sums, { unpack(values, counted + 1, counted + #further) }
+end
+
+-- The queues that were looked at and had nothing, and the names of their counters.
+local function find_empty(pools)
+    local queues, names = {}, {}
+    for number = 1, #pools do
+        local its_queues = pools[number].queues
+        for place = 1, #its_queues do
+            local queue = its_queues[place]
+            if queue.is_whole and queue.have == 0 then
+                queues[#queues + 1] = queue
+                names[#names + 1] = 'waiting:' .. queue.number .. ':' .. queue.prize
+            end
+        end
+    end
+    return queues, names
+end
+
+-- Stops a campaign of which a queue is gone: its counter says that units wait in it, and no fill is
+-- open that has still to bring them.
+local function refuse_gone(its_key, queues, counts)
+    local keys, waiting = {}, {}
+    for place = 1, #queues do
+        if tonumber(counts[place] or 0) > 0 then
+            keys[#keys + 1], waiting[#waiting + 1] = queues[place].key, queues[place]
+        end
+    end
+    if #keys == 0 or call('EXISTS', unpack(keys)) == #keys then
+        return
+    end
+    for _, queue in ipairs(waiting) do
+        local is_filled = queue.pool.is_deck or call('HGET', its_key, 'open:' .. queue.number) == ''
+        if is_filled and call('EXISTS', queue.key) == 0 then
+            error(queue.key .. ' is gone, and units wait in it', 0)
+        end
+    end
 end
 
 -- What draws ask for, by kind, each with what is remembered of it.
@@ -281,6 +324,10 @@ local function draw_all(c, draws)
                         picks[pick].taken = picks[pick].taken - 1
                         picks[pick].pool.first = nil
                     end
+                    local queues, names = find_empty(pools)
+                    if #names > 0 then
+                        refuse_gone(c.key, queues, call('HMGET', c.key, unpack(names)))
+                    end
                     refuse(place, 'F', need)
                 else
                     if is_paid then
@@ -365,7 +412,9 @@ local function draw_all(c, draws)
             low = low .. pack(number - 1)
         end
     end
-    local sums = add_up(c.key, counted)
+    local empty, names = find_empty(pools)
+    local sums, waiting = add_up(c.key, counted, names)
+    refuse_gone(c.key, empty, waiting)
     if not c.is_touched then
         sums[#sums + 1], sums[#sums + 2] = 'touched', '1'
     end
@@ -384,7 +433,7 @@ local function draw_all(c, draws)
         written[number] = pairs_now
     end
     for wins_key, windows in pairs(won) do
-        won_sums[wins_key] = add_up(wins_key, windows)
+        won_sums[wins_key] = add_up(wins_key, windows, {})
     end
     items[#items + 1] = {
         campaign = c, last = sequence, done = done, taken = taken, sums = sums, won_sums = won_sums, written = written, older = older,

@@ -1,20 +1,24 @@
 -- Reads envelopes as rules need them, in one moment.
 --
--- KEYS  partition, then of each: envelope, the bucket of its id among those of removed ones
--- ARGV  clock, store id and witnesses, then of each: its field in that bucket
+-- KEYS  partition, open envelopes, settled envelopes, then of each: envelope, the bucket of its id among those of removed ones
+-- ARGV  clock, store id and witnesses, then of each: its id, its field in that bucket
 -- reply {now, then for each: its fields and values; where it is not there 'R' if it
---       was removed, else 'M'; or 'X': a key has another type}
+--       was removed, 'G' if it should be there, else 'M'; or 'X': a key has another type}
 local partition = open_partition(LOOK)
 if partition.refusal then
     return partition.refusal
 end
 local now = partition.now
 local reply = { digits(now) }
-for place = 1, (#KEYS - 1) / 2 do
-    local fields = redis.pcall('HGETALL', KEYS[place * 2])
+for place = 1, (#KEYS - 3) / 2 do
+    local fields = redis.pcall('HGETALL', KEYS[place * 2 + 2])
     if not fields.err and #fields == 0 then
-        local removed = redis.pcall('HEXISTS', KEYS[place * 2 + 1], ARGV[place + 2])
+        local id, field = ARGV[place * 2 + 1], ARGV[place * 2 + 2]
+        local removed = redis.pcall('HEXISTS', KEYS[place * 2 + 3], field)
         fields = type(removed) == 'table' and removed or (removed == 1 and 'R' or 'M')
+        if fields == 'M' and (redis.call('ZSCORE', KEYS[2], id) or redis.call('ZSCORE', KEYS[3], id)) then
+            fields = 'G'
+        end
     end
     reply[place + 1] = type(fields) == 'table' and fields.err and 'X' or fields
 end

@@ -17,7 +17,7 @@ use crate::{
     support::{all_of, audit, redis_server::RedisServer},
 };
 
-const CAMPAIGN: &str = "
+pub(super) const CAMPAIGN: &str = "
 id: one
 timeZone: Asia/Shanghai
 startTime: 2026-12-01T00:00:00+08:00
@@ -30,16 +30,17 @@ pools:
 ";
 
 /// A service on one partition with two campaigns that are drawn from.
-struct Stall {
-    house: House,
-    server: Server,
-    lottery: Lottery,
+pub(super) struct Stall {
+    pub(super) house: House,
+    pub(super) server: Server,
+    pub(super) lottery: Lottery,
     drawn: usize,
 }
 
 impl Stall {
-    async fn new() -> Self {
-        let house = House::new();
+    pub(super) async fn new() -> Self {
+        let house = House::with(&[]);
+        house.start().with("--partitions 1").init().well();
         let server = house.start().with("--partitions 1").serve();
         for id in ["one", "two"] {
             let yaml = CAMPAIGN.replace("id: one", &format!("id: {id}"));
@@ -61,11 +62,11 @@ impl Stall {
         stall
     }
 
-    fn redis(&self) -> &RedisServer {
+    pub(super) fn redis(&self) -> &RedisServer {
         &self.house.redis
     }
 
-    async fn goes_on(&mut self, campaign: &str) {
+    pub(super) async fn goes_on(&mut self, campaign: &str) {
         self.drawn += 1;
         let id = format!("r-{}", self.drawn);
         draws(&mut self.lottery, campaign, "u-1", &id).await;
@@ -83,7 +84,7 @@ impl Stall {
     }
 
     /// It is refused, and has written nothing. Decks may be dealt beside it, so it may be tried again.
-    async fn refused(&self, what: &str, attempt: impl AsyncFn(usize) -> Status) {
+    pub(super) async fn refused(&self, what: &str, attempt: impl AsyncFn(usize) -> Status) {
         for number in 0..5 {
             let before = self.redis().digest();
             let status = attempt(number).await;
@@ -96,7 +97,7 @@ impl Stall {
         panic!("{what}: refused, but something was written");
     }
 
-    async fn draw_is_refused(&self, what: &str) {
+    pub(super) async fn draw_is_refused(&self, what: &str) {
         self.refused(what, async |number| {
             let draw = request(
                 "one",
@@ -110,7 +111,7 @@ impl Stall {
     }
 
     /// Draws of both campaigns in the same batches: those of the second one alone are made.
-    async fn both_at_once(&self, what: &str) {
+    pub(super) async fn both_at_once(&self, what: &str) {
         let drawn = all_of(100, |number| {
             let campaign = if number % 2 == 0 { "one" } else { "two" };
             let id = format!("both-{what}-{number}").replace(['{', '}'], "_");
@@ -126,7 +127,7 @@ impl Stall {
     }
 
     /// The sums hold, and are those of the ledger.
-    async fn is_balanced(&self) {
+    pub(super) async fn is_balanced(&self) {
         let store = store_at(&self.redis().url(), 1).await;
         audit::check(&store, &[]).await;
         for id in ["one", "two"] {

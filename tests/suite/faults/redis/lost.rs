@@ -108,6 +108,7 @@ async fn a_node_without_its_data_stops_its_own_campaigns_only_and_no_service_beg
     let mut cluster = RedisCluster::start();
     let data = directory_with_key();
     let start = || Start::on_redis(data.path(), &cluster.url());
+    start().init().well();
     let server = start().serve();
     let mut lottery = server.lottery().await;
     for number in 0..CAMPAIGNS {

@@ -3,10 +3,12 @@
 
 mod away;
 mod callers;
+mod clock;
 mod foreign;
 mod foreign_envelopes;
 mod forks;
 mod full;
+mod gone;
 mod hang;
 mod kill;
 mod lost;
@@ -50,11 +52,14 @@ pub struct House {
 }
 
 impl House {
+    /// With a store.
     pub fn new() -> Self {
-        Self::with(&[])
+        let house = Self::with(&[]);
+        house.start().init().well();
+        house
     }
 
-    /// With settings of redis.conf.
+    /// With settings of redis.conf, and no store yet.
     fn with(settings: &[(&str, &str)]) -> Self {
         let settings = [settings, &[("enable-debug-command", "yes")]].concat();
         Self {

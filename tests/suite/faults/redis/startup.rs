@@ -1,10 +1,18 @@
-//! A service is started on a Redis on which it cannot serve: it ends at once, changes nothing there and says what to set.
+//! A service is started on a Redis on which it cannot serve: it ends at once, changes nothing there
+//! and says what to set. Only one that is away is waited for.
 
-use std::{path::Path, thread};
+use std::{fs, path::Path, thread};
 
-use super::{House, directory_with_key, put_key};
+use tonic::Code;
+use tonic_health::pb::{
+    HealthCheckRequest,
+    health_check_response::ServingStatus::{NotServing, Serving},
+    health_client::HealthClient,
+};
+
+use super::{House, assert_not_executed, directory_with_key, healthy, put_key, request};
 use crate::{
-    process::{Ended, Start},
+    process::{Ended, Server, Start},
     support::redis_server::RedisServer,
 };
 
@@ -49,7 +57,7 @@ fn a_redis_that_is_away_is_told_and_its_password_is_not() {
     refused(
         data.path(),
         &url,
-        "",
+        "--wait=false",
         69,
         &[&place, "cannot be reached", "check that it runs"],
     );
@@ -57,7 +65,7 @@ fn a_redis_that_is_away_is_told_and_its_password_is_not() {
     refused(
         data.path(),
         url,
-        "",
+        "--wait=false",
         69,
         &["no-such-host.invalid", "cannot be reached"],
     );
@@ -97,13 +105,25 @@ fn tls_on_one_side_only_is_told() {
     let data = directory_with_key();
     let redis = RedisServer::start_with_tls(&[("requirepass", "secret")]);
     let plain = redis.tls_url_of_strangers().replace("rediss", "redis");
-    refused(data.path(), &plain, "", 69, &["write rediss:// instead"]);
+    refused(
+        data.path(),
+        &plain,
+        "--wait=false",
+        69,
+        &["write rediss:// instead"],
+    );
     let tls = redis.url().replace("redis:", "rediss:");
-    refused(data.path(), &tls, "", 69, &["write redis:// instead"]);
+    refused(
+        data.path(),
+        &tls,
+        "--wait=false",
+        69,
+        &["write redis:// instead"],
+    );
     refused(
         data.path(),
         &redis.tls_url_of_strangers(),
-        "",
+        "--wait=false",
         69,
         &["?ca=FILE"],
     );
@@ -177,6 +197,7 @@ fn a_redis_that_would_lose_draws_is_refused_with_what_to_set() {
         assert_eq!(house.redis.command(&["DBSIZE"]), "0");
     }
     let house = House::with(&[("appendfsync", "everysec")]);
+    house.start().with("--durability fast").init().well();
     drop(house.start().with("--durability fast").serve());
 }
 
@@ -221,6 +242,18 @@ fn a_store_is_not_opened_as_another_one() {
         other.path(),
         "",
         1,
+        &[
+            "master key",
+            "missing",
+            "another service",
+            "tombola key generate",
+        ],
+    );
+    leaves(
+        redis,
+        other.path(),
+        "--init-if-empty",
+        1,
         &["master key", "missing", "another service"],
     );
     put_key(other.path(), "08");
@@ -235,20 +268,27 @@ fn a_store_is_not_opened_as_another_one() {
 }
 
 #[test]
+fn serve_never_makes_a_store_and_says_what_does() {
+    let house = House::with(&[]);
+    let words = ["no store under the prefix", "restore", "tombola init"];
+    leaves(&house.redis, house.data.path(), "", 1, &words);
+    assert_eq!(house.redis.command(&["DBSIZE"]), "0");
+}
+
+#[test]
 fn an_empty_redis_is_not_taken_for_the_store_that_is_expected() {
-    let house = House::new();
-    leaves(
-        &house.redis,
-        house.data.path(),
-        "--store-id 0123",
-        1,
-        &[
-            "holds no store",
-            "--store-id expects 0123",
-            "restore",
-            "leave --store-id out",
-        ],
-    );
+    let house = House::with(&[]);
+    let words = [
+        "holds no store",
+        "--store-id expects 0123",
+        "restore",
+        "tombola init --begin-anew 0123",
+    ];
+    let line = "--store-id 0123";
+    for line in [line, "--store-id 0123 --init-if-empty"] {
+        leaves(&house.redis, house.data.path(), line, 1, &words);
+    }
+    house.start().with(line).init().badly(1, &words);
     assert_eq!(house.redis.command(&["DBSIZE"]), "0");
 }
 
@@ -257,27 +297,20 @@ fn a_prefix_under_which_someone_else_s_keys_lie_is_refused() {
     let house = House::new();
     house.redis.command(&["SET", "mine{3}:x", "1"]);
     let line = "--redis-prefix mine";
-    leaves(
-        &house.redis,
-        house.data.path(),
-        line,
-        1,
-        &["mine{3}:x", "--redis-prefix"],
-    );
+    let words = ["mine{3}:x", "--redis-prefix"];
+    leaves(&house.redis, house.data.path(), line, 1, &words);
+    house.start().with(line).init().badly(1, &words);
     drop(house.serve());
 }
 
 #[test]
 fn a_store_that_cannot_be_made_for_want_of_memory_is_told_and_made_later() {
     let house = House::with(&[("maxmemory", "1")]);
-    leaves(
-        &house.redis,
-        house.data.path(),
-        "",
-        69,
-        &["CONFIG SET maxmemory"],
-    );
+    let before = house.redis.digest();
+    house.start().init().badly(69, &["CONFIG SET maxmemory"]);
+    assert_eq!(house.redis.digest(), before);
     house.redis.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    house.start().init().well();
     drop(house.serve());
 }
 
@@ -292,8 +325,16 @@ fn a_store_that_lost_partitions_is_refused() {
         data,
         "",
         1,
-        &["has lost 1 of its 16 partitions", "restore"],
+        &["has lost 1 of its 16 partitions", "restore", "tombola init"],
     );
+    let words = ["has lost 1 of its 16 partitions"];
+    house.start().init().badly(1, &words);
+    let id = store_id(&house);
+    house
+        .start()
+        .with(&format!("--begin-anew {id}"))
+        .init()
+        .badly(1, &words);
     redis.command(&["RENAME", "kept", "tombola{3}:partition"]);
     redis.command(&["RENAME", "tombola{0}:partition", "kept"]);
     leaves(
@@ -301,7 +342,7 @@ fn a_store_that_lost_partitions_is_refused() {
         data,
         "",
         1,
-        &["no tombola store", "what was left of a store"],
+        &["has lost 1 of its 16 partitions", "restore"],
     );
     redis.command(&["RENAME", "kept", "tombola{0}:partition"]);
     redis.command(&["RENAME", "tombola{5}:partition", "kept"]);
@@ -311,25 +352,210 @@ fn a_store_that_lost_partitions_is_refused() {
     drop(house.serve());
 }
 
+/// The id that the store has in Redis.
+fn store_id(house: &House) -> String {
+    house
+        .redis
+        .command(&["HGET", "tombola{0}:partition", "store"])
+}
+
 #[test]
-fn services_that_begin_at_once_on_an_empty_redis_share_one_store() {
-    let house = House::new();
-    let servers: Vec<_> = thread::scope(|scope| {
-        let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| house.serve())).collect();
-        starts
-            .into_iter()
-            .map(|start| start.join().unwrap())
-            .collect()
+fn stores_that_are_made_at_once_on_an_empty_redis_are_one_store() {
+    let house = House::with(&[]);
+    let said: Vec<_> = thread::scope(|scope| {
+        let made: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| house.start().init().well()))
+            .collect();
+        made.into_iter().map(|made| made.join().unwrap()).collect()
     });
+    let id = store_id(&house);
+    for said in &said {
+        assert!(said.contains(&format!("--store-id {id}")), "{said}");
+    }
     for number in 0..16 {
         let key = format!("tombola{{{number}}}:partition");
         let field = |name: &str| house.redis.command(&["HGET", &key, name]);
-        let first = house
-            .redis
-            .command(&["HGET", "tombola{0}:partition", "store"]);
-        assert_eq!((field("store"), field("partitions")), (first, "16".into()));
+        assert_eq!(
+            (field("store"), field("partitions")),
+            (id.clone(), "16".into())
+        );
     }
+    let servers = [house.serve(), house.serve()];
     for server in &servers {
         server.run(&["campaigns"]).well();
     }
+}
+
+#[test]
+fn a_store_whose_making_was_stopped_is_not_served_from_and_is_made_to_its_end() {
+    let house = House::new();
+    let (redis, data) = (&house.redis, house.data.path());
+    let id = store_id(&house);
+    redis.command(&["HDEL", "tombola{0}:partition", "whole"]);
+    redis.command(&["DEL", "tombola{14}:partition", "tombola{15}:partition"]);
+    leaves(redis, data, "", 1, &["is not whole", "tombola init"]);
+    put_key(data, "08");
+    house
+        .start()
+        .init()
+        .badly(1, &["master key is not the one"]);
+    put_key(data, "07");
+    assert!(house.start().init().well().contains(&id));
+    assert_eq!(
+        redis.command(&["HGET", "tombola{15}:partition", "store"]),
+        id
+    );
+    drop(house.serve());
+}
+
+#[test]
+fn an_emptied_redis_is_refused_whoever_restarts_until_the_store_is_given_up_by_name() {
+    let house = House::new();
+    let (redis, data) = (&house.redis, house.data.path());
+    let lost = store_id(&house);
+    let begin_anew = format!("--begin-anew {lost}");
+    let there = house.start().with(&begin_anew).init();
+    there.badly(1, &["is whole", "nothing to begin anew"]);
+    drop(house.serve());
+    redis.command(&["FLUSHALL"]);
+    let words = ["holds no store", "tombola.store-id", &lost, "--begin-anew"];
+    leaves(redis, data, "", 1, &words);
+    leaves(redis, data, "--init-if-empty", 1, &words);
+    house.start().init().badly(1, &words);
+    let other = house.start().with("--begin-anew 0123").init();
+    other.badly(1, &["gives up the store 0123", &lost]);
+    assert_eq!(redis.command(&["DBSIZE"]), "0");
+
+    // A service elsewhere that knows the lost store does not take the new one for it.
+    let elsewhere = directory_with_key();
+    let id_file = "tombola.store-id";
+    fs::copy(data.join(id_file), elsewhere.path().join(id_file)).unwrap();
+    let said = house.start().with(&begin_anew).init().well();
+    let made = store_id(&house);
+    assert!(made != lost && said.contains(&made), "{said}");
+    // Tried again, as after a crash before the new id was kept.
+    fs::copy(elsewhere.path().join(id_file), data.join(id_file)).unwrap();
+    assert!(
+        house
+            .start()
+            .with(&begin_anew)
+            .init()
+            .well()
+            .contains(&made)
+    );
+    drop(house.serve());
+    leaves(redis, elsewhere.path(), "", 1, &[&lost, &made, "given up"]);
+    let named = format!("--store-id {made}");
+    drop(
+        Start::on_redis(elsewhere.path(), &redis.url())
+            .with(&named)
+            .serve(),
+    );
+    drop(Start::on_redis(elsewhere.path(), &redis.url()).serve());
+}
+
+#[test]
+fn a_first_try_makes_key_and_store() {
+    let house = House::with(&[]);
+    let data = tempfile::tempdir().unwrap();
+    let start = || Start::on_redis(data.path(), &house.redis.url());
+    start()
+        .fail()
+        .badly(1, &["master key", "tombola key generate"]);
+    start()
+        .init()
+        .badly(1, &["master key", "tombola key generate"]);
+    drop(start().with("--init-if-empty").serve());
+    drop(start().serve());
+}
+
+#[test]
+fn init_tells_programs_what_it_made() {
+    let house = House::with(&[]);
+    let init = || {
+        let said = house
+            .start()
+            .with("--json --redis-prefix mine --partitions 3")
+            .init()
+            .well();
+        serde_json::from_str::<serde_json::Value>(&said).unwrap()
+    };
+    let made = init();
+    let id = house.redis.command(&["HGET", "mine{2}:partition", "store"]);
+    assert_eq!(made["storeId"], id.as_str());
+    assert_eq!(
+        (&made["isNew"], &made["partitions"]),
+        (&true.into(), &3.into())
+    );
+    let kept = fs::read_to_string(made["storeIdFile"].as_str().unwrap()).unwrap();
+    assert_eq!(kept.trim(), id);
+    let again = init();
+    assert_eq!(
+        (&again["storeId"], &again["isNew"]),
+        (&made["storeId"], &false.into())
+    );
+    let embedded = Start::on(house.data.path()).init();
+    embedded.badly(64, &["--redis-url is missing", "tombola serve"]);
+}
+
+/// A service of the house that waits for its store.
+fn waits_at(house: &House, listen: &str) -> Server {
+    let start = Start {
+        listen,
+        ..house.start()
+    };
+    start.wait()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_away_at_the_start_is_waited_for() {
+    let mut house = House::new();
+    house.redis.kill();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = free.local_addr().unwrap().to_string();
+    drop(free);
+    let server = waits_at(&house, &listen);
+    server.says("cannot be reached: check that it runs");
+    let status = server
+        .lottery()
+        .await
+        .draw(request("cards", "u-1", "r-1"))
+        .await;
+    assert_not_executed(&status.unwrap_err(), Code::Unavailable);
+    let mut health = HealthClient::new(server.connect().await);
+    let mut check = async |service: &str| {
+        let service = service.to_owned();
+        let answer = health.check(HealthCheckRequest { service }).await;
+        answer.unwrap().into_inner().status()
+    };
+    assert_eq!(check("").await, NotServing);
+    assert_eq!(check("tombola.v1.LotteryService").await, NotServing);
+    assert_eq!(check("liveness").await, Serving);
+    house.redis.restart();
+    server.says("serving on");
+    healthy(&server, Serving).await;
+    server.run(&["campaigns"]).well();
+    drop(server);
+
+    // It stops at a signal while it waits.
+    house.redis.kill();
+    let mut server = waits_at(&house, &listen);
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+}
+
+#[test]
+fn what_does_not_pass_by_itself_is_not_waited_for() {
+    let house = House::new();
+    put_key(house.data.path(), "08");
+    refused(
+        house.data.path(),
+        &house.redis.url(),
+        "--wait",
+        1,
+        &["master key"],
+    );
+    let redis = RedisServer::start(&[("requirepass", "right-secret")]);
+    let url = format!("redis://:wrong-secret@127.0.0.1:{}", redis.port());
+    refused(house.data.path(), &url, "--wait=true", 69, &["password"]);
 }
