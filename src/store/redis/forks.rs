@@ -53,7 +53,7 @@ struct Acknowledged {
 /// What this service has acknowledged, by partition.
 pub(super) struct Witnesses {
     by_partition: Vec<Mutex<Acknowledged>>,
-    /// The log has said that the partition is halted.
+    /// The partition is halted, and the log has said so.
     logged: Vec<AtomicBool>,
 }
 
@@ -114,6 +114,11 @@ impl Witnesses {
     /// The partition is halted; true if the log has not said so yet.
     pub(super) fn is_news(&self, partition: u32) -> bool {
         !self.logged[partition as usize].swap(true, Ordering::Relaxed)
+    }
+
+    /// The partition was halted when it last answered.
+    pub(super) fn is_halted(&self, partition: u32) -> bool {
+        self.logged[partition as usize].load(Ordering::Relaxed)
     }
 
     /// The partition is not halted.

@@ -41,14 +41,19 @@ impl Core {
     }
 
     /// Looks whether the partitions are there, all at once; the latest of their times. Fails if none of them answers: a node that is
-    /// away, hangs, or has lost its data, stops its own campaigns and no others.
+    /// away, hangs, or has lost its data, stops its own campaigns and no others. Fails as well if one is halted or contradicts
+    /// itself: somebody has to do something about it.
     pub(super) async fn probe(self: &Arc<Self>) -> Result<Moment> {
         let mut asked = JoinSet::new();
         for partition in &self.partitions {
             let (core, partition) = (Arc::clone(self), Arc::clone(partition));
-            asked.spawn(async move { core.probe_partition(&partition).await });
+            asked.spawn(async move {
+                let answer = core.probe_partition(&partition).await;
+                (answer, core.witnesses.is_halted(partition.number))
+            });
         }
         let mut latest: Result<Moment> = Err(unexpected("partition"));
+        let mut damage = None;
         let mut is_whole = true;
         loop {
             let next = match &latest {
@@ -61,10 +66,15 @@ impl Core {
                 if is_whole {
                     self.has_told_loss.store(false, Ordering::Relaxed);
                 }
-                return latest;
+                return damage.map_or(latest, Err);
             };
-            let answer = answer.unwrap_or_else(|_| Err(unexpected("answer")));
+            let (answer, is_halted) = answer.unwrap_or_else(|_| (Err(unexpected("answer")), false));
             is_whole &= answer.is_ok();
+            if let Err(error) = &answer
+                && (is_halted || matches!(error, StoreError::Corrupt { .. }))
+            {
+                damage = Some(error.clone());
+            }
             latest = match (latest, answer) {
                 (Ok(before), Ok(now)) => Ok(before.max(now)),
                 (Ok(now), Err(_)) | (Err(_), Ok(now)) => Ok(now),
