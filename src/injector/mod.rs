@@ -3,18 +3,15 @@
 //! Everything is idempotent and fenced by the store, so any number of injectors may run at once and any may die at any moment.
 //! Cron ([`alarm`]) only wakes it; what counts are the records in the store.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tracing::warn;
 
-use self::totals::Totals;
+use self::{
+    scattering::Scattering,
+    totals::Totals,
+    turns::{Turn, Turns},
+};
 use crate::{
     chance::{MasterKey, Nonce, Seed},
     model::{Campaign, CampaignId, PoolNo},
@@ -30,9 +27,11 @@ pub mod alarm;
 mod decks;
 mod draw;
 mod envelopes;
+mod scattering;
 mod schedules;
 mod splits;
 mod totals;
+mod turns;
 
 /// Campaigns read at once.
 const PAGE: usize = 100;
@@ -40,29 +39,15 @@ const PAGE: usize = 100;
 const APPLY_PATIENCE: Duration = Duration::from_secs(2);
 const SWEEP_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whose turn it is to fill a pool.
-#[derive(Default)]
-struct Turn {
-    lock: tokio::sync::Mutex<()>,
-    /// Fills done, so that those who waited for one need not do it again.
-    fills: AtomicU64,
-    /// Those who wait for one: grabs of an envelope.
-    waiting: AtomicUsize,
-    /// The rest of an hour is being filled beside the draws.
-    is_following: AtomicBool,
-}
-
 /// Fills and empties pools.
 pub struct Injector {
     store: Arc<dyn Store>,
     key: MasterKey,
     lead: Duration,
     totals: Totals,
-    /// One fill of a pool at a time in this process: the others wait for it instead of doing the same.
-    turns: Mutex<HashMap<(CampaignId, PoolNo), Arc<Turn>>>,
+    turns: Turns<(CampaignId, PoolNo)>,
     envelopes: envelopes::Envelopes,
-    /// One whole hour is computed at a time: ten million units take 160 MB.
-    scattering: tokio::sync::Semaphore,
+    scattering: Scattering,
 }
 
 impl Injector {
@@ -73,9 +58,9 @@ impl Injector {
             key,
             lead,
             totals: Totals::default(),
-            turns: Mutex::default(),
+            turns: Turns::default(),
             envelopes: envelopes::Envelopes::default(),
-            scattering: tokio::sync::Semaphore::new(1),
+            scattering: Scattering::default(),
         }
     }
 
@@ -210,17 +195,11 @@ impl Injector {
             .await?
             .more
         {}
-        self.totals.forget(id);
-        self.turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(campaign, _), _| campaign != id);
         Ok(())
     }
 
     /// The turn of a pool's fill in this process.
     fn turn(&self, id: &CampaignId, pool: PoolNo) -> Arc<Turn> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(turns.entry((id.clone(), pool)).or_default())
+        self.turns.get(&(id.clone(), pool))
     }
 }

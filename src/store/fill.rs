@@ -90,6 +90,8 @@ pub struct FillRecord {
     pub granted: Quantities,
     /// How many of them, in order of release, are in the pool.
     pub filled: u64,
+    /// Every unit released before this moment is in the pool.
+    pub until: Moment,
 }
 
 impl FillRecord {

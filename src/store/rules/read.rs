@@ -65,6 +65,7 @@ fn open_fills(schedule: &ScheduleState) -> Vec<FillRecord> {
         from: fill.from,
         granted: fill.granted.clone(),
         filled: fill.filled,
+        until: fill.until,
     })
     .collect()
 }
