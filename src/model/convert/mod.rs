@@ -7,6 +7,7 @@
 mod campaign;
 mod deck;
 mod envelope;
+mod hour_sums;
 mod hours;
 mod odds;
 mod plan;
