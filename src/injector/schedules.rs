@@ -100,6 +100,31 @@ impl Injector {
         Ok(None)
     }
 
+    /// As far as this reading tells, there is nothing to do.
+    pub(super) fn is_settled(
+        &self,
+        view: &CampaignView,
+        pool: PoolNo,
+        filling: &ScheduleFilling,
+    ) -> bool {
+        let now = self.store.clock_hint();
+        let follows_plan = |live: &LiveWindow| live.version >= view.version;
+        let returns = match &view.campaign.pool(pool).kind {
+            PoolKind::Schedule(plan) => plan.unclaimed,
+            PoolKind::Deck(_) => Unclaimed::Keep,
+        };
+        let is_return_due = match returns {
+            Unclaimed::ReturnAfter(after) => filling.oldest.is_some_and(|it| it + after <= now),
+            Unclaimed::Keep => false,
+        };
+        let is_frozen = filling.horizon > now + self.lead || filling.horizon >= view.campaign.end;
+        filling.open.is_empty()
+            && filling.recalling.is_empty()
+            && filling.live.iter().all(follows_plan)
+            && is_frozen
+            && !is_return_due
+    }
+
     async fn schedule_filling(
         &self,
         id: &CampaignId,

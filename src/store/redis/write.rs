@@ -16,7 +16,7 @@ use crate::{
     model::{Moment, PoolNo, PrizeNo},
     store::{
         LedgerId, Result, StoreError,
-        rules::{Placed, PoolState, State},
+        rules::{self, Placed, PoolState, State},
     },
 };
 
@@ -131,6 +131,7 @@ impl Loaded {
                 [view.version.to_string().into(), definition],
             );
         }
+        write_due(&mut commit, partition, state);
         if self.layout.is_none() {
             let campaigns = commit.key(Kind::SortedSet, partition.campaigns.clone());
             commit.write(
@@ -272,6 +273,16 @@ impl Loaded {
                 commit.write(command, blocked, fields);
             }
         }
+    }
+}
+
+/// Writes when the injector finds the campaign next.
+pub(super) fn write_due(commit: &mut Commit, partition: &keys::PartitionKeys, state: &State) {
+    let key = commit.key(Kind::SortedSet, partition.due_campaigns.clone());
+    let id = state.view.campaign.id.as_str().as_bytes().to_vec();
+    match rules::due(state) {
+        Some(due) => commit.write("ZADD", key, [due.as_micros().to_string().into(), id]),
+        None => commit.write("ZREM", key, [id]),
     }
 }
 

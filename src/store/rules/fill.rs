@@ -42,6 +42,7 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
         return Err(StoreError::Corrupt("a chunk does not fit its fill".into()));
     }
     let first = fill.base + fill.filled;
+    let earliest = command.units.first().map(|release| release.at);
     fill.filled = reached;
     fill.until = command.until;
     fill.closed = reached == all;
@@ -57,6 +58,10 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
                 number,
             },
         });
+    }
+    if let Some(earliest) = earliest {
+        let oldest = &mut state.schedule(command.pool)?.oldest;
+        *oldest = Some(oldest.map_or(earliest, |oldest| oldest.min(earliest)));
     }
     Ok(Filled::Reached(reached))
 }

@@ -8,6 +8,7 @@ use crate::{
     },
 };
 
+use super::due::due;
 use super::state::{DeckState, PoolState, ScheduleState, State, Window, WindowMark};
 
 /// How far the pools are filled; `available` tells the cards that wait in a deck, those of held prizes aside.
@@ -29,6 +30,7 @@ pub(in crate::store) fn filling(state: &State, available: impl Fn(PoolNo) -> u64
     let used = used.map(|(prize, stock)| (prize, stock.given - stock.remaining));
     Filling {
         view: state.view.clone(),
+        due: due(state),
         used: used.filter(|(_, units)| *units > 0).collect(),
         pools: pools.collect(),
     }
@@ -41,6 +43,7 @@ fn schedule_filling(schedule: &ScheduleState, now: Moment) -> ScheduleFilling {
         windows().filter(|(_, window)| window.end > now && window.mark != WindowMark::Missed);
     ScheduleFilling {
         horizon: schedule.horizon,
+        oldest: schedule.oldest,
         totals: schedule.totals.clone(),
         carry: schedule.carry.units.clone(),
         open: open_fills(schedule),
