@@ -1,8 +1,9 @@
-//! A tick of the injector amid 20,000 closed and 2,000 open campaigns: how many scripts it runs on Redis, and how long it takes,
-//! beside a tick that reads every campaign there ever was, as it once did.
+//! A tick of the injector amid 20,000 closed and 2,000 open campaigns: how many scripts it runs on
+//! Redis, and how long it takes, beside a tick that reads every campaign there ever was, as it once
+//! did.
 //!
-//! `cargo run --release --example many_campaigns` (needs redis-server; starts one of its own, every write on disk before the
-//! answer). `-- 2000 200` makes so many closed and open ones.
+//! `cargo run --release --example many_campaigns` (needs redis-server; starts one of its own, every
+//! write on disk before the answer). `-- 2000 200` makes so many closed and open ones.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 

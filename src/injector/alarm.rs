@@ -16,7 +16,8 @@ use super::Injector;
 
 /// What is missing is filled at least this often, cron or not.
 const WATCH: Duration = Duration::from_secs(60);
-/// By how much a tick may be earlier, or after cron's firing later: else all replicas would tick at the same instant.
+/// By how much a tick may be earlier, or after cron's firing later: else all replicas would tick at
+/// the same instant.
 const JITTER_MAX: Duration = Duration::from_secs(10);
 
 /// A cron expression that wakes the injector before each full hour.
@@ -126,7 +127,8 @@ pub async fn run(injector: Arc<Injector>, alarm: Alarm) -> Result<(), AlarmError
     }
 }
 
-/// How much later than cron fires the injector may begin: little of the time that is left until the hour.
+/// How much later than cron fires the injector may begin: little of the time that is left until the
+/// hour.
 fn delay_max(lead: Duration) -> Duration {
     JITTER_MAX.min(lead / 10)
 }

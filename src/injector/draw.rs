@@ -93,8 +93,8 @@ impl Injector {
         })
     }
 
-    /// Beside the draws, deals the next chunks of decks that run low, and fills the hour that has begun of schedules of which a
-    /// draw took what an earlier hour had left.
+    /// Beside the draws, deals the next chunks of decks that run low, and fills the hour that has
+    /// begun of schedules of which a draw took what an earlier hour had left.
     fn go_ahead(self: &Arc<Self>, id: &CampaignId, answer: &DrawAnswer) {
         for &pool in &answer.running_low {
             if matches!(answer.campaign.pool(pool).kind, PoolKind::Schedule(_)) {

@@ -1,4 +1,5 @@
-//! Heavy computing away from the threads that answer calls, and no more of it at once than memory has room for.
+//! Heavy computing away from the threads that answer calls, and no more of it at once than memory
+//! has room for.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -10,8 +11,8 @@ use crate::{
     store::{Executed, Result, StoreError, fill::FillRecord},
 };
 
-/// Units from which on the work takes long enough to be handed to a thread of its own: about half a millisecond. Less than that
-/// takes no room either.
+/// Units from which on the work takes long enough to be handed to a thread of its own: about half a
+/// millisecond. Less than that takes no room either.
 const LONG_UNITS: u64 = 5_000;
 
 /// Who waits for what is computed.
@@ -23,8 +24,8 @@ pub(super) enum Urgency {
     Needed,
 }
 
-/// Room for what is computed. Each of the two has room for the units of the largest hour (ten million take 160 MB), so a
-/// draw never waits for what is done ahead of time.
+/// Room for what is computed. Each of the two has room for the units of the largest hour (ten
+/// million take 160 MB), so a draw never waits for what is done ahead of time.
 pub(super) struct Scattering {
     ahead: Arc<Semaphore>,
     needed: Arc<Semaphore>,
@@ -76,7 +77,8 @@ impl Scattering {
         computed.map_err(|_| failed("has failed"))
     }
 
-    /// Moves a result to the room of what is done ahead of time, where a draw needed it and does not any more.
+    /// Moves a result to the room of what is done ahead of time, where a draw needed it and does
+    /// not any more.
     pub(super) async fn move_ahead<T>(&self, roomed: &Roomed<T>, units: u64) -> Result<()> {
         if !roomed.is_in_needed_room() {
             return Ok(());
@@ -136,7 +138,8 @@ fn name(fill: &FillRecord) -> FillRecord {
     }
 }
 
-/// The releases of a pool that someone is putting in at the moment, so that others need not compute them again.
+/// The releases of a pool that someone is putting in at the moment, so that others need not compute
+/// them again.
 #[derive(Default)]
 pub(super) struct InUse(Mutex<Weak<Roomed<Releases>>>);
 

@@ -31,15 +31,15 @@ const ROUNDS_MAX: usize = 10_000;
 enum Goal {
     /// All of it.
     Whole,
-    /// What is released by now; or less, where so many units can be drawn already: those that are released before any of
-    /// another fill, of which `before` is the first that may be missing.
+    /// What is released by now; or less, where so many units can be drawn already: those that are
+    /// released before any of another fill, of which `before` is the first that may be missing.
     Due { enough: usize, before: Moment },
 }
 
 /// What came of putting in for draws.
 enum PutIn {
-    /// Nothing else is needed for draws to go on: enough can be drawn, or the windows up to now are frozen. With what was put in
-    /// last, for others who go on with it.
+    /// Nothing else is needed for draws to go on: enough can be drawn, or the windows up to now are
+    /// frozen. With what was put in last, for others who go on with it.
     Enough(Option<InHand>),
     /// Windows must be frozen, or units taken back, first.
     Lacking,
@@ -68,8 +68,8 @@ impl Injector {
         Ok(true)
     }
 
-    /// Brings one schedule so far that so many draws can take what is released by now. Gives what was put in last, for others
-    /// who go on with it.
+    /// Brings one schedule so far that so many draws can take what is released by now. Gives what
+    /// was put in last, for others who go on with it.
     pub(super) async fn settle_schedule_until_due(
         &self,
         id: &CampaignId,
@@ -139,7 +139,8 @@ impl Injector {
         }
     }
 
-    /// Puts units of open fills into the pool until all that are released by now are in, or enough for these draws.
+    /// Puts units of open fills into the pool until all that are released by now are in, or enough
+    /// for these draws.
     async fn put_in_due(
         &self,
         view: &CampaignView,
@@ -213,7 +214,8 @@ impl Injector {
         Ok(releases)
     }
 
-    /// Puts in units of an open fill. True where the goal is reached before all that are released by now are in.
+    /// Puts in units of an open fill. True where the goal is reached before all that are released
+    /// by now are in.
     async fn put_in_one(
         &self,
         view: &CampaignView,
@@ -259,7 +261,8 @@ impl Injector {
         Ok(false)
     }
 
-    /// Returns released units that nobody took, where the schedule says so. True where there were any.
+    /// Returns released units that nobody took, where the schedule says so. True where there were
+    /// any.
     async fn return_unclaimed(&self, view: &CampaignView, pool: PoolNo) -> Result<bool> {
         let PoolKind::Schedule(plan) = &view.campaign.pool(pool).kind else {
             return Ok(false);

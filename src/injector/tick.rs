@@ -19,13 +19,13 @@ use crate::store::{DueCampaign, Result, StoreError};
 const PAGE: usize = 100;
 /// Campaigns that are settled at the same time.
 const AT_ONCE: usize = 8;
-/// How often the index is looked through for campaigns that it lacks. It lacks none but those that another version of the service
-/// has written, which does not know it.
+/// How often the index is looked through for campaigns that it lacks. It lacks none but those that
+/// another version of the service has written, which does not know it.
 const COMPLETE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 impl Injector {
-    /// Settles every campaign and every envelope that something is due of, and forgets old requests; goes on after a failure and
-    /// tells the first one.
+    /// Settles every campaign and every envelope that something is due of, and forgets old
+    /// requests; goes on after a failure and tells the first one.
     pub async fn tick(self: &Arc<Self>) -> Result<()> {
         let mut crew = Crew::default();
         let mut outcome = self.complete_index().await;
@@ -65,7 +65,8 @@ impl Injector {
         }
     }
 
-    /// Settles a due campaign. Where there is nothing to do, the index is brought to what the campaign's state says.
+    /// Settles a due campaign. Where there is nothing to do, the index is brought to what the
+    /// campaign's state says.
     async fn settle_due(&self, found: &DueCampaign) -> Result<()> {
         let id = &found.id;
         let settled = async {

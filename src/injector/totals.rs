@@ -15,7 +15,8 @@ use crate::{
     store::{Result, fill::TotalsBase, view::total},
 };
 
-/// Shares are looked up each hour as long as their campaign runs; those that were not for so long are forgotten.
+/// Shares are looked up each hour as long as their campaign runs; those that were not for so long
+/// are forgotten.
 const KEPT: Duration = Duration::from_secs(3 * 60 * 60);
 
 /// Units by window start.
@@ -35,7 +36,8 @@ struct Known {
 }
 
 impl Totals {
-    /// The shares of all windows of a schedule. They are computed once, however many ask at the same time.
+    /// The shares of all windows of a schedule. They are computed once, however many ask at the
+    /// same time.
     pub(super) async fn shares(
         &self,
         scattering: &Scattering,

@@ -1,4 +1,5 @@
-//! Turns: one fill of a pool, or of an envelope, at a time in this process. The others wait for it instead of doing the same.
+//! Turns: one fill of a pool, or of an envelope, at a time in this process. The others wait for it
+//! instead of doing the same.
 
 use std::{
     collections::HashMap,
@@ -48,7 +49,8 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// The one who fills the rest of an hour beside the draws. Dropped in whatever way, it lets the next one begin.
+/// The one who fills the rest of an hour beside the draws. Dropped in whatever way, it lets the
+/// next one begin.
 pub(super) struct Following(Arc<Turn>);
 
 impl Following {

@@ -12,8 +12,8 @@ use crate::{
 pub struct Filling {
     /// The campaign as it stands.
     pub view: super::CampaignView,
-    /// When the injector has something to do next, as the index of due campaigns has it: the epoch where it has at once, none
-    /// where it never has again.
+    /// When the injector has something to do next, as the index of due campaigns has it: the epoch
+    /// where it has at once, none where it never has again.
     pub due: Option<Moment>,
     /// Units off stock: given, less those left.
     pub used: Quantities,

@@ -105,8 +105,9 @@ pub trait Store: EnvelopeStore {
     /// Campaigns by id, after `after`, at most `limit`; closed ones too.
     async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>>;
 
-    /// Campaigns of a partition that the injector has something to do with by `lead` after the store's clock, the longest due
-    /// first, those after `after`, at most `limit`. Closed ones are never among them.
+    /// Campaigns of a partition that the injector has something to do with by `lead` after the
+    /// store's clock, the longest due first, those after `after`, at most `limit`. Closed ones are
+    /// never among them.
     async fn due_campaigns(
         &self,
         partition: u32,
@@ -115,12 +116,13 @@ pub trait Store: EnvelopeStore {
         limit: usize,
     ) -> Result<Vec<DueCampaign>>;
 
-    /// Brings the moment at which [`Self::due_campaigns`] finds a campaign to what its state says now. Every step but a draw
-    /// does the same.
+    /// Brings the moment at which [`Self::due_campaigns`] finds a campaign to what its state says
+    /// now. Every step but a draw does the same.
     async fn index(&self, id: &CampaignId) -> Result<()>;
 
-    /// Lets [`Self::due_campaigns`] find every campaign of a partition that is not closed and that it does not know: those
-    /// that were written by a version without an index. They are due at once.
+    /// Lets [`Self::due_campaigns`] find every campaign of a partition that is not closed and that
+    /// it does not know: those that were written by a version without an index. They are due at
+    /// once.
     async fn complete_index(&self, partition: u32) -> Result<()>;
 
     /// How far the pools of a campaign are filled.

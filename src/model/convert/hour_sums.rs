@@ -1,4 +1,5 @@
-//! The units of one hour, of all prizes and all pools together: what is injected and held in memory at once is bounded.
+//! The units of one hour, of all prizes and all pools together: what is injected and held in memory
+//! at once is bounded.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -14,8 +15,8 @@ use crate::model::{
 
 /// Notes the hour with the most units, where they are more than one hour may have.
 ///
-/// Units of `total` count with an even share for each hour: which hour a unit is in is left to chance, and of so many units
-/// about the same number is in each.
+/// Units of `total` count with an even share for each hour: which hour a unit is in is left to
+/// chance, and of so many units about the same number is in each.
 pub(super) fn check(
     parts: &Parts,
     zone: &Zone,
@@ -61,8 +62,8 @@ pub(super) fn check(
     problems.add(
         path,
         format!(
-            "plan {units} units in the hour {hour}{with_totals}: an hour has at most {bound}, of all \
-             prizes and pools together"
+            "plan {units} units in the hour {hour}{with_totals}: an hour has at most {bound}, \
+             of all prizes and pools together"
         ),
     );
 }

@@ -1,4 +1,5 @@
-//! The index of due campaigns: each with the moment of the injector's next step, written with every step but a draw.
+//! The index of due campaigns: each with the moment of the injector's next step, written with every
+//! step but a draw.
 
 use std::time::Duration;
 

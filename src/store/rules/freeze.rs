@@ -98,8 +98,8 @@ fn freeze_one(
     })
 }
 
-/// The moments of missed windows that are released at once: of each a part of the last second, one after another. So draws take
-/// the units of the first one while those of the others are put in.
+/// The moments of missed windows that are released at once: of each a part of the last second, one
+/// after another. So draws take the units of the first one while those of the others are put in.
 struct Late {
     from: Moment,
     now: Moment,
@@ -117,7 +117,8 @@ impl Late {
         }
     }
 
-    /// The part of the next window. It begins neither before the window nor before the end of what was released earlier.
+    /// The part of the next window. It begins neither before the window nor before the end of what
+    /// was released earlier.
     fn next(&mut self, window: &PlannedWindow, schedule: &mut ScheduleState) -> (Moment, Moment) {
         let span = self.now.since(self.from);
         let from = self.from + span * self.done / self.windows;
@@ -181,8 +182,8 @@ fn add_window(
     Ok(())
 }
 
-/// What a window takes over from missed ones: an equal share, rounded up, for each window that they are spread over, as far as the
-/// window has room for more units.
+/// What a window takes over from missed ones: an equal share, rounded up, for each window that they
+/// are spread over, as far as the window has room for more units.
 fn carried_share(schedule: &mut ScheduleState, windows_left: u64, mut room: u64) -> Quantities {
     let carry = &mut schedule.carry;
     let windows = carry.windows.min(windows_left).max(1);

@@ -69,8 +69,8 @@ fn search_recalled(state: &State, pool: PoolNo, start: Moment) -> Vec<Range> {
     .collect()
 }
 
-/// Units of prizes that are not held and that nobody took for as long as the schedule says; then of each of these prizes the
-/// first unit that will be one of them.
+/// Units of prizes that are not held and that nobody took for as long as the schedule says; then of
+/// each of these prizes the first unit that will be one of them.
 fn search_unclaimed(state: &State, pool: PoolNo) -> Vec<Range> {
     let (Some(until), Some(schedule)) = (unclaimed_until(state, pool), state.schedule_of(pool))
     else {
@@ -88,7 +88,8 @@ fn search_unclaimed(state: &State, pool: PoolNo) -> Vec<Range> {
     due.chain(next).collect()
 }
 
-/// The last release of units that go back to stock now, where the schedule returns what nobody took.
+/// The last release of units that go back to stock now, where the schedule returns what nobody
+/// took.
 pub(super) fn unclaimed_until(state: &State, pool: PoolNo) -> Option<i64> {
     let PoolKind::Schedule(plan) = &state.view.campaign.pool(pool).kind else {
         return None;

@@ -55,10 +55,12 @@ pub(in crate::store) enum PoolState {
 pub(in crate::store) struct ScheduleState {
     /// Windows before this moment are frozen, later ones are not.
     pub(in crate::store) horizon: Moment,
-    /// The end of what was released late, of windows that were missed. Of later windows nothing is released before it.
+    /// The end of what was released late, of windows that were missed. Of later windows nothing is
+    /// released before it.
     #[serde(default = "epoch", skip_serializing_if = "is_epoch")]
     pub(in crate::store) released: Moment,
-    /// No unit that waits was released before this moment; none where none waits. Not known of older data.
+    /// No unit that waits was released before this moment; none where none waits. Not known of
+    /// older data.
     #[serde(default = "not_known")]
     pub(in crate::store) oldest: Option<Moment>,
     pub(in crate::store) totals: TotalsBase,

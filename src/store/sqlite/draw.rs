@@ -345,8 +345,8 @@ pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<DeckStop> {
     deck.stop(&pool.later_round, in_stock, |prize| state.is_paused(prize))
 }
 
-/// Takes the picked units; tells which decks have just run low, and which schedules gave a unit though they are not filled up to
-/// now.
+/// Takes the picked units; tells which decks have just run low, and which schedules gave a unit
+/// though they are not filled up to now.
 fn take(state: &mut CampaignState, picks: &[Pick], now: Moment) -> Vec<PoolNo> {
     let mut running_low = Vec::new();
     for pick in picks {

@@ -386,7 +386,8 @@ impl Store for SqliteStore {
     }
 
     async fn complete_index(&self, _partition: u32) -> Result<()> {
-        // The index is a column that older data get when they are opened, and nobody else writes them.
+        // The index is a column that older data get when they are opened, and nobody else writes
+        // them.
         Ok(())
     }
 

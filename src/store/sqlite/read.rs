@@ -261,7 +261,8 @@ pub(super) fn due_campaigns(
     limit: usize,
 ) -> Result<Vec<DueCampaign>> {
     let mut statement = db.prepare_cached(
-        "SELECT due, id FROM campaigns WHERE due <= ?1 AND (due, id) > (?2, ?3) ORDER BY due, id LIMIT ?4",
+        "SELECT due, id FROM campaigns WHERE due <= ?1 AND (due, id) > (?2, ?3)
+         ORDER BY due, id LIMIT ?4",
     )?;
     let (due, id) = after.map_or((-1, ""), |after| (after.due.as_micros(), after.id.as_str()));
     let rows = statement.query_map(params![until.as_micros(), due, id, limit], |row| {

@@ -1,4 +1,5 @@
--- What version 3 of the schema adds: an index of the campaigns that the injector has something to do with.
+-- What version 3 of the schema adds: an index of the campaigns that the injector has something to
+-- do with.
 
 -- the moment of its next step, as src/store/rules/due.rs has it; none of a closed campaign
 ALTER TABLE campaigns ADD COLUMN due INTEGER;

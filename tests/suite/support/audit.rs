@@ -63,7 +63,8 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
     check_index(store).await;
 }
 
-/// The index of due campaigns finds every campaign when something is due of it, and never one that is closed.
+/// The index of due campaigns finds every campaign when something is due of it, and never one that
+/// is closed.
 async fn check_index(store: &dyn Store) {
     // Where an injector is at work beside this, what was read may be of two moments.
     loop {

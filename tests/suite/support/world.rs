@@ -42,7 +42,8 @@ pub trait Host: Send + Sync {
     async fn open_another(&self) -> Option<Arc<dyn Store>> {
         None
     }
-    /// Makes the data, which nobody has open, such as they were before there was an index of due campaigns.
+    /// Makes the data, which nobody has open, such as they were before there was an index of due
+    /// campaigns.
     async fn remove_index(&self);
     /// Moves the store's clock, back too.
     async fn set_time(&self, now: Moment);
@@ -80,7 +81,8 @@ impl World {
         self.opened = Some((store, Arc::new(injector)));
     }
 
-    /// Opens the store on the same data, as a version without an index of due campaigns has left them.
+    /// Opens the store on the same data, as a version without an index of due campaigns has left
+    /// them.
     pub async fn reopen_without_index(&mut self) {
         self.opened = None;
         self.host.remove_index().await;

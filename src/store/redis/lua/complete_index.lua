@@ -1,4 +1,5 @@
--- Adds campaigns that are not closed to those that the injector has something to do with, where they are missing: as due at once.
+-- Adds campaigns that are not closed to those that the injector has something to do with, where
+-- they are missing: as due at once.
 --
 -- KEYS  partition, due campaigns, campaigns
 -- ARGV  clock, store id, ids of these campaigns

@@ -1,8 +1,8 @@
 -- Lists campaigns that the injector has something to do with, the longest due first.
 --
 -- KEYS  partition, due campaigns
--- ARGV  clock, store id, how much later than now still counts (microseconds), most ids, and the campaign after which to begin: its
---       score and its id, or twice nothing
+-- ARGV  clock, store id, how much later than now still counts (microseconds), most ids, and the
+--       campaign after which to begin: its score and its id, or twice nothing
 -- reply {now, 'L'}: the store is not the one it was; {now, ids and scores in turn}
 local store, last = unpack(redis.call('HMGET', KEYS[1], 'store', 'last'))
 local now = clock(last)
