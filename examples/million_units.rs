@@ -178,7 +178,8 @@ async fn operate(
         author: author(&request)?,
     };
     injector.operate(command).await?;
-    Ok(injector.settle(campaign).await?)
+    injector.settle(campaign).await?;
+    Ok(())
 }
 
 async fn waiting(injector: &Injector, campaign: &Campaign) -> Result<u64, Fault> {

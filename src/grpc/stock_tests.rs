@@ -38,6 +38,7 @@ fn hours(count: u64) -> Duration {
 fn filled(campaign: &Campaign, count: u64) -> ScheduleFilling {
     ScheduleFilling {
         horizon: campaign.start + hours(count),
+        oldest: None,
         totals: TotalsBase {
             revision: 1,
             from: campaign.start,

@@ -8,14 +8,17 @@ use croner::{
     parser::{CronParser, Seconds},
 };
 use thiserror::Error;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use tracing::{error, info, warn};
 
 use super::Injector;
 
-/// How often what is missing is filled, cron or not.
+/// What is missing is filled at least this often, cron or not.
 const WATCH: Duration = Duration::from_secs(60);
+/// By how much a tick may be earlier, or after cron's firing later: else all replicas would tick at
+/// the same instant.
+const JITTER_MAX: Duration = Duration::from_secs(10);
 
 /// A cron expression that wakes the injector before each full hour.
 #[derive(Clone, Debug)]
@@ -103,9 +106,13 @@ fn lead(cron: &Cron) -> Option<Duration> {
 pub async fn run(injector: Arc<Injector>, alarm: Alarm) -> Result<(), AlarmError> {
     let scheduler = JobScheduler::new().await?;
     let woken = Arc::clone(&injector);
+    let delay_max = delay_max(alarm.lead);
     let job = Job::new_async(alarm.expression.as_str(), move |_, _| {
         let injector = Arc::clone(&woken);
-        Box::pin(async move { tick(&injector).await })
+        Box::pin(async move {
+            sleep(random_part(delay_max)).await;
+            tick(&injector).await;
+        })
     })?;
     scheduler.add(job).await?;
     scheduler.start().await?;
@@ -114,12 +121,21 @@ pub async fn run(injector: Arc<Injector>, alarm: Alarm) -> Result<(), AlarmError
         lead_seconds = alarm.lead.as_secs(),
         "the injector runs"
     );
-    let mut watch = interval(WATCH);
-    watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        watch.tick().await;
         tick(&injector).await;
+        sleep(WATCH - random_part(JITTER_MAX)).await;
     }
+}
+
+/// How much later than cron fires the injector may begin: little of the time that is left until the
+/// hour.
+fn delay_max(lead: Duration) -> Duration {
+    JITTER_MAX.min(lead / 10)
+}
+
+/// A part of a duration, which is another one in each process.
+fn random_part(whole: Duration) -> Duration {
+    whole.mul_f64(rand::random::<f64>())
 }
 
 async fn tick(injector: &Arc<Injector>) {
@@ -152,6 +168,15 @@ mod tests {
             "it fires at the full hour itself"
         );
         assert_eq!(lead("0 5-50/5 * * * *"), 600);
+    }
+
+    #[test]
+    fn a_tick_is_late_by_little_of_the_lead_and_never_by_more() {
+        let seconds = Duration::from_secs;
+        assert_eq!(delay_max(seconds(300)), seconds(10));
+        assert_eq!(delay_max(seconds(30)), seconds(3));
+        assert_eq!(delay_max(seconds(0)), seconds(0));
+        assert!((0..100).all(|_| random_part(seconds(3)) <= seconds(3)));
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use super::Injector;
-use crate::model::{CampaignId, PoolNo};
+use super::{
+    Injector,
+    turns::{Following, Waiter},
+};
+use crate::model::{CampaignId, PoolKind, PoolNo};
 use crate::store::{
     DrawAnswer, DrawCommand, Drawn, Executed, Need, Result, StoreError, fill::PoolFilling,
 };
@@ -19,7 +22,7 @@ impl Injector {
             match self.store.draw(command.clone()).await? {
                 Drawn::Done(answer) => {
                     if !answer.running_low.is_empty() {
-                        self.deal_ahead(&command, &answer);
+                        self.go_ahead(&command.campaign, &answer);
                     }
                     return Ok(answer);
                 }
@@ -61,7 +64,7 @@ impl Injector {
     async fn is_filled_further(self: &Arc<Self>, id: &CampaignId, pool: PoolNo) -> Result<bool> {
         let (_, before) = self.pool_filling(id, pool).await?;
         match &before {
-            PoolFilling::Schedule(_) => self.fill_due(id, pool).await?,
+            PoolFilling::Schedule(_) => self.fill_due(id, pool, 1).await?,
             PoolFilling::Deck(deck) => self.deal_for_draw(id, pool, deck.available + 1).await?,
         }
         let (_, after) = self.pool_filling(id, pool).await?;
@@ -72,13 +75,14 @@ impl Injector {
         let id = &command.campaign;
         let turn = self.turn(id, need.pool);
         let fills_before = turn.fills.load(Ordering::Acquire);
+        let waiter = Waiter::at(&turn);
         let _turn = turn.lock.lock().await;
         if turn.fills.load(Ordering::Acquire) != fills_before {
             // Someone filled it while this draw waited: drawing again tells whether that was enough.
             return Ok(());
         }
         let filled = if need.cards == 0 {
-            self.fill_due(id, need.pool).await
+            self.fill_due(id, need.pool, waiter.all()).await
         } else {
             self.deal_for_draw(id, need.pool, need.cards).await
         };
@@ -86,26 +90,52 @@ impl Injector {
         filled
     }
 
-    /// Fills a schedule as far as draws need it now; the rest of the hour follows beside them.
-    async fn fill_due(self: &Arc<Self>, id: &CampaignId, pool: PoolNo) -> Result<()> {
-        self.settle_schedule_until_due(id, pool).await?;
-        let turn = self.turn(id, pool);
-        if !turn.is_following.swap(true, Ordering::AcqRel) {
-            let (injector, id) = (Arc::clone(self), id.clone());
+    /// Fills a schedule as far as so many draws need it now; the rest follows beside them.
+    async fn fill_due(
+        self: &Arc<Self>,
+        id: &CampaignId,
+        pool: PoolNo,
+        draws_waiting: usize,
+    ) -> Result<()> {
+        let in_use = self
+            .settle_schedule_until_due(id, pool, draws_waiting)
+            .await?;
+        if let Some(follower) = self.follow(id, pool) {
             tokio::spawn(async move {
-                // A failure shows in the draw that will need the units, or in the next tick.
-                let _ = injector.settle_schedule(&id, pool).await;
-                turn.is_following.store(false, Ordering::Release);
+                follower.await;
+                // Those who fill meanwhile found the releases here.
+                drop(in_use);
             });
         }
         Ok(())
     }
 
-    /// Deals the next chunks of decks that run low, beside the draws.
-    fn deal_ahead(self: &Arc<Self>, command: &DrawCommand, answer: &DrawAnswer) {
+    /// What fills the rest of a schedule beside the draws; none while someone else does.
+    fn follow(
+        self: &Arc<Self>,
+        id: &CampaignId,
+        pool: PoolNo,
+    ) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let following = Following::begin(self.turn(id, pool))?;
+        let (injector, id) = (Arc::clone(self), id.clone());
+        Some(async move {
+            let _following = following;
+            // A failure shows in the draw that will need the units, or in the next tick.
+            let _ = injector.settle_schedule(&id, pool).await;
+        })
+    }
+
+    /// Beside the draws, deals the next chunks of decks that run low, and fills the hour that has
+    /// begun of schedules of which a draw took what an earlier hour had left.
+    fn go_ahead(self: &Arc<Self>, id: &CampaignId, answer: &DrawAnswer) {
         for &pool in &answer.running_low {
-            let injector = Arc::clone(self);
-            let id = command.campaign.clone();
+            if matches!(answer.campaign.pool(pool).kind, PoolKind::Schedule(_)) {
+                if let Some(follower) = self.follow(id, pool) {
+                    tokio::spawn(follower);
+                }
+                continue;
+            }
+            let (injector, id) = (Arc::clone(self), id.clone());
             tokio::spawn(async move {
                 let turn = injector.turn(&id, pool);
                 let _turn = turn.lock.lock().await;

@@ -2,8 +2,7 @@
 //! they are due.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -11,8 +10,9 @@ use tokio::task::JoinSet;
 use tracing::warn;
 
 use super::{
-    Injector, Turn,
+    Injector,
     splits::{Packets, Splits},
+    turns::{Turns, Waiter},
 };
 use crate::{
     chance::{Nonce, Seed},
@@ -29,8 +29,6 @@ pub const RETENTION_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How often a grab may find that the packets which were filled in for it are gone (others grab too) before it is given up.
 const FILLS_MAX: usize = 1000;
-/// Turns in memory from which on those that nobody has are dropped.
-const TURNS_MAX: usize = 1024;
 /// Envelopes that are settled at once.
 const PAGE: usize = 32;
 
@@ -39,7 +37,7 @@ pub(super) struct Envelopes {
     pub(super) retention: Duration,
     splits: Splits,
     /// One fill of an envelope at a time in this process.
-    turns: Mutex<HashMap<EnvelopeId, Weak<Turn>>>,
+    turns: Turns<EnvelopeId>,
 }
 
 impl Default for Envelopes {
@@ -47,7 +45,7 @@ impl Default for Envelopes {
         Self {
             retention: RETENTION_DEFAULT,
             splits: Splits::default(),
-            turns: Mutex::default(),
+            turns: Turns::default(),
         }
     }
 }
@@ -207,7 +205,7 @@ impl Injector {
     fn fill_ahead(self: &Arc<Self>, id: EnvelopeId) {
         let injector = Arc::clone(self);
         tokio::spawn(async move {
-            let turn = injector.envelope_turn(&id);
+            let turn = injector.envelopes.turns.get(&id);
             let _turn = turn.lock.lock().await;
             // A failure shows in the grab that will need the packets.
             let _ = injector.fill_next(&id, 0).await;
@@ -216,7 +214,7 @@ impl Injector {
     }
 
     async fn fill_for_grab(&self, id: &EnvelopeId) -> Result<()> {
-        let turn = self.envelope_turn(id);
+        let turn = self.envelopes.turns.get(id);
         let fills_before = turn.fills.load(Ordering::Acquire);
         let waiter = Waiter::at(&turn);
         let _turn = turn.lock.lock().await;
@@ -253,41 +251,5 @@ impl Injector {
     async fn split(&self, view: &EnvelopeView) -> Result<Packets> {
         let seed = self.envelope_seed(view);
         self.envelopes.splits.packets(seed, view).await
-    }
-
-    /// The turn of an envelope's fill in this process.
-    fn envelope_turn(&self, id: &EnvelopeId) -> Arc<Turn> {
-        let turns = self.envelopes.turns.lock();
-        let mut turns = turns.unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(id).and_then(Weak::upgrade) {
-            return turn;
-        }
-        if turns.len() >= TURNS_MAX {
-            turns.retain(|_, turn| turn.strong_count() > 0);
-        }
-        let turn = Arc::<Turn>::default();
-        turns.insert(id.clone(), Arc::downgrade(&turn));
-        turn
-    }
-}
-
-/// One who waits for a fill, until it is dropped.
-struct Waiter<'a>(&'a Turn);
-
-impl<'a> Waiter<'a> {
-    fn at(turn: &'a Turn) -> Self {
-        turn.waiting.fetch_add(1, Ordering::Relaxed);
-        Self(turn)
-    }
-
-    /// How many wait, this one too.
-    fn all(&self) -> usize {
-        self.0.waiting.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -4,23 +4,23 @@
 //! Cron ([`alarm`]) only wakes it; what counts are the records in the store.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use tracing::warn;
 
-use self::totals::Totals;
+use self::{
+    scattering::Scattering,
+    totals::Totals,
+    turns::{Turn, Turns},
+};
 use crate::{
     chance::{MasterKey, Nonce, Seed},
-    model::{Campaign, CampaignId, PoolNo},
+    model::{Campaign, CampaignId, Moment, PoolNo},
     store::{
-        ApplyCommand, Author, CampaignView, Lifecycle, OperateCommand, Operated, Operation, Result,
-        Store,
+        ApplyCommand, Author, CampaignView, Filling, Lifecycle, OperateCommand, Operated,
+        Operation, Result, Store, fill::PoolFilling,
     },
 };
 
@@ -30,27 +30,16 @@ pub mod alarm;
 mod decks;
 mod draw;
 mod envelopes;
+mod scattering;
 mod schedules;
 mod splits;
+mod tick;
 mod totals;
+mod turns;
 
-/// Campaigns read at once.
-const PAGE: usize = 100;
 /// How long a new version waits for its hours to be filled, and a recall or an end for its units, before they are answered.
 const APPLY_PATIENCE: Duration = Duration::from_secs(2);
 const SWEEP_PATIENCE: Duration = Duration::from_secs(30);
-
-/// Whose turn it is to fill a pool.
-#[derive(Default)]
-struct Turn {
-    lock: tokio::sync::Mutex<()>,
-    /// Fills done, so that those who waited for one need not do it again.
-    fills: AtomicU64,
-    /// Those who wait for one: grabs of an envelope.
-    waiting: AtomicUsize,
-    /// The rest of an hour is being filled beside the draws.
-    is_following: AtomicBool,
-}
 
 /// Fills and empties pools.
 pub struct Injector {
@@ -58,11 +47,11 @@ pub struct Injector {
     key: MasterKey,
     lead: Duration,
     totals: Totals,
-    /// One fill of a pool at a time in this process: the others wait for it instead of doing the same.
-    turns: Mutex<HashMap<(CampaignId, PoolNo), Arc<Turn>>>,
+    turns: Turns<(CampaignId, PoolNo)>,
     envelopes: envelopes::Envelopes,
-    /// One whole hour is computed at a time: ten million units take 160 MB.
-    scattering: tokio::sync::Semaphore,
+    scattering: Scattering,
+    /// When the index of due campaigns was last looked through for campaigns that it lacks.
+    completed: Mutex<Option<Moment>>,
 }
 
 impl Injector {
@@ -73,9 +62,10 @@ impl Injector {
             key,
             lead,
             totals: Totals::default(),
-            turns: Mutex::default(),
+            turns: Turns::default(),
             envelopes: envelopes::Envelopes::default(),
-            scattering: tokio::sync::Semaphore::new(1),
+            scattering: Scattering::default(),
+            completed: Mutex::default(),
         }
     }
 
@@ -153,53 +143,31 @@ impl Injector {
     }
 
     /// Brings the pools of one campaign to where they should be now: due windows filled, recalls and returns done, an ended
-    /// campaign's units returned.
-    pub async fn settle(&self, id: &CampaignId) -> Result<()> {
-        let view = self.store.campaign(id).await?;
+    /// campaign's units returned. True where there was something to do.
+    pub async fn settle(&self, id: &CampaignId) -> Result<bool> {
+        let filling = self.store.filling(id).await?;
+        self.settle_from(&filling).await
+    }
+
+    /// The same, of a campaign that has just been read.
+    async fn settle_from(&self, filling: &Filling) -> Result<bool> {
+        let (view, id) = (&filling.view, &filling.view.campaign.id);
         if view.lifecycle == Lifecycle::Closed {
-            return Ok(());
+            return Ok(false);
         }
         if view.has_ended(self.store.clock_hint()) {
-            return self.end(id).await;
+            self.end(id).await?;
+            return Ok(true);
         }
-        for (pool, definition) in view.campaign.numbered_pools() {
-            if matches!(definition.kind, crate::model::PoolKind::Schedule(_)) {
-                self.settle_schedule(id, pool).await?;
+        let mut any = false;
+        for ((pool, _), filling) in view.campaign.numbered_pools().zip(&filling.pools) {
+            if let PoolFilling::Schedule(filling) = filling
+                && !self.is_settled(view, pool, filling)
+            {
+                any |= self.settle_schedule(id, pool).await?;
             }
         }
-        Ok(())
-    }
-
-    /// Settles every campaign that is not closed and every envelope that is due, and forgets old requests; goes on after a failure and tells the first one.
-    pub async fn tick(self: &Arc<Self>) -> Result<()> {
-        let mut outcome = Ok(());
-        for partition in 0..self.store.info().partitions {
-            let settled = self.settle_partition(partition).await;
-            outcome = outcome.and(settled);
-            let settled = self.settle_envelopes(partition).await;
-            outcome = outcome.and(settled);
-        }
-        while self.store.forget().await? {}
-        outcome
-    }
-
-    async fn settle_partition(&self, partition: u32) -> Result<()> {
-        let mut outcome = Ok(());
-        let mut after: Option<CampaignId> = None;
-        loop {
-            let from = after.as_ref().map(CampaignId::as_str);
-            let page = self.store.campaign_ids(partition, from, PAGE).await?;
-            let Some(last) = page.last() else {
-                return outcome;
-            };
-            after = Some(last.clone());
-            for id in page {
-                if let Err(error) = self.settle(&id).await {
-                    warn!(campaign = %id, %error, "campaign {id} could not be settled");
-                    outcome = outcome.and(Err(error));
-                }
-            }
-        }
+        Ok(any)
     }
 
     /// Returns every unit of a campaign that has ended.
@@ -210,17 +178,11 @@ impl Injector {
             .await?
             .more
         {}
-        self.totals.forget(id);
-        self.turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(campaign, _), _| campaign != id);
         Ok(())
     }
 
     /// The turn of a pool's fill in this process.
     fn turn(&self, id: &CampaignId, pool: PoolNo) -> Arc<Turn> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(turns.entry((id.clone(), pool)).or_default())
+        self.turns.get(&(id.clone(), pool))
     }
 }

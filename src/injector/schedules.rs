@@ -1,11 +1,17 @@
 //! Scheduled pools: freeze due windows, fill them, follow a new plan, take units back.
 
-use super::Injector;
+use std::sync::Arc;
+
+use super::{
+    Injector,
+    scattering::{Releases, Roomed, Urgency},
+};
 use crate::{
     chance,
     model::{
-        Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities,
-        schedule::Schedule,
+        Campaign, CampaignId, Moment, PoolId, PoolKind, PoolNo, PrizeNo,
+        campaign::Quantities,
+        schedule::{Schedule, Unclaimed},
     },
     store::{
         AdjustCommand, CampaignView, FillCommand, Filled, FreezeCommand, Result, Step, StoreError,
@@ -22,68 +28,150 @@ const ROUNDS_MAX: usize = 10_000;
 
 /// How much of an open fill is put into its pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pace {
+enum Goal {
     /// All of it.
     Whole,
-    /// What is released by now; a draw waits for it.
-    UntilDue,
+    /// What is released by now; or less, where so many units can be drawn already: those that are
+    /// released before any of another fill, of which `before` is the first that may be missing.
+    Due { enough: usize, before: Moment },
 }
 
+/// What came of putting in for draws.
+enum PutIn {
+    /// Nothing else is needed for draws to go on: enough can be drawn, or the windows up to now are
+    /// frozen. With what was put in last, for others who go on with it.
+    Enough(Option<InHand>),
+    /// Windows must be frozen, or units taken back, first.
+    Lacking,
+}
+
+/// The releases that someone puts in.
+pub(super) type InHand = Arc<Roomed<Releases>>;
+
 impl Injector {
-    /// Brings one schedule to where it should be now.
-    pub(super) async fn settle_schedule(&self, id: &CampaignId, pool: PoolNo) -> Result<()> {
-        self.settle_schedule_as(id, pool, Pace::Whole).await
-    }
-
-    /// Brings one schedule so far that what is released by now can be drawn.
-    pub(super) async fn settle_schedule_until_due(
-        &self,
-        id: &CampaignId,
-        pool: PoolNo,
-    ) -> Result<()> {
-        self.settle_schedule_as(id, pool, Pace::UntilDue).await
-    }
-
-    async fn settle_schedule_as(&self, id: &CampaignId, pool: PoolNo, pace: Pace) -> Result<()> {
-        for _ in 0..ROUNDS_MAX {
-            let (view, filling) = match self.pool_filling(id, pool).await? {
-                (view, PoolFilling::Schedule(filling)) => (view, filling),
-                (_, PoolFilling::Deck(_)) => {
-                    let text = format!("{id}: pool {} is no schedule", pool.0);
-                    return Err(StoreError::corrupt(text));
-                }
-            };
+    /// Brings one schedule to where it should be now; true where there was something to do.
+    pub(super) async fn settle_schedule(&self, id: &CampaignId, pool: PoolNo) -> Result<bool> {
+        for round in 0..ROUNDS_MAX {
+            let (view, filling) = self.schedule_filling(id, pool).await?;
             if view.has_ended(self.store.clock_hint()) {
-                return Ok(());
-            }
-            if pace == Pace::UntilDue && self.put_in_due(&view, pool, &filling).await? {
-                return Ok(());
+                return Ok(round > 0);
             }
             let again = self.put_in(&view, pool, &filling).await?
                 || self.take_back(id, pool, &filling).await?
                 || self.follow_plan(&view, pool, &filling).await?
                 || self.freeze_due(&view, pool, &filling).await?;
             if !again {
-                while self.store.sweep(id, Sweep::Unclaimed { pool }).await?.more {}
-                return Ok(());
+                let returned = self.return_unclaimed(&view, pool).await?;
+                return Ok(round > 0 || returned);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Puts units of open fills into the pool until all that are released by now are in. True where nothing else is needed for
-    /// draws to go on: the windows up to now are frozen.
+    /// Brings one schedule so far that so many draws can take what is released by now. Gives what
+    /// was put in last, for others who go on with it.
+    pub(super) async fn settle_schedule_until_due(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+        draws: usize,
+    ) -> Result<Option<InHand>> {
+        for _ in 0..ROUNDS_MAX {
+            let (view, filling) = self.schedule_filling(id, pool).await?;
+            if view.has_ended(self.store.clock_hint()) {
+                return Ok(None);
+            }
+            let is_recalling = !filling.recalling.is_empty();
+            let put_in = self.put_in_due(&view, pool, &filling, draws).await?;
+            if let PutIn::Enough(in_hand) = put_in
+                && !is_recalling
+            {
+                return Ok(in_hand);
+            }
+            let again = (is_recalling
+                && (self.put_in(&view, pool, &filling).await?
+                    || self.take_back(id, pool, &filling).await?))
+                || self.follow_plan(&view, pool, &filling).await?
+                || self.freeze_due(&view, pool, &filling).await?;
+            if !again {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// As far as this reading tells, there is nothing to do.
+    pub(super) fn is_settled(
+        &self,
+        view: &CampaignView,
+        pool: PoolNo,
+        filling: &ScheduleFilling,
+    ) -> bool {
+        let now = self.store.clock_hint();
+        let follows_plan = |live: &LiveWindow| live.version >= view.version;
+        let returns = match &view.campaign.pool(pool).kind {
+            PoolKind::Schedule(plan) => plan.unclaimed,
+            PoolKind::Deck(_) => Unclaimed::Keep,
+        };
+        let is_return_due = match returns {
+            Unclaimed::ReturnAfter(after) => filling.oldest.is_some_and(|it| it + after <= now),
+            Unclaimed::Keep => false,
+        };
+        let is_frozen = filling.horizon > now + self.lead || filling.horizon >= view.campaign.end;
+        filling.open.is_empty()
+            && filling.recalling.is_empty()
+            && filling.live.iter().all(follows_plan)
+            && is_frozen
+            && !is_return_due
+    }
+
+    async fn schedule_filling(
+        &self,
+        id: &CampaignId,
+        pool: PoolNo,
+    ) -> Result<(CampaignView, ScheduleFilling)> {
+        match self.pool_filling(id, pool).await? {
+            (view, PoolFilling::Schedule(filling)) => Ok((view, filling)),
+            (_, PoolFilling::Deck(_)) => {
+                let text = format!("{id}: pool {} is no schedule", pool.0);
+                Err(StoreError::corrupt(text))
+            }
+        }
+    }
+
+    /// Puts units of open fills into the pool until all that are released by now are in, or enough
+    /// for these draws.
     async fn put_in_due(
         &self,
         view: &CampaignView,
         pool: PoolNo,
         filling: &ScheduleFilling,
-    ) -> Result<bool> {
-        for record in &filling.open {
-            self.put_in_one(view, pool, record, Pace::UntilDue).await?;
+        draws: usize,
+    ) -> Result<PutIn> {
+        let are_frozen = filling.horizon > self.store.clock_hint();
+        let mut open = filling.open.iter().peekable();
+        while let Some(record) = open.next() {
+            if record.until > self.store.clock_hint() {
+                break;
+            }
+            let next = open.peek();
+            let goal = Goal::Due {
+                enough: draws,
+                before: next.map_or(Moment::FAR_FUTURE, |next| next.until),
+            };
+            let releases = self.releases(view, pool, record, Urgency::Needed).await?;
+            let is_enough = self
+                .put_in_one(view, pool, record, &releases.value, goal)
+                .await?;
+            // The room of the one is free before the next one is computed.
+            if is_enough || (next.is_none() && are_frozen) {
+                return Ok(PutIn::Enough(Some(releases)));
+            }
         }
-        let is_recalling = !filling.recalling.is_empty();
-        Ok(!filling.open.is_empty() && !is_recalling && filling.horizon > self.store.clock_hint())
+        Ok(match filling.open.is_empty() || !are_frozen {
+            true => PutIn::Lacking,
+            false => PutIn::Enough(None),
+        })
     }
 
     /// Puts the units of open fills into the pool. True where there were any.
@@ -94,32 +182,54 @@ impl Injector {
         filling: &ScheduleFilling,
     ) -> Result<bool> {
         for record in &filling.open {
-            // Where the semaphore were closed there would be nothing to wait for.
-            let _permit = self.scattering.acquire().await.ok();
-            self.put_in_one(view, pool, record, Pace::Whole).await?;
+            let releases = self.releases(view, pool, record, Urgency::Ahead).await?;
+            self.put_in_one(view, pool, record, &releases.value, Goal::Whole)
+                .await?;
         }
         Ok(!filling.open.is_empty())
     }
 
+    /// The releases of a fill: those that someone else puts in just now, or computed.
+    async fn releases(
+        &self,
+        view: &CampaignView,
+        pool: PoolNo,
+        record: &FillRecord,
+        urgency: Urgency,
+    ) -> Result<InHand> {
+        let turn = self.turn(&view.campaign.id, pool);
+        let units = record.total();
+        if let Some(known) = turn.releases.get(record) {
+            if urgency == Urgency::Ahead {
+                self.scattering.move_ahead(&known, units).await?;
+            }
+            return Ok(known);
+        }
+        let (seed, id) = (
+            self.seed(view).of_fork(record.fork),
+            view.campaign.pool(pool).id.clone(),
+        );
+        let fill = record.clone();
+        let compute = move || Releases::new(&fill, scatter(&seed, &id, &fill));
+        let releases = self.scattering.compute(urgency, units, compute).await?;
+        let releases = Arc::new(releases);
+        turn.releases.set(&releases);
+        Ok(releases)
+    }
+
+    /// Puts in units of an open fill. True where the goal is reached before all that are released
+    /// by now are in.
     async fn put_in_one(
         &self,
         view: &CampaignView,
         pool: PoolNo,
         record: &FillRecord,
-        pace: Pace,
-    ) -> Result<()> {
-        let releases = chance::scatter(
-            &self.seed(view).of_fork(record.fork),
-            &chance::Fill {
-                pool: &view.campaign.pool(pool).id,
-                window_start: record.window_start,
-                generation: record.generation,
-                from: record.from,
-                until: record.window_end,
-                granted: &record.granted,
-            },
-        );
+        releases: &Releases,
+        goal: Goal,
+    ) -> Result<bool> {
+        let releases = &releases.units;
         let mut filled = usize::try_from(record.filled).unwrap_or(usize::MAX);
+        let before = filled;
         while filled < releases.len() {
             let next = releases.len().min(filled + CHUNK_UNITS_MAX);
             let until = releases
@@ -136,13 +246,42 @@ impl Injector {
             };
             match self.store.fill(command).await? {
                 Filled::Reached(reached) => filled = usize::try_from(reached).unwrap_or(usize::MAX),
-                Filled::Closed => return Ok(()),
+                Filled::Closed => return Ok(false),
             }
-            if pace == Pace::UntilDue && until > self.store.clock_hint() {
-                return Ok(());
+            if let Goal::Due {
+                enough,
+                before: first_missing,
+            } = goal
+            {
+                if until > self.store.clock_hint() {
+                    return Ok(false);
+                }
+                if filled.saturating_sub(before) >= enough && until <= first_missing {
+                    return Ok(true);
+                }
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Returns released units that nobody took, where the schedule says so. True where there were
+    /// any.
+    async fn return_unclaimed(&self, view: &CampaignView, pool: PoolNo) -> Result<bool> {
+        let PoolKind::Schedule(plan) = &view.campaign.pool(pool).kind else {
+            return Ok(false);
+        };
+        if plan.unclaimed == Unclaimed::Keep {
+            return Ok(false);
+        }
+        let mut any = false;
+        loop {
+            let sweep = Sweep::Unclaimed { pool };
+            let swept = self.store.sweep(&view.campaign.id, sweep).await?;
+            any |= !swept.units.is_empty();
+            if !swept.more {
+                return Ok(any);
+            }
+        }
     }
 
     /// Takes back the units of fenced windows. True where there were any.
@@ -210,7 +349,14 @@ impl Injector {
         }
         let shares = self
             .totals
-            .shares(&self.seed(view), campaign, pool, &filling.totals);
+            .shares(
+                &self.scattering,
+                self.seed(view),
+                campaign,
+                (pool, &filling.totals),
+                self.store.clock_hint(),
+            )
+            .await?;
         let windows: Vec<PlannedWindow> = campaign
             .zone
             .windows(filling.horizon, campaign.start, campaign.end)
@@ -247,6 +393,20 @@ impl Injector {
         // Where someone else was faster there is as much reason to look again.
         self.store.freeze(command).await.map(|_| true)
     }
+}
+
+fn scatter(seed: &chance::Seed, pool: &PoolId, record: &FillRecord) -> Vec<chance::Release> {
+    chance::scatter(
+        seed,
+        &chance::Fill {
+            pool,
+            window_start: record.window_start,
+            generation: record.generation,
+            from: record.from,
+            until: record.window_end,
+            granted: &record.granted,
+        },
+    )
 }
 
 /// Windows from `start` to `end`, about.

@@ -3,13 +3,21 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
+use tokio::sync::OnceCell;
+
+use super::scattering::{Scattering, Urgency};
 use crate::{
     chance::{self, Seed},
     model::{Campaign, CampaignId, Moment, PoolNo, campaign::Quantities},
-    store::fill::TotalsBase,
+    store::{Result, fill::TotalsBase, view::total},
 };
+
+/// Shares are looked up each hour as long as their campaign runs; those that were not for so long
+/// are forgotten.
+const KEPT: Duration = Duration::from_secs(3 * 60 * 60);
 
 /// Units by window start.
 type Shares = HashMap<Moment, Quantities>;
@@ -22,43 +30,61 @@ pub(super) struct Totals {
 
 struct Known {
     base: TotalsBase,
-    shares: Arc<Shares>,
+    /// Empty until the first who asks has computed them; the others wait for that.
+    shares: Arc<OnceCell<Arc<Shares>>>,
+    used: Moment,
 }
 
 impl Totals {
-    /// The shares of all windows of a schedule.
-    pub(super) fn shares(
+    /// The shares of all windows of a schedule. They are computed once, however many ask at the
+    /// same time.
+    pub(super) async fn shares(
         &self,
-        seed: &Seed,
+        scattering: &Scattering,
+        seed: Seed,
+        campaign: &Arc<Campaign>,
+        (pool, base): (PoolNo, &TotalsBase),
+        now: Moment,
+    ) -> Result<Arc<Shares>> {
+        if base.remaining.is_empty() {
+            return Ok(Arc::default());
+        }
+        let cell = self.cell(campaign, pool, base, now);
+        let shares = cell.get_or_try_init(|| async {
+            let (campaign, base) = (Arc::clone(campaign), base.clone());
+            let hours = campaign.end.since(base.from).as_secs() / 3600;
+            let work = total(&base.remaining).saturating_add(hours);
+            let compute = move || Arc::new(compute(&seed, &campaign, pool, &base));
+            // A draw may wait for whoever began it.
+            let shares = scattering.compute(Urgency::Needed, work, compute).await?;
+            Ok(shares.value)
+        });
+        shares.await.cloned()
+    }
+
+    /// Where the shares of this base are, or will be.
+    fn cell(
+        &self,
         campaign: &Campaign,
         pool: PoolNo,
         base: &TotalsBase,
-    ) -> Arc<Shares> {
-        if base.remaining.is_empty() {
-            return Arc::default();
-        }
-        let key = (campaign.id.clone(), pool);
+        now: Moment,
+    ) -> Arc<OnceCell<Arc<Shares>>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(&key)
-            && known.base == *base
-        {
-            return Arc::clone(&known.shares);
-        }
-        let shares = Arc::new(compute(seed, campaign, pool, base));
-        let entry = Known {
+        known.retain(|_, known| now.since(known.used) < KEPT);
+        let anew = || Known {
             base: base.clone(),
-            shares: Arc::clone(&shares),
+            shares: Arc::default(),
+            used: now,
         };
-        known.insert(key, entry);
-        shares
-    }
-
-    /// Drops what is known of a campaign.
-    pub(super) fn forget(&self, id: &CampaignId) {
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(campaign, _), _| campaign != id);
+        let entry = known
+            .entry((campaign.id.clone(), pool))
+            .or_insert_with(anew);
+        if entry.base != *base {
+            *entry = anew();
+        }
+        entry.used = now;
+        Arc::clone(&entry.shares)
     }
 }
 
@@ -85,4 +111,49 @@ fn compute(seed: &Seed, campaign: &Campaign, pool: PoolNo, base: &TotalsBase) ->
         }
     }
     shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::convert::{campaign_from_proto, tests::spring_wheel};
+
+    /// A campaign, and a base of so many units that its shares are computed on another thread.
+    fn many() -> (Arc<Campaign>, TotalsBase) {
+        let campaign = Arc::new(campaign_from_proto(&spring_wheel()).unwrap());
+        let base = TotalsBase {
+            revision: 1,
+            from: campaign.start,
+            remaining: [(crate::model::PrizeNo(0), 100_000)].into(),
+        };
+        (campaign, base)
+    }
+
+    #[tokio::test]
+    async fn two_who_ask_at_once_get_what_was_computed_once() {
+        let (totals, scattering) = (Totals::default(), Scattering::default());
+        let (campaign, base) = many();
+        let now = campaign.start;
+        let ask = || {
+            let seed = Seed::from_bytes([0; 32]);
+            totals.shares(&scattering, seed, &campaign, (PoolNo(0), &base), now)
+        };
+        let (one, two) = tokio::join!(ask(), ask());
+        let (one, two) = (one.unwrap(), two.unwrap());
+        assert!(Arc::ptr_eq(&one, &two));
+        assert_eq!(one.values().map(total).sum::<u64>(), 100_000);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_looks_up_any_more_is_forgotten() {
+        let totals = Totals::default();
+        let (campaign, base) = many();
+        let now = campaign.start;
+        let first = totals.cell(&campaign, PoolNo(0), &base, now);
+        let again = totals.cell(&campaign, PoolNo(0), &base, now + KEPT / 2);
+        assert!(Arc::ptr_eq(&first, &again));
+        let another = totals.cell(&campaign, PoolNo(1), &base, now + KEPT * 2);
+        assert!(!Arc::ptr_eq(&first, &another));
+        assert_eq!(totals.known.lock().unwrap().len(), 1);
+    }
 }

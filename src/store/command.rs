@@ -70,7 +70,8 @@ pub struct DrawAnswer {
     pub replayed: bool,
     /// The definition it was made under.
     pub campaign: Arc<Campaign>,
-    /// Decks that will soon need more cards.
+    /// Pools that must be filled beside the draws: decks that will soon need more cards; schedules
+    /// that gave a unit of an earlier time though they are not filled up to now.
     pub running_low: Vec<PoolNo>,
 }
 

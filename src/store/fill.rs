@@ -12,10 +12,22 @@ use crate::{
 pub struct Filling {
     /// The campaign as it stands.
     pub view: super::CampaignView,
+    /// When the injector has something to do next, as the index of due campaigns has it: the epoch
+    /// where it has at once, none where it never has again.
+    pub due: Option<Moment>,
     /// Units off stock: given, less those left.
     pub used: Quantities,
     /// By pool.
     pub pools: Vec<PoolFilling>,
+}
+
+/// A campaign that the injector has something to do with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueCampaign {
+    /// Since when, or from when on; the epoch where it is at once.
+    pub due: Moment,
+    /// Which.
+    pub id: CampaignId,
 }
 
 /// How far a pool is filled.
@@ -32,6 +44,8 @@ pub enum PoolFilling {
 pub struct ScheduleFilling {
     /// Windows before this moment are frozen, later ones are not.
     pub horizon: Moment,
+    /// No unit that waits was released before this moment; none where none waits.
+    pub oldest: Option<Moment>,
     /// How prizes planned by `total` are shared out.
     pub totals: TotalsBase,
     /// Units of missed windows that the next ones take over.
@@ -92,6 +106,8 @@ pub struct FillRecord {
     pub filled: u64,
     /// Mark of the fork under which they were granted.
     pub fork: u32,
+    /// Every unit released before this moment is in the pool.
+    pub until: Moment,
 }
 
 impl FillRecord {

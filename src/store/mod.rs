@@ -28,7 +28,8 @@ pub use envelope::{
 };
 pub use error::{Executed, Refusal, Result, StoreError};
 pub use fill::{
-    AdjustCommand, DealCommand, FillCommand, Filled, Filling, FreezeCommand, Step, Sweep, Swept,
+    AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, Filling, FreezeCommand, Step,
+    Sweep, Swept,
 };
 pub use view::{CampaignView, Lifecycle, Stats, UserView, WindowView};
 
@@ -120,13 +121,25 @@ pub trait Store: EnvelopeStore {
     /// Campaigns by id, after `after`, at most `limit`; closed ones too.
     async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>>;
 
-    /// Ids of a partition's campaigns, in order, after `after`, at most `limit`; closed ones too.
-    async fn campaign_ids(
+    /// Campaigns of a partition that the injector has something to do with by `lead` after the
+    /// store's clock, the longest due first, those after `after`, at most `limit`. Closed ones are
+    /// never among them.
+    async fn due_campaigns(
         &self,
         partition: u32,
-        after: Option<&str>,
+        lead: Duration,
+        after: Option<&DueCampaign>,
         limit: usize,
-    ) -> Result<Vec<CampaignId>>;
+    ) -> Result<Vec<DueCampaign>>;
+
+    /// Brings the moment at which [`Self::due_campaigns`] finds a campaign to what its state says
+    /// now. Every step but a draw does the same.
+    async fn index(&self, id: &CampaignId) -> Result<()>;
+
+    /// Lets [`Self::due_campaigns`] find every campaign of a partition that is not closed and that
+    /// it does not know: those that were written by a version without an index. They are due at
+    /// once.
+    async fn complete_index(&self, partition: u32) -> Result<()>;
 
     /// How far the pools of a campaign are filled.
     async fn filling(&self, id: &CampaignId) -> Result<Filling>;

@@ -7,6 +7,7 @@
 mod campaign;
 mod deck;
 mod envelope;
+mod hour_sums;
 mod hours;
 mod odds;
 mod plan;
@@ -32,6 +33,9 @@ pub const COUNT_MAX: u64 = (1 << 53) - 1;
 
 /// The most units of one prize that a schedule plans in one hour, or by `total` in the whole campaign.
 pub const PLANNED_UNITS_MAX: u64 = 10_000_000;
+
+/// The most units of all prizes that the schedules of a campaign plan in one hour.
+pub const HOUR_UNITS_MAX: u64 = 10_000_000;
 
 /// The most layers of daily hours in a schedule.
 pub const DAILY_LAYERS_MAX: usize = 100;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::civil::DateTime;
 
-use super::{campaign::Parts, hours};
+use super::{campaign::Parts, hour_sums, hours};
 use crate::{
     model::{
         campaign::{PoolKind, PrizeNo},
@@ -16,12 +16,13 @@ use crate::{
     proto,
 };
 
-/// Notes special hours that never come.
+/// Notes special hours that never come, and an hour with too many units.
 pub(super) fn check_hours(message: &proto::Campaign, parts: &Parts, problems: &mut Problems) {
     if let Some((start, end)) = times(parts, problems)
         && let Some(zone) = &parts.zone
     {
         check_special_hours(message, zone, start, end, problems);
+        hour_sums::check(parts, zone, (start, end), problems);
     }
 }
 

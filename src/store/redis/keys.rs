@@ -68,6 +68,8 @@ pub(super) struct PartitionKeys {
     pub(super) ledger: Key,
     /// Ids of its campaigns.
     pub(super) campaigns: Key,
+    /// Those that the injector has something to do with, by the moment of the next step.
+    pub(super) due_campaigns: Key,
     /// Envelopes that are neither empty nor refunded, by their expiry.
     pub(super) open_envelopes: Key,
     /// Envelopes that are, by the moment since when; 0 once they are being removed.
@@ -84,6 +86,7 @@ impl PartitionKeys {
             partition: format!("{tag}:partition").into(),
             ledger: format!("{tag}:ledger").into(),
             campaigns: format!("{tag}:campaigns").into(),
+            due_campaigns: format!("{tag}:campaigns:due").into(),
             open_envelopes: format!("{tag}:envelopes:open").into(),
             settled_envelopes: format!("{tag}:envelopes:settled").into(),
             envelope_sums: format!("{tag}:envelopes:sums").into(),

@@ -21,6 +21,7 @@ mod codec;
 mod commit;
 mod connect;
 mod core;
+mod due;
 mod envelopes;
 mod fault;
 mod fault_kind;
@@ -73,10 +74,10 @@ use self::{
     users::Looks,
 };
 use super::{
-    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
-    Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation,
-    Refusal, Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept,
-    UserView, WindowView,
+    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
+    DueCampaign, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand,
+    Operated, Operation, Refusal, Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo,
+    Sweep, Swept, UserView, WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };
@@ -354,13 +355,24 @@ impl Store for RedisStore {
         Ok(views)
     }
 
-    async fn campaign_ids(
+    async fn due_campaigns(
         &self,
         partition: u32,
-        after: Option<&str>,
+        lead: Duration,
+        after: Option<&DueCampaign>,
         limit: usize,
-    ) -> Result<Vec<CampaignId>> {
-        self.core.campaign_ids(partition, after, limit).await
+    ) -> Result<Vec<DueCampaign>> {
+        let due = self.core.due_campaigns(partition, lead, after, limit);
+        due.await
+    }
+
+    async fn index(&self, id: &CampaignId) -> Result<()> {
+        let _turn = self.turn(id).lock().await;
+        self.core.index(id).await
+    }
+
+    async fn complete_index(&self, partition: u32) -> Result<()> {
+        self.core.complete_index(partition).await
     }
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {

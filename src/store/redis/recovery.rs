@@ -93,7 +93,7 @@ impl Recovery {
         let mut after: Option<CampaignId> = None;
         loop {
             let from = after.as_ref().map(CampaignId::as_str);
-            let page = self.store.campaign_ids(partition, from, PAGE).await?;
+            let page = self.store.core.campaign_ids(partition, from, PAGE).await?;
             let Some(last) = page.last() else {
                 return Ok(campaigns);
             };

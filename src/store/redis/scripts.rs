@@ -32,6 +32,10 @@ scripts! {
     LISTED = "listed.lua";
     /// Lists campaigns.
     CAMPAIGNS = "campaigns.lua";
+    /// Lists campaigns that something is due of.
+    DUE_CAMPAIGNS = "due_campaigns.lua";
+    /// Adds campaigns that are missing among those.
+    COMPLETE_INDEX = "complete_index.lua";
     /// Counts what waits.
     COUNT = "count.lua";
     /// Reads frozen windows.

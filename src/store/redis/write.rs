@@ -18,7 +18,7 @@ use crate::{
     model::{Moment, PoolNo, PrizeNo},
     store::{
         LedgerId, Result, StoreError,
-        rules::{Placed, PoolState, State},
+        rules::{self, Placed, PoolState, State},
     },
 };
 
@@ -141,6 +141,7 @@ impl Loaded {
                 [view.version.to_string().into(), definition],
             );
         }
+        write_due(&mut commit, partition, state);
         if self.layout.is_none() {
             expect_nothing_left(&mut commit, layout);
             let campaigns = commit.key(Kind::SortedSet, partition.campaigns.clone());
@@ -352,6 +353,16 @@ fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<
 /// The counter of units that wait in a queue, or are granted to it and not there yet.
 fn waiting_field(pool: PoolNo, prize: Option<PrizeNo>) -> String {
     format!("waiting:{}:{}", pool.0, slot(prize))
+}
+
+/// Writes when the injector finds the campaign next.
+pub(super) fn write_due(commit: &mut Commit, partition: &keys::PartitionKeys, state: &State) {
+    let key = commit.key(Kind::SortedSet, partition.due_campaigns.clone());
+    let id = state.view.campaign.id.as_str().as_bytes().to_vec();
+    match rules::due(state) {
+        Some(due) => commit.write("ZADD", key, [due.as_micros().to_string().into(), id]),
+        None => commit.write("ZREM", key, [id]),
+    }
 }
 
 fn write_units(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {

@@ -42,6 +42,7 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
         return Err(StoreError::corrupt("a chunk does not fit its fill"));
     }
     let (first, fork) = (fill.base + fill.filled, fill.fork);
+    let earliest = command.units.first().map(|release| release.at);
     fill.filled = reached;
     fill.until = command.until;
     fill.closed = reached == all;
@@ -58,6 +59,10 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
                 number,
             },
         });
+    }
+    if let Some(earliest) = earliest {
+        let oldest = &mut state.schedule(command.pool)?.oldest;
+        *oldest = Some(oldest.map_or(earliest, |oldest| oldest.min(earliest)));
     }
     Ok(Filled::Reached(reached))
 }

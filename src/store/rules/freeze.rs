@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use crate::{
-    model::{PoolKind, PoolNo, campaign::Quantities, schedule::Missed},
+    model::{
+        Moment, PoolKind, PoolNo, campaign::Quantities, convert::HOUR_UNITS_MAX, schedule::Missed,
+    },
     store::{
         FreezeCommand, Result, Step,
         entry::{Body, Injected},
         fill::{FREEZE_WINDOWS_MAX, PlannedWindow},
+        view::total,
     },
 };
 
@@ -32,19 +35,30 @@ pub(in crate::store) fn freeze(state: &mut State, command: &FreezeCommand) -> Re
         }
         horizon = window.end;
     }
+    let rule = match &state.view.campaign.pool(command.pool).kind {
+        PoolKind::Schedule(schedule) => schedule.missed,
+        PoolKind::Deck(_) => Missed::Skip,
+    };
+    let now = state.now;
+    let is_released = |window: &PlannedWindow| {
+        window.end <= now && rule == Missed::Release && !window.planned.is_empty()
+    };
+    let mut late = Late::new(now, windows.iter().filter(|it| is_released(it)).count());
     for window in windows {
-        freeze_one(state, command.pool, window)?;
+        freeze_one(state, command.pool, window, rule, &mut late)?;
     }
     Ok(Step::Done)
 }
 
-fn freeze_one(state: &mut State, pool: PoolNo, window: &PlannedWindow) -> Result<()> {
+fn freeze_one(
+    state: &mut State,
+    pool: PoolNo,
+    window: &PlannedWindow,
+    rule: Missed,
+    late: &mut Late,
+) -> Result<()> {
     let now = state.now;
     let missed = window.end <= now;
-    let rule = match &state.view.campaign.pool(pool).kind {
-        PoolKind::Schedule(schedule) => schedule.missed,
-        PoolKind::Deck(_) => Missed::Skip,
-    };
     state.schedule(pool)?.horizon = window.end;
     if missed && rule != Missed::Release {
         return pass_over(state, pool, window, rule == Missed::Spread);
@@ -52,7 +66,8 @@ fn freeze_one(state: &mut State, pool: PoolNo, window: &PlannedWindow) -> Result
     let carried = if missed {
         Quantities::new()
     } else {
-        carried_share(state.schedule(pool)?, window.windows_left)
+        let room = HOUR_UNITS_MAX.saturating_sub(total(&window.planned));
+        carried_share(state.schedule(pool)?, window.windows_left, room)
     };
     let mut asked = window.planned.clone();
     for (prize, units) in &carried {
@@ -64,7 +79,7 @@ fn freeze_one(state: &mut State, pool: PoolNo, window: &PlannedWindow) -> Result
     // A missed window is released now, in an order of chance, and not when it should have been: nobody could take a unit then,
     // and it would go back to stock as one that nobody took.
     let (from, until) = if missed {
-        (window.start.max(now - RELEASE_SPAN), now)
+        late.next(window, state.schedule(pool)?)
     } else {
         (window.start.max(now), window.end)
     };
@@ -82,6 +97,38 @@ fn freeze_one(state: &mut State, pool: PoolNo, window: &PlannedWindow) -> Result
         granted,
         fork: state.fork,
     })
+}
+
+/// The moments of missed windows that are released at once: of each a part of the last second, one
+/// after another. So draws take the units of the first one while those of the others are put in.
+struct Late {
+    from: Moment,
+    now: Moment,
+    done: u32,
+    windows: u32,
+}
+
+impl Late {
+    fn new(now: Moment, windows: usize) -> Self {
+        Self {
+            from: now - RELEASE_SPAN,
+            now,
+            done: 0,
+            windows: u32::try_from(windows.max(1)).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The part of the next window. It begins neither before the window nor before the end of what
+    /// was released earlier.
+    fn next(&mut self, window: &PlannedWindow, schedule: &mut ScheduleState) -> (Moment, Moment) {
+        let span = self.now.since(self.from);
+        let from = self.from + span * self.done / self.windows;
+        self.done += 1;
+        let until = self.from + span * self.done / self.windows;
+        let from = from.max(window.start).max(schedule.released);
+        schedule.released = until.max(from);
+        (from, schedule.released)
+    }
 }
 
 /// A window that has ended unfilled: its units stay in stock, perhaps to be spread over the next windows.
@@ -136,21 +183,24 @@ fn add_window(
     Ok(())
 }
 
-/// What a window takes over from missed ones: an equal share, rounded up, for each window that they are spread over.
-fn carried_share(schedule: &mut ScheduleState, windows_left: u64) -> Quantities {
+/// What a window takes over from missed ones: an equal share, rounded up, for each window that they
+/// are spread over, as far as the window has room for more units.
+fn carried_share(schedule: &mut ScheduleState, windows_left: u64, mut room: u64) -> Quantities {
     let carry = &mut schedule.carry;
     let windows = carry.windows.min(windows_left).max(1);
     let mut share = Quantities::new();
     for (prize, units) in &mut carry.units {
-        let part = units.div_ceil(windows);
+        let part = units.div_ceil(windows).min(room);
         *units -= part;
+        room -= part;
         add(&mut share, *prize, part);
     }
     carry.units.retain(|_, units| *units > 0);
     carry.windows = if carry.units.is_empty() {
         0
     } else {
-        windows - 1
+        // What found no room goes to the next window.
+        (windows - 1).max(1)
     };
     share
 }

@@ -6,7 +6,7 @@ use crate::{
 };
 
 use super::book::less;
-use super::state::{RecallDue, State, UserChange, WindowMark};
+use super::state::{PoolState, RecallDue, State, UserChange, WindowMark};
 
 /// What a store reads of the users of an operation.
 #[derive(Clone, Debug)]
@@ -134,9 +134,20 @@ fn hold(state: &mut State, prize: PrizeNo, held: bool) -> Result<u32> {
     if held {
         prizes.push(prize);
         prizes.sort_unstable();
+    } else {
+        forget_oldest(state);
     }
     state.view.paused_prizes = prizes.into();
     Ok(0)
+}
+
+/// Units of a prize that was held may be older than all others that wait.
+fn forget_oldest(state: &mut State) {
+    for pool in &mut state.pools {
+        if let PoolState::Schedule(schedule) = pool {
+            schedule.oldest = Some(Moment::EPOCH);
+        }
+    }
 }
 
 /// Marks what a recall must take back, and gives back at once what is not in the pool yet.

@@ -9,6 +9,7 @@ use crate::{
 };
 
 use super::book::{add, less};
+use super::due::due;
 use super::state::{DeckState, PoolState, ScheduleState, State, Window, WindowMark};
 
 /// How far the pools are filled; `available` tells the cards that wait in a deck, those of held prizes aside.
@@ -36,6 +37,7 @@ pub(in crate::store) fn filling(
     }
     Ok(Filling {
         view: state.view.clone(),
+        due: due(state),
         used,
         pools: pools.collect::<Result<_>>()?,
     })
@@ -48,6 +50,7 @@ fn schedule_filling(schedule: &ScheduleState, now: Moment) -> Result<ScheduleFil
         windows().filter(|(_, window)| window.end > now && window.mark != WindowMark::Missed);
     Ok(ScheduleFilling {
         horizon: schedule.horizon,
+        oldest: schedule.oldest,
         totals: schedule.totals.clone(),
         carry: schedule.carry.units.clone(),
         open: open_fills(schedule),
@@ -73,6 +76,7 @@ fn open_fills(schedule: &ScheduleState) -> Vec<FillRecord> {
         granted: fill.granted.clone(),
         filled: fill.filled,
         fork: fill.fork,
+        until: fill.until,
     })
     .collect()
 }

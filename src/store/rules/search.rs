@@ -77,21 +77,35 @@ fn search_recalled(state: &State, pool: PoolNo, start: Moment) -> Vec<Range> {
     .collect()
 }
 
-/// Units of prizes that are not held and that nobody took for as long as the schedule says.
+/// Units of prizes that are not held and that nobody took for as long as the schedule says; then of
+/// each of these prizes the first unit that will be one of them.
 fn search_unclaimed(state: &State, pool: PoolNo) -> Vec<Range> {
-    let PoolKind::Schedule(plan) = &state.view.campaign.pool(pool).kind else {
-        return Vec::new();
-    };
-    let (Unclaimed::ReturnAfter(after), Some(schedule)) = (plan.unclaimed, state.schedule_of(pool))
+    let (Some(until), Some(schedule)) = (unclaimed_until(state, pool), state.schedule_of(pool))
     else {
         return Vec::new();
     };
     let prizes = schedule.planned.iter();
     let prizes = prizes.filter(|prize| !state.is_paused(**prize));
-    let to = (state.now - after).as_micros();
-    prizes
-        .map(|prize| everything(pool, Some(*prize)).up_to(to))
-        .collect()
+    let all = prizes.map(|prize| everything(pool, Some(*prize)));
+    let due = all.clone().map(|range| range.up_to(until));
+    let next = all.map(|range| Range {
+        from: until + 1,
+        limit: 1,
+        ..range
+    });
+    due.chain(next).collect()
+}
+
+/// The last release of units that go back to stock now, where the schedule returns what nobody
+/// took.
+pub(super) fn unclaimed_until(state: &State, pool: PoolNo) -> Option<i64> {
+    let PoolKind::Schedule(plan) = &state.view.campaign.pool(pool).kind else {
+        return None;
+    };
+    match plan.unclaimed {
+        Unclaimed::ReturnAfter(after) => Some((state.now - after).as_micros()),
+        Unclaimed::Keep => None,
+    }
 }
 
 /// All cards, and all scheduled units that are released until a moment in microseconds.

@@ -57,6 +57,14 @@ pub(in crate::store) enum PoolState {
 pub(in crate::store) struct ScheduleState {
     /// Windows before this moment are frozen, later ones are not.
     pub(in crate::store) horizon: Moment,
+    /// The end of what was released late, of windows that were missed. Of later windows nothing is
+    /// released before it.
+    #[serde(default = "epoch", skip_serializing_if = "is_epoch")]
+    pub(in crate::store) released: Moment,
+    /// No unit that waits was released before this moment; none where none waits. Not known of
+    /// older data.
+    #[serde(default = "not_known")]
+    pub(in crate::store) oldest: Option<Moment>,
     pub(in crate::store) totals: TotalsBase,
     pub(in crate::store) carry: Carry,
     /// Prizes that any window was planned with.
@@ -307,6 +315,8 @@ impl ScheduleState {
     pub(super) fn new(horizon: Moment, totals: TotalsBase) -> Self {
         Self {
             horizon,
+            released: Moment::EPOCH,
+            oldest: None,
             totals,
             carry: Carry::default(),
             planned: BTreeSet::new(),
@@ -320,8 +330,20 @@ impl ScheduleState {
     pub(in crate::store) fn filled_until(&self) -> Moment {
         let fills = self.windows.values().flat_map(|window| &window.fills);
         let open = fills.filter(|fill| !fill.closed).map(|fill| fill.until);
-        open.fold(self.horizon, Moment::min)
+        open.fold(self.horizon.max(self.released), Moment::min)
     }
+}
+
+fn epoch() -> Moment {
+    Moment::EPOCH
+}
+
+fn is_epoch(moment: &Moment) -> bool {
+    *moment == Moment::EPOCH
+}
+
+fn not_known() -> Option<Moment> {
+    Some(Moment::EPOCH)
 }
 
 impl Window {

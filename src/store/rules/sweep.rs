@@ -8,13 +8,12 @@ use crate::{
         Lifecycle, Result, Sweep, Swept,
         entry::{Body, TakenBackCause},
         fill::CHUNK_UNITS_MAX,
-        view::total,
     },
 };
 
 use super::{
     book::{Return, add, subtract},
-    search::{is_possible, window_start},
+    search::{is_possible, unclaimed_until, window_start},
     state::{Placed, PoolState, RecallDue, State},
 };
 
@@ -94,7 +93,14 @@ fn recall(state: &mut State, pool: PoolNo, start: Moment, found: &[Placed]) -> R
 }
 
 fn unclaimed(state: &mut State, pool: PoolNo, found: &[Placed]) -> Result<Swept> {
-    let units = book_returns(state, found, Released::Returned)?
+    let Some(until) = unclaimed_until(state, pool) else {
+        return Ok(NOTHING);
+    };
+    let (due, next): (Vec<_>, Vec<_>) = found
+        .iter()
+        .copied()
+        .partition(|placed| placed.score <= until);
+    let units = book_returns(state, &due, Released::Returned)?
         .remove(&pool)
         .unwrap_or_default();
     for (prize, count) in &units {
@@ -105,7 +111,12 @@ fn unclaimed(state: &mut State, pool: PoolNo, found: &[Placed]) -> Result<Swept>
         };
         state.give_back(&back, Quantities::from([(*prize, *count)]))?;
     }
-    let more = total(&units) == CHUNK_UNITS_MAX as u64;
+    // Where the search was cut off, some of the next ones may be missing.
+    let more = found.len() == CHUNK_UNITS_MAX;
+    if !more {
+        let oldest = next.iter().map(|placed| placed.score).min();
+        state.schedule(pool)?.oldest = oldest.map(Moment::from_micros);
+    }
     Ok(Swept { units, more })
 }
 

@@ -198,3 +198,37 @@ fn the_sums_beside_the_windows_follow_every_step() {
     assert!(more);
     check_sums(&mut state);
 }
+
+/// The next three hours of the state of [`two_hours`] are missed, or not; each with so many units.
+fn freeze_hours(state: &mut State, units: u64, hours: u32) {
+    let end = state.view.campaign.start + HOUR * 2;
+    let windows = (0..hours).map(|n| PlannedWindow {
+        start: end + HOUR * n,
+        end: end + HOUR * (n + 1),
+        planned: [(COUPON, units)].into(),
+        windows_left: u64::from(hours - n),
+    });
+    let command = FreezeCommand {
+        campaign: state.view.campaign.id.clone(),
+        version: 1,
+        pool: COUPONS,
+        windows: windows.collect(),
+    };
+    assert_eq!(freeze(state, &command), Ok(Step::Done));
+}
+
+#[test]
+fn an_hour_takes_over_no_more_of_missed_ones_than_an_hour_may_have() {
+    let mut state = two_hours();
+    let most = crate::model::convert::HOUR_UNITS_MAX;
+    state.stock[usize::from(COUPON.0)].remaining = 100 * most;
+    // Two of the three have passed.
+    state.now = state.view.campaign.start + HOUR * 4;
+    freeze_hours(&mut state, most - 1, 3);
+    let schedule = state.schedule(COUPONS).unwrap();
+    let (_, window) = schedule.windows.last_key_value().unwrap();
+    let units = window.prizes[&COUPON];
+    assert_eq!((units.planned, units.carried), (most - 1, 1));
+    assert_eq!(schedule.carry.units[&COUPON], 2 * (most - 1) - 1);
+    assert_eq!(schedule.carry.windows, 1);
+}

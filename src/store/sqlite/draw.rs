@@ -85,7 +85,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
 
     user.charge(charge);
     user.wins = wins;
-    let running_low = take(state, &picks)?;
+    let running_low = take(state, &picks, step.now)?;
     count_results(state, &results);
     state.users += u64::from(is_new);
     state.touch();
@@ -346,12 +346,16 @@ pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<DeckStop> {
     deck.stop(&pool.later_round, in_stock, |prize| state.is_paused(prize))
 }
 
-/// Takes the picked units; tells which decks have just run low.
-fn take(state: &mut CampaignState, picks: &[Pick]) -> Result<Vec<PoolNo>> {
+/// Takes the picked units; tells which decks have just run low, and which schedules gave a unit
+/// though they are not filled up to now.
+fn take(state: &mut CampaignState, picks: &[Pick], now: Moment) -> Result<Vec<PoolNo>> {
     let mut running_low = Vec::new();
     for pick in picks {
         let pool = state.pool(pick.pool);
         let is_deck = !pool.is_schedule();
+        if !is_deck && now >= pool.filled_until && !running_low.contains(&pick.pool) {
+            running_low.push(pick.pool);
+        }
         let queue: &mut Queue = &mut pool.queues[pick.queue];
         queue.take()?;
         if let Some(prize) = queue.prize {

@@ -43,14 +43,14 @@ use self::{
     looks::Looks,
     queue::{Inbox, NotTaken},
     step::{Core, Published},
-    steps::SweepCommand,
+    steps::{IndexCommand, SweepCommand},
     writer::{WAL_BYTES_MAX, Writer, run_checkpointer},
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
-    Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand,
-    Operated, Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView,
-    WindowView, clock::Clock,
+    DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
+    OperateCommand, Operated, Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep,
+    Swept, UserView, WindowView, clock::Clock,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -368,20 +368,32 @@ impl Store for SqliteStore {
         Ok(views.into_iter().take(limit).cloned().collect())
     }
 
-    async fn campaign_ids(
+    async fn due_campaigns(
         &self,
         partition: u32,
-        after: Option<&str>,
+        lead: Duration,
+        after: Option<&DueCampaign>,
         limit: usize,
-    ) -> Result<Vec<CampaignId>> {
+    ) -> Result<Vec<DueCampaign>> {
         if partition != step::PARTITION {
             return Ok(Vec::new());
         }
-        let views = self.campaigns(after, limit).await?;
-        Ok(views
-            .into_iter()
-            .map(|view| view.campaign.id.clone())
-            .collect())
+        let (until, after) = (self.clock_now() + lead, after.cloned());
+        self.read(move |db| read::due_campaigns(db, until, after.as_ref(), limit))
+            .await
+    }
+
+    async fn index(&self, id: &CampaignId) -> Result<()> {
+        self.submit(IndexCommand {
+            campaign: id.clone(),
+        })
+        .await
+    }
+
+    async fn complete_index(&self, _partition: u32) -> Result<()> {
+        // The index is a column that older data get when they are opened, and nobody else writes
+        // them.
+        Ok(())
     }
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {

@@ -23,8 +23,8 @@ use crate::{
 
 /// The database's file in its directory.
 pub const DATABASE_FILE: &str = "tombola.sqlite3";
-/// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`.
-const SCHEMA_VERSION: u32 = 2;
+/// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`, 3 `schema_due.sql`.
+const SCHEMA_VERSION: u32 = 3;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep few.
@@ -340,9 +340,14 @@ fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
     let schema = match version {
         0 => concat!(
             include_str!("schema.sql"),
-            include_str!("schema_envelopes.sql")
+            include_str!("schema_envelopes.sql"),
+            include_str!("schema_due.sql")
         ),
-        1 => include_str!("schema_envelopes.sql"),
+        1 => concat!(
+            include_str!("schema_envelopes.sql"),
+            include_str!("schema_due.sql")
+        ),
+        2 => include_str!("schema_due.sql"),
         _ => return Ok(()),
     };
     db.execute_batch(&format!(

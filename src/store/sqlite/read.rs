@@ -8,14 +8,14 @@ use super::{
     draw::{available, deck_stop},
     load::{load, load_live, read_window, window_columns},
     state::{CampaignState, Stock},
-    step::{definition, entry_columns, read_entry},
+    step::{definition, entry_columns, moment, read_entry},
     users::{load_user, remembered},
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        CampaignView, DrawAnswer, Entry, Executed, Filling, Refusal, Result, Stats, StoreError,
-        UserView, WindowView,
+        CampaignView, DrawAnswer, DueCampaign, Entry, Executed, Filling, Refusal, Result, Stats,
+        StoreError, UserView, WindowView,
         rules::{self, PoolState, Window, WindowMark},
         view::{DeckStats, PrizeStats, WindowState, WindowUnits},
     },
@@ -253,4 +253,28 @@ pub(super) fn ledger(db: &Connection, sequence: u64, limit: usize) -> Result<Vec
     )?;
     let rows = statement.query_map(params![sequence, limit], entry_columns)?;
     rows.map(|row| read_entry(row?)).collect()
+}
+
+/// Campaigns that the injector has something to do with by a moment.
+pub(super) fn due_campaigns(
+    db: &Connection,
+    until: Moment,
+    after: Option<&DueCampaign>,
+    limit: usize,
+) -> Result<Vec<DueCampaign>> {
+    let mut statement = db.prepare_cached(
+        "SELECT due, id FROM campaigns WHERE due <= ?1 AND (due, id) > (?2, ?3)
+         ORDER BY due, id LIMIT ?4",
+    )?;
+    let (due, id) = after.map_or((-1, ""), |after| (after.due.as_micros(), after.id.as_str()));
+    let rows = statement.query_map(params![until.as_micros(), due, id, limit], |row| {
+        Ok((moment(row, 0)?, row.get::<_, String>(1)?))
+    })?;
+    rows.map(|row| {
+        let (due, id) = row?;
+        let id = CampaignId::parse("campaign", &id);
+        let id = id.map_err(|problem| StoreError::corrupt(problem.message))?;
+        Ok(DueCampaign { due, id })
+    })
+    .collect()
 }

@@ -22,6 +22,7 @@ pub(super) fn save(
     campaign: &mut CampaignState,
     state: rules::State,
 ) -> Result<Option<LedgerId>> {
+    save_due(step.db, campaign.no, rules::due(&state))?;
     let changes = state.changes;
     if changes.is_anew {
         clear(step.db, campaign)?;
@@ -47,6 +48,13 @@ pub(super) fn save(
         remember(step.db, campaign.no, request, ledger)?;
     }
     Ok(last)
+}
+
+/// Writes when the injector finds the campaign next.
+pub(super) fn save_due(db: &Connection, campaign: i64, due: Option<Moment>) -> Result<()> {
+    db.prepare_cached("UPDATE campaigns SET due = ?2 WHERE no = ?1 AND due IS NOT ?2")?
+        .execute(params![campaign, due.map(Moment::as_micros)])?;
+    Ok(())
 }
 
 /// Removes what was laid out of a campaign that nothing has happened to.

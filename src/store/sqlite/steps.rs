@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     job::Command,
     load::{add_windows, load},
-    save::save,
+    save::{save, save_due},
     state::CampaignState,
     step::{Step, entry},
     units,
@@ -211,6 +211,22 @@ impl Command for DealCommand {
 
     fn run(&self, step: &mut Step<'_>) -> Result<Outcome> {
         run(step, &self.campaign, &[], |state| rules::deal(state, self))
+    }
+}
+
+/// Brings the moment at which the injector finds a campaign to what its state says.
+pub(super) struct IndexCommand {
+    pub(super) campaign: CampaignId,
+}
+
+impl Command for IndexCommand {
+    type Reply = ();
+
+    fn run(&self, step: &mut Step<'_>) -> Result<()> {
+        step.with(&self.campaign, |step, campaign| {
+            let state = load(step.db, campaign, step.now, &[])?;
+            save_due(step.db, campaign.no, rules::due(&state))
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::Desk;
-use crate::process::Start;
+use crate::{process::Start, support::embedded::WITHOUT_INDEX};
 
 #[test]
 fn an_envelope_is_created_grabbed_shown_and_cancelled() {
@@ -106,6 +106,7 @@ fn an_older_store_is_brought_up_to_date_with_all_it_has() {
     desk.server.kill();
     let data = desk.directory.path().join("data");
     let db = Connection::open(data.join("tombola.sqlite3")).unwrap();
+    db.execute_batch(WITHOUT_INDEX).unwrap();
     db.execute_batch(
         "DROP TABLE envelopes; DROP TABLE packets; DROP TABLE grabs; DROP TABLE envelope_users;
          DROP TABLE envelope_sums; DROP TABLE removed_envelopes; ALTER TABLE ledger DROP COLUMN envelope;

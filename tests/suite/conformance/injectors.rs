@@ -1,11 +1,12 @@
 //! Any number of injectors may run at once, and any may die at any moment: each window gets what was planned, once.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use async_trait::async_trait;
+use tokio::sync::Semaphore;
 use tombola::{
     chance::Nonce,
     model::{Campaign, Moment, PoolNo, PrizeNo},
@@ -31,6 +32,9 @@ promises![
     a_plan_cut_between_chunks_is_followed_exactly,
     windows_with_a_gap_are_not_frozen_in_part,
     what_is_in_the_pool_is_drawn_while_the_rest_is_put_in,
+    draws_go_on_while_many_missed_hours_are_released,
+    a_draw_waits_for_the_first_units_of_missed_hours_and_not_for_all,
+    a_draw_of_older_units_at_the_turn_of_an_hour_has_the_new_hour_filled,
     a_draw_that_needs_cards_when_the_end_comes_is_refused_after_one_deal,
     an_injector_that_is_late_to_take_back_puts_in_first,
     eight_injectors_return_what_the_end_leaves_once,
@@ -219,6 +223,129 @@ async fn what_is_in_the_pool_is_drawn_while_the_rest_is_put_in(world: &mut World
     world.pass(hours(1)).await;
     let drawn_before = fills.load(Ordering::SeqCst) - 1;
     assert_eq!(world.drained().await, 2 * 2500 - drawn_before);
+}
+
+fn released_late(per_hour: u32) -> String {
+    format!(
+        "
+        endTime: 2026-11-24T00:00:00+08:00
+        consolation: {{id: points}}
+        prizes: [{{id: coupon, stock: 300000}}]
+        pools: [{{id: hours, schedule: {{perHour: {{coupon: {per_hour}}}, missed: RELEASE}}}}]
+        "
+    )
+}
+
+/// Draws whenever units are put in, once the first ones are, and sees that each wins the next one.
+struct DrawsInOrder {
+    world: World,
+    fills: AtomicUsize,
+    last: Mutex<Moment>,
+}
+
+#[async_trait]
+impl Meddler for Arc<DrawsInOrder> {
+    async fn before_fill(&self) {
+        let fills = self.fills.fetch_add(1, Ordering::SeqCst);
+        if fills == 0 {
+            return;
+        }
+        let drawn = self.world.store().draw(draw(&format!("u{fills}"))).await;
+        let Ok(Drawn::Done(answer)) = drawn else {
+            panic!("after {fills} fills: {drawn:?}");
+        };
+        let [release] = answer.releases()[..] else {
+            panic!("after {fills} fills: {answer:?}");
+        };
+        assert!(release <= self.world.time(), "early");
+        let mut last = self.last.lock().unwrap();
+        assert!(release >= *last, "an earlier unit comes after a later one");
+        *last = release;
+    }
+}
+
+/// More hours than are frozen in one step, some of them in several chunks.
+async fn draws_go_on_while_many_missed_hours_are_released(world: &mut World) {
+    const HOURS: u64 = 70;
+    let campaign = world.begin(&released_late(600)).await;
+    world.pass(hours(HOURS)).await;
+    let meddler = Arc::new(DrawsInOrder {
+        world: world.clone(),
+        fills: AtomicUsize::new(0),
+        last: Mutex::new(Moment::EPOCH),
+    });
+    let injector = world.injector_with(Arc::clone(&meddler));
+    injector.settle(&campaign.id).await.unwrap();
+    let fills = meddler.fills.load(Ordering::SeqCst);
+    assert!(fills as u64 > 2 * HOURS, "{fills}");
+    let last = *meddler.last.lock().unwrap();
+    let rest = world.drain().await;
+    let releases: Vec<Moment> = rest.iter().flat_map(Answer::releases).collect();
+    assert!(releases.is_sorted() && releases[0] >= last);
+    // The running hour may have given some that are due by now.
+    let missed = HOURS as usize * 600;
+    let won = releases.len() + fills - 1;
+    assert!((missed..=missed + 600).contains(&won), "{won}");
+}
+
+/// Lets one chunk be put in, and all others once it is told to.
+struct OneChunk {
+    fills: AtomicUsize,
+    goes_on: Semaphore,
+}
+
+#[async_trait]
+impl Meddler for Arc<OneChunk> {
+    async fn before_fill(&self) {
+        if self.fills.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.goes_on.acquire().await.unwrap().forget();
+        }
+    }
+}
+
+async fn a_draw_waits_for_the_first_units_of_missed_hours_and_not_for_all(world: &mut World) {
+    world.begin(&released_late(2500)).await;
+    world.pass(hours(5)).await;
+    let meddler = Arc::new(OneChunk {
+        fills: AtomicUsize::new(0),
+        goes_on: Semaphore::new(0),
+    });
+    let injector = world.injector_with(Arc::clone(&meddler));
+    // Where it waited for more, it would wait for ever.
+    let drawn = tokio::time::timeout(minutes(1), injector.draw(draw("u")));
+    let drawn = drawn
+        .await
+        .expect("it waits for more than one chunk")
+        .unwrap();
+    assert_eq!(drawn.wins(), 1);
+    let waiting = world.prize("coupon").await.waiting;
+    assert!(waiting >= 5 * 2500 - 1);
+    meddler.goes_on.add_permits(1_000_000);
+    world.tick().await;
+    assert!(world.drained().await >= 5 * 2500 - 1);
+}
+
+async fn a_draw_of_older_units_at_the_turn_of_an_hour_has_the_new_hour_filled(world: &mut World) {
+    let campaign = world.begin(&twelve_hours(20)).await;
+    world.tick().await;
+    let turn = campaign.start + hours(1);
+    world.set_time(turn).await;
+    let answer = world.draw(draw("u")).await;
+    assert!(answer.releases()[0] < turn);
+    // Nobody but that draw has the next hour filled: no injector ticks.
+    while world.windows().await.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    // While it is filled, or once it is, draws ask for nothing more.
+    let id = &campaign.id;
+    while world.store().filling(id).await.unwrap().due == Some(Moment::EPOCH) {
+        tokio::task::yield_now().await;
+    }
+    let Ok(Drawn::Done(answer)) = world.store().draw(draw("u")).await else {
+        panic!("it is filled");
+    };
+    assert!(answer.running_low.is_empty());
+    assert_eq!(injected(world, turn).await, 20);
 }
 
 /// The campaign ends while its deck is dealt.

@@ -47,6 +47,7 @@ mod refusals;
 mod replay;
 mod replicas;
 mod schedules;
+mod ticks;
 mod versions;
 
 fn run(promise: impl Future<Output = ()>) {

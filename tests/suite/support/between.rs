@@ -7,10 +7,10 @@ use tombola::{
     model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId},
     store::{
         AdjustCommand, ApplyCommand, CampaignView, CancelEnvelope, CreateEnvelope, DealCommand,
-        DrawAnswer, DrawCommand, Drawn, Entry, EnvelopeReply, EnvelopeStore, EnvelopeSums,
-        EnvelopeView, FillCommand, FillEnvelope, Filled, Filling, FreezeCommand, GrabCommand,
-        GrabView, Grabbed, OperateCommand, Operated, Result, Settled, Stats, Step, Store,
-        StoreInfo, Sweep, Swept, UserView, WindowView,
+        DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry, EnvelopeReply, EnvelopeStore,
+        EnvelopeSums, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling, FreezeCommand,
+        GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result, Settled, Stats, Step,
+        Store, StoreInfo, Sweep, Swept, UserView, WindowView,
     },
 };
 
@@ -35,13 +35,23 @@ pub struct Between<M> {
 
 #[async_trait]
 impl<M: Meddler> Store for Between<M> {
-    async fn campaign_ids(
+    async fn due_campaigns(
         &self,
         partition: u32,
-        after: Option<&str>,
+        lead: Duration,
+        after: Option<&DueCampaign>,
         limit: usize,
-    ) -> Result<Vec<CampaignId>> {
-        self.store.campaign_ids(partition, after, limit).await
+    ) -> Result<Vec<DueCampaign>> {
+        let due = self.store.due_campaigns(partition, lead, after, limit);
+        due.await
+    }
+
+    async fn index(&self, id: &CampaignId) -> Result<()> {
+        self.store.index(id).await
+    }
+
+    async fn complete_index(&self, partition: u32) -> Result<()> {
+        self.store.complete_index(partition).await
     }
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {

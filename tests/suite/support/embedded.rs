@@ -3,19 +3,25 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 use tempfile::TempDir;
 use tombola::{
     model::Moment,
     store::{
         Store,
         clock::{Clock as _, ManualClock},
-        sqlite::{OpenError, Options, SqliteStore},
+        sqlite::{DATABASE_FILE, DirectoryLock, OpenError, Options, SqliteStore},
     },
 };
 
 use super::world::{Host, LONG_BEFORE, key};
 
 const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Makes the tables those of version 2.
+pub const WITHOUT_INDEX: &str = "
+    DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due; PRAGMA user_version = 2;
+";
 
 /// Data of an embedded store, and its time.
 pub struct Embedded {
@@ -50,6 +56,19 @@ impl Host for Embedded {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    async fn remove_index(&self) {
+        let directory = self.directory.path();
+        let _lock = loop {
+            match DirectoryLock::take(directory) {
+                Ok(lock) => break lock,
+                Err(OpenError::InUse(_)) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let db = Connection::open(directory.join(DATABASE_FILE)).unwrap();
+        db.execute_batch(WITHOUT_INDEX).unwrap();
     }
 
     async fn set_time(&self, now: Moment) {

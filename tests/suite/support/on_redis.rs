@@ -16,7 +16,7 @@ use tombola::{
     store::{
         Durability, Store,
         clock::{Clock as _, ManualClock},
-        redis::{FORK_PAUSE, Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{Connections, FORK_PAUSE, Found, KeyPrefix, Options, RedisStore, RedisUrl, Script},
     },
 };
 
@@ -149,6 +149,17 @@ impl Host for OnRedis {
 
     async fn open_another(&self) -> Option<Arc<dyn Store>> {
         Some(self.open().await)
+    }
+
+    async fn remove_index(&self) {
+        let connections = Connections::new(&self.options.url, 1).unwrap();
+        let remove = Script::new(&["return redis.call('DEL', KEYS[1])"]);
+        for partition in 0..self.options.partitions {
+            let prefix = self.options.prefix.as_str();
+            let key = format!("{prefix}{{{partition}}}:campaigns:due");
+            let (keys, args) = ([key].into(), [""].into());
+            connections.run(&remove, &keys, &args).await.unwrap();
+        }
     }
 
     async fn set_time(&self, now: Moment) {

@@ -42,6 +42,9 @@ pub trait Host: Send + Sync {
     async fn open_another(&self) -> Option<Arc<dyn Store>> {
         None
     }
+    /// Makes the data, which nobody has open, such as they were before there was an index of due
+    /// campaigns.
+    async fn remove_index(&self);
     /// Moves the store's clock, back too.
     async fn set_time(&self, now: Moment);
     /// What the clock shows.
@@ -76,6 +79,14 @@ impl World {
         let store = self.host.open().await;
         let injector = Injector::new(store.clone(), key(), minutes(5));
         self.opened = Some((store, Arc::new(injector)));
+    }
+
+    /// Opens the store on the same data, as a version without an index of due campaigns has left
+    /// them.
+    pub async fn reopen_without_index(&mut self) {
+        self.opened = None;
+        self.host.remove_index().await;
+        self.reopen().await;
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

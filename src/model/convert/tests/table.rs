@@ -382,3 +382,70 @@ fn the_plan_must_not_need_more_than_the_stock() {
         ),
     ]);
 }
+
+#[test]
+fn an_hour_has_at_most_ten_million_units_of_all_prizes_and_pools() {
+    // From 20:00 the other pool plans 1,000 on a usual day, 2,000 on the 29th.
+    fn with_second_pool(campaign: &mut proto::Campaign, per_hour: u64) {
+        for prize in &mut campaign.prizes {
+            prize.stock = COUNT_MAX;
+        }
+        let mut second = campaign.pools[1].clone();
+        second.id = "second".into();
+        second.kind = Some(Kind::Schedule(proto::Schedule {
+            per_hour: map(&[("coupon", per_hour)]),
+            ..Default::default()
+        }));
+        campaign.pools.push(second);
+    }
+    // The car's even share makes one more.
+    let mut exact = spring_wheel();
+    with_second_pool(&mut exact, 9_997_999);
+    assert!(campaign_from_proto(&exact).is_ok());
+    assert_each_is_named(&[
+        (
+            |c| with_second_pool(c, 9_998_000),
+            "pools",
+            "plan 10,000,001 units in the hour 2026-11-29T20:00, with its even share of total",
+        ),
+        (
+            |c| {
+                c.pools.truncate(2);
+                c.pools.remove(0);
+                c.prizes[1].stock = COUNT_MAX;
+                let all = map(&[("coupon", 5_000_000), ("car", 5_000_001)]);
+                c.prizes[0].stock = COUNT_MAX;
+                *match &mut c.pools[0].kind {
+                    Some(Kind::Schedule(schedule)) => schedule,
+                    _ => unreachable!("the second pool of the sample has a schedule"),
+                } = proto::Schedule {
+                    per_hour: all,
+                    ..Default::default()
+                };
+            },
+            "pools[0].schedule",
+            "plan 10,000,001 units in the hour 2026-11-20T00:00:",
+        ),
+        (
+            |c| {
+                // An hour and a half: two thirds of the units are in the first hour.
+                c.end_time.as_mut().unwrap().seconds = c.start_time.unwrap().seconds + 5_400;
+                c.pools.truncate(1);
+                for prize in &mut c.prizes {
+                    prize.stock = COUNT_MAX;
+                }
+                c.pools[0].kind = Some(Kind::Schedule(proto::Schedule {
+                    total: map(&[("car", 10_000_000), ("coupon", 9_000_000)]),
+                    ..Default::default()
+                }));
+            },
+            "pools[0].schedule",
+            "plan 12,666,667 units in the hour 2026-11-20T00:00, with its even share of total",
+        ),
+    ]);
+    // What was accepted before there was a bound stays readable.
+    let mut older = exact.clone();
+    with_second_pool(&mut older, 10_000_000);
+    older.pools[4].id = "third".into();
+    assert!(decode(&older.encode_to_vec()).is_ok());
+}

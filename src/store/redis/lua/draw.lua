@@ -12,7 +12,7 @@
 --       what the ledger keeps of each, one after another; the lengths of these, in two bytes
 --       then for each draw: user field, request field
 --       (layout, days and braces: msgpack, see codec.rs; records and draws: see record.rs)
--- reply {head}, then for each campaign: {the replies to its draws; the pools that run low}; or why there is none:
+-- reply {head}, then for each campaign: {the replies to its draws; the pools that run low or are behind}; or why there is none:
 --       'M' no such campaign, 'V' another version, 'Y' another day, 'X' and what is wrong
 --       a draw: the user's record with this draw as its latest; or a letter, the length of what follows in two bytes, and that:
 --       'R' and the remembered draw: replayed; 'U' request id reused, 'P' past its deadline, 'E' expired,
@@ -408,6 +408,8 @@ local function draw_all(c, draws)
         end
         if not pool.is_deck and not won[pool.wins_key] then
             call('HLEN', pool.wins_key)
+        elseif pool.is_behind then
+            low = low .. pack(number - 1) -- it gave what is released before its gate
         elseif pool.is_deck and pool.gate == 1 and waiting >= LOW and waiting - gone < LOW then
             low = low .. pack(number - 1)
         end

@@ -3,7 +3,7 @@
 -- KEYS  partition, open envelopes, settled envelopes
 -- ARGV  clock, store id and witnesses, for how long settled ones are kept (microseconds), most ids
 -- reply {now, ids}
-local partition = open_partition(LOOK)
+local partition = open_partition(READ)
 if partition.refusal then
     return partition.refusal
 end

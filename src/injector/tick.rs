@@ -1,0 +1,185 @@
+//! A tick: everything that is due by now, of all campaigns and envelopes, some at a time.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
+use tracing::warn;
+
+use super::Injector;
+use crate::store::{DueCampaign, Result, StoreError};
+
+/// Due campaigns read at once.
+const PAGE: usize = 100;
+/// Campaigns that are settled at the same time.
+const AT_ONCE: usize = 8;
+/// How often the index is looked through for campaigns that it lacks. It lacks none but those that
+/// another version of the service has written, which does not know it.
+const COMPLETE_EVERY: Duration = Duration::from_secs(60 * 60);
+
+impl Injector {
+    /// Settles every campaign and every envelope that something is due of, and forgets old
+    /// requests; goes on after a failure and tells the first one.
+    pub async fn tick(self: &Arc<Self>) -> Result<()> {
+        let mut crew = Crew::default();
+        let mut outcome = self.complete_index().await;
+        for partition in 0..self.store.info().partitions {
+            let found = self.settle_partition(partition, &mut crew).await;
+            outcome = outcome.and(found);
+            let settled = self.settle_envelopes(partition).await;
+            outcome = outcome.and(settled);
+        }
+        outcome = outcome.and(crew.finish().await);
+        while self.store.forget().await? {}
+        outcome
+    }
+
+    /// Begins to settle the due campaigns of a partition.
+    async fn settle_partition(self: &Arc<Self>, partition: u32, crew: &mut Crew) -> Result<()> {
+        let mut begun = HashSet::new();
+        let mut after = None;
+        loop {
+            let page = self
+                .store
+                .due_campaigns(partition, self.lead, after.as_ref(), PAGE)
+                .await?;
+            let is_last = page.len() < PAGE;
+            after = page.last().cloned();
+            for found in page {
+                // A campaign that has still more to do is found again.
+                if begun.insert(found.id.clone()) {
+                    let injector = Arc::clone(self);
+                    crew.begin(async move { injector.settle_due(&found).await })
+                        .await;
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Settles a due campaign. Where there is nothing to do, the index is brought to what the
+    /// campaign's state says.
+    async fn settle_due(&self, found: &DueCampaign) -> Result<()> {
+        let id = &found.id;
+        let settled = async {
+            let filling = self.store.filling(id).await?;
+            if !self.settle_from(&filling).await? && filling.due != Some(found.due) {
+                self.store.index(id).await?;
+            }
+            Ok(())
+        };
+        let settled: Result<()> = settled.await;
+        if let Err(error) = &settled {
+            warn!(campaign = %id, %error, "campaign {id} could not be settled");
+        }
+        settled
+    }
+
+    /// Completes the index of due campaigns, at first and then every hour.
+    async fn complete_index(&self) -> Result<()> {
+        let now = self.store.clock_hint();
+        let completed = *self.completed();
+        if completed.is_some_and(|at| now.since(at) < COMPLETE_EVERY) {
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        for partition in 0..self.store.info().partitions {
+            outcome = outcome.and(self.store.complete_index(partition).await);
+        }
+        if outcome.is_ok() {
+            *self.completed() = Some(now);
+        }
+        outcome
+    }
+
+    fn completed(&self) -> std::sync::MutexGuard<'_, Option<crate::model::Moment>> {
+        self.completed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Work that is done beside other work, only so much of it at the same time.
+struct Crew {
+    at_once: Arc<Semaphore>,
+    tasks: JoinSet<Result<()>>,
+    outcome: Result<()>,
+}
+
+impl Default for Crew {
+    fn default() -> Self {
+        Self {
+            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            tasks: JoinSet::new(),
+            outcome: Ok(()),
+        }
+    }
+}
+
+impl Crew {
+    /// Begins some work as soon as there is room for it.
+    async fn begin(&mut self, work: impl Future<Output = Result<()>> + Send + 'static) {
+        // It is never closed.
+        let room: Option<OwnedSemaphorePermit> =
+            Arc::clone(&self.at_once).acquire_owned().await.ok();
+        self.tasks.spawn(async move {
+            let _room = room;
+            work.await
+        });
+        while let Some(done) = self.tasks.try_join_next() {
+            self.note(done);
+        }
+    }
+
+    /// Awaits all that has begun; the first failure.
+    async fn finish(mut self) -> Result<()> {
+        while let Some(done) = self.tasks.join_next().await {
+            self.note(done);
+        }
+        self.outcome
+    }
+
+    fn note(&mut self, done: std::result::Result<Result<()>, tokio::task::JoinError>) {
+        let broken = |_| StoreError::corrupt("a task that settles a campaign panicked");
+        let done = done.map_err(broken).and_then(|done| done);
+        let before = std::mem::replace(&mut self.outcome, Ok(()));
+        self.outcome = before.and(done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_some_are_at_work_at_the_same_time_and_the_first_failure_is_told() {
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut crew = Crew::default();
+        for n in 0..10 * AT_ONCE {
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            let work = async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                match n {
+                    20 => Err(StoreError::Overloaded),
+                    _ => Ok(()),
+                }
+            };
+            crew.begin(work).await;
+        }
+        assert_eq!(crew.finish().await, Err(StoreError::Overloaded));
+        assert_eq!(now.load(Ordering::SeqCst), 0);
+        assert_eq!(most.load(Ordering::SeqCst), AT_ONCE);
+    }
+}

@@ -1,0 +1,134 @@
+//! Turns: one fill of a pool, or of an envelope, at a time in this process. The others wait for it
+//! instead of doing the same.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use super::scattering::InUse;
+
+/// Turns in memory from which on those that nobody has are dropped.
+const TURNS_MAX: usize = 1024;
+
+/// Whose turn it is to fill a pool.
+#[derive(Default)]
+pub(super) struct Turn {
+    pub(super) lock: tokio::sync::Mutex<()>,
+    /// Fills done, so that those who waited for one need not do it again.
+    pub(super) fills: AtomicU64,
+    waiting: AtomicUsize,
+    /// What is put into a pool at the moment.
+    pub(super) releases: InUse,
+    /// The rest of an hour is being filled beside the draws.
+    is_following: AtomicBool,
+}
+
+/// One who waits for a fill, until it is dropped.
+pub(super) struct Waiter<'a>(&'a Turn);
+
+impl<'a> Waiter<'a> {
+    pub(super) fn at(turn: &'a Turn) -> Self {
+        turn.waiting.fetch_add(1, Ordering::Relaxed);
+        Self(turn)
+    }
+
+    /// How many wait, this one too.
+    pub(super) fn all(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The one who fills the rest of an hour beside the draws. Dropped in whatever way, it lets the
+/// next one begin.
+pub(super) struct Following(Arc<Turn>);
+
+impl Following {
+    /// The right to be that one; none while someone else is.
+    pub(super) fn begin(turn: Arc<Turn>) -> Option<Self> {
+        let is_taken = turn.is_following.swap(true, Ordering::AcqRel);
+        (!is_taken).then(|| Self(turn))
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.is_following.store(false, Ordering::Release);
+    }
+}
+
+/// The turns that someone has. One that nobody has is forgotten, whatever becomes of its pool.
+pub(super) struct Turns<K>(Mutex<Known<K>>);
+
+struct Known<K> {
+    turns: HashMap<K, Weak<Turn>>,
+    /// So many are looked through for those that nobody has.
+    most: usize,
+}
+
+impl<K> Default for Turns<K> {
+    fn default() -> Self {
+        Self(Mutex::new(Known {
+            turns: HashMap::new(),
+            most: TURNS_MAX,
+        }))
+    }
+}
+
+impl<K: Clone + Eq + Hash> Turns<K> {
+    /// The turn of this name.
+    pub(super) fn get(&self, key: &K) -> Arc<Turn> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = known.turns.get(key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        if known.turns.len() >= known.most {
+            known.turns.retain(|_, turn| turn.strong_count() > 0);
+            known.most = TURNS_MAX.max(known.turns.len() * 2);
+        }
+        let turn = Arc::<Turn>::default();
+        known.turns.insert(key.clone(), Arc::downgrade(&turn));
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_the_same_for_all_who_have_it_and_forgotten_after_them() {
+        let turns = Turns::default();
+        let (one, two) = (turns.get(&1), turns.get(&1));
+        assert!(Arc::ptr_eq(&one, &two));
+        for n in 0..10 * TURNS_MAX {
+            turns.get(&n);
+        }
+        assert!(Arc::ptr_eq(&one, &turns.get(&1)));
+        assert!(turns.0.lock().unwrap().turns.len() <= TURNS_MAX);
+    }
+
+    #[test]
+    fn one_who_follows_and_panics_lets_the_next_one_begin() {
+        let turn = Arc::<Turn>::default();
+        let following = Following::begin(Arc::clone(&turn));
+        assert!(following.is_some());
+        assert!(Following::begin(Arc::clone(&turn)).is_none());
+        let panicked = std::thread::spawn(move || {
+            let _following = following;
+            std::panic::resume_unwind(Box::new("on purpose"));
+        });
+        assert!(panicked.join().is_err());
+        assert!(Following::begin(turn).is_some());
+    }
+}

@@ -1,0 +1,19 @@
+-- Adds campaigns that are not closed to those that the injector has something to do with, where
+-- they are missing: as due at once.
+--
+-- KEYS  partition, due campaigns, campaigns
+-- ARGV  clock, store id and witnesses, ids of these campaigns
+-- reply {head, how many were added}
+local partition = open_partition(WRITE)
+if partition.refusal then
+    return partition.refusal
+end
+local added = 0
+for place = 3, #KEYS do
+    local lifecycle = redis.pcall('HGET', KEYS[place], 'lifecycle')
+    -- What is no hash stays: steps tell of it.
+    if type(lifecycle) == 'string' and lifecycle ~= '3' then
+        added = added + redis.call('ZADD', KEYS[2], 'NX', 0, ARGV[place])
+    end
+end
+return { head(partition, 0), digits(added) }

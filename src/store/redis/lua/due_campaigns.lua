@@ -1,0 +1,29 @@
+-- Lists campaigns that the injector has something to do with, the longest due first.
+--
+-- KEYS  partition, due campaigns
+-- ARGV  clock, store id and witnesses, how much later than now still counts (microseconds), most ids, and the
+--       campaign after which to begin: its score and its id, or twice nothing
+-- reply {now, ids and scores in turn}
+local partition = open_partition(READ)
+if partition.refusal then
+    return partition.refusal
+end
+local now = partition.now
+local due_until, most, score = now + tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local first = 0
+if score then
+    if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[6]) or '') == score then
+        first = redis.call('ZRANK', KEYS[2], ARGV[6]) + 1
+    else
+        -- It has another moment by now: begin with those that were due with it.
+        first = redis.call('ZCOUNT', KEYS[2], '-inf', '(' .. ARGV[5])
+    end
+end
+local found, due = redis.call('ZRANGE', KEYS[2], first, first + most - 1, 'WITHSCORES'), {}
+for place = 1, #found, 2 do
+    if tonumber(found[place + 1]) > due_until then
+        break
+    end
+    due[place], due[place + 1] = found[place], found[place + 1]
+end
+return { digits(now), due }
