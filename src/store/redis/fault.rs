@@ -189,7 +189,9 @@ mod tests {
     #[test]
     fn contradicting_data_is_permanent_and_the_rest_is_not() {
         let store = |code| StoreError::from(Fault::answering(&reply(code, ""), &url("redis://h")));
-        assert!(matches!(store("WRONGTYPE"), StoreError::Corrupt { .. }));
+        let corrupt = store("WRONGTYPE");
+        assert!(matches!(corrupt, StoreError::Corrupt { .. }));
+        assert_eq!(corrupt.executed(), Executed::No);
         let unavailable = store("LOADING");
         assert!(matches!(
             unavailable,

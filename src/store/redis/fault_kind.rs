@@ -90,7 +90,8 @@ impl FaultKind {
         }
     }
 
-    /// Redis says so before it runs a command, or a script's first write.
+    /// Redis says so before it runs a command, or a script's first write: our scripts look at the type of each key before they
+    /// write, and write the one that they do not look at first.
     pub(super) fn is_refusal(self) -> bool {
         match self {
             Self::Unreachable
@@ -109,13 +110,9 @@ impl FaultKind {
             | Self::ClusterDown
             | Self::Busy
             | Self::UnknownScript
-            | Self::CrossSlot => true,
-            Self::Lost
-            | Self::TimedOut
-            | Self::WrongType
-            | Self::Script
-            | Self::Protocol
-            | Self::Other => false,
+            | Self::CrossSlot
+            | Self::WrongType => true,
+            Self::Lost | Self::TimedOut | Self::Script | Self::Protocol | Self::Other => false,
         }
     }
 

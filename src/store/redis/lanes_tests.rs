@@ -249,6 +249,8 @@ fn a_reply_of_another_shape_may_have_been_drawn_and_a_flaw_that_was_found_before
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     #[test]
     fn no_reply_makes_the_service_panic_or_say_that_a_draw_was_not_made(
         place in 0..400usize, noise in proptest::collection::vec(any::<u8>(), 1..8)
