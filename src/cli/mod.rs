@@ -22,6 +22,7 @@ mod input;
 mod key;
 mod lifecycle;
 mod listen;
+mod log;
 mod odds;
 mod output;
 mod plan;

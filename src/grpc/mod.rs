@@ -6,6 +6,7 @@
 mod apply;
 mod campaigns;
 mod changes;
+mod connections;
 mod desk;
 mod envelope_views;
 mod envelopes;

@@ -1,9 +1,11 @@
 //! A server process.
 
 use std::{
-    net::SocketAddr,
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
+    thread,
+    time::Instant,
 };
 
 use tombola::proto::{
@@ -12,7 +14,7 @@ use tombola::proto::{
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    NOW,
+    NOW, PATIENCE,
     command::{Ended, on_a_small_disk, tombola},
     output::Output,
 };
@@ -89,6 +91,28 @@ impl<'a> Start<'a> {
         let output = Output::of(&mut child);
         let address = output.wait_for(serving_address);
         let address = address.unwrap_or_else(|| panic!("it did not serve:\n{}", output.text()));
+        Server {
+            child,
+            output,
+            address,
+        }
+    }
+
+    /// Starts it with another standard error and waits until it takes connections. It needs a port of its own.
+    pub fn serve_saying_to(&self, stderr: Stdio) -> Server {
+        let mut child = self
+            .command()
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let output = Output::of(&mut child);
+        let address = self.listen.parse().unwrap();
+        let begun = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "it takes no connections");
+            thread::yield_now();
+        }
         Server {
             child,
             output,
