@@ -3,7 +3,7 @@
 use std::{
     fs::{File, TryLockError},
     io,
-    path::{Path, PathBuf},
+    path::Path,
     thread::JoinHandle,
     time::Duration,
 };
@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use super::{
     Campaigns, Options,
+    reserve::Reserve,
     state::load_view,
     step::{fault_text, scalar},
 };
@@ -115,7 +116,6 @@ pub(super) struct Opened {
     pub(super) writer: Connection,
     pub(super) checkpointer: Connection,
     pub(super) readers: Vec<Connection>,
-    pub(super) wal: PathBuf,
     pub(super) store_id: String,
     pub(super) campaigns: Campaigns,
 }
@@ -144,7 +144,6 @@ pub(super) fn open(options: &Options) -> Result<Opened, OpenError> {
     Ok(Opened {
         checkpointer: connect(&file)?,
         readers,
-        wal: options.directory.join(format!("{DATABASE_FILE}-wal")),
         store_id,
         campaigns,
         writer,
@@ -181,7 +180,10 @@ impl DirectoryLock {
             .open(directory.join("lock"))
             .map_err(fault)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => {
+                Reserve::new(directory).release(); // on a full disk no database can be opened
+                Ok(Self { _file: file })
+            }
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse(name)),
             Err(TryLockError::Error(cause)) => Err(fault(cause)),
         }
