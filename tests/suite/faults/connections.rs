@@ -33,8 +33,8 @@ fn a_client_that_does_not_read_is_closed() {
     for _ in 0..CALLS_MAX {
         slow.call(LIST);
     }
+    slow.live_without_reading();
     server.says("does not read");
-    slow.frames();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,6 +74,7 @@ impl SmallDisk {
         Self { holder, mount }
     }
 
+    /// Where it is for those who do not see its mount.
     fn path(&self) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
         root.join(self.mount.path().strip_prefix("/").unwrap())
@@ -133,15 +134,19 @@ async fn fill_until_it_fails(disk: &SmallDisk, server: &Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_survived_by_the_reserve_and_left_once_there_is_room() {
     let disk = SmallDisk::of_mib(128);
-    let data = disk.path().join("data");
-    let mut server = Start::on(&data).serve();
+    let data = disk.mount.path().join("data");
+    let start = Start {
+        beside: Some(disk.holder.id()),
+        ..Start::on(&data)
+    };
+    let mut server = start.serve();
     server.says("kept in reserve");
     load::apply(&server).await;
     draw(&server, 0).await.unwrap();
 
     disk.fill("ballast");
     server.kill();
-    let server = Start::on(&data).serve();
+    let server = start.serve();
     for number in 1..100 {
         draw(&server, number).await.unwrap();
     }

@@ -103,6 +103,20 @@ impl Raw {
         panic!("the server has closed the connection");
     }
 
+    /// Reads on until the server closes the connection, and shows it that the client lives, but opens no window: so most
+    /// answers cannot be sent.
+    pub fn live_without_reading(&mut self) {
+        const PINGS_MAX: usize = 4; // one every 30 s
+        let mut pings = 0;
+        while let Some(asked) = self.frame() {
+            if asked.kind == PING && asked.flags != ACK {
+                pings += 1;
+                assert!(pings <= PINGS_MAX, "the server keeps who does not read");
+                self.send(&frame(PING, ACK, 0, &asked.payload));
+            }
+        }
+    }
+
     /// The next frame; `None` once the server has closed the connection.
     pub fn frame(&mut self) -> Option<Frame> {
         let head = self.read::<9>()?;

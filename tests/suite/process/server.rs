@@ -15,7 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{
     NOW, PATIENCE,
-    command::{Ended, on_a_small_disk, tombola},
+    command::{Ended, beside, on_a_small_disk, tombola},
     output::Output,
 };
 
@@ -26,6 +26,8 @@ pub struct Start<'a> {
     pub listen: &'a str,
     /// The size that no file can exceed, in bytes.
     pub file_bytes_max: Option<u64>,
+    /// The process whose mounts it sees.
+    pub beside: Option<u32>,
     /// Further arguments.
     pub more: Vec<String>,
 }
@@ -38,6 +40,7 @@ impl<'a> Start<'a> {
             clock: Some(NOW.into()),
             listen: "127.0.0.1:0",
             file_bytes_max: None,
+            beside: None,
             more: Vec::new(),
         }
     }
@@ -67,9 +70,10 @@ impl<'a> Start<'a> {
 
     /// The command that would start it.
     pub fn command(&self) -> Command {
-        let mut command = match self.file_bytes_max {
-            None => tombola([""; 0]),
-            Some(bytes) => on_a_small_disk(bytes),
+        let mut command = match (self.file_bytes_max, self.beside) {
+            (Some(bytes), _) => on_a_small_disk(bytes),
+            (None, Some(process)) => beside(process),
+            (None, None) => tombola([""; 0]),
         };
         command.args(["serve", "--listen", self.listen, "--data"]);
         command.arg(self.data);
