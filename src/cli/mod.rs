@@ -23,6 +23,7 @@ mod input;
 mod key;
 mod lifecycle;
 mod listen;
+mod log;
 mod odds;
 mod output;
 mod plan;

@@ -1,24 +1,18 @@
 //! `tombola serve`: the server.
 
-use std::{
-    io::{self, IsTerminal as _},
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, process::ExitCode, sync::Arc, time::Duration};
 
-use clap::{ArgAction, Args, ValueEnum, builder::BoolishValueParser};
+use clap::{ArgAction, Args, builder::BoolishValueParser};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
-use tracing_subscriber::EnvFilter;
 
 use super::{
     failure::Exit,
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
-    output,
+    log::{self, LogFormat},
     store_args::{HomeArgs, StoreArgs},
     time::parse_span,
     wait,
@@ -44,18 +38,12 @@ const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// How long an envelope may be kept after it is settled.
 const RETENTION_MIN: Duration = Duration::from_secs(60);
 const RETENTION_MAX: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
+/// How long a connection may be without calls.
+const IDLE_MIN: Duration = Duration::from_secs(1);
+const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The earliest moment of a test clock, in seconds: 1971. What stores pack of moments is as long from then on.
 const CLOCK_SECOND_MIN: i64 = 365 * 86_400;
-
-/// How log lines are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum LogFormat {
-    /// For people
-    Text,
-    /// One JSON object a line
-    Json,
-}
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
@@ -95,6 +83,14 @@ pub(super) struct ServeArgs {
         default_value = "7d"
     )]
     pub(super) envelope_retention: String,
+    /// How long a connection may be without calls until it is closed
+    #[arg(
+        long,
+        env = "TOMBOLA_IDLE_TIMEOUT",
+        value_name = "SPAN",
+        default_value = "10m"
+    )]
+    pub(super) idle_timeout: String,
     /// How log lines are written
     #[arg(long, env = "TOMBOLA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
@@ -136,21 +132,27 @@ pub(super) struct ServeArgs {
 
 /// Serves until it is told to stop.
 pub(super) async fn run(args: ServeArgs) -> ExitCode {
-    if let Err(text) = start_log(&args.log, args.log_format) {
-        output::note(&format!("error: {text}"));
+    if let Err(text) = log::start(&args.log, args.log_format) {
+        log::note(&format!("error: {text}"));
         return Exit::Usage.into();
     }
-    let configuration = match Configuration::read(&args) {
+    let code = serve_logged(&args).await;
+    log::flush();
+    code
+}
+
+async fn serve_logged(args: &ServeArgs) -> ExitCode {
+    let configuration = match Configuration::read(args) {
         Ok(configuration) => configuration,
         Err(problems) => {
-            output::note(&format!("error: {problems}"));
+            log::note(&format!("error: {problems}"));
             return Exit::Usage.into();
         }
     };
     match serve(&args.listen, configuration).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::note(&format!("error: {error}"));
+            log::note(&format!("error: {error}"));
             error.exit().into()
         }
     }
@@ -159,6 +161,7 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
 /// What the arguments say, checked.
 struct Configuration {
     alarm: Alarm,
+    idle_time: Duration,
     plan: Plan,
     /// Whether to wait for a Redis that is away.
     wait: bool,
@@ -177,16 +180,20 @@ impl Configuration {
         let envelope_retention = read_retention(&args.envelope_retention)
             .map_err(|text| problems.add("--envelope-retention", text))
             .ok();
+        let idle_time = read_idle_time(&args.idle_timeout)
+            .map_err(|text| problems.add("--idle-timeout", text))
+            .ok();
         let clock = read_clock(args.home.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
             .ok();
         let redis = args.store.on_redis(PREFIX, &mut problems);
-        let spans = request_memory.zip(envelope_retention);
+        let spans = request_memory.zip(envelope_retention).zip(idle_time);
         match (alarm, spans, clock) {
-            (Some(alarm), Some((request_memory, envelope_retention)), Some(clock))
+            (Some(alarm), Some(((request_memory, envelope_retention), idle_time)), Some(clock))
                 if problems.is_empty() =>
             {
                 Ok(Self {
+                    idle_time,
                     plan: Plan {
                         data: args.home.data.clone(),
                         master_key: args.home.master_key.clone(),
@@ -225,6 +232,15 @@ fn read_retention(text: &str) -> Result<Duration, String> {
         return Err(format!("`{text}` is out of range: 1m to 3650d"));
     }
     Ok(retention)
+}
+
+fn read_idle_time(text: &str) -> Result<Duration, String> {
+    let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
+    let idle_time = Duration::try_from(span).unwrap_or_default();
+    if idle_time < IDLE_MIN || idle_time > IDLE_MAX {
+        return Err(format!("`{text}` is out of range: 1s to 24h"));
+    }
+    Ok(idle_time)
 }
 
 /// The test clock that an option describes, or none.
@@ -287,7 +303,12 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
     );
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
     tokio::select! {
-        served = grpc::server::serve(listener, Arc::clone(&injector), stop) => served?,
+        served = grpc::server::serve(
+            listener,
+            Arc::clone(&injector),
+            configuration.idle_time,
+            stop,
+        ) => served?,
         Err(error) = alarm => return Err(error.into()),
     }
     close(injector).await;
@@ -339,24 +360,10 @@ pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
         tokio::spawn(async move {
             next().await;
             warn!("stopped at once: what was acknowledged is on disk");
+            log::flush();
             std::process::exit(1);
         });
     })
-}
-
-/// Starts the log on standard error.
-fn start_log(filter: &str, format: LogFormat) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
-        format!("--log: `{filter}` is no filter ({error}): write one like info")
-    })?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr);
-    match format {
-        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -378,6 +385,10 @@ mod tests {
         assert_eq!(read_retention("7d"), Ok(Duration::from_secs(7 * 86_400)));
         for bad in ["", "5", "-1h", "0s", "59s", "4000d", "soon"] {
             assert!(read_retention(bad).is_err(), "{bad}");
+        }
+        assert_eq!(read_idle_time("10m"), Ok(Duration::from_secs(600)));
+        for bad in ["", "5", "-1m", "0s", "2d", "soon"] {
+            assert!(read_idle_time(bad).is_err(), "{bad}");
         }
     }
 }

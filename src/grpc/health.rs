@@ -33,6 +33,9 @@ pub(super) const NAMES: [&str; 4] = [
     <CampaignServiceServer<Campaigns> as NamedService>::NAME,
 ];
 
+/// A service that is `SERVING` while the process works, whatever becomes of the store: for probes that restart the process.
+const LIVENESS: &str = "liveness";
+
 /// A service that exists on a test clock only, so that probes can tell.
 const TEST_NAME: &str = "TEST";
 
@@ -86,7 +89,7 @@ impl Health {
     /// connections open for as long as a stopping server waits.
     pub(super) async fn stop(&mut self) {
         self.tell(false).await;
-        for name in self.names() {
+        for name in self.names().chain([LIVENESS]) {
             self.reporter.clear_service_status(name).await;
         }
         self.clock.stop().await;
@@ -99,6 +102,9 @@ impl Health {
 
     async fn tell(&mut self, serving: bool) {
         self.serving = Some(serving);
+        self.reporter
+            .set_service_status(LIVENESS, ServingStatus::Serving)
+            .await;
         let status = if serving {
             ServingStatus::Serving
         } else {

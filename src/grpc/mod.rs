@@ -7,6 +7,7 @@ mod apply;
 mod campaigns;
 mod changes;
 mod clock_health;
+mod connections;
 mod desk;
 mod envelope_views;
 mod envelopes;

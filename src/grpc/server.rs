@@ -3,21 +3,19 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use thiserror::Error;
-use tokio::{net::TcpListener, sync::oneshot, time::sleep};
-use tokio_stream::{Stream, StreamExt as _};
+use tokio::{net::TcpListener, sync::oneshot};
 use tonic::{
     body::Body,
     codegen::http::Response,
     service::{LayerExt as _, Routes},
-    transport::{Server, server::TcpIncoming},
 };
 use tonic_health::server::HealthReporter;
 use tower::util::MapResponseLayer;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{
-    campaigns::Campaigns, desk::Desk, envelopes::Envelopes, health::Health, lottery::Lottery,
-    unread::legible,
+    campaigns::Campaigns, connections, desk::Desk, envelopes::Envelopes, health::Health,
+    lottery::Lottery, unread::legible,
 };
 use crate::{
     injector::Injector,
@@ -37,42 +35,26 @@ const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
 /// The largest request of a sender: an envelope with ten thousand users who may grab.
 const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// The most calls at once on a connection; [`Desk`] bounds them over all connections.
-const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
-
-/// The most bytes of a request's headers.
-const HEADER_BYTES_MAX: u32 = 16 * 1024;
-
-/// How often a silent connection is asked whether it still lives, and how long it may take to say so.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long calls may go on after the signal to stop. tonic waits for every connection, even for one whose client never
-/// says a word.
-const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// How long to wait after a connection could not be accepted: without file descriptors, the next try fails as well.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection may be without calls until it is closed, unless the configuration says otherwise.
+pub const IDLE_TIME_DEFAULT: Duration = Duration::from_secs(600);
 
 /// Why a server ended other than by its signal.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The connections could not be served.
-    #[error("the gRPC server failed: {0}")]
-    Transport(#[from] tonic::transport::Error),
     /// The descriptors of the build are damaged.
     #[error("the reflection service cannot be built: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
 /// Serves all services, reflection and health on `listener` until `shutdown`; then tells clients to go, and waits for
-/// their calls for at most ten seconds.
+/// their calls for at most ten seconds. A connection that has no call for `idle_time` is closed.
 ///
 /// # Errors
-/// Where the server cannot be built, or fails as a whole; a failing connection is no such error.
+/// Where the server cannot be built; a failing connection is no such error.
 pub async fn serve(
     listener: TcpListener,
     injector: Arc<Injector>,
+    idle_time: Duration,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let reporter = HealthReporter::new();
@@ -80,12 +62,6 @@ pub async fn serve(
     health.probe().await;
     let routes = routes(injector, reporter)?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving =
-        builder()
-            .add_routes(routes)
-            .serve_with_incoming_shutdown(incoming(listener), async {
-                stopped.await.ok(); // an error means that the other half is gone: stop as well
-            });
     let ending = async {
         tokio::select! {
             () = shutdown => {}
@@ -94,23 +70,15 @@ pub async fn serve(
         info!("stopping: no new connections, calls that have begun may end");
         health.stop().await;
         drop(stop);
-        sleep(DRAIN_TIME_MAX).await;
     };
-    tokio::select! {
-        served = serving => Ok(served?),
-        () = ending => {
-            warn!("some connections did not end in time and are dropped");
-            Ok(())
-        }
-    }
-}
-
-fn builder() -> Server {
-    Server::builder()
-        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
-        .http2_max_header_list_size(HEADER_BYTES_MAX)
-        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+    let stopped = async {
+        stopped.await.ok(); // an error means that the other half is gone: stop as well
+    };
+    tokio::join!(
+        ending,
+        connections::serve(listener, routes, idle_time, stopped)
+    );
+    Ok(())
 }
 
 fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, ServeError> {
@@ -139,17 +107,4 @@ fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, S
         .add_service(tonic_health::pb::health_server::HealthServer::new(health))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?))
-}
-
-/// Connections as they come, without Nagle's delay.
-fn incoming(listener: TcpListener) -> impl Stream<Item = std::io::Result<tokio::net::TcpStream>> {
-    TcpIncoming::from(listener)
-        .with_nodelay(Some(true))
-        .then(|accepted| async {
-            if let Err(error) = &accepted {
-                warn!(%error, "a connection could not be accepted");
-                sleep(ACCEPT_PAUSE).await;
-            }
-            accepted
-        })
 }

@@ -44,6 +44,10 @@ pub(super) enum CallError {
     TimedOut(Executed),
     /// A task of the service panicked.
     Broken(Executed),
+    /// Clients leave more answers unread than the service may hold.
+    Unread,
+    /// Nobody implements the method, or the compression: what is known of it.
+    Unimplemented(String),
 }
 
 impl From<Problems> for CallError {
@@ -94,6 +98,8 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
             return (Code::DeadlineExceeded, R::DeadlineExceeded, *executed);
         }
         CallError::Broken(executed) => return (Code::Internal, R::Internal, *executed),
+        CallError::Unread => return no(Code::Unavailable, R::Overloaded),
+        CallError::Unimplemented(_) => return no(Code::Unimplemented, R::InvalidRequest),
         CallError::Store(error) => match error {
             StoreError::Overloaded => return no(Code::Unavailable, R::Overloaded),
             StoreError::Unavailable { executed, .. } => {
@@ -178,6 +184,14 @@ fn message(error: &CallError, has_request_id: bool) -> String {
         CallError::Store(StoreError::Refused(Refusal::ChangeRefused(problems))) => {
             format!("the change is refused: {}", first_of(problems))
         }
+        CallError::Unread => {
+            "the service holds too many answers that clients do not read: read them, then retry"
+                .into()
+        }
+        CallError::Unimplemented(detail) if detail.is_empty() => {
+            "this server has no such method: reflection lists those that it has".into()
+        }
+        CallError::Unimplemented(detail) => detail.clone(),
         CallError::TimedOut(Executed::No) => "the answer did not come in time: retry".into(),
         CallError::TimedOut(Executed::Unknown) => {
             format!("the answer did not come in time: retry{with_its_id} until it does")
@@ -218,7 +232,7 @@ fn first_of(problems: &Problems) -> String {
 
 fn retry_after(error: &CallError) -> Option<Duration> {
     match error {
-        CallError::Store(StoreError::Overloaded) => Some(OVERLOAD_RETRY),
+        CallError::Unread | CallError::Store(StoreError::Overloaded) => Some(OVERLOAD_RETRY),
         CallError::Store(StoreError::Refused(Refusal::Limit {
             retry_at: Some(at),
             now,
@@ -227,7 +241,8 @@ fn retry_after(error: &CallError) -> Option<Duration> {
         CallError::Invalid(_)
         | CallError::Store(_)
         | CallError::TimedOut(_)
-        | CallError::Broken(_) => None,
+        | CallError::Broken(_)
+        | CallError::Unimplemented(_) => None,
     }
 }
 
@@ -296,7 +311,9 @@ fn log(error: &CallError, request_id: &str) {
         }
         CallError::Store(StoreError::Refused(_) | StoreError::Overloaded)
         | CallError::Invalid(_)
-        | CallError::TimedOut(_) => {}
+        | CallError::TimedOut(_)
+        | CallError::Unread
+        | CallError::Unimplemented(_) => {}
     }
 }
 

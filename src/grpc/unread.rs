@@ -23,6 +23,20 @@ pub(super) fn legible(answer: Response<Body>, bytes_max: usize) -> Response<Body
     refusal.map_or(answer, Status::into_http)
 }
 
+/// The answer as it is, or with a reason if nobody here implements what was asked for: an unknown method, a compression.
+pub(super) fn legible_to_all(answer: Response<Body>) -> Response<Body> {
+    if answer.headers().contains_key(DETAILS_HEADER) {
+        return answer;
+    }
+    match Status::from_header_map(answer.headers()) {
+        Some(given) if given.code() == Code::Unimplemented => {
+            let refusal = CallError::Unimplemented(given.message().to_owned());
+            status(&refusal, "").into_http()
+        }
+        _ => answer,
+    }
+}
+
 /// What to say instead of what tonic says, where it is about reading the request.
 fn refusal(given: &Status, bytes_max: usize) -> Option<Status> {
     let kib = bytes_max / 1024;
@@ -63,6 +77,18 @@ mod tests {
             assert_eq!(info.reason, "INVALID_REQUEST");
             assert_eq!(info.domain, "tombola.v1");
             assert_eq!(info.metadata["executed"], "no");
+        }
+    }
+
+    #[test]
+    fn what_nobody_implements_is_refused_with_a_reason() {
+        for (given, word) in [("", "no such method"), ("no gzip here", "no gzip here")] {
+            let answer = legible_to_all(Status::unimplemented(given).into_http());
+            let told = Status::from_header_map(answer.headers()).unwrap();
+            assert_eq!(told.code(), Code::Unimplemented);
+            assert!(told.message().contains(word), "{told:?}");
+            let details = told.get_error_details();
+            assert_eq!(details.error_info().unwrap().metadata["executed"], "no");
         }
     }
 

@@ -113,7 +113,7 @@ def reflection(client):
 
 
 def health(client):
-    for service in ["", *(f"tombola.v1.{name}Service" for name in ["Lottery", "Envelope", "Campaign"])]:
+    for service in ["", "liveness", *(f"tombola.v1.{name}Service" for name in ["Lottery", "Envelope", "Campaign"])]:
         answer = client.call("grpc.health.v1.Health/Check", service=service)
         assert answer == {"status": "SERVING"}, (service, answer)
     try:
@@ -239,11 +239,30 @@ def refusals(client):
     assert len(violations) >= 3, f"not every problem at once: {violations}"
 
 
+def deadlines(client):
+    """Calls whose deadlines all pass at once do no harm to the other calls of their channel."""
+    client.apply()
+    described = client.pool.FindServiceByName("tombola.v1.LotteryService").methods_by_name["CheckLimit"]
+    request = message_factory.GetMessageClass(described.input_type)(campaign_id="wheel", user_id="u-1")
+    call = client.channel.unary_unary(
+        "/tombola.v1.LotteryService/CheckLimit",
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=message_factory.GetMessageClass(described.output_type).FromString,
+    )
+    for _ in range(5):
+        patient = [call.future(request, timeout=60) for _ in range(19)]
+        hasty = [call.future(request, timeout=0.001 * (number % 20 + 1)) for number in range(900)]
+        for answer in patient:
+            assert answer.result().allowed
+        for answer in hasty:
+            assert answer.code() in (grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED), answer
+
+
 def snake(name):
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
-PARTS = {part.__name__: part for part in [reflection, health, draws, limits, refusals]}
+PARTS = {part.__name__: part for part in [reflection, health, draws, limits, refusals, deadlines]}
 
 if __name__ == "__main__":
     address, part = sys.argv[1:]

@@ -20,7 +20,10 @@ use super::{
     store_args::StoreArgs,
 };
 use crate::{
-    grpc::{self, server::ServeError},
+    grpc::{
+        self,
+        server::{IDLE_TIME_DEFAULT, ServeError},
+    },
     injector::{ENVELOPE_RETENTION_DEFAULT, Injector},
     model::{Moment, Problems, file},
     proto::{
@@ -134,10 +137,15 @@ fn serve(
     injector: Arc<Injector>,
     stopped: oneshot::Receiver<()>,
 ) -> JoinHandle<Result<(), ServeError>> {
-    tokio::spawn(grpc::server::serve(listener, injector, async {
-        // The sender is dropped, never used: both mean the end.
-        drop(stopped.await);
-    }))
+    tokio::spawn(grpc::server::serve(
+        listener,
+        injector,
+        IDLE_TIME_DEFAULT,
+        async {
+            // The sender is dropped, never used: both mean the end.
+            drop(stopped.await);
+        },
+    ))
 }
 
 async fn play(

@@ -9,7 +9,6 @@ use std::{
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
-        mpsc,
     },
     thread::JoinHandle,
     time::Duration,
@@ -25,14 +24,17 @@ mod job;
 mod load;
 mod looks;
 mod open;
+mod probe;
 mod queue;
 mod read;
+mod reserve;
 mod save;
 mod state;
 mod step;
 mod steps;
 mod units;
 mod users;
+mod wal;
 mod writer;
 
 pub use open::{DATABASE_FILE, DirectoryLock, OpenError};
@@ -41,10 +43,13 @@ use self::{
     forget::ForgetCommand,
     job::{Command, job},
     looks::Looks,
+    probe::{Committed, ProbeCommand},
     queue::{Inbox, NotTaken},
+    reserve::Reserve,
     step::{Core, Published},
     steps::{IndexCommand, SweepCommand},
-    writer::{WAL_BYTES_MAX, Writer, run_checkpointer},
+    wal::Wal,
+    writer::Writer,
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
@@ -79,6 +84,7 @@ pub struct SqliteStore {
     failing: Arc<AtomicBool>,
     /// The moment of the last batch, in microseconds.
     last: Arc<AtomicI64>,
+    committed: Arc<Committed>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -108,12 +114,15 @@ impl SqliteStore {
         lock: DirectoryLock,
         options: Options,
     ) -> std::result::Result<Self, OpenError> {
+        let reserve = Reserve::new(&options.directory);
         let opened = open::open(&options)?;
         let published: Published = Arc::new(RwLock::new(opened.campaigns));
         let inbox = Arc::new(Inbox::default());
         let failing = Arc::new(AtomicBool::new(false));
         let last = Arc::new(AtomicI64::new(0));
-        let (wake_checkpointer, wakes) = mpsc::sync_channel(1);
+        let committed = Arc::new(Committed::now());
+        let database = options.directory.join(DATABASE_FILE);
+        let (wal, checkpointer) = Wal::new(&database, opened.checkpointer, reserve.clone());
         let core = Core::load(
             &opened.writer,
             options.request_memory,
@@ -128,21 +137,19 @@ impl SqliteStore {
             inbox: Arc::clone(&inbox),
             failing: Arc::clone(&failing),
             last: Arc::clone(&last),
-            wal: opened.wal,
-            wal_bytes_wake: writer::WAL_BYTES_STEP,
-            wal_bytes_due: WAL_BYTES_MAX,
-            wake_checkpointer,
+            committed: Arc::clone(&committed),
+            wal,
+            reserve,
             logged: None,
             unlogged: 0,
         };
-        let checkpointer = opened.checkpointer;
         let threads = vec![
             open::spawn("tombola-writer", move || {
                 let _lock = lock;
                 writer.run();
             })?,
             open::spawn("tombola-checkpointer", move || {
-                run_checkpointer(&checkpointer, &wakes);
+                checkpointer.run();
             })?,
         ];
         let readers = Readers::new(opened.readers);
@@ -161,6 +168,7 @@ impl SqliteStore {
             readers,
             failing,
             last,
+            committed,
             threads,
         })
     }
@@ -303,9 +311,8 @@ impl Store for SqliteStore {
     }
 
     async fn now(&self) -> Result<Moment> {
-        if self.failing.load(Ordering::Relaxed) {
-            // The probe is a write: it finds out whether the store works again.
-            self.submit(ForgetCommand).await?;
+        if self.failing.load(Ordering::Relaxed) || !self.committed.is_fresh() {
+            self.submit(ProbeCommand).await?;
         }
         self.read(|db| step::scalar::<i64>(db, "SELECT COUNT(*) FROM meta", []))
             .await?;

@@ -3,7 +3,7 @@
 use std::{
     fs::{File, TryLockError},
     io::{self, Read as _},
-    path::{Path, PathBuf},
+    path::Path,
     thread::JoinHandle,
     time::Duration,
 };
@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use super::{
     Campaigns, Options,
+    reserve::Reserve,
     state::load_view,
     step::{is_damage, scalar},
 };
@@ -160,7 +161,6 @@ pub(super) struct Opened {
     pub(super) writer: Connection,
     pub(super) checkpointer: Connection,
     pub(super) readers: Vec<Connection>,
-    pub(super) wal: PathBuf,
     pub(super) store_id: String,
     pub(super) campaigns: Campaigns,
 }
@@ -193,7 +193,6 @@ fn open_file(options: &Options, file: &Path) -> Result<Opened, OpenError> {
     Ok(Opened {
         checkpointer: connect(file)?,
         readers,
-        wal: options.directory.join(format!("{DATABASE_FILE}-wal")),
         store_id,
         campaigns,
         writer,
@@ -230,7 +229,10 @@ impl DirectoryLock {
             .open(directory.join("lock"))
             .map_err(fault)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => {
+                Reserve::new(directory).release(); // on a full disk no database can be opened
+                Ok(Self { _file: file })
+            }
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse(name)),
             Err(TryLockError::Error(cause)) => Err(fault(cause)),
         }

@@ -1,11 +1,9 @@
 //! The writer thread: one transaction for each batch, every answer after its commit.
 
 use std::{
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicI64, Ordering},
-        mpsc::{Receiver, SyncSender},
     },
     time::{Duration, Instant},
 };
@@ -15,22 +13,17 @@ use tracing::{error, info, warn};
 
 use super::{
     job::Job,
-    open::BUSY_PATIENCE,
+    probe::Committed,
     queue::Inbox,
+    reserve::Reserve,
     step::{Core, Step},
+    wal::Wal,
 };
 use crate::{
     model::Moment,
     store::{Executed, StoreError, clock::Clock},
 };
 
-/// Growth of the write-ahead log after which it is copied into the database beside the writer's work. A page that was written
-/// often meanwhile is copied once.
-pub(super) const WAL_BYTES_STEP: u64 = 64 << 20;
-/// The size from which on the writer stops for it.
-pub(super) const WAL_BYTES_MAX: u64 = 512 << 20;
-/// How long it waits then for whoever reads; after that the log grows on for a while.
-const WAL_PATIENCE: Duration = Duration::from_millis(200);
 /// A clock that jumps further than this between two batches raises an alarm.
 const JUMP_SECONDS_MAX: u64 = 3600;
 /// Faults are logged at most this often: on a full disk every batch fails, and the log must not be what fills the disk.
@@ -46,13 +39,10 @@ pub(super) struct Writer {
     pub(super) failing: Arc<AtomicBool>,
     /// The latest moment that the last batch or a reader has seen, in microseconds.
     pub(super) last: Arc<AtomicI64>,
-    /// The write-ahead log's file.
-    pub(super) wal: PathBuf,
-    /// The size of the log at which the checkpointer is woken next.
-    pub(super) wal_bytes_wake: u64,
-    /// The size of the log at which the writer stops for it next.
-    pub(super) wal_bytes_due: u64,
-    pub(super) wake_checkpointer: SyncSender<()>,
+    /// When a batch was last committed.
+    pub(super) committed: Arc<Committed>,
+    pub(super) wal: Wal,
+    pub(super) reserve: Reserve,
     /// When a fault was last logged, and how many there were since.
     pub(super) logged: Option<Instant>,
     pub(super) unlogged: u64,
@@ -71,14 +61,21 @@ impl Writer {
                 continue;
             }
             let now = self.now();
-            match self.transact(now, &mut batch) {
+            let mut outcome = self.transact(now, &mut batch);
+            // A batch that may be committed is not run again.
+            let is_undone = |fault: &StoreError| fault.executed() == Executed::No;
+            if outcome.as_ref().err().is_some_and(is_undone) && self.make_room() {
+                let now = self.now();
+                outcome = self.transact(now, &mut batch);
+            }
+            match outcome {
                 Ok(()) => self.answer(batch, Ok(())),
                 // Where the batch may be committed, a second attempt could tell a lie.
                 Err(fault) if fault.executed() == Executed::Unknown => self.fail(batch, &fault),
                 Err(_) if batch.len() > 1 => self.run_alone(batch),
                 Err(fault) => self.fail(batch, &fault),
             }
-            self.bound_wal();
+            self.wal.bound(&self.db);
         }
     }
 
@@ -162,6 +159,7 @@ impl Writer {
 
     fn answer(&mut self, batch: Vec<Box<dyn Job>>, commit: Result<(), &StoreError>) {
         self.failing.store(false, Ordering::Relaxed);
+        self.committed.again();
         self.core.publish();
         for job in batch {
             job.answer(commit);
@@ -181,33 +179,9 @@ impl Writer {
         }
     }
 
-    /// Keeps the write-ahead log small: the checkpointer copies it step by step; the writer stops only to begin it anew.
-    fn bound_wal(&mut self) {
-        let bytes = std::fs::metadata(&self.wal).map_or(0, |file| file.len());
-        if bytes > self.wal_bytes_due {
-            let emptied = self.truncate_wal().unwrap_or_else(|error| {
-                warn!(%error, "the write-ahead log could not be checkpointed");
-                false
-            });
-            (self.wal_bytes_wake, self.wal_bytes_due) = if emptied {
-                (WAL_BYTES_STEP, WAL_BYTES_MAX)
-            } else {
-                // Someone reads an old state for long: to wait for them at every batch would stop all draws.
-                (bytes + WAL_BYTES_STEP, bytes + WAL_BYTES_STEP)
-            };
-        } else if bytes > self.wal_bytes_wake {
-            self.wal_bytes_wake = bytes + WAL_BYTES_STEP;
-            // Where the channel is full the checkpointer is at work already.
-            let _ = self.wake_checkpointer.try_send(());
-        }
-    }
-
-    /// Copies the log into the database and empties it; false where a reader did not let it in time.
-    fn truncate_wal(&self) -> rusqlite::Result<bool> {
-        self.db.busy_timeout(WAL_PATIENCE)?;
-        let is_busy = checkpoint(&self.db, "TRUNCATE");
-        self.db.busy_timeout(BUSY_PATIENCE)?;
-        Ok(!is_busy?)
+    /// After a fault: makes room if the disk is full. True if it is worth to try again.
+    fn make_room(&mut self) -> bool {
+        self.reserve.is_full() && (self.reserve.release() | self.wal.make_room(&self.db))
     }
 }
 
@@ -248,22 +222,6 @@ impl Drop for WriterEnd {
             );
         }
         self.inbox.abandon(&super::stopped(Executed::No));
-    }
-}
-
-/// Copies the write-ahead log into the database; true where others kept it from doing all of it.
-fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<bool> {
-    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-        row.get(0)
-    })
-}
-
-/// The checkpointer: copies the log beside the writer's work, without waiting for readers.
-pub(super) fn run_checkpointer(db: &Connection, wakes: &Receiver<()>) {
-    while wakes.recv().is_ok() {
-        if let Err(error) = checkpoint(db, "PASSIVE") {
-            warn!(%error, "the write-ahead log could not be checkpointed");
-        }
     }
 }
 

@@ -55,6 +55,11 @@ fn python_is_told_what_is_wrong_with_a_bad_request() {
     python("refusals");
 }
 
+#[test]
+fn python_may_have_deadlines_that_all_pass_at_once() {
+    python("deadlines");
+}
+
 /// `buf curl`, which finds methods and messages by reflection, as grpcurl does.
 fn buf_curl(server: &Server, method: &str, body: &str) -> Ended {
     let mut buf = Command::new(tool("tests/clients/node_modules/.bin/buf"));
@@ -133,4 +138,26 @@ async fn a_request_that_cannot_be_read_is_refused_with_its_reason() {
     let codec = ProstCodec::<prost_types::Timestamp, DrawResponse>::default();
     let refused = client.unary(another, path, codec).await.unwrap_err();
     is_invalid(&refused, "cannot be read");
+}
+
+#[tokio::test]
+async fn what_no_method_takes_is_refused_with_its_reason() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+
+    let mut large = Request::new(DrawRequest::default());
+    let note = "x".repeat(20 * 1024).parse().unwrap();
+    large.metadata_mut().insert("note", note);
+    let refused = server.lottery().await.draw(large).await.unwrap_err();
+    is_invalid(&refused, "16 KiB");
+
+    let mut client = Grpc::new(server.connect().await);
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/tombola.v1.LotteryService/Shuffle");
+    let codec = ProstCodec::<DrawRequest, DrawResponse>::default();
+    let unknown = Request::new(DrawRequest::default());
+    let refused = client.unary(unknown, path, codec).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented, "{refused:?}");
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["executed"], "no");
 }

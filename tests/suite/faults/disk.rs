@@ -1,18 +1,29 @@
-//! The disk is full.
+//! The disk is full: no file can grow, or nothing fits on it any more.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use tombola::proto::{DrawRequest, GetDrawRequest};
+use tonic::Status;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 use super::{
     book::Book,
     load::{self, Load},
 };
-use crate::process::Start;
+use crate::process::{Server, Start};
 
-/// The size of the largest file, in bytes.
-fn largest_file(directory: &Path) -> u64 {
-    let files = fs::read_dir(directory).unwrap();
-    let sizes = files.map(|file| file.unwrap().metadata().unwrap().len());
-    sizes.max().unwrap()
+/// The size of the database, in bytes.
+fn database_bytes(directory: &Path) -> u64 {
+    fs::metadata(directory.join("tombola.sqlite3"))
+        .unwrap()
+        .len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +35,7 @@ async fn a_full_disk_loses_no_acknowledged_draw_and_tells_no_lie() {
     server.ended();
 
     let full = Start {
-        file_bytes_max: Some(largest_file(data.path()) + (1 << 20)),
+        file_bytes_max: Some(database_bytes(data.path()) + (1 << 20)),
         ..Start::on(data.path())
     };
     let mut server = full.serve();
@@ -37,4 +48,126 @@ async fn a_full_disk_loses_no_acknowledged_draw_and_tells_no_lie() {
 
     let server = Start::on(data.path()).serve();
     Book::default().settle(&server, load.end().await).await;
+}
+
+/// A disk of its own size, in memory. It is gone when this is dropped.
+struct SmallDisk {
+    holder: Child,
+    mount: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// Mounts it where only the holder, and who goes through the holder, sees it.
+    fn of_mib(mib: u32) -> Self {
+        const HOLD: &str = r#"mount -t tmpfs -o size="$1" tmpfs "$2" && echo mounted && exec cat"#;
+        let mount = tempfile::tempdir().unwrap();
+        let mut holder = Command::new("unshare")
+            .args(["--map-root-user", "--mount", "sh", "-c", HOLD, "sh"])
+            .arg(format!("{mib}m"))
+            .arg(mount.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(holder.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "mounted\n", "a disk cannot be mounted here");
+        Self { holder, mount }
+    }
+
+    /// Where it is for those who do not see its mount.
+    fn path(&self) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        root.join(self.mount.path().strip_prefix("/").unwrap())
+    }
+
+    /// Fills it to the last byte with a file of this name.
+    fn fill(&self, name: &str) {
+        let mut file = File::create(self.path().join(name)).unwrap();
+        let mut chunk = vec![7; 1 << 20];
+        while !chunk.is_empty() {
+            if file.write_all(&chunk).is_err() {
+                chunk.truncate(chunk.len() / 2);
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        self.holder.kill().ok();
+        self.holder.wait().ok();
+    }
+}
+
+/// The draw of this number; its user has one draw.
+async fn draw(server: &Server, number: u32) -> Result<(), Status> {
+    let draw = DrawRequest {
+        campaign_id: "flow".into(),
+        user_id: format!("u-{number}"),
+        request_id: format!("r-{number}"),
+        ..Default::default()
+    };
+    server.lottery().await.draw(draw).await.map(drop)
+}
+
+/// Waits until the health of a service is this.
+async fn health(server: &Server, service: &str, wanted: ServingStatus) {
+    let mut client = HealthClient::new(server.connect().await);
+    let service = service.into();
+    let watch = client.watch(HealthCheckRequest { service }).await;
+    let mut watch = watch.unwrap().into_inner();
+    while watch.message().await.unwrap().unwrap().status() != wanted {}
+}
+
+/// Fills the disk again and again: the store makes room by what its log frees.
+async fn fill_until_it_fails(disk: &SmallDisk, server: &Server) {
+    let mut client = HealthClient::new(server.connect().await);
+    for number in 0.. {
+        disk.fill(&format!("more-{number}"));
+        let answer = client.check(HealthCheckRequest::default()).await.unwrap();
+        if answer.into_inner().status() == ServingStatus::NotServing {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_survived_by_the_reserve_and_left_once_there_is_room() {
+    let disk = SmallDisk::of_mib(128);
+    let data = disk.mount.path().join("data");
+    let start = Start {
+        beside: Some(disk.holder.id()),
+        ..Start::on(&data)
+    };
+    let mut server = start.serve();
+    server.says("kept in reserve");
+    load::apply(&server).await;
+    draw(&server, 0).await.unwrap();
+
+    disk.fill("ballast");
+    server.kill();
+    let server = start.serve();
+    for number in 1..100 {
+        draw(&server, number).await.unwrap();
+    }
+
+    fill_until_it_fails(&disk, &server).await;
+    health(&server, "liveness", ServingStatus::Serving).await;
+    draw(&server, 100).await.unwrap_err();
+    fs::remove_file(disk.path().join("ballast")).unwrap();
+    health(&server, "", ServingStatus::Serving).await;
+    draw(&server, 100).await.unwrap();
+    server.says("kept in reserve");
+
+    let mut lottery = server.lottery().await;
+    for number in 0..=100 {
+        let request = GetDrawRequest {
+            campaign_id: "flow".into(),
+            user_id: format!("u-{number}"),
+            request_id: format!("r-{number}"),
+        };
+        lottery.get_draw(request).await.unwrap();
+    }
 }

@@ -1,12 +1,14 @@
 //! What the real binary does when it, or its Redis, is killed, hangs, is told to stop or started wrongly.
 
 mod book;
+mod connections;
 mod damage;
 mod disk;
 mod envelopes;
 mod failover;
 pub mod kill;
 mod load;
+mod log;
 mod redis;
 mod startup;
 mod stop;

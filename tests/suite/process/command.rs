@@ -23,6 +23,14 @@ pub fn on_a_small_disk(file_bytes_max: u64) -> Command {
     command
 }
 
+/// The same in the namespaces of another process, where it sees that process's mounts.
+pub fn beside(process: u32) -> Command {
+    let mut command = alone("nsenter");
+    command.args(["--user", "--mount", "--preserve-credentials", "--target"]);
+    command.args([&process.to_string(), "--", BINARY]);
+    command
+}
+
 /// A command without standard input, and without settings of ours that the caller may have.
 fn alone(program: &str) -> Command {
     let mut command = Command::new(program);

@@ -2,10 +2,12 @@
 
 mod command;
 mod output;
+mod raw;
 mod server;
 
 pub use command::{Ended, tombola};
 pub use output::Output;
+pub use raw::{GOAWAY, Raw};
 pub use server::{Server, Start};
 
 use std::{path::Path, time::Duration};

@@ -19,12 +19,16 @@ pub struct Output {
 }
 
 impl Output {
-    /// Takes over both streams of a process.
+    /// Takes over the streams of a process, as far as they are pipes to us.
     pub fn of(child: &mut Child) -> Self {
         let (sender, lines) = channel();
         let all = Arc::new(Mutex::new(String::new()));
-        drain(child.stdout.take().unwrap(), sender.clone(), all.clone());
-        drain(child.stderr.take().unwrap(), sender, all.clone());
+        if let Some(stdout) = child.stdout.take() {
+            drain(stdout, sender.clone(), all.clone());
+        }
+        if let Some(stderr) = child.stderr.take() {
+            drain(stderr, sender, all.clone());
+        }
         Self { lines, all }
     }
 

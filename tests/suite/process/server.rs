@@ -1,9 +1,11 @@
 //! A server process.
 
 use std::{
-    net::SocketAddr,
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
+    thread,
+    time::Instant,
 };
 
 use tombola::proto::{
@@ -12,8 +14,8 @@ use tombola::proto::{
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    NOW,
-    command::{Ended, on_a_small_disk, tombola},
+    NOW, PATIENCE,
+    command::{Ended, beside, on_a_small_disk, tombola},
     output::Output,
 };
 
@@ -24,6 +26,8 @@ pub struct Start<'a> {
     pub listen: &'a str,
     /// The size that no file can exceed, in bytes.
     pub file_bytes_max: Option<u64>,
+    /// The process whose mounts it sees.
+    pub beside: Option<u32>,
     /// Further arguments.
     pub more: Vec<String>,
 }
@@ -36,6 +40,7 @@ impl<'a> Start<'a> {
             clock: Some(NOW.into()),
             listen: "127.0.0.1:0",
             file_bytes_max: None,
+            beside: None,
             more: Vec::new(),
         }
     }
@@ -65,9 +70,10 @@ impl<'a> Start<'a> {
 
     /// The command that would start it.
     pub fn command(&self) -> Command {
-        let mut command = match self.file_bytes_max {
-            None => tombola([""; 0]),
-            Some(bytes) => on_a_small_disk(bytes),
+        let mut command = match (self.file_bytes_max, self.beside) {
+            (Some(bytes), _) => on_a_small_disk(bytes),
+            (None, Some(process)) => beside(process),
+            (None, None) => tombola([""; 0]),
         };
         command.args(["serve", "--listen", self.listen, "--data"]);
         command.arg(self.data);
@@ -109,6 +115,28 @@ impl<'a> Start<'a> {
         let output = Output::of(&mut child);
         let address = output.wait_for(is_there);
         let address = address.unwrap_or_else(|| panic!("it did not serve:\n{}", output.text()));
+        Server {
+            child,
+            output,
+            address,
+        }
+    }
+
+    /// Starts it with another standard error and waits until it takes connections. It needs a port of its own.
+    pub fn serve_saying_to(&self, stderr: Stdio) -> Server {
+        let mut child = self
+            .command()
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let output = Output::of(&mut child);
+        let address = self.listen.parse().unwrap();
+        let begun = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "it takes no connections");
+            thread::yield_now();
+        }
         Server {
             child,
             output,

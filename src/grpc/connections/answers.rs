@@ -1,0 +1,215 @@
+//! A call from its request to the last byte of its answer: whether it may begin, its turn, and what it holds meanwhile.
+
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use hyper::{
+    HeaderMap, Request, Response,
+    body::{Body as _, Bytes, Frame, Incoming, SizeHint},
+};
+use tokio::sync::OwnedSemaphorePermit;
+use tonic::{Status, body::Body, codegen::Service as _, service::Routes};
+
+use super::peer::{Call, Held, Peer};
+use crate::{
+    grpc::{
+        status::{CallError, status},
+        unread::legible_to_all,
+    },
+    model::Problem,
+};
+
+/// The most bytes of a request's headers, counted as HTTP/2 does (RFC 9113, section 6.5.2).
+const HEADER_BYTES_MAX: usize = 16 * 1024;
+const HEADER_OVERHEAD_BYTES: usize = 32;
+
+/// The path of our methods begins with this; health and reflection are answered in any case.
+const OURS: &str = "/tombola.v1.";
+
+/// What a method's path says about its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    is_ours: bool,
+    /// Its answer may have hundreds of kilobytes.
+    is_large: bool,
+    /// It changes nothing, so its answer can be refused when it is ready.
+    is_read: bool,
+}
+
+impl Kind {
+    fn of(path: &str) -> Self {
+        let ours = path.strip_prefix(OURS).unwrap_or_default();
+        let (service, method) = ours.split_once('/').unwrap_or_default();
+        let is_large = match service {
+            "CampaignService" => true,
+            "LotteryService" => method == "GetOdds",
+            "EnvelopeService" => matches!(method, "GetEnvelope" | "ListGrabs"),
+            _ => false,
+        };
+        let is_read = method.starts_with("Get") || method.starts_with("List");
+        Self {
+            is_ours: !ours.is_empty(),
+            is_large,
+            is_read: is_read && is_large,
+        }
+    }
+}
+
+/// Answers a call of a connection.
+pub(super) async fn answer(
+    peer: Arc<Peer>,
+    mut routes: Routes,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Infallible> {
+    let call = peer.begin();
+    let kind = Kind::of(request.uri().path());
+    if let Some(refusal) = refusal(&peer, kind, request.headers()) {
+        return Ok(ready_answer(call, None, refusal.into_http()).await);
+    }
+    let turn = match kind.is_large {
+        true => peer.turn().await,
+        false => None,
+    };
+    let answer = routes.call(request.map(Body::new)).await?;
+    let answer = ready_answer(call, turn, legible_to_all(answer)).await;
+    if kind.is_read && peer.is_full() {
+        drop(answer);
+        let refusal = status(&CallError::Unread, "");
+        return Ok(ready_answer(peer.begin(), None, refusal.into_http()).await);
+    }
+    Ok(answer)
+}
+
+/// Why a call may not begin.
+fn refusal(peer: &Peer, kind: Kind, headers: &HeaderMap) -> Option<Status> {
+    let header_bytes: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD_BYTES)
+        .sum();
+    if header_bytes > HEADER_BYTES_MAX {
+        let kib = HEADER_BYTES_MAX / 1024;
+        let path = "metadata".into();
+        let message = format!("is too large: it must be no larger than {kib} KiB");
+        return Some(status(&CallError::from(Problem { path, message }), ""));
+    }
+    if kind.is_ours && !peer.may_begin() {
+        return Some(status(&CallError::Unread, ""));
+    }
+    None
+}
+
+/// An answer whose first message, if it is there already, is encoded and counted. A unary answer is one message.
+async fn ready_answer(
+    call: Call,
+    mut turn: Option<OwnedSemaphorePermit>,
+    answer: Response<Body>,
+) -> Response<Answer> {
+    let (head, mut body) = answer.into_parts();
+    let mut ready = None;
+    if !body.is_end_stream() {
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
+        ready = match polled {
+            Poll::Ready(frame) => Some(frame.map(|frame| counted(&call, turn.take(), frame))),
+            Poll::Pending => None,
+        };
+    }
+    Response::from_parts(head, Answer { body, ready, call })
+}
+
+type FrameResult = Result<Frame<Bytes>, Status>;
+
+/// The body of an answer.
+pub(super) struct Answer {
+    body: Body,
+    /// What the body gave before anyone asked: its first frame, or its end.
+    ready: Option<Option<FrameResult>>,
+    call: Call,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+        if let Some(frame) = self.ready.take() {
+            return Poll::Ready(frame);
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        Poll::Ready(frame.map(|frame| counted(&self.call, None, frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.ready {
+            Some(frame) => frame.is_none(),
+            None => self.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+/// A frame whose bytes are counted until the last of them is written to the socket.
+fn counted(call: &Call, turn: Option<OwnedSemaphorePermit>, frame: FrameResult) -> FrameResult {
+    let peer = call.peer();
+    frame.map(|frame| {
+        frame.map_data(|bytes| {
+            let _held = peer.hold(bytes.len(), turn);
+            Bytes::from_owner(Unsent { bytes, _held })
+        })
+    })
+}
+
+/// Bytes that are counted while they exist.
+struct Unsent {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_with_large_answers_take_turns_and_only_reads_are_refused_late() {
+        for (path, is_ours, is_large, is_read) in [
+            ("/tombola.v1.LotteryService/Draw", true, false, false),
+            ("/tombola.v1.LotteryService/GetDraw", true, false, false),
+            ("/tombola.v1.LotteryService/GetOdds", true, true, true),
+            (
+                "/tombola.v1.CampaignService/ListCampaigns",
+                true,
+                true,
+                true,
+            ),
+            (
+                "/tombola.v1.CampaignService/ApplyCampaign",
+                true,
+                true,
+                false,
+            ),
+            ("/tombola.v1.EnvelopeService/ListGrabs", true, true, true),
+            ("/grpc.health.v1.Health/Watch", false, false, false),
+            ("/", false, false, false),
+        ] {
+            let kind = Kind {
+                is_ours,
+                is_large,
+                is_read,
+            };
+            assert_eq!(Kind::of(path), kind, "{path}");
+        }
+    }
+}

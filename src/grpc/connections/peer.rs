@@ -1,0 +1,399 @@
+//! What a connection holds in memory, when it last made progress, and what that says about it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+use tracing::warn;
+
+/// The memory of an open call apart from its answer, in bytes: about what was measured.
+const CALL_BYTES: usize = 4 * 1024;
+
+/// The most bytes of unsent answers with which a connection may begin a call.
+const UNSENT_BYTES_MAX: usize = 32 << 20;
+
+/// The most bytes that all connections may hold together in calls and unsent answers.
+const HELD_BYTES_MAX: usize = 256 << 20;
+
+/// The most calls with large answers of a connection that are worked on or unsent; others wait for their turn.
+const LARGE_CALLS_MAX: usize = 8;
+
+/// How long a client may take to begin to speak HTTP/2.
+const SPEAK_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a client may leave its answers unread.
+const UNREAD_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long it may when all connections together hold too much.
+const UNREAD_TIME_MAX_WHEN_FULL: Duration = Duration::from_secs(1);
+
+/// How often connections are looked through for one that does not read.
+const EVICTION_PAUSE: Duration = Duration::from_millis(50);
+
+/// Refused connections are logged at most this often.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
+
+/// All connections.
+#[derive(Default)]
+pub(super) struct Peers {
+    /// The bytes that they hold.
+    held: AtomicUsize,
+    numbers: AtomicU64,
+    by_number: Mutex<HashMap<u64, Arc<Progress>>>,
+    evicted_at: Mutex<Option<Instant>>,
+    refused: Mutex<(Option<Instant>, u64)>,
+}
+
+impl Peers {
+    /// Counts a connection that was refused, and logs it now and then.
+    pub(super) fn refused_one(&self) {
+        let mut refused = lock(&self.refused);
+        refused.1 += 1;
+        if refused.0.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {
+            let connections = std::mem::take(&mut refused.1);
+            refused.0 = Some(Instant::now());
+            warn!(
+                connections,
+                "there are too many connections: further ones are refused"
+            );
+        }
+    }
+
+    /// Whether all connections together hold too much. If so, the one that has not read for the longest time is closed.
+    fn is_full(&self) -> bool {
+        if self.held.load(Ordering::Relaxed) <= HELD_BYTES_MAX {
+            return false;
+        }
+        let now = Instant::now();
+        let mut evicted_at = lock(&self.evicted_at);
+        if evicted_at.is_none_or(|at| now - at >= EVICTION_PAUSE) {
+            *evicted_at = Some(now);
+            drop(evicted_at);
+            self.evict(now);
+        }
+        true
+    }
+
+    fn evict(&self, now: Instant) {
+        let peers = lock(&self.by_number);
+        let longest = peers
+            .values()
+            .filter_map(|peer| Some((lock(&peer.work).unread_time(now)?, peer)))
+            .max_by_key(|(time, _)| *time);
+        if let Some((time, peer)) = longest
+            && time >= UNREAD_TIME_MAX_WHEN_FULL
+        {
+            peer.evicted.notify_one();
+        }
+    }
+}
+
+/// One connection.
+pub(super) struct Peer {
+    peers: Arc<Peers>,
+    number: u64,
+    progress: Arc<Progress>,
+    large_calls: Arc<Semaphore>,
+}
+
+/// What is known of a connection's progress.
+struct Progress {
+    work: Mutex<Work>,
+    evicted: Notify,
+}
+
+/// What a connection does.
+struct Work {
+    has_spoken: bool,
+    /// Calls whose answer is not complete.
+    calls: usize,
+    /// Bytes of answers that are not written to the socket.
+    unsent: usize,
+    /// Since when there is neither a call nor an unsent answer.
+    quiet_since: Instant,
+    /// When an answer was sent in full; or, of the first unsent one, when it was ready.
+    sent_at: Instant,
+    /// Since when the socket takes no more bytes.
+    blocked_since: Option<Instant>,
+}
+
+/// What a connection's progress says about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its client does not do what it must.
+    Bad(&'static str),
+    /// Its client did not speak HTTP/2 yet.
+    Mute,
+    /// It has had no call for the idle time.
+    Idle,
+    /// It has had no call for this long.
+    Quiet(Duration),
+    /// It has calls.
+    Working,
+}
+
+impl Work {
+    fn new(now: Instant) -> Self {
+        Self {
+            has_spoken: false,
+            calls: 0,
+            unsent: 0,
+            quiet_since: now,
+            sent_at: now,
+            blocked_since: None,
+        }
+    }
+
+    /// How long the client has left its answers unread.
+    fn unread_time(&self, now: Instant) -> Option<Duration> {
+        let unread_since = (self.unsent > 0).then_some(self.sent_at);
+        let since = match (unread_since, self.blocked_since) {
+            (Some(unread), Some(blocked)) => unread.min(blocked),
+            (unread, blocked) => unread.or(blocked)?,
+        };
+        Some(now.saturating_duration_since(since))
+    }
+
+    fn state(&self, now: Instant, idle_time: Duration) -> State {
+        let quiet_time = now.saturating_duration_since(self.quiet_since);
+        if self
+            .unread_time(now)
+            .is_some_and(|time| time >= UNREAD_TIME_MAX)
+        {
+            return State::Bad("its client does not read");
+        }
+        if !self.has_spoken {
+            return match quiet_time < SPEAK_TIME_MAX {
+                true => State::Mute,
+                false => State::Bad("its client does not speak HTTP/2"),
+            };
+        }
+        match self.calls == 0 && self.unsent == 0 {
+            true if quiet_time >= idle_time => State::Idle,
+            true => State::Quiet(quiet_time),
+            false => State::Working,
+        }
+    }
+
+    /// After a call or an answer ended.
+    fn ended(&mut self) {
+        if self.calls == 0 && self.unsent == 0 {
+            self.quiet_since = Instant::now();
+        }
+    }
+}
+
+impl Peer {
+    /// A connection that was just accepted.
+    pub(super) fn new(peers: &Arc<Peers>) -> Arc<Self> {
+        let progress = Arc::new(Progress {
+            work: Mutex::new(Work::new(Instant::now())),
+            evicted: Notify::new(),
+        });
+        let number = peers.numbers.fetch_add(1, Ordering::Relaxed);
+        lock(&peers.by_number).insert(number, Arc::clone(&progress));
+        Arc::new(Self {
+            peers: Arc::clone(peers),
+            number,
+            progress,
+            large_calls: Arc::new(Semaphore::new(LARGE_CALLS_MAX)),
+        })
+    }
+
+    /// What the connection's progress says about it.
+    pub(super) fn state(&self, now: Instant, idle_time: Duration) -> State {
+        self.work().state(now, idle_time)
+    }
+
+    /// Waits until the connection is to be closed in favour of others.
+    pub(super) async fn evicted(&self) {
+        self.progress.evicted.notified().await;
+    }
+
+    /// The client began to speak HTTP/2.
+    pub(super) fn spoke(&self) {
+        self.work().has_spoken = true;
+    }
+
+    /// The socket takes no more bytes, or takes them again.
+    pub(super) fn blocked(&self, is_blocked: bool) {
+        self.work().blocked_since = is_blocked.then(Instant::now);
+    }
+
+    /// Counts a call until the value is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> Call {
+        self.work().calls += 1;
+        self.peers.held.fetch_add(CALL_BYTES, Ordering::Relaxed);
+        Call(Arc::clone(self))
+    }
+
+    /// Whether a call may begin: neither this connection nor all together hold too much.
+    pub(super) fn may_begin(&self) -> bool {
+        !self.is_full() && self.work().unsent < UNSENT_BYTES_MAX
+    }
+
+    /// Whether all connections together hold too much. If so, the one that has not read for the longest time is closed.
+    pub(super) fn is_full(&self) -> bool {
+        self.peers.is_full()
+    }
+
+    /// Waits until a call with a large answer may begin. Its turn ends when the value is dropped.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.large_calls).acquire_owned().await.ok()
+    }
+
+    /// Counts the bytes of an answer until the value is dropped, and keeps a turn until then.
+    pub(super) fn hold(self: &Arc<Self>, bytes: usize, turn: Option<OwnedSemaphorePermit>) -> Held {
+        let mut work = self.work();
+        if work.unsent == 0 {
+            work.sent_at = Instant::now();
+        }
+        work.unsent += bytes;
+        drop(work);
+        self.peers.held.fetch_add(bytes, Ordering::Relaxed);
+        Held {
+            peer: Arc::clone(self),
+            bytes,
+            _turn: turn,
+        }
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        lock(&self.progress.work)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        lock(&self.peers.by_number).remove(&self.number);
+    }
+}
+
+/// An open call.
+pub(super) struct Call(Arc<Peer>);
+
+impl Call {
+    /// Its connection.
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.0
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.peers.held.fetch_sub(CALL_BYTES, Ordering::Relaxed);
+        let mut work = self.0.work();
+        work.calls -= 1;
+        work.ended();
+    }
+}
+
+/// Unsent bytes of an answer.
+pub(super) struct Held {
+    peer: Arc<Peer>,
+    bytes: usize,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let held = &self.peer.peers.held;
+        held.fetch_sub(self.bytes, Ordering::Relaxed);
+        let mut work = self.peer.work();
+        work.unsent -= self.bytes;
+        work.sent_at = Instant::now();
+        work.ended();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(600);
+
+    fn after(peer: &Peer, seconds: u64) -> State {
+        peer.state(Instant::now() + Duration::from_secs(seconds), IDLE)
+    }
+
+    #[tokio::test]
+    async fn a_client_must_speak_then_read_and_may_then_idle_for_a_while() {
+        let peer = Peer::new(&Arc::default());
+        assert_eq!(after(&peer, 0), State::Mute);
+        assert!(matches!(after(&peer, 10), State::Bad(_)));
+        peer.spoke();
+        assert!(matches!(after(&peer, 10), State::Quiet(_)));
+        assert_eq!(after(&peer, 600), State::Idle);
+
+        let call = peer.begin();
+        assert_eq!(after(&peer, 600), State::Working);
+        let held = peer.hold(100, None);
+        drop(call);
+        assert_eq!(after(&peer, 20), State::Working);
+        assert!(matches!(after(&peer, 30), State::Bad(_)));
+        drop(held);
+        assert!(matches!(after(&peer, 30), State::Quiet(_)));
+
+        peer.blocked(true);
+        assert!(matches!(after(&peer, 30), State::Bad(_)));
+        peer.blocked(false);
+        assert!(matches!(after(&peer, 30), State::Quiet(_)));
+    }
+
+    #[tokio::test]
+    async fn when_all_hold_too_much_the_one_that_has_not_read_for_longest_is_closed() {
+        let peers: Arc<Peers> = Arc::default();
+        let (slow, quick) = (Peer::new(&peers), Peer::new(&peers));
+        let held = slow.hold(UNSENT_BYTES_MAX, None);
+        assert!(!slow.may_begin(), "a connection that holds too much");
+        assert!(quick.may_begin());
+        let rest = quick.hold(HELD_BYTES_MAX - UNSENT_BYTES_MAX + 1, None);
+        assert!(quick.is_full());
+        peers.evict(Instant::now() + UNREAD_TIME_MAX_WHEN_FULL);
+        slow.evicted().await;
+        drop(held);
+        assert!(!quick.is_full());
+        drop(rest);
+        drop((slow, quick));
+        assert_eq!(peers.held.load(Ordering::Relaxed), 0);
+        assert!(lock(&peers.by_number).is_empty());
+    }
+
+    #[tokio::test]
+    async fn large_answers_take_turns() {
+        let peer = Peer::new(&Arc::default());
+        let mut held = Vec::new();
+        for _ in 0..LARGE_CALLS_MAX {
+            let turn = peer.turn().await;
+            held.push(peer.hold(1, turn));
+        }
+        let mut next = now(peer.turn());
+        assert!(next.is_none(), "one too many has its turn");
+        held.pop();
+        next = now(peer.turn());
+        assert!(next.is_some());
+    }
+
+    fn now(
+        turn: impl Future<Output = Option<OwnedSemaphorePermit>>,
+    ) -> Option<OwnedSemaphorePermit> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(turn).poll(&mut context) {
+            std::task::Poll::Ready(turn) => turn,
+            std::task::Poll::Pending => None,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A client that speaks HTTP/2 by hand, so that it can do what no library does: fall silent, not read, cancel at once.
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+};
+
+use super::PATIENCE;
+
+/// Types of frames (RFC 9113, section 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+const CANCEL: [u8; 4] = [0, 0, 0, 8];
+
+/// A frame from the server.
+#[derive(Debug)]
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// The last one of a call.
+    pub fn ends(&self, stream: u32) -> bool {
+        let is_last = self.flags & END_STREAM != 0 && matches!(self.kind, DATA | HEADERS);
+        self.stream == stream && is_last
+    }
+}
+
+/// A connection after its hello.
+pub struct Raw {
+    stream: TcpStream,
+    next_call: u32,
+}
+
+impl Raw {
+    /// Connects, and sends the preface and settings by which the client takes large answers.
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut raw = Self {
+            stream,
+            next_call: 1,
+        };
+        let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        let mut window = vec![0, 4]; // SETTINGS_INITIAL_WINDOW_SIZE
+        window.extend(0x7fff_0000_u32.to_be_bytes());
+        hello.extend(frame(SETTINGS, 0, 0, &window));
+        raw.send(&hello);
+        raw
+    }
+
+    /// Sends bytes as far as the server takes them.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).ok();
+    }
+
+    /// Begins a call without its message, which leaves it open.
+    pub fn begin_call(&mut self, path: &str) -> u32 {
+        let call = self.next_call();
+        self.send(&head(call, path));
+        call
+    }
+
+    /// Calls with an empty message.
+    pub fn call(&mut self, path: &str) -> u32 {
+        let call = self.next_call();
+        let mut frames = head(call, path);
+        frames.extend(frame(DATA, END_STREAM, call, &[0; 5]));
+        self.send(&frames);
+        call
+    }
+
+    /// Begins calls and cancels each one at once, in one write.
+    pub fn call_and_cancel(&mut self, path: &str, calls: usize) {
+        let mut frames = Vec::new();
+        for _ in 0..calls {
+            let call = self.next_call();
+            frames.extend(head(call, path));
+            frames.extend(frame(RST_STREAM, 0, call, &CANCEL));
+        }
+        self.send(&frames);
+    }
+
+    /// Waits until the server has read all that was sent.
+    pub fn ping(&mut self) {
+        self.send(&frame(PING, 0, 0, &[7; 8]));
+        while let Some(frame) = self.frame() {
+            if frame.kind == PING && frame.flags == ACK {
+                return;
+            }
+        }
+        panic!("the server has closed the connection");
+    }
+
+    /// Reads on until the server closes the connection, and shows it that the client lives, but opens no window: so most
+    /// answers cannot be sent.
+    pub fn live_without_reading(&mut self) {
+        const PINGS_MAX: usize = 4; // one every 30 s
+        let mut pings = 0;
+        while let Some(asked) = self.frame() {
+            if asked.kind == PING && asked.flags != ACK {
+                pings += 1;
+                assert!(pings <= PINGS_MAX, "the server keeps who does not read");
+                self.send(&frame(PING, ACK, 0, &asked.payload));
+            }
+        }
+    }
+
+    /// The next frame; `None` once the server has closed the connection.
+    pub fn frame(&mut self) -> Option<Frame> {
+        let head = self.read::<9>()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        closed(self.stream.read_exact(&mut payload))?;
+        Some(Frame {
+            kind: head[3],
+            flags: head[4],
+            stream: u32::from_be_bytes([head[5], head[6], head[7], head[8]]),
+            payload,
+        })
+    }
+
+    /// All frames until the server closes the connection.
+    pub fn frames(&mut self) -> Vec<Frame> {
+        std::iter::from_fn(|| self.frame()).collect()
+    }
+
+    fn read<const BYTES: usize>(&mut self) -> Option<[u8; BYTES]> {
+        let mut bytes = [0; BYTES];
+        closed(self.stream.read_exact(&mut bytes))?;
+        Some(bytes)
+    }
+
+    fn next_call(&mut self) -> u32 {
+        let call = self.next_call;
+        self.next_call += 2;
+        call
+    }
+}
+
+/// `None` where the server has closed the connection, in whatever way.
+fn closed(read: std::io::Result<()>) -> Option<()> {
+    match read {
+        Ok(()) => Some(()),
+        Err(error) => {
+            let kind = error.kind();
+            let is_closed = matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
+            assert!(is_closed, "the server neither answers nor closes: {error}");
+            None
+        }
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// The head of a gRPC call.
+fn head(call: u32, path: &str) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "localhost"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+    ] {
+        // A literal without indexing (RFC 7541, section 6.2.2), shorter than 127 bytes.
+        block.extend([0, u8::try_from(name.len()).unwrap()]);
+        block.extend(name.bytes());
+        block.push(u8::try_from(value.len()).unwrap());
+        block.extend(value.bytes());
+    }
+    frame(HEADERS, END_HEADERS, call, &block)
+}
