@@ -22,7 +22,7 @@ use tombola::{
     store::{
         Author, DrawCommand, Durability, OperateCommand, Operation, Store,
         clock::ManualClock,
-        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
     },
 };
 
@@ -56,6 +56,7 @@ async fn main() -> Result<(), Fault> {
         prefix: KeyPrefix::parse("tombola")?,
         partitions: 4,
         durability: Durability::Local,
+        level: LevelOptions::default(),
         clock: Some(clock.clone()),
         request_memory: Duration::from_secs(3600),
         store_id: None,

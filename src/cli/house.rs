@@ -112,6 +112,7 @@ async fn build_on_redis(plan: Plan, on_redis: OnRedis, file: &Path) -> Result<Bu
         prefix: on_redis.prefix,
         partitions: on_redis.partitions,
         durability: on_redis.durability,
+        level: on_redis.level,
         clock: plan.clock,
         request_memory: plan.request_memory,
         store_id: on_redis.store_id,

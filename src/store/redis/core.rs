@@ -15,6 +15,7 @@ use super::{
     connect::Connections,
     envelopes::KnownEnvelopes,
     keys::{PartitionKeys, partition_of},
+    level::Level,
     reply::{Parts, moment, text},
     script::Script,
     words::Words,
@@ -43,6 +44,7 @@ pub(super) struct Core {
     pub(super) envelopes: KnownEnvelopes,
     /// The log has told that data are lost.
     pub(super) has_told_loss: AtomicBool,
+    pub(super) level: Level,
 }
 
 impl Core {
@@ -62,6 +64,7 @@ impl Core {
     }
 
     /// Runs a script: `args` come after the clock and the store's id. Gives the store's time and what the reply holds after it.
+    /// What it wrote or repeats is then as durable as the store promises.
     pub(super) async fn run(
         &self,
         partition: &PartitionKeys,
@@ -69,13 +72,29 @@ impl Core {
         keys: impl Into<Words>,
         args: impl Into<Words>,
     ) -> Result<(Moment, Parts)> {
+        self.call(partition, script, keys, args, true).await
+    }
+
+    async fn call(
+        &self,
+        partition: &PartitionKeys,
+        script: &Script,
+        keys: impl Into<Words>,
+        args: impl Into<Words>,
+        is_kept: bool,
+    ) -> Result<(Moment, Parts)> {
         let sent = Instant::now();
         let (keys, args) = (keys.into(), args.into());
         let mut all = Words::with_capacity(args.len() + 2, args.size() + 64);
         all.push(self.clock.argument(partition.number));
         all.push(&self.store_id);
         all.append(&args);
-        let mut parts = Parts::of(self.connections.run(script, &keys, &all).await?)?;
+        let reply = if is_kept {
+            self.connections.write(script, &keys, &all).await?
+        } else {
+            self.connections.run(script, &keys, &all).await?
+        };
+        let mut parts = Parts::of(reply)?;
         let now = moment(parts.next()?)?;
         self.clock.learn(partition.number, now, sent.elapsed());
         Ok((now, parts))
@@ -89,13 +108,29 @@ impl Core {
         keys: impl Into<Words>,
         args: impl Into<Words>,
     ) -> Result<(Moment, Parts)> {
+        let answer = self.call(partition, script, keys, args, false).await;
+        answer.map_err(|error| error.with_executed(Executed::No))
+    }
+
+    /// The same of a script that repeats what was written: that is then as durable as the store promises.
+    pub(super) async fn ask_kept(
+        &self,
+        partition: &PartitionKeys,
+        script: &Script,
+        keys: impl Into<Words>,
+        args: impl Into<Words>,
+    ) -> Result<(Moment, Parts)> {
         let answer = self.run(partition, script, keys, args).await;
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 
-    /// Runs a command that only reads: whatever goes wrong, nothing happened.
+    /// Runs a command that only reads, and whose first argument is its key: whatever goes wrong, nothing happened.
     pub(super) async fn ask_command(&self, command: &redis::Cmd) -> Result<redis::Value> {
-        let answer = self.connections.command(command).await;
+        let key = match command.args_iter().nth(1) {
+            Some(redis::Arg::Simple(key)) => key,
+            _ => &[],
+        };
+        let answer = self.connections.command_on(key, command).await;
         answer.map_err(|fault| StoreError::from(fault).with_executed(Executed::No))
     }
 

@@ -13,23 +13,33 @@ use tokio::sync::Mutex;
 mod batch;
 mod campaign;
 mod checks;
+mod cluster;
 mod codec;
 mod commit;
+mod confirm;
 mod connect;
 mod core;
+mod directory;
+mod effect;
 mod envelopes;
 mod fault;
 mod fault_kind;
 mod identity;
 mod keys;
 mod lanes;
+mod lease;
+mod level;
 mod load;
+mod panel;
 mod pool;
 mod read;
 mod record;
+mod replicas;
 mod reply;
 mod script;
 mod scripts;
+mod sentinel;
+mod slots;
 mod stats;
 mod steps;
 mod url;
@@ -44,6 +54,7 @@ pub use self::{
     fault_kind::FaultKind,
     identity::{Found, OpenError, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
+    level::{LevelOptions, OnWeakerLevel},
     pool::SetupError,
     script::Script,
     url::{RedisUrl, UrlError},
@@ -55,12 +66,13 @@ use self::{
     core::{Core, StoreClock},
     envelopes::{GrabLanes, KnownEnvelopes},
     lanes::Lanes,
+    level::Level,
     load::Loaded,
     steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
     users::Looks,
 };
 use super::{
-    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Entry,
+    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Durability, Entry,
     FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation, Refusal,
     Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
     fill::CHUNK_UNITS_MAX,
@@ -105,7 +117,9 @@ impl RedisStore {
             layouts: Layouts::default(),
             envelopes: KnownEnvelopes::default(),
             has_told_loss: AtomicBool::new(false),
+            level: Level::new(options.durability, options.level.on_weaker),
         });
+        tokio::spawn(level::watch_settings(Arc::downgrade(&core)));
         Ok(Self {
             info,
             lanes: Lanes::start(&core),
@@ -231,6 +245,10 @@ impl Store for RedisStore {
         &self.info
     }
 
+    fn durability(&self) -> Durability {
+        self.core.level.stated()
+    }
+
     fn clock_hint(&self) -> Moment {
         self.core.clock.hint()
     }
@@ -240,6 +258,7 @@ impl Store for RedisStore {
     }
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+        self.core.level.admit()?;
         self.lanes.draw(&self.core, command).await
     }
 
@@ -249,6 +268,7 @@ impl Store for RedisStore {
         user: &UserId,
         request: &RequestId,
     ) -> Result<DrawAnswer> {
+        self.core.level.admit()?;
         self.core.find_draw(campaign, user, request).await
     }
 

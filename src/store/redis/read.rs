@@ -58,7 +58,8 @@ impl Core {
                 if is_whole {
                     self.has_told_loss.store(false, Ordering::Relaxed);
                 }
-                return latest;
+                // Health is told no better than draws fare.
+                return latest.and_then(|now| self.level.admit().map(|()| now));
             };
             let answer = answer.unwrap_or_else(|_| Err(unexpected("answer")));
             is_whole &= answer.is_ok();
@@ -117,7 +118,7 @@ impl Core {
             campaign.long,
         ];
         let args = [place.field.as_slice(), request_field.as_slice()];
-        let (now, mut parts) = self.ask(partition, &scripts::FIND, &keys, &args).await?;
+        let (now, mut parts) = self.ask_kept(partition, &scripts::FIND, &keys, &args).await?;
         let stored = reply::maybe_bytes(self.first(&mut parts)?)?;
         let stored = stored.map(|bytes| record::decode_record(&bytes));
         let latest = stored.transpose()?.and_then(|stored| stored.latest);
@@ -226,7 +227,8 @@ impl Core {
             args.push(campaign.to_string());
             args.extend([*number, hashes, hashes + BUCKETS].map(|number| number.to_string()));
         }
-        let (_, mut parts) = self.run(partition, &scripts::FORGET, keys, args).await?;
+        // What a failover brings back is forgotten again.
+        let (_, mut parts) = self.ask(partition, &scripts::FORGET, keys, args).await?;
         let campaign = reply::text(self.first(&mut parts)?)?;
         if campaign.is_empty() {
             return Ok(None);

@@ -9,6 +9,7 @@ pub mod envelopes;
 pub mod on_redis;
 pub mod redis_group;
 pub mod redis_server;
+pub mod sentinel_minimal;
 pub mod storm;
 pub mod words;
 pub mod world;

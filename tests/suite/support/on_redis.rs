@@ -15,7 +15,7 @@ use tombola::{
     store::{
         Durability, Store,
         clock::{Clock as _, ManualClock},
-        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
     },
 };
 
@@ -61,6 +61,7 @@ impl OnRedis {
             prefix: KeyPrefix::parse(&format!("test{number}")).unwrap(),
             partitions: PARTITIONS,
             durability: Durability::Local,
+            level: LevelOptions::default(),
             clock: Some(clock.clone()),
             request_memory: REQUEST_MEMORY,
             store_id: None,
@@ -77,6 +78,13 @@ impl OnRedis {
     /// The same, but all of it in one partition, before anything is there.
     pub fn undivided(mut self) -> Self {
         self.options.partitions = 1;
+        self
+    }
+
+    /// The same at another level, before anything is there.
+    pub fn keeping(mut self, durability: Durability, level: LevelOptions) -> Self {
+        self.options.durability = durability;
+        self.options.level = level;
         self
     }
 

@@ -172,15 +172,7 @@ impl RedisServer {
 
     /// A command over a connection of its own; what it answers, as lines. An error begins with `-`.
     pub fn command(&self, words: &[&str]) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut answers = BufReader::new(stream.try_clone().unwrap());
-        if let Some(password) = &self.password {
-            send(&mut stream, &["AUTH", password]);
-            assert_eq!(receive(&mut answers), "OK");
-        }
-        send(&mut stream, words);
-        receive(&mut answers)
+        command_at(self.port, self.password.as_deref(), words)
     }
 
     fn wait_until_ready(&self) {
@@ -199,6 +191,19 @@ impl Drop for RedisServer {
             eprintln!("-- redis-server said:\n{}", log(self.directory.path()));
         }
     }
+}
+
+/// A command to the server at a port, see [`RedisServer::command`].
+pub(super) fn command_at(port: u16, password: Option<&str>, words: &[&str]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    if let Some(password) = password {
+        send(&mut stream, &["AUTH", password]);
+        assert_eq!(receive(&mut answers), "OK");
+    }
+    send(&mut stream, words);
+    receive(&mut answers)
 }
 
 /// Waits for something that comes to be by itself.

@@ -23,7 +23,7 @@ use tombola::{
     proto::{DrawRequest, DrawResponse, lottery_service_client::LotteryServiceClient},
     store::{
         Durability,
-        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
     },
 };
 use tonic::{Code, Status, transport::Channel};
@@ -98,6 +98,7 @@ async fn store_at(url: &str, partitions: u32) -> RedisStore {
         prefix: KeyPrefix::parse("tombola").unwrap(),
         partitions,
         durability: Durability::Local,
+        level: LevelOptions::default(),
         clock: None,
         request_memory: Duration::from_secs(24 * 3600),
         store_id: None,
