@@ -177,7 +177,10 @@ mod tests {
             ("redis+sentinel://h/main", Durability::Strict),
             ("redis+cluster://h", Durability::Strict),
             ("redis+cluster://h --durability local", Durability::Local),
-            ("redis+sentinel://h/main --durability fast", Durability::Fast),
+            (
+                "redis+sentinel://h/main --durability fast",
+                Durability::Fast,
+            ),
             ("redis://h --durability strict", Durability::Strict),
         ] {
             let found = read(&format!("--redis-url {line}")).0.unwrap();
@@ -191,7 +194,10 @@ mod tests {
         assert!(problems.is_empty(), "{problems}");
         assert_eq!(found.unwrap().level.ack_replicas, Some(2));
         let (_, problems) = read("--redis-url redis://h --ack-replicas 2");
-        assert!(problems.to_string().contains("--durability strict"), "{problems}");
+        assert!(
+            problems.to_string().contains("--durability strict"),
+            "{problems}"
+        );
         let zero = "x --redis-url redis+cluster://h --ack-replicas 0";
         assert!(Line::try_parse_from(zero.split(' ')).is_err());
     }

@@ -165,7 +165,9 @@ impl Findings {
     fn conclude(self) -> Result<Checked, CheckError> {
         if !self.problems.is_empty() {
             let problems = self.problems.into_iter();
-            return Err(CheckError::Unfit(problems.map(|found| found.text).collect()));
+            return Err(CheckError::Unfit(
+                problems.map(|found| found.text).collect(),
+            ));
         }
         for warning in &self.warnings {
             tracing::warn!("{warning}");

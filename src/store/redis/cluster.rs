@@ -82,7 +82,9 @@ fn read_line(line: &str, server: &Address) -> Option<Line> {
         id: (*id).to_owned(),
         address: address.filter(|_| !has("noaddr")),
         is_master: has("master"),
-        master: Some(*master).filter(|master| *master != "-").map(str::to_owned),
+        master: Some(*master)
+            .filter(|master| *master != "-")
+            .map(str::to_owned),
         epoch: epoch.parse().ok()?,
         slots: slots.iter().filter_map(|range| read_range(range)).collect(),
     })
@@ -151,18 +153,16 @@ struct Follower {
 impl Follower {
     fn hear(&mut self, report: Report<Vec<Line>>) {
         self.reported.insert(report.server.clone());
-        let trouble = match report.answer {
+        let (is_news, trouble) = match report.answer {
             Ok(lines) => {
+                let is_news = self.views.get(&report.server) != Some(&lines);
                 self.views.insert(report.server, lines);
-                None
+                (is_news, None)
             }
-            Err(fault) => {
-                self.views.remove(&report.server);
-                Some(fault)
-            }
+            Err(fault) => (self.views.remove(&report.server).is_some(), Some(fault)),
         };
         // Without any view the nodes that were known are asked on.
-        if !self.views.is_empty() {
+        if is_news && !self.views.is_empty() {
             let lines = self.views.values().flatten();
             let there: HashSet<_> = lines.filter_map(|line| line.address.clone()).collect();
             let seeds = &self.seeds;
@@ -175,7 +175,11 @@ impl Follower {
                 self.directory.learn(&found, slots);
             }
         }
-        if self.panel.members().all(|server| self.reported.contains(server)) {
+        if self
+            .panel
+            .members()
+            .all(|server| self.reported.contains(server))
+        {
             self.reported.clear();
             let trouble = trouble.unwrap_or_else(|| {
                 let said = "its nodes serve no slots";
@@ -222,19 +226,19 @@ fn merge<'a>(views: impl Iterator<Item = &'a Vec<Line>>) -> (Vec<Found>, Vec<u16
         .collect();
     let found = masters.into_iter().filter_map(|line| {
         let replicas = replicas.get(line.id.as_str()).map_or(0, HashSet::len);
+        let replicas = u32::try_from(replicas).unwrap_or(u32::MAX);
         Some(Found {
             address: line.address.clone()?,
-            replicas: u32::try_from(replicas).unwrap_or(u32::MAX),
+            replicas,
+            up: replicas,
+            linked: replicas,
         })
     });
     (found.collect(), slots)
 }
 
 /// Replicas by the address of their master, dead ones too, as this node says.
-pub(super) async fn replicas(
-    directory: &Directory,
-    node: &Address,
-) -> Result<Vec<Address>, Fault> {
+pub(super) async fn replicas(directory: &Directory, node: &Address) -> Result<Vec<Address>, Fault> {
     let url = directory.dialer.url();
     let mut connection = directory.dialer.connect(Peer::Server, node).await?;
     let lines = AskNode
@@ -283,8 +287,14 @@ mod tests {
             .iter()
             .map(|found| (found.address.to_string(), found.replicas))
             .collect();
-        assert_eq!(told, [("10.0.0.1:7001".into(), 2), ("10.0.0.2:7002".into(), 0)]);
-        assert_eq!((slots[0], slots[8191], slots[8192], slots[16383]), (0, 0, 1, 1));
+        assert_eq!(
+            told,
+            [("10.0.0.1:7001".into(), 2), ("10.0.0.2:7002".into(), 0)]
+        );
+        assert_eq!(
+            (slots[0], slots[8191], slots[8192], slots[16383]),
+            (0, 0, 1, 1)
+        );
     }
 
     #[test]

@@ -19,6 +19,8 @@ const CONFIRM_MAX: Duration = Duration::from_millis(2500);
 /// After this, and each time after twice as long, it is asked again.
 const ASK_AGAIN_FIRST: Duration = Duration::from_millis(3);
 const ASK_AGAIN_MAX: Duration = Duration::from_millis(100);
+/// How long the count at the end may take.
+const COUNT_MAX: Duration = Duration::from_millis(500);
 
 /// How many replicas must confirm a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,18 +32,21 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
-    /// Of so many replicas, dead ones counted; none if there are no replicas.
+    /// Of so many replicas, dead ones counted; none if there are no replicas. `eligible` are those of
+    /// which Sentinel may promote any.
     ///
-    /// With Sentinel the replicas make a majority of all nodes together with the primary: then the
-    /// replica with the highest offset, which is promoted, has all that was confirmed.
-    pub(super) fn of(self, replicas: u32) -> Option<u32> {
+    /// With Sentinel the replicas make at least a majority of all nodes together with the primary:
+    /// when the primary dies, the replica with the highest offset is promoted, and has all that was
+    /// confirmed. In a planned failover any replica may be, while the others still follow and confirm
+    /// what the old primary writes. So all that are alive are waited for.
+    pub(super) fn of(self, replicas: u32, eligible: u32) -> Option<u32> {
         if let Some(named) = self.named {
             return Some(named);
         }
         match (replicas, self.is_cluster) {
             (0, _) => None,
             (all, true) => Some(all),
-            (some, false) => Some(some.div_ceil(2)),
+            (some, false) => Some(some.div_ceil(2).max(eligible)),
         }
     }
 }
@@ -55,21 +60,23 @@ pub(super) async fn confirm(
     let begun = Instant::now();
     let has_waitaof = lease.has_waitaof();
     let mut pause = ASK_AGAIN_FIRST;
-    let mut best = Counts::default();
     loop {
+        // The last time it only counts, which takes no wait.
+        let is_last = begun.elapsed() >= CONFIRM_MAX;
+        let cmd = wait(has_waitaof, if is_last { 0 } else { needed }, pause);
         let asked = lease
-            .call_within(&wait(has_waitaof, needed, pause), pause)
+            .call_within(&cmd, if is_last { COUNT_MAX } else { pause })
             .await;
+        let mut counts = Counts::default();
         if let Some(value) = asked.map_err(Fault::afterwards)? {
-            let counts = Counts::read(&value, has_waitaof).map_err(|fault| lease.give_up(fault))?;
+            counts = Counts::read(&value, has_waitaof).map_err(|fault| lease.give_up(fault))?;
             if counts.suffice(needed) {
                 return Ok(());
             }
-            best = counts;
         }
-        if begun.elapsed() >= CONFIRM_MAX {
+        if is_last {
             let said = format!(
-                "{best}, {needed} needed, waited {} ms; retry with the same request id",
+                "{counts}, {needed} needed, waited {} ms; retry with the same request id",
                 CONFIRM_MAX.as_millis()
             );
             return Err(lease.give_up(Fault::unconfirmed(&said, url)));
@@ -81,7 +88,7 @@ pub(super) async fn confirm(
 fn wait(has_waitaof: bool, replicas: u32, most: Duration) -> Cmd {
     let mut cmd = redis::cmd(if has_waitaof { "WAITAOF" } else { "WAIT" });
     if has_waitaof {
-        cmd.arg(1);
+        cmd.arg(u32::from(replicas > 0));
     }
     // Zero would wait for ever.
     cmd.arg(replicas).arg(most.as_millis().max(1) as u64);
@@ -130,7 +137,7 @@ mod tests {
     #[test]
     fn replicas_and_the_primary_are_a_majority_of_all_nodes() {
         let quorum = |named, is_cluster| Quorum { named, is_cluster };
-        let of = |quorum: Quorum| [0, 1, 2, 3, 4].map(|replicas| quorum.of(replicas));
+        let of = |quorum: Quorum| [0, 1, 2, 3, 4].map(|replicas| quorum.of(replicas, 0));
         assert_eq!(
             of(quorum(None, false)),
             [None, Some(1), Some(1), Some(2), Some(2)]
@@ -140,6 +147,8 @@ mod tests {
             [None, Some(1), Some(2), Some(3), Some(4)]
         );
         assert_eq!(of(quorum(Some(2), false)), [Some(2); 5]);
+        assert_eq!(quorum(None, false).of(2, 2), Some(2), "any may be promoted");
+        assert_eq!(quorum(Some(1), false).of(2, 2), Some(1));
     }
 
     #[test]

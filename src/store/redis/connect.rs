@@ -81,6 +81,8 @@ impl Connections {
                 let found = Found {
                     address: server.clone(),
                     replicas: 0,
+                    up: 0,
+                    linked: 0,
                 };
                 directory.learn(&[found], Vec::new());
                 None
@@ -294,7 +296,8 @@ impl Connections {
     /// How many replicas of a server confirm its writes.
     fn needed(&self, lease: &Lease<'_>) -> Result<u32, Fault> {
         let node = lease.node();
-        let needed = self.quorum.and_then(|quorum| quorum.of(node.replicas()));
+        let quorum = self.quorum;
+        let needed = quorum.and_then(|quorum| quorum.of(node.replicas(), node.eligible()));
         needed.ok_or_else(|| Fault::no_replicas(&node.address, &self.url))
     }
 }
@@ -333,6 +336,9 @@ impl Master<'_> {
     /// # Errors
     /// A [`Fault`], which says whether the command may have run.
     pub async fn command(&self, cmd: &Cmd) -> Result<Value, Fault> {
-        Lease::take(self.directory, &self.node).await?.call(cmd).await
+        Lease::take(self.directory, &self.node)
+            .await?
+            .call(cmd)
+            .await
     }
 }

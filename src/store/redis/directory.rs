@@ -6,10 +6,10 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{sync::watch, time::timeout};
@@ -23,6 +23,9 @@ use crate::store::Executed;
 
 /// How long a call waits for a master to be known.
 const MASTER_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long a replica that is not online any more still counts: in a planned failover it leaves first
+/// and the services are told seconds later.
+const ONLINE_MEMORY: Duration = Duration::from_secs(10);
 /// A slot that no master serves.
 pub(super) const UNSERVED: u16 = u16::MAX;
 
@@ -34,6 +37,12 @@ pub(super) struct Node {
     pub(super) retired: watch::Sender<bool>,
     /// Replicas that are known, dead ones too.
     replicas: AtomicU32,
+    /// Replicas that may be promoted, as far as is known.
+    eligible: AtomicU32,
+    /// Replicas that are not known to be down.
+    up: AtomicU32,
+    /// The most replicas that were online lately, and when.
+    online: Mutex<Option<(u32, Instant)>>,
 }
 
 impl Node {
@@ -43,6 +52,9 @@ impl Node {
             address,
             retired: watch::Sender::new(false),
             replicas: AtomicU32::new(0),
+            eligible: AtomicU32::new(0),
+            up: AtomicU32::new(0),
+            online: Mutex::new(None),
         }
     }
 
@@ -61,6 +73,25 @@ impl Node {
     pub(super) fn set_replicas(&self, replicas: u32) {
         self.replicas.store(replicas, Ordering::Relaxed);
     }
+
+    /// Replicas of which Sentinel may promote any: those that follow now, and those that did a moment
+    /// ago, unless they are known to be down.
+    pub(super) fn eligible(&self) -> u32 {
+        let online = self.online.lock().unwrap_or_else(PoisonError::into_inner);
+        let online = online.map_or(0, |(count, _)| count);
+        let up = self.up.load(Ordering::Relaxed);
+        self.eligible.load(Ordering::Relaxed).max(online.min(up))
+    }
+
+    /// Takes note of how many replicas the server itself says are online. More count at once, fewer
+    /// only after [`ONLINE_MEMORY`]: one that left may just be promoted.
+    pub(super) fn set_online(&self, count: u32, now: Instant) {
+        let mut online = self.online.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = |since: Instant| now.duration_since(since) < ONLINE_MEMORY;
+        if online.is_none_or(|(most, since)| count >= most || !is_recent(since)) {
+            *online = Some((count, now));
+        }
+    }
 }
 
 /// A master as a follower found it.
@@ -69,6 +100,10 @@ pub(super) struct Found {
     pub(super) address: Address,
     /// Replicas that are known, dead ones too.
     pub(super) replicas: u32,
+    /// Those that are not down.
+    pub(super) up: u32,
+    /// Those that follow the master.
+    pub(super) linked: u32,
 }
 
 /// The masters, and which of them serves a slot.
@@ -203,10 +238,18 @@ impl Directory {
     fn node(&self, before: Option<&Map>, found: &Found) -> Arc<Node> {
         let kept = before.and_then(|map| map.node_at(&found.address));
         let node = kept.map_or_else(
-            || Arc::new(Node::new(&self.dialer, found.address.clone(), self.size_max)),
+            || {
+                Arc::new(Node::new(
+                    &self.dialer,
+                    found.address.clone(),
+                    self.size_max,
+                ))
+            },
             Arc::clone,
         );
         node.set_replicas(found.replicas);
+        node.up.store(found.up, Ordering::Relaxed);
+        node.eligible.store(found.linked, Ordering::Relaxed);
         node
     }
 

@@ -8,7 +8,7 @@ use redis::RedisError;
 use super::{
     fault_kind::FaultKind,
     pool::{ANSWER_MAX, WAIT_MAX},
-    url::{Address, RedisUrl},
+    url::{Address, Place, RedisUrl},
 };
 use crate::store::{Executed, StoreError};
 
@@ -77,7 +77,11 @@ impl Fault {
 
     /// Nobody is known to be the master, so nothing was sent.
     pub(super) fn no_master(said: &str, url: &RedisUrl) -> Self {
-        Self::new(Executed::No, FaultKind::NoMaster, url, said)
+        let kind = match url.place {
+            Place::Cluster(_) => FaultKind::ClusterDown,
+            Place::Single(_) | Place::Sentinel { .. } => FaultKind::NoMaster,
+        };
+        Self::new(Executed::No, kind, url, said)
     }
 
     /// Another server became the master.

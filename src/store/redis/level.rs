@@ -74,9 +74,8 @@ impl Level {
     /// Refuses to draw while less is kept than may be stated.
     pub(super) fn admit(&self) -> Result<()> {
         let standing = self.standing.borrow();
-        let may_state = |found: &Problem| {
-            self.on_weaker == OnWeakerLevel::State && found.leaves.is_some()
-        };
+        let may_state =
+            |found: &Problem| self.on_weaker == OnWeakerLevel::State && found.leaves.is_some();
         if standing.problems.iter().all(may_state) {
             return Ok(());
         }
@@ -111,10 +110,17 @@ impl Level {
             let level = name_of(self.promised);
             info!("Redis keeps draws as --durability {level} promises again");
         }
-        for warning in warnings.iter().filter(|text| !before.warnings.contains(text)) {
+        for warning in warnings
+            .iter()
+            .filter(|text| !before.warnings.contains(text))
+        {
             warn!("{warning}");
         }
-        let warnings = if had_replicas { warnings } else { before.warnings };
+        let warnings = if had_replicas {
+            warnings
+        } else {
+            before.warnings
+        };
         self.standing.send_replace(Standing { problems, warnings });
     }
 }

@@ -72,9 +72,10 @@ use self::{
     users::Looks,
 };
 use super::{
-    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, Durability, Entry,
-    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation, Refusal,
-    Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
+    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
+    Durability, Entry, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated,
+    Operation, Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserView,
+    WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };

@@ -218,7 +218,10 @@ async fn master_of(connection: &mut Connection) -> RedisResult<Option<String>> {
             let host = words.next().unwrap_or_default();
             Some(format!("{host}:{}", words.next().unwrap_or_default()))
         }
-        other => Some(format!("another server, as `{}`", other.unwrap_or_default())),
+        other => Some(format!(
+            "another server, as `{}`",
+            other.unwrap_or_default()
+        )),
     })
 }
 

@@ -118,7 +118,9 @@ impl Core {
             campaign.long,
         ];
         let args = [place.field.as_slice(), request_field.as_slice()];
-        let (now, mut parts) = self.ask_kept(partition, &scripts::FIND, &keys, &args).await?;
+        let (now, mut parts) = self
+            .ask_kept(partition, &scripts::FIND, &keys, &args)
+            .await?;
         let stored = reply::maybe_bytes(self.first(&mut parts)?)?;
         let stored = stored.map(|bytes| record::decode_record(&bytes));
         let latest = stored.transpose()?.and_then(|stored| stored.latest);

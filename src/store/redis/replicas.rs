@@ -105,7 +105,7 @@ impl Inspection<'_> {
     fn check_count(&mut self) {
         let known = self.master.node.replicas();
         let quorum = self.connections.quorum;
-        let needed = quorum.and_then(|quorum| quorum.of(known));
+        let needed = quorum.and_then(|quorum| quorum.of(known, 0));
         if known == 0 {
             self.problem(
                 "it has no replica, and --durability strict waits for one: add a replica, or name --durability local, \
@@ -120,7 +120,10 @@ impl Inspection<'_> {
 
     /// A cut through the network must leave the majority of nodes and that of sentinels on one side.
     fn check_sentinels(&mut self, survey: &sentinel::Survey) {
-        let nodes = survey.replicas.iter().map(|replica| &replica.host);
+        let nodes = survey
+            .replicas
+            .iter()
+            .map(|replica: &Address| &replica.host);
         let nodes: HashSet<&String> = nodes.chain([&self.master.node.address.host]).collect();
         let without: BTreeSet<_> = nodes
             .into_iter()

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -20,6 +20,7 @@ use tokio_stream::StreamExt as _;
 use super::{
     directory::{Directory, Found},
     fault::Fault,
+    lease::Lease,
     panel::{Panel, Question, Report},
     pool::Peer,
     url::Address,
@@ -28,6 +29,8 @@ use super::{
 /// Sentinels that still name a master which one of them gave up are believed only after this long:
 /// they hear of it from each other within two seconds.
 const GRACE: Duration = Duration::from_secs(4);
+/// How often the master's replicas are counted.
+const CENSUS_INTERVAL: Duration = Duration::from_millis(500);
 /// How soon a broken channel of a sentinel is opened again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -44,9 +47,17 @@ pub(super) struct Word {
     /// None if it does not know the master's name.
     master: Option<Address>,
     /// Replicas of the master, dead ones too.
-    replicas: Vec<Address>,
+    replicas: Vec<Replica>,
     /// The other sentinels.
     others: Vec<(String, Address)>,
+}
+
+/// A replica as a sentinel sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Replica {
+    address: Address,
+    is_up: bool,
+    is_linked: bool,
 }
 
 impl Question for AskSentinel {
@@ -64,8 +75,7 @@ impl Question for AskSentinel {
         };
         let mut named = sentinel("get-master-addr-by-name");
         let id = sentinel("myid").query_async(connection).await?;
-        let master: Option<(String, u16)> =
-            named.arg(&self.master).query_async(connection).await?;
+        let master: Option<(String, u16)> = named.arg(&self.master).query_async(connection).await?;
         let Some((host, port)) = master else {
             return Ok(Word {
                 id,
@@ -79,25 +89,44 @@ impl Question for AskSentinel {
         Ok(Word {
             id,
             master: Some(Address { host, port }),
-            replicas: listed(replicas.query_async(connection).await?)?
-                .into_iter()
-                .map(|(_, address)| address)
-                .collect(),
-            others: listed(others.query_async(connection).await?)?,
+            replicas: listed(replicas.query_async(connection).await?, read_replica)?,
+            others: listed(others.query_async(connection).await?, |fields| {
+                (value_of(fields, "runid"), read_address(fields))
+            })?,
         })
     }
 }
 
-/// Run ids and addresses of a list of `SENTINEL`.
-fn listed(list: Vec<Value>) -> RedisResult<Vec<(String, Address)>> {
-    let entry = |entry| {
-        let fields = HashMap::<String, String>::from_redis_value(entry)?;
-        let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
-        let port = field("port").parse().unwrap_or_default();
-        let host = field("ip");
-        Ok((field("runid"), Address { host, port }))
-    };
-    list.into_iter().map(entry).collect()
+type Fields = HashMap<String, String>;
+
+/// The entries of a list of `SENTINEL`.
+fn listed<T>(list: Vec<Value>, read: impl Fn(&Fields) -> T) -> RedisResult<Vec<T>> {
+    list.into_iter()
+        .map(|entry| Ok(read(&Fields::from_redis_value(entry)?)))
+        .collect()
+}
+
+fn value_of(fields: &Fields, name: &str) -> String {
+    fields.get(name).cloned().unwrap_or_default()
+}
+
+fn read_address(fields: &Fields) -> Address {
+    Address {
+        host: value_of(fields, "ip"),
+        port: value_of(fields, "port").parse().unwrap_or_default(),
+    }
+}
+
+fn read_replica(fields: &Fields) -> Replica {
+    let flags = value_of(fields, "flags");
+    let is_up = !flags
+        .split(',')
+        .any(|flag| flag == "s_down" || flag == "o_down");
+    Replica {
+        address: read_address(fields),
+        is_up,
+        is_linked: is_up && value_of(fields, "master-link-status") == "ok",
+    }
 }
 
 /// Follows the master until it is aborted.
@@ -107,6 +136,7 @@ pub(super) async fn follow(directory: Arc<Directory>, sentinels: Vec<Address>, m
     };
     let (panel, mut reports) = Panel::new(question, Peer::Sentinel, Arc::clone(&directory));
     let (switches, mut switched) = mpsc::channel(16);
+    let census = tokio::spawn(count_online(Arc::downgrade(&directory)));
     let mut follower = Follower {
         directory,
         panel,
@@ -115,6 +145,7 @@ pub(super) async fn follow(directory: Arc<Directory>, sentinels: Vec<Address>, m
         master,
         council: Council::new(sentinels.len()),
         reported: HashSet::new(),
+        census: census.abort_handle(),
     };
     sentinels.iter().for_each(|address| follower.meet(address));
     loop {
@@ -141,10 +172,12 @@ struct Follower {
     council: Council,
     /// Who has answered, or failed to, since everybody last had.
     reported: HashSet<Address>,
+    census: AbortHandle,
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
+        self.census.abort();
         self.channels.values().for_each(AbortHandle::abort);
     }
 }
@@ -184,7 +217,11 @@ impl Follower {
         if let Some(found) = verdict {
             self.directory.learn(&[found], Vec::new());
         }
-        if self.panel.members().all(|server| self.reported.contains(server)) {
+        if self
+            .panel
+            .members()
+            .all(|server| self.reported.contains(server))
+        {
             self.reported.clear();
             let trouble = match self.council.disowned {
                 Some(_) => None,
@@ -200,7 +237,9 @@ impl Follower {
         let said = if named == 0 {
             format!("none of {known} sentinels knows a master `{master}`")
         } else {
-            format!("{best} of {known} sentinels agree on the master `{master}`, a majority is needed")
+            format!(
+                "{best} of {known} sentinels agree on the master `{master}`, a majority is needed"
+            )
         };
         Fault::no_master(&said, self.directory.dialer.url())
     }
@@ -303,17 +342,45 @@ impl Council {
             return None;
         }
         let master = master.clone();
-        let words = self.words.values();
-        let replicas = words
-            .filter(|word| word.master.as_ref() == Some(&master))
-            .map(|word| word.replicas.len())
-            .max();
+        // Of several sentinels the one that sees the most: too many are waited for rather than too few.
+        let most = |counts: fn(&Replica) -> bool| {
+            let words = self.words.values();
+            let agreeing = words.filter(|word| word.master.as_ref() == Some(&master));
+            let counts = agreeing.map(|word| word.replicas.iter().filter(|r| counts(r)).count());
+            u32::try_from(counts.max().unwrap_or_default()).unwrap_or(u32::MAX)
+        };
+        let (replicas, up) = (most(|_| true), most(|replica| replica.is_up));
+        let linked = most(|replica| replica.is_linked);
         self.disowned = None;
         self.chosen = Some(master.clone());
         Some(Found {
             address: master,
-            replicas: u32::try_from(replicas.unwrap_or_default()).unwrap_or(u32::MAX),
+            replicas,
+            up,
+            linked,
         })
+    }
+}
+
+/// Counts the replicas that the master itself says are online: sentinels learn of them seconds later.
+async fn count_online(directory: Weak<Directory>) {
+    let mut cmd = redis::cmd("INFO");
+    cmd.arg("replication");
+    loop {
+        let Some(directory) = directory.upgrade() else {
+            return;
+        };
+        if let Ok(map) = directory.map().await
+            && let Some(node) = map.nodes.first()
+            && let Ok(mut lease) = Lease::take(&directory, node).await
+            && let Ok(info) = lease.call(&cmd).await
+            && let Ok(info) = redis::from_redis_value::<String>(info)
+        {
+            let online = info.matches("state=online").count();
+            node.set_online(u32::try_from(online).unwrap_or(u32::MAX), Instant::now());
+        }
+        drop(directory);
+        sleep(CENSUS_INTERVAL).await;
     }
 }
 
@@ -325,7 +392,8 @@ async fn listen(
     switches: mpsc::Sender<Switch>,
 ) {
     loop {
-        if let Ok(Ok(mut channel)) = timeout(LISTEN_PAUSE * 2, directory.dialer.listen(&sentinel)).await
+        if let Ok(Ok(mut channel)) =
+            timeout(LISTEN_PAUSE * 2, directory.dialer.listen(&sentinel)).await
             && channel.subscribe("+switch-master").await.is_ok()
         {
             // What was said before is learned by asking.
@@ -382,7 +450,7 @@ pub(super) async fn survey(
             let named = sentinels.iter().map(|address| address.host.clone());
             return Some(Survey {
                 sentinels: others.chain(named).collect(),
-                replicas: word.replicas,
+                replicas: word.replicas.into_iter().map(|r| r.address).collect(),
             });
         }
     }
@@ -413,8 +481,16 @@ mod tests {
         Word {
             id: id.to_owned(),
             master: Some(address(master)),
-            replicas: vec![address(8), address(9)],
-            others: others.map(|(id, port)| (id.to_owned(), address(port))).collect(),
+            replicas: [(8, true), (9, false)]
+                .map(|(port, is_up)| Replica {
+                    address: address(port),
+                    is_up,
+                    is_linked: is_up,
+                })
+                .to_vec(),
+            others: others
+                .map(|(id, port)| (id.to_owned(), address(port)))
+                .collect(),
         }
     }
 
@@ -431,6 +507,7 @@ mod tests {
         council.note(address(3), word("c", 7));
         let found = council.verdict(now).unwrap();
         assert_eq!((found.address, found.replicas), (address(7), 2));
+        assert_eq!((found.up, found.linked), (1, 1), "one is down");
         assert!(council.is_in_use(&address(7)));
     }
 
@@ -456,7 +533,10 @@ mod tests {
         }
         council.disowned = Some((address(7), now));
         assert_eq!(council.verdict(now), None);
-        assert!(council.verdict(now + GRACE).is_some(), "it was a false alarm");
+        assert!(
+            council.verdict(now + GRACE).is_some(),
+            "it was a false alarm"
+        );
         council.disowned = Some((address(7), now));
         council.note(address(1), word("a", 8));
         council.note(address(2), word("b", 8));

@@ -36,8 +36,10 @@ async fn write(connections: Arc<Connections>, name: usize, stop: Arc<AtomicBool>
             break;
         }
         let field = format!("{name}-{number}");
-        let written = connections.write(&script, &["h"].into(), &[&field].into());
-        match written.await {
+        let written = connections
+            .write(&script, &["h"].into(), &[&field].into())
+            .await;
+        match written {
             Ok(_) => writer.acknowledged.push(field),
             Err(fault) if fault.executed == Executed::Unknown => writer.unknown += 1,
             Err(_) => tokio::task::yield_now().await,
@@ -154,7 +156,9 @@ async fn what_is_under_way_ends_at_once_when_the_master_changes() {
 #[tokio::test]
 async fn a_server_that_says_it_is_a_replica_is_refused() {
     let servers = with_replicas(1, &[]);
-    let fault = run(&connections(&servers[1].url()), COUNT, "n").await.unwrap_err();
+    let fault = run(&connections(&servers[1].url()), COUNT, "n")
+        .await
+        .unwrap_err();
     let master = format!("it is a replica of 127.0.0.1:{}", servers[0].port());
     assert_kind(&fault, FaultKind::ReadOnly, &[&master, "redis+sentinel://"]);
     assert_eq!(fault.executed, Executed::No);

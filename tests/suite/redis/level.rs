@@ -7,7 +7,7 @@ use tombola::store::{
     redis::{LevelOptions, OnWeakerLevel},
 };
 
-use crate::support::{DrawWords as _, World, draw, on_redis::OnRedis, redis_server::RedisServer};
+use crate::support::{World, draw, on_redis::OnRedis, redis_server::RedisServer};
 
 const YAML: &str = "
     prizes: [{id: coupon, stock: 500}]
@@ -50,7 +50,10 @@ async fn draws_are_refused_while_the_settings_keep_less() {
     for (weaker, restored) in [
         ("appendfsync everysec", "appendfsync always"),
         ("appendonly no", "appendonly yes"),
-        ("maxmemory-policy allkeys-lru", "maxmemory-policy noeviction"),
+        (
+            "maxmemory-policy allkeys-lru",
+            "maxmemory-policy noeviction",
+        ),
     ] {
         set(&server, weaker);
         let (executed, detail) = draw_until(&world, |drawn| match drawn {

@@ -28,7 +28,9 @@ fn now() -> Moment {
 
 async fn write(connections: &Connections) -> std::result::Result<::redis::Value, Fault> {
     let script = Script::new(&[COUNT]);
-    connections.write(&script, &["n"].into(), &["1"].into()).await
+    connections
+        .write(&script, &["n"].into(), &["1"].into())
+        .await
 }
 
 /// What is to be changed before the server is fit.
@@ -43,7 +45,9 @@ async fn problems(connections: &Connections) -> Vec<String> {
 async fn a_write_is_acknowledged_only_with_the_word_of_a_replica() {
     let servers = with_replicas(1, &[]);
     let connections = connections(&servers[0].url()).confirming(None);
-    check(&connections, Durability::Strict, now()).await.unwrap();
+    check(&connections, Durability::Strict, now())
+        .await
+        .unwrap();
     write(&connections).await.unwrap();
     assert_eq!(servers[1].command(&["GET", "n"]), "1");
 
@@ -62,7 +66,9 @@ async fn a_write_is_acknowledged_only_with_the_word_of_a_replica() {
 async fn a_barrier_confirms_what_others_wrote() {
     let servers = with_replicas(1, &[]);
     let connections = connections(&servers[0].url()).confirming(None);
-    check(&connections, Durability::Strict, now()).await.unwrap();
+    check(&connections, Durability::Strict, now())
+        .await
+        .unwrap();
     servers[0].command(&["HSET", "partition", "store", "x"]);
     connections.confirm(b"partition").await.unwrap();
     servers[1].freeze();
@@ -84,11 +90,18 @@ async fn more_replicas_are_waited_for_when_so_named() {
     servers[2].freeze();
     write(&majority).await.unwrap();
     let fault = write(&all).await.unwrap_err();
-    assert_kind(&fault, FaultKind::Unconfirmed, &["1 replicas confirmed, 2 needed"]);
+    assert_kind(
+        &fault,
+        FaultKind::Unconfirmed,
+        &["1 replicas confirmed, 2 needed"],
+    );
     servers[2].thaw();
     let three = connections(&servers[0].url()).confirming(Some(3));
     let found = problems(&three).await;
-    assert!(found[0].contains("--ack-replicas is 3, but it has 2"), "{found:?}");
+    assert!(
+        found[0].contains("--ack-replicas is 3, but it has 2"),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
@@ -117,7 +130,10 @@ async fn replicas_that_keep_less_or_differ_are_refused() {
         format!("{} has appendonly no", replica(2)),
         "differ in replica-priority (100, 50)".to_owned(),
     ] {
-        assert!(found.iter().any(|text| text.contains(&words)), "{words}: {found:?}");
+        assert!(
+            found.iter().any(|text| text.contains(&words)),
+            "{words}: {found:?}"
+        );
     }
     assert_eq!(found.len(), 3, "{found:?}");
 }
@@ -141,7 +157,10 @@ fn unavailable<T: std::fmt::Debug>(answer: Result<T>, wanted: Executed) {
     match answer {
         Err(StoreError::Unavailable { executed, detail }) => {
             assert_eq!(executed, wanted, "{detail}");
-            assert!(detail.contains("0 replicas confirmed, 1 needed"), "{detail}");
+            assert!(
+                detail.contains("0 replicas confirmed, 1 needed"),
+                "{detail}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -155,14 +174,26 @@ async fn an_answer_that_repeats_an_earlier_one_is_as_durable() {
     assert_eq!(world.store().durability(), Durability::Strict);
     servers[1].freeze();
     // The first answer of this one is lost on the way, so its retries must not say more than is kept.
-    unavailable(world.try_draw(draw("u").named("second")).await, Executed::Unknown);
-    unavailable(world.try_draw(draw("u").named("second")).await, Executed::Unknown);
+    unavailable(
+        world.try_draw(draw("u").named("second")).await,
+        Executed::Unknown,
+    );
+    unavailable(
+        world.try_draw(draw("u").named("second")).await,
+        Executed::Unknown,
+    );
     let (id, user) = (campaign_id("spring"), user("u"));
-    let found = world.store().find_draw(&id, &user, &request("second"));
-    unavailable(found.await, Executed::No);
+    let found = world
+        .store()
+        .find_draw(&id, &user, &request("second"))
+        .await;
+    unavailable(found, Executed::No);
     // A refusal says nothing of what was written.
     let refused = world.try_draw(draw("u").named("third")).await;
-    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(StoreError::Refused(_))),
+        "{refused:?}"
+    );
 
     servers[1].thaw();
     let again = world.draw(draw("u").named("first")).await;

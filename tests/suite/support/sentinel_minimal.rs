@@ -29,7 +29,8 @@ impl Watched {
         until("the sentinels know each other and all servers", || {
             watched.sentinels.iter().all(|sentinel| {
                 let known = command(sentinel.port, &["SENTINEL", "MASTER", "main"]);
-                field(&known, "num-slaves") == replicas && field(&known, "num-other-sentinels") == "2"
+                field(&known, "num-slaves") == replicas
+                    && field(&known, "num-other-sentinels") == "2"
             })
         });
         watched
@@ -71,7 +72,8 @@ impl Watched {
         let replicas = format!("connected_slaves:{}", self.servers.len() - 1);
         until("all replicas follow the primary", || {
             let info = self.servers[primary].command(&["INFO", "replication"]);
-            info.contains(&replicas) && info.matches("state=online").count() + 1 == self.servers.len()
+            info.contains(&replicas)
+                && info.matches("state=online").count() + 1 == self.servers.len()
         });
     }
 }
@@ -130,20 +132,28 @@ pub fn one_shard() -> Vec<RedisServer> {
     let words = ["CLUSTER", "ADDSLOTSRANGE", "0", "16383"];
     assert_eq!(nodes[0].command(&words), "OK");
     let port = nodes[0].port().to_string();
-    assert_eq!(nodes[1].command(&["CLUSTER", "MEET", "127.0.0.1", &port]), "OK");
+    assert_eq!(
+        nodes[1].command(&["CLUSTER", "MEET", "127.0.0.1", &port]),
+        "OK"
+    );
     let id = nodes[0].command(&["CLUSTER", "MYID"]);
     until("the nodes know each other", || {
         nodes[1].command(&["CLUSTER", "NODES"]).contains(&id)
             && nodes[1].command(&["CLUSTER", "REPLICATE", &id]) == "OK"
     });
-    until("the replica follows the master, and all slots are served", || {
-        nodes[0].command(&["INFO", "replication"]).contains("state=online")
-            && nodes.iter().all(|node| {
-                let info = node.command(&["CLUSTER", "INFO"]);
-                let known = node.command(&["CLUSTER", "NODES"]);
-                info.contains("cluster_state:ok") && known.contains(&format!("slave {id}"))
-            })
-    });
+    until(
+        "the replica follows the master, and all slots are served",
+        || {
+            nodes[0]
+                .command(&["INFO", "replication"])
+                .contains("state=online")
+                && nodes.iter().all(|node| {
+                    let info = node.command(&["CLUSTER", "INFO"]);
+                    let known = node.command(&["CLUSTER", "NODES"]);
+                    info.contains("cluster_state:ok") && known.contains(&format!("slave {id}"))
+                })
+        },
+    );
     nodes
 }
 

@@ -12,7 +12,11 @@ mod read;
 mod steps;
 mod write;
 
-pub(super) use self::{codec::{decode_grabs, skip_grab}, grab::GrabLanes, known::KnownEnvelopes};
+pub(super) use self::{
+    codec::{decode_grabs, skip_grab},
+    grab::GrabLanes,
+    known::KnownEnvelopes,
+};
 
 use super::RedisStore;
 use crate::{
