@@ -1,12 +1,12 @@
-//! The confirmation of replicas that `--durability strict` waits for: `WAITAOF` on servers that have
-//! it, else `WAIT`.
+//! The confirmation of replicas that `--durability strict` waits for: `WAITAOF` on servers that
+//! have it, else `WAIT`.
 //!
 //! Both count only up to what *this connection* wrote last, so they go over the connection of the
-//! write, which nobody else uses meanwhile. A replica confirms what it had on disk at the end of its
-//! previous turn and otherwise speaks once a second; each `WAITAOF` asks it anew. A server looks at
-//! the time-outs of those that wait only when something wakes it, up to a tenth of a second later.
-//! So it is asked again and again on the same connection without waiting for the answer before,
-//! which also wakes it.
+//! write, which nobody else uses meanwhile. A replica confirms what it had on disk at the end of
+//! its previous turn and otherwise speaks once a second; each `WAITAOF` asks it anew. A server
+//! looks at the time-outs of those that wait only when something wakes it, up to a tenth of a
+//! second later. So it is asked again and again on the same connection without waiting for the
+//! answer before, which also wakes it.
 
 use std::time::{Duration, Instant};
 
@@ -32,13 +32,13 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
-    /// Of so many replicas, dead ones counted; none if there are no replicas. `eligible` are those of
-    /// which Sentinel may promote any.
+    /// Of so many replicas, dead ones counted; none if there are no replicas. `eligible` are those
+    /// of which Sentinel may promote any.
     ///
     /// With Sentinel the replicas make at least a majority of all nodes together with the primary:
     /// when the primary dies, the replica with the highest offset is promoted, and has all that was
-    /// confirmed. In a planned failover any replica may be, while the others still follow and confirm
-    /// what the old primary writes. So all that are alive are waited for.
+    /// confirmed. In a planned failover any replica may be, while the others still follow and
+    /// confirm what the old primary writes. So all that are alive are waited for.
     pub(super) fn of(self, replicas: u32, eligible: u32) -> Option<u32> {
         if let Some(named) = self.named {
             return Some(named);

@@ -139,8 +139,8 @@ impl Connections {
     /// only after replicas have what it wrote, or what it repeats.
     ///
     /// # Errors
-    /// A [`Fault`], which says whether the script may have run. It may have, and may last, if too few
-    /// replicas confirmed it.
+    /// A [`Fault`], which says whether the script may have run. It may have, and may last, if too
+    /// few replicas confirmed it.
     pub async fn write(
         &self,
         script: &Script,
@@ -153,7 +153,8 @@ impl Connections {
 
     /// Returns once replicas have all that was written to a partition before, if writes are to be
     /// confirmed; `key` is the partition's hash. The master must not have changed since what is
-    /// confirmed was read: if it can have, read with [`Self::write`] a script that tells its effect.
+    /// confirmed was read: if it can have, read with [`Self::write`] a script that tells its
+    /// effect.
     ///
     /// # Errors
     /// A [`Fault`]: it is not known whether what was written before lasts.

@@ -1,8 +1,9 @@
 //! Which servers are masters now, each with a pool of connections.
 //!
 //! A single server never changes. With Sentinel and in a cluster a follower ([`super::sentinel`],
-//! [`super::cluster`]) writes here what it finds; calls only read. A server that is not a master any
-//! more is retired: its connections end at once, idle and in use. Nothing connects under a lock.
+//! [`super::cluster`]) writes here what it finds; calls only read. A server that is not a master
+//! any more is retired: its connections end at once, idle and in use. Nothing connects under a
+//! lock.
 
 use std::{
     sync::{
@@ -23,8 +24,8 @@ use crate::store::Executed;
 
 /// How long a call waits for a master to be known.
 const MASTER_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long a replica that is not online any more still counts: in a planned failover it leaves first
-/// and the services are told seconds later.
+/// How long a replica that is not online any more still counts: in a planned failover it leaves
+/// first and the services are told seconds later.
 const ONLINE_MEMORY: Duration = Duration::from_secs(10);
 /// A slot that no master serves.
 pub(super) const UNSERVED: u16 = u16::MAX;
@@ -74,8 +75,8 @@ impl Node {
         self.replicas.store(replicas, Ordering::Relaxed);
     }
 
-    /// Replicas of which Sentinel may promote any: those that follow now, and those that did a moment
-    /// ago, unless they are known to be down.
+    /// Replicas of which Sentinel may promote any: those that follow now, and those that did a
+    /// moment ago, unless they are known to be down.
     pub(super) fn eligible(&self) -> u32 {
         let online = self.online.lock().unwrap_or_else(PoisonError::into_inner);
         let online = online.map_or(0, |(count, _)| count);

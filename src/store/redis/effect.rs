@@ -1,5 +1,5 @@
-//! What draws and grabs did, by the replies of their scripts: what only repeats earlier answers needs
-//! a confirmation too, and what was only refused needs none.
+//! What draws and grabs did, by the replies of their scripts: what only repeats earlier answers
+//! needs a confirmation too, and what was only refused needs none.
 //!
 //! A reply that is not understood counts as a write, so the worst is a confirmation too many.
 

@@ -1,8 +1,8 @@
 //! Direct connections to servers: how one is made, and the pool that keeps those to one server.
 //!
 //! Every connection leads to exactly one server, in a cluster too. Which server that should be is
-//! for [`super::directory`] to say. A pooled connection is trusted until a call on it fails; then it
-//! is thrown away.
+//! for [`super::directory`] to say. A pooled connection is trusted until a call on it fails; then
+//! it is thrown away.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -134,7 +134,8 @@ pub(super) fn build(dialer: &Arc<Dialer>, to: &Address, size_max: usize) -> Pool
         .runtime(managed::reexports::Runtime::Tokio1)
         .wait_timeout(Some(WAIT_MAX))
         .create_timeout(Some(CONNECT_MAX))
-        // The one used last is used next, so that those a quiet hour does not need are few and the same.
+        // The one used last is used next, so that those a quiet hour does not need are few and the
+        // same.
         .queue_mode(managed::QueueMode::Lifo)
         .build();
     // It fails only for timeouts without a runtime.

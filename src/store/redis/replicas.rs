@@ -108,7 +108,8 @@ impl Inspection<'_> {
         let needed = quorum.and_then(|quorum| quorum.of(known, 0));
         if known == 0 {
             self.problem(
-                "it has no replica, and --durability strict waits for one: add a replica, or name --durability local, \
+                "it has no replica, and --durability strict waits for one: add a replica, or \
+                 name --durability local, \
                  at which a failover may lose draws",
             );
         } else if let Some(needed) = needed.filter(|needed| *needed > known) {
@@ -118,7 +119,8 @@ impl Inspection<'_> {
         }
     }
 
-    /// A cut through the network must leave the majority of nodes and that of sentinels on one side.
+    /// A cut through the network must leave the majority of nodes and that of sentinels on one
+    /// side.
     fn check_sentinels(&mut self, survey: &sentinel::Survey) {
         let nodes = survey
             .replicas
@@ -133,8 +135,10 @@ impl Inspection<'_> {
         if !without.is_empty() {
             let hosts = Vec::from_iter(without).join(", ");
             self.findings.warnings.push(format!(
-                "no sentinel runs beside Redis on {hosts}: a cut through the network could leave the majority of \
-                 sentinels on one side and the confirmed draws on the other; run one sentinel beside each server"
+                "no sentinel runs beside Redis on {hosts}: a cut through the network could leave \
+                 the majority of \
+                 sentinels on one side and the confirmed draws on the other; run one sentinel \
+                 beside each server"
             ));
         }
     }
@@ -144,7 +148,8 @@ impl Inspection<'_> {
             Ok(found) => found,
             Err(fault) => {
                 self.findings.warnings.push(format!(
-                    "the replica {replica} cannot be checked ({fault}); make sure that it has appendonly yes and \
+                    "the replica {replica} cannot be checked ({fault}); make sure that it has \
+                     appendonly yes and \
                      appendfsync always"
                 ));
                 return;
@@ -158,11 +163,13 @@ impl Inspection<'_> {
         match found.fsync.as_deref() {
             Some("always") => {}
             Some(other) => self.weakens(&format!(
-                "its replica {replica} has appendfsync {other}; always is needed: `CONFIG SET appendfsync always`, then \
+                "its replica {replica} has appendfsync {other}; always is needed: `CONFIG SET \
+                 appendfsync always`, then \
                  `CONFIG REWRITE`"
             )),
             None => self.findings.warnings.push(format!(
-                "appendfsync of the replica {replica} cannot be read; make sure that it is always, or permit the URL's user \
+                "appendfsync of the replica {replica} cannot be read; make sure that it is \
+                 always, or permit the URL's user \
                  to read it, `ACL SETUSER <user> +config|get`"
             )),
         }
@@ -181,11 +188,14 @@ impl Inspection<'_> {
         let found = Vec::from_iter(self.priorities.iter().map(String::as_str)).join(", ");
         let text = if self.priorities.len() > 1 {
             format!(
-                "its replicas differ in replica-priority ({found}), so one that lacks confirmed draws may be promoted: set \
-                 the same on all, `CONFIG SET replica-priority 100`, then `CONFIG REWRITE`; or name --ack-replicas"
+                "its replicas differ in replica-priority ({found}), so one that lacks confirmed \
+                 draws may be promoted: set \
+                 the same on all, `CONFIG SET replica-priority 100`, then `CONFIG REWRITE`; or \
+                 name --ack-replicas"
             )
         } else if self.priorities.contains("0") {
-            "no replica is ever promoted, replica-priority is 0: `CONFIG SET replica-priority 100`, then `CONFIG REWRITE`; \
+            "no replica is ever promoted, replica-priority is 0: `CONFIG SET replica-priority \
+             100`, then `CONFIG REWRITE`; \
              or name --ack-replicas"
                 .to_owned()
         } else {

@@ -342,7 +342,8 @@ impl Council {
             return None;
         }
         let master = master.clone();
-        // Of several sentinels the one that sees the most: too many are waited for rather than too few.
+        // Of several sentinels the one that sees the most: too many are waited for rather than too
+        // few.
         let most = |counts: fn(&Replica) -> bool| {
             let words = self.words.values();
             let agreeing = words.filter(|word| word.master.as_ref() == Some(&master));
@@ -362,7 +363,8 @@ impl Council {
     }
 }
 
-/// Counts the replicas that the master itself says are online: sentinels learn of them seconds later.
+/// Counts the replicas that the master itself says are online: sentinels learn of them seconds
+/// later.
 async fn count_online(directory: Weak<Directory>) {
     let mut cmd = redis::cmd("INFO");
     cmd.arg("replication");

@@ -136,7 +136,8 @@ async fn what_is_under_way_ends_at_once_when_the_master_changes() {
         async move {
             let mut wait = ::redis::cmd("BLPOP");
             wait.arg("nothing").arg(0);
-            // A wait that began too early ends by its time-out, long before or long after the switch.
+            // A wait that began too early ends by its time-out, long before or long after the
+            // switch.
             loop {
                 match connections.command(&wait).await {
                     Err(fault) if fault.kind == FaultKind::TimedOut => {}

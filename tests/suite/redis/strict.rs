@@ -173,7 +173,8 @@ async fn an_answer_that_repeats_an_earlier_one_is_as_durable() {
     let first = world.draw(draw("u").named("first")).await;
     assert_eq!(world.store().durability(), Durability::Strict);
     servers[1].freeze();
-    // The first answer of this one is lost on the way, so its retries must not say more than is kept.
+    // The first answer of this one is lost on the way, so its retries must not say more than is
+    // kept.
     unavailable(
         world.try_draw(draw("u").named("second")).await,
         Executed::Unknown,

@@ -45,8 +45,8 @@ impl Watched {
         format!("redis+sentinel://{}/main", hosts.join(","))
     }
 
-    /// Makes a replica the primary, and returns its index once a sentinel says so. It fails over again
-    /// and again if the sentinels are not ready for it.
+    /// Makes a replica the primary, and returns its index once a sentinel says so. It fails over
+    /// again and again if the sentinels are not ready for it.
     pub fn fail_over(&self) -> usize {
         let before = self.primary();
         until("another server is the primary", || {

@@ -1,4 +1,5 @@
--- Writes to a partition without a change: once replicas have confirmed this, they have all that the server wrote before.
+-- Writes to a partition without a change: once replicas have confirmed this, they have all that the
+-- server wrote before.
 --
 -- KEYS  partition
 -- reply 1; 0: there is no such partition, nothing was written
