@@ -115,6 +115,7 @@ async fn on_redis(
         prefix: KeyPrefix::parse("tombola")?,
         partitions: 16,
         durability: Durability::Local,
+        level: redis::LevelOptions::default(),
         clock: Some(clock),
         request_memory: MEMORY,
         fork_pause: redis::FORK_PAUSE,

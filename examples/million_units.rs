@@ -22,7 +22,7 @@ use tombola::{
     store::{
         Author, DrawCommand, Durability, OperateCommand, Operation, Store,
         clock::ManualClock,
-        redis::{FORK_PAUSE, Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{FORK_PAUSE, Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
     },
 };
 
@@ -56,6 +56,7 @@ async fn main() -> Result<(), Fault> {
         prefix: KeyPrefix::parse("tombola")?,
         partitions: 4,
         durability: Durability::Local,
+        level: LevelOptions::default(),
         clock: Some(clock.clone()),
         request_memory: Duration::from_secs(3600),
         fork_pause: FORK_PAUSE,

@@ -174,6 +174,7 @@ impl OnRedis {
             prefix: self.prefix,
             partitions: self.partitions,
             durability: self.durability,
+            level: self.level,
             clock,
             request_memory,
             fork_pause: redis::FORK_PAUSE,

@@ -104,6 +104,7 @@ async fn open(args: &RecoverArgs) -> Outcome<Recovery> {
         prefix: on_redis.prefix,
         partitions: on_redis.partitions,
         durability: on_redis.durability,
+        level: on_redis.level,
         clock: None,
         request_memory: REQUEST_MEMORY,
         fork_pause: FORK_PAUSE,

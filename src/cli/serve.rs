@@ -327,6 +327,9 @@ fn promise(durability: Durability) -> &'static str {
         Durability::Local => {
             "every acknowledged draw is on the disk of Redis; a failover may undo what was not replicated"
         }
+        Durability::Strict => {
+            "every acknowledged draw is on the disk of Redis and held by its replicas: the loss of the primary undoes nothing"
+        }
     }
 }
 

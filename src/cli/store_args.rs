@@ -8,7 +8,7 @@ use crate::{
     model::Problems,
     store::{
         Durability,
-        redis::{KeyPrefix, PARTITIONS_MAX, RedisUrl},
+        redis::{KeyPrefix, LevelOptions, OnWeakerLevel, PARTITIONS_MAX, RedisUrl},
     },
 };
 
@@ -22,6 +22,17 @@ pub(super) enum Level {
     Fast,
     /// On the disk of Redis (appendfsync always)
     Local,
+    /// The same, and held by replicas: survives the loss of the primary
+    Strict,
+}
+
+/// What to do while Redis keeps less than the level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnWeaker {
+    /// Refuse draws until the settings are restored
+    Refuse,
+    /// Draw, and state the lower level in each answer
+    State,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -35,16 +46,35 @@ pub(super) struct StoreArgs {
         hide_env_values = true
     )]
     redis_url: Option<String>,
-    /// What an acknowledged draw survives
+    /// What an acknowledged draw survives [default: strict with Sentinel and in a cluster, else local]
     #[arg(
         long,
         env = "TOMBOLA_DURABILITY",
         value_name = "LEVEL",
         value_enum,
-        default_value_t = Level::Local,
         requires = "redis_url"
     )]
-    durability: Level,
+    durability: Option<Level>,
+    /// How many replicas hold a draw before its answer, with --durability strict [default: as many as make a majority with the
+    /// primary; all of a cluster's shard]
+    #[arg(
+        long,
+        env = "TOMBOLA_ACK_REPLICAS",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        requires = "redis_url"
+    )]
+    ack_replicas: Option<u32>,
+    /// What to do once someone sets Redis so that it keeps less than the level
+    #[arg(
+        long,
+        env = "TOMBOLA_ON_WEAKER_LEVEL",
+        value_name = "WHAT",
+        value_enum,
+        default_value_t = OnWeaker::Refuse,
+        requires = "redis_url"
+    )]
+    on_weaker_level: OnWeaker,
     /// What all keys begin with; a store of its own for each [default: tombola]
     #[arg(
         long,
@@ -101,6 +131,7 @@ pub(super) struct OnRedis {
     pub(super) prefix: KeyPrefix,
     pub(super) partitions: u32,
     pub(super) durability: Durability,
+    pub(super) level: LevelOptions,
     pub(super) store_id: Option<String>,
 }
 
@@ -114,15 +145,86 @@ impl StoreArgs {
         let prefix = KeyPrefix::parse(self.redis_prefix.as_deref().unwrap_or(prefix))
             .map_err(|error| problems.add("--redis-prefix", error.to_string()))
             .ok();
+        let url = url?;
+        let durability = self.level_on(&url);
+        if self.ack_replicas.is_some() && durability != Durability::Strict {
+            problems.add("--ack-replicas", "it is for --durability strict only");
+        }
         Some(OnRedis {
-            url: url?,
+            url,
             prefix: prefix?,
             partitions: self.partitions,
-            durability: match self.durability {
-                Level::Fast => Durability::Fast,
-                Level::Local => Durability::Local,
+            durability,
+            level: LevelOptions {
+                ack_replicas: self.ack_replicas,
+                on_weaker: match self.on_weaker_level {
+                    OnWeaker::Refuse => OnWeakerLevel::Refuse,
+                    OnWeaker::State => OnWeakerLevel::State,
+                },
             },
             store_id: self.store_id.clone(),
         })
+    }
+
+    /// The level that was named; else the one that survives what this kind of Redis does by itself.
+    fn level_on(&self, url: &RedisUrl) -> Durability {
+        match self.durability {
+            Some(Level::Fast) => Durability::Fast,
+            Some(Level::Local) => Durability::Local,
+            Some(Level::Strict) => Durability::Strict,
+            None if url.fails_over() => Durability::Strict,
+            None => Durability::Local,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        store: StoreArgs,
+    }
+
+    fn read(line: &str) -> (Option<OnRedis>, Problems) {
+        let line = Line::try_parse_from(format!("x {line}").split(' ')).unwrap();
+        let mut problems = Problems::default();
+        (line.store.on_redis("tombola", &mut problems), problems)
+    }
+
+    #[test]
+    fn what_fails_over_is_strict_unless_another_level_is_named() {
+        for (line, level) in [
+            ("redis://h", Durability::Local),
+            ("redis+sentinel://h/main", Durability::Strict),
+            ("redis+cluster://h", Durability::Strict),
+            ("redis+cluster://h --durability local", Durability::Local),
+            (
+                "redis+sentinel://h/main --durability fast",
+                Durability::Fast,
+            ),
+            ("redis://h --durability strict", Durability::Strict),
+        ] {
+            let found = read(&format!("--redis-url {line}")).0.unwrap();
+            assert_eq!(found.durability, level, "{line}");
+        }
+    }
+
+    #[test]
+    fn replicas_to_wait_for_are_named_for_strict_only_and_never_none() {
+        let (found, problems) = read("--redis-url redis+cluster://h --ack-replicas 2");
+        assert!(problems.is_empty(), "{problems}");
+        assert_eq!(found.unwrap().level.ack_replicas, Some(2));
+        let (_, problems) = read("--redis-url redis://h --ack-replicas 2");
+        assert!(
+            problems.to_string().contains("--durability strict"),
+            "{problems}"
+        );
+        let zero = "x --redis-url redis+cluster://h --ack-replicas 0";
+        assert!(Line::try_parse_from(zero.split(' ')).is_err());
     }
 }

@@ -41,7 +41,7 @@ impl EnvelopeService for Envelopes {
     ) -> Reply<proto::CreateEnvelopeResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
-        let durability = self.desk.store().info().durability;
+        let durability = self.desk.store().durability();
         let injector = self.desk.injector().clone();
         let work = async {
             let (envelope, users) = envelope_from_proto(&message)?;
@@ -82,7 +82,7 @@ impl EnvelopeService for Envelopes {
                 not_after,
             };
             let answer = self.desk.injector().grab(command).await?;
-            Ok(told::grab_answer(&answer, store.info().durability))
+            Ok(told::grab_answer(&answer, store.durability()))
         });
         self.desk
             .answer(None, deadline, Executed::Unknown, work)

@@ -42,7 +42,7 @@ impl LotteryService for Lottery {
             let not_after = store.clock_hint() + deadline.remaining();
             let command = request::draw(message, request_id, not_after)?;
             let answer = self.desk.injector().draw(command).await?;
-            Ok(views::draw(&answer, store.info().durability))
+            Ok(views::draw(&answer, store.durability()))
         });
         self.desk
             .answer(told.as_ref(), deadline, Executed::Unknown, work)
@@ -63,7 +63,7 @@ impl LotteryService for Lottery {
             let mut answer = store.find_draw(&campaign, &user, &request).await?;
             answer.replayed = true;
             Ok(proto::GetDrawResponse {
-                draw: Some(views::draw(&answer, store.info().durability)),
+                draw: Some(views::draw(&answer, store.durability())),
             })
         });
         self.desk

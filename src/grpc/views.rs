@@ -35,6 +35,7 @@ pub(super) fn durability(level: Durability) -> proto::Durability {
         Durability::Embedded => proto::Durability::Embedded,
         Durability::Fast => proto::Durability::Fast,
         Durability::Local => proto::Durability::Local,
+        Durability::Strict => proto::Durability::Strict,
     }
 }
 

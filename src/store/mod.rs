@@ -36,7 +36,7 @@ pub use view::{CampaignView, Lifecycle, Stats, UserView, WindowView};
 use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId};
 
 /// How long an acknowledged draw survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// On disk (fsync) before the answer.
     Embedded,
@@ -46,6 +46,8 @@ pub enum Durability {
     /// On Redis's disk (`appendfsync always`) before the answer: survives a crash of its host; a failover may undo what was
     /// not replicated.
     Local,
+    /// The same, and held by replicas before the answer: survives the loss of the primary.
+    Strict,
 }
 
 /// What a store is.
@@ -53,7 +55,7 @@ pub enum Durability {
 pub struct StoreInfo {
     /// Made when the store was first initialised.
     pub store_id: String,
-    /// What it promises of an acknowledged draw.
+    /// What it promises of an acknowledged draw. What it keeps just now: [`Store::durability`].
     pub durability: Durability,
     /// Its clock is not the real time.
     pub test_clock: bool,
@@ -80,6 +82,12 @@ pub struct StandingStill {
 pub trait Store: EnvelopeStore {
     /// What this store is.
     fn info(&self) -> &StoreInfo;
+
+    /// What is kept of a draw that is acknowledged now: less than promised only if someone changed the
+    /// server's settings, and the store was opened to go on then.
+    fn durability(&self) -> Durability {
+        self.info().durability
+    }
 
     /// An estimate of the store's clock that costs nothing.
     fn clock_hint(&self) -> Moment;

@@ -9,6 +9,7 @@ use super::{
     connect::{Connections, Master},
     fault::Fault,
     fault_kind::FaultKind,
+    replicas,
     url::Place,
 };
 use crate::{model::Moment, store::Durability};
@@ -47,7 +48,8 @@ pub struct Checked {
     pub warnings: Vec<String>,
 }
 
-/// Looks at every master. `service_now` is the service's clock at the moment of the call.
+/// Looks at every master, and for [`Durability::Strict`] at every replica. `service_now` is the
+/// service's clock at the moment of the call.
 ///
 /// # Errors
 /// [`CheckError::Unfit`] with everything that is to be changed, and how.
@@ -56,6 +58,23 @@ pub async fn check(
     durability: Durability,
     service_now: Moment,
 ) -> Result<Checked, CheckError> {
+    match examine(connections, durability, service_now).await {
+        Ok(findings) => findings.conclude(),
+        // A server that is named in the URL does not become a master by itself.
+        Err(CheckError::Fault(fault))
+            if fault.kind == FaultKind::ReadOnly && !connections.url().fails_over() =>
+        {
+            Err(CheckError::Unfit(vec![fault.text]))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn examine(
+    connections: &Connections,
+    durability: Durability,
+    service_now: Moment,
+) -> Result<Findings, CheckError> {
     let begun = Instant::now();
     let mut findings = Findings::default();
     for master in connections.each_master().await? {
@@ -71,30 +90,84 @@ pub async fn check(
         inspection.check_clock(skew);
         inspection.check_scripts().await?;
         let in_cluster = matches!(connections.url().place, Place::Cluster(_));
-        if let Some(info) = inspection.info().await? {
-            inspection.check_server(&info, in_cluster);
-            inspection.check_memory(&info);
-            inspection.check_append_only_file(&info);
+        let info = inspection.info().await?;
+        if let Some(info) = &info {
+            inspection.check_server(info, in_cluster);
         }
-        inspection.check_fsync(durability).await?;
+        inspection.check_level(info.as_ref(), durability).await?;
         if in_cluster {
             inspection.check_cluster().await?;
         }
     }
-    findings.conclude()
+    if durability == Durability::Strict {
+        replicas::inspect(connections, &mut findings).await?;
+    } else if connections.url().fails_over() {
+        findings.warnings.push(format!(
+            "--durability {}: a failover may lose draws that were acknowledged; only --durability strict does not",
+            name_of(durability)
+        ));
+    }
+    Ok(findings)
+}
+
+/// Looks at what can change while the service runs: the settings that the level stands on.
+pub(super) async fn recheck(
+    connections: &Connections,
+    durability: Durability,
+    with_replicas: bool,
+) -> Result<Findings, CheckError> {
+    let mut findings = Findings::default();
+    for master in connections.each_master().await? {
+        let mut inspection = Inspection {
+            master: &master,
+            findings: &mut findings,
+        };
+        let info = inspection.info().await?;
+        inspection.check_level(info.as_ref(), durability).await?;
+    }
+    if with_replicas && durability == Durability::Strict {
+        let masters = findings.problems.len();
+        replicas::inspect(connections, &mut findings).await?;
+        for found in &mut findings.problems[masters..] {
+            found.is_of_replicas = true;
+        }
+    }
+    Ok(findings)
+}
+
+/// A reason why a level does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// What is wrong, on which server, and what to set.
+    pub(super) text: String,
+    /// The level that still holds, if any does.
+    pub(super) leaves: Option<Durability>,
+    /// It was found on a replica, so it stands until replicas are looked at again.
+    pub(super) is_of_replicas: bool,
 }
 
 #[derive(Default)]
-struct Findings {
+pub(super) struct Findings {
     skew_micros: i64,
-    problems: Vec<String>,
-    warnings: Vec<String>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Findings {
+    pub(super) fn problem(&mut self, leaves: Option<Durability>, text: String) {
+        self.problems.push(Problem {
+            text,
+            leaves,
+            is_of_replicas: false,
+        });
+    }
+
     fn conclude(self) -> Result<Checked, CheckError> {
         if !self.problems.is_empty() {
-            return Err(CheckError::Unfit(self.problems));
+            let problems = self.problems.into_iter();
+            return Err(CheckError::Unfit(
+                problems.map(|found| found.text).collect(),
+            ));
         }
         for warning in &self.warnings {
             tracing::warn!("{warning}");
@@ -114,8 +187,13 @@ struct Inspection<'a> {
 
 impl Inspection<'_> {
     fn problem(&mut self, text: impl AsRef<str>) {
+        self.weakens(None, text);
+    }
+
+    /// A problem that leaves a lower level.
+    fn weakens(&mut self, leaves: Option<Durability>, text: impl AsRef<str>) {
         let line = format!("{}: {}", self.master.address(), text.as_ref());
-        self.findings.problems.push(line);
+        self.findings.problem(leaves, line);
     }
 
     fn warn(&mut self, text: impl AsRef<str>) {
@@ -184,6 +262,19 @@ impl Inspection<'_> {
         }
     }
 
+    /// Checks what the level stands on.
+    async fn check_level(
+        &mut self,
+        info: Option<&Info>,
+        durability: Durability,
+    ) -> Result<(), CheckError> {
+        if let Some(info) = info {
+            self.check_memory(info);
+            self.check_append_only_file(info);
+        }
+        self.check_fsync(durability).await
+    }
+
     fn check_memory(&mut self, info: &Info) {
         let policy = info.get("maxmemory_policy");
         if policy != "noeviction" {
@@ -221,25 +312,30 @@ impl Inspection<'_> {
             return Ok(());
         };
         match durability {
-            Durability::Local if policy != "always" => self.problem(format!(
-                "appendfsync is {policy}; for --durability local, always is needed: `CONFIG SET appendfsync always`, then \
-                 `CONFIG REWRITE`; or take --durability fast"
-            )),
+            Durability::Local | Durability::Strict if policy != "always" => self.weakens(
+                Some(Durability::Fast).filter(|_| policy == "everysec"),
+                format!(
+                    "appendfsync is {policy}; for --durability {}, always is needed: `CONFIG SET appendfsync always`, \
+                     then `CONFIG REWRITE`; or take --durability fast",
+                    name_of(durability)
+                ),
+            ),
             Durability::Fast if policy == "no" => self.problem(
                 "appendfsync is no, so that a crash forgets any number of draws; everysec is needed: \
                  `CONFIG SET appendfsync everysec`, then `CONFIG REWRITE`",
             ),
-            Durability::Fast | Durability::Local | Durability::Embedded => {}
+            Durability::Fast | Durability::Local | Durability::Strict | Durability::Embedded => {}
         }
         Ok(())
     }
 
     fn cannot_tell_fsync(&mut self, durability: Durability) {
-        if durability == Durability::Local {
-            self.problem(
-                "whether appendfsync is always, as --durability local needs, cannot be told: permit the URL's user to read it, \
+        if durability >= Durability::Local {
+            self.problem(format!(
+                "whether appendfsync is always, as --durability {} needs, cannot be told: permit the URL's user to read it, \
                  `ACL SETUSER <user> +config|get`; or take --durability fast",
-            );
+                name_of(durability)
+            ));
         } else {
             self.warn(
                 "appendfsync cannot be read; make sure that it is everysec or always, or permit the URL's user to read it, \
@@ -263,6 +359,16 @@ impl Inspection<'_> {
     }
 }
 
+/// The level as `--durability` has it.
+pub(super) fn name_of(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Embedded => "embedded",
+        Durability::Fast => "fast",
+        Durability::Local => "local",
+        Durability::Strict => "strict",
+    }
+}
+
 /// How far this master's clock is ahead.
 async fn skew_micros(
     master: &Master<'_>,
@@ -279,10 +385,10 @@ async fn skew_micros(
 }
 
 /// The lines of an `INFO`.
-struct Info(HashMap<String, String>);
+pub(super) struct Info(HashMap<String, String>);
 
 impl Info {
-    fn read(text: &str) -> Self {
+    pub(super) fn read(text: &str) -> Self {
         let fields = text.lines().filter_map(|line| line.split_once(':'));
         Self(
             fields
@@ -291,17 +397,17 @@ impl Info {
         )
     }
 
-    fn get(&self, name: &str) -> &str {
+    pub(super) fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("unknown", String::as_str)
     }
 }
 
-fn text_of(value: &Value) -> Result<String, Fault> {
+pub(super) fn text_of(value: &Value) -> Result<String, Fault> {
     redis::from_redis_value_ref(value).map_err(|_| Fault::protocol("INFO is not a text"))
 }
 
 /// The value of a `CONFIG GET` of one setting; none where the server does not have it.
-fn setting_of(value: &Value) -> Option<String> {
+pub(super) fn setting_of(value: &Value) -> Option<String> {
     let mut settings: HashMap<String, String> = redis::from_redis_value_ref(value).ok()?;
     settings.remove("appendfsync")
 }

@@ -1,52 +1,119 @@
-//! Commands to Redis, with a bound on every wait.
-//!
-//! A connection goes back to the pool only after an answer that says nothing against it. After a timeout, a broken
-//! connection or the reply of a server that is no longer the master it is thrown away; so it is where the caller goes away
-//! in the middle.
+//! Commands to Redis: each goes to the server that is the master now, in a cluster of its keys.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Duration};
 
-use deadpool::managed::Object;
-use redis::{
-    Cmd, Value,
-    cluster_routing::{
-        MultipleNodeRoutingInfo, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
-    },
-};
-use tokio::time::timeout;
+use redis::{Cmd, Value};
+use tokio::{task::AbortHandle, time::sleep};
 
 use super::{
-    fault::Fault,
+    cluster,
+    confirm::{self, Quorum},
+    directory::{Directory, Found, Map, Node},
+    fault::{Fault, Redirect},
     fault_kind::FaultKind,
-    pool::{self, ANSWER_MAX, Manager, Pool, SetupError},
-    script::Script,
-    url::{Place, RedisUrl},
+    lease::Lease,
+    pool::{Dialer, SetupError},
+    script::{Effect, Script},
+    scripts::BARRIER,
+    sentinel,
+    slots::slot_of,
+    url::{Address, Place, RedisUrl},
     words::Words,
 };
+use crate::store::Executed;
+
+/// What a call that was refused waits before it is sent again, while the master changes or slots
+/// move: a second in all, so that its caller gets the reason in time.
+const PAUSES_MS: [u64; 6] = [10, 30, 80, 160, 320, 500];
+/// How often a call is redirected by nodes of a cluster.
+const REDIRECTS_MAX: usize = 8;
 
 /// Connections to one Redis, whatever stands there.
 pub struct Connections {
-    pool: Pool,
+    pub(super) directory: Arc<Directory>,
     url: RedisUrl,
+    /// How many replicas confirm a write; none if no replica is waited for.
+    pub(super) quorum: Option<Quorum>,
+    _follower: Option<Follower>,
+}
+
+/// The task that follows the master; it ends when this is dropped.
+struct Follower(AbortHandle);
+
+impl Follower {
+    fn start(follow: impl Future<Output = ()> + Send + 'static) -> Option<Self> {
+        Some(Self(tokio::spawn(follow).abort_handle()))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// A server that takes writes.
 pub struct Master<'a> {
-    connections: &'a Connections,
+    pub(super) directory: &'a Directory,
+    pub(super) node: Arc<Node>,
     address: String,
-    route: Option<RoutingInfo>,
+}
+
+/// What is sent.
+#[derive(Clone, Copy)]
+enum Call<'a> {
+    Command(&'a Cmd),
+    /// True: it is confirmed by replicas, where that is asked for.
+    Script(&'a Script, &'a Words, &'a Words, bool),
 }
 
 impl Connections {
-    /// At most `size_max` connections, each made when it is needed.
+    /// At most `size_max` connections to each server, each made when it is needed. Within a Tokio
+    /// runtime: a task follows the master of Sentinel or a cluster until this is dropped.
     ///
     /// # Errors
     /// A CA file that cannot be used.
     pub fn new(url: &RedisUrl, size_max: usize) -> Result<Self, SetupError> {
+        let dialer = Arc::new(Dialer::new(url)?);
+        let directory = Arc::new(Directory::new(dialer, size_max));
+        let follower = match &url.place {
+            Place::Single(server) => {
+                let found = Found {
+                    address: server.clone(),
+                    replicas: 0,
+                    up: 0,
+                    linked: 0,
+                };
+                directory.learn(&[found], Vec::new());
+                None
+            }
+            Place::Sentinel { sentinels, master } => {
+                let (sentinels, master) = (sentinels.clone(), master.clone());
+                let follow = sentinel::follow(Arc::clone(&directory), sentinels, master);
+                Follower::start(follow)
+            }
+            Place::Cluster(nodes) => {
+                let follow = cluster::follow(Arc::clone(&directory), nodes.clone());
+                Follower::start(follow)
+            }
+        };
         Ok(Self {
-            pool: pool::build(url, size_max)?,
+            directory,
             url: url.clone(),
+            quorum: None,
+            _follower: follower,
         })
+    }
+
+    /// The same connections, whose writes are confirmed by replicas: by `named` of them, or by as
+    /// many as lose nothing when the primary dies.
+    #[must_use]
+    pub fn confirming(self, named: Option<u32>) -> Self {
+        let is_cluster = matches!(self.url.place, Place::Cluster(_));
+        Self {
+            quorum: Some(Quorum { named, is_cluster }),
+            ..self
+        }
     }
 
     /// Where they lead.
@@ -64,81 +131,199 @@ impl Connections {
         keys: &Words,
         arguments: &Words,
     ) -> Result<Value, Fault> {
-        let route = || self.route_of(keys);
-        let mut lease = self.lease().await?;
-        match lease.call(script.by_digest(keys, arguments), route()).await {
-            Err(fault) if fault.kind == FaultKind::UnknownScript => {
-                lease.call(script.by_text(keys, arguments), route()).await
-            }
-            answer => answer,
-        }
+        let call = Call::Script(script, keys, arguments, false);
+        self.send(call, keys.iter().next()).await
     }
 
-    /// Runs a command that has no keys, or keys that the driver finds.
+    /// Runs a script that writes. If writes are to be confirmed ([`Self::confirming`]) it returns
+    /// only after replicas have what it wrote, or what it repeats.
+    ///
+    /// # Errors
+    /// A [`Fault`], which says whether the script may have run. It may have, and may last, if too
+    /// few replicas confirmed it.
+    pub async fn write(
+        &self,
+        script: &Script,
+        keys: &Words,
+        arguments: &Words,
+    ) -> Result<Value, Fault> {
+        let call = Call::Script(script, keys, arguments, self.quorum.is_some());
+        self.send(call, keys.iter().next()).await
+    }
+
+    /// Returns once replicas have all that was written to a partition before, if writes are to be
+    /// confirmed; `key` is the partition's hash. The master must not have changed since what is
+    /// confirmed was read: if it can have, read with [`Self::write`] a script that tells its
+    /// effect.
+    ///
+    /// # Errors
+    /// A [`Fault`]: it is not known whether what was written before lasts.
+    pub async fn confirm(&self, key: &[u8]) -> Result<(), Fault> {
+        if self.quorum.is_none() {
+            return Ok(());
+        }
+        let answer = self.write(&BARRIER, &[key].into(), &Words::default()).await;
+        answer.map(|_| ()).map_err(Fault::afterwards)
+    }
+
+    /// Runs a command that has no keys, in a cluster on any master.
     ///
     /// # Errors
     /// A [`Fault`], which says whether the command may have run.
     pub async fn command(&self, cmd: &Cmd) -> Result<Value, Fault> {
-        self.lease().await?.call(cmd.clone(), None).await
+        self.send(Call::Command(cmd), None).await
+    }
+
+    /// Runs a command with this key.
+    ///
+    /// # Errors
+    /// A [`Fault`], which says whether the command may have run.
+    pub async fn command_on(&self, key: &[u8], cmd: &Cmd) -> Result<Value, Fault> {
+        self.send(Call::Command(cmd), Some(key)).await
     }
 
     /// Every server that takes writes: one, or the masters of a cluster.
     ///
     /// # Errors
-    /// A [`Fault`] where one of them does not answer.
+    /// A [`Fault`] if they are not known.
     pub async fn each_master(&self) -> Result<Vec<Master<'_>>, Fault> {
-        let master = |address, route| Master {
-            connections: self,
-            address,
-            route,
+        let map = self.directory.map().await?;
+        let master = |node: &Arc<Node>| Master {
+            directory: &self.directory,
+            node: Arc::clone(node),
+            address: node.address.to_string(),
         };
-        match &self.url.place {
-            Place::Single(server) => Ok(vec![master(server.to_string(), None)]),
-            Place::Sentinel { master: name, .. } => {
-                Ok(vec![master(format!("the master `{name}`"), None)])
+        Ok(map.serving().map(master).collect())
+    }
+
+    /// Sends a call, again while it is surely refused only because the master changes.
+    async fn send(&self, call: Call<'_>, key: Option<&[u8]>) -> Result<Value, Fault> {
+        let mut pauses = PAUSES_MS.iter();
+        let mut redirects = 0;
+        let mut redirect = None;
+        loop {
+            let fault = match self.send_once(call, key, redirect.take()).await {
+                Ok(value) => return Ok(value),
+                Err(fault) => fault,
+            };
+            if !self.may_pass(&fault) {
+                return Err(fault);
             }
-            Place::Cluster(_) => {
-                let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
-                let answers = self
-                    .lease()
-                    .await?
-                    .call(redis::cmd("PING"), Some(all))
-                    .await?;
-                let addresses = addresses(answers)?;
-                Ok(addresses
-                    .into_iter()
-                    .map(|(host, port)| {
-                        let address = format!("{host}:{port}");
-                        let route = SingleNodeRoutingInfo::ByAddress { host, port };
-                        master(address, Some(RoutingInfo::SingleNode(route)))
-                    })
-                    .collect())
+            self.directory.ask_again();
+            if fault.redirect.is_some() && redirects < REDIRECTS_MAX {
+                redirects += 1;
+                redirect = fault.redirect;
+                continue;
+            }
+            match pauses.next() {
+                Some(pause) => sleep(Duration::from_millis(*pause)).await,
+                None => return Err(fault),
             }
         }
     }
 
-    /// Redis hashes the first key; the others share its tag.
-    fn route_of(&self, keys: &Words) -> Option<RoutingInfo> {
-        let Place::Cluster(_) = self.url.place else {
-            return None;
-        };
-        keys.iter().next().map(|key| {
-            let route = Route::with_key(key, SlotAddr::Master);
-            RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(route))
-        })
-    }
-
-    async fn lease(&self) -> Result<Lease<'_>, Fault> {
-        match self.pool.get().await {
-            Ok(object) => Ok(Lease {
-                connections: self,
-                object: Some(object),
-                begun: Instant::now(),
-                is_sound: true,
-            }),
-            Err(error) => Err(Fault::connecting(error, &self.url)),
+    /// The call was refused, and soon it may not be.
+    fn may_pass(&self, fault: &Fault) -> bool {
+        if fault.executed != Executed::No {
+            return false;
+        }
+        match self.url.place {
+            Place::Single(_) => false,
+            Place::Sentinel { .. } => {
+                matches!(fault.kind, FaultKind::ReadOnly | FaultKind::MasterChanged)
+            }
+            Place::Cluster(_) => matches!(
+                fault.kind,
+                FaultKind::ReadOnly
+                    | FaultKind::MasterChanged
+                    | FaultKind::ClusterDown
+                    | FaultKind::Loading
+                    | FaultKind::Unreachable
+            ),
         }
     }
+
+    async fn send_once(
+        &self,
+        call: Call<'_>,
+        key: Option<&[u8]>,
+        redirect: Option<Redirect>,
+    ) -> Result<Value, Fault> {
+        let map = self.directory.map().await?;
+        let node = self.node(&map, key, redirect.as_ref().map(|to| &to.address))?;
+        let mut lease = Lease::take(&self.directory, node).await?;
+        let is_ask = redirect.is_some_and(|redirect| redirect.is_ask);
+        match call {
+            Call::Command(cmd) => ask_and_call(&mut lease, cmd, is_ask).await,
+            Call::Script(script, keys, arguments, false) => {
+                run_script(&mut lease, script, keys, arguments, is_ask).await
+            }
+            Call::Script(script, keys, arguments, true) => {
+                let needed = self.needed(&lease)?;
+                let reply = run_script(&mut lease, script, keys, arguments, is_ask).await?;
+                match script.effect(&reply) {
+                    Effect::Nothing => return Ok(reply),
+                    Effect::Wrote => {}
+                    Effect::Repeated => {
+                        let partition = keys.iter().take(1).into();
+                        let nothing = Words::default();
+                        run_script(&mut lease, &BARRIER, &partition, &nothing, is_ask)
+                            .await
+                            .map_err(Fault::afterwards)?;
+                    }
+                }
+                confirm::confirm(&mut lease, needed, &self.url).await?;
+                Ok(reply)
+            }
+        }
+    }
+
+    fn node<'m>(
+        &self,
+        map: &'m Map,
+        key: Option<&[u8]>,
+        redirected: Option<&Address>,
+    ) -> Result<&'m Arc<Node>, Fault> {
+        if let Some(node) = redirected.and_then(|address| map.node_at(address)) {
+            return Ok(node);
+        }
+        let node = match key {
+            Some(key) => map.node(slot_of(key)),
+            None => map.serving().next(),
+        };
+        node.ok_or_else(|| Fault::no_master("nobody serves the keys", &self.url))
+    }
+
+    /// How many replicas of a server confirm its writes.
+    fn needed(&self, lease: &Lease<'_>) -> Result<u32, Fault> {
+        let node = lease.node();
+        let quorum = self.quorum;
+        let needed = quorum.and_then(|quorum| quorum.of(node.replicas(), node.eligible()));
+        needed.ok_or_else(|| Fault::no_replicas(&node.address, &self.url))
+    }
+}
+
+async fn run_script(
+    lease: &mut Lease<'_>,
+    script: &Script,
+    keys: &Words,
+    arguments: &Words,
+    is_ask: bool,
+) -> Result<Value, Fault> {
+    match ask_and_call(lease, &script.by_digest(keys, arguments), is_ask).await {
+        Err(fault) if fault.kind == FaultKind::UnknownScript => {
+            ask_and_call(lease, &script.by_text(keys, arguments), is_ask).await
+        }
+        answer => answer,
+    }
+}
+
+/// `ASKING` lets the next command to a slot that moves in.
+async fn ask_and_call(lease: &mut Lease<'_>, cmd: &Cmd, is_ask: bool) -> Result<Value, Fault> {
+    if is_ask {
+        lease.call(&redis::cmd("ASKING")).await?;
+    }
+    lease.call(cmd).await
 }
 
 impl Master<'_> {
@@ -152,74 +337,9 @@ impl Master<'_> {
     /// # Errors
     /// A [`Fault`], which says whether the command may have run.
     pub async fn command(&self, cmd: &Cmd) -> Result<Value, Fault> {
-        let mut lease = self.connections.lease().await?;
-        lease.call(cmd.clone(), self.route.clone()).await
-    }
-}
-
-/// The keys of the driver's answer for many nodes.
-fn addresses(answers: Value) -> Result<Vec<(String, u16)>, Fault> {
-    let unread = || Fault::protocol("the driver does not tell the masters of the cluster");
-    let Value::Map(answers) = answers else {
-        return Err(unread());
-    };
-    answers
-        .into_iter()
-        .map(|(address, _)| {
-            let Value::BulkString(address) = address else {
-                return None;
-            };
-            let address = String::from_utf8(address).ok()?;
-            let (host, port) = address.rsplit_once(':')?;
-            Some((host.to_owned(), port.parse().ok()?))
-        })
-        .collect::<Option<_>>()
-        .ok_or_else(unread)
-}
-
-/// A connection that is out of the pool.
-struct Lease<'a> {
-    connections: &'a Connections,
-    object: Option<Object<Manager>>,
-    begun: Instant,
-    is_sound: bool,
-}
-
-impl Lease<'_> {
-    async fn call(&mut self, cmd: Cmd, route: Option<RoutingInfo>) -> Result<Value, Fault> {
-        let Some(connection) = &mut self.object else {
-            return Err(Fault::protocol("the connection was given back"));
-        };
-        self.is_sound = false; // until it answered, which it may never do
-        let answer = match timeout(ANSWER_MAX, connection.call(cmd, route)).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(Fault::answering(&error, &self.connections.url)),
-            Err(_) => Err(Fault::timed_out(&self.connections.url)),
-        };
-        match &answer {
-            Err(fault) if fault.kind.spoils_connection() => self.forget_older(),
-            _ => self.is_sound = true,
-        }
-        answer
-    }
-
-    /// What broke this connection broke the idle ones too. A cluster's driver mends its own.
-    fn forget_older(&self) {
-        if let Place::Cluster(_) = self.connections.url.place {
-            return;
-        }
-        let begun = self.begun;
-        let pool = &self.connections.pool;
-        pool.retain(|_, metrics| metrics.created > begun);
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        if let Some(object) = self.object.take()
-            && !self.is_sound
-        {
-            drop(Object::take(object));
-        }
+        Lease::take(self.directory, &self.node)
+            .await?
+            .call(cmd)
+            .await
     }
 }

@@ -18,6 +18,7 @@ use super::{
     envelopes::KnownEnvelopes,
     forks::{self, Halt, Head, Refused, Witnesses},
     keys::{PartitionKeys, partition_of},
+    level::Level,
     reply::{Parts, text},
     script::Script,
     scripts,
@@ -47,6 +48,14 @@ pub(super) struct Core {
     pub(super) fork_pause: Duration,
     /// It works for `tombola recover`, in halted partitions.
     pub(super) is_recovery: bool,
+    pub(super) level: Level,
+}
+
+/// Whether a reply is waited for until what it wrote or repeats is as durable as the store promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    Yes,
+    No,
 }
 
 /// What came of one try of a script.
@@ -75,7 +84,8 @@ impl Core {
     }
 
     /// Runs a script: `args` come after the clock, the store's id and the witnesses. Gives the store's time and what the reply holds
-    /// after its head. Records a fork if there is a new one, and waits until it takes writes.
+    /// after its head. What it wrote or repeats is then as durable as the store promises. Records a fork if there is a new one, and
+    /// waits until it takes writes.
     pub(super) async fn run(
         &self,
         partition: &PartitionKeys,
@@ -83,9 +93,20 @@ impl Core {
         keys: impl Into<Words>,
         args: impl Into<Words>,
     ) -> Result<(Moment, Parts)> {
+        self.call(partition, script, keys, args, Kept::Yes).await
+    }
+
+    async fn call(
+        &self,
+        partition: &PartitionKeys,
+        script: &Script,
+        keys: impl Into<Words>,
+        args: impl Into<Words>,
+        kept: Kept,
+    ) -> Result<(Moment, Parts)> {
         let (keys, args) = (keys.into(), args.into());
         for _ in 0..FORK_ROUNDS_MAX {
-            match self.attempt(partition, script, &keys, &args).await? {
+            match self.attempt(partition, script, &keys, &args, kept).await? {
                 (now, Attempt::Done(parts)) => return Ok((now, parts)),
                 (_, Attempt::Forked) => Box::pin(self.record_fork(partition)).await?,
                 (_, Attempt::Opens(after)) => sleep(after.min(self.fork_pause)).await,
@@ -107,6 +128,7 @@ impl Core {
         script: &Script,
         keys: &Words,
         args: &Words,
+        kept: Kept,
     ) -> Result<(Moment, Attempt)> {
         let number = partition.number;
         let witnesses = self.witnesses.get(number);
@@ -119,7 +141,10 @@ impl Core {
         });
         all.append(args);
         let sent = Instant::now();
-        let reply = self.connections.run(script, keys, &all).await?;
+        let reply = match kept {
+            Kept::Yes => self.connections.write(script, keys, &all).await?,
+            Kept::No => self.connections.run(script, keys, &all).await?,
+        };
         // The script has run, and perhaps written.
         let mut parts = Parts::of(reply).map_err(StoreError::after_write)?;
         let head = parts.next().and_then(Head::read);
@@ -143,7 +168,9 @@ impl Core {
         let keys = [partition.partition.clone(), partition.ledger.clone()].into();
         let (step, pause) = (forks::random_step(), self.fork_pause.as_micros());
         let args = [step.to_string(), pause.to_string()].into();
-        let fork = self.attempt(partition, &scripts::FORK, &keys, &args).await;
+        let fork = self
+            .attempt(partition, &scripts::FORK, &keys, &args, Kept::Yes)
+            .await;
         let (_, attempt) = fork.map_err(|error| error.with_executed(Executed::No))?;
         if let Attempt::Done(_) = attempt {
             let number = partition.number;
@@ -173,13 +200,29 @@ impl Core {
         keys: impl Into<Words>,
         args: impl Into<Words>,
     ) -> Result<(Moment, Parts)> {
+        let answer = self.call(partition, script, keys, args, Kept::No).await;
+        answer.map_err(|error| error.with_executed(Executed::No))
+    }
+
+    /// The same of a script that repeats what was written: that is then as durable as the store promises.
+    pub(super) async fn ask_kept(
+        &self,
+        partition: &PartitionKeys,
+        script: &Script,
+        keys: impl Into<Words>,
+        args: impl Into<Words>,
+    ) -> Result<(Moment, Parts)> {
         let answer = self.run(partition, script, keys, args).await;
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 
-    /// Runs a command that only reads: whatever goes wrong, nothing happened.
+    /// Runs a command that only reads, and whose first argument is its key: whatever goes wrong, nothing happened.
     pub(super) async fn ask_command(&self, command: &redis::Cmd) -> Result<redis::Value> {
-        let answer = self.connections.command(command).await;
+        let key = match command.args_iter().nth(1) {
+            Some(redis::Arg::Simple(key)) => key,
+            _ => &[],
+        };
+        let answer = self.connections.command_on(key, command).await;
         answer.map_err(|fault| StoreError::from(fault).with_executed(Executed::No))
     }
 

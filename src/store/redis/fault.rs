@@ -8,7 +8,7 @@ use redis::RedisError;
 use super::{
     fault_kind::FaultKind,
     pool::{ANSWER_MAX, WAIT_MAX},
-    url::{Place, RedisUrl},
+    url::{Address, Place, RedisUrl},
 };
 use crate::store::{Executed, StoreError};
 
@@ -21,41 +21,110 @@ pub struct Fault {
     pub kind: FaultKind,
     /// The same for operators: where, what Redis said and what to do.
     pub text: String,
+    /// Who serves the keys instead, if a cluster's node says so.
+    pub(super) redirect: Option<Redirect>,
+}
+
+/// The node that a cluster's node sends a command to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub(super) address: Address,
+    /// Only this command, while its slot moves.
+    pub(super) is_ask: bool,
 }
 
 impl Fault {
-    /// No connection was to be had, so nothing was sent.
-    pub(super) fn connecting(error: PoolError<RedisError>, url: &RedisUrl) -> Self {
-        let (kind, said) = match error {
+    /// No connection was free or could be made, so nothing was sent.
+    pub(super) fn pooling(error: PoolError<Self>, url: &RedisUrl) -> Self {
+        match error {
+            PoolError::Backend(fault) => fault,
             PoolError::Timeout(TimeoutType::Wait) => {
-                (FaultKind::NoConnectionFree, waited(WAIT_MAX.as_secs()))
+                let said = waited(WAIT_MAX.as_secs());
+                Self::new(Executed::No, FaultKind::NoConnectionFree, url, &said)
             }
-            PoolError::Timeout(_) => (FaultKind::Unreachable, no_connection_in_time(url)),
-            PoolError::Backend(error) => match FaultKind::of(&error, url) {
-                FaultKind::TimedOut => (FaultKind::Unreachable, no_connection_in_time(url)),
-                FaultKind::Lost => (FaultKind::Unreachable, closed_at_once(&error, url)),
-                FaultKind::Other => (FaultKind::Unreachable, error.to_string()),
-                kind => (kind, error.to_string()),
-            },
-            other => (FaultKind::Unreachable, other.to_string()),
+            PoolError::Timeout(_) => Self::no_connection_in_time(url),
+            other => Self::new(
+                Executed::No,
+                FaultKind::Unreachable,
+                url,
+                &other.to_string(),
+            ),
+        }
+    }
+
+    /// A connection could not be made, so nothing was sent.
+    pub(super) fn connecting(error: &RedisError, url: &RedisUrl) -> Self {
+        let (kind, said) = match FaultKind::of(error, url) {
+            FaultKind::TimedOut => return Self::no_connection_in_time(url),
+            FaultKind::Lost => (FaultKind::Unreachable, closed_at_once(error, url)),
+            FaultKind::Other => (FaultKind::Unreachable, error.to_string()),
+            kind => (kind, error.to_string()),
         };
         Self::new(Executed::No, kind, url, &said)
     }
 
-    /// An error instead of an answer. A cluster's driver may have sent the command before, and what it tells is only how
-    /// the last attempt ended.
+    /// A connection could not be made in time, so nothing was sent.
+    pub(super) fn no_connection_in_time(url: &RedisUrl) -> Self {
+        let said = no_connection_in_time(url);
+        Self::new(Executed::No, FaultKind::Unreachable, url, &said)
+    }
+
+    /// The server to connect to is a replica, so nothing was sent.
+    pub(super) fn replica(server: &Address, master: &str, url: &RedisUrl) -> Self {
+        let said = format!("{server}: it is a replica of {master}");
+        Self::new(Executed::No, FaultKind::ReadOnly, url, &said)
+    }
+
+    /// Nobody is known to be the master, so nothing was sent.
+    pub(super) fn no_master(said: &str, url: &RedisUrl) -> Self {
+        let kind = match url.place {
+            Place::Cluster(_) => FaultKind::ClusterDown,
+            Place::Single(_) | Place::Sentinel { .. } => FaultKind::NoMaster,
+        };
+        Self::new(Executed::No, kind, url, said)
+    }
+
+    /// Another server became the master.
+    pub(super) fn master_changed(executed: Executed, server: &Address, url: &RedisUrl) -> Self {
+        let said = format!("it was {server}");
+        Self::new(executed, FaultKind::MasterChanged, url, &said)
+    }
+
+    /// Too few replicas confirmed a write in time.
+    pub(super) fn unconfirmed(said: &str, url: &RedisUrl) -> Self {
+        Self::new(Executed::Unknown, FaultKind::Unconfirmed, url, said)
+    }
+
+    /// No replica is known that could confirm a write, so nothing was sent.
+    pub(super) fn no_replicas(server: &Address, url: &RedisUrl) -> Self {
+        let said = format!("{server} has no replica");
+        Self::new(Executed::No, FaultKind::NoReplicas, url, &said)
+    }
+
+    /// An error instead of an answer.
     pub(super) fn answering(error: &RedisError, url: &RedisUrl) -> Self {
         let kind = FaultKind::of(error, url);
         let said = error.to_string();
-        let sent_once = !matches!(url.place, Place::Cluster(_));
         // Most refusals come before a script's first write, but each of its commands is held against the user's rights.
         let in_midst = kind == FaultKind::Permission && said.contains("user_script");
-        let executed = if kind.is_refusal() && sent_once && !in_midst {
+        let executed = if kind.is_refusal() && !in_midst {
             Executed::No
         } else {
             Executed::Unknown
         };
-        Self::new(executed, kind, url, &said)
+        Self {
+            redirect: Redirect::of(error),
+            ..Self::new(executed, kind, url, &said)
+        }
+    }
+
+    /// The same of a command after another one, of which it is not known whether it lasts.
+    pub(super) fn afterwards(self) -> Self {
+        Self {
+            executed: Executed::Unknown,
+            redirect: None,
+            ..self
+        }
     }
 
     /// No answer came. It may still come, to a connection that is gone by then.
@@ -70,6 +139,7 @@ impl Fault {
             executed: Executed::Unknown,
             kind: FaultKind::Protocol,
             text: text.to_owned(),
+            redirect: None,
         }
     }
 
@@ -83,7 +153,27 @@ impl Fault {
             executed,
             kind,
             text: format!("Redis at {url} {} ({said})", kind.advice()),
+            redirect: None,
         }
+    }
+}
+
+impl Redirect {
+    fn of(error: &RedisError) -> Option<Self> {
+        let is_ask = match error.code() {
+            Some("MOVED") => false,
+            Some("ASK") => true,
+            _ => return None,
+        };
+        let (address, _slot) = error.redirect_node()?;
+        let (host, port) = address.rsplit_once(':')?;
+        Some(Self {
+            address: Address {
+                host: host.to_owned(),
+                port: port.parse().ok()?,
+            },
+            is_ask,
+        })
     }
 }
 
@@ -167,9 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_s_last_reply_does_not_tell_what_became_of_the_attempts_before() {
-        let fault = Fault::answering(&reply("OOM", "said"), &url("redis+cluster://h"));
-        assert_eq!(fault.executed, Executed::Unknown);
+    fn a_redirection_names_the_node() {
+        let error = redis::parse_redis_value(b"-MOVED 3999 127.0.0.1:6381\r\n").unwrap();
+        let error = error.extract_error().unwrap_err();
+        let fault = Fault::answering(&error, &url("redis+cluster://h"));
+        assert_eq!(fault.executed, Executed::No);
+        let redirect = fault.redirect.unwrap();
+        assert_eq!(redirect.address.to_string(), "127.0.0.1:6381");
+        assert!(!redirect.is_ask);
     }
 
     #[test]

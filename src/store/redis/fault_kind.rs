@@ -35,6 +35,10 @@ pub enum FaultKind {
     Loading,
     /// A replica, or a master that was demoted.
     ReadOnly,
+    /// Another server became the master while the command was under way.
+    MasterChanged,
+    /// Too few replicas confirmed a write in time.
+    Unconfirmed,
     /// Too few replicas are connected for Redis to take writes.
     NoReplicas,
     /// A part of the cluster, or the master of a replica, is down.
@@ -73,6 +77,8 @@ impl FaultKind {
             | Self::WrongPlace
             | Self::Loading
             | Self::ReadOnly
+            | Self::MasterChanged
+            | Self::Unconfirmed
             | Self::ClusterDown
             | Self::Protocol => true,
             Self::NoConnectionFree
@@ -112,7 +118,44 @@ impl FaultKind {
             | Self::UnknownScript
             | Self::CrossSlot
             | Self::WrongType => true,
-            Self::Lost | Self::TimedOut | Self::Script | Self::Protocol | Self::Other => false,
+            Self::Lost
+            | Self::TimedOut
+            | Self::MasterChanged
+            | Self::Unconfirmed
+            | Self::Script
+            | Self::Protocol
+            | Self::Other => false,
+        }
+    }
+
+    /// Another server may be the master by now.
+    pub(super) fn doubts_master(self) -> bool {
+        match self {
+            Self::Unreachable
+            | Self::Lost
+            | Self::TimedOut
+            | Self::NoMaster
+            | Self::WrongPlace
+            | Self::Loading
+            | Self::ReadOnly
+            | Self::MasterChanged
+            | Self::Unconfirmed
+            | Self::ClusterDown => true,
+            Self::NoConnectionFree
+            | Self::Password
+            | Self::Permission
+            | Self::Database
+            | Self::Tls
+            | Self::Disk
+            | Self::Memory
+            | Self::NoReplicas
+            | Self::Busy
+            | Self::UnknownScript
+            | Self::CrossSlot
+            | Self::WrongType
+            | Self::Script
+            | Self::Protocol
+            | Self::Other => false,
         }
     }
 
@@ -157,8 +200,14 @@ impl FaultKind {
             }
             Self::Loading => "is still loading its data after a start: wait until it is done",
             Self::ReadOnly => "is a replica: name its master in the URL, or use redis+sentinel://",
+            Self::MasterChanged => {
+                "has another master now: what was under way at the old one may be lost"
+            }
+            Self::Unconfirmed => {
+                "wrote, but too few replicas confirmed it in time: check that they run and keep up, see `INFO replication`"
+            }
             Self::NoReplicas => {
-                "takes no writes while too few replicas are connected (min-replicas-to-write): bring them back"
+                "takes no writes while too few replicas are connected (--durability strict, min-replicas-to-write): bring them back"
             }
             Self::ClusterDown => {
                 "is down in part: see `CLUSTER INFO` and `CLUSTER NODES`, bring the missing nodes back or wait for the failover"
@@ -186,8 +235,6 @@ fn sort(error: &RedisError, url: &RedisUrl) -> FaultKind {
     let text = error.to_string();
     match error.kind() {
         ErrorKind::AuthenticationFailed => FaultKind::Password,
-        ErrorKind::MasterNameNotFoundBySentinel => FaultKind::NoMaster,
-        ErrorKind::ClusterConnectionNotFound => FaultKind::ClusterDown,
         ErrorKind::Parse | ErrorKind::UnexpectedReturnType => FaultKind::Protocol,
         ErrorKind::Server(ServerErrorKind::ResponseError) if text.contains("switch database") => {
             FaultKind::Database
@@ -200,7 +247,7 @@ fn sort(error: &RedisError, url: &RedisUrl) -> FaultKind {
     }
 }
 
-/// A cluster's driver tells the reason of an error only in its text.
+/// The driver gives the reason of such an error only in its text.
 fn sort_io(error: &RedisError, text: &str, url: &RedisUrl) -> FaultKind {
     let told_of_tls = ["certificate", "corrupt message", "HandshakeFailure", "tls"];
     if url.tls && told_of_tls.iter().any(|word| text.contains(word)) {

@@ -10,6 +10,7 @@ use super::{
     checks::check,
     connect::Connections,
     keys::{KeyPrefix, PartitionKeys},
+    level::LevelOptions,
     open_error::OpenError,
     reply::{Parts, moment, number, text},
     scripts,
@@ -27,6 +28,8 @@ use crate::{
 pub(super) const FORMAT: u32 = 2;
 /// The most partitions of a store.
 pub const PARTITIONS_MAX: u32 = 1024;
+/// The most connections to a server: Redis takes 10,000 from everybody.
+const CONNECTIONS_MAX: usize = 2064;
 /// Keys that a look for others' data goes through at a time.
 const SCAN_COUNT: usize = 10_000;
 /// Real time may lag behind the store's by this much: clocks are set back by a little now and then.
@@ -43,6 +46,8 @@ pub struct Options {
     pub partitions: u32,
     /// What is promised of an acknowledged draw.
     pub durability: Durability,
+    /// How that is kept.
+    pub level: LevelOptions,
     /// A test clock instead of that of Redis.
     pub clock: Option<Arc<dyn Clock>>,
     /// How long request ids are remembered.
@@ -111,8 +116,12 @@ impl Found {
     /// # Errors
     /// See [`OpenError`].
     pub async fn look(options: Options) -> Result<Self, OpenError> {
-        let size = options.partitions as usize * 2 + 16;
-        let connections = Connections::new(&options.url, size)?;
+        // One for each lane of draws and grabs, and some for everything else.
+        let size = (options.partitions as usize * 4 + 32).min(CONNECTIONS_MAX);
+        let mut connections = Connections::new(&options.url, size)?;
+        if options.durability == Durability::Strict {
+            connections = connections.confirming(options.level.ack_replicas);
+        }
         let checked = check(&connections, options.durability, SystemClock.now()).await?;
         let numbers = 0..options.partitions;
         let partitions = numbers.map(|number| PartitionKeys::new(&options.prefix, number));
@@ -193,7 +202,8 @@ impl Found {
             .arg(&self.partitions[0].partition)
             .arg("whole")
             .arg("1");
-        let written = self.connections.command(&whole).await;
+        let first = self.partitions[0].partition.as_ref();
+        let written = self.connections.command_on(first, &whole).await;
         written.map_err(|fault| OpenError::fault(self.url(), fault))?;
         self.survey().await?;
         Ok(Made {
@@ -272,7 +282,7 @@ impl Found {
         ];
         let reply = self
             .connections
-            .run(&scripts::IDENTIFY, &keys.into(), &args.into())
+            .write(&scripts::IDENTIFY, &keys.into(), &args.into())
             .await;
         let reply = reply.map_err(|fault| OpenError::fault(self.url(), fault))?;
         read_identity(reply).map_err(|error| self.unreadable(error))

@@ -17,11 +17,15 @@ mod batch;
 mod campaign;
 mod checks;
 mod clock;
+mod cluster;
 mod codec;
 mod commit;
+mod confirm;
 mod connect;
 mod core;
+mod directory;
 mod due;
+mod effect;
 mod envelopes;
 mod fault;
 mod fault_kind;
@@ -30,15 +34,21 @@ mod gone;
 mod identity;
 mod keys;
 mod lanes;
+mod lease;
+mod level;
 mod load;
 mod open_error;
+mod panel;
 mod pool;
 mod read;
 mod record;
 mod recovery;
+mod replicas;
 mod reply;
 mod script;
 mod scripts;
+mod sentinel;
+mod slots;
 mod stats;
 mod steps;
 mod url;
@@ -54,6 +64,7 @@ pub use self::{
     forks::{FORK_PAUSE, Halt},
     identity::{Expected, Found, Made, Options, PARTITIONS_MAX},
     keys::{BadPrefix, KeyPrefix},
+    level::{LevelOptions, OnWeakerLevel},
     open_error::OpenError,
     pool::SetupError,
     recovery::{HaltedPartition, Recovery, Withdrawn},
@@ -69,15 +80,16 @@ use self::{
     envelopes::{GrabLanes, KnownEnvelopes},
     forks::Witnesses,
     lanes::Lanes,
+    level::Level,
     load::Loaded,
     steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
     users::Looks,
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
-    DueCampaign, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand,
-    Operated, Operation, Refusal, Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo,
-    Sweep, Swept, UserView, WindowView,
+    DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
+    OperateCommand, Operated, Operation, Refusal, Result, StandingStill, Stats, Step, Store,
+    StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };
@@ -128,7 +140,9 @@ impl RedisStore {
             witnesses: Witnesses::new(partitions),
             fork_pause: options.fork_pause,
             is_recovery,
+            level: Level::new(options.durability, options.level.on_weaker),
         });
+        tokio::spawn(level::watch_settings(Arc::downgrade(&core)));
         Self {
             info,
             lanes: Lanes::start(&core),
@@ -264,6 +278,10 @@ impl Store for RedisStore {
         &self.info
     }
 
+    fn durability(&self) -> Durability {
+        self.core.level.stated()
+    }
+
     fn clock_hint(&self) -> Moment {
         self.core.clock.hint()
     }
@@ -284,6 +302,7 @@ impl Store for RedisStore {
     }
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+        self.core.level.admit()?;
         self.lanes.draw(&self.core, command).await
     }
 
@@ -293,6 +312,7 @@ impl Store for RedisStore {
         user: &UserId,
         request: &RequestId,
     ) -> Result<DrawAnswer> {
+        self.core.level.admit()?;
         self.core.find_draw(campaign, user, request).await
     }
 

@@ -1,43 +1,31 @@
-//! How a connection is made, and the pool that keeps them.
+//! Direct connections to servers: how one is made, and the pool that keeps those to one server.
 //!
-//! The pool is deadpool's. The managers of deadpool-redis ask the server at every checkout whether it is there, and give
-//! no way to set a cluster's or Sentinel's timeouts, so the manager here does those itself; a connection is trusted until
-//! a call on it fails, and then it is thrown away.
+//! Every connection leads to exactly one server, in a cluster too. Which server that should be is
+//! for [`super::directory`] to say. A pooled connection is trusted until a call on it fails; then
+//! it is thrown away.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use deadpool::managed::{self, Metrics, RecycleResult};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo as _,
-    RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, TlsMode, Value,
-    aio::{ConnectionLike as _, MultiplexedConnection},
-    cluster::{ClusterClient, ClusterClientBuilder},
-    cluster_async::ClusterConnection,
-    cluster_routing::RoutingInfo,
+    RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value,
+    aio::{MultiplexedConnection, PubSub},
     io::tcp::TcpSettings,
-    sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
 use thiserror::Error;
-use tokio::sync::Mutex;
 
-use super::url::{Address, Place, RedisUrl};
+use super::{
+    fault::Fault,
+    url::{Address, RedisUrl},
+};
 
-/// TCP, TLS and AUTH with one server: a few round trips, so that one which needs longer is not there.
+/// TCP, TLS and AUTH with one server are a few round trips: one that needs longer is not there.
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// A connection that is found by asking others first: dead sentinels or nodes cost a second or two each way.
-pub(super) const DISCOVER_MAX: Duration = Duration::from_secs(5);
 /// All connections are out: their calls take far longer than any should.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(2);
 /// A call takes milliseconds, behind an fsync of a slow disk up to a second or two.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-/// A cluster's client sends again on MOVED, ASK, TRYAGAIN, CLUSTERDOWN, LOADING, READONLY and lost connections. All its pauses
-/// together are below 2 s, so that it gives up with the reason before the answer's time is over.
-const CLUSTER_RETRIES: u32 = 6;
-const CLUSTER_PAUSE_MS_MIN: u64 = 20;
-const CLUSTER_PAUSE_MS_MAX: u64 = 500;
-const CLUSTER_PAUSE_FACTOR: u64 = 20;
-const CLUSTER_PAUSE_BASE: u64 = 2;
 
 /// Why connections to this place cannot even be tried.
 #[derive(Debug, Error)]
@@ -64,53 +52,113 @@ impl From<RedisError> for SetupError {
     }
 }
 
+/// Opens connections to any server that belongs to a URL: with its TLS, and with its user for
+/// Redis servers. Sentinels are asked without a user.
+pub(super) struct Dialer {
+    url: RedisUrl,
+    certificates: Option<TlsCertificates>,
+}
+
+/// Whom a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// A Redis server.
+    Server,
+    /// A sentinel.
+    Sentinel,
+}
+
+impl Dialer {
+    /// Reads the CA file; nothing is connected yet.
+    pub(super) fn new(url: &RedisUrl) -> Result<Self, SetupError> {
+        Ok(Self {
+            url: url.clone(),
+            certificates: certificates(url)?,
+        })
+    }
+
+    pub(super) fn url(&self) -> &RedisUrl {
+        &self.url
+    }
+
+    /// Connects within [`CONNECT_MAX`].
+    pub(super) async fn connect(
+        &self,
+        peer: Peer,
+        to: &Address,
+    ) -> Result<MultiplexedConnection, Fault> {
+        let fault = |error: RedisError| Fault::connecting(&error, &self.url);
+        let client = self.client(peer, to).map_err(fault)?;
+        let patience = patience();
+        let connecting = client.get_multiplexed_async_connection_with_config(&patience);
+        match tokio::time::timeout(CONNECT_MAX, connecting).await {
+            Ok(connection) => connection.map_err(fault),
+            Err(_) => Err(Fault::no_connection_in_time(&self.url)),
+        }
+    }
+
+    /// Connects within [`CONNECT_MAX`] to listen to a sentinel's channels.
+    pub(super) async fn listen(&self, to: &Address) -> Result<PubSub, Fault> {
+        let fault = |error: RedisError| Fault::connecting(&error, &self.url);
+        let client = self.client(Peer::Sentinel, to).map_err(fault)?;
+        match tokio::time::timeout(CONNECT_MAX, client.get_async_pubsub()).await {
+            Ok(connection) => connection.map_err(fault),
+            Err(_) => Err(Fault::no_connection_in_time(&self.url)),
+        }
+    }
+
+    fn client(&self, peer: Peer, to: &Address) -> RedisResult<Client> {
+        let mut info = address(&self.url, to)
+            .into_connection_info()?
+            .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+        if peer == Peer::Server {
+            info = info.set_redis_settings(entrance(&self.url));
+        }
+        match &self.certificates {
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+            None => Client::open(info),
+        }
+    }
+}
+
 pub(super) type Pool = managed::Pool<Manager>;
 
-/// Builds the pool; nothing is connected yet.
-pub(super) fn build(url: &RedisUrl, size_max: usize) -> Result<Pool, SetupError> {
-    let create = match url.place {
-        Place::Single(_) => CONNECT_MAX,
-        Place::Sentinel { .. } | Place::Cluster(_) => DISCOVER_MAX,
+/// Builds the pool of a server; nothing is connected yet.
+pub(super) fn build(dialer: &Arc<Dialer>, to: &Address, size_max: usize) -> Pool {
+    let manager = Manager {
+        dialer: Arc::clone(dialer),
+        address: to.clone(),
     };
-    Pool::builder(Manager::new(url)?)
+    let pool = Pool::builder(manager)
         .max_size(size_max)
         .runtime(managed::reexports::Runtime::Tokio1)
         .wait_timeout(Some(WAIT_MAX))
-        .create_timeout(Some(create))
-        // The one used last is used next, so that those a quiet hour does not need are few and the same.
+        .create_timeout(Some(CONNECT_MAX))
+        // The one used last is used next, so that those a quiet hour does not need are few and the
+        // same.
         .queue_mode(managed::QueueMode::Lifo)
-        .build()
-        .map_err(|error| SetupError::Driver(error.to_string()))
+        .build();
+    // It fails only for timeouts without a runtime.
+    pool.unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// Makes connections of one kind.
-pub(super) enum Manager {
-    Single(deadpool_redis::Manager),
-    Sentinel(Mutex<SentinelClient>),
-    Cluster(ClusterClient),
+/// Makes connections to one server.
+pub(super) struct Manager {
+    dialer: Arc<Dialer>,
+    address: Address,
 }
 
-/// A connection of that kind.
-pub(super) enum Connection {
-    /// To one server.
-    Node(MultiplexedConnection),
-    /// To every node of a cluster.
-    Cluster(ClusterConnection),
+/// A connection to a server that said it is a master.
+pub(super) struct Connection {
+    link: MultiplexedConnection,
+    /// The server knows `WAITAOF`: Redis 7.2 and later, Valkey.
+    pub(super) has_waitaof: bool,
 }
 
 impl Connection {
-    /// Sends a command, in a cluster along its route or where the driver finds that it belongs.
-    pub(super) async fn call(
-        &mut self,
-        cmd: Cmd,
-        route: Option<RoutingInfo>,
-    ) -> RedisResult<Value> {
-        let value = match (self, route) {
-            (Self::Node(node), _) => node.send_packed_command(&cmd).await?,
-            (Self::Cluster(cluster), Some(route)) => cluster.route_command(cmd, route).await?,
-            (Self::Cluster(cluster), None) => cluster.req_packed_command(&cmd).await?,
-        };
-        match value {
+    /// Sends a command.
+    pub(super) async fn call(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        match self.link.send_packed_command(cmd).await? {
             Value::ServerError(error) => Err(error.into()),
             value => Ok(value),
         }
@@ -119,48 +167,82 @@ impl Connection {
 
 impl managed::Manager for Manager {
     type Type = Connection;
-    type Error = RedisError;
+    type Error = Fault;
 
-    async fn create(&self) -> RedisResult<Connection> {
-        Ok(match self {
-            Self::Single(single) => Connection::Node(managed::Manager::create(single).await?),
-            Self::Sentinel(client) => {
-                let mut client = client.lock().await;
-                Connection::Node(client.get_async_connection_with_config(&patience()).await?)
-            }
-            Self::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
-        })
+    /// A server that does not say it is a master is refused: it may have been one a moment ago.
+    async fn create(&self) -> Result<Connection, Fault> {
+        let url = &self.dialer.url;
+        let link = self.dialer.connect(Peer::Server, &self.address).await?;
+        let mut connection = Connection {
+            link,
+            has_waitaof: false,
+        };
+        let fault = |error: RedisError| Fault::connecting(&error, url);
+        if let Some(master) = master_of(&mut connection).await.map_err(fault)? {
+            return Err(Fault::replica(&self.address, &master, url));
+        }
+        let mut cmd = redis::cmd("COMMAND");
+        cmd.arg("INFO").arg("WAITAOF");
+        // A user who may not ask has the weaker command, which every server knows.
+        connection.has_waitaof = match connection.call(&cmd).await {
+            Ok(Value::Array(known)) => known.iter().any(|command| *command != Value::Nil),
+            _ => false,
+        };
+        Ok(connection)
     }
 
     /// No round trip: a connection whose call failed never comes back to the pool.
-    async fn recycle(&self, _: &mut Connection, _: &Metrics) -> RecycleResult<RedisError> {
+    async fn recycle(&self, _: &mut Connection, _: &Metrics) -> RecycleResult<Fault> {
         Ok(())
     }
 }
 
-impl Manager {
-    fn new(url: &RedisUrl) -> Result<Self, SetupError> {
-        let certificates = certificates(url)?;
-        Ok(match &url.place {
-            Place::Single(server) => Self::Single(single(url, server, certificates)?),
-            Place::Sentinel { sentinels, master } => {
-                Self::Sentinel(Mutex::new(sentinel(url, sentinels, master, certificates)?))
-            }
-            Place::Cluster(nodes) => Self::Cluster(cluster(url, nodes, certificates)?),
-        })
+/// The master of a server that is a replica; none of a master.
+async fn master_of(connection: &mut Connection) -> RedisResult<Option<String>> {
+    let role = match connection.call(&redis::cmd("ROLE")).await {
+        Ok(Value::Array(role)) => role,
+        // `INFO` is what this program's users are advised to permit, so it suffices.
+        Err(error) if error.code() == Some("NOPERM") => {
+            let mut cmd = redis::cmd("INFO");
+            let info = connection.call(cmd.arg("replication")).await?;
+            return Ok(master_in(&redis::from_redis_value::<String>(info)?));
+        }
+        Ok(_) => return Ok(Some("a server without a role".to_owned())),
+        Err(error) => return Err(error),
+    };
+    let mut words = role
+        .into_iter()
+        .map(|word| redis::from_redis_value::<String>(word).unwrap_or_default());
+    Ok(match words.next().as_deref() {
+        Some("master") => None,
+        Some("slave") => {
+            let host = words.next().unwrap_or_default();
+            Some(format!("{host}:{}", words.next().unwrap_or_default()))
+        }
+        other => Some(format!(
+            "another server, as `{}`",
+            other.unwrap_or_default()
+        )),
+    })
+}
+
+fn master_in(info: &str) -> Option<String> {
+    let field = |name: &str| {
+        let mut lines = info.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map_or("unknown", str::trim)
+    };
+    match field("role") {
+        "master" => None,
+        _ => Some(format!("{}:{}", field("master_host"), field("master_port"))),
     }
 }
 
-/// Each call is bounded where it is made, at [`ANSWER_MAX`]: the driver's own bound, by default half a second, is off.
+/// Each call is bounded where it is made: the driver's own bound, by default half a second, is off.
 fn patience() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_MAX))
         .set_response_timeout(None)
-}
-
-/// Without this the kernel holds small commands back (Nagle's algorithm).
-fn tcp() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
 }
 
 fn certificates(url: &RedisUrl) -> Result<Option<TlsCertificates>, SetupError> {
@@ -202,80 +284,4 @@ fn entrance(url: &RedisUrl) -> RedisConnectionInfo {
         entrance = entrance.set_password(password);
     }
     entrance
-}
-
-fn single(
-    url: &RedisUrl,
-    server: &Address,
-    certificates: Option<TlsCertificates>,
-) -> RedisResult<deadpool_redis::Manager> {
-    let info = address(url, server)
-        .into_connection_info()?
-        .set_redis_settings(entrance(url))
-        .set_tcp_settings(tcp());
-    let info = match certificates {
-        Some(certificates) => {
-            let client = Client::build_with_tls(info, certificates)?;
-            client.get_connection_info().clone()
-        }
-        None => info,
-    };
-    deadpool_redis::Manager::new_with_config(info, patience())
-}
-
-/// User and password are those of the servers; sentinels are asked without.
-fn sentinel(
-    url: &RedisUrl,
-    sentinels: &[Address],
-    master: &str,
-    certificates: Option<TlsCertificates>,
-) -> RedisResult<SentinelClient> {
-    let sentinels: Vec<_> = sentinels.iter().map(|host| address(url, host)).collect();
-    let mut builder = SentinelClientBuilder::new(sentinels, master, SentinelServerType::Master)?
-        .set_client_to_redis_tcp_settings(tcp())
-        .set_client_to_redis_db(url.db.into());
-    if let Some(user) = &url.user {
-        builder = builder.set_client_to_redis_username(user);
-    }
-    if let Some(password) = &url.password {
-        builder = builder.set_client_to_redis_password(password);
-    }
-    if url.tls {
-        builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
-    }
-    if let Some(certificates) = certificates {
-        builder = builder
-            .set_client_to_redis_certificates(certificates.clone())
-            .set_client_to_sentinel_certificates(certificates);
-    }
-    builder.build()
-}
-
-fn cluster(
-    url: &RedisUrl,
-    nodes: &[Address],
-    certificates: Option<TlsCertificates>,
-) -> RedisResult<ClusterClient> {
-    let mut builder = ClusterClientBuilder::new(nodes.iter().map(|node| address(url, node)))
-        .tcp_settings(tcp())
-        .connection_timeout(CONNECT_MAX)
-        .response_timeout(ANSWER_MAX)
-        .overall_response_timeout(Some(ANSWER_MAX))
-        .retries(CLUSTER_RETRIES)
-        .min_retry_wait(CLUSTER_PAUSE_MS_MIN)
-        .max_retry_wait(CLUSTER_PAUSE_MS_MAX)
-        .retry_wait_formula(CLUSTER_PAUSE_FACTOR, CLUSTER_PAUSE_BASE);
-    if let Some(user) = &url.user {
-        builder = builder.username(user);
-    }
-    if let Some(password) = &url.password {
-        builder = builder.password(password);
-    }
-    if url.tls {
-        builder = builder.tls(TlsMode::Secure);
-    }
-    if let Some(certificates) = certificates {
-        builder = builder.certs(certificates);
-    }
-    builder.build()
 }

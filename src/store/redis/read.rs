@@ -10,7 +10,7 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     campaign::from_json,
-    core::{Attempt, Core, letter},
+    core::{Attempt, Core, Kept, letter},
     envelopes::decode_grabs,
     keys::{BUCKETS, Key, PartitionKeys, Place, USER_HASHES, request_field},
     record,
@@ -29,6 +29,8 @@ use crate::{
 const FORGET_BUCKETS: u32 = 2048;
 /// Once one partition has answered a probe, the others have this long: a node that hangs is not waited for.
 const PROBE_SLACK: Duration = Duration::from_secs(1);
+/// Partitions whose probe also sees whether replicas confirm: enough for one on every server.
+const PROBES_KEPT: u32 = 16;
 /// How often a probe is tried again since the partition has forked.
 const PROBE_ROUNDS_MAX: usize = 4;
 /// Items of the ledger that are read at a time; one may hold a whole batch of draws.
@@ -66,7 +68,9 @@ impl Core {
                 if is_whole {
                     self.has_told_loss.store(false, Ordering::Relaxed);
                 }
-                return damage.map_or(latest, Err);
+                // Health is told no better than draws fare.
+                let latest = damage.map_or(latest, Err);
+                return latest.and_then(|now| self.level.admit().map(|()| now));
             };
             let (answer, is_halted) = answer.unwrap_or_else(|_| (Err(unexpected("answer")), false));
             is_whole &= answer.is_ok();
@@ -88,8 +92,15 @@ impl Core {
     async fn probe_partition(&self, partition: &PartitionKeys) -> Result<Moment> {
         let keys = [partition.partition.clone(), partition.ledger.clone()].into();
         let args = Words::default();
+        let kept = if partition.number < PROBES_KEPT {
+            Kept::Yes
+        } else {
+            Kept::No
+        };
         for _ in 0..PROBE_ROUNDS_MAX {
-            let attempt = self.attempt(partition, &scripts::PROBE, &keys, &args).await;
+            let attempt = self
+                .attempt(partition, &scripts::PROBE, &keys, &args, kept)
+                .await;
             let (now, attempt) = attempt.map_err(|error| error.with_executed(Executed::No))?;
             match attempt {
                 Attempt::Done(mut parts) => {
@@ -133,7 +144,9 @@ impl Core {
             campaign.long,
         ];
         let args = [place.field.as_slice(), request_field.as_slice()];
-        let (now, mut parts) = self.ask(partition, &scripts::FIND, &keys, &args).await?;
+        let (now, mut parts) = self
+            .ask_kept(partition, &scripts::FIND, &keys, &args)
+            .await?;
         let first = self.first(&mut parts);
         let stored = reply::maybe_bytes(self.explained(id, first).await?)?;
         let stored = stored.map(|bytes| record::decode_record(&bytes));
@@ -248,7 +261,8 @@ impl Core {
             args.push(campaign.to_string());
             args.extend([*number, hashes, hashes + BUCKETS].map(|number| number.to_string()));
         }
-        let (_, mut parts) = self.run(partition, &scripts::FORGET, keys, args).await?;
+        // What a failover brings back is forgotten again.
+        let (_, mut parts) = self.ask(partition, &scripts::FORGET, keys, args).await?;
         let campaign = reply::text(self.first(&mut parts)?)?;
         if campaign.is_empty() {
             return Ok(None);

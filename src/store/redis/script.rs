@@ -1,6 +1,6 @@
 //! A Lua script and the digest that Redis knows it by.
 
-use redis::Cmd;
+use redis::{Cmd, Value};
 use sha1::{Digest as _, Sha1};
 
 use super::words::Words;
@@ -8,11 +8,23 @@ use super::words::Words;
 /// What the count of keys takes at most.
 const COUNT_BYTES_MAX: usize = 20;
 
+/// What a script did, as its reply says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It wrote, or may have.
+    Wrote,
+    /// It wrote nothing, and repeats what was written before.
+    Repeated,
+    /// It wrote nothing and says nothing of what was written before.
+    Nothing,
+}
+
 /// A command's script. It is sent once to a server that does not know it; afterwards its digest suffices.
 #[derive(Debug)]
 pub struct Script {
     text: String,
     sha: String,
+    effect: fn(&Value) -> Effect,
 }
 
 impl Script {
@@ -33,7 +45,21 @@ impl Script {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        Self { text, sha }
+        Self {
+            text,
+            sha,
+            effect: |_| Effect::Wrote,
+        }
+    }
+
+    /// The same script, whose replies say what it did.
+    pub(super) fn telling(self, effect: fn(&Value) -> Effect) -> Self {
+        Self { effect, ..self }
+    }
+
+    /// What it did, by its reply.
+    pub(super) fn effect(&self, reply: &Value) -> Effect {
+        (self.effect)(reply)
     }
 
     /// What is run.

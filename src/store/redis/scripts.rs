@@ -2,20 +2,24 @@
 
 use std::sync::LazyLock;
 
-use super::script::Script;
+use super::{
+    effect,
+    script::{Effect, Script},
+};
 
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $($file:literal),+;)+) => { $(
+    ($($(#[$doc:meta])* $name:ident = $($file:literal),+ $(=> $effect:expr)?;)+) => { $(
         $(#[$doc])*
         pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
             Script::new(&[include_str!("lua/partition.lua"), $(include_str!(concat!("lua/", $file))),+])
+                $(.telling($effect))?
         });
     )+ };
 }
 
 scripts! {
     /// Draws, many at once.
-    DRAW = "record.lua", "packed.lua", "queues.lua", "draw.lua";
+    DRAW = "record.lua", "packed.lua", "queues.lua", "draw.lua" => effect::of_draws;
     /// Reads a campaign as rules need it.
     LOAD = "load.lua";
     /// Writes what a rule has decided.
@@ -27,7 +31,7 @@ scripts! {
     /// Reads users' records.
     RECORDS = "records.lua";
     /// Reads a remembered draw.
-    FIND = "find.lua";
+    FIND = "find.lua" => |_| Effect::Repeated;
     /// Tells whether a campaign that was not found should be there.
     LISTED = "listed.lua";
     /// Lists campaigns.
@@ -45,7 +49,7 @@ scripts! {
     /// Forgets old requests.
     FORGET = "record.lua", "forget.lua";
     /// Grabs, many at once.
-    GRAB = "sums.lua", "grab.lua";
+    GRAB = "sums.lua", "grab.lua" => effect::of_grabs;
     /// Reads envelopes.
     ENVELOPES = "envelopes.lua";
     /// Reads who has which packets.
@@ -63,3 +67,7 @@ scripts! {
     /// Reads or makes a partition's identity.
     IDENTIFY = "identify.lua";
 }
+
+/// Writes to a partition without a change, so that replicas can confirm all that came before.
+pub(super) static BARRIER: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("lua/barrier.lua")]));

@@ -66,6 +66,9 @@ impl Core {
         if kept.fingerprint != fingerprint {
             return Err(Refusal::RequestIdReused.into());
         }
+        self.connections
+            .confirm(partition.partition.as_ref())
+            .await?;
         Ok(Some(Operated {
             replayed: true,
             ledger: LedgerId {

@@ -44,7 +44,7 @@ pub(super) enum Place {
 }
 
 /// A host and its port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
@@ -107,6 +107,16 @@ impl RedisUrl {
             password,
             db,
         })
+    }
+}
+
+impl RedisUrl {
+    /// Whether Redis fails over to replicas by itself: Sentinel and clusters do.
+    pub fn fails_over(&self) -> bool {
+        match self.place {
+            Place::Single(_) => false,
+            Place::Sentinel { .. } | Place::Cluster(_) => true,
+        }
     }
 }
 

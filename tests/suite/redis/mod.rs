@@ -5,9 +5,12 @@ mod cluster;
 mod connections;
 mod envelopes;
 mod extremes;
+mod failover;
+mod level;
 mod memory;
 mod refusals;
 mod rigs;
+mod strict;
 mod tls;
 
 use tombola::store::redis::{Connections, Fault, FaultKind, RedisUrl, Script};

@@ -8,6 +8,7 @@ pub mod envelope_audit;
 pub mod envelopes;
 pub mod network;
 pub mod on_redis;
+pub mod plain_replicas;
 pub mod program;
 pub mod redis_group;
 pub mod redis_server;

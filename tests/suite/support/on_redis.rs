@@ -16,7 +16,10 @@ use tombola::{
     store::{
         Durability, Store,
         clock::{Clock as _, ManualClock},
-        redis::{Connections, FORK_PAUSE, Found, KeyPrefix, Options, RedisStore, RedisUrl, Script},
+        redis::{
+            Connections, FORK_PAUSE, Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl,
+            Script,
+        },
     },
 };
 
@@ -81,6 +84,7 @@ impl OnRedis {
             prefix: KeyPrefix::parse(&format!("test{number}")).unwrap(),
             partitions: PARTITIONS,
             durability: Durability::Local,
+            level: LevelOptions::default(),
             clock: Some(clock.clone()),
             request_memory: REQUEST_MEMORY,
             fork_pause: FORK_PAUSE,
@@ -99,6 +103,13 @@ impl OnRedis {
     /// The same, but all of it in one partition, before anything is there.
     pub fn undivided(mut self) -> Self {
         self.options.partitions = 1;
+        self
+    }
+
+    /// The same at another level, before anything is there.
+    pub fn keeping(mut self, durability: Durability, level: LevelOptions) -> Self {
+        self.options.durability = durability;
+        self.options.level = level;
         self
     }
 

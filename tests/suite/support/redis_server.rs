@@ -231,7 +231,6 @@ impl Drop for RedisServer {
         }
     }
 }
-
 /// Waits for something that comes to be by itself.
 #[track_caller]
 pub fn until(what: &str, is_so: impl Fn() -> bool) {

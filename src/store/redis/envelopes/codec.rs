@@ -121,6 +121,13 @@ pub(super) struct Base {
     pub(super) ledger: LedgerId,
 }
 
+/// Passes over what [`decode_grab`] reads.
+pub(in crate::store::redis) fn skip_grab(unpacker: &mut Unpacker<'_>) -> Result<()> {
+    let (_, _): (u64, u64) = (unpacker.int()?, unpacker.int()?);
+    unpacker.raw(MOMENT_BYTES)?;
+    unpacker.int::<u64>().map(|_| ())
+}
+
 /// Reads what a user has.
 pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Packet> {
     let (number, amount_minor) = (unpacker.int()?, unpacker.int()?);

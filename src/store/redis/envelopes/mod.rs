@@ -12,7 +12,11 @@ mod read;
 mod steps;
 mod write;
 
-pub(super) use self::{codec::decode_grabs, grab::GrabLanes, known::KnownEnvelopes};
+pub(super) use self::{
+    codec::{decode_grabs, skip_grab},
+    grab::GrabLanes,
+    known::KnownEnvelopes,
+};
 
 use super::RedisStore;
 use crate::{
@@ -26,10 +30,12 @@ use crate::{
 #[async_trait]
 impl EnvelopeStore for RedisStore {
     async fn create_envelope(&self, command: CreateEnvelope) -> Result<EnvelopeReply> {
+        self.core.level.admit()?;
         self.do_create_envelope(&command).await
     }
 
     async fn grab(&self, command: GrabCommand) -> Result<Grabbed> {
+        self.core.level.admit()?;
         self.grab_lanes.grab(&self.core, command).await
     }
 

@@ -31,6 +31,8 @@ impl RedisStore {
             let (now, found) = self.core.load_envelope(id).await?;
             let (loaded, replayed) = match found {
                 Found::Envelope(loaded) if rules::is_same(&loaded.state.record, command) => {
+                    let key = partition.partition.as_ref();
+                    self.core.connections.confirm(key).await?;
                     (*loaded, true)
                 }
                 Found::Envelope(_) | Found::Removed => return Err(Refusal::EnvelopeExists.into()),

@@ -26,7 +26,7 @@ use tombola::{
     proto::{DrawRequest, DrawResponse, lottery_service_client::LotteryServiceClient},
     store::{
         Durability,
-        redis::{FORK_PAUSE, Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{FORK_PAUSE, Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
     },
 };
 use tonic::{Code, Status, transport::Channel};
@@ -104,6 +104,7 @@ pub(super) async fn store_at(url: &str, partitions: u32) -> RedisStore {
         prefix: KeyPrefix::parse("tombola").unwrap(),
         partitions,
         durability: Durability::Local,
+        level: LevelOptions::default(),
         clock: None,
         request_memory: Duration::from_secs(24 * 3600),
         fork_pause: FORK_PAUSE,

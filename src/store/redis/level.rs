@@ -1,0 +1,190 @@
+//! Whether the durability level holds while the service runs.
+//!
+//! Operators change settings of a live Redis. Within seconds draws are then refused, or, where the
+//! service was started so, their answers state the level that is left.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::sleep};
+use tracing::{error, info, warn};
+
+use super::{
+    checks::{Findings, Problem, name_of, recheck},
+    core::Core,
+};
+use crate::store::{Durability, Executed, Result, StoreError};
+
+/// How often the settings are read.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Every so many readings, replicas are looked at too.
+const REPLICAS_EACH: u32 = 2;
+
+/// What to do while Redis keeps less than the level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnWeakerLevel {
+    /// Draws are refused.
+    #[default]
+    Refuse,
+    /// Answers state the level that is left; without any, draws are refused.
+    State,
+}
+
+/// How a level is kept: what its options say beside its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelOptions {
+    /// How many replicas confirm a write at [`Durability::Strict`], if an operator says so.
+    pub ack_replicas: Option<u32>,
+    /// What to do while Redis keeps less than the level.
+    pub on_weaker: OnWeakerLevel,
+}
+
+/// The level of a store.
+pub(super) struct Level {
+    promised: Durability,
+    on_weaker: OnWeakerLevel,
+    standing: watch::Sender<Standing>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Standing {
+    problems: Vec<Problem>,
+    warnings: Vec<String>,
+}
+
+impl Level {
+    /// A level that holds.
+    pub(super) fn new(promised: Durability, on_weaker: OnWeakerLevel) -> Self {
+        Self {
+            promised,
+            on_weaker,
+            standing: watch::Sender::default(),
+        }
+    }
+
+    /// What answers state.
+    pub(super) fn stated(&self) -> Durability {
+        let standing = self.standing.borrow();
+        let leaves = standing.problems.iter().filter_map(|found| found.leaves);
+        leaves.fold(self.promised, Durability::min)
+    }
+
+    /// Refuses to draw while less is kept than may be stated.
+    pub(super) fn admit(&self) -> Result<()> {
+        let standing = self.standing.borrow();
+        let may_state =
+            |found: &Problem| self.on_weaker == OnWeakerLevel::State && found.leaves.is_some();
+        if standing.problems.iter().all(may_state) {
+            return Ok(());
+        }
+        let texts = standing.problems.iter().map(|found| found.text.as_str());
+        Err(StoreError::Unavailable {
+            executed: Executed::No,
+            detail: format!(
+                "Redis does not keep draws as --durability {} promises, so none is made: {}",
+                name_of(self.promised),
+                Vec::from_iter(texts).join("; ")
+            ),
+        })
+    }
+
+    /// Takes note of what was found; the log has each change once.
+    fn note(&self, findings: Findings, had_replicas: bool) {
+        let Findings {
+            mut problems,
+            warnings,
+            ..
+        } = findings;
+        let before = self.standing.borrow().clone();
+        if !had_replicas {
+            let kept = before.problems.iter().filter(|found| found.is_of_replicas);
+            problems.extend(kept.cloned());
+        }
+        let is_known = |text: &String| before.problems.iter().any(|found| found.text == *text);
+        for found in problems.iter().filter(|found| !is_known(&found.text)) {
+            error!(promised = name_of(self.promised), "{}", found.text);
+        }
+        if problems.is_empty() && !before.problems.is_empty() {
+            let level = name_of(self.promised);
+            info!("Redis keeps draws as --durability {level} promises again");
+        }
+        for warning in warnings
+            .iter()
+            .filter(|text| !before.warnings.contains(text))
+        {
+            warn!("{warning}");
+        }
+        let warnings = if had_replicas {
+            warnings
+        } else {
+            before.warnings
+        };
+        self.standing.send_replace(Standing { problems, warnings });
+    }
+}
+
+/// Reads the settings again and again, for as long as the store lives.
+pub(super) async fn watch_settings(core: Weak<Core>) {
+    let mut readings = 0;
+    loop {
+        sleep(INTERVAL).await;
+        let Some(core) = core.upgrade() else {
+            return;
+        };
+        readings += 1;
+        let with_replicas = readings % REPLICAS_EACH == 0;
+        look_again(&core, with_replicas).await;
+    }
+}
+
+async fn look_again(core: &Arc<Core>, with_replicas: bool) {
+    let level = &core.level;
+    // Without an answer nothing can be said; calls find out for themselves.
+    if let Ok(findings) = recheck(&core.connections, level.promised, with_replicas).await {
+        level.note(findings, with_replicas);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(on_weaker: OnWeakerLevel, leaves: &[Option<Durability>]) -> Level {
+        let level = Level::new(Durability::Strict, on_weaker);
+        let mut findings = Findings::default();
+        for leaves in leaves {
+            findings.problem(*leaves, "appendfsync is everysec".into());
+        }
+        level.note(findings, true);
+        level
+    }
+
+    #[test]
+    fn a_level_that_holds_is_stated() {
+        let level = level(OnWeakerLevel::Refuse, &[]);
+        assert_eq!(level.stated(), Durability::Strict);
+        assert_eq!(level.admit(), Ok(()));
+    }
+
+    #[test]
+    fn a_weaker_level_is_refused_with_what_to_set() {
+        let error = level(OnWeakerLevel::Refuse, &[Some(Durability::Fast)]).admit();
+        let Err(StoreError::Unavailable { executed, detail }) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(executed, Executed::No);
+        assert!(detail.contains("appendfsync is everysec"), "{detail}");
+        assert!(detail.contains("--durability strict"), "{detail}");
+    }
+
+    #[test]
+    fn a_weaker_level_is_stated_if_so_asked_for_but_none_is_not() {
+        let (fast, local) = (Some(Durability::Fast), Some(Durability::Local));
+        let stated = level(OnWeakerLevel::State, &[local, fast]);
+        assert_eq!(stated.admit(), Ok(()));
+        assert_eq!(stated.stated(), Durability::Fast);
+        assert!(level(OnWeakerLevel::State, &[local, None]).admit().is_err());
+    }
+}

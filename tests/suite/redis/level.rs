@@ -1,0 +1,95 @@
+//! The durability level is watched while the service runs.
+
+use std::{sync::Arc, time::Duration};
+
+use tombola::store::{
+    Durability, Executed, Result, StoreError,
+    redis::{LevelOptions, OnWeakerLevel},
+};
+
+use crate::support::{World, draw, on_redis::OnRedis, redis_server::RedisServer};
+
+const YAML: &str = "
+    prizes: [{id: coupon, stock: 500}]
+    pools: [{id: deck, deck: {size: 1000, cards: {coupon: 500}}}]
+";
+
+async fn world(on_weaker: OnWeakerLevel) -> (World, Arc<RedisServer>) {
+    let server = Arc::new(RedisServer::start(&[]));
+    let level = LevelOptions {
+        on_weaker,
+        ..LevelOptions::default()
+    };
+    let host = OnRedis::at(&server.url(), server.clone()).keeping(Durability::Local, level);
+    let world = World::new(host).await;
+    world.begin(YAML).await;
+    world.draw(draw("u")).await;
+    (world, server)
+}
+
+fn set(server: &RedisServer, setting: &str) {
+    let (name, value) = setting.split_once(' ').unwrap();
+    assert_eq!(server.command(&["CONFIG", "SET", name, value]), "OK");
+}
+
+/// Draws until the outcome is as wanted.
+async fn draw_until<T>(world: &World, wanted: impl Fn(Result<()>) -> Option<T>) -> T {
+    for _ in 0..600 {
+        let drawn = world.try_draw(draw("u")).await.map(|_| ());
+        if let Some(found) = wanted(drawn) {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the change is not noticed");
+}
+
+#[tokio::test]
+async fn draws_are_refused_while_the_settings_keep_less() {
+    let (world, server) = world(OnWeakerLevel::Refuse).await;
+    for (weaker, restored) in [
+        ("appendfsync everysec", "appendfsync always"),
+        ("appendonly no", "appendonly yes"),
+        (
+            "maxmemory-policy allkeys-lru",
+            "maxmemory-policy noeviction",
+        ),
+    ] {
+        set(&server, weaker);
+        let (executed, detail) = draw_until(&world, |drawn| match drawn {
+            Err(StoreError::Unavailable { executed, detail }) => Some((executed, detail)),
+            _ => None,
+        })
+        .await;
+        assert_eq!(executed, Executed::No, "{detail}");
+        let advice = format!("CONFIG SET {restored}");
+        assert!(detail.contains(&advice), "no `{advice}` in: {detail}");
+        assert!(detail.contains("--durability local"), "{detail}");
+        assert!(world.store().now().await.is_err(), "health is told");
+        set(&server, restored);
+        draw_until(&world, |drawn| drawn.ok()).await;
+        world.store().now().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn answers_state_the_level_that_is_left_if_so_asked_for() {
+    let (world, server) = world(OnWeakerLevel::State).await;
+    let store = world.store().clone();
+    assert_eq!(store.durability(), Durability::Local);
+    set(&server, "appendfsync everysec");
+    let lower = |drawn: Result<()>| {
+        drawn.expect("it goes on");
+        (store.durability() == Durability::Fast).then_some(())
+    };
+    draw_until(&world, lower).await;
+    // Nothing that could be stated is left.
+    set(&server, "appendonly no");
+    draw_until(&world, |drawn| drawn.err()).await;
+    set(&server, "appendonly yes");
+    set(&server, "appendfsync always");
+    draw_until(&world, |drawn| {
+        (drawn.is_ok() && store.durability() == Durability::Local).then_some(())
+    })
+    .await;
+}

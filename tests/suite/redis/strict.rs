@@ -1,0 +1,208 @@
+//! `--durability strict`: no answer before replicas have it.
+
+use std::sync::Arc;
+
+use tombola::{
+    model::Moment,
+    store::{
+        Durability, Executed, Result, StoreError,
+        clock::{Clock as _, SystemClock},
+        redis::{CheckError, Connections, Fault, FaultKind, LevelOptions, Script, check},
+    },
+};
+
+use super::{COUNT, assert_kind, connections};
+use crate::support::{
+    DrawWords as _, World, draw,
+    on_redis::OnRedis,
+    plain_replicas::with_replicas,
+    redis_server::{RedisServer, until},
+    request, user,
+    words::campaign_id,
+};
+
+fn now() -> Moment {
+    SystemClock.now()
+}
+
+async fn write(connections: &Connections) -> std::result::Result<::redis::Value, Fault> {
+    let script = Script::new(&[COUNT]);
+    connections
+        .write(&script, &["n"].into(), &["1"].into())
+        .await
+}
+
+/// What is to be changed before the server is fit.
+async fn problems(connections: &Connections) -> Vec<String> {
+    match check(connections, Durability::Strict, now()).await {
+        Err(CheckError::Unfit(problems)) => problems,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_write_is_acknowledged_only_with_the_word_of_a_replica() {
+    let servers = with_replicas(1, &[]);
+    let connections = connections(&servers[0].url()).confirming(None);
+    check(&connections, Durability::Strict, now())
+        .await
+        .unwrap();
+    write(&connections).await.unwrap();
+    assert_eq!(servers[1].command(&["GET", "n"]), "1");
+
+    servers[1].freeze();
+    let fault = write(&connections).await.unwrap_err();
+    let words = ["0 replicas confirmed, 1 needed", "same request id"];
+    assert_kind(&fault, FaultKind::Unconfirmed, &words);
+    assert_eq!(fault.executed, Executed::Unknown);
+
+    servers[1].thaw();
+    write(&connections).await.unwrap();
+    assert_eq!(servers[1].command(&["GET", "n"]), "3");
+}
+
+#[tokio::test]
+async fn a_barrier_confirms_what_others_wrote() {
+    let servers = with_replicas(1, &[]);
+    let connections = connections(&servers[0].url()).confirming(None);
+    check(&connections, Durability::Strict, now())
+        .await
+        .unwrap();
+    servers[0].command(&["HSET", "partition", "store", "x"]);
+    connections.confirm(b"partition").await.unwrap();
+    servers[1].freeze();
+    let fault = connections.confirm(b"partition").await.unwrap_err();
+    assert_kind(&fault, FaultKind::Unconfirmed, &[]);
+    servers[1].thaw();
+    connections.confirm(b"partition").await.unwrap();
+}
+
+#[tokio::test]
+async fn more_replicas_are_waited_for_when_so_named() {
+    let servers = with_replicas(2, &[]);
+    let all = connections(&servers[0].url()).confirming(Some(2));
+    let majority = connections(&servers[0].url()).confirming(None);
+    for connections in [&all, &majority] {
+        check(connections, Durability::Strict, now()).await.unwrap();
+        write(connections).await.unwrap();
+    }
+    servers[2].freeze();
+    write(&majority).await.unwrap();
+    let fault = write(&all).await.unwrap_err();
+    assert_kind(
+        &fault,
+        FaultKind::Unconfirmed,
+        &["1 replicas confirmed, 2 needed"],
+    );
+    servers[2].thaw();
+    let three = connections(&servers[0].url()).confirming(Some(3));
+    let found = problems(&three).await;
+    assert!(
+        found[0].contains("--ack-replicas is 3, but it has 2"),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_without_replicas_is_refused() {
+    let server = RedisServer::start(&[]);
+    let connections = connections(&server.url()).confirming(None);
+    let found = problems(&connections).await;
+    assert!(found[0].contains("it has no replica"), "{found:?}");
+    assert!(found[0].contains("--durability local"), "{found:?}");
+    let fault = write(&connections).await.unwrap_err();
+    assert_kind(&fault, FaultKind::NoReplicas, &["bring them back"]);
+    assert_eq!(fault.executed, Executed::No);
+}
+
+#[tokio::test]
+async fn replicas_that_keep_less_or_differ_are_refused() {
+    let servers = with_replicas(2, &[]);
+    let connections = connections(&servers[0].url()).confirming(None);
+    servers[1].command(&["CONFIG", "SET", "appendfsync", "everysec"]);
+    servers[2].command(&["CONFIG", "SET", "appendonly", "no"]);
+    servers[2].command(&["CONFIG", "SET", "replica-priority", "50"]);
+    let found = problems(&connections).await;
+    let replica = |index: usize| format!("its replica 127.0.0.1:{}", servers[index].port());
+    for words in [
+        format!("{} has appendfsync everysec", replica(1)),
+        format!("{} has appendonly no", replica(2)),
+        "differ in replica-priority (100, 50)".to_owned(),
+    ] {
+        assert!(
+            found.iter().any(|text| text.contains(&words)),
+            "{words}: {found:?}"
+        );
+    }
+    assert_eq!(found.len(), 3, "{found:?}");
+}
+
+const YAML: &str = "
+    limits: {drawsPerDay: 2}
+    prizes: [{id: coupon, stock: 500}]
+    pools: [{id: deck, deck: {size: 1000, cards: {coupon: 500}}}]
+";
+
+/// A world at this level on the first of these servers.
+async fn strict_world(servers: Vec<RedisServer>) -> (World, Arc<Vec<RedisServer>>) {
+    let (url, servers) = (servers[0].url(), Arc::new(servers));
+    let host = OnRedis::at(&url, servers.clone());
+    let host = host.keeping(Durability::Strict, LevelOptions::default());
+    (World::new(host).await, servers)
+}
+
+#[track_caller]
+fn unavailable<T: std::fmt::Debug>(answer: Result<T>, wanted: Executed) {
+    match answer {
+        Err(StoreError::Unavailable { executed, detail }) => {
+            assert_eq!(executed, wanted, "{detail}");
+            assert!(
+                detail.contains("0 replicas confirmed, 1 needed"),
+                "{detail}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_repeats_an_earlier_one_is_as_durable() {
+    let (world, servers) = strict_world(with_replicas(1, &[])).await;
+    world.begin(YAML).await;
+    let first = world.draw(draw("u").named("first")).await;
+    assert_eq!(world.store().durability(), Durability::Strict);
+    servers[1].freeze();
+    // The first answer of this one is lost on the way, so its retries must not say more than is
+    // kept.
+    unavailable(
+        world.try_draw(draw("u").named("second")).await,
+        Executed::Unknown,
+    );
+    unavailable(
+        world.try_draw(draw("u").named("second")).await,
+        Executed::Unknown,
+    );
+    let (id, user) = (campaign_id("spring"), user("u"));
+    let found = world
+        .store()
+        .find_draw(&id, &user, &request("second"))
+        .await;
+    unavailable(found, Executed::No);
+    // A refusal says nothing of what was written.
+    let refused = world.try_draw(draw("u").named("third")).await;
+    assert!(
+        matches!(refused, Err(StoreError::Refused(_))),
+        "{refused:?}"
+    );
+
+    servers[1].thaw();
+    let again = world.draw(draw("u").named("first")).await;
+    assert!(again.replayed);
+    assert_eq!(again.ledger, first.ledger);
+    let second = world.draw(draw("u").named("second")).await;
+    assert!(second.replayed);
+    until("the replica has all", || {
+        let size = |server: &RedisServer| server.command(&["DBSIZE"]);
+        size(&servers[0]) == size(&servers[1])
+    });
+}
