@@ -195,7 +195,13 @@ impl RedisServer {
         answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// The same for a server that may be gone, or hang for longer than this.
+    /// Commands over one connection, all of which answer `OK` but the last one; what that one answers.
+    pub fn commands(&self, commands: &[&[&str]]) -> String {
+        let answer = ask(self.port, commands, PATIENCE);
+        answer.unwrap_or_else(|error| panic!("{commands:?}: {error}"))
+    }
+
+    /// One command to a server that may be gone, or hang for longer than this.
     pub fn try_command(&self, words: &[&str], patience: Duration) -> io::Result<String> {
         let mut commands = vec![words];
         let auth = self.password.as_ref().map(|password| ["AUTH", password]);

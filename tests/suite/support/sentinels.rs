@@ -116,14 +116,13 @@ impl Sentinels {
 
     /// Waits until every sentinel takes this node for dead, so that it is not promoted.
     pub fn wait_until_out_of_sight(&self, node: usize) {
-        let port = self.data.nodes[node].proxy.port();
-        let address = format!("127.0.0.1:{port}");
+        let address = format!("127.0.0.1:{}", self.data.nodes[node].proxy.port());
         until("the sentinels take the node for dead", || {
             self.sentinels.iter().all(|sentinel| {
                 let replicas = state(sentinel, &["SENTINEL", "REPLICAS", NAME]);
-                let mut lines = replicas.iter().skip_while(|line| **line != address);
-                let flags = lines.find(|line| line.starts_with("slave"));
-                flags.is_some_and(|flags| flags.contains("s_down"))
+                let mut fields = replicas.iter().skip_while(|field| **field != address);
+                let flags = fields.position(|field| field == "flags");
+                flags.is_some() && fields.next().is_some_and(|flags| flags.contains("s_down"))
             })
         });
     }
