@@ -248,6 +248,19 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Begins something that may come to nothing on a busy machine, again and again until it is so.
+#[track_caller]
+pub fn until_begun(what: &str, attempt_max: Duration, begin: impl Fn(), is_so: impl Fn() -> bool) {
+    until(what, || {
+        begin();
+        let end = Instant::now() + attempt_max;
+        while !is_so() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(20));
+        }
+        is_so()
+    });
+}
+
 /// A port below those that the system gives to outgoing connections (from 32,768 on Linux): nobody takes it while its server is
 /// dead. A cluster's node also takes the port 10,000 above.
 fn free_port() -> u16 {

@@ -1,11 +1,11 @@
 //! Three sentinels over a primary and two replicas.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, time::Duration};
 
 use super::{
     network::Link,
     program::Program,
-    redis_server::{RedisServer, until},
+    redis_server::{RedisServer, until, until_begun},
     replicated::{Node, Replicated},
 };
 
@@ -14,6 +14,9 @@ const REPLICAS: usize = 2;
 
 /// The name of the group in the sentinels' settings.
 const NAME: &str = "main";
+
+/// More than a sentinel takes until it gives a failover up.
+const FAILOVER_MAX: Duration = Duration::from_secs(10);
 
 /// Sentinels that watch one group of servers, with a quorum of two.
 pub struct Sentinels {
@@ -74,13 +77,15 @@ impl Sentinels {
         self.data.nodes.iter().position(is_named)
     }
 
-    /// Asks for a planned failover. It is under way when this returns.
+    /// A planned failover, until most sentinels name another primary.
     pub fn fail_over(&self) {
-        until("a sentinel begins the failover", || {
-            // One that has no replica in sight yet, or is busy with the last failover, says so.
-            let begin = ["SENTINEL", "FAILOVER", NAME];
-            self.sentinels[0].command(&begin) == "OK"
-        });
+        let from = self.primary();
+        until_begun(
+            "a planned failover is carried out",
+            FAILOVER_MAX,
+            || drop(self.sentinels[0].command(&["SENTINEL", "FAILOVER", NAME])),
+            || self.primary().is_some_and(|now| Some(now) != from),
+        );
     }
 
     /// Waits until most sentinels name another primary than this one, and it takes itself for one.
@@ -169,7 +174,7 @@ fn sees_replicas(sentinel: &RedisServer) -> bool {
 }
 
 fn state(sentinel: &RedisServer, words: &[&str]) -> Vec<String> {
-    let patience = std::time::Duration::from_secs(2);
+    let patience = Duration::from_secs(2);
     let answer = sentinel.try_command(words, patience).unwrap_or_default();
     answer.lines().map(str::to_owned).collect()
 }
