@@ -99,11 +99,12 @@ impl Sentinels {
 
     /// Waits until every sentinel knows all others, and all nodes are in sync with one primary.
     pub fn wait_until_whole(&self) {
-        until("the sentinels agree on a primary", || {
-            self.primary()
-                .is_some_and(|primary| self.data.nodes[primary].is_primary())
+        // On a busy machine the primary may move once more.
+        until("all nodes are in sync with one primary", || {
+            self.primary().is_some_and(|primary| {
+                self.data.nodes[primary].is_primary() && self.data.is_followed(primary)
+            })
         });
-        self.data.wait_until_followed(self.primary().unwrap());
         until("every sentinel sees all", || {
             self.sentinels.iter().all(|sentinel| {
                 let master = state(sentinel, &["SENTINEL", "MASTER", NAME]);
