@@ -26,6 +26,13 @@ use tombola::{
     },
 };
 
+#[path = "../tests/suite/support/program.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use all of it, and it is theirs"
+)]
+mod program;
 #[path = "../tests/suite/support/redis_server.rs"]
 #[allow(
     dead_code,

@@ -195,7 +195,13 @@ impl RedisServer {
         answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// The same for a server that may be gone, or hang for longer than this.
+    /// Commands over one connection, all of which answer `OK` but the last one; what that one answers.
+    pub fn commands(&self, commands: &[&[&str]]) -> String {
+        let answer = ask(self.port, commands, PATIENCE);
+        answer.unwrap_or_else(|error| panic!("{commands:?}: {error}"))
+    }
+
+    /// One command to a server that may be gone, or hang for longer than this.
     pub fn try_command(&self, words: &[&str], patience: Duration) -> io::Result<String> {
         let mut commands = vec![words];
         let auth = self.password.as_ref().map(|password| ["AUTH", password]);
@@ -239,6 +245,19 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Begins something that may come to nothing on a busy machine, again and again until it is so.
+#[track_caller]
+pub fn until_begun(what: &str, attempt_max: Duration, begin: impl Fn(), is_so: impl Fn() -> bool) {
+    until(what, || {
+        begin();
+        let end = Instant::now() + attempt_max;
+        while !is_so() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(20));
+        }
+        is_so()
+    });
 }
 
 /// A port below those that the system gives to outgoing connections (from 32,768 on Linux): nobody takes it while its server is

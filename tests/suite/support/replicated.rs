@@ -111,15 +111,19 @@ impl Replicated {
 
     /// Waits until all others are replicas of this node, with its data.
     pub fn wait_until_followed(&self, primary: usize) {
-        let port = self.nodes[primary].proxy.port();
-        let others = || self.others(primary).map(|number| &self.nodes[number]);
         until("all replicas follow the primary", || {
-            others().all(|node| node.follows(port))
+            self.is_followed(primary)
         });
-        let written = self.nodes[primary].offset().unwrap();
-        until("all replicas have the primary's data", || {
-            others().all(|node| node.offset().is_some_and(|offset| offset >= written))
-        });
+    }
+
+    /// True if all others are replicas of this node, with the data that it has now.
+    pub fn is_followed(&self, primary: usize) -> bool {
+        let port = self.nodes[primary].proxy.port();
+        let written = self.nodes[primary].offset();
+        self.others(primary).all(|number| {
+            let node = &self.nodes[number];
+            node.follows(port) && node.offset() >= written
+        })
     }
 
     /// All nodes but this one.

@@ -1,9 +1,11 @@
 //! A cluster of three masters with a replica each.
 
+use std::time::Duration;
+
 use super::{
     network::{Link, Network, Proxy},
     program::Program,
-    redis_server::until,
+    redis_server::{until, until_begun},
     replicated::Node,
 };
 
@@ -11,6 +13,9 @@ const SHARDS: usize = 3;
 
 /// A cluster's node takes the port this much above its own for the others.
 const BUS: u16 = 10_000;
+
+/// A planned failover is given up after five seconds.
+const FAILOVER_MAX: Duration = Duration::from_secs(6);
 
 /// Three masters, which are the first nodes at the start, and three replicas.
 pub struct ReplicatedCluster {
@@ -111,11 +116,15 @@ impl ReplicatedCluster {
             .collect()
     }
 
-    /// A planned failover of this master to its replica. It is under way when this returns.
+    /// A planned failover of this master to its replica.
     pub fn fail_over(&self, master: usize) {
-        let replica = self.shard_of(master)[0];
-        let begun = self.nodes[replica].server.command(&["CLUSTER", "FAILOVER"]);
-        assert_eq!(begun, "OK");
+        let replica = &self.nodes[self.shard_of(master)[0]];
+        until_begun(
+            "the replica takes over",
+            FAILOVER_MAX,
+            || drop(replica.ask(&["CLUSTER", "FAILOVER"])), // an error once it has taken over
+            || replica.is_primary(),
+        );
     }
 
     /// Waits until most nodes name another master than this one for the key, and it takes itself for one.

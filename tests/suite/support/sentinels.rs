@@ -1,11 +1,11 @@
 //! Three sentinels over a primary and two replicas.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, time::Duration};
 
 use super::{
     network::Link,
     program::Program,
-    redis_server::{RedisServer, until},
+    redis_server::{RedisServer, until, until_begun},
     replicated::{Node, Replicated},
 };
 
@@ -14,6 +14,9 @@ const REPLICAS: usize = 2;
 
 /// The name of the group in the sentinels' settings.
 const NAME: &str = "main";
+
+/// More than a sentinel takes until it gives a failover up.
+const FAILOVER_MAX: Duration = Duration::from_secs(10);
 
 /// Sentinels that watch one group of servers, with a quorum of two.
 pub struct Sentinels {
@@ -74,13 +77,15 @@ impl Sentinels {
         self.data.nodes.iter().position(is_named)
     }
 
-    /// Asks for a planned failover. It is under way when this returns.
+    /// A planned failover, until most sentinels name another primary.
     pub fn fail_over(&self) {
-        until("a sentinel begins the failover", || {
-            // One that has no replica in sight yet, or is busy with the last failover, says so.
-            let begin = ["SENTINEL", "FAILOVER", NAME];
-            self.sentinels[0].command(&begin) == "OK"
-        });
+        let from = self.primary();
+        until_begun(
+            "a planned failover is carried out",
+            FAILOVER_MAX,
+            || drop(self.sentinels[0].command(&["SENTINEL", "FAILOVER", NAME])),
+            || self.primary().is_some_and(|now| Some(now) != from),
+        );
     }
 
     /// Waits until most sentinels name another primary than this one, and it takes itself for one.
@@ -94,11 +99,12 @@ impl Sentinels {
 
     /// Waits until every sentinel knows all others, and all nodes are in sync with one primary.
     pub fn wait_until_whole(&self) {
-        until("the sentinels agree on a primary", || {
-            self.primary()
-                .is_some_and(|primary| self.data.nodes[primary].is_primary())
+        // On a busy machine the primary may move once more.
+        until("all nodes are in sync with one primary", || {
+            self.primary().is_some_and(|primary| {
+                self.data.nodes[primary].is_primary() && self.data.is_followed(primary)
+            })
         });
-        self.data.wait_until_followed(self.primary().unwrap());
         until("every sentinel sees all", || {
             self.sentinels.iter().all(|sentinel| {
                 let master = state(sentinel, &["SENTINEL", "MASTER", NAME]);
@@ -116,14 +122,13 @@ impl Sentinels {
 
     /// Waits until every sentinel takes this node for dead, so that it is not promoted.
     pub fn wait_until_out_of_sight(&self, node: usize) {
-        let port = self.data.nodes[node].proxy.port();
-        let address = format!("127.0.0.1:{port}");
+        let address = format!("127.0.0.1:{}", self.data.nodes[node].proxy.port());
         until("the sentinels take the node for dead", || {
             self.sentinels.iter().all(|sentinel| {
                 let replicas = state(sentinel, &["SENTINEL", "REPLICAS", NAME]);
-                let mut lines = replicas.iter().skip_while(|line| **line != address);
-                let flags = lines.find(|line| line.starts_with("slave"));
-                flags.is_some_and(|flags| flags.contains("s_down"))
+                let mut fields = replicas.iter().skip_while(|field| **field != address);
+                let flags = fields.position(|field| field == "flags");
+                flags.is_some() && fields.next().is_some_and(|flags| flags.contains("s_down"))
             })
         });
     }
@@ -170,7 +175,7 @@ fn sees_replicas(sentinel: &RedisServer) -> bool {
 }
 
 fn state(sentinel: &RedisServer, words: &[&str]) -> Vec<String> {
-    let patience = std::time::Duration::from_secs(2);
+    let patience = Duration::from_secs(2);
     let answer = sentinel.try_command(words, patience).unwrap_or_default();
     answer.lines().map(str::to_owned).collect()
 }

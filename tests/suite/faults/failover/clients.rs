@@ -86,6 +86,7 @@ struct State {
 struct Campaign {
     /// When the call began that was acknowledged last, and when it was.
     last: Option<(Instant, Instant)>,
+    acknowledged: u64,
     pause: Duration,
     is_halted: bool,
 }
@@ -127,21 +128,41 @@ impl Clients {
         self.until(|state| state.acknowledged >= enough).await
     }
 
+    /// Waits until this many more draws of the first campaign are acknowledged. False if that takes too long.
+    #[must_use]
+    pub async fn go_on_in_first(&self, draws: u64) -> bool {
+        let first = &self.shared.campaigns[0];
+        let count = |state: &State| {
+            state
+                .of_campaign
+                .get(first)
+                .map_or(0, |first| first.acknowledged)
+        };
+        let enough = count(&self.shared.state()) + draws;
+        self.until(|state| count(state) >= enough).await
+    }
+
     /// The fault begins.
     pub fn fault(&self) {
         self.shared.state().fault_at = Some(Instant::now());
     }
 
-    /// Waits until every campaign has an acknowledged draw that began from now on, or is halted. False if that takes too long.
+    /// Waits until every campaign has an acknowledged draw that began from now on, or is halted, and, unless all are halted, until
+    /// this many more draws are acknowledged. False if that takes too long.
     #[must_use]
-    pub async fn recover(&self) -> bool {
+    pub async fn recover(&self, draws: u64) -> bool {
         let since = Instant::now();
+        let enough = self.shared.state().acknowledged + draws;
         let goes_on = |campaign: &Campaign| {
             campaign.is_halted || campaign.last.is_some_and(|(begun, _)| begun >= since)
         };
         let campaigns = self.shared.campaigns.len();
         self.until(|state| {
-            state.of_campaign.len() == campaigns && state.of_campaign.values().all(goes_on)
+            let all = state.of_campaign.values();
+            let are_halted = all.clone().all(|campaign| campaign.is_halted);
+            all.len() == campaigns
+                && all.clone().all(goes_on)
+                && (are_halted || state.acknowledged >= enough)
         })
         .await
     }
@@ -260,6 +281,7 @@ impl Client {
             .entry(request.campaign_id.clone())
             .or_default();
         campaign.is_halted = false;
+        campaign.acknowledged += 1;
         if let (Some(fault_at), Some((_, last))) = (fault_at, campaign.last) {
             campaign.pause = campaign.pause.max(now - last.max(fault_at));
         }

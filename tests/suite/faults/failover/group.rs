@@ -112,7 +112,7 @@ impl Group {
         proxy.reset();
     }
 
-    /// Begins a planned failover.
+    /// A planned failover.
     pub fn fail_over(&self, primary: usize) {
         match &self.0 {
             Servers::Single(_) => panic!("one server has nothing to fail over to"),

@@ -27,7 +27,7 @@ use self::{
     clients::Clients,
     group::{Group, Layout},
     report::{Counts, Row},
-    scenario::{Fault, Stage},
+    scenario::{DRAWS, Fault, Stage},
 };
 use super::{
     kill::setting,
@@ -103,8 +103,7 @@ async fn round(fault: Fault, layout: Layout, level: Level, program: Program) -> 
     let data = directory_with_key();
     let group = Group::start(layout, program);
     let url = group.url();
-    let line = format!("--durability {}", level.name());
-    let mut stage = Stage::new(group, data.path(), &line);
+    let mut stage = Stage::new(group, data.path(), level);
     let campaigns: Vec<_> = (0..CAMPAIGNS).map(|number| format!("c-{number}")).collect();
     for id in &campaigns {
         let yaml = CAMPAIGN.replace("ID", id);
@@ -113,10 +112,10 @@ async fn round(fault: Fault, layout: Layout, level: Level, program: Program) -> 
     let partition = partition_of(&stage.servers[0], &campaigns[0]).await;
     stage.group.aim_at(partition);
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
-    println!("{fault:?} {layout:?} {level:?} {program:?}: TOMBOLA_SEED={seed}");
+    eprintln!("{fault:?} {layout:?} {level:?} {program:?}: TOMBOLA_SEED={seed}");
     let servers: Vec<_> = stage.servers.iter().collect();
     let clients = Clients::start(&servers, &campaigns, seed);
-    let goes_on = stage.run(fault, &clients).await & clients.recover().await;
+    let goes_on = stage.run(fault, &clients).await & clients.recover(DRAWS).await;
     let learned = clients.end().await;
     let store = store_at(&url, PARTITIONS).await;
     let counts = tally::count(&learned, &stage.servers[0], &store).await;
@@ -143,7 +142,7 @@ async fn rounds(fault: Fault, layout: Layout, level: Level, rounds: u64) -> Row 
     let mut counts = Counts::default();
     for (round, program) in (0..rounds).zip(Program::ALL.into_iter().cycle().skip(fault as usize)) {
         counts += self::round(fault, layout, level, program).await;
-        println!("round {round}: {counts:?}");
+        eprintln!("round {round}: {counts:?}");
     }
     Row {
         fault,

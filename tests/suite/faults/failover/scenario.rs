@@ -4,16 +4,18 @@ use std::{path::Path, time::Duration};
 
 use tokio::task::block_in_place;
 
-use super::{clients::Clients, group::Group};
+use super::{Level, clients::Clients, group::Group};
 use crate::{
     process::{Server, Start},
     support::network::Link,
 };
 
 /// Draws that are acknowledged before a fault and after it.
-const DRAWS: u64 = 300;
-/// How much later replicas hear of everything while they lag.
+pub const DRAWS: u64 = 300;
+/// How much later replicas hear of everything while they lag, if draws wait for them. Else they hear of nothing.
 const LAG: Duration = Duration::from_millis(400);
+/// Draws of the first campaign that are acknowledged while replicas lag.
+const DRAWS_BEHIND: u64 = 10;
 /// Draws that are acknowledged in the middle of a fault. A client whose service or shard hangs waits long for each.
 const DRAWS_AMID: u64 = 40;
 /// The same if a shard's only replica hangs: in the end every client waits for that shard.
@@ -72,16 +74,19 @@ pub struct Stage<'a> {
     pub group: Group,
     pub servers: [Server; 2],
     pub start: Start<'a>,
+    pub level: Level,
 }
 
 impl<'a> Stage<'a> {
-    /// Starts the services; `line` has further arguments.
-    pub fn new(group: Group, data: &'a Path, line: &str) -> Self {
-        let start = Start::on_redis(data, &group.url()).with(line);
+    /// Starts the services; their master key is in the directory.
+    pub fn new(group: Group, data: &'a Path, level: Level) -> Self {
+        let start = Start::on_redis(data, &group.url());
+        let start = start.with(&format!("--durability {}", level.name()));
         Self {
             servers: [start.serve(), start.serve()],
             group,
             start,
+            level,
         }
     }
 
@@ -148,12 +153,10 @@ impl<'a> Stage<'a> {
     }
 
     async fn fill_memory(&mut self) -> bool {
-        let limit = |server: &str| ["CONFIG", "SET", "maxmemory", server].map(str::to_owned);
+        let primary = block_in_place(|| self.group.primary());
         for bytes in ["1", "0"] {
-            let words = limit(bytes);
-            let words: Vec<_> = words.iter().map(String::as_str).collect();
-            let primary = block_in_place(|| self.group.primary());
-            assert_eq!(self.group.server(primary).command(&words), "OK");
+            let limit = ["CONFIG", "SET", "maxmemory", bytes];
+            assert_eq!(self.group.server(primary).command(&limit), "OK");
             tokio::time::sleep(Duration::from_secs(1)).await; // this is the fault itself
         }
         true
@@ -161,8 +164,12 @@ impl<'a> Stage<'a> {
 
     async fn kill_lagging(&mut self, clients: &Clients) -> bool {
         let primary = block_in_place(|| self.group.primary());
-        self.group.link_replicas(primary, Link::Slow(LAG));
-        let goes_on = clients.go_on(DRAWS_AMID).await;
+        let lag = match self.level {
+            Level::Strict => Link::Slow(LAG),
+            Level::Local => Link::Cut,
+        };
+        self.group.link_replicas(primary, lag);
+        let goes_on = clients.go_on_in_first(DRAWS_BEHIND).await;
         block_in_place(|| {
             self.group.kill(primary);
             self.group.link_replicas(primary, Link::Up);
