@@ -3,9 +3,11 @@ use std::future::pending;
 use redis::Value;
 
 use super::*;
+use crate::store::Durability;
+use crate::store::redis::OnWeakerLevel;
 use crate::store::redis::{
-    Connections, KeyPrefix, RedisUrl, campaign::Layouts, core::StoreClock,
-    envelopes::KnownEnvelopes, keys::PartitionKeys,
+    Connections, FORK_PAUSE, KeyPrefix, RedisUrl, campaign::Layouts, clock::StoreClock,
+    envelopes::KnownEnvelopes, forks::Witnesses, keys::PartitionKeys, level::Level,
 };
 
 /// A store whose Redis is never reached.
@@ -16,11 +18,15 @@ pub(in crate::store::redis) fn core() -> Core {
         connections: Connections::new(&url, 1).unwrap(),
         partitions: vec![Arc::new(PartitionKeys::new(&prefix, 0))],
         store_id: "s".into(),
-        clock: StoreClock::new(None, 1),
+        clock: StoreClock::new(None, &[Moment::EPOCH]),
         request_memory: Duration::from_secs(60),
         layouts: Layouts::default(),
         envelopes: KnownEnvelopes::default(),
         has_told_loss: false.into(),
+        witnesses: Witnesses::new(1),
+        fork_pause: FORK_PAUSE,
+        is_recovery: false,
+        level: Level::new(Durability::Local, OnWeakerLevel::default()),
     }
 }
 

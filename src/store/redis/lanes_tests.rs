@@ -58,6 +58,7 @@ fn results(packer: &mut Packer, prize: u64) {
         1_795_960_801_000_000,
         crate::store::entry::Unit {
             window: 1_795_960_800,
+            fork: 0,
             number: 17,
         },
     ));

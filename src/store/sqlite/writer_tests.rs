@@ -1,3 +1,5 @@
+use std::sync::mpsc::Receiver;
+
 use rusqlite::ffi;
 use tokio::sync::oneshot;
 

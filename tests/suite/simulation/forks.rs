@@ -21,7 +21,7 @@ use tombola::{
         Durability, Entry, LedgerId, StoreError,
         clock::ManualClock,
         entry::{Body, DrawResult},
-        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
     },
 };
 
@@ -450,11 +450,13 @@ async fn open(url: &str) -> RedisStore {
         prefix: KeyPrefix::parse("tombola").unwrap(),
         partitions: 1,
         durability: Durability::Local,
+        level: LevelOptions::default(),
         clock: Some(Arc::new(ManualClock::at(at(NOW)))),
         request_memory: Duration::from_secs(24 * 3600),
         fork_pause: FORK_PAUSE,
         store_id: None,
     };
-    let found = Found::look(options).await.unwrap();
+    let mut found = Found::look(options).await.unwrap();
+    found.init(&key().fingerprint()).await.unwrap();
     RedisStore::open(found, &key().fingerprint()).await.unwrap()
 }
