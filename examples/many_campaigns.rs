@@ -25,10 +25,19 @@ use tombola::{
     store::{
         ApplyCommand, Author, Durability, Lifecycle, OperateCommand, Operation, Store, Sweep,
         clock::ManualClock,
-        redis::{Found, KeyPrefix, Options, RedisStore, RedisUrl},
+        redis::{
+            FORK_PAUSE, Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl,
+        },
     },
 };
 
+#[path = "../tests/suite/support/program.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use all of it, and it is theirs"
+)]
+mod program;
 #[path = "../tests/suite/support/redis_server.rs"]
 #[allow(
     dead_code,
@@ -56,16 +65,19 @@ async fn main() -> Result<(), Fault> {
     let start = Moment::from_timestamp(START.parse()?);
     let clock = Arc::new(ManualClock::at(start - HOUR));
     let key = MasterKey::from_bytes(rand::random());
-    let found = Found::look(Options {
+    let mut found = Found::look(Options {
         url: RedisUrl::parse(&server.url())?,
         prefix: KeyPrefix::parse("tombola")?,
         partitions: 16,
         durability: Durability::Local,
+        level: LevelOptions::default(),
         clock: Some(clock.clone()),
         request_memory: HOUR,
+        fork_pause: FORK_PAUSE,
         store_id: None,
     })
     .await?;
+    found.init(&key.fingerprint()).await?;
     let store: Arc<dyn Store> = Arc::new(RedisStore::open(found, &key.fingerprint()).await?);
     let injector = Arc::new(Injector::new(Arc::clone(&store), key, LEAD));
 

@@ -82,6 +82,8 @@ impl<'a> Stage<'a> {
     pub fn new(group: Group, data: &'a Path, level: Level) -> Self {
         let start = Start::on_redis(data, &group.url());
         let start = start.with(&format!("--durability {}", level.name()));
+        let made = start.init();
+        assert_eq!(made.code, Some(0), "{made:?}");
         Self {
             servers: [start.serve(), start.serve()],
             group,

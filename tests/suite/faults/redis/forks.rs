@@ -46,7 +46,10 @@ impl Pair {
     async fn new() -> Self {
         let nodes = Replicated::start(Program::System, 1);
         let data = directory_with_key();
-        let server = Start::on_redis(data.path(), &nodes.url()).serve();
+        let start = Start::on_redis(data.path(), &nodes.url());
+        let made = start.init();
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let server = start.serve();
         load::apply_all(&server, &load::now_and_about_noon(CAMPAIGNS)).await;
         let lottery = server.lottery().await;
         let mut pair = Self {
