@@ -25,9 +25,7 @@ use tombola::{
     store::{
         ApplyCommand, Author, Durability, Lifecycle, OperateCommand, Operation, Store, Sweep,
         clock::ManualClock,
-        redis::{
-            FORK_PAUSE, Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl,
-        },
+        redis::{FORK_PAUSE, Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
     },
 };
 

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicI64, Ordering},
+    sync::{LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -13,7 +13,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use tracing::{error, warn};
 
 use crate::{
-    model::{Moment, Problem, Problems, limits::LimitKind},
+    model::{Problem, Problems, limits::LimitKind},
     proto::ErrorReason,
     store::{
         Executed, Refusal, StoreError,
@@ -102,6 +102,7 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         CallError::Unimplemented(_) => return no(Code::Unimplemented, R::InvalidRequest),
         CallError::Store(error) => match error {
             StoreError::Overloaded => return no(Code::Unavailable, R::Overloaded),
+            StoreError::Halted(_) => return no(Code::Unavailable, R::StoreUnavailable),
             StoreError::Unavailable { executed, .. } => {
                 return (Code::Unavailable, R::StoreUnavailable, *executed);
             }
@@ -212,9 +213,9 @@ fn message(error: &CallError, has_request_id: bool) -> String {
         CallError::Store(StoreError::Unavailable { .. }) => {
             format!("the store is unavailable: retry{with_its_id}")
         }
-        CallError::Store(error @ (StoreError::Refused(_) | StoreError::Overloaded)) => {
-            error.to_string()
-        }
+        CallError::Store(
+            error @ (StoreError::Refused(_) | StoreError::Overloaded | StoreError::Halted(_)),
+        ) => error.to_string(),
     };
     shortened(text, MESSAGE_BYTES_MAX)
 }
@@ -291,8 +292,8 @@ fn log(error: &CallError, request_id: &str) {
     let what = request_id.map_or_else(|| "a call".to_owned(), |id| format!("request {id}"));
     match error {
         CallError::Store(StoreError::Corrupt { detail, .. }) => {
-            static DAMAGE: OnceASecond = OnceASecond::new();
-            if let Some(unlogged) = DAMAGE.pass() {
+            static DAMAGE: LazyLock<OnceASecond> = LazyLock::new(OnceASecond::default);
+            if let Some(unlogged) = DAMAGE.pass(detail) {
                 error!(
                     request_id,
                     detail, unlogged, "{what}: the stored data contradict themselves"
@@ -301,15 +302,18 @@ fn log(error: &CallError, request_id: &str) {
         }
         CallError::Broken(_) => error!(request_id, "{what}: a task panicked"),
         CallError::Store(StoreError::Unavailable { detail, .. }) => {
-            static ABSENCE: OnceASecond = OnceASecond::new();
-            if let Some(unlogged) = ABSENCE.pass() {
+            static ABSENCE: LazyLock<OnceASecond> = LazyLock::new(OnceASecond::default);
+            if let Some(unlogged) = ABSENCE.pass("") {
                 warn!(
                     request_id,
                     detail, unlogged, "{what}: the store is unavailable"
                 );
             }
         }
-        CallError::Store(StoreError::Refused(_) | StoreError::Overloaded)
+        // The store says itself, once, that it is halted.
+        CallError::Store(
+            StoreError::Refused(_) | StoreError::Overloaded | StoreError::Halted(_),
+        )
         | CallError::Invalid(_)
         | CallError::TimedOut(_)
         | CallError::Unread
@@ -317,29 +321,36 @@ fn log(error: &CallError, request_id: &str) {
     }
 }
 
-/// Lets one line a second into the log: a store that is away or damaged fails every draw, and the log must not be what fills the
-/// disk.
+/// Different causes that are counted apart; more begin anew.
+const CAUSES_MAX: usize = 256;
+
+/// Lets one line a second and cause into the log: a store that is away or damaged fails every draw, and the log must not be what
+/// fills the disk.
+#[derive(Default)]
 struct OnceASecond {
-    last: AtomicI64,
-    unlogged: AtomicI64,
+    /// By cause, the second of the last line, and how many were left out since.
+    causes: Mutex<HashMap<String, (i64, u64)>>,
 }
 
 impl OnceASecond {
-    const fn new() -> Self {
-        Self {
-            last: AtomicI64::new(0),
-            unlogged: AtomicI64::new(0),
+    /// Whether to log now, and how many lines of this cause were left out since the last one.
+    fn pass(&self, cause: &str) -> Option<u64> {
+        let now = SystemClock.now().as_seconds();
+        let mut causes = self.causes.lock().unwrap_or_else(PoisonError::into_inner);
+        match causes.get_mut(cause) {
+            Some((last, unlogged)) if *last == now => {
+                *unlogged += 1;
+                None
+            }
+            Some(line) => Some(std::mem::replace(line, (now, 0)).1),
+            None => {
+                if causes.len() >= CAUSES_MAX {
+                    causes.clear();
+                }
+                causes.insert(cause.to_owned(), (now, 0));
+                Some(0)
+            }
         }
-    }
-
-    /// Whether to log now, and how many lines were left out since the last one.
-    fn pass(&self) -> Option<i64> {
-        let now: Moment = SystemClock.now();
-        if self.last.swap(now.as_seconds(), Ordering::Relaxed) == now.as_seconds() {
-            self.unlogged.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        Some(self.unlogged.swap(0, Ordering::Relaxed))
     }
 }
 

@@ -33,6 +33,9 @@ pub enum StoreError {
         /// What the store said, for operators.
         detail: String,
     },
+    /// The store was rolled back, and entries that were acknowledged are lost: nothing happens any more until an operator decides.
+    #[error("{0}")]
+    Halted(String),
     /// The store's data contradict themselves, or its reply cannot be read. Permanent.
     #[error("the stored data contradict themselves: {detail}")]
     Corrupt {
@@ -64,7 +67,7 @@ impl StoreError {
     /// Whether the command may have happened.
     pub fn executed(&self) -> Executed {
         match self {
-            Self::Refused(_) | Self::Overloaded => Executed::No,
+            Self::Refused(_) | Self::Overloaded | Self::Halted(_) => Executed::No,
             Self::Unavailable { executed, .. } | Self::Corrupt { executed, .. } => *executed,
         }
     }
@@ -74,7 +77,7 @@ impl StoreError {
         match self {
             Self::Unavailable { detail, .. } => Self::Unavailable { executed, detail },
             Self::Corrupt { detail, .. } => Self::Corrupt { executed, detail },
-            refused @ (Self::Refused(_) | Self::Overloaded) => refused,
+            refused @ (Self::Refused(_) | Self::Overloaded | Self::Halted(_)) => refused,
         }
     }
 

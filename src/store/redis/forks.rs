@@ -19,7 +19,7 @@ use redis::Value;
 use super::reply::{Parts, number, text, unexpected};
 use crate::{
     model::Moment,
-    store::{Executed, Result, StoreError},
+    store::{Result, StoreError},
 };
 
 /// How long a fork waits before it takes writes: living services probe each second, so each of them has spoken by then.
@@ -114,11 +114,6 @@ impl Witnesses {
     /// The partition is halted; true if the log has not said so yet.
     pub(super) fn is_news(&self, partition: u32) -> bool {
         !self.logged[partition as usize].swap(true, Ordering::Relaxed)
-    }
-
-    /// The partition was halted when it last answered.
-    pub(super) fn is_halted(&self, partition: u32) -> bool {
-        self.logged[partition as usize].load(Ordering::Relaxed)
     }
 
     /// The partition is not halted.
@@ -259,14 +254,11 @@ impl Halt {
 
 /// The error of every call to a halted partition.
 pub(super) fn halted(partition: u32, halt: &Halt) -> StoreError {
-    StoreError::Unavailable {
-        executed: Executed::No,
-        detail: format!(
-            "partition {partition} is halted, since Redis was rolled back by a failover or a restored backup: {}; restore the \
-             data that has them, or see `tombola recover`",
-            halt.loss()
-        ),
-    }
+    StoreError::Halted(format!(
+        "partition {partition} is halted, since Redis was rolled back by a failover or a restored backup: {}; restore the \
+         data that has them, or see `tombola recover`",
+        halt.loss()
+    ))
 }
 
 #[cfg(test)]

@@ -49,10 +49,7 @@ impl Core {
         let mut asked = JoinSet::new();
         for partition in &self.partitions {
             let (core, partition) = (Arc::clone(self), Arc::clone(partition));
-            asked.spawn(async move {
-                let answer = core.probe_partition(&partition).await;
-                (answer, core.witnesses.is_halted(partition.number))
-            });
+            asked.spawn(async move { core.probe_partition(&partition).await });
         }
         let mut latest: Result<Moment> = Err(unexpected("partition"));
         let mut damage = None;
@@ -72,11 +69,9 @@ impl Core {
                 let latest = damage.map_or(latest, Err);
                 return latest.and_then(|now| self.level.admit().map(|()| now));
             };
-            let (answer, is_halted) = answer.unwrap_or_else(|_| (Err(unexpected("answer")), false));
+            let answer = answer.unwrap_or_else(|_| Err(unexpected("answer")));
             is_whole &= answer.is_ok();
-            if let Err(error) = &answer
-                && (is_halted || matches!(error, StoreError::Corrupt { .. }))
-            {
+            if let Err(error @ (StoreError::Corrupt { .. } | StoreError::Halted(_))) = &answer {
                 damage = Some(error.clone());
             }
             latest = match (latest, answer) {

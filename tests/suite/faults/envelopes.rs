@@ -48,6 +48,8 @@ async fn envelopes(server: &Server) -> Envelopes {
 /// Data that servers are started on, one after the other.
 trait Data {
     fn start(&self) -> Start<'_>;
+    /// Makes the store, unless the service does so itself.
+    fn make(&self, _start: &Start<'_>) {}
     /// Refunds of an envelope in the ledger.
     fn refunds(&self, id: &str) -> u64;
 }
@@ -67,6 +69,10 @@ impl Data for TempDir {
 impl Data for House {
     fn start(&self) -> Start<'_> {
         House::start(self)
+    }
+
+    fn make(&self, start: &Start<'_>) {
+        start.init().well();
     }
 
     fn refunds(&self, id: &str) -> u64 {
@@ -93,7 +99,7 @@ async fn envelopes_survive_every_kill_to_the_unit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn envelopes_on_redis_survive_every_kill_to_the_unit() {
-    survive(&House::new()).await;
+    survive(&House::with(&[])).await;
 }
 
 async fn survive(data: &impl Data) {
@@ -101,6 +107,7 @@ async fn survive(data: &impl Data) {
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
     eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={rounds}");
     let mut rng = StdRng::seed_from_u64(seed);
+    data.make(&data.start().at(clock(0)));
     let start = |hours: i64| data.start().at(clock(hours)).serve();
     for round in 0..rounds {
         let id = format!("envelope-{round}");

@@ -366,11 +366,10 @@ impl World {
     }
 
     fn hear(&mut self, service: usize, error: &StoreError) {
-        let StoreError::Unavailable { detail, .. } = error else {
-            panic!("{error}");
-        };
-        if detail.contains("is halted") {
-            self.noticed_on = Some(self.services[service].node);
+        match error {
+            StoreError::Halted(_) => self.noticed_on = Some(self.services[service].node),
+            StoreError::Unavailable { .. } => {}
+            other => panic!("{other}"),
         }
     }
 

@@ -60,7 +60,7 @@ impl House {
     }
 
     /// With settings of redis.conf, and no store yet.
-    fn with(settings: &[(&str, &str)]) -> Self {
+    pub fn with(settings: &[(&str, &str)]) -> Self {
         let settings = [settings, &[("enable-debug-command", "yes")]].concat();
         Self {
             redis: RedisServer::start(&settings),
