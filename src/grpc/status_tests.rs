@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::Moment;
 use crate::model::limits::LimitReached;
 
 fn limit(limit: LimitKind, retry_at: Option<Moment>) -> CallError {

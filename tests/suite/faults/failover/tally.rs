@@ -3,18 +3,22 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 use tombola::{
     model::{Campaign, CampaignId},
-    proto::{DrawRequest, DrawResponse, GetDrawRequest, GetStatsRequest, LedgerId},
+    proto::{
+        DrawRequest, DrawResponse, GetDrawRequest, GetStatsRequest, LedgerId,
+        lottery_service_client::LotteryServiceClient,
+    },
     store::{
         Entry, Store,
         entry::{Body, DrawResult},
     },
 };
-use tonic::Code;
+use tonic::{Code, transport::Channel};
 
 use super::{
     clients::{End, Learned, Record},
@@ -24,6 +28,8 @@ use crate::{process::Server, support::audit};
 
 /// Connections that ask at once.
 const HANDS: usize = 16;
+/// How long the replicas of `strict` may take to come back.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Lost draws that are printed.
 const SHOWN: u64 = 5;
 
@@ -195,7 +201,7 @@ fn draw_of(entry: &Entry, results: &[DrawResult], campaign: &Campaign) -> Draw {
 
 type Acknowledged = (DrawRequest, Draw, Option<Draw>);
 
-/// Asks for every acknowledged draw with GetDraw, which must say the same as the ledger.
+/// Asks for every acknowledged draw with GetDraw, which must say the same as the ledger, unless its partition is halted.
 async fn found(server: &Server, acknowledged: Vec<Acknowledged>) -> Vec<Acknowledged> {
     let mut hands = JoinSet::new();
     for share in acknowledged.chunks(acknowledged.len().div_ceil(HANDS).max(1)) {
@@ -207,18 +213,34 @@ async fn found(server: &Server, acknowledged: Vec<Acknowledged>) -> Vec<Acknowle
                     user_id: request.user_id.clone(),
                     request_id: request.request_id.clone(),
                 };
-                let got = match lottery.get_draw(names).await {
-                    Ok(response) => response.into_inner().draw,
-                    Err(status) if status.code() == Code::NotFound => None,
-                    Err(status) => panic!("{status:?}"),
-                };
-                let got = got.as_ref().map(drawn);
-                assert_eq!(&got, kept, "GetDraw and the ledger: {request:?}");
+                if let Some(got) = get_draw(&mut lottery, names).await {
+                    let got = got.as_ref().map(drawn);
+                    assert_eq!(&got, kept, "GetDraw and the ledger: {request:?}");
+                }
             }
             share
         });
     }
     hands.join_all().await.concat()
+}
+
+/// What GetDraw answers, asked again while the replicas of `strict` come back; none if the partition is halted.
+async fn get_draw(
+    lottery: &mut LotteryServiceClient<Channel>,
+    names: GetDrawRequest,
+) -> Option<Option<DrawResponse>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match lottery.get_draw(names.clone()).await {
+            Ok(response) => return Some(response.into_inner().draw),
+            Err(status) if status.code() == Code::NotFound => return Some(None),
+            Err(status) if status.message().contains("is halted") => return None,
+            Err(status) if status.code() == Code::Unavailable && Instant::now() < deadline => {
+                sleep(Duration::from_millis(100)).await;
+            }
+            Err(status) => panic!("{status:?}"),
+        }
+    }
 }
 
 /// The partitions of these campaigns, as far as draws of them were acknowledged.

@@ -177,7 +177,10 @@ async fn a_draw_that_meets_a_foreign_value_writes_nothing_and_other_campaigns_go
     ] {
         stall.spoil(key);
         stall.draw_is_refused(key).await;
-        stall.server.says("hold something else than tombola wrote");
+        if key == "tombola{0}:campaign:one" {
+            // Later keys have the same line, which is written once a second.
+            stall.server.says("hold something else than tombola wrote");
+        }
         stall.goes_on("two").await;
         stall.both_at_once(key).await;
         stall.restore(key);

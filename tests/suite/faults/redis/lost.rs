@@ -107,7 +107,10 @@ async fn a_node_without_its_data_stops_its_own_campaigns_only_and_no_service_beg
     const CAMPAIGNS: usize = 12;
     let mut cluster = RedisCluster::start();
     let data = directory_with_key();
-    let start = || Start::on_redis(data.path(), &cluster.url());
+    let start = || {
+        let start = Start::on_redis(data.path(), &cluster.url());
+        start.with("--durability local") // it has no replicas
+    };
     start().init().well();
     let server = start().serve();
     let mut lottery = server.lottery().await;
