@@ -398,7 +398,12 @@ impl Info {
     }
 
     pub(super) fn get(&self, name: &str) -> &str {
-        self.0.get(name).map_or("unknown", String::as_str)
+        self.find(name).unwrap_or("unknown")
+    }
+
+    /// The value of a field; none if there is no such field.
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
     }
 }
 

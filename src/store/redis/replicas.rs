@@ -20,7 +20,8 @@ use crate::store::Durability;
 
 /// What was found on a replica.
 struct Found {
-    priority: String,
+    /// None if it takes itself for a primary: a primary of before that is cut off or not demoted yet.
+    priority: Option<String>,
     has_aof: bool,
     /// None if it may not be read.
     fsync: Option<String>,
@@ -173,7 +174,7 @@ impl Inspection<'_> {
                  to read it, `ACL SETUSER <user> +config|get`"
             )),
         }
-        self.priorities.insert(found.priority);
+        self.priorities.extend(found.priority);
     }
 
     /// Sentinel promotes the replica with the most data only among those of equal priority.
@@ -237,7 +238,7 @@ async fn read(connection: &mut MultiplexedConnection) -> redis::RedisResult<Foun
     let fsync = cmd.arg("GET").arg("appendfsync").query_async(connection);
     let fsync: redis::RedisResult<redis::Value> = fsync.await;
     Ok(Found {
-        priority: info.get("slave_priority").to_owned(),
+        priority: info.find("slave_priority").map(str::to_owned),
         has_aof: info.get("aof_enabled") == "1",
         fsync: fsync.ok().and_then(|value| setting_of(&value)),
     })
