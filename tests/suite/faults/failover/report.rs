@@ -97,7 +97,8 @@ impl Row {
                 "a draw that was made is called not executed",
             ),
             (counts.unbalanced > 0, "sums do not hold"),
-            (counts.stuck > 0, "draws do not go on"),
+            // Draws of halted partitions go on once an operator decides.
+            (counts.stuck > 0 && counts.halted == 0, "draws do not go on"),
             (is_safe && counts.lost > 0, "an acknowledged draw is lost"),
             (is_safe && counts.doubled > 0, "a unit is given twice"),
             (
