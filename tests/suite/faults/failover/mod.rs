@@ -228,6 +228,7 @@ faults! {
     #[ignore = "long; `report` runs it too"]
     cluster_strict_killed_lagging: KilledLagging Cluster Strict;
     cluster_strict_killed_frozen: KilledFrozen Cluster Strict;
+    #[ignore = "long; `report` runs it too"]
     cluster_strict_cut_off: CutOff Cluster Strict;
     #[ignore = "long; `report` runs it too"]
     cluster_strict_service_asleep: ServiceAsleep Cluster Strict;

@@ -206,21 +206,23 @@ impl<'a> Stage<'a> {
         goes_on
     }
 
+    /// With a single replica, `strict` makes no draw until the old primary is back as its replica.
     async fn cut_off(&mut self, clients: &Clients, asleep: Option<usize>) -> bool {
         if let Some(service) = asleep {
             self.servers[service].signal("STOP");
         }
-        let primary = block_in_place(|| {
+        let (primary, can_go_on) = block_in_place(|| {
             let primary = self.group.primary();
+            let has_more = self.group.replicas(primary).len() > 1;
             self.group.cut_off(primary);
             self.group.wait_until_moved(primary);
-            primary
+            (primary, has_more || self.level == Level::Local)
         });
-        let mut goes_on = clients.go_on(DRAWS_AMID).await;
+        let mut goes_on = !can_go_on || clients.go_on(DRAWS_AMID).await;
         if let Some(service) = asleep {
             // It still has connections to the old primary, which takes writes for as long as it is cut off.
             self.servers[service].signal("CONT");
-            goes_on &= clients.go_on(DRAWS_AMID).await;
+            goes_on &= !can_go_on || clients.go_on(DRAWS_AMID).await;
         }
         block_in_place(|| {
             self.group.heal(primary);
