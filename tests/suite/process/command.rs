@@ -26,7 +26,11 @@ pub fn on_a_small_disk(file_bytes_max: u64) -> Command {
 /// The same in the namespaces of another process, where it sees that process's mounts.
 pub fn beside(process: u32) -> Command {
     let mut command = alone("nsenter");
-    command.args(["--user", "--mount", "--preserve-credentials", "--target"]);
+    command.args(["--mount", "--preserve-credentials"]);
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--user");
+    }
+    command.arg("--target");
     command.args([&process.to_string(), "--", BINARY]);
     command
 }

@@ -1,11 +1,13 @@
 //! Real Redis servers, each on a free port with a directory of its own; killed when they are dropped.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, BufRead, BufReader, Write as _},
     net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::Mutex,
     thread,
     time::{Duration, Instant},
 };
@@ -260,13 +262,15 @@ pub fn until_begun(what: &str, attempt_max: Duration, begin: impl Fn(), is_so: i
     });
 }
 
-/// A port below those that the system gives to outgoing connections (from 32,768 on Linux): nobody takes it while its server is
-/// dead. A cluster's node also takes the port 10,000 above.
+/// A port below those that the system gives to outgoing connections (from 32,768 on Linux), and that no other test has had: nobody
+/// takes it while its server is dead. A cluster's node also takes the port 10,000 above.
 fn free_port() -> u16 {
-    for _ in 0..1000 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    for _ in 0..10_000 {
         let port = rand::random_range(10_000..22_000);
-        let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if is_free(port) && is_free(port + 10_000) {
+        let is_new = GIVEN.lock().unwrap().insert(port);
+        if is_new && is_free(port) && is_free(port + 10_000) {
             return port;
         }
     }
