@@ -7,7 +7,7 @@ use tombola::{
     model::file,
     proto::{ApplyCampaignRequest, DrawRequest, DrawResponse, Funding},
 };
-use tonic::Status;
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::process::Server;
@@ -75,15 +75,30 @@ pub fn now_and_about_noon(campaigns: &str) -> String {
 
 /// Creates campaigns.
 pub async fn apply_all(server: &Server, campaigns: &str) {
-    let mut client = server.campaigns().await;
+    let client = server.campaigns().await;
     for campaign in file::parse(campaigns).unwrap() {
         let request = ApplyCampaignRequest {
+            request_id: format!("apply-{}", campaign.id),
             campaign: Some(campaign),
             operator: "faults".into(),
             ..Default::default()
         };
-        client.apply_campaign(request).await.unwrap();
+        patiently(async || client.clone().apply_campaign(request.clone()).await)
+            .await
+            .unwrap();
     }
+}
+
+/// Sends a call again while the store does not answer in time, as on a machine whose disk is busy.
+pub async fn patiently<T>(call: impl AsyncFn() -> Result<T, Status>) -> Result<T, Status> {
+    const RETRIES: usize = 10;
+    for _ in 0..RETRIES {
+        match call().await {
+            Err(status) if status.code() == Code::Unavailable => {}
+            answer => return answer,
+        }
+    }
+    call().await
 }
 
 /// A draw and what its client was told.

@@ -1,11 +1,13 @@
 //! Rows of the table: what was counted for each fault.
 
-use std::{fmt::Write as _, ops::AddAssign, time::Duration};
+use std::{fmt::Write as _, fs, io::Write as _, ops::AddAssign, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
 
 use super::{Level, group::Layout, scenario::Fault};
 
 /// What was counted in one or more rounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Draws that clients wanted.
     pub attempts: u64,
@@ -30,7 +32,7 @@ pub struct Counts {
     pub halted: u64,
     /// Campaigns whose sums do not hold.
     pub unbalanced: u64,
-    /// Rounds in which draws did not go on.
+    /// Rounds in which draws did not go on: after the fault in some partition that is not halted, or amid it if none is halted.
     pub stuck: u64,
     /// The longest time without an acknowledged draw of a campaign.
     pub pause: Duration,
@@ -97,8 +99,7 @@ impl Row {
                 "a draw that was made is called not executed",
             ),
             (counts.unbalanced > 0, "sums do not hold"),
-            // Draws of halted partitions go on once an operator decides.
-            (counts.stuck > 0 && counts.halted == 0, "draws do not go on"),
+            (counts.stuck > 0, "draws do not go on"),
             (is_safe && counts.lost > 0, "an acknowledged draw is lost"),
             (is_safe && counts.doubled > 0, "a unit is given twice"),
             (
@@ -109,6 +110,61 @@ impl Row {
         ];
         let broken = rules.into_iter().filter(|(is_broken, _)| *is_broken);
         broken.map(|(_, rule)| rule).collect()
+    }
+}
+
+/// The file that keeps every round, a line each, so that a report can be made in several runs.
+pub struct Record(PathBuf);
+
+/// A round as the file has it.
+#[derive(Serialize, Deserialize)]
+struct Round {
+    fault: String,
+    layout: String,
+    level: String,
+    counts: Counts,
+}
+
+impl Record {
+    pub fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// A row of the rounds that are kept of it.
+    pub fn row(&self, fault: Fault, layout: Layout, level: Level) -> Row {
+        let text = fs::read_to_string(&self.0).unwrap_or_default();
+        let (mut rounds, mut counts) = (0, Counts::default());
+        for line in text.lines() {
+            let round: Round = serde_json::from_str(line).unwrap();
+            if (&*round.fault, &*round.layout, &*round.level)
+                == (fault.name(), layout.name(), level.name())
+            {
+                rounds += 1;
+                counts += round.counts;
+            }
+        }
+        Row {
+            fault,
+            layout,
+            level,
+            rounds,
+            counts,
+        }
+    }
+
+    pub fn add(&self, fault: Fault, layout: Layout, level: Level, counts: Counts) {
+        let round = Round {
+            fault: fault.name().into(),
+            layout: layout.name().into(),
+            level: level.name().into(),
+            counts,
+        };
+        let line = serde_json::to_string(&round).unwrap() + "\n";
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.0);
+        file.unwrap().write_all(line.as_bytes()).unwrap();
     }
 }
 
@@ -162,6 +218,8 @@ What happens to draws when servers and services fail. The suite writes this page
 TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/FAULTS.md \\
     cargo test --locked --test suite -- --ignored --nocapture faults::failover::report
 ```
+
+Rounds are kept in `target/faults.jsonl`; a run that is stopped goes on from there.
 
 Two services and 16 clients draw from six campaigns while the fault happens. Every client writes down what it is told of each
 draw. Once all is calm, the records are compared with `GetDraw`, `GetStats` and the whole ledger. The rounds alternate between

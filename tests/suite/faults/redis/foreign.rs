@@ -10,7 +10,7 @@ use tombola::proto::{
 };
 use tonic::{Code, Status};
 
-use super::{House, Lottery, assert_not_executed, draws, executed, request, store_at};
+use super::{House, Lottery, assert_not_executed, executed, request, store_at};
 use crate::{
     faults::load,
     process::Server,
@@ -69,7 +69,9 @@ impl Stall {
     pub(super) async fn goes_on(&mut self, campaign: &str) {
         self.drawn += 1;
         let id = format!("r-{}", self.drawn);
-        draws(&mut self.lottery, campaign, "u-1", &id).await;
+        let draw = request(campaign, "u-1", &id);
+        let drawn = load::patiently(async || self.lottery.clone().draw(draw.clone()).await).await;
+        drawn.unwrap_or_else(|status| panic!("{campaign} {id}: {status:?}"));
     }
 
     /// Puts a text where something of ours is, or would be.
