@@ -1,6 +1,6 @@
 //! The command line: parse and dispatch, one file a subcommand.
 //!
-//! Commands other than `serve`, `init`, `recover`, `key`, `demo` and `bench` are clients: all they know of a
+//! Commands other than `serve`, `init`, `recover`, `upgrade`, `key`, `demo` and `bench` are clients: all they know of a
 //! server is `tombola.v1`. What they read from files is checked in full before anything is sent.
 //! Errors become text and exit codes in `failure` only, and only `output` writes.
 
@@ -37,6 +37,7 @@ mod store_args;
 mod store_id;
 mod terminal;
 mod time;
+mod upgrade;
 mod users;
 mod wait;
 
@@ -110,6 +111,8 @@ enum Command {
     Recall(recall::RecallArgs),
     /// Let a store on Redis go on that has lost entries in a failover
     Recover(recover::RecoverArgs),
+    /// Raise the format of a Redis store's data once all services are new enough
+    Upgrade(upgrade::UpgradeArgs),
     /// Give users bonus draws
     Grant(grant::GrantArgs),
     /// Keep users from the pools, without their notice
@@ -199,6 +202,7 @@ async fn dispatch(cli: Cli, server_is_named: bool) -> ExitCode {
         Command::Schedule(args) => schedule::run(&client, args).await,
         Command::Recall(args) => recall::run(&client, args).await,
         Command::Recover(args) => recover::run(&client, args).await,
+        Command::Upgrade(args) => upgrade::run(&client, args).await,
         Command::Grant(args) => grant::run(&client, args).await,
         Command::Block(args) => block::block(&client, args).await,
         Command::Unblock(args) => block::unblock(&client, args).await,

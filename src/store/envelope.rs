@@ -23,7 +23,7 @@ pub const CHUNK_PACKETS: usize = 100;
 pub const CHUNK_PACKETS_MAX: usize = 1000;
 
 /// Grabs after which many have grabbed.
-const MANY_GRABS: u32 = 1000;
+pub(super) const MANY_GRABS: u32 = 1000;
 
 /// How many packets the next chunk has, of an envelope from which so many have grabbed while so many wait for packets.
 pub fn chunk_packets(grabbed: u32, users_waiting: usize) -> usize {
@@ -34,9 +34,19 @@ pub fn chunk_packets(grabbed: u32, users_waiting: usize) -> usize {
     }
 }
 
+/// Waiting packets at which the next chunk is asked for, before many have grabbed.
+pub(super) const LOW_PACKETS: u32 = 28;
+
+/// The same afterwards.
+pub(super) const LOW_PACKETS_OF_MANY: u32 = 500;
+
 /// Waiting packets at which the next chunk is asked for, of an envelope from which so many have grabbed.
 pub fn low_packets(grabbed: u32) -> u32 {
-    if grabbed < MANY_GRABS { 28 } else { 500 }
+    if grabbed < MANY_GRABS {
+        LOW_PACKETS
+    } else {
+        LOW_PACKETS_OF_MANY
+    }
 }
 
 /// The most rows that a step removes.

@@ -10,7 +10,10 @@ use crate::{
         campaign::Quantities,
         limits::{Funding, Quotas, UserRecord},
     },
-    store::{Refusal, error::Result},
+    store::{
+        Refusal,
+        error::{Result, StoreError},
+    },
 };
 
 /// What an operator did to a campaign as a whole.
@@ -24,6 +27,33 @@ pub enum Lifecycle {
     Closing,
     /// Every unit is back.
     Closed,
+}
+
+impl Lifecycle {
+    /// All of them, at the index of their stored code.
+    const ALL: [Self; 4] = [Self::Open, Self::Paused, Self::Closing, Self::Closed];
+
+    /// The stored form, in every store.
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Self::Open => 0,
+            Self::Paused => 1,
+            Self::Closing => 2,
+            Self::Closed => 3,
+        }
+    }
+
+    /// Reads [`Self::code`].
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if there is no such code.
+    pub(super) fn from_code(code: i64) -> Result<Self> {
+        let index = usize::try_from(code).ok();
+        let found = index.and_then(|index| Self::ALL.get(index));
+        found
+            .copied()
+            .ok_or_else(|| StoreError::corrupt(format!("no lifecycle has code {code}")))
+    }
 }
 
 /// A campaign as it stands.

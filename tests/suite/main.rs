@@ -9,6 +9,7 @@
 //! | `clients` | other people's clients against it |
 //! | `cli` | its own commands |
 //! | `redis` | how Redis is reached, what it is asked at the start, and what its faults are called |
+//! | `formats` | data of earlier versions |
 //! | `faults` | what it does when it, or its Redis, is killed, hangs, is told to stop or started wrongly |
 
 #![allow(
@@ -21,6 +22,7 @@ mod cli;
 mod clients;
 mod conformance;
 mod faults;
+mod formats;
 mod process;
 mod redis;
 mod simulation;

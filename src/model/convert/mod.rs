@@ -86,7 +86,8 @@ pub fn encode(campaign: &Campaign) -> Vec<u8> {
 /// than the one the campaign was accepted with, and what is accepted must stay readable.
 ///
 /// # Errors
-/// Where the bytes are not such a campaign.
+/// The bytes are no such campaign, or hold fields that this version does not know: to drop them in
+/// silence would make it another campaign.
 pub fn decode(bytes: &[u8]) -> Result<Campaign, Problems> {
     let mut problems = Problems::default();
     let message = match proto::Campaign::decode(bytes) {
@@ -96,6 +97,13 @@ pub fn decode(bytes: &[u8]) -> Result<Campaign, Problems> {
             return Err(problems);
         }
     };
+    if message.encode_to_vec() != bytes {
+        problems.add(
+            "campaign",
+            "holds fields that this version of tombola does not know: a newer version wrote it",
+        );
+        return Err(problems);
+    }
     let parts = campaign::read(&message, &mut problems);
     parts.finish(problems)
 }

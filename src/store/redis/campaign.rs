@@ -18,7 +18,7 @@ use crate::{
     chance::Nonce,
     model::{Campaign, CampaignId, Moment, OperatorId, PoolNo, convert},
     store::{
-        CampaignView, Refusal, Result, StoreError, rules,
+        CampaignView, Lifecycle, Refusal, Result, StoreError, rules,
         view::{DrawCounts, VersionInfo},
     },
 };
@@ -200,7 +200,7 @@ impl Fields {
         Ok(CampaignView {
             campaign,
             version: self.version()?,
-            lifecycle: codec::lifecycle_of(self.number("lifecycle")?)?,
+            lifecycle: Lifecycle::from_code(self.number("lifecycle")?)?,
             touched: self.text("touched")? == "1",
             paused_prizes: held.into(),
             versions: versions.into(),

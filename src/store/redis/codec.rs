@@ -10,7 +10,7 @@ use rmp::{decode, encode};
 use crate::{
     model::{Campaign, Moment},
     store::{
-        Lifecycle, Result, StoreError,
+        Result, StoreError,
         entry::Unit,
         rules::{PoolState, State},
     },
@@ -302,7 +302,7 @@ pub(super) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
 /// 1 where it goes on.
 pub(super) fn encode_gate(state: &State) -> Vec<u8> {
     let mut packer = Packer::default();
-    packer.int(lifecycle_code(state.view.lifecycle));
+    packer.int(state.view.lifecycle.code().into());
     packer.count(state.view.blocked_users);
     packer.list(state.view.paused_prizes.len());
     for prize in state.view.paused_prizes.iter() {
@@ -316,27 +316,6 @@ pub(super) fn encode_gate(state: &State) -> Vec<u8> {
         };
     }
     packer.done()
-}
-
-/// The stored form of a lifecycle.
-pub(super) fn lifecycle_code(lifecycle: Lifecycle) -> i64 {
-    match lifecycle {
-        Lifecycle::Open => 0,
-        Lifecycle::Paused => 1,
-        Lifecycle::Closing => 2,
-        Lifecycle::Closed => 3,
-    }
-}
-
-/// Reads [`lifecycle_code`].
-pub(super) fn lifecycle_of(code: i64) -> Result<Lifecycle> {
-    match code {
-        0 => Ok(Lifecycle::Open),
-        1 => Ok(Lifecycle::Paused),
-        2 => Ok(Lifecycle::Closing),
-        3 => Ok(Lifecycle::Closed),
-        _ => Err(StoreError::corrupt(format!("no lifecycle has code {code}"))),
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::{
     connect::Connections,
     envelopes::KnownEnvelopes,
     forks::{self, Halt, Head, Refused, Witnesses},
+    identity::FORMAT,
     keys::{PartitionKeys, partition_of},
     level::Level,
     reply::{Parts, text},
@@ -66,6 +67,17 @@ pub(super) enum Attempt {
     Forked,
     /// The partition's fork opens after this time.
     Opens(Duration),
+}
+
+/// The data were upgraded while this service ran.
+fn newer(format: u32) -> StoreError {
+    StoreError::Unavailable {
+        executed: Executed::No,
+        detail: format!(
+            "the data in Redis were upgraded to format {format}, and this service reads only up to format {FORMAT}: replace it \
+             by the newer version"
+        ),
+    }
 }
 
 impl Core {
@@ -159,6 +171,7 @@ impl Core {
             Some(Refused::Opens(after)) => Attempt::Opens(after),
             Some(Refused::Lost) => return Err(self.lost()),
             Some(Refused::Halted(halt)) => return Err(self.halted(number, &halt)),
+            Some(Refused::Newer(format)) => return Err(newer(format)),
         };
         Ok((head.now, attempt))
     }

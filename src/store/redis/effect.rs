@@ -39,9 +39,9 @@ fn of_groups(reply: &Value, of_group: impl Fn(&Value) -> Effect) -> Effect {
     let Value::Array(parts) = reply else {
         return Effect::Wrote;
     };
-    // Refused as a whole (see `lua/partition.lua`).
+    // Refused as a whole (see `lua/modules/store.lua`).
     if let Some(Value::BulkString(letter)) = parts.get(1)
-        && matches!(letter.as_slice(), b"L" | b"H" | b"K" | b"W")
+        && matches!(letter.as_slice(), b"L" | b"H" | b"K" | b"W" | b"N")
     {
         return Effect::Nothing;
     }

@@ -1,6 +1,6 @@
 //! Forks and witnesses: how a service notices that the Redis under it has lost entries that were acknowledged.
 //!
-//! Another server that comes to serve a partition begins a *fork* (see `lua/partition.lua`). Every script carries this service's
+//! Another server that comes to serve a partition begins a *fork* (see `lua/modules/store.lua`). Every script carries this service's
 //! *witness*: under which forks it has acknowledged entries, and the last of these. The script compares that with what the
 //! partition holds, and halts the partition if acknowledged entries are missing. So a rollback is noticed without a leader, as long as
 //! one service that has acknowledged a lost entry lives.
@@ -173,7 +173,7 @@ impl Head {
     }
 }
 
-/// Why a script has done nothing (see `lua/partition.lua`).
+/// Why a script has done nothing (see `lua/modules/store.lua`).
 pub(super) enum Refused {
     /// The store is not the one it was.
     Lost,
@@ -183,6 +183,8 @@ pub(super) enum Refused {
     Forked,
     /// The fork opens after this time.
     Opens(Duration),
+    /// The data are of this format, which is newer than this version's.
+    Newer(u32),
 }
 
 impl Refused {
@@ -196,6 +198,7 @@ impl Refused {
             Some(b'H') => Self::Halted(Halt::parse(&text(parts.next()?)?)?),
             Some(b'K') => Self::Forked,
             Some(b'W') => Self::Opens(Duration::from_micros(number(parts.next()?)?)),
+            Some(b'N') => Self::Newer(number(parts.next()?)?),
             _ => {
                 parts.put_back(first);
                 return Ok(None);

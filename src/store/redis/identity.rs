@@ -24,8 +24,16 @@ use crate::{
     },
 };
 
-/// How the data are laid out: changed whenever keys or values are, so that no service takes one for the other.
-pub(super) const FORMAT: u32 = 2;
+/// The format of the data that this version reads and writes. It is raised whenever an older version
+/// would misread what a newer one writes:
+///
+/// - 2: users in sixteen hashes, draws remembered in buckets; forks may be absent
+/// - 3: records of users can be extended
+pub(super) const FORMAT: u32 = 3;
+/// The lowest format that this version can write. Data of a lower one are upgraded first.
+const FORMAT_MIN: u32 = 3;
+/// The lowest format that can be upgraded. The one before was never released.
+const FORMAT_READ_MIN: u32 = 2;
 /// The most partitions of a store.
 pub const PARTITIONS_MAX: u32 = 1024;
 /// The most connections to a server: Redis takes 10,000 from everybody.
@@ -86,6 +94,14 @@ struct Identity {
     last: Moment,
     now: Moment,
     is_whole: bool,
+    min_reader: Option<u32>,
+}
+
+impl Identity {
+    /// The lowest format that a version must know to read it.
+    fn min_reader(&self) -> u32 {
+        self.min_reader.unwrap_or(self.format)
+    }
 }
 
 /// What Redis holds under the prefix.
@@ -108,6 +124,8 @@ pub struct Found {
     fingerprints: Vec<String>,
     /// How far the clock of Redis is behind this machine's.
     behind: Duration,
+    /// The lowest format of all partitions.
+    format: u32,
 }
 
 impl Found {
@@ -133,6 +151,7 @@ impl Found {
             held: Held::Nothing,
             fingerprints: Vec::new(),
             behind: Duration::from_micros(checked.skew_micros.min(0).unsigned_abs()),
+            format: FORMAT,
         };
         found.survey().await?;
         found.refuse_unexpected()?;
@@ -147,11 +166,26 @@ impl Found {
         }
     }
 
-    /// The id of the store, which must be whole and of this master key.
+    /// The lowest format of the store's partitions.
+    pub(super) fn format(&self) -> u32 {
+        self.format
+    }
+
+    /// The id of the store, which must be whole, of this master key, and of a format that this
+    /// version can write.
     pub(super) fn open(&self, fingerprint: &str) -> Result<String, OpenError> {
         let id = self.whole_id()?;
         self.refuse_other_key(fingerprint)?;
+        self.refuse_older_format()?;
         Ok(id)
+    }
+
+    /// Data of an older format are upgraded first.
+    pub(super) fn refuse_older_format(&self) -> Result<(), OpenError> {
+        if self.format < FORMAT_MIN {
+            return Err(OpenError::OlderFormat { found: self.format });
+        }
+        Ok(())
     }
 
     /// The id of the store, which must be whole.
@@ -253,6 +287,8 @@ impl Found {
         };
         let lasts = identities.iter().flatten().map(|identity| identity.last);
         self.lasts = lasts.collect();
+        let formats = identities.iter().flatten().map(Identity::min_reader);
+        self.format = formats.min().unwrap_or(FORMAT);
         self.fingerprints = identities
             .into_iter()
             .flatten()
@@ -289,10 +325,12 @@ impl Found {
     }
 
     fn refuse_other(&self, identity: &Identity) -> Result<(), OpenError> {
-        if identity.format != FORMAT {
-            return Err(OpenError::Format {
-                found: identity.format,
-            });
+        let found = identity.min_reader();
+        if found > FORMAT {
+            return Err(OpenError::NewerFormat { found });
+        }
+        if found < FORMAT_READ_MIN {
+            return Err(OpenError::Format { found });
         }
         if identity.partitions != self.options.partitions {
             return Err(OpenError::Partitions {
@@ -432,9 +470,11 @@ fn read_identity(reply: Value) -> Result<Option<Identity>, StoreError> {
         is_test: number::<u8>(parts.next()?)? == 1,
         last: moment(parts.next()?)?,
         now,
-        is_whole: parts
-            .maybe_next()
-            .is_some_and(|value| !matches!(value, Value::Nil)),
+        is_whole: !matches!(parts.maybe_next(), None | Some(Value::Nil)),
+        min_reader: match parts.maybe_next() {
+            None | Some(Value::Nil) => None,
+            Some(format) => Some(number(format)?),
+        },
     }))
 }
 

@@ -7,7 +7,7 @@ use tracing::error;
 use super::{
     batch::{self, Call},
     campaign::Layout,
-    codec::{self, Unpacker},
+    codec::Unpacker,
     core::Core,
     keys::{Place, RequestField, request_field},
     record::{self, Remembered},
@@ -387,7 +387,7 @@ fn read_draw(
             let code = std::str::from_utf8(rest)
                 .ok()
                 .and_then(|text| text.parse().ok());
-            let lifecycle = codec::lifecycle_of(code.unwrap_or(-1))?;
+            let lifecycle = Lifecycle::from_code(code.unwrap_or(-1))?;
             Err(not_admitted(layout, lifecycle, now))
         }
         b'Q' => {

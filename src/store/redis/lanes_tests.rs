@@ -54,7 +54,7 @@ fn draws(core: &Core) -> Group {
 /// The results of a draw: a unit of this prize and the consolation prize.
 fn results(packer: &mut Packer, prize: u64) {
     packer.count(2).count(prize);
-    packer.0.extend(super::codec::encode_unit(
+    packer.0.extend(crate::store::redis::codec::encode_unit(
         1_795_960_801_000_000,
         crate::store::entry::Unit {
             window: 1_795_960_800,

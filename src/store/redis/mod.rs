@@ -22,6 +22,7 @@ mod codec;
 mod commit;
 mod confirm;
 mod connect;
+mod constants;
 mod core;
 mod directory;
 mod due;
@@ -51,6 +52,7 @@ mod sentinel;
 mod slots;
 mod stats;
 mod steps;
+mod upgrade;
 mod url;
 mod users;
 mod words;
@@ -69,6 +71,7 @@ pub use self::{
     pool::SetupError,
     recovery::{HaltedPartition, Recovery, Withdrawn},
     script::Script,
+    upgrade::{OlderService, Upgrade},
     url::{RedisUrl, UrlError},
     words::Words,
 };

@@ -30,12 +30,30 @@ pub enum OpenError {
         /// It may pass by itself.
         may_pass: bool,
     },
-    /// The data are laid out in another way.
+    /// The data are of a format that cannot be upgraded.
     #[error(
-        "the data in Redis are of format {found}, and this tombola works with format {FORMAT}: run the version that made them, or \
-         make a new store with another --redis-prefix"
+        "the data in Redis are of format {found}, which this version of tombola cannot read: run the version that made them, \
+         or make a new store with another --redis-prefix"
     )]
     Format {
+        /// Of the store.
+        found: u32,
+    },
+    /// The data are of an older format, which has to be upgraded first.
+    #[error(
+        "the data in Redis are of format {found}, and this version of tombola needs format {FORMAT}: stop all services of older \
+         versions, then run `tombola upgrade --finish` once; nothing is lost by it, but older versions cannot use the data any more"
+    )]
+    OlderFormat {
+        /// Of the store.
+        found: u32,
+    },
+    /// The data are of a newer format.
+    #[error(
+        "the data in Redis are of format {found}, and this version of tombola reads only up to format {FORMAT}: run the newer \
+         version that upgraded them"
+    )]
+    NewerFormat {
         /// Of the store.
         found: u32,
     },

@@ -4,7 +4,8 @@
 //! | what | values |
 //! |---|---|
 //! | a user's record | sixteen times the day (0: none) plus what else it holds, in 3 bytes; counts; bonus draws, where it holds them; the latest draw, where it holds it |
-//! | what else it holds | 1: draws in fields of their own, plus 2: the latest draw, plus 4: bonus draws; plus 8: of the counts only the first, the third and the fifth, others are 0 |
+//! | what else it holds | 1: draws in fields of their own, plus 2: the latest draw, plus 4: bonus draws, or 8: of the counts only the first, the third and the fifth, others are 0; or 12: it is extended |
+//! | an extended record | has bonus draws if any are left, and then its fields: their length in 2 bytes, at most 512; of each field its tag and its length in a byte each, and so many bytes; tags ascend. A field that a reader does not know makes the record unreadable to it. No version writes any field yet |
 //! | counts | free draws, paid draws, draws, bonus draws used, wins, bonus draws left |
 //! | bonus draws | `[[expires, left], …]` |
 //! | the latest draw | moment in 5 bytes, from two days before the record's day in UTC on; digest of the request; sequence, what was asked, version, results |
@@ -28,7 +29,7 @@ use crate::{
         zone::Day,
     },
     store::{
-        DrawCommand, Result,
+        DrawCommand, Result, StoreError,
         entry::{DrawEntry, DrawResult},
     },
 };
@@ -36,10 +37,14 @@ use crate::{
 /// The latest moment that scripts are told.
 pub(super) const LAST_MOMENT: Moment = Moment::from_micros(MOMENT_MAX);
 /// What a record holds besides its counts.
-const OLDER: u8 = 1;
-const LATEST: u8 = 2;
-const BONUS: u8 = 4;
-const PLAIN: u8 = 8;
+pub(super) const OLDER: u8 = 1;
+pub(super) const LATEST: u8 = 2;
+pub(super) const BONUS: u8 = 4;
+pub(super) const PLAIN: u8 = 8;
+/// Bonus draws do not go with [`PLAIN`], so both together are a kind of their own.
+pub(super) const EXTENDED: u8 = BONUS | PLAIN;
+/// Bytes of all fields that extend a record.
+pub(super) const EXTENSION_BYTES_MAX: usize = 512;
 /// Bytes of a value that a compact hash still takes.
 pub(super) const COMPACT_BYTES_MAX: usize = 64;
 /// Bytes of numbers of a fixed length.
@@ -196,9 +201,7 @@ pub(super) fn decode_drawn(
     command: &DrawCommand,
 ) -> Result<Remembered> {
     let (has, day, counts) = decode_head(unpacker)?;
-    if has & BONUS != 0 {
-        decode_bonus(unpacker)?;
-    }
+    decode_middle(unpacker, has, &counts)?;
     let at = decode_moment(unpacker, day)?;
     if has & LATEST == 0 || !unpacker.take(request) {
         return Err(malformed());
@@ -215,7 +218,7 @@ pub(super) fn decode_drawn(
 fn decode_head(unpacker: &mut Unpacker<'_>) -> Result<(u8, i32, UserCounts)> {
     let head = unpacker.big_endian(HEAD_BYTES)?;
     let has = (head % 16) as u8;
-    let counts = if has & PLAIN != 0 {
+    let counts = if has & EXTENDED == PLAIN {
         UserCounts {
             free_today: unpacker.int()?,
             draws: unpacker.int()?,
@@ -226,6 +229,39 @@ fn decode_head(unpacker: &mut Unpacker<'_>) -> Result<(u8, i32, UserCounts)> {
         decode_counts(unpacker)?
     };
     Ok((has, (head / 16) as i32, counts))
+}
+
+/// What stands between the counts and the latest draw: bonus draws, and the fields of an extended record.
+fn decode_middle(unpacker: &mut Unpacker<'_>, has: u8, counts: &UserCounts) -> Result<Vec<Bonus>> {
+    let is_extended = has & EXTENDED == EXTENDED;
+    let has_bonus = if is_extended {
+        counts.bonus_left > 0
+    } else {
+        has & EXTENDED == BONUS
+    };
+    let bonus = if has_bonus {
+        decode_bonus(unpacker)?
+    } else {
+        Vec::new()
+    };
+    if is_extended {
+        check_extension(unpacker)?;
+    }
+    Ok(bonus)
+}
+
+/// Reads the fields that extend a record; there is none that this version knows.
+fn check_extension(unpacker: &mut Unpacker<'_>) -> Result<()> {
+    let length = unpacker.big_endian(2)? as usize;
+    if length > EXTENSION_BYTES_MAX {
+        return Err(malformed());
+    }
+    match unpacker.raw(length)?.first() {
+        None => Ok(()),
+        Some(tag) => Err(StoreError::corrupt(format!(
+            "the record of a user has field {tag}, which this version of tombola does not know"
+        ))),
+    }
 }
 
 /// The moment of a record's latest draw.
@@ -392,11 +428,7 @@ pub(super) fn encode_record(record: &UserRecord, has_older: bool) -> Vec<u8> {
 pub(super) fn decode_record(bytes: &[u8]) -> Result<Stored> {
     let mut unpacker = Unpacker::new(bytes);
     let (has, day, counts) = decode_head(&mut unpacker)?;
-    let bonus = if has & BONUS != 0 {
-        decode_bonus(&mut unpacker)?
-    } else {
-        Vec::new()
-    };
+    let bonus = decode_middle(&mut unpacker, has, &counts)?;
     let latest = (has & LATEST != 0).then(|| decode_latest(&mut unpacker, day, &counts));
     Ok(Stored {
         record: UserRecord {
@@ -444,7 +476,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::redis::{codec, envelopes::decode_grabs};
+    use crate::store::{
+        Executed,
+        redis::{codec, envelopes::decode_grabs},
+    };
 
     proptest! {
         #[test]
@@ -459,6 +494,33 @@ mod tests {
             let _ = codec::decode_unit(&bytes);
             let _ = unpack_id(&mut Unpacker::new(&bytes));
         }
+    }
+
+    #[test]
+    fn an_extended_record_is_read_and_an_unknown_field_in_it_is_not() {
+        let record = UserRecord {
+            day: Some(Day(20_779)),
+            draws: 3,
+            bonus_used: 1,
+            bonus: vec![Bonus {
+                expires: Moment::from_micros(1_795_960_801_000_000),
+                left: 2,
+            }],
+            ..UserRecord::default()
+        };
+        let extended = |fields: &[u8]| {
+            let mut bytes = encode_record(&record, true);
+            bytes[2] = bytes[2] & 0xf0 | EXTENDED | OLDER;
+            bytes.extend((fields.len() as u16).to_be_bytes());
+            bytes.extend(fields);
+            decode_record(&bytes)
+        };
+        let read = extended(&[]).unwrap();
+        assert_eq!((read.record, read.has_older), (record.clone(), true));
+        let error = extended(&[200, 1, 0]).unwrap_err();
+        assert!(error.to_string().contains("field 200"), "{error}");
+        assert_eq!(error.executed(), Executed::No);
+        assert!(extended(&[1; EXTENSION_BYTES_MAX + 1]).is_err());
     }
 
     #[test]

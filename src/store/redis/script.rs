@@ -52,6 +52,17 @@ impl Script {
         }
     }
 
+    /// From modules, each of which returns what the later ones use under its name, followed by the command's own text.
+    pub(super) fn of_modules(constants: &str, modules: &[(&str, &str)], main: &str) -> Self {
+        let mut parts = vec![constants.to_owned()];
+        for (name, text) in modules {
+            parts.push(format!("local {name} = (function()\n{text}\nend)()"));
+        }
+        parts.push(main.to_owned());
+        let parts: Vec<_> = parts.iter().map(String::as_str).collect();
+        Self::new(&parts)
+    }
+
     /// The same script, whose replies say what it did.
     pub(super) fn telling(self, effect: fn(&Value) -> Effect) -> Self {
         Self { effect, ..self }

@@ -1,17 +1,26 @@
-//! The scripts, one a command. What each takes and replies is told at the head of its file.
+//! The scripts, one for each command. The head of each file says what it takes and replies. Modules, which scripts share or consist of,
+//! say what they read and give.
 
 use std::sync::LazyLock;
 
 use super::{
+    constants::CONSTANTS,
     effect,
     script::{Effect, Script},
 };
 
+macro_rules! text {
+    ($($part:literal),+) => {
+        include_str!(concat!("lua/", $($part,)+ ".lua"))
+    };
+}
+
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $($file:literal),+ $(=> $effect:expr)?;)+) => { $(
+    ($($(#[$doc:meta])* $name:ident = $main:literal $([$($module:literal),+])? $(=> $effect:expr)?;)+) => { $(
         $(#[$doc])*
         pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
-            Script::new(&[include_str!("lua/partition.lua"), $(include_str!(concat!("lua/", $file))),+])
+            let modules = [("store", text!("modules/", "store")), $($(($module, text!("modules/", $module))),+)?];
+            Script::of_modules(&CONSTANTS, &modules, text!($main))
                 $(.telling($effect))?
         });
     )+ };
@@ -19,53 +28,55 @@ macro_rules! scripts {
 
 scripts! {
     /// Draws, many at once.
-    DRAW = "record.lua", "packed.lua", "queues.lua", "draw.lua" => effect::of_draws;
+    DRAW = "draw" ["record", "packed", "admission", "memory", "pools", "campaign", "batch"] => effect::of_draws;
     /// Reads a campaign as rules need it.
-    LOAD = "load.lua";
+    LOAD = "load";
     /// Writes what a rule has decided.
-    COMMIT = "sums.lua", "commit.lua";
+    COMMIT = "commit" ["sums"];
     /// Reads units by score.
-    UNITS = "units.lua";
+    UNITS = "units";
     /// Reads users' records, many at once.
-    USER = "record.lua", "user.lua";
+    USER = "user" ["record"];
     /// Reads users' records.
-    RECORDS = "records.lua";
+    RECORDS = "records";
     /// Reads a remembered draw.
-    FIND = "find.lua" => |_| Effect::Repeated;
+    FIND = "find" => |_| Effect::Repeated;
     /// Tells whether a campaign that was not found should be there.
-    LISTED = "listed.lua";
+    LISTED = "listed";
     /// Lists campaigns.
-    CAMPAIGNS = "campaigns.lua";
+    CAMPAIGNS = "campaigns";
     /// Lists campaigns that something is due of.
-    DUE_CAMPAIGNS = "due_campaigns.lua";
+    DUE_CAMPAIGNS = "due_campaigns";
     /// Adds campaigns that are missing among those.
-    COMPLETE_INDEX = "complete_index.lua";
+    COMPLETE_INDEX = "complete_index";
     /// Counts what waits.
-    COUNT = "count.lua";
+    COUNT = "count";
     /// Reads frozen windows.
-    WINDOWS = "windows.lua";
+    WINDOWS = "windows";
     /// Reads entries of the ledger.
-    LEDGER = "ledger.lua";
+    LEDGER = "ledger";
     /// Forgets old requests.
-    FORGET = "record.lua", "forget.lua";
+    FORGET = "forget" ["record"];
     /// Grabs, many at once.
-    GRAB = "sums.lua", "grab.lua" => effect::of_grabs;
+    GRAB = "grab" ["sums"] => effect::of_grabs;
     /// Reads envelopes.
-    ENVELOPES = "envelopes.lua";
+    ENVELOPES = "envelopes";
     /// Reads who has which packets.
-    GRABS = "grabs.lua";
+    GRABS = "grabs";
     /// Lists envelopes that something is due of.
-    DUE_ENVELOPES = "due_envelopes.lua";
+    DUE_ENVELOPES = "due_envelopes";
     /// Reads the sums of envelopes.
-    ENVELOPE_SUMS = "envelope_sums.lua";
+    ENVELOPE_SUMS = "envelope_sums";
     /// Asks whether a partition is whole and takes writes.
-    PROBE = "probe.lua";
+    PROBE = "probe";
     /// Records a fork.
-    FORK = "fork.lua";
+    FORK = "fork";
     /// Lets a halted partition go on.
-    RECOVER = "recover.lua";
+    RECOVER = "recover";
+    /// Raises the format of a partition's data.
+    UPGRADE = "upgrade";
     /// Reads or makes a partition's identity.
-    IDENTIFY = "identify.lua";
+    IDENTIFY = "identify";
 }
 
 /// Writes to a partition without a change, so that replicas can confirm all that came before.

@@ -184,10 +184,7 @@ impl Loaded {
         let mut fields: Vec<(String, Vec<u8>)> = vec![
             ("revision".into(), next_revision(&self.revision)?.into()),
             ("version".into(), view.version.to_string().into()),
-            (
-                "lifecycle".into(),
-                codec::lifecycle_code(view.lifecycle).to_string().into(),
-            ),
+            ("lifecycle".into(), view.lifecycle.code().to_string().into()),
             ("touched".into(), i32::from(view.touched).to_string().into()),
             ("held".into(), to_json(&view.paused_prizes.as_ref())),
             ("nonce".into(), hex(&view.nonce.0).into()),

@@ -14,6 +14,9 @@ use super::{
     state::{DeckState, Placed, State},
 };
 
+/// Cards waiting in a deck below which its next chunk is asked for.
+pub(in crate::store) const LOW_CARDS: u64 = 500;
+
 /// Deals a chunk, if the deck is where the command says and stock has all of it.
 pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result<Step> {
     let pool = command.pool;

@@ -21,7 +21,7 @@ mod sweep;
 pub(in crate::store) use adjust::adjust;
 pub(in crate::store) use apply::{change, create, digest};
 pub(in crate::store) use check::{check_pools, check_prizes, check_stock};
-pub(in crate::store) use deal::deal;
+pub(in crate::store) use deal::{LOW_CARDS, deal};
 pub(in crate::store) use due::due;
 pub(in crate::store) use fill::fill;
 pub(in crate::store) use freeze::freeze;

@@ -17,12 +17,9 @@ use crate::{
         DrawAnswer, DrawCommand, Drawn, Need, Refusal, Result, StoreError,
         entry::{Body, DrawEntry, DrawResult, Entry},
         fill::DeckStop,
-        rules::PoolState,
+        rules::{LOW_CARDS, PoolState},
     },
 };
-
-/// Cards waiting in a deck below which its next chunk is asked for.
-const LOW_CARDS: u64 = 500;
 
 impl Command for DrawCommand {
     type Reply = Drawn;

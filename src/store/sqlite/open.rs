@@ -24,8 +24,9 @@ use crate::{
 
 /// The database's file in its directory.
 pub const DATABASE_FILE: &str = "tombola.sqlite3";
-/// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`, 3 `schema_due.sql`.
-const SCHEMA_VERSION: u32 = 3;
+/// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`, 3 `schema_due.sql`, 4
+/// `schema_reader.sql`.
+const SCHEMA_VERSION: u32 = 4;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep few.
@@ -62,7 +63,7 @@ pub enum OpenError {
     NewerSchema {
         /// Which file.
         file: String,
-        /// Its version.
+        /// The version that is needed to read it.
         found: u32,
     },
     /// The file is another program's, or nothing of ours is left in it.
@@ -288,10 +289,16 @@ pub(super) fn check_version(file: &Path) -> Result<bool, OpenError> {
     match (application, found) {
         // A file that was made and not filled: a first start that was cut off.
         (0, 0) if tables == 0 => Ok(false),
-        (APPLICATION_ID, found) if found > SCHEMA_VERSION => Err(OpenError::NewerSchema {
-            file: file.display().to_string(),
-            found,
-        }),
+        (APPLICATION_ID, found) if found > SCHEMA_VERSION => {
+            let needed = min_reader(&db)?.unwrap_or(found);
+            if needed <= SCHEMA_VERSION {
+                return Ok(true);
+            }
+            Err(OpenError::NewerSchema {
+                file: file.display().to_string(),
+                found: needed,
+            })
+        }
         (APPLICATION_ID, _) => Ok(true),
         _ => Err(OpenError::NotOurs(name())),
     }
@@ -343,13 +350,19 @@ fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
         0 => concat!(
             include_str!("schema.sql"),
             include_str!("schema_envelopes.sql"),
-            include_str!("schema_due.sql")
+            include_str!("schema_due.sql"),
+            include_str!("schema_reader.sql")
         ),
         1 => concat!(
             include_str!("schema_envelopes.sql"),
-            include_str!("schema_due.sql")
+            include_str!("schema_due.sql"),
+            include_str!("schema_reader.sql")
         ),
-        2 => include_str!("schema_due.sql"),
+        2 => concat!(
+            include_str!("schema_due.sql"),
+            include_str!("schema_reader.sql")
+        ),
+        3 => include_str!("schema_reader.sql"),
         _ => return Ok(()),
     };
     db.execute_batch(&format!(
@@ -380,6 +393,16 @@ fn identify(db: &Connection, options: &Options) -> Result<String, OpenError> {
     .and_then(|mut insert| insert.execute(params![store_id, options.key_fingerprint, clock]))
     .map_err(OpenError::database)?;
     Ok(store_id)
+}
+
+/// The lowest schema version that a version of tombola must know to read a database of a newer one.
+fn min_reader(db: &Connection) -> Result<Option<u32>, OpenError> {
+    let value = meta(db, "min_reader")?;
+    let parsed = value.map(|text| {
+        text.parse()
+            .map_err(|_| OpenError::damaged(format!("min_reader is {text:?}")))
+    });
+    parsed.transpose()
 }
 
 fn meta(db: &Connection, key: &str) -> Result<Option<String>, OpenError> {

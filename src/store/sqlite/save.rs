@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::{
-    state::{CampaignState, Pool, Stock, lifecycle_code},
+    state::{CampaignState, Pool, Stock},
     step::{Step, to_json},
     units::{self, Waiting},
     users::{save_blocked, save_user},
@@ -94,7 +94,7 @@ fn save_view(
         .execute(params![
             campaign.no,
             view.version,
-            lifecycle_code(view.lifecycle),
+            view.lifecycle.code(),
             to_json(&view.paused_prizes.as_ref()),
             view.blocked_users
         ])?;

@@ -323,7 +323,7 @@ pub(super) fn load_view(
     let view = CampaignView {
         campaign,
         version,
-        lifecycle: lifecycle_from_code(code)?,
+        lifecycle: Lifecycle::from_code(code.into())?,
         touched,
         paused_prizes: paused.into(),
         versions: load_versions(db, no)?.into(),
@@ -357,24 +357,4 @@ fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {
         })
     })
     .collect()
-}
-
-/// The stored form of a lifecycle.
-pub(super) fn lifecycle_code(lifecycle: Lifecycle) -> u8 {
-    match lifecycle {
-        Lifecycle::Open => 0,
-        Lifecycle::Paused => 1,
-        Lifecycle::Closing => 2,
-        Lifecycle::Closed => 3,
-    }
-}
-
-fn lifecycle_from_code(code: u8) -> Result<Lifecycle> {
-    match code {
-        0 => Ok(Lifecycle::Open),
-        1 => Ok(Lifecycle::Paused),
-        2 => Ok(Lifecycle::Closing),
-        3 => Ok(Lifecycle::Closed),
-        _ => Err(StoreError::corrupt(format!("no lifecycle has code {code}"))),
-    }
 }

@@ -9,6 +9,6 @@ mod failover;
 pub mod kill;
 mod load;
 mod log;
-mod redis;
+pub mod redis;
 mod startup;
 mod stop;

@@ -63,25 +63,28 @@ fn data_in_use_by_another_process_is_told() {
 }
 
 #[test]
-fn a_newer_schema_is_told() {
+fn a_newer_schema_is_refused_if_it_says_that_a_newer_reader_is_needed() {
     let data = used();
-    let set = |version: u32| {
+    let set = |version: u32, min_reader: u32| {
         let db = Connection::open(database(&data)).unwrap();
         db.pragma_update(None, "user_version", version).unwrap();
+        let update = "UPDATE meta SET value = ?1 WHERE key = 'min_reader'";
+        assert_eq!(db.execute(update, [min_reader.to_string()]).unwrap(), 1);
     };
     let db = Connection::open(database(&data)).unwrap();
     let ours: u32 = db
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .unwrap();
     drop(db);
-    set(ours + 1);
-    let told = [
+    set(ours + 2, ours + 1);
+    let words = [
         &format!("schema version {}", ours + 1),
         "newer tombola",
         "--data",
     ];
-    Start::on(data.path()).fail().badly(1, &told);
-    set(ours);
+    Start::on(data.path()).fail().badly(1, &words);
+    // A newer version has only added what this one does not need.
+    set(ours + 2, ours);
     serves(&data);
 }
 

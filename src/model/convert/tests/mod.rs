@@ -232,6 +232,16 @@ fn a_day_may_end_at_either_midnight() {
 }
 
 #[test]
+fn a_stored_campaign_with_a_field_of_a_newer_version_is_not_read_as_another_campaign() {
+    let bytes = encode(&campaign_from_proto(&spring_wheel()).unwrap());
+    assert!(decode(&bytes).is_ok());
+    // Field 1000, a varint of 1.
+    let newer = [bytes.as_slice(), &[0xc0, 0x3e, 1]].concat();
+    let problems = decode(&newer).unwrap_err();
+    assert!(problems.to_string().contains("newer version"), "{problems}");
+}
+
+#[test]
 fn bytes_of_something_else_are_refused() {
     assert!(decode(b"\xff\xff").is_err());
     assert!(decode(b"").is_err());

@@ -3,9 +3,9 @@
 -- KEYS  partition, campaigns
 -- ARGV  clock, store id and witnesses, where to begin as ZRANGEBYLEX has it, most ids
 -- reply {now, ids}
-local partition = open_partition(LOOK)
+local partition = store.open(store.LOOK)
 if partition.refusal then
     return partition.refusal
 end
 local now = partition.now
-return { digits(now), redis.call('ZRANGEBYLEX', KEYS[2], ARGV[3], '+', 'LIMIT', 0, ARGV[4]) }
+return { store.digits(now), redis.call('ZRANGEBYLEX', KEYS[2], ARGV[3], '+', 'LIMIT', 0, ARGV[4]) }

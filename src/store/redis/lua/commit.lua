@@ -17,7 +17,7 @@
 --       number of writes, then of each: command, key, number of further arguments, these
 -- reply {head, number of the last entry}; {now, 'S'}: something has changed;
 --       {now, 'G', key}: it is left of something that is gone; {now, 'U', key}: units of it are gone
-local partition = open_partition(WRITE)
+local partition = store.open(store.WRITE)
 if partition.refusal then
     return partition.refusal
 end
@@ -25,7 +25,7 @@ local now, sequence = partition.now, partition.sequence
 local read_at = tonumber(ARGV[7])
 local is_of_fork = ARGV[3] == '*' or ARGV[3] == partition.mark
 if not is_of_fork or read_at > now or now - read_at > tonumber(ARGV[8]) then
-    return { digits(now), 'S' }
+    return { store.digits(now), 'S' }
 end
 local arg = 9
 local function take()
@@ -46,7 +46,7 @@ for place = 1, tonumber(take()) do
     end
 end
 if (redis.call('HGET', KEYS[3], 'revision') or '') ~= ARGV[6] then
-    return { digits(now), 'S' }
+    return { store.digits(now), 'S' }
 end
 for _ = 1, tonumber(take()) do
     local kind, key = take(), KEYS[tonumber(take())]
@@ -58,27 +58,27 @@ for _ = 1, tonumber(take()) do
             end
         end)
         if not are_there then
-            return { digits(now), 'S' }
+            return { store.digits(now), 'S' }
         end
     elseif kind == 'field' then
         if redis.call('HGET', key, take()) ~= take() then
-            return { digits(now), 'S' }
+            return { store.digits(now), 'S' }
         end
     elseif kind == 'gone' then
         if redis.call('EXISTS', key) == 1 then
-            return { digits(now), 'G', key }
+            return { store.digits(now), 'G', key }
         end
     elseif kind == 'unlisted' then
         if redis.call('ZSCORE', key, take()) then
-            return { digits(now), 'G', key }
+            return { store.digits(now), 'G', key }
         end
     elseif kind == 'count' then
         local counted = tonumber(redis.call('HGET', KEYS[3], take()) or 0)
         if counted ~= redis.call('ZCARD', key) + tonumber(take()) then
-            return { digits(now), 'U', key }
+            return { store.digits(now), 'U', key }
         end
     elseif redis.call('HEXISTS', key, take()) == 1 then
-        return { digits(now), 'S' }
+        return { store.digits(now), 'S' }
     end
 end
 
@@ -92,14 +92,14 @@ for place = 1, tonumber(take()) do
     counts[place] = { name, take() }
 end
 
-local sums, sum_names, number_of_sums = {}, {}, tonumber(take())
+local sum_changes, sum_names, number_of_sums = {}, {}, tonumber(take())
 local sums_key = KEYS[tonumber(take())]
 for place = 1, number_of_sums do
     sum_names[place] = take()
-    sums[place] = { sum_names[place], take() }
+    sum_changes[place] = { sum_names[place], take() }
 end
-if #sums > 0 then
-    local are_sums, flaw = pcall(check_sums, sums_key, sum_names)
+if #sum_changes > 0 then
+    local are_sums, flaw = pcall(sums.check, sums_key, sum_names)
     if not are_sums then
         return redis.error_reply(type(flaw) == 'table' and flaw.err or flaw)
     end
@@ -108,20 +108,20 @@ end
 local entries = tonumber(take())
 while entries > 0 do
     local some = math.min(entries, 1000)
-    local item = { ARGV[4], ARGV[5], 't', digits(now), 'n', some }
+    local item = { ARGV[4], ARGV[5], 't', store.digits(now), 'n', some }
     for _ = 1, some do
         item[#item + 1] = 'j'
         item[#item + 1] = take()
     end
     entries, sequence = entries - some, sequence + some
-    if not append(partition, sequence, unpack(item)) then
-        return ledger_is_gone()
+    if not store.append(partition, sequence, unpack(item)) then
+        return store.ledger_is_gone()
     end
-    redis.call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
+    redis.call('HSET', KEYS[1], 'sequence', store.digits(sequence), 'last', store.digits(now))
 end
 local request, answer = take(), take()
 if request ~= '' then
-    redis.call('HSET', KEYS[4], request, digits(sequence) .. answer)
+    redis.call('HSET', KEYS[4], request, store.digits(sequence) .. answer)
 end
 for _ = 1, tonumber(take()) do
     local command, key, number = take(), KEYS[tonumber(take())], tonumber(take())
@@ -132,10 +132,10 @@ for _ = 1, tonumber(take()) do
         redis.call(command, key, ...)
     end)
 end
-for _, sum in ipairs(sums) do
-    add_to_sum(sums_key, sum[1], sum[2])
+for _, sum in ipairs(sum_changes) do
+    sums.add(sums_key, sum[1], sum[2])
 end
 for _, count in ipairs(counts) do
     redis.call('HINCRBY', KEYS[3], count[1], count[2])
 end
-return { head(partition, sequence > partition.sequence and sequence or 0), digits(sequence) }
+return { store.head(partition, sequence > partition.sequence and sequence or 0), store.digits(sequence) }

@@ -4,7 +4,7 @@
 -- KEYS  partition, due campaigns, campaigns
 -- ARGV  clock, store id and witnesses, ids of these campaigns
 -- reply {head, how many were added}
-local partition = open_partition(WRITE)
+local partition = store.open(store.WRITE)
 if partition.refusal then
     return partition.refusal
 end
@@ -12,8 +12,8 @@ local added = 0
 for place = 3, #KEYS do
     local lifecycle = redis.pcall('HGET', KEYS[place], 'lifecycle')
     -- What is no hash stays: steps tell of it.
-    if type(lifecycle) == 'string' and lifecycle ~= '3' then
+    if type(lifecycle) == 'string' and lifecycle ~= tostring(LIFECYCLE_CLOSED) then
         added = added + redis.call('ZADD', KEYS[2], 'NX', 0, ARGV[place])
     end
 end
-return { head(partition, 0), digits(added) }
+return { store.head(partition, 0), store.digits(added) }

@@ -4,7 +4,7 @@
 -- ARGV  clock, store id and witnesses, how much later than now still counts (microseconds), most ids, and the
 --       campaign after which to begin: its score and its id, or twice nothing
 -- reply {now, ids and scores in turn}
-local partition = open_partition(READ)
+local partition = store.open(store.READ)
 if partition.refusal then
     return partition.refusal
 end
@@ -26,4 +26,4 @@ for place = 1, #found, 2 do
     end
     due[place], due[place + 1] = found[place], found[place + 1]
 end
-return { digits(now), due }
+return { store.digits(now), due }

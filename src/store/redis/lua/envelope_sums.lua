@@ -3,9 +3,9 @@
 -- KEYS  partition, sums of envelopes
 -- ARGV  clock, store id and witnesses
 -- reply {now, names and values in turn}
-local partition = open_partition(LOOK)
+local partition = store.open(store.LOOK)
 if partition.refusal then
     return partition.refusal
 end
 local now = partition.now
-return { digits(now), redis.call('HGETALL', KEYS[2]) }
+return { store.digits(now), redis.call('HGETALL', KEYS[2]) }

@@ -7,7 +7,7 @@
 --       hashes and buckets: hashes come first
 -- reply {head, campaign, number of its hash or bucket to go on with}, where the campaign
 --       is empty when there is nothing to forget for now
-local partition = open_partition(WRITE)
+local partition = store.open(store.WRITE)
 if partition.refusal then
     return partition.refusal
 end
@@ -23,12 +23,12 @@ local longest = math.max(memory, tonumber(memory_before or 0))
 local oldest = now - longest
 
 -- A record without its latest draw, if that is too old.
-local function without_latest(record)
-    local has, day, _, _, _, _, _, _, _, length = read_record(record)
-    if has % BONUS < LATEST or start_of(day) + struct.unpack('>I5', record, length + 1) >= oldest then
+local function without_latest(kept)
+    local has, day, _, _, _, _, _, _, _, length = record.read(kept)
+    if has < LATEST or record.start_of(day) + struct.unpack('>I5', kept, length + 1) >= oldest then
         return nil
     end
-    return struct.pack('>I3', struct.unpack('>I3', record) - LATEST) .. string.sub(record, 4, length)
+    return struct.pack('>I3', struct.unpack('>I3', kept) - LATEST) .. string.sub(kept, 4, length)
 end
 
 -- Looks at some records of a hash from the cursor on; how many they were.
@@ -36,10 +36,10 @@ local function forget_latest(users)
     local found = redis.pcall('HSCAN', users, cursor, 'COUNT', FIELDS)
     local fields, shorter = found[2] or {}, {}
     for place = 1, #fields, 2 do
-        local is_sound, record = pcall(without_latest, fields[place + 1])
-        if is_sound and record then
+        local is_sound, kept = pcall(without_latest, fields[place + 1])
+        if is_sound and kept then
             shorter[#shorter + 1] = fields[place]
-            shorter[#shorter + 1] = record
+            shorter[#shorter + 1] = kept
         end
     end
     for from = 1, #shorter, 1000 do
@@ -97,6 +97,6 @@ elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
         campaign, number = after(campaign), 0
     end
 end
-redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began', digits(began),
-    'memory', digits(memory), 'memory_before', digits(memory_before or 0))
-return { head(partition, 0), campaign, digits(number) }
+redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began', store.digits(began),
+    'memory', store.digits(memory), 'memory_before', store.digits(memory_before or 0))
+return { store.head(partition, 0), campaign, store.digits(number) }

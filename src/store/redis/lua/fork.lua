@@ -3,32 +3,32 @@
 --
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, step of the numbers, microseconds until the fork opens
--- reply {head}: the fork is recorded, by this call or by another one (see partition.lua)
-local partition = open_partition(READ)
+-- reply {head}: the fork is recorded, by this call or by another one (see store.lua)
+local partition = store.open(store.READ)
 if partition.refusal then
     return partition.refusal
 end
-local replid = server_replid()
+local replid = store.server_replid()
 if replid ~= partition.replid then
     local base, number = partition.sequence, partition.sequence + tonumber(ARGV[3])
     local mark = tonumber(string.sub(replid, 1, 6), 16)
     if mark == 0 then
         mark = 1
     end
-    local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%d}', replid, digits(base), mark)
-    if not append(partition, number, 't', digits(partition.now), 'n', 1, 'j', entry) then
-        return ledger_is_gone()
+    local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%d}', replid, store.digits(base), mark)
+    if not store.append(partition, number, 't', store.digits(partition.now), 'n', 1, 'j', entry) then
+        return store.ledger_is_gone()
     end
-    local time = server_time()
+    local time = store.server_time()
     local fields = {
-        'sequence', digits(number), 'last', digits(partition.now), 'replid', replid, 'fork:' .. replid, '', 'mark', mark,
-        'opens', digits(time) .. ' ' .. digits(time + tonumber(ARGV[4])),
+        'sequence', store.digits(number), 'last', store.digits(partition.now), 'replid', replid, 'fork:' .. replid, '', 'mark', mark,
+        'opens', store.digits(time) .. ' ' .. store.digits(time + tonumber(ARGV[4])),
     }
     if partition.replid then
         fields[#fields + 1] = 'fork:' .. partition.replid
-        fields[#fields + 1] = digits(base)
+        fields[#fields + 1] = store.digits(base)
     end
     redis.call('HSET', KEYS[1], unpack(fields))
     partition.replid = replid
 end
-return { head(partition, 0) }
+return { store.head(partition, 0) }

@@ -15,19 +15,18 @@
 --       'P' past its deadline; 'N' not allowed; 'S' not started; 'T' expired; 'E' empty; 'F' needs a fill; 'Y' not yet released
 --       a packet, as it lies in the bucket: number, amount; moment in seven bytes and sequence, both from the creation on (codec.rs)
 
-local partition = open_partition(WRITE)
+local partition = store.open(store.WRITE)
 if partition.refusal then
     return partition.refusal
 end
 local now, sequence = partition.now, partition.sequence
 redis.call('XLEN', KEYS[2])
 local OPEN, REMOVED = 0, 2 -- states of an envelope; refunded is 1
-local MANY, LOW, LOW_OF_MANY = 1000, 28, 500 -- packets waiting at which the next chunk is asked for, before and after many grabs
 local ALLOWED, DIGEST = 14, 12 -- bytes told of one who may grab, and those of the digest
 
 local pack, unpack_values = cmsgpack.pack, cmsgpack.unpack
 local call, floor, char, byte_of, bytes = redis.call, math.floor, string.char, string.byte, struct.pack
-local digits_now = digits(now)
+local digits_now = store.digits(now)
 local key, arg = 6, 4 -- the next of each
 local items, checked = {}, {} -- what is written; currencies whose sums are numbers
 
@@ -181,7 +180,7 @@ local function grab_all(e)
                 list[length + 1], list[length + 2] = user, value
                 grabbers[count] = user
                 had[user] = value
-                answer = (filled - taken == (taken < MANY and LOW or LOW_OF_MANY) and filled < packets and 'W' or 'G') .. value
+                answer = (filled - taken == (taken < MANY_GRABS and LOW_PACKETS or LOW_PACKETS_OF_MANY) and filled < packets and 'W' or 'G') .. value
             end
         end
         replies[place] = answer
@@ -200,7 +199,7 @@ local function grab_all(e)
             users = table.concat(grabbers), packets = table.concat(due, '', 1, count),
         }
         if not checked[currency] then
-            check_sums(KEYS[5], { currency .. ':grabbed', currency .. ':waiting', currency .. ':open' })
+            sums.check(KEYS[5], { currency .. ':grabbed', currency .. ':waiting', currency .. ':open' })
             checked[currency] = true
         end
     end
@@ -231,17 +230,17 @@ for place = 1, tonumber(ARGV[3]) do
     reply[place + 1] = answer
 end
 
-reply[1] = head(partition, #items > 0 and sequence or 0)
+reply[1] = store.head(partition, #items > 0 and sequence or 0)
 if #items == 0 then
     return reply
 end
 for _, item in ipairs(items) do
     local id = item.envelope.id
-    if not append(partition, item.last, 'e', id, 't', digits_now, 'n', item.count, 'g', item.users, 'p', item.packets) then
-        return ledger_is_gone()
+    if not store.append(partition, item.last, 'e', id, 't', digits_now, 'n', item.count, 'g', item.users, 'p', item.packets) then
+        return store.ledger_is_gone()
     end
 end
-local sums = {}
+local totals = {}
 for _, item in ipairs(items) do
     local e = item.envelope
     for bucket, list in ipairs(item.writes) do
@@ -251,8 +250,8 @@ for _, item in ipairs(items) do
     end
     call('HSET', e.key, 'grabbed', item.grabbed)
     call('ZREMRANGEBYRANK', e.packets_key, 0, item.count - 1)
-    local sum = sums[item.currency] or { open = 0, grabbed = 0 }
-    sums[item.currency] = sum
+    local sum = totals[item.currency] or { open = 0, grabbed = 0 }
+    totals[item.currency] = sum
     if item.is_last then
         call('ZREM', KEYS[3], e.id)
         call('ZADD', KEYS[4], digits_now, e.id)
@@ -260,18 +259,18 @@ for _, item in ipairs(items) do
     end
     -- Beyond 2^53 they would not be exact.
     if sum.grabbed + item.amount > 9007199254740991 then
-        add_to_sum(KEYS[5], item.currency .. ':grabbed', digits(sum.grabbed))
-        add_to_sum(KEYS[5], item.currency .. ':waiting', digits(-sum.grabbed))
+        sums.add(KEYS[5], item.currency .. ':grabbed', store.digits(sum.grabbed))
+        sums.add(KEYS[5], item.currency .. ':waiting', store.digits(-sum.grabbed))
         sum.grabbed = 0
     end
     sum.grabbed = sum.grabbed + item.amount
 end
-call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits_now)
-for currency, sum in pairs(sums) do
-    add_to_sum(KEYS[5], currency .. ':grabbed', digits(sum.grabbed))
-    add_to_sum(KEYS[5], currency .. ':waiting', digits(-sum.grabbed))
+call('HSET', KEYS[1], 'sequence', store.digits(sequence), 'last', digits_now)
+for currency, sum in pairs(totals) do
+    sums.add(KEYS[5], currency .. ':grabbed', store.digits(sum.grabbed))
+    sums.add(KEYS[5], currency .. ':waiting', store.digits(-sum.grabbed))
     if sum.open ~= 0 then
-        add_to_sum(KEYS[5], currency .. ':open', sum.open)
+        sums.add(KEYS[5], currency .. ':open', sum.open)
     end
 end
 return reply

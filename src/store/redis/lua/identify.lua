@@ -3,15 +3,16 @@
 --
 -- KEYS  partition
 -- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test clock, format of the data
--- reply {now, store id, format, partitions, fingerprint, test clock, last moment, 1 where the store is whole}; what is not there is false
+-- reply {now, store id, format, partitions, fingerprint, test clock, last moment, 1 if the store is whole, lowest format that a version
+--       must know to read it}; what is not there is false
 local function read()
-    return redis.call('HMGET', KEYS[1], 'store', 'format', 'partitions', 'key', 'test_clock', 'last', 'whole')
+    return redis.call('HMGET', KEYS[1], 'store', 'format', 'partitions', 'key', 'test_clock', 'last', 'whole', 'min_reader')
 end
 local fields = read()
-local now = clock(fields[6])
+local now = store.clock(fields[6])
 if not fields[1] and ARGV[2] ~= '' then
-    redis.call('HSET', KEYS[1], 'store', ARGV[2], 'format', ARGV[6], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
-        'sequence', '0', 'last', '0', 'began', digits(now), 'replid', server_replid(), 'fork:' .. server_replid(), '', 'mark', '0')
+    redis.call('HSET', KEYS[1], 'store', ARGV[2], 'format', ARGV[6], 'min_reader', ARGV[6], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
+        'sequence', '0', 'last', '0', 'began', store.digits(now), 'replid', store.server_replid(), 'fork:' .. store.server_replid(), '', 'mark', '0')
     fields = read()
 end
-return { digits(now), unpack(fields) }
+return { store.digits(now), unpack(fields) }

@@ -3,9 +3,9 @@
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, sequence, most items
 -- reply {now, items}
-local partition = open_partition(LOOK)
+local partition = store.open(store.LOOK)
 if partition.refusal then
     return partition.refusal
 end
 local now = partition.now
-return { digits(now), redis.call('XRANGE', KEYS[2], '(' .. ARGV[3] .. '-0', '+', 'COUNT', ARGV[4]) }
+return { store.digits(now), redis.call('XRANGE', KEYS[2], '(' .. ARGV[3] .. '-0', '+', 'COUNT', ARGV[4]) }

@@ -3,10 +3,10 @@
 -- KEYS  partition, campaigns, campaign
 -- ARGV  clock, store id and witnesses, the campaign's id
 -- reply {now, 1 if it is listed and its hash is gone, else 0}
-local partition = open_partition(LOOK)
+local partition = store.open(store.LOOK)
 if partition.refusal then
     return partition.refusal
 end
 local now = partition.now
 local is_gone = redis.call('EXISTS', KEYS[3]) == 0 and redis.call('ZSCORE', KEYS[2], ARGV[3])
-return { digits(now), is_gone and '1' or '0' }
+return { store.digits(now), is_gone and '1' or '0' }

@@ -7,14 +7,14 @@
 -- reply {now, 'M'}: no such campaign
 --       {now, campaign's fields and values and the mark of the partition's fork, definition of its version where the caller knows another one}
 --       and where the caller knows it: for each schedule starts and windows in turn
-local partition = open_partition(LOOK)
+local partition = store.open(store.LOOK)
 if partition.refusal then
     return partition.refusal
 end
 local now = partition.now
 local fields = redis.call('HGETALL', KEYS[2])
 if #fields == 0 then
-    return { digits(now), 'M' }
+    return { store.digits(now), 'M' }
 end
 fields[#fields + 1], fields[#fields + 2] = 'mark', partition.mark
 local campaign = {}
@@ -22,9 +22,9 @@ for place = 1, #fields, 2 do
     campaign[fields[place]] = fields[place + 1]
 end
 if campaign.version ~= ARGV[3] then
-    return { digits(now), fields, redis.call('HGET', KEYS[3], campaign.version) }
+    return { store.digits(now), fields, redis.call('HGET', KEYS[3], campaign.version) }
 end
-local reply = { digits(now), fields, false }
+local reply = { store.digits(now), fields, false }
 local key, arg = 4, 5
 for _ = 1, tonumber(ARGV[4]) do
     local starts, seen = {}, {}
@@ -34,7 +34,7 @@ for _ = 1, tonumber(ARGV[4]) do
             starts[#starts + 1] = start
         end
     end
-    for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[key], '(' .. digits(now), '+inf')) do
+    for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[key], '(' .. store.digits(now), '+inf')) do
         add(start)
     end
     for start in string.gmatch(campaign['open:' .. ARGV[arg]] or '', '%d+') do

@@ -1,17 +1,22 @@
--- The probe of a service: whether the partition is there and whole, and takes writes. So it writes, but changes nothing.
+-- The probe of a service: whether the partition is there and whole, and takes writes. So it writes, but changes nothing; only, now and
+-- then, it notes that a service of this format is alive (see `upgrade.lua`).
 --
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses
 -- reply {head}; {head, text}: what is wrong with the ledger
-local partition = open_partition(WRITE)
+local partition = store.open(store.WRITE)
 if partition.refusal then
     return partition.refusal
 end
 local newest = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
 local number = newest and tonumber(string.match(newest[1], '^%d+')) or 0
 if number ~= partition.sequence then
-    return { head(partition, 0), KEYS[2] .. ' ends with entry ' .. digits(number) .. ', but ' .. digits(partition.sequence) ..
+    return { store.head(partition, 0), KEYS[2] .. ' ends with entry ' .. store.digits(number) .. ', but ' .. store.digits(partition.sequence) ..
         ' was written: it was deleted, or cut off' }
 end
-redis.call('HSET', KEYS[1], 'store', string.sub(ARGV[2], 1, 32))
-return { head(partition, 0) }
+local NOTED = 10 * 1000000
+local reader = 'reader:' .. FORMAT
+local noted = tonumber(redis.call('HGET', KEYS[1], reader) or 0)
+redis.call('HSET', KEYS[1], 'store', string.sub(ARGV[2], 1, 32), reader,
+    store.digits(partition.now - noted < NOTED and noted or partition.now))
+return { store.head(partition, 0) }

@@ -3,7 +3,7 @@
 -- KEYS  partition, then each user's hash
 -- ARGV  clock, store id and witnesses, then each user's field
 -- reply {now, for each user: the record where there is one}
-local partition = open_partition(READ)
+local partition = store.open(store.READ)
 if partition.refusal then
     return partition.refusal
 end
@@ -12,4 +12,4 @@ local records = {}
 for place = 2, #KEYS do
     records[place - 1] = redis.call('HGET', KEYS[place], ARGV[place + 1])
 end
-return { digits(now), records }
+return { store.digits(now), records }

@@ -3,12 +3,12 @@
 -- KEYS  partition, then the queue of each range
 -- ARGV  clock, store id and witnesses, most units in all, then for each range: lowest score, highest score, 1 from the highest down, most units
 -- reply {now, for each range: units}
-local partition = open_partition(READ)
+local partition = store.open(store.READ)
 if partition.refusal then
     return partition.refusal
 end
 local now = partition.now
-local reply, room = { digits(now) }, tonumber(ARGV[3])
+local reply, room = { store.digits(now) }, tonumber(ARGV[3])
 for place = 2, #KEYS do
     local at = 4 + (place - 2) * 4
     local command, from, to = 'ZRANGEBYSCORE', ARGV[at], ARGV[at + 1]

@@ -5,7 +5,7 @@
 --       the field
 -- reply {now, for each campaign: {fields and values that tell of it, for each user the record where there is one}, or 'M': no such
 --       campaign, or 'X' and what is wrong}
-local partition = open_partition(READ)
+local partition = store.open(store.READ)
 if partition.refusal then
     return partition.refusal
 end
@@ -26,14 +26,14 @@ local function read(key, arg)
         end
     end
     local hash_of, answer = ARGV[arg + 1], { fields }
-    local records = read_records(key + 1, tonumber(ARGV[arg]), hash_of, arg + 2, 1)
+    local records = record.read_all(key + 1, tonumber(ARGV[arg]), hash_of, arg + 2, 1)
     for place = 1, #hash_of do
         answer[place + 1] = records[ARGV[arg + 1 + place]]
     end
     return answer
 end
 
-local reply, key, arg = { digits(now) }, 2, 4
+local reply, key, arg = { store.digits(now) }, 2, 4
 for place = 1, tonumber(ARGV[3]) do
     local is_sound, answer = pcall(read, key, arg)
     if not is_sound then

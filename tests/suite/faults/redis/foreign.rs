@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use sha2::{Digest as _, Sha256};
 use tombola::proto::{
-    ApplyCampaignRequest, BlockUsersRequest, DrawRequest, GetStatsRequest, GrantDrawsRequest,
-    ListCampaignsRequest, PauseCampaignRequest, RecallUnitsRequest,
+    ApplyCampaignRequest, BlockUsersRequest, CheckLimitRequest, DrawRequest, GetDrawRequest,
+    GetStatsRequest, GrantDrawsRequest, ListCampaignsRequest, PauseCampaignRequest,
+    RecallUnitsRequest,
 };
 use tonic::{Code, Status};
 
@@ -188,6 +189,56 @@ async fn a_draw_that_meets_a_foreign_value_writes_nothing_and_other_campaigns_go
         stall.restore(key);
         stall.goes_on("one").await;
     }
+    stall.is_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_is_extended_is_read_and_one_with_an_unknown_field_stops_its_user() {
+    /// Extends the only record of a hash, which has counts below 128 and a latest draw.
+    const EXTEND: &str = "
+        local field = redis.call('HKEYS', KEYS[1])[1]
+        local record = redis.call('HGET', KEYS[1], field)
+        local a, b, c, free, drawn, won = string.byte(record, 1, 6)
+        assert(c % 16 >= 10 and c % 16 < 12 and #redis.call('HKEYS', KEYS[1]) == 1)
+        local head = string.char(a, b, c + 4, free, 0, drawn, 0, won, 0)
+        local extension = struct.pack('>I2', #ARGV[1]) .. ARGV[1]
+        redis.call('HSET', KEYS[1], field, head .. extension .. string.sub(record, 7))
+        return 'OK'";
+    let mut stall = Stall::new().await;
+    let users = format!("tombola{{0}}:users:one:{}", hash("u-1"));
+    let extend = |stall: &Stall, fields: &str| {
+        let command = ["EVAL", EXTEND, "1", &users, fields];
+        assert_eq!(stall.redis().command(&command), "OK");
+    };
+    let last = format!("r-{}", stall.drawn - 1); // the draw before was of the other campaign
+    extend(&stall, "");
+    let again = stall.lottery.draw(request("one", "u-1", &last)).await;
+    let found = GetDrawRequest {
+        campaign_id: "one".into(),
+        user_id: "u-1".into(),
+        request_id: last,
+    };
+    let found = stall.lottery.get_draw(found.clone()).await.unwrap();
+    let found = found.into_inner().draw.unwrap();
+    assert_eq!(again.unwrap().into_inner(), found);
+    assert!(found.replayed);
+    stall.goes_on("one").await;
+
+    stall.redis().command(&["COPY", &users, "kept"]);
+    extend(&stall, "A\u{2}xy");
+    stall.draw_is_refused("newer-field").await;
+    let check = CheckLimitRequest {
+        campaign_id: "one".into(),
+        user_id: "u-1".into(),
+    };
+    let refused = stall.lottery.check_limit(check).await.unwrap_err();
+    assert_not_executed(&refused, Code::Internal);
+    stall
+        .server
+        .says("has field 65, which this version of tombola does not know");
+    stall.goes_on("two").await;
+    stall.redis().command(&["RENAME", "kept", &users]);
+    stall.goes_on("one").await;
     stall.is_balanced().await;
 }
 

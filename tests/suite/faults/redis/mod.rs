@@ -72,6 +72,11 @@ impl House {
         Start::on_redis(self.data.path(), &self.redis.url())
     }
 
+    /// A service on the embedded store beside the same key, on the test clock.
+    pub fn embedded(&self) -> Start<'_> {
+        Start::on(self.data.path())
+    }
+
     fn serve(&self) -> Server {
         self.start().serve()
     }
@@ -115,7 +120,7 @@ pub(super) async fn store_at(url: &str, partitions: u32) -> RedisStore {
 }
 
 /// One draw.
-fn request(campaign: &str, user: &str, id: &str) -> DrawRequest {
+pub fn request(campaign: &str, user: &str, id: &str) -> DrawRequest {
     DrawRequest {
         campaign_id: campaign.into(),
         user_id: user.into(),
@@ -143,7 +148,7 @@ fn executed(status: &Status) -> String {
 
 /// The status is of this code, says that nothing happened, and nothing that only a driver's author understands.
 #[track_caller]
-fn assert_not_executed(status: &Status, code: Code) {
+pub fn assert_not_executed(status: &Status, code: Code) {
     assert_eq!(
         (status.code(), executed(status).as_str()),
         (code, "no"),
@@ -155,7 +160,7 @@ fn assert_not_executed(status: &Status, code: Code) {
 }
 
 /// Waits until the health is this.
-async fn healthy(server: &Server, wanted: ServingStatus) {
+pub async fn healthy(server: &Server, wanted: ServingStatus) {
     let mut client = HealthClient::new(server.connect().await);
     let watch = client.watch(HealthCheckRequest::default()).await.unwrap();
     let mut watch = watch.into_inner();

@@ -1,5 +1,7 @@
 -- Shared by all scripts: the clock, and the opening of the partition, which each script does first.
 --
+-- Gives  LOOK, READ, WRITE, open, head, append, ledger_is_gone, clock, digits, server_time, server_replid
+--
 -- KEYS[1]  partition
 -- ARGV[1]  clock: microseconds, the last moment that the calling service has seen; or `=` and the moment of a test clock
 -- ARGV[2]  store id (32 characters), then what the service witnesses: for each fork under which it has acknowledged entries, the
@@ -14,11 +16,14 @@
 --   opens           when the current fork was recorded and from when on it takes writes, by the server's own TIME; absent afterwards
 --   halt            why the partition is halted (see `lost_entries`), and the server's time then
 --
+-- The partition's field `min_reader` is the lowest format that a version must know to read it; absent in data of format 2.
+--
 -- Instead of its own reply, a script may reply {now, letter, ...} and nothing is written:
 --   'L'            the store is not the one it was
 --   'H', halt      the partition is halted: acknowledged entries are lost
 --   'K'            another server serves the partition: a fork must be recorded first
 --   'W', micros    the fork opens only after this time
+--   'N', format    the data are of this format, which is newer than this version's
 
 -- What a script may do in a partition that is halted or has forked: LOOK always works, READ unless it is halted, WRITE only in
 -- the partition's current fork.
@@ -74,12 +79,14 @@ end
 
 -- Opens the partition. The result has a `refusal`, which is the script's reply, or: `now`, `sequence` (number of the last entry),
 -- `replid`, `mark`.
-local function open_partition(access)
-    local store, sequence, last, replid, mark, opens, halt = unpack(
-        redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last', 'replid', 'mark', 'opens', 'halt'))
+local function open(access)
+    local store, sequence, last, replid, mark, opens, halt, min_reader = unpack(
+        redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last', 'replid', 'mark', 'opens', 'halt', 'min_reader'))
     local now, time = clock(last)
     if store ~= string.sub(ARGV[2], 1, 32) then
         return { refusal = { digits(now), 'L' } }
+    elseif min_reader and tonumber(min_reader) > FORMAT then
+        return { refusal = { digits(now), 'N', min_reader } }
     end
     sequence = tonumber(sequence)
     if not halt then
@@ -125,3 +132,8 @@ end
 local function ledger_is_gone()
     return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is gone: the ledger was deleted, restore it')
 end
+
+return {
+    LOOK = LOOK, READ = READ, WRITE = WRITE, open = open, head = head, append = append, ledger_is_gone = ledger_is_gone, clock = clock,
+    digits = digits, server_time = server_time, server_replid = server_replid,
+}

@@ -1,9 +1,11 @@
 -- Shared by the scripts that count sums which may pass 2^63: a sum is what its field holds and 10^18 times what the field with
 -- `:high` behind its name holds. No change is more than 2^53 either way.
+--
+-- Gives  check, add
 local SUM_PART = 1e18
 
 -- What is counted must be numbers, for a count that fails would leave the rest half done.
-local function check_sums(key, names)
+local function check(key, names)
     local fields = {}
     for place, name in ipairs(names) do
         fields[place * 2 - 1], fields[place * 2] = name, name .. ':high'
@@ -15,7 +17,7 @@ local function check_sums(key, names)
     end
 end
 
-local function add_to_sum(key, name, change)
+local function add(key, name, change)
     local sum = redis.call('HINCRBY', key, name, change)
     if sum >= SUM_PART then
         redis.call('HINCRBY', key, name, '-1000000000000000000')
@@ -25,3 +27,5 @@ local function add_to_sum(key, name, change)
         redis.call('HINCRBY', key, name .. ':high', '-1')
     end
 end
+
+return { check = check, add = add }

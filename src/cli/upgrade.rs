@@ -1,0 +1,148 @@
+//! `tombola upgrade`: raises the format of a Redis store's data once all services are new enough.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{
+    client::{Client, Outcome},
+    failure::{Exit, Failure},
+    house::BuildError,
+    output,
+    serve::{PREFIX, read_clock},
+    store_args::StoreArgs,
+};
+use crate::{
+    model::Problems,
+    store::{
+        StoreError,
+        redis::{Expected, FORK_PAUSE, Found, OlderService, Options, Upgrade},
+    },
+};
+
+/// The memory of requests matters to draws only, and an upgrade makes none.
+const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  tombola upgrade --redis-url redis://127.0.0.1
+  tombola upgrade --redis-url redis://127.0.0.1 --finish
+
+Without --finish it shows the format of the data and whether older services are running. Services
+of version 0.1 do not say that they are running: stop them first. The embedded store needs no
+upgrade: the version that opens it brings its data up to date.")]
+pub(super) struct UpgradeArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Raise the format of the data to the one of this version. Older versions cannot use the data
+    /// any more. Refused while a service of an older version is running
+    #[arg(long, env = "TOMBOLA_FINISH")]
+    finish: bool,
+    /// For a store that was made on a test clock: a moment of it (RFC 3339)
+    #[arg(long, env = "TOMBOLA_CLOCK_START", value_name = "TIME")]
+    clock_start: Option<String>,
+}
+
+pub(super) async fn run(client: &Client, args: UpgradeArgs) -> Outcome {
+    let upgrade = open(&args).await?;
+    let before = upgrade.format();
+    let older = if args.finish {
+        upgrade.finish().await.map_err(failed)?
+    } else {
+        upgrade.older_service().await.map_err(failed)?
+    };
+    if let Some(older) = older.filter(|_| args.finish) {
+        return Err(Failure::refused("OLDER_SERVICE", refusal(older)));
+    }
+    show(client, &upgrade, before, args.finish, older);
+    Ok(())
+}
+
+async fn open(args: &UpgradeArgs) -> Outcome<Upgrade> {
+    let mut problems = Problems::default();
+    let clock = read_clock(args.clock_start.as_deref());
+    let clock = clock.map_err(|text| problems.add("--clock-start", text));
+    let on_redis = args.store.on_redis(PREFIX, &mut problems);
+    if !problems.is_empty() {
+        return Err(Failure::usage(problems.to_string()));
+    }
+    let Some(on_redis) = on_redis else {
+        return Err(Failure::usage(
+            "--redis-url is missing: name the Redis of the store; the embedded store is upgraded by the version that opens it",
+        ));
+    };
+    let found = Found::look(Options {
+        url: on_redis.url,
+        prefix: on_redis.prefix,
+        partitions: on_redis.partitions,
+        durability: on_redis.durability,
+        level: on_redis.level,
+        clock: clock.ok().flatten(),
+        request_memory: REQUEST_MEMORY,
+        fork_pause: FORK_PAUSE,
+        store_id: on_redis.store_id.map(|id| Expected {
+            id,
+            source: "--store-id".into(),
+        }),
+    });
+    let upgrade = async { Upgrade::open(found.await?) }.await;
+    upgrade.map_err(|error| {
+        let error = BuildError::Redis(error);
+        match error.exit() {
+            Exit::Unavailable => Failure::unavailable(error.to_string()),
+            _ => Failure::refused("STORE", error.to_string()),
+        }
+    })
+}
+
+fn failed(error: StoreError) -> Box<Failure> {
+    Failure::refused("STORE", format!("{error}; run the same command again"))
+}
+
+fn refusal(older: OlderService) -> String {
+    format!(
+        "a service that reads only format {} was running at {}: replace all services by this version, then try again a minute \
+         after the last one has stopped",
+        older.format, older.probed_at
+    )
+}
+
+fn show(
+    client: &Client,
+    upgrade: &Upgrade,
+    before: u32,
+    finished: bool,
+    older: Option<OlderService>,
+) {
+    let (id, newest) = (upgrade.store_id(), Upgrade::FORMAT);
+    let now = if finished { newest } else { before };
+    if client.json {
+        let older = older.map(
+            |older| json!({ "format": older.format, "probedAt": older.probed_at.to_string() }),
+        );
+        let answer = json!({
+            "storeId": id,
+            "format": now,
+            "formatBefore": before,
+            "formatOfThisVersion": newest,
+            "olderService": older,
+        });
+        return output::say(&format!("{answer:#}"));
+    }
+    let text = match (finished, older) {
+        _ if before == newest => {
+            format!("the store {id} is of format {newest} already: there is nothing to upgrade")
+        }
+        (true, _) => format!("the store {id} is upgraded from format {before} to {newest}"),
+        (false, Some(older)) => format!(
+            "the store {id} is of format {before}, this version writes {newest}; {}",
+            refusal(older)
+        ),
+        (false, None) => format!(
+            "the store {id} is of format {before}, this version writes {newest}; once no older service runs: \
+             tombola upgrade --finish"
+        ),
+    };
+    output::say(&text);
+}

@@ -1,0 +1,224 @@
+//! Data of earlier versions: each dump in `tests/formats` is upgraded, and everything in it is still
+//! there and is drawn from.
+
+use std::{fs, path::Path};
+
+use redis::cmd;
+use rusqlite::Connection;
+use tombola::{
+    proto::{
+        CheckLimitRequest, DrawRequest, GetDrawRequest, GetStatsRequest, GrabEnvelopeRequest,
+        GrabOutcome, envelope_service_client::EnvelopeServiceClient,
+    },
+    store::redis::{Connections, RedisUrl, Upgrade},
+};
+use tonic::Code;
+use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
+
+use crate::{
+    faults::redis::{House, assert_not_executed, healthy, request},
+    process::{Ended, NOW, Server, Start, project, tombola},
+    support::redis_server::{RedisServer, until},
+};
+
+/// The versions that dumps were made by: the first one, and the one that brought forks.
+const VERSIONS: [&str; 2] = ["0.1-first", "0.1-forks"];
+const PARTITIONS: &str = "--partitions 2";
+/// The partitions' own keys in Redis.
+const OWN: [&str; 2] = ["tombola{0}:partition", "tombola{1}:partition"];
+
+fn dump(version: &str, store: &str) -> String {
+    fs::read_to_string(project(&format!("tests/formats/{version}.{store}"))).unwrap()
+}
+
+/// All that was done before is there, and everything goes on.
+async fn goes_on(server: &Server) {
+    let mut lottery = server.lottery().await;
+    let mut ids: Vec<_> = ["plain", "granted", "blocked"]
+        .into_iter()
+        .flat_map(|user| (1..4).map(move |number| (user, format!("{user}-{number}"))))
+        .collect();
+    ids.push(("plain", "plain-many".into()));
+    for (user, id) in ids {
+        let count = if id == "plain-many" { 5 } else { 1 };
+        let again = DrawRequest {
+            count,
+            ..request("kept", user, &id)
+        };
+        let found = GetDrawRequest {
+            campaign_id: "kept".into(),
+            user_id: user.into(),
+            request_id: id.clone(),
+        };
+        let found = lottery.get_draw(found).await.unwrap().into_inner();
+        let found = found.draw.unwrap();
+        let again = lottery.draw(again).await.unwrap().into_inner();
+        assert!(again.replayed, "{id}");
+        assert_eq!(again.results, found.results, "{id}");
+        assert_eq!(again.results.len(), count as usize, "{id}");
+    }
+    for user in ["plain", "granted", "blocked", "new"] {
+        let drawn = lottery
+            .draw(request("kept", user, "after-the-upgrade"))
+            .await;
+        assert!(!drawn.unwrap().into_inner().replayed, "{user}");
+    }
+    let limits = CheckLimitRequest {
+        campaign_id: "kept".into(),
+        user_id: "granted".into(),
+    };
+    let limits = lottery.check_limit(limits).await.unwrap().into_inner();
+    let total = limits.limits.unwrap().draws_total.unwrap();
+    assert_eq!((total.used, total.bonus), (4, 3), "{total:?}");
+    let grab = |user: &str| GrabEnvelopeRequest {
+        envelope_id: "kept-envelope".into(),
+        user_id: user.into(),
+        ..Default::default()
+    };
+    let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
+    let had = envelopes.grab_envelope(grab("granted")).await.unwrap();
+    assert_eq!(had.into_inner().outcome(), GrabOutcome::AlreadyGrabbed);
+    let new = envelopes.grab_envelope(grab("new")).await.unwrap();
+    assert_eq!(new.into_inner().outcome(), GrabOutcome::Grabbed);
+    let stats = GetStatsRequest {
+        campaign_id: "kept".into(),
+    };
+    let stats = server.campaigns().await.get_stats(stats).await;
+    let stats = stats.unwrap().into_inner();
+    assert!(stats.balanced, "{stats:#?}");
+}
+
+/// Puts a dump into an empty Redis.
+async fn restore(redis: &RedisServer, version: &str) {
+    let connections = Connections::new(&RedisUrl::parse(&redis.url()).unwrap(), 1).unwrap();
+    for line in dump(version, "redis").lines() {
+        let (key, hex) = line.split_once(' ').unwrap();
+        let bytes: Vec<u8> = hex
+            .as_bytes()
+            .chunks(2)
+            .map(|digits| u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap())
+            .collect();
+        let mut command = cmd("RESTORE");
+        command.arg(key).arg(0).arg(bytes);
+        connections.command(&command).await.unwrap();
+    }
+}
+
+/// Services on a house's Redis, on the dumps' test clock.
+fn start(house: &House) -> Start<'_> {
+    house.start().with(PARTITIONS).at(NOW.into())
+}
+
+/// The format of each partition, which two fields have: versions before format 3 know no `min_reader`.
+fn formats(house: &House) -> Vec<String> {
+    let field = |key: &&str, name| house.redis.command(&["HGET", key, name]);
+    let both = |key| match (field(key, "format"), field(key, "min_reader")) {
+        (format, min_reader) if min_reader.is_empty() || min_reader == format => format,
+        both => panic!("{both:?}"),
+    };
+    OWN.iter().map(both).collect()
+}
+
+fn upgrade(house: &House, more: &str) -> Ended {
+    let mut command = tombola(["upgrade", "--redis-url", &house.redis.url()]);
+    command.args(PARTITIONS.split(' '));
+    command
+        .args(["--clock-start", NOW])
+        .args(more.split_whitespace());
+    Ended::of(&mut command)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_in_redis_are_upgraded_and_drawn_from() {
+    for version in VERSIONS {
+        let house = House::with(&[]);
+        restore(&house.redis, version).await;
+        let words = ["format 2", "tombola upgrade --finish", "stop all services"];
+        start(&house).fail().badly(1, &words);
+        assert!(upgrade(&house, "").well().contains("is of format 2"));
+        assert_eq!(formats(&house), ["2", "2"], "looking raises nothing");
+
+        let said = upgrade(&house, "--finish").well();
+        assert!(said.contains("is upgraded from format 2 to 3"), "{said}");
+        let server = start(&house).serve();
+        goes_on(&server).await;
+        let said = upgrade(&house, "--finish").well();
+        assert!(said.contains("nothing to upgrade"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_waits_for_older_services_to_stop() {
+    let house = House::with(&[]);
+    restore(&house.redis, "0.1-forks").await;
+    let last = house.redis.command(&["HGET", OWN[1], "last"]);
+    let last: u64 = last.parse().unwrap();
+    let clock = |micros: u64| {
+        let moment = jiff::Timestamp::from_microsecond(micros.cast_signed()).unwrap();
+        format!("--clock-start {moment}")
+    };
+    // It reads format 2, and has probed at the time of the last entry.
+    let probed = last.to_string();
+    house.redis.command(&["HSET", OWN[1], "reader:2", &probed]);
+    let finish = |micros: u64| {
+        let mut command = tombola(["upgrade", "--finish", "--redis-url", &house.redis.url()]);
+        command
+            .args(PARTITIONS.split(' '))
+            .args(clock(micros).split(' '));
+        Ended::of(&mut command)
+    };
+    finish(last + 50_000_000).badly(1, &["format 2", "replace all services", "a minute"]);
+    assert_eq!(formats(&house), ["2", "2"], "no partition is upgraded");
+    finish(last + 61_000_000).well();
+    assert_eq!(
+        formats(&house),
+        [Upgrade::FORMAT.to_string(), Upgrade::FORMAT.to_string()]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_too_old_for_the_data_does_nothing() {
+    let house = House::with(&[]);
+    start(&house).init().well();
+    let server = start(&house).serve();
+    let noted = format!("reader:{}", Upgrade::FORMAT);
+    for key in OWN {
+        until("it notes its format", || {
+            !house.redis.command(&["HGET", key, &noted]).is_empty()
+        });
+    }
+    let newer = (Upgrade::FORMAT + 1).to_string();
+    for key in OWN {
+        house.redis.command(&["HSET", key, "min_reader", &newer]);
+    }
+    healthy(&server, NotServing).await;
+    let mut lottery = server.lottery().await;
+    let refused = lottery.draw(request("none", "u", "r")).await.unwrap_err();
+    assert_not_executed(&refused, Code::Unavailable);
+    server.says("replace it by the newer version");
+    let words = ["reads only up to format", "run the newer version"];
+    start(&house).fail().badly(1, &words);
+    upgrade(&house, "--finish").badly(1, &words);
+    let ours = Upgrade::FORMAT.to_string();
+    for key in OWN {
+        house.redis.command(&["HSET", key, "min_reader", &ours]);
+    }
+    healthy(&server, Serving).await;
+}
+
+/// Makes a database from a dump.
+fn restore_embedded(directory: &Path, version: &str) {
+    let db = Connection::open(directory.join("tombola.sqlite3")).unwrap();
+    db.execute_batch(&dump(version, "sql")).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_data_are_upgraded_and_drawn_from() {
+    for version in VERSIONS {
+        let house = House::with(&[]); // for its key
+        let start = house.embedded();
+        restore_embedded(start.data, version);
+        let server = start.serve();
+        goes_on(&server).await;
+    }
+}
