@@ -9,12 +9,15 @@ import argparse
 import subprocess
 import sys
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
 FONT_PX, LINE_PX, CHAR_PX, MARGIN_PX = 13, 17, 7.8, 16
 COLUMNS = 100
+# Where the bar of an hour begins, after its label.
+LABEL = len("  11-28 18:00  ")
 # Colours of a dark terminal: ground, text, headings, prompt and verdict.
 GROUND, TEXT, BOLD, GREEN = "#1e2127", "#c8ccd4", "#ffffff", "#8fce6a"
 HEADINGS = ("What ", "Who hit", "Prizes released", "Where every", "An envelope")
@@ -51,7 +54,19 @@ def shown(output):
         lines.append(line)
     while lines and not lines[-1].strip():
         lines.pop()
-    return lines
+    return without_repeats(lines)
+
+
+def without_repeats(lines):
+    """Hours with the same bar as their neighbours, more than three in a row, become one line."""
+    kept = []
+    for _, group in groupby(lines, key=lambda line: line[LABEL:] or line):
+        group = list(group)
+        is_bar = set(group[0][LABEL:]) & {"▓", "█"}
+        if is_bar and len(group) > 3:
+            group = [group[0], f"  ⋮            {len(group) - 2} hours like these", group[-1]]
+        kept.extend(group)
+    return kept
 
 
 def colour(line):

@@ -105,6 +105,20 @@ fn the_translation_of_the_readme_keeps_step() {
 }
 
 #[test]
+fn what_is_read_first_stays_short() {
+    for path in [README, TRANSLATION, "ARCHITECTURE.md"] {
+        let lines = std::fs::read_to_string(project(path))
+            .unwrap()
+            .lines()
+            .count();
+        assert!(
+            lines <= 200,
+            "{path} has {lines} lines: move what is too much to docs/"
+        );
+    }
+}
+
+#[test]
 fn the_picture_is_made_from_a_demo() {
     let directory = tempfile::tempdir().unwrap();
     let picture = directory.path().join("demo.svg");
