@@ -8,8 +8,8 @@ use crate::model::{PoolId, PrizeNo, deck::CardCount};
 /// Deals the next `cards` cards of a deck, or all that remain where they are fewer; `None` is a blank.
 ///
 /// Each card is dealt uniformly from those that remain after the cards before it. `remaining` are the cards left after all
-/// earlier chunks of this round ([`take`] tells them), in the order in which the round began; `round` and `chunk` count
-/// from 0.
+/// earlier chunks of this round ([`take`] tells them), in the order in which the round began. Rounds
+/// count from 1, the chunks of a round from 0.
 ///
 /// # Why chunk after chunk is a uniform shuffle
 /// A shuffle is uniform when each next card, given all before it, is equally likely to be any of the cards that are left.

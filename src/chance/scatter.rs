@@ -87,8 +87,8 @@ pub fn scatter(seed: &Seed, fill: &Fill<'_>) -> Vec<Release> {
 ///
 /// The units are taken one by one: [`Stream::below`]`(sum of all lengths in microseconds)`, of the stream with the label
 /// `("total", pool, prize, revision)`, where `prize` is a `u16` and `revision` a `u32`, is the place of a unit on the spans laid
-/// end to end. `revision` counts the plans that were made for this prize; a new plan draws all hours anew. Takes time
-/// in proportion to `quantity`.
+/// end to end. `revision` is the campaign's version that set the totals of the pool; a later version that
+/// changes them draws the hours of what is left anew. Takes time in proportion to `quantity`.
 ///
 /// ```
 /// use tombola::{chance::{Seed, totals}, model::{Moment, PoolId, PrizeNo}};

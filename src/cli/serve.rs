@@ -362,7 +362,7 @@ pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
         next().await;
         tokio::spawn(async move {
             next().await;
-            warn!("stopped at once: what was acknowledged is on disk");
+            warn!("stopped at once: what was acknowledged is kept as the durability level says");
             log::flush();
             std::process::exit(1);
         });

@@ -8,6 +8,7 @@
 //! | `process` | the real binary as a process |
 //! | `clients` | other people's clients against it |
 //! | `cli` | its own commands |
+//! | `docs` | the documents: their code, their links, their lists |
 //! | `redis` | how Redis is reached, what it is asked at the start, and what its faults are called |
 //! | `formats` | data of earlier versions |
 //! | `faults` | what it does when it, or its Redis, is killed, hangs, is told to stop or started wrongly |
@@ -21,6 +22,7 @@
 mod cli;
 mod clients;
 mod conformance;
+mod docs;
 mod faults;
 mod formats;
 mod process;

@@ -36,7 +36,7 @@ pub fn beside(process: u32) -> Command {
 }
 
 /// A command without standard input, and without settings of ours that the caller may have.
-fn alone(program: &str) -> Command {
+pub fn alone(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TOMBOLA_") {

@@ -5,7 +5,7 @@ mod output;
 mod raw;
 mod server;
 
-pub use command::{Ended, tombola};
+pub use command::{Ended, alone, tombola};
 pub use output::Output;
 pub use raw::{GOAWAY, Raw};
 pub use server::{Server, Start};

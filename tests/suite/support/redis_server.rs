@@ -264,7 +264,7 @@ pub fn until_begun(what: &str, attempt_max: Duration, begin: impl Fn(), is_so: i
 
 /// A port below those that the system gives to outgoing connections (from 32,768 on Linux), and that no other test has had: nobody
 /// takes it while its server is dead. A cluster's node also takes the port 10,000 above.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     for _ in 0..10_000 {

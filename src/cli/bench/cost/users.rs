@@ -115,7 +115,7 @@ fn size(directory: &Path, file: &str) -> u64 {
     std::fs::metadata(directory.join(file)).map_or(0, |metadata| metadata.len())
 }
 
-/// Kinds of keys, by what stands behind the hash tag in their names; see ARCHITECTURE.md, "The store on Redis".
+/// Kinds of keys, by what stands behind the hash tag in their names; see docs/redis.md, "Keys".
 const KINDS: [(&str, &str); 3] = [
     ("users", "user records"),
     ("older", "older draws"),

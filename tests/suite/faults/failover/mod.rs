@@ -10,7 +10,7 @@
 //! in `target/faults.jsonl`, so a run that is stopped goes on from there:
 //!
 //! ```text
-//! TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/FAULTS.md \
+//! TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \
 //!     cargo test --locked --test suite -- --ignored --nocapture faults::failover::report
 //! ```
 

@@ -214,8 +214,8 @@ const INTRODUCTION: &str = "\
 
 What happens to draws when servers and services fail. The suite writes this page itself:
 
-```
-TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/FAULTS.md \\
+```sh norun
+TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \\
     cargo test --locked --test suite -- --ignored --nocapture faults::failover::report
 ```
 

@@ -1,0 +1,205 @@
+//! A reader who follows a document: a directory, servers in the background, and ports that nobody
+//! else has in place of those in the text.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use tempfile::TempDir;
+use tombola::model::file;
+
+use super::{Fence, Verdict};
+use crate::{
+    process::{Ended, Output, alone, project, tombola},
+    support::redis_server::free_port,
+};
+
+/// Ports of the documents: two services and a Redis.
+const PORTS: [&str; 3] = ["50051", "50052", "6379"];
+/// A comment that marks a command which is to fail.
+const REFUSED: &str = "# refused";
+/// Lines that say that a server is there.
+const READY: [&str; 2] = ["serving on ", "Ready to accept connections"];
+/// In place of grpcurl, which few machines have: the same call by buf, by reflection too.
+const GRPCURL: &str = r#"#!/bin/bash
+set -euo pipefail
+body='{}'
+while [ $# -gt 2 ]; do
+    case $1 in
+    -plaintext) shift ;;
+    -d) body=$2; shift 2 ;;
+    *) echo "grpcurl $1: not known here" >&2; exit 64 ;;
+    esac
+done
+call=(--protocol grpc --http2-prior-knowledge)
+if [ "$2" = list ]; then exec "$BUF" curl "${call[@]}" --list-services "http://$1"; fi
+exec "$BUF" curl "${call[@]}" --data "$body" "http://$1/$2"
+"#;
+
+/// A document that is being followed. Its servers are killed when this is dropped.
+pub struct Session {
+    directory: TempDir,
+    ports: [u16; PORTS.len()],
+    servers: Vec<(Child, Output)>,
+}
+
+impl Session {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["proto", "deploy"] {
+            symlink(project(name), directory.path().join(name)).unwrap();
+        }
+        let bin = directory.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        symlink(tombola([""; 0]).get_program(), bin.join("tombola")).unwrap();
+        fs::write(bin.join("grpcurl"), GRPCURL).unwrap();
+        fs::set_permissions(bin.join("grpcurl"), fs::Permissions::from_mode(0o755)).unwrap();
+        Self {
+            directory,
+            ports: PORTS.map(|_| free_port()),
+            servers: Vec::new(),
+        }
+    }
+
+    /// Does what a fence says.
+    pub fn run(&mut self, fence: &Fence) -> Result<Verdict, String> {
+        let text = self.at_own_ports(&fence.text);
+        if let Some(name) = fence.file() {
+            fs::write(self.directory.path().join(name), &text).unwrap();
+        }
+        if fence.has("norun") {
+            return Ok(Verdict::NotRun);
+        }
+        match fence.language() {
+            "sh" if fence.has("background") => self.start(&text).map(|()| Verdict::Ran),
+            "sh" => self.bash(&expecting_refusals(&text)).map(|()| Verdict::Ran),
+            "python" => {
+                let name = fence.file().ok_or("a Python fence needs file=NAME")?;
+                self.bash(&format!("python {name}")).map(|()| Verdict::Ran)
+            }
+            "yaml" => parse_yaml(&text).map(|()| Verdict::Parsed),
+            "json" => match serde_json::from_str::<serde_json::Value>(&text) {
+                Ok(_) => Ok(Verdict::Parsed),
+                Err(error) => Err(error.to_string()),
+            },
+            "proto" => find_in_protos(&text).map(|()| Verdict::Parsed),
+            "text" => Ok(Verdict::Shown),
+            other => Err(format!(
+                "nothing runs the language `{other}`: name one that is known, or add norun"
+            )),
+        }
+    }
+
+    fn at_own_ports(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (theirs, ours) in PORTS.iter().zip(self.ports) {
+            text = text.replace(theirs, &ours.to_string());
+        }
+        text
+    }
+
+    /// A command with the document's tools and the first port as that of its server.
+    fn command(&self, program: &str) -> Command {
+        let address = format!("127.0.0.1:{}", self.ports[0]);
+        let paths = [self.directory.path().join("bin"), project(".venv/bin")];
+        let given = std::env::var_os("PATH").unwrap_or_default();
+        let paths = paths.into_iter().chain(std::env::split_paths(&given));
+        let mut command = alone(program);
+        command.current_dir(self.directory.path());
+        command.env("PATH", std::env::join_paths(paths).unwrap());
+        command.env("BUF", tool("tests/clients/node_modules/.bin/buf"));
+        command.env("TOMBOLA_SERVER", format!("http://{address}"));
+        command.env("TOMBOLA_LISTEN", address);
+        command
+    }
+
+    fn bash(&self, script: &str) -> Result<(), String> {
+        let mut command = self.command("timeout");
+        command.args(["60", "bash", "-euo", "pipefail", "-c", script]);
+        let ended = Ended::of(&mut command);
+        if ended.code == Some(0) {
+            return Ok(());
+        }
+        Err(format!("{script}\n{}\n{}", ended.stdout, ended.stderr))
+    }
+
+    /// Starts a server with each line and waits until it is there.
+    fn start(&mut self, text: &str) -> Result<(), String> {
+        for line in text.lines() {
+            let mut command = self.command("bash");
+            command.args(["-c", &format!("exec {line}")]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let output = Output::of(&mut child);
+            let is_ready = |line: &str| READY.iter().any(|word| line.contains(word));
+            let found = output.wait_for(|line| is_ready(line).then_some(()));
+            let said = output.text();
+            self.servers.push((child, output));
+            found.ok_or(format!("{line}: it ended:\n{said}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for (server, _) in &mut self.servers {
+            server.kill().ok();
+            server.wait().ok();
+        }
+    }
+}
+
+/// The script, in which lines that are to be refused succeed if they fail.
+fn expecting_refusals(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.split_once(REFUSED) {
+        Some((command, _)) => {
+            format!("if {command}; then echo 'not refused: {command}' >&2; exit 1; fi")
+        }
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A campaign keeps all rules of campaigns; anything else is YAML.
+fn parse_yaml(text: &str) -> Result<(), String> {
+    if text.contains("\npools:") {
+        return match file::check(text) {
+            Ok(_) => Ok(()),
+            Err(problems) => Err(problems.to_string()),
+        };
+    }
+    match serde_saphyr::from_str::<serde_json::Value>(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Every line of an excerpt stands in one of the proto files.
+fn find_in_protos(text: &str) -> Result<(), String> {
+    let files = fs::read_dir(project("proto/tombola/v1")).unwrap();
+    let protos: Vec<String> = files
+        .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
+        .collect();
+    let is_there = |line: &str| {
+        let mut lines = protos.iter().flat_map(|proto| proto.lines());
+        lines.any(|found| found.trim() == line.trim())
+    };
+    match text.lines().find(|line| !is_there(line)) {
+        None => Ok(()),
+        Some(line) => Err(format!("no proto file has the line `{line}`")),
+    }
+}
+
+/// A tool that `tests/prepare` installs.
+fn tool(path: &str) -> PathBuf {
+    let tool = project(path);
+    assert!(
+        tool.exists(),
+        "{path} is missing: tests/prepare installs it"
+    );
+    tool
+}
