@@ -33,10 +33,11 @@ local function decide(reply)
         local c, item
         c, key, arg = campaign.read(key, arg, partition.now, oldest)
         local is_sound, answer = pcall(function()
-            local letter, replies = campaign.open(c), nil
+            local letter = campaign.open(c)
             if letter then
                 return letter
             end
+            local replies
             replies, item = batch.run(c, sequence)
             return replies
         end)

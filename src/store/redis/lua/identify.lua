@@ -11,8 +11,10 @@ end
 local fields = read()
 local now = store.clock(fields[6])
 if not fields[1] and ARGV[2] ~= '' then
-    redis.call('HSET', KEYS[1], 'store', ARGV[2], 'format', ARGV[6], 'min_reader', ARGV[6], 'partitions', ARGV[3], 'key', ARGV[4], 'test_clock', ARGV[5],
-        'sequence', '0', 'last', '0', 'began', store.digits(now), 'replid', store.server_replid(), 'fork:' .. store.server_replid(), '', 'mark', '0')
+    local replid = store.server_replid()
+    redis.call('HSET', KEYS[1], 'store', ARGV[2], 'format', ARGV[6], 'min_reader', ARGV[6], 'partitions', ARGV[3],
+        'key', ARGV[4], 'test_clock', ARGV[5], 'sequence', '0', 'last', '0', 'began', store.digits(now),
+        'replid', replid, 'fork:' .. replid, '', 'mark', '0')
     fields = read()
 end
 return { store.digits(now), unpack(fields) }

@@ -1,4 +1,5 @@
--- The probe of a service: whether the partition is there and whole, and takes writes. So it writes, but changes nothing; only, now and
+-- The probe of a service: whether the partition is there and whole, and takes writes. So it writes, but changes
+-- nothing; only, now and
 -- then, it notes that a service of this format is alive (see `upgrade.lua`).
 --
 -- KEYS  partition, ledger
@@ -11,8 +12,11 @@ end
 local newest = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
 local number = newest and tonumber(string.match(newest[1], '^%d+')) or 0
 if number ~= partition.sequence then
-    return { store.head(partition, 0), KEYS[2] .. ' ends with entry ' .. store.digits(number) .. ', but ' .. store.digits(partition.sequence) ..
-        ' was written: it was deleted, or cut off' }
+    return {
+        store.head(partition, 0),
+        KEYS[2] .. ' ends with entry ' .. store.digits(number) .. ', but ' .. store.digits(partition.sequence) ..
+            ' was written: it was deleted, or cut off',
+    }
 end
 local NOTED = 10 * 1000000
 local reader = 'reader:' .. FORMAT

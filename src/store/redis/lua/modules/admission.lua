@@ -63,7 +63,8 @@ end
 -- How many of a draw's units are regular draws: as many as the limits allow. The rest are bonus draws, which pay for free draws only;
 -- nil if there are too few.
 local function regular_draws(limits, user, kind)
-    local count, room = kind.count, nil
+    local count = kind.count
+    local room
     if kind.is_paid then
         room = limits.paid_day - user.paid
     else
