@@ -19,3 +19,15 @@ pub mod injector;
 pub mod model;
 pub mod proto;
 pub mod store;
+
+/// A digest of the sources that this was built from, in 16 hexadecimal digits. Programs with the
+/// same id have the same messages, options and behaviour.
+pub const BUILD_ID: &str = env!("TOMBOLA_BUILD_ID");
+
+/// What `--version` prints after the program's name: the version, and the build id on a line of its
+/// own.
+pub const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nbuild ",
+    env!("TOMBOLA_BUILD_ID")
+);

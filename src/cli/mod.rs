@@ -1,6 +1,6 @@
 //! The command line: parse and dispatch, one file a subcommand.
 //!
-//! Commands other than `serve`, `init`, `recover`, `upgrade`, `key`, `demo` and `bench` are clients: all they know of a
+//! Commands other than `serve`, `init`, `recover`, `upgrade`, `key` and `demo` are clients: all they know of a
 //! server is `tombola.v1`. What they read from files is checked in full before anything is sent.
 //! Errors become text and exit codes in `failure` only, and only `output` writes.
 
@@ -44,8 +44,8 @@ mod wait;
 use std::process::ExitCode;
 
 use clap::{
-    ArgAction, ArgMatches, Command as ClapCommand, CommandFactory as _, FromArgMatches as _,
-    Parser, Subcommand, builder::BoolishValueParser, parser::ValueSource,
+    ArgAction, Command as ClapCommand, CommandFactory as _, FromArgMatches as _, Parser,
+    Subcommand, builder::BoolishValueParser,
 };
 
 use client::{Client, Outcome};
@@ -56,6 +56,7 @@ use failure::{Exit, Failure};
 #[command(
     name = "tombola",
     version,
+    long_version = crate::LONG_VERSION,
     arg_required_else_help = true,
     after_help = "Every option has a variable, e.g. TOMBOLA_SERVER for --server.
 Exit codes: 0 done, 1 refused or failed, 64 wrong usage, 69 server not available.
@@ -83,11 +84,9 @@ enum Command {
     Key(key::KeyCommand),
     /// Run a server with a campaign and users who draw
     Demo(demo::DemoArgs),
-    /// Measure what this machine, or a server, bears
+    /// Say that the bench is a program of its own
+    #[command(hide = true)]
     Bench(bench::BenchArgs),
-    /// Run the bare server of the bench's empty call
-    #[command(name = "bench-empty", hide = true)]
-    BenchEmpty(bench::EmptyArgs),
     /// Create or change campaigns from a file
     Apply(apply::ApplyArgs),
     /// List the campaigns
@@ -137,21 +136,15 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
     let matches = command().try_get_matches();
-    let server_is_named =
-        |matches: &ArgMatches| matches.value_source("server") == Some(ValueSource::CommandLine);
-    let parsed = matches.and_then(|matches| {
-        let cli = Cli::from_arg_matches(&matches)?;
-        Ok((cli, server_is_named(&matches)))
-    });
-    let (cli, server_is_named) = match parsed {
-        Ok(parsed) => parsed,
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
         Err(error) => return explain(&error),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     match runtime {
-        Ok(runtime) => runtime.block_on(dispatch(cli, server_is_named)),
+        Ok(runtime) => runtime.block_on(dispatch(cli)),
         Err(error) => {
             output::note(&format!("error: cannot start: {error}"));
             ExitCode::FAILURE
@@ -182,15 +175,14 @@ fn explain(error: &clap::Error) -> ExitCode {
     finish(false, Ok(()))
 }
 
-async fn dispatch(cli: Cli, server_is_named: bool) -> ExitCode {
+async fn dispatch(cli: Cli) -> ExitCode {
     let client = cli.client;
     let outcome = match cli.command {
         Command::Serve(args) => return serve::run(args).await,
         Command::Demo(args) => return demo::run(args).await,
         Command::Init(args) => init::run(&client, args).await,
         Command::Key(command) => key::run(&client, command),
-        Command::Bench(args) => bench::run(&client, server_is_named, args).await,
-        Command::BenchEmpty(args) => bench::run_empty(args).await,
+        Command::Bench(args) => bench::run(args),
         Command::Apply(args) => apply::run(&client, args).await,
         Command::Campaigns(args) => campaigns::list(&client, args).await,
         Command::Campaign(args) => campaigns::get(&client, args).await,

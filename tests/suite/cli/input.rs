@@ -44,12 +44,22 @@ fn wrong_usage_has_a_code_of_its_own() {
 }
 
 #[test]
+fn the_bench_says_where_it_went_whatever_it_is_given() {
+    for line in [
+        "bench",
+        "bench cost --users 1000",
+        "bench --scenario draw --help",
+        "bench --server http://127.0.0.1:1 --json",
+    ] {
+        Ended::of(&mut tombola(line.split_whitespace())).badly(64, &["tombola-bench"]);
+    }
+}
+
+#[test]
 fn help_and_version_are_no_failure() {
-    assert!(
-        Ended::of(&mut tombola(["--version"]))
-            .well()
-            .contains("tombola 0.")
-    );
+    let version = Ended::of(&mut tombola(["--version"])).well();
+    let expected = format!("tombola 0.1.0\nbuild {}\n", tombola::BUILD_ID);
+    assert_eq!(version, expected);
     assert!(
         Ended::of(&mut tombola(["draw", "--help"]))
             .well()

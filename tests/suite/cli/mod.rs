@@ -1,6 +1,5 @@
 //! The binary's own client commands against a running server.
 
-mod bench;
 mod envelopes;
 mod input;
 mod operators;

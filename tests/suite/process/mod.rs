@@ -1,11 +1,13 @@
 //! The real binary as a process: a server on a port that nobody else has, and the commands of its client.
 
 mod command;
+mod ended;
 mod output;
 mod raw;
 mod server;
 
-pub use command::{Ended, alone, tombola};
+pub use command::{alone, tombola};
+pub use ended::Ended;
 pub use output::Output;
 pub use raw::{GOAWAY, Raw};
 pub use server::{Server, Start};

@@ -15,7 +15,8 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{
     NOW, PATIENCE,
-    command::{Ended, beside, on_a_small_disk, tombola},
+    command::{beside, on_a_small_disk, tombola},
+    ended::Ended,
     output::Output,
 };
 

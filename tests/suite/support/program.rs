@@ -1,6 +1,6 @@
 //! The server programs that the tests run on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A server program. It is a Sentinel too when it is started as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +18,18 @@ impl Program {
 
     /// The file to execute.
     pub fn path(self) -> PathBuf {
-        let unpacked = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers");
         match self {
             Self::System => "redis-server".into(),
-            Self::Redis8 => [unpacked, "redis-8"].iter().collect(),
-            Self::Valkey8 => [unpacked, "valkey-8"].iter().collect(),
+            Self::Redis8 => project("tests/servers/redis-8"),
+            Self::Valkey8 => project("tests/servers/valkey-8"),
         }
     }
+}
+
+/// A file of the project, from whichever member of the workspace this is compiled into: the lock
+/// file is in its root.
+pub fn project(path: &str) -> PathBuf {
+    let mut directories = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let root = directories.find(|directory| directory.join("Cargo.lock").is_file());
+    root.expect("a directory with Cargo.lock").join(path)
 }

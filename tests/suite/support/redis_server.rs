@@ -14,12 +14,12 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::program::Program;
+use super::program::{Program, project};
 
 /// What should happen within moments fails the test only after this long: it bounds a hang, it measures nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Locales that `tests/prepare` makes: by their rules a server's scripts compare texts.
-const LOCALES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/locale");
+const LOCALES: &str = "tests/clients/locale";
 /// Someone else may take a port between its choice and its use.
 const ATTEMPTS: usize = 20;
 
@@ -314,7 +314,7 @@ fn launch(program: Program, role: Role, directory: &Path, port: u16) -> Option<C
     }
     let mut child = command
         .env("LC_ALL", "en_US.UTF-8")
-        .env("LOCPATH", LOCALES)
+        .env("LOCPATH", project(LOCALES))
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -1,0 +1,245 @@
+//! Injects a million units on Redis, closes the campaign that holds them, recalls another million, grants draws to a thousand users,
+//! and tells how long Redis's longest scripts took and how many units a second it was.
+//!
+//! `cargo run --release -p tombola-bench --example million_units` (needs redis-server; starts one of its own, every write on disk before the
+//! answer). Exits with an error where a count is not exact.
+
+#![allow(clippy::print_stdout, reason = "an example prints what it found")]
+
+use std::{
+    error::Error,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tombola::{
+    chance::MasterKey,
+    injector::Injector,
+    model::{
+        Campaign, CampaignId, Moment, OperatorId, PoolNo, RequestId, UserId,
+        convert::campaign_from_proto, file, limits::Funding,
+    },
+    store::{
+        Author, DrawCommand, Durability, OperateCommand, Operation, Store,
+        clock::ManualClock,
+        redis::{FORK_PAUSE, Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
+    },
+};
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+use support::RedisServer;
+
+const UNITS: u64 = 1_000_000;
+/// Scripts that take longer are told of.
+const SLOW_MICROS: &str = "1000";
+const SLOW_SHOWN: usize = 5;
+
+type Fault = Box<dyn Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), Fault> {
+    let server = RedisServer::start(&[
+        ("slowlog-log-slower-than", SLOW_MICROS),
+        ("slowlog-max-len", "10000"),
+    ]);
+    let clock = Arc::new(ManualClock::at(at("2026-11-20T00:00:00Z")?));
+    let key = MasterKey::from_bytes(rand::random());
+    let mut found = Found::look(Options {
+        url: RedisUrl::parse(&server.url())?,
+        prefix: KeyPrefix::parse("tombola")?,
+        partitions: 4,
+        durability: Durability::Local,
+        level: LevelOptions::default(),
+        clock: Some(clock.clone()),
+        request_memory: Duration::from_secs(3600),
+        fork_pause: FORK_PAUSE,
+        store_id: None,
+    })
+    .await?;
+    found.init(&key.fingerprint()).await?;
+    let store: Arc<dyn Store> = Arc::new(RedisStore::open(found, &key.fingerprint()).await?);
+    let hour = Duration::from_secs(3600);
+    let injector = Arc::new(Injector::new(store, key, hour));
+
+    let (closed, recalled) = (campaign("closed")?, campaign("recalled")?);
+    for campaign in [&closed, &recalled] {
+        let begun = Instant::now();
+        injector
+            .apply(Arc::clone(campaign), 0, author("apply")?)
+            .await?;
+        injector.settle(&campaign.id).await?;
+        let waiting = waiting(&injector, campaign).await?;
+        told(&server, "injected", waiting, begun);
+        expect(waiting, UNITS)?;
+    }
+
+    let begun = Instant::now();
+    operate(&injector, &closed.id, Operation::Close).await?;
+    told(&server, "closed", UNITS, begun);
+    expect(waiting(&injector, &closed).await?, 0)?;
+
+    let begun = Instant::now();
+    let recall = Operation::Recall {
+        pool: PoolNo(0),
+        window: Some(recalled.start),
+        prize: None,
+        withdraw: false,
+    };
+    operate(&injector, &recalled.id, recall).await?;
+    told(&server, "recalled", UNITS, begun);
+    expect(waiting(&injector, &recalled).await?, 0)?;
+
+    clock.set(recalled.start);
+    let begun = Instant::now();
+    let users = (0..1000).map(|n| UserId::parse("user", &format!("user-{n:0>100}")));
+    let users: Vec<_> = users.collect::<Result<_, _>>().map_err(|p| p.message)?;
+    for _ in 0..2 {
+        let grant = Operation::Grant {
+            users: users.clone(),
+            draws: 1,
+            expires: recalled.end,
+        };
+        operate(&injector, &recalled.id, grant).await?;
+    }
+    told(&server, "granted to users", 2000, begun);
+
+    let begun = Instant::now();
+    for user in users.iter().take(100) {
+        let command = DrawCommand {
+            campaign: recalled.id.clone(),
+            user: user.clone(),
+            request: RequestId::parse("request", "once").map_err(|p| p.message)?,
+            count: 100,
+            funding: Funding::Free,
+            payment_ref: String::new(),
+            consolation_only: false,
+            expire: None,
+            not_after: Moment::FAR_FUTURE,
+        };
+        injector.draw(command).await?;
+    }
+    told(&server, "drawn", 10_000, begun);
+    clock.set(recalled.end + hour * 48);
+    let begun = Instant::now();
+    injector.tick().await?;
+    injector.tick().await?;
+    told(&server, "forgotten", 100, begun);
+    for campaign in [&closed, &recalled] {
+        if !injector.store().stats(&campaign.id).await?.balanced() {
+            return Err("the sums do not add up".into());
+        }
+    }
+    Ok(())
+}
+
+fn at(time: &str) -> Result<Moment, Fault> {
+    Ok(Moment::from_timestamp(time.parse()?))
+}
+
+/// A million units in its first hour, of twenty prizes.
+fn campaign(id: &str) -> Result<Arc<Campaign>, Fault> {
+    let each = UNITS / 20;
+    let list = |of: &dyn Fn(u64) -> String| (0..20).map(of).collect::<Vec<_>>().join(", ");
+    let yaml = format!(
+        "{{id: {id}, timeZone: UTC, startTime: '2026-11-20T01:00:00Z', endTime: '2026-11-20T03:00:00Z', \
+         consolation: {{id: points}}, prizes: [{}], \
+         pools: [{{id: hours, schedule: {{special: [{{from: 2026-11-20T01:00, to: 2026-11-20T02:00, perHour: {{{}}}}}]}}}}]}}",
+        list(&|n| format!("{{id: p{n}, stock: {each}}}")),
+        list(&|n| format!("p{n}: {each}")),
+    );
+    let message = file::parse(&yaml)?.pop().ok_or("no campaign")?;
+    Ok(Arc::new(campaign_from_proto(&message)?))
+}
+
+fn author(request: &str) -> Result<Author, Fault> {
+    Ok(Author {
+        request: RequestId::parse("request", request).map_err(|p| p.message)?,
+        operator: OperatorId::parse("operator", "example").map_err(|p| p.message)?,
+        reason: String::new(),
+    })
+}
+
+/// Does it, and all that follows from it.
+async fn operate(
+    injector: &Arc<Injector>,
+    campaign: &CampaignId,
+    operation: Operation,
+) -> Result<(), Fault> {
+    let request = format!("{:x}", rand::random::<u64>());
+    let command = OperateCommand {
+        campaign: campaign.clone(),
+        operation,
+        author: author(&request)?,
+    };
+    injector.operate(command).await?;
+    injector.settle(campaign).await?;
+    Ok(())
+}
+
+async fn waiting(injector: &Injector, campaign: &Campaign) -> Result<u64, Fault> {
+    let stats = injector.store().stats(&campaign.id).await?;
+    Ok(stats.prizes.iter().map(|prize| prize.waiting).sum())
+}
+
+fn expect(found: u64, expected: u64) -> Result<(), Fault> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{found} units wait, not {expected}").into())
+}
+
+/// How long it took, and the longest scripts since the last time.
+fn told(server: &RedisServer, what: &str, units: u64, begun: Instant) {
+    let seconds = begun.elapsed().as_secs_f64();
+    let speed = units as f64 / seconds;
+    println!("{units:>9} {what:<18} {seconds:>6.1} s {speed:>9.0} a second");
+    let (scripts, micros) = scripts(server);
+    println!("          {scripts} scripts, {micros:.0} us of processor time each");
+    // Of each entry the third line is its microseconds; then come the words of the command.
+    let length = server.command(&["SLOWLOG", "LEN"]);
+    let slow = server.command(&[
+        "EVAL",
+        "local found = {}
+         for _, entry in ipairs(redis.call('SLOWLOG', 'GET', '-1')) do
+             found[#found + 1] = { entry[3], string.sub(entry[4][1] .. ' ' .. entry[4][2], 1, 24) .. ' ' .. #entry[4] .. ' words' }
+         end
+         table.sort(found, function(a, b) return a[1] > b[1] end)
+         local told = {}
+         for place = 1, math.min(#found, tonumber(ARGV[1])) do
+             told[place] = found[place][1] .. ' us ' .. found[place][2]
+         end
+         if #found > 0 then
+             told[#told + 1] = 'half of them take at most ' .. found[math.ceil(#found / 2)][1] .. ' us, 99 in 100 at most '
+                 .. found[math.ceil(#found / 100)][1] .. ' us'
+         end
+         return told",
+        "0",
+        &SLOW_SHOWN.to_string(),
+    ]);
+    println!("          {length} slower than {SLOW_MICROS} us; the longest:");
+    for line in slow.lines() {
+        println!("          {line}");
+    }
+    server.command(&["SLOWLOG", "RESET"]);
+}
+
+/// Scripts that were run since the last time, and how much of Redis's processor each took, with all that came between: unlike the
+/// time that passed, it does not tell of others on the machine.
+fn scripts(server: &RedisServer) -> (u64, f64) {
+    static BEFORE: Mutex<f64> = Mutex::new(0.0);
+    let number = |text: String, name: &str, until: &[char]| {
+        let rest = text.split(name).nth(1).unwrap_or("0").to_owned();
+        let digits = rest.split(until).next().unwrap_or("0").to_owned();
+        digits.parse::<f64>().unwrap_or(0.0)
+    };
+    let info = |section: &str| server.command(&["INFO", section]);
+    let part = |name: &str| number(info("cpu"), name, &['\r', '\n']);
+    let cpu = part("used_cpu_user_main_thread:") + part("used_cpu_sys_main_thread:");
+    let calls = number(info("commandstats"), "cmdstat_evalsha:calls=", &[',']);
+    server.command(&["CONFIG", "RESETSTAT"]);
+    let mut before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+    let micros = (cpu - *before) * 1e6 / calls.max(1.0);
+    *before = cpu;
+    (calls as u64, micros)
+}

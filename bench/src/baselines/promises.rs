@@ -1,0 +1,248 @@
+//! Which promises each way breaks: each is provoked, a stalled process, a lost answer, a day's end, and counted. Nothing is claimed here
+//! that did not happen in the run.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redis::{RedisResult, aio::MultiplexedConnection, cmd, pipe};
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::ways::{Counter, JsonTable, Lock, QUOTA, RedPacket, connect, expire};
+use crate::{
+    beside::{Beside, redis_failed},
+    failure::Outcome,
+};
+
+/// Orders whose answer is lost, so that they are sent again.
+pub(crate) const ORDERS: u64 = 500;
+/// Times that the holder of a lock stalls; for how long a lock is held, and the stall.
+const STALLS: u64 = 20;
+const LOCK_TIME: Duration = Duration::from_millis(40);
+const STALL: Duration = Duration::from_millis(80);
+/// Users who draw over days that are this short, and when they try.
+const USERS: u64 = 100;
+const DAY: Duration = Duration::from_millis(1000);
+const DAYS: u32 = 3;
+const TRIES_A_DAY: u32 = 6;
+/// One in so many callers ends between two commands.
+const CRASH_ONE_IN: u64 = 50;
+
+/// What happened to a promise.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Broken {
+    pub(crate) way: String,
+    pub(crate) promise: &'static str,
+    /// What was counted.
+    pub(crate) what: String,
+    pub(crate) times: u64,
+    pub(crate) of: u64,
+}
+
+impl Broken {
+    pub(crate) fn new(way: &str, promise: &'static str, what: &str, times: u64, of: u64) -> Self {
+        Self {
+            way: way.into(),
+            promise,
+            what: what.into(),
+            times,
+            of,
+        }
+    }
+}
+
+/// Provokes them all.
+pub(crate) async fn provoke(beside: &Beside) -> Outcome<Vec<Broken>> {
+    let mut all = Vec::new();
+    all.push(lost_answers_of_packets(beside).await?);
+    all.push(lost_answers_of_the_table(beside).await?);
+    all.push(stalls_of_the_lock(beside).await?);
+    all.extend(days_of_the_counter(beside).await?);
+    all.push(crashes_of_the_counter(beside).await?);
+    Ok(all)
+}
+
+/// Who asks again after a lost answer is told that there is nothing, though a packet is his.
+async fn lost_answers_of_packets(beside: &Beside) -> Outcome<Broken> {
+    let way = RedPacket::prepare(beside, "lost-packets", ORDERS * 2).await?;
+    let mut connection = connect(beside.client()).await.map_err(redis_failed)?;
+    let mut false_nothing = 0;
+    for number in 0..ORDERS {
+        let user = format!("user-{number}");
+        // The first answer is lost on its way.
+        drop(
+            way.take(&mut connection, &user)
+                .await
+                .map_err(redis_failed)?,
+        );
+        let again = way
+            .take(&mut connection, &user)
+            .await
+            .map_err(redis_failed)?;
+        false_nothing += u64::from(again.is_none());
+    }
+    let what = "a retry after a lost answer was told \"nothing\", though a packet was taken";
+    Ok(Broken::new(
+        "red-packet script",
+        "P4, P8",
+        what,
+        false_nothing,
+        ORDERS,
+    ))
+}
+
+async fn lost_answers_of_the_table(beside: &Beside) -> Outcome<Broken> {
+    let way = JsonTable::prepare(beside, "lost-table", ORDERS * 16).await?;
+    let mut connection = connect(beside.client()).await.map_err(redis_failed)?;
+    let before = way.left(&mut connection).await.map_err(redis_failed)?;
+    for number in 0..ORDERS {
+        for _ in 0..2 {
+            way.draw(&mut connection, number)
+                .await
+                .map_err(redis_failed)?;
+        }
+    }
+    let taken = before - way.left(&mut connection).await.map_err(redis_failed)?;
+    let what = "a retry after a lost answer took a second unit";
+    Ok(Broken::new(
+        "JSON table, WATCH",
+        "P4",
+        what,
+        taken.saturating_sub(ORDERS),
+        ORDERS,
+    ))
+}
+
+/// A holder stalls for longer than the lock lives, and the next one looks at the same unit.
+async fn stalls_of_the_lock(beside: &Beside) -> Outcome<Broken> {
+    let way = Lock::prepare(beside, "stalled", STALLS * 4)
+        .await?
+        .expiring_after(LOCK_TIME);
+    let mut stalled = connect(beside.client()).await.map_err(redis_failed)?;
+    let mut other = connect(beside.client()).await.map_err(redis_failed)?;
+    let mut won: BTreeMap<String, u64> = BTreeMap::new();
+    for number in 0..STALLS {
+        let (one, two) = (format!("a{number}"), format!("b{number}"));
+        let units = tokio::join!(way.draw_stalled(&mut stalled, &one, STALL), async {
+            // Comes when the first one has the lock.
+            tokio::time::sleep(LOCK_TIME / 4).await;
+            way.draw(&mut other, &two).await
+        });
+        for unit in [
+            units.0.map_err(redis_failed)?,
+            units.1.map_err(redis_failed)?,
+        ]
+        .into_iter()
+        .flatten()
+        {
+            *won.entry(unit).or_default() += 1;
+        }
+    }
+    let twice = won.values().filter(|times| **times > 1).count() as u64;
+    let what =
+        "a unit was won twice: the holder of the lock stalled for longer than the lock lived";
+    Ok(Broken::new("SETNX lock, ZREM", "P1", what, twice, STALLS))
+}
+
+/// Days that are a second long: who draws more than the quota in one, and who is refused with draws of the day left.
+async fn days_of_the_counter(beside: &Beside) -> Outcome<Vec<Broken>> {
+    let mut tasks = JoinSet::new();
+    for user in 0..USERS {
+        let way = Counter::prepare(beside, "days");
+        let connection = connect(beside.client()).await.map_err(redis_failed)?;
+        tasks.spawn(days_of_a_user(way, connection, format!("user-{user}")));
+    }
+    let (mut exceeded, mut deprived) = (0, 0);
+    while let Some(ended) = tasks.join_next().await {
+        let Ok(drawn) = ended else { continue };
+        let (more, fewer) = drawn.map_err(redis_failed)?;
+        exceeded += u64::from(more);
+        deprived += u64::from(fewer);
+    }
+    let way = "INCR, EXPIRE";
+    Ok(vec![
+        Broken::new(
+            way,
+            "P5",
+            "a user drew more than the quota in one day",
+            exceeded,
+            USERS,
+        ),
+        Broken::new(
+            way,
+            "P5",
+            "a user was refused, though quota of that day was left",
+            deprived,
+            USERS,
+        ),
+    ])
+}
+
+/// Whether a user drew more than the quota in a day, and was refused with quota left.
+async fn days_of_a_user(
+    way: Counter,
+    mut connection: MultiplexedConnection,
+    user: String,
+) -> RedisResult<(bool, bool)> {
+    let mut drawn: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut deprived = false;
+    for number in 0..=DAYS * TRIES_A_DAY {
+        // The first draw is in the course of a day; the next days' come early and late.
+        let pause = match number {
+            0 => DAY.mul_f64(rand::random_range(0.0..1.0)),
+            1 => DAY / 2,
+            _ => (DAY / TRIES_A_DAY).mul_f64(rand::random_range(0.2..1.8)),
+        };
+        tokio::time::sleep(pause).await;
+        // Counted and timed in one step, by one clock.
+        let mut step = pipe();
+        step.atomic()
+            .incr(way.key(&user), 1)
+            .add_command(cmd("TIME").to_owned());
+        let (count, (seconds, micros)): (u64, (u64, u64)) =
+            step.query_async(&mut connection).await?;
+        if count == 1 {
+            expire(&mut connection, &way.key(&user), DAY).await?;
+        }
+        let day = (seconds * 1_000_000 + micros) / DAY.as_micros() as u64;
+        if count <= QUOTA {
+            *drawn.entry(day).or_default() += 1;
+        } else {
+            deprived |= drawn.get(&day).copied().unwrap_or(0) < QUOTA;
+        }
+    }
+    Ok((drawn.values().any(|draws| *draws > QUOTA), deprived))
+}
+
+/// A caller ends between counting and setting the expiry: the user is refused for ever once the quota is used.
+async fn crashes_of_the_counter(beside: &Beside) -> Outcome<Broken> {
+    let way = Counter::prepare(beside, "crashed");
+    let mut connection = connect(beside.client()).await.map_err(redis_failed)?;
+    let mut for_ever = 0;
+    for number in 0..ORDERS {
+        let user = format!("user-{number}");
+        if number % CRASH_ONE_IN == 0 {
+            let counted: RedisResult<u64> = cmd("INCR")
+                .arg(way.key(&user))
+                .query_async(&mut connection)
+                .await;
+            counted.map_err(redis_failed)?;
+        } else {
+            way.count(&mut connection, &user, DAY * 60)
+                .await
+                .map_err(redis_failed)?;
+        }
+        let left: RedisResult<i64> = cmd("PTTL")
+            .arg(way.key(&user))
+            .query_async(&mut connection)
+            .await;
+        for_ever += u64::from(left.map_err(redis_failed)? == -1);
+    }
+    let what = "a user's counter never expires: the caller ended between INCR and EXPIRE";
+    Ok(Broken::new(
+        "INCR, EXPIRE",
+        "P5",
+        what,
+        for_ever,
+        ORDERS / CRASH_ONE_IN,
+    ))
+}

@@ -1,0 +1,286 @@
+//! The Redis beside the service: one that is running, or one that the bench starts; what it tells of itself, and the removal of the
+//! bench's keys. Draws go through the service; here is only what is asked of Redis directly.
+
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind,
+    net::TcpListener,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use redis::{AsyncConnectionConfig, FromRedisValue, RedisError, aio::MultiplexedConnection, cmd};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use crate::{
+    failure::{Failure, Outcome},
+    process::Process,
+};
+
+/// A Redis server answers within this from its start on.
+const START_TIME_MAX: Duration = Duration::from_secs(20);
+/// Someone else may take a port between its choice and its use.
+const PORT_ATTEMPTS: usize = 10;
+/// Long enough for the memory of a key of millions of fields.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long the rewriting of an append-only file is waited for.
+const REWRITE_TIME_MAX: Duration = Duration::from_secs(60);
+/// Keys that are removed by one command.
+const KEYS_REMOVED: usize = 1000;
+
+/// A Redis server.
+pub(crate) struct Beside {
+    /// How it is reached.
+    pub(crate) url: String,
+    /// What all keys of the bench begin with.
+    pub(crate) prefix: String,
+    client: redis::Client,
+    connection: MultiplexedConnection,
+    // The process ends before its directory goes.
+    own: Option<(Process, TempDir)>,
+}
+
+impl Beside {
+    /// Connects to one that is running.
+    pub(crate) async fn running(url: &str) -> Outcome<Self> {
+        const FORM: &str = "write redis://[user:password@]host[:port][/db]";
+        if !url.starts_with("redis://") {
+            return Err(Failure::usage(format!(
+                "--redis-url: the bench speaks to one Redis without TLS: {FORM}; for Sentinel, a cluster or TLS start \
+                 \"tombola serve\" on it and name that with --server"
+            )));
+        }
+        let client = redis::Client::open(url)
+            .map_err(|error| Failure::usage(format!("--redis-url: {error}; {FORM}")))?;
+        Self::connect(url, client, None)
+            .await
+            .map_err(|error| {
+                Failure::unavailable(
+                    "NO_REDIS",
+                    format!(
+                        "no Redis at --redis-url ({error}): start one with \"redis-server --appendonly yes --appendfsync \
+                         always\", or let the bench start one: --store redis"
+                    ),
+                )
+            })
+    }
+
+    /// Starts one that has every write on disk before it answers, with its data in a directory below `parent`.
+    pub(crate) async fn start(parent: &Path) -> Outcome<Self> {
+        let directory = directory(parent)?;
+        let log = directory.path().join("redis.log");
+        for _ in 0..PORT_ATTEMPTS {
+            let port = free_port()?;
+            let mut command = Process::command("redis-server");
+            command
+                .args([
+                    "--bind",
+                    "127.0.0.1",
+                    "--port",
+                    &port.to_string(),
+                    "--save",
+                    "",
+                ])
+                .args(["--appendonly", "yes", "--appendfsync", "always"])
+                // Rewriting a file that has only just begun to grow would fall into some rounds and not into others.
+                .args(["--auto-aof-rewrite-percentage", "0"])
+                .args(["--maxmemory-policy", "noeviction", "--dir"])
+                .arg(directory.path());
+            let mut process = Process::spawn("redis-server", &mut command, &log).map_err(absent)?;
+            let url = format!("redis://127.0.0.1:{port}");
+            let client = redis::Client::open(url.as_str()).map_err(redis_failed)?;
+            let deadline = Instant::now() + START_TIME_MAX;
+            while !process.has_ended() {
+                match client.get_multiplexed_async_connection().await {
+                    Ok(_) => {
+                        let own = Some((process, directory));
+                        return Self::connect(&url, client, own).await.map_err(redis_failed);
+                    }
+                    Err(_) if Instant::now() > deadline => {
+                        return Err(process.failed("does not answer"));
+                    }
+                    Err(_) => sleep(Duration::from_millis(10)).await,
+                }
+            }
+            if !process.failed("").message.contains("in use") {
+                return Err(process.failed("ended"));
+            }
+        }
+        let message = format!("redis-server found no free port in {PORT_ATTEMPTS} tries");
+        Err(Failure::refused("PROCESS_FAILED", message))
+    }
+
+    async fn connect(
+        url: &str,
+        client: redis::Client,
+        own: Option<(Process, TempDir)>,
+    ) -> Result<Self, RedisError> {
+        let configuration =
+            AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_TIME_MAX));
+        let connection = client
+            .get_multiplexed_async_connection_with_config(&configuration)
+            .await?;
+        Ok(Self {
+            url: url.into(),
+            prefix: format!("tombola-bench-{:016x}", rand::random::<u64>()),
+            client,
+            connection,
+            own,
+        })
+    }
+
+    /// The bench started it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// The connection that is asked over.
+    pub(crate) fn connection(&self) -> MultiplexedConnection {
+        self.connection.clone()
+    }
+
+    /// For connections of one's own.
+    pub(crate) fn client(&self) -> &redis::Client {
+        &self.client
+    }
+
+    /// Asks for one thing.
+    pub(crate) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> Outcome<T> {
+        let Some((name, arguments)) = words.split_first() else {
+            return Err(Failure::refused("REDIS", "no command"));
+        };
+        let mut connection = self.connection.clone();
+        cmd(name)
+            .arg(arguments)
+            .query_async(&mut connection)
+            .await
+            .map_err(redis_failed)
+    }
+
+    /// A section of `INFO`, by field.
+    pub(crate) async fn info(&self, section: &str) -> Outcome<BTreeMap<String, String>> {
+        let text: String = self.ask(&["INFO", section]).await?;
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        Ok(fields
+            .map(|(name, value)| (name.into(), value.trim().into()))
+            .collect())
+    }
+
+    /// Calls of scripts, and the time that Redis spent on them.
+    pub(crate) async fn scripts(&self) -> Outcome<(u64, Duration)> {
+        let stats = self.info("commandstats").await?;
+        let line = stats.get("cmdstat_evalsha").map_or("", String::as_str);
+        let field = |name: &str| -> u64 {
+            let mut fields = line.split(',').filter_map(|field| field.split_once('='));
+            let value = fields.find_map(|(field, value)| (field == name).then_some(value));
+            value.and_then(|value| value.parse().ok()).unwrap_or(0)
+        };
+        Ok((field("calls"), Duration::from_micros(field("usec"))))
+    }
+
+    /// Waits until it does not rewrite its append-only file, which what was just filled makes it do: a disk has enough to do with the one
+    /// or the other. It begins again when the file has doubled, in the middle of a round too.
+    pub(crate) async fn settle(&self) -> Outcome {
+        let deadline = Instant::now() + REWRITE_TIME_MAX;
+        while Instant::now() < deadline {
+            let persistence = self.info("persistence").await?;
+            let fields = [
+                "aof_rewrite_in_progress",
+                "aof_rewrite_scheduled",
+                "rdb_bgsave_in_progress",
+            ];
+            let is_idle = |field: &str| persistence.get(field).is_none_or(|value| value == "0");
+            if fields.into_iter().all(is_idle) {
+                break;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// Bytes that all its data take.
+    pub(crate) async fn memory(&self) -> Outcome<u64> {
+        let memory = self.info("memory").await?;
+        let used = memory.get("used_memory").and_then(|text| text.parse().ok());
+        Ok(used.unwrap_or(0))
+    }
+
+    /// The value of a setting; empty if it may not be read.
+    pub(crate) async fn setting(&self, name: &str) -> String {
+        let pair: Outcome<Vec<String>> = self.ask(&["CONFIG", "GET", name]).await;
+        pair.ok()
+            .and_then(|mut pair| pair.pop())
+            .unwrap_or_default()
+    }
+
+    /// Calls `each` with the keys that match, some at a time.
+    pub(crate) async fn scan(
+        &self,
+        pattern: &str,
+        mut each: impl AsyncFnMut(Vec<Vec<u8>>) -> Outcome,
+    ) -> Outcome {
+        let mut cursor = "0".to_owned();
+        loop {
+            let count = KEYS_REMOVED.to_string();
+            let (next, keys): (String, Vec<Vec<u8>>) = self
+                .ask(&["SCAN", &cursor, "MATCH", pattern, "COUNT", &count])
+                .await?;
+            if !keys.is_empty() {
+                each(keys).await?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    /// Removes all keys of the bench.
+    pub(crate) async fn sweep(&self) -> Outcome {
+        let pattern = format!("{}*", self.prefix);
+        self.scan(&pattern, async |keys| {
+            let mut connection = self.connection.clone();
+            let removed: Result<u64, RedisError> =
+                cmd("UNLINK").arg(keys).query_async(&mut connection).await;
+            removed.map(drop).map_err(redis_failed)
+        })
+        .await
+    }
+}
+
+/// What Redis answered, or why it did not.
+pub(crate) fn redis_failed(error: RedisError) -> Box<Failure> {
+    Failure::refused("REDIS", format!("Redis did not do it: {error}"))
+}
+
+fn absent(error: std::io::Error) -> Box<Failure> {
+    let message = match error.kind() {
+        ErrorKind::NotFound => "there is no redis-server to start: install Redis 6.2 or later (Debian and Ubuntu: apt install \
+             redis-server; macOS: brew install redis), or name a running one with --redis-url"
+            .into(),
+        _ => format!("cannot start redis-server: {error}"),
+    };
+    Failure::refused("NO_REDIS_SERVER", message)
+}
+
+/// A temporary directory below `parent`.
+pub(crate) fn directory(parent: &Path) -> Outcome<TempDir> {
+    tempfile::Builder::new()
+        .prefix("tombola-bench-")
+        .tempdir_in(parent)
+        .map_err(|error| {
+            let message = format!(
+                "cannot make a directory in {}: {error}; name another one with --directory",
+                parent.display()
+            );
+            Failure::refused("NO_DIRECTORY", message)
+        })
+}
+
+fn free_port() -> Outcome<u16> {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| Failure::refused("NO_PORT", format!("no free port: {error}")))
+}

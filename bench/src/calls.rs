@@ -1,0 +1,235 @@
+//! The calls that each scenario makes of a service.
+
+use std::{sync::Arc, time::Duration};
+
+use tombola::proto::{
+    CheckLimitRequest, DrawRequest, DrawResponse, GetDrawRequest, Outcome,
+    envelope_service_client::EnvelopeServiceClient, lottery_service_client::LotteryServiceClient,
+};
+use tonic::{
+    Code,
+    transport::{Channel, Endpoint},
+};
+
+use crate::{
+    envelopes::Envelopes,
+    failure::{innermost, reason},
+    load::{Caller, Fault, Target},
+    record::Answer,
+    scenario::{Ids, Scenario, scramble},
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many users have drawn before their limits are asked for.
+pub(crate) const CHECKED_USERS: u64 = 10_000;
+
+/// A service, and how it is called.
+#[derive(Clone, Debug)]
+pub(crate) struct Grpc {
+    pub(crate) url: String,
+    pub(crate) scenario: Scenario,
+    /// Campaigns that are drawn from; scenarios with a single campaign take the first.
+    pub(crate) campaigns: Vec<String>,
+    pub(crate) ids: Ids,
+    /// Whatever the scenario, its users draw: before they are asked about.
+    pub(crate) draws_only: bool,
+}
+
+/// One who calls a service.
+#[derive(Clone)]
+pub(crate) struct GrpcCaller {
+    lottery: LotteryServiceClient<Channel>,
+    envelopes: EnvelopeServiceClient<Channel>,
+    calls: Arc<Grpc>,
+}
+
+impl Target for Grpc {
+    type Caller = GrpcCaller;
+
+    async fn connect(&self) -> Result<GrpcCaller, Fault> {
+        let channel = Endpoint::from_shared(self.url.clone())?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .connect()
+            .await
+            .map_err(|error| {
+                format!("{} cannot be connected to: {}", self.url, innermost(&error))
+            })?;
+        Ok(GrpcCaller {
+            envelopes: EnvelopeServiceClient::new(channel.clone()),
+            lottery: LotteryServiceClient::new(channel),
+            calls: Arc::new(self.clone()),
+        })
+    }
+}
+
+impl Caller for GrpcCaller {
+    async fn call(&mut self, number: u64) -> Answer {
+        let calls = Arc::clone(&self.calls);
+        match calls.scenario {
+            _ if calls.draws_only => self.draw(calls.draw(number)).await,
+            Scenario::Check => self.check(&calls, calls.user(number % CHECKED_USERS)).await,
+            Scenario::Mix => match number % 20 {
+                0..=13 => self.draw(calls.draw(number)).await,
+                14..=17 => self.check(&calls, calls.user(number - number % 20)).await,
+                // Of a draw that was made earlier: the first one of twenty, surely answered by now.
+                18 => self.draw(calls.draw(earlier(number))).await,
+                _ => self.get(&calls, earlier(number)).await,
+            },
+            Scenario::Empty
+            | Scenario::Draw
+            | Scenario::Scattered
+            | Scenario::Deck
+            | Scenario::Inject
+            | Scenario::HotUser
+            | Scenario::HotCampaign
+            | Scenario::ManyCampaigns => self.draw(calls.draw(number)).await,
+            Scenario::Grab => self.grab(&calls, Envelopes::LARGE, number).await,
+            Scenario::GrabStorm => self.grab(&calls, Envelopes::STORMED, number).await,
+            Scenario::SmallEnvelopes => self.grab(&calls, Envelopes::SMALL, number).await,
+        }
+    }
+}
+
+/// A draw of the mix that was made long before.
+fn earlier(number: u64) -> u64 {
+    const CALLS_BETWEEN: u64 = 40_000;
+    let earlier = number.saturating_sub(CALLS_BETWEEN);
+    earlier - earlier % 20
+}
+
+impl Grpc {
+    /// The draw of a number.
+    pub(crate) fn draw(&self, number: u64) -> DrawRequest {
+        let request_id = match self.ids {
+            Ids::Following => format!("request-{number:010}"),
+            _ => self.ids.of(number),
+        };
+        DrawRequest {
+            campaign_id: self.campaign(number).into(),
+            user_id: self.user(number),
+            request_id,
+            ..DrawRequest::default()
+        }
+    }
+
+    pub(crate) fn user(&self, number: u64) -> String {
+        match self.scenario {
+            Scenario::HotUser => "hot-user".into(),
+            Scenario::Scattered => format!("{:016x}", scramble(number)),
+            scenario => match self.ids {
+                Ids::Following => format!("{}-{number:010}", scenario.name()),
+                ids => ids.of(number),
+            },
+        }
+    }
+
+    pub(crate) fn campaign(&self, number: u64) -> &str {
+        let count = self.campaigns.len() as u64;
+        let index = match self.scenario {
+            Scenario::ManyCampaigns => number % count,
+            Scenario::HotCampaign if number.is_multiple_of(16) => number / 16 % count,
+            _ => 0,
+        };
+        self.campaigns
+            .get(index as usize)
+            .map_or("", String::as_str)
+    }
+}
+
+impl GrpcCaller {
+    async fn draw(&mut self, request: DrawRequest) -> Answer {
+        match self.lottery.draw(request).await {
+            Ok(answer) if has_won(answer.get_ref()) => Answer::Won,
+            Ok(_) => Answer::Done,
+            Err(status) => Answer::Failed(reason(&status)),
+        }
+    }
+
+    async fn check(&mut self, calls: &Grpc, user_id: String) -> Answer {
+        let request = CheckLimitRequest {
+            campaign_id: calls.campaign(0).into(),
+            user_id,
+        };
+        match self.lottery.check_limit(request).await {
+            Ok(_) => Answer::Done,
+            Err(status) => Answer::Failed(reason(&status)),
+        }
+    }
+
+    async fn grab(&mut self, calls: &Grpc, kind: Envelopes, number: u64) -> Answer {
+        let user = calls.user(number);
+        kind.grab(&mut self.envelopes, calls.campaign(0), user, number)
+            .await
+    }
+
+    /// Asks for an earlier draw, which may still be on its way.
+    async fn get(&mut self, calls: &Grpc, number: u64) -> Answer {
+        let draw = calls.draw(number);
+        let request = GetDrawRequest {
+            campaign_id: draw.campaign_id,
+            user_id: draw.user_id,
+            request_id: draw.request_id,
+        };
+        match self.lottery.get_draw(request).await {
+            Ok(_) => Answer::Done,
+            Err(status) if status.code() == Code::NotFound => Answer::Done,
+            Err(status) => Answer::Failed(reason(&status)),
+        }
+    }
+}
+
+fn has_won(answer: &DrawResponse) -> bool {
+    let mut results = answer.results.iter();
+    results.any(|result| result.outcome() == Outcome::Won)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use tombola::model::{RequestId, UserId};
+
+    fn calls(scenario: Scenario, ids: Ids) -> Grpc {
+        Grpc {
+            url: String::new(),
+            scenario,
+            campaigns: (0..64).map(|n| format!("campaign-{n}")).collect(),
+            ids,
+            draws_only: false,
+        }
+    }
+
+    #[test]
+    fn every_draw_has_a_user_and_a_request_of_its_own() {
+        for ids in [Ids::Following, Ids::Short, Ids::Uuid] {
+            for scenario in [Scenario::Draw, Scenario::Scattered] {
+                let calls = calls(scenario, ids);
+                let draws: Vec<DrawRequest> = (0..1000).map(|n| calls.draw(n)).collect();
+                for field in [
+                    |d: &DrawRequest| d.user_id.clone(),
+                    |d: &DrawRequest| d.request_id.clone(),
+                ] {
+                    let all: BTreeSet<String> = draws.iter().map(field).collect();
+                    assert_eq!(all.len(), 1000);
+                }
+                assert!(UserId::parse("", &draws[7].user_id).is_ok());
+                assert!(RequestId::parse("", &draws[7].request_id).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_hot_campaign_has_fifteen_of_sixteen_draws_and_many_campaigns_share_alike() {
+        let hot = calls(Scenario::HotCampaign, Ids::Following);
+        let first = (0..16 * 64).filter(|n| hot.campaign(*n) == "campaign-0");
+        assert_eq!(first.count(), 15 * 64 + 1);
+        let many = calls(Scenario::ManyCampaigns, Ids::Following);
+        assert_eq!(
+            (0..640)
+                .filter(|n| many.campaign(*n) == "campaign-9")
+                .count(),
+            10
+        );
+    }
+}

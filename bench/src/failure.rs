@@ -1,0 +1,132 @@
+//! What goes wrong, with what to do next. The one file in which a [`Status`] becomes text, and in
+//! which exit codes are chosen.
+
+use std::{error::Error as _, fmt, process::ExitCode};
+
+use serde_json::json;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+/// How a part of the bench ends.
+pub(crate) type Outcome<T = ()> = Result<T, Box<Failure>>;
+
+/// The exit codes, the same as those of the server's command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Refused or failed.
+    Failed = 1,
+    /// The command line itself is wrong.
+    Usage = 64,
+    /// The server, or Redis, is not there.
+    Unavailable = 69,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A bench that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// For programs: the reason that the service gave, or a name of the bench's own.
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    /// What to do next, unless the message says it.
+    pub(crate) hint: String,
+}
+
+impl Failure {
+    fn new(exit: Exit, reason: &str, message: String) -> Box<Self> {
+        Box::new(Self {
+            exit,
+            reason: reason.into(),
+            message,
+            hint: String::new(),
+        })
+    }
+
+    /// Something could not be done.
+    pub(crate) fn refused(reason: &str, message: impl Into<String>) -> Box<Self> {
+        Self::new(Exit::Failed, reason, message.into())
+    }
+
+    /// The command line is wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Box<Self> {
+        Self::new(Exit::Usage, "USAGE", message.into())
+    }
+
+    /// Something that runs apart from the bench is not there.
+    pub(crate) fn unavailable(reason: &str, message: impl Into<String>) -> Box<Self> {
+        Self::new(Exit::Unavailable, reason, message.into())
+    }
+
+    /// Nothing answers at `url`.
+    pub(crate) fn no_server(url: &str, error: &tonic::transport::Error) -> Box<Self> {
+        let message =
+            format!("no server at {url}: start one with \"tombola serve\", or leave out --server");
+        Self::unavailable("NO_SERVER", message)
+            .advise(format!("the connection failed: {}", innermost(error)))
+    }
+
+    /// The service, or a proxy before it, answered a call with an error.
+    pub(crate) fn answered(status: Status) -> Box<Self> {
+        let exit = match status.code() {
+            Code::Unavailable => Exit::Unavailable,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, &reason(&status), text_of(&status))
+    }
+
+    /// Replaces what to do next.
+    pub(crate) fn advise(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
+        self.hint = hint.into();
+        self
+    }
+
+    /// For programs, on standard error.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        json!({ "reason": self.reason, "message": self.message })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        if !self.hint.is_empty() {
+            write!(f, "\n  {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+/// The reason that the service gave; the code's name if the error is not the service's own.
+pub(crate) fn reason(status: &Status) -> String {
+    let details = status.get_error_details();
+    match details.error_info() {
+        Some(info) => info.reason.clone(),
+        None => format!("{:?}", status.code()),
+    }
+}
+
+fn text_of(status: &Status) -> String {
+    let message = match status.message() {
+        "" => status.code().description(),
+        message => message,
+    };
+    match status.source() {
+        Some(source) => format!("{message}: {}", innermost(source)),
+        None => message.into(),
+    }
+}
+
+/// The cause of all causes.
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,334 @@
+//! What a bench found: its figures, as they are printed, written as JSON and drawn.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::{
+    baselines::promises::Broken,
+    campaigns::Sums,
+    host::{Ground, Host},
+    record::{Record, SLICE},
+};
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figures {
+    pub(crate) tombola: &'static str,
+    pub(crate) host: Host,
+    pub(crate) load: Load,
+    pub(crate) stores: Vec<Ground>,
+    pub(crate) series: Vec<Series>,
+    pub(crate) ratios: Vec<Ratio>,
+    /// What became of promises that were put to the test.
+    pub(crate) promises: Vec<Broken>,
+    /// P2 of every campaign of the bench.
+    pub(crate) campaigns: Vec<Sums>,
+    /// P2 held everywhere.
+    pub(crate) balanced: bool,
+}
+
+/// How calls were made.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Load {
+    pub(crate) connections: usize,
+    /// None at a fixed rate.
+    pub(crate) outstanding: Option<usize>,
+    /// Calls a second, at a fixed rate.
+    pub(crate) rate: Option<u64>,
+    pub(crate) round_seconds: f64,
+    pub(crate) rounds: u64,
+}
+
+/// One call of one service, over all rounds.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Series {
+    pub(crate) call: String,
+    pub(crate) store: String,
+    /// Connections and calls under way on each, if they are not those of the others.
+    pub(crate) concurrency: Option<String>,
+    /// It only keeps a limit.
+    #[serde(skip)]
+    pub(crate) is_limit: bool,
+    pub(crate) per_second: Spread,
+    /// Its median over that of the empty call; none for the empty call.
+    pub(crate) over_empty: Option<f64>,
+    pub(crate) latency_us: Latency,
+    /// Calls that ended, those that won, and those that failed by reason.
+    pub(crate) calls: u64,
+    pub(crate) wins: u64,
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// Processor time of the service, and of Redis for its scripts (on its clock), a call.
+    pub(crate) server_cpu_us: Option<f64>,
+    pub(crate) redis_us: Option<f64>,
+    pub(crate) rounds: Vec<Round>,
+    /// Pairs of a percentile and microseconds.
+    pub(crate) percentiles: Vec<(f64, u64)>,
+}
+
+/// Medians and how far rounds differ.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+/// In microseconds, over all rounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) p50: u64,
+    pub(crate) p90: u64,
+    pub(crate) p99: u64,
+    pub(crate) p999: u64,
+    pub(crate) max: u64,
+}
+
+/// One round.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Round {
+    pub(crate) per_second: f64,
+    pub(crate) calls: u64,
+    /// Calls answered a second, by tenths of a second.
+    pub(crate) over_time: Vec<f64>,
+}
+
+/// One figure over another, of the same run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Ratio {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+}
+
+/// What a round took of the service and of Redis, in microseconds of all its calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    pub(crate) server_cpu_us: Option<f64>,
+    pub(crate) redis_us: Option<f64>,
+}
+
+/// Rounds of one series, as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    records: Vec<Record>,
+    spent: Vec<Spent>,
+}
+
+impl Rounds {
+    /// Adds one.
+    pub(crate) fn add(&mut self, record: Record, spent: Spent) {
+        self.records.push(record);
+        self.spent.push(spent);
+    }
+
+    /// All of them as figures.
+    pub(crate) fn series(&self, call: &str, store: &str, concurrency: Option<String>) -> Series {
+        let all = self.latencies();
+        let sum = |of: fn(&Record) -> u64| self.records.iter().map(of).sum();
+        let mut errors: BTreeMap<String, u64> = BTreeMap::new();
+        for (reason, calls) in self.records.iter().flat_map(|record| &record.errors) {
+            *errors.entry(reason.clone()).or_default() += calls;
+        }
+        let calls: u64 = sum(|record| record.calls);
+        let a_call = |of: fn(&Spent) -> Option<f64>| {
+            let total: Option<f64> = self.spent.iter().map(of).sum();
+            total.map(|total| total / calls.max(1) as f64)
+        };
+        Series {
+            call: call.into(),
+            store: store.into(),
+            concurrency,
+            is_limit: false,
+            per_second: Spread::of(self.records.iter().map(Record::rate)),
+            over_empty: None,
+            latency_us: Latency::of(&all),
+            calls,
+            wins: sum(|record| record.wins),
+            errors,
+            server_cpu_us: a_call(|spent| spent.server_cpu_us),
+            redis_us: a_call(|spent| spent.redis_us),
+            rounds: self.records.iter().map(Round::of).collect(),
+            percentiles: percentiles(&all),
+        }
+    }
+
+    /// Latencies of all rounds, in microseconds.
+    pub(crate) fn latencies(&self) -> Histogram<u64> {
+        let mut records = self.records.iter().map(|record| &record.latencies);
+        let mut all = records
+            .next()
+            .map_or_else(Record::empty_latencies, Clone::clone);
+        for latencies in records {
+            all += latencies;
+        }
+        all
+    }
+}
+
+impl Round {
+    fn of(record: &Record) -> Self {
+        let slice = SLICE.as_secs_f64();
+        let seconds = record.time.as_secs_f64();
+        let over_time = record.slices.iter().enumerate().map(|(index, calls)| {
+            // The last slice may be cut short.
+            let length = (seconds - index as f64 * slice).clamp(0.001, slice);
+            *calls as f64 / length
+        });
+        Self {
+            per_second: record.rate(),
+            calls: record.calls,
+            over_time: over_time.collect(),
+        }
+    }
+}
+
+impl Spread {
+    /// Of some figures; nothing but zeros of none.
+    pub(crate) fn of(figures: impl Iterator<Item = f64>) -> Self {
+        let mut all: Vec<f64> = figures.collect();
+        all.sort_by(f64::total_cmp);
+        let at = |index: usize| all.get(index).copied().unwrap_or(0.0);
+        let middle = all.len() / 2;
+        let median = if all.len().is_multiple_of(2) && middle > 0 {
+            f64::midpoint(at(middle - 1), at(middle))
+        } else {
+            at(middle)
+        };
+        Self {
+            median,
+            min: at(0),
+            max: at(all.len().saturating_sub(1)),
+        }
+    }
+}
+
+impl Latency {
+    pub(crate) fn of(latencies: &Histogram<u64>) -> Self {
+        let at = |quantile| latencies.value_at_quantile(quantile);
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: latencies.max(),
+        }
+    }
+}
+
+/// A curve: more points towards its end, where it is steep.
+fn percentiles(latencies: &Histogram<u64>) -> Vec<(f64, u64)> {
+    if latencies.is_empty() {
+        return Vec::new();
+    }
+    let mut points = Vec::new();
+    let mut left = 1.0;
+    while left * latencies.len() as f64 >= 1.0 {
+        for step in 0..5 {
+            let quantile: f64 = 1.0 - left * (1.0 - 0.1 * f64::from(step));
+            points.push((quantile * 100.0, latencies.value_at_quantile(quantile)));
+        }
+        left /= 2.0;
+    }
+    points.push((100.0, latencies.max()));
+    points
+}
+
+impl Figures {
+    /// Fills in what follows from the series: each over the empty call, and the wanted ratios.
+    pub(crate) fn relate(&mut self) {
+        let rate = |call: &str, store: Option<&str>| {
+            let mut series = self.series.iter();
+            let found =
+                series.find(|one| one.call == call && store.is_none_or(|store| one.store == store));
+            found
+                .map(|one| one.per_second.median)
+                .filter(|rate| *rate > 0.0)
+        };
+        let empty = rate("empty", None);
+        let mut ratios = Vec::new();
+        for one in self.series.iter().filter(|one| one.call != "empty") {
+            let mine = one.per_second.median;
+            let mut over = |what: &str, other: Option<f64>| {
+                let Some(other) = other else { return };
+                let name = format!("{} on {} over {what}", one.call, one.store);
+                ratios.push(Ratio {
+                    name,
+                    value: mine / other,
+                });
+            };
+            if one.is_baseline() {
+                continue;
+            }
+            over("empty", empty);
+            if one.store == "redis" {
+                over(
+                    "the same with the append-only file off",
+                    rate(&one.call, Some("redis-memory")),
+                );
+                // A limit that is counted is held against one that is asked for, a draw against draws.
+                let mine = |way: &Series| match one.call.as_str() {
+                    "draw" => !way.is_limit,
+                    "check" => way.is_limit,
+                    _ => false,
+                };
+                for way in self
+                    .series
+                    .iter()
+                    .filter(|way| way.is_baseline() && mine(way))
+                {
+                    over(&way.label(), Some(way.per_second.median));
+                }
+            }
+        }
+        self.ratios.extend(ratios);
+        for one in &mut self.series {
+            if one.call != "empty" && !one.is_baseline() {
+                one.over_empty = empty.map(|empty| one.per_second.median / empty);
+            }
+        }
+    }
+}
+
+impl Series {
+    /// A published way, called without gRPC.
+    pub(crate) fn is_baseline(&self) -> bool {
+        self.concurrency.is_some()
+    }
+
+    /// The call, with its concurrency if that is its own: a way may be called at two.
+    pub(crate) fn label(&self) -> String {
+        match &self.concurrency {
+            Some(concurrency) => format!("{} ({concurrency})", self.call),
+            None => self.call.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_has_its_median_between_its_ends() {
+        let odd = Spread::of([3.0, 1.0, 2.0].into_iter());
+        assert_eq!((odd.min, odd.median, odd.max), (1.0, 2.0, 3.0));
+        assert_eq!(Spread::of([1.0, 3.0].into_iter()).median, 2.0);
+        assert_eq!(Spread::of(std::iter::empty()).median, 0.0);
+    }
+
+    #[test]
+    fn a_curve_ends_with_the_longest() {
+        let mut latencies = Record::empty_latencies();
+        for micros in 1..=1000 {
+            latencies.saturating_record(micros);
+        }
+        let curve = percentiles(&latencies);
+        assert_eq!(curve.last(), Some(&(100.0, latencies.max())));
+        assert!(
+            curve
+                .windows(2)
+                .all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1)
+        );
+    }
+}

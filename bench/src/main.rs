@@ -1,0 +1,295 @@
+//! `tombola-bench`: the throughput of a machine, measured: draws and other calls beside an empty
+//! call, on any store, in one run.
+//!
+//! It measures from outside, over gRPC, services that are processes of their own; it asks Redis
+//! only what Redis alone knows. It leaves nothing behind, however it ends: processes, directories, keys
+//! and campaigns of its own are gone with it.
+//!
+//! A file uses only files that do not use it, so none needs more than those before it:
+//!
+//! | files | what they are |
+//! |---|---|
+//! | `failure`, `output` | errors and exit codes, text |
+//! | `process`, `program`, `service` | child processes, the server program, connections |
+//! | `record`, `load` | the generator and what it measures; they know nothing of what is called |
+//! | `scenario`, `envelopes`, `calls` | what is called |
+//! | `beside`, `campaigns`, `subject`, `empty`, `rig` | what is under measure |
+//! | `baselines` | published ways to do the same, and which promises they break |
+//! | `host`, `figures`, `table`, `page` | what was found |
+//! | `options`, `round`, `run` | one run |
+//! | `cost` | the other kind of run: bytes and microseconds |
+
+mod baselines;
+mod beside;
+mod calls;
+mod campaigns;
+mod cost;
+mod empty;
+mod envelopes;
+mod failure;
+mod figures;
+mod host;
+mod load;
+mod options;
+mod output;
+mod page;
+mod process;
+mod program;
+mod record;
+mod rig;
+mod round;
+mod run;
+mod scenario;
+mod service;
+mod subject;
+mod table;
+
+use std::{fs, io, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand, builder::BoolishValueParser};
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+
+use cost::CostArgs;
+use failure::{Exit, Failure, Outcome};
+use options::BenchArgs;
+use output::{note, say};
+use rig::Rig;
+
+/// The same allocator as the server's, so that the empty call costs what it costs there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures the throughput of this machine, or of a running server.
+#[derive(Parser, Clone, Debug)]
+#[command(
+    name = "tombola-bench",
+    version,
+    long_version = tombola::LONG_VERSION,
+    args_conflicts_with_subcommands = true,
+    after_help = "Without --server it starts services of its own, in a temporary directory, and takes
+everything away at its end. A service that --server names is put under load for real: campaigns of
+the bench's own are made there, and closed at the end.
+Every option has a variable, e.g. TOMBOLA_BENCH_RATE for --rate. Those of other programs, such as
+TOMBOLA_SERVER, do not count here.
+Exit codes: 0 done, 1 refused or failed, 64 wrong usage, 69 server or Redis not available.
+
+Example:
+  tombola-bench
+  tombola-bench --scenario draw,check --store embedded,redis,redis-memory --report bench.html
+  tombola-bench --rate 20000 --duration 30s
+  tombola-bench --baselines
+  tombola-bench --server http://127.0.0.1:50051 --scenario mix"
+)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    bench: BenchArgs,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+/// What all parts share.
+#[derive(Args, Clone, Debug)]
+struct Common {
+    /// The server program, of the same build [default: the tombola beside this program's file]
+    #[arg(
+        long,
+        global = true,
+        env = "TOMBOLA_BENCH_TOMBOLA",
+        value_name = "PATH"
+    )]
+    tombola: Option<PathBuf>,
+    /// Print the figures, or the error, as JSON
+    #[arg(
+        long,
+        global = true,
+        env = "TOMBOLA_BENCH_JSON",
+        value_parser = BoolishValueParser::new()
+    )]
+    json: bool,
+}
+
+/// What else there is.
+#[derive(Subcommand, Clone, Debug)]
+enum Part {
+    /// Measure what a draw, a user and a waiting unit take of processors, memory and disk, and how
+    /// that grows
+    Cost(CostArgs),
+    /// Run the bare server of the empty call
+    #[command(name = empty::COMMAND, hide = true)]
+    EmptyServer,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error),
+    };
+    let json = cli.common.json;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(run(cli)),
+        Err(error) => Err(Failure::refused(
+            "NO_RUNTIME",
+            format!("cannot start: {error}"),
+        )),
+    };
+    let Err(failure) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    note(&if json {
+        format!("{:#}", failure.to_json())
+    } else {
+        failure.to_string()
+    });
+    failure.exit.into()
+}
+
+/// Help and version go to standard output and are no failure; everything else is wrong usage.
+fn explain(error: &clap::Error) -> ExitCode {
+    drop(error.print());
+    if error.use_stderr() {
+        Exit::Usage.into()
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Runs the part that the arguments name and prints what it found.
+async fn run(cli: Cli) -> Outcome {
+    let Common { tombola, json } = cli.common;
+    match cli.part {
+        None => {
+            let settings = cli.bench.read(tombola)?;
+            let figures = tidily(async |rig| run::measure(&settings, rig).await).await?;
+            if let Some(file) = &settings.report {
+                fs::write(file, page::render(&figures)).map_err(|error| {
+                    let file = file.display();
+                    let message = format!("--report: {file} cannot be written: {error}");
+                    Failure::refused("NO_REPORT", message)
+                })?;
+                note(&format!("the report is in {}", file.display()));
+            }
+            show(json, &figures, table::render)?;
+            balanced(figures.balanced)
+        }
+        Some(Part::Cost(args)) => {
+            let costs = tidily(async |rig| cost::measure(&args, tombola, rig).await).await?;
+            show(json, &costs, cost::render)?;
+            balanced(costs.balanced)?;
+            match costs.failed.as_slice() {
+                [] => Ok(()),
+                failed => Err(Failure::refused(
+                    "NOT_MEASURED",
+                    format!("not measured: {}", failed.join("; ")),
+                )),
+            }
+        }
+        Some(Part::EmptyServer) => empty::run().await,
+    }
+}
+
+/// Does the work, unless a signal comes first, and takes away what was made.
+async fn tidily<T>(work: impl AsyncFnOnce(&mut Rig) -> Outcome<T>) -> Outcome<T> {
+    let stop = stop()
+        .map_err(|error| Failure::refused("SIGNALS", format!("cannot take signals: {error}")))?;
+    let mut rig = Rig::default();
+    let outcome = tokio::select! {
+        done = work(&mut rig) => done,
+        () = stop => {
+            note("stopping: what the bench made is taken away");
+            Err(Failure::refused("STOPPED", "stopped before the end; nothing of the bench is left"))
+        }
+    };
+    rig.leave().await;
+    outcome
+}
+
+/// Prints figures.
+fn show<T: Serialize>(json: bool, figures: &T, text: impl FnOnce(&T) -> String) -> Outcome {
+    if !json {
+        return say(&text(figures));
+    }
+    let json = serde_json::to_string_pretty(figures);
+    say(&json.map_err(|error| Failure::refused("BUG", error.to_string()))?)
+}
+
+fn balanced(balanced: bool) -> Outcome {
+    if balanced {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        "NOT_BALANCED",
+        "the sums of a campaign do not add up: this must never be; please report it",
+    ))
+}
+
+/// Ends with the first signal to stop. Further ones are swallowed, so that nothing keeps the bench
+/// from taking away what it made.
+fn stop() -> io::Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_has_a_variable() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in std::iter::once(&cli).chain(cli.get_subcommands()) {
+            for arg in command.get_arguments() {
+                let Some(long) = arg.get_long() else { continue };
+                let name = arg.get_env().and_then(|name| name.to_str());
+                let ending = long.replace('-', "_").to_uppercase();
+                let named = name.is_some_and(|name| {
+                    name.starts_with("TOMBOLA_BENCH_") && name.ends_with(&ending)
+                });
+                assert!(
+                    named || ["help", "version"].contains(&long),
+                    "--{long}: {name:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_example_parses() {
+        let cli = Cli::command();
+        let mut examples = 0;
+        for command in std::iter::once(&cli).chain(cli.get_subcommands()) {
+            let help = command.get_after_help().map(ToString::to_string);
+            for line in help.unwrap_or_default().lines() {
+                let Some(line) = line.strip_prefix("  tombola-bench") else {
+                    continue;
+                };
+                examples += 1;
+                let words = std::iter::once("tombola-bench").chain(line.split_whitespace());
+                let parsed = Cli::try_parse_from(words);
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            }
+        }
+        assert!(examples >= 7, "{examples} examples");
+    }
+}

@@ -1,0 +1,264 @@
+//! The options of a run, and what they mean.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{Args, builder::BoolishValueParser, value_parser};
+use jiff::SignedDuration;
+
+use crate::{
+    campaigns::UNITS_MAX,
+    failure::{Failure, Outcome},
+    load::Plan,
+    program,
+    scenario::Scenario,
+    service::server_url,
+    subject::{Kind, Store},
+};
+
+const CONNECTIONS_MAX: u64 = 10_000;
+const OUTSTANDING_MAX: u64 = 1000;
+const RATE_MAX: u64 = 10_000_000;
+const TIME_MIN: Duration = Duration::from_millis(50);
+const TIME_MAX: Duration = Duration::from_secs(86_400);
+/// Units that wait to be drawn, for each second in which draws take them: more than a core can draw.
+const UNITS_A_SECOND: u64 = 100_000;
+const UNITS_MIN: u64 = 10_000;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BenchArgs {
+    /// A running server, which is put under load instead of services that the bench starts
+    #[arg(long, env = "TOMBOLA_BENCH_SERVER", value_name = "URL")]
+    server: Option<String>,
+    /// What is called, one or more; empty is always among them
+    #[arg(
+        long,
+        env = "TOMBOLA_BENCH_SCENARIO",
+        value_enum,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        default_value = "draw,check"
+    )]
+    scenario: Vec<Scenario>,
+    /// Where a service of the bench's own keeps its data, one or more [default: embedded, or redis with --redis-url or --baselines]
+    #[arg(
+        long,
+        env = "TOMBOLA_BENCH_STORE",
+        value_enum,
+        value_delimiter = ',',
+        value_name = "STORES"
+    )]
+    store: Vec<Store>,
+    /// A running Redis instead of one that the bench starts: redis://; keys are removed at the end
+    #[arg(
+        long,
+        env = "TOMBOLA_BENCH_REDIS_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    redis_url: Option<String>,
+    /// Beside it, published ways to draw on the same Redis, and which promises they break
+    #[arg(long, env = "TOMBOLA_BENCH_BASELINES", value_parser = BoolishValueParser::new())]
+    baselines: bool,
+    /// Connections
+    #[arg(long, env = "TOMBOLA_BENCH_CONNECTIONS", value_name = "N", default_value_t = 8,
+          value_parser = value_parser!(u64).range(1..=CONNECTIONS_MAX))]
+    connections: u64,
+    /// Calls under way at once on each connection
+    #[arg(long, env = "TOMBOLA_BENCH_OUTSTANDING", value_name = "N", default_value_t = 128,
+          value_parser = value_parser!(u64).range(1..=OUTSTANDING_MAX))]
+    outstanding: u64,
+    /// Calls a second at a fixed rate, whether or not the ones before were answered; latencies count from when a call was
+    /// to be sent
+    #[arg(long, env = "TOMBOLA_BENCH_RATE", value_name = "N", conflicts_with = "outstanding",
+          value_parser = value_parser!(u64).range(1..=RATE_MAX))]
+    rate: Option<u64>,
+    /// How long a round is
+    #[arg(long, env = "TOMBOLA_BENCH_DURATION", value_name = "SPAN", default_value = "5s", value_parser = span)]
+    duration: Duration,
+    /// How long calls are made before the first round, which does not count
+    #[arg(long, env = "TOMBOLA_BENCH_WARM_UP", value_name = "SPAN", default_value = "2s", value_parser = span)]
+    warm_up: Duration,
+    /// Rounds, of which the median counts
+    #[arg(long, env = "TOMBOLA_BENCH_ROUNDS", value_name = "N", default_value_t = 3,
+          value_parser = value_parser!(u64).range(1..=1000))]
+    rounds: u64,
+    /// Units that wait in the schedule's pool [default: enough for all rounds]
+    #[arg(long, env = "TOMBOLA_BENCH_UNITS", value_name = "N",
+          value_parser = value_parser!(u64).range(1..=UNITS_MAX))]
+    units: Option<u64>,
+    /// Units a second that the scenario inject injects
+    #[arg(long, env = "TOMBOLA_BENCH_INJECT_RATE", value_name = "N", default_value_t = 100_000,
+          value_parser = value_parser!(u64).range(1..=UNITS_MAX))]
+    inject_rate: u64,
+    /// Where temporary data are made: its disk is what is measured [default: the system's temporary directory]
+    #[arg(long, env = "TOMBOLA_BENCH_DIRECTORY", value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Write a page with curves: one file, no other is needed to show it
+    #[arg(long, env = "TOMBOLA_BENCH_REPORT", value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+/// What the options mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) scenarios: Vec<Scenario>,
+    pub(crate) subjects: Vec<Kind>,
+    pub(crate) baselines: bool,
+    pub(crate) plan: Plan,
+    pub(crate) warm_up: Duration,
+    pub(crate) rounds: u64,
+    pub(crate) units: u64,
+    pub(crate) inject_rate: u64,
+    pub(crate) directory: PathBuf,
+    pub(crate) report: Option<PathBuf>,
+}
+
+impl BenchArgs {
+    /// Checks what the parser could not. `program` is the server program that was named.
+    pub(crate) fn read(self, program: Option<PathBuf>) -> Outcome<Settings> {
+        let subjects = match &self.server {
+            Some(server) => self.running(server)?,
+            None => self.own(program)?,
+        };
+        let mut scenarios = Vec::new();
+        for scenario in self.scenario {
+            if scenario != Scenario::Empty && !scenarios.contains(&scenario) {
+                scenarios.push(scenario);
+            }
+        }
+        let drawing = scenarios.iter().filter(|one| one.draws_from_the_schedule());
+        let round = self.duration.as_millis() as u64;
+        let millis = self.warm_up.as_millis() as u64 + self.rounds.saturating_mul(round);
+        let enough = millis.saturating_mul(UNITS_A_SECOND * drawing.count() as u64) / 1000;
+        let directory = directory(self.directory)?;
+        if let Some(report) = &self.report {
+            check_report(report)?;
+        }
+        Ok(Settings {
+            scenarios,
+            subjects,
+            baselines: self.baselines,
+            plan: Plan {
+                connections: self.connections as usize,
+                outstanding: self.outstanding as usize,
+                rate: self.rate,
+                time: self.duration,
+                calls_max: u64::MAX,
+            },
+            warm_up: self.warm_up,
+            rounds: self.rounds,
+            units: self
+                .units
+                .unwrap_or_else(|| enough.clamp(UNITS_MIN, UNITS_MAX)),
+            inject_rate: self.inject_rate,
+            directory,
+            report: self.report,
+        })
+    }
+
+    fn running(&self, server: &str) -> Outcome<Vec<Kind>> {
+        if !self.store.is_empty() || self.redis_url.is_some() || self.baselines {
+            return Err(Failure::usage(
+                "--store, --redis-url and --baselines are for services that the bench starts: leave them out, or leave out --server",
+            ));
+        }
+        let url = server_url(server)
+            .map_err(|problem| Failure::usage(format!("--server {server}: {problem}")))?;
+        Ok(vec![Kind::Running { url }])
+    }
+
+    fn own(&self, program: Option<PathBuf>) -> Outcome<Vec<Kind>> {
+        let mut stores = self.store.clone();
+        if stores.is_empty() {
+            let on_redis = self.redis_url.is_some() || self.baselines;
+            stores.push(if on_redis {
+                Store::Redis
+            } else {
+                Store::Embedded
+            });
+        }
+        if self.baselines && !stores.contains(&Store::Redis) {
+            return Err(Failure::usage(
+                "--baselines draws on the Redis of a service: add redis to --store",
+            ));
+        }
+        if self.redis_url.is_some() && stores.contains(&Store::RedisMemory) {
+            return Err(Failure::usage(
+                "--store redis-memory switches the append-only file off, which the bench does to a Redis of its own only: leave out \
+                 --redis-url",
+            ));
+        }
+        if self.redis_url.is_some() && !stores.contains(&Store::Redis) {
+            return Err(Failure::usage("--redis-url needs redis among --store"));
+        }
+        let program = program::find(program)?;
+        let mut kinds: Vec<Kind> = Vec::new();
+        for (index, store) in stores.iter().enumerate() {
+            if !stores[..index].contains(store) {
+                kinds.push(Kind::Own {
+                    program: program.clone(),
+                    store: *store,
+                    redis_url: self.redis_url.clone(),
+                });
+            }
+        }
+        Ok(kinds)
+    }
+}
+
+/// Where temporary data are made.
+pub(crate) fn directory(named: Option<PathBuf>) -> Outcome<PathBuf> {
+    let directory = named.unwrap_or_else(std::env::temp_dir);
+    if directory.is_dir() {
+        return Ok(directory);
+    }
+    Err(Failure::usage(format!(
+        "--directory: there is no directory {}: make it first, or name another one",
+        directory.display()
+    )))
+}
+
+/// Looks whether the report can be written before there is one.
+fn check_report(file: &Path) -> Outcome {
+    let directory = file
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let message = match directory {
+        _ if file.is_dir() => format!("{} is a directory: name a file", file.display()),
+        Some(directory) if !directory.is_dir() => {
+            format!(
+                "there is no directory {}: make it first",
+                directory.display()
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!("--report: {message}")))
+}
+
+/// A span of time, e.g. `5s` or `200ms`.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let form = || format!("`{text}` is no span of time: write one like 5s, 200ms or 1m");
+    let span: SignedDuration = text.parse().map_err(|_| form())?;
+    let span = Duration::try_from(span).map_err(|_| form())?;
+    if span < TIME_MIN || span > TIME_MAX {
+        return Err(format!("`{text}` is out of range: 50ms to 24h"));
+    }
+    Ok(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_checked() {
+        assert_eq!(span("200ms"), Ok(Duration::from_millis(200)));
+        for bad in ["", "5", "0s", "-1s", "soon", "48h"] {
+            assert!(span(bad).unwrap_err().contains(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the bench prints: figures on standard output, everything else on standard error.
+
+use std::io::{self, Write as _};
+
+use comfy_table::{CellAlignment, Table as Grid, presets};
+use tombola::model::text::grouped;
+
+use crate::failure::{Failure, Outcome};
+
+/// Prints `text` and a line end. A reader that went away, as `head` does, is no failure.
+pub(crate) fn say(text: &str) -> Outcome {
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::refused(
+            "NO_OUTPUT",
+            format!("cannot write the output: {error}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Prints a line to standard error, for people; what cannot be written there is lost.
+pub(crate) fn note(text: &str) {
+    drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
+/// The side on which a column is aligned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// For words.
+    Left,
+    /// For numbers.
+    Right,
+}
+
+/// Aligned columns without borders, the same on a terminal and in a pipe.
+pub(crate) struct Table {
+    sides: Vec<Side>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With the names of its columns.
+    pub(crate) fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Side)>) -> Self {
+        let (names, sides) = columns
+            .into_iter()
+            .map(|(name, side)| (name.to_owned(), side))
+            .unzip();
+        Self {
+            sides,
+            rows: vec![names],
+        }
+    }
+
+    /// Adds a row, one cell a column.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// It has no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.len() == 1
+    }
+
+    /// As text, without a line end after the last row.
+    pub(crate) fn render(&self) -> String {
+        let mut grid = Grid::new();
+        grid.load_style(presets::NOTHING).force_no_tty();
+        for row in &self.rows {
+            grid.add_row(row);
+        }
+        for (index, side) in self.sides.iter().enumerate() {
+            if let Some(column) = grid.column_mut(index) {
+                column.set_padding((0, 2));
+                column.set_cell_alignment(match side {
+                    Side::Left => CellAlignment::Left,
+                    Side::Right => CellAlignment::Right,
+                });
+            }
+        }
+        let lines: Vec<String> = grid
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect();
+        lines.join("\n")
+    }
+}
+
+/// `count` and the noun, in the plural unless there is one.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", grouped(count))
+}

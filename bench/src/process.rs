@@ -1,0 +1,173 @@
+//! A process that the bench started, and what the operating system knows of it. It is killed when its value is dropped, and it is no
+//! part of the terminal's job: a Ctrl-C reaches the bench alone, which then ends it in order.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use tokio::time::sleep;
+
+use crate::failure::{Failure, Outcome};
+
+/// A process starts and says so within this.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
+/// How often its log is looked at meanwhile.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// The last lines of a log that explain a failure.
+const LOG_LINES_SHOWN: usize = 12;
+/// The unit of times in `/proc/PID/stat`: a hundredth of a second on every Linux of today.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A child process whose output goes to a file.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    name: String,
+    log: PathBuf,
+}
+
+impl Process {
+    /// A command that sees no `TOMBOLA_` variable of the bench's caller, so that it touches no
+    /// store but the one that the bench names.
+    pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        for (variable, _) in std::env::vars_os() {
+            if variable.to_string_lossy().starts_with("TOMBOLA_") {
+                command.env_remove(variable);
+            }
+        }
+        command
+    }
+
+    /// Starts a command; its output goes to the file `log`.
+    pub(crate) fn spawn(name: &str, command: &mut Command, log: &Path) -> io::Result<Self> {
+        let file = File::create(log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .process_group(0)
+            .spawn()?;
+        Ok(Self {
+            child,
+            name: name.into(),
+            log: log.into(),
+        })
+    }
+
+    /// Waits until the log has what `found` looks for.
+    pub(crate) async fn wait_for<T>(&mut self, found: impl Fn(&str) -> Option<T>) -> Outcome<T> {
+        let deadline = Instant::now() + START_TIME_MAX;
+        loop {
+            if let Some(found) = found(&self.said()) {
+                return Ok(found);
+            }
+            let ended = self.has_ended();
+            if ended || Instant::now() > deadline {
+                let how = if ended { "ended" } else { "is not ready" };
+                return Err(self.failed(how));
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// It is not running any more.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// A failure with the last lines of the log.
+    pub(crate) fn failed(&self, how: &str) -> Box<Failure> {
+        let said = self.said();
+        let lines: Vec<&str> = said.lines().collect();
+        let last = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+        let message = format!("{} {how}. It said:\n  {}", self.name, last.join("\n  "));
+        Failure::refused("PROCESS_FAILED", message)
+    }
+
+    /// All it said.
+    fn said(&self) -> String {
+        fs::read(&self.log).map_or_else(
+            |_| String::new(),
+            |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+        )
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub(crate) async fn stop(&mut self) -> Outcome {
+        let pid = self.child.id().to_string();
+        let signal = Command::new("kill").args(["-TERM", &pid]).status();
+        let deadline = Instant::now() + START_TIME_MAX;
+        while !self.has_ended() {
+            if Instant::now() > deadline || !signal.as_ref().is_ok_and(ExitStatus::success) {
+                return Err(self.failed("does not stop"));
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Processor time used so far; none if the system does not say.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        // The name before stands in brackets and may hold anything.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let ticks: u32 = rest
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .filter_map(|ticks| ticks.parse::<u32>().ok())
+            .sum();
+        Some(TICK * ticks)
+    }
+
+    /// Resident memory in bytes; none if the system does not say.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kibibytes * 1024)
+    }
+}
+
+/// A process did not start.
+pub(crate) fn not_started(name: &str, error: &io::Error) -> Box<Failure> {
+    Failure::refused("NO_PROCESS", format!("cannot start {name}: {error}"))
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already, which is all that is wanted.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The URL in the line by which `serve`, and the bare server of the empty call, say that they serve.
+pub(crate) fn serving_url(said: &str) -> Option<String> {
+    let (_, after) = said.split_once("serving on ")?;
+    let (line, _) = after.split_once('\n')?;
+    let address = line.split_whitespace().next()?.trim_end_matches([':', ',']);
+    Some(format!("http://{address}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_read_off_a_whole_line() {
+        let line = "INFO serving on 127.0.0.1:4711: every draw is on disk";
+        assert_eq!(serving_url(line), None);
+        let url = serving_url(&format!("{line}\n"));
+        assert_eq!(url.as_deref(), Some("http://127.0.0.1:4711"));
+    }
+}

@@ -1,0 +1,114 @@
+//! All that is under measure: services, and the bare server of the empty call. The owner of a
+//! [`Rig`] calls [`Rig::leave`] in the end.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::{
+    beside::directory,
+    calls::Grpc,
+    empty,
+    failure::{Failure, Outcome},
+    process::{Process, not_started, serving_url},
+    scenario::{Ids, Scenario},
+    subject::{Kind, Subject},
+};
+
+/// All that is under measure.
+#[derive(Default)]
+pub(crate) struct Rig {
+    subjects: Vec<Subject>,
+    // The process ends before its directory goes.
+    empty: Option<(Process, TempDir)>,
+}
+
+impl Rig {
+    /// Takes everything away.
+    pub(crate) async fn leave(mut self) {
+        self.close().await;
+    }
+
+    /// The same, to begin anew.
+    pub(crate) async fn close(&mut self) {
+        self.empty = None;
+        for subject in std::mem::take(&mut self.subjects) {
+            subject.leave().await;
+        }
+    }
+
+    /// Starts a service, with campaigns for the scenarios and `units` to draw.
+    pub(crate) async fn open(
+        &mut self,
+        kind: Kind,
+        directory: &Path,
+        scenarios: &[Scenario],
+        units: u64,
+    ) -> Outcome<&mut Subject> {
+        let subject = self.add(kind);
+        subject.start(directory, scenarios, units).await?;
+        Ok(subject)
+    }
+
+    /// Makes what a service needs, without starting it.
+    pub(crate) async fn open_empty(
+        &mut self,
+        kind: Kind,
+        directory: &Path,
+    ) -> Outcome<&mut Subject> {
+        let subject = self.add(kind);
+        subject.begin(directory).await?;
+        Ok(subject)
+    }
+
+    /// It is in the rig before anything of it is made, so that it is taken away whatever comes.
+    fn add(&mut self, kind: Kind) -> &mut Subject {
+        let index = self.subjects.len();
+        self.subjects.push(Subject::new(kind));
+        &mut self.subjects[index]
+    }
+
+    /// Starts the bare server of the empty call.
+    pub(crate) async fn empty(&mut self, parent: &Path) -> Outcome<Grpc> {
+        const NAME: &str = "the empty server";
+        let data = directory(parent)?;
+        let log = data.path().join("empty.log");
+        let spawn = |this| Process::spawn(NAME, Process::command(this).arg(empty::COMMAND), &log);
+        let mut process = std::env::current_exe()
+            .and_then(spawn)
+            .map_err(|error| not_started(NAME, &error))?;
+        let url = process.wait_for(serving_url).await?;
+        self.empty = Some((process, data));
+        Ok(Grpc {
+            url,
+            scenario: Scenario::Empty,
+            campaigns: vec!["bench-0123abcd-hours".into()],
+            ids: Ids::Following,
+            draws_only: false,
+        })
+    }
+
+    /// All services.
+    pub(crate) fn subjects(&self) -> &[Subject] {
+        &self.subjects
+    }
+
+    /// The same, to start them anew.
+    pub(crate) fn subjects_mut(&mut self) -> &mut [Subject] {
+        &mut self.subjects
+    }
+
+    /// The first service.
+    pub(crate) fn first(&self) -> Outcome<&Subject> {
+        self.subjects.first().ok_or_else(no_service)
+    }
+
+    /// The same, to make campaigns.
+    pub(crate) fn first_mut(&mut self) -> Outcome<&mut Subject> {
+        self.subjects.first_mut().ok_or_else(no_service)
+    }
+}
+
+fn no_service() -> Box<Failure> {
+    Failure::refused("BUG", "the bench started no service")
+}

@@ -1,0 +1,285 @@
+//! One run: services are started, their calls take turns round by round, so that all have the same machine, and the sums are checked.
+
+use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::{
+    baselines::{
+        Baseline, ours,
+        promises::{self, Broken},
+    },
+    calls::{CHECKED_USERS, Grpc},
+    failure::Outcome,
+    figures::{Figures, Load, Rounds, Series},
+    host::{Ground, Host},
+    load::{Numbers, Plan},
+    options::Settings,
+    record::Record,
+    rig::Rig,
+    round::{Before, beside_injection, call, refuse_failures, unconnected},
+    scenario::Scenario,
+    subject::{Store, Subject},
+};
+
+/// How long a round may be that only prepares.
+const PREPARATION_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A call that takes its turns.
+struct Turns {
+    /// Whose it is, by number; none for the bare server of the empty call.
+    subject: Option<usize>,
+    store: String,
+    calls: Calls,
+    plan: Plan,
+    numbers: Arc<Numbers>,
+    rounds: Rounds,
+}
+
+/// What is called in turn.
+enum Calls {
+    Grpc(Arc<Grpc>),
+    Baseline(Baseline),
+}
+
+impl Calls {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Grpc(calls) => calls.scenario.name(),
+            Self::Baseline(way) => way.name(),
+        }
+    }
+
+    async fn round(&self, plan: &Plan, numbers: &Arc<Numbers>) -> Outcome<Record> {
+        match self {
+            Self::Grpc(calls) => call(calls, plan, numbers).await,
+            Self::Baseline(way) => way.round(plan, numbers).await.map_err(unconnected),
+        }
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// If something cannot be started, or most calls fail.
+pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figures> {
+    let host = Host::look(&settings.directory);
+    let bar = progress(settings);
+    let empty = Calls::Grpc(Arc::new(rig.empty(&settings.directory).await?));
+    for kind in &settings.subjects {
+        bar.set_message("a service starts, and its units are injected");
+        rig.open(
+            kind.clone(),
+            &settings.directory,
+            &settings.scenarios,
+            settings.units,
+        )
+        .await?;
+    }
+    let mut all = vec![Turns::new(None, empty, &settings.plan)];
+    for scenario in &settings.scenarios {
+        for (number, subject) in rig.subjects().iter().enumerate() {
+            let calls = subject.calls(*scenario);
+            if *scenario == Scenario::Check {
+                make_users(&settings.plan, calls.clone()).await?;
+            }
+            let calls = Calls::Grpc(Arc::new(calls));
+            all.push(Turns::new(Some((number, subject)), calls, &settings.plan));
+        }
+    }
+    if settings.baselines {
+        bar.set_message("the baselines are filled");
+        let subject = rig
+            .subjects()
+            .iter()
+            .enumerate()
+            .find(|(_, one)| one.name == Store::Redis.name());
+        let beside = subject.and_then(|(_, subject)| subject.beside.as_ref());
+        if let (Some(subject), Some(beside)) = (subject, beside) {
+            for way in Baseline::all(beside, settings.units).await? {
+                bar.inc_length(settings.rounds + 1);
+                all.push(Turns::new(
+                    Some(subject),
+                    Calls::Baseline(way),
+                    &settings.plan,
+                ));
+            }
+        }
+    }
+    for round in 0..=settings.rounds {
+        for turns in &mut all {
+            let name = turns.calls.name();
+            bar.set_message(match round {
+                0 => format!("{name} on {}, warm-up", turns.store),
+                round => format!(
+                    "{name} on {}, round {round} of {}",
+                    turns.store, settings.rounds
+                ),
+            });
+            turns
+                .round(settings, rig.subjects_mut(), round == 0)
+                .await?;
+            bar.inc(1);
+        }
+    }
+    let promises = promises(settings, rig, &bar).await?;
+    bar.set_message("the sums are checked");
+    let mut campaigns = Vec::new();
+    let mut stores = Vec::new();
+    for subject in rig.subjects() {
+        campaigns.extend(subject.sums().await?);
+        stores.push(Ground::of(subject).await);
+    }
+    bar.finish_and_clear();
+    let series: Vec<Series> = all.iter().map(Turns::series).collect();
+    let mut figures = Figures {
+        tombola: env!("CARGO_PKG_VERSION"),
+        host,
+        load: Load {
+            connections: settings.plan.connections,
+            outstanding: settings
+                .plan
+                .rate
+                .is_none()
+                .then_some(settings.plan.outstanding),
+            rate: settings.plan.rate,
+            round_seconds: settings.plan.time.as_secs_f64(),
+            rounds: settings.rounds,
+        },
+        stores,
+        series,
+        ratios: Vec::new(),
+        promises,
+        balanced: campaigns.iter().all(|one| one.balanced),
+        campaigns,
+    };
+    figures.relate();
+    Ok(figures)
+}
+
+/// On a terminal only.
+fn progress(settings: &Settings) -> ProgressBar {
+    let turns = 1 + settings.scenarios.len() * settings.subjects.len();
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some((settings.rounds + 1) * turns as u64), target);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    match ProgressStyle::with_template("{bar:30} {elapsed_precise}  {msg}") {
+        Ok(style) => bar.with_style(style.progress_chars("█▌ ")),
+        Err(_) => bar,
+    }
+}
+
+/// What the baselines break, and the service under the same.
+async fn promises(settings: &Settings, rig: &mut Rig, bar: &ProgressBar) -> Outcome<Vec<Broken>> {
+    let mut all = Vec::new();
+    if !settings.baselines {
+        return Ok(all);
+    }
+    bar.set_message("promises are put to the test");
+    for subject in rig.subjects_mut() {
+        all.extend(ours::provoke(subject).await?);
+        match &subject.beside {
+            Some(beside) if subject.name == Store::Redis.name() => {
+                all.extend(promises::provoke(beside).await?);
+            }
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+/// Lets the users draw whose limits are then asked for.
+async fn make_users(plan: &Plan, calls: Grpc) -> Outcome {
+    let plan = Plan {
+        rate: None,
+        time: PREPARATION_TIME_MAX,
+        calls_max: CHECKED_USERS,
+        ..plan.clone()
+    };
+    let calls = Arc::new(Grpc {
+        draws_only: true,
+        ..calls
+    });
+    let record = call(&calls, &plan, &Numbers::new(&plan)).await?;
+    refuse_failures("draws before check", &record)
+}
+
+impl Turns {
+    fn new(subject: Option<(usize, &Subject)>, calls: Calls, plan: &Plan) -> Self {
+        let plan = match &calls {
+            Calls::Grpc(_) => plan.clone(),
+            Calls::Baseline(way) => way.plan(plan),
+        };
+        Self {
+            subject: subject.map(|(number, _)| number),
+            store: subject.map_or("-".into(), |(_, subject)| subject.name.clone()),
+            numbers: Numbers::new(&plan),
+            rounds: Rounds::default(),
+            calls,
+            plan,
+        }
+    }
+
+    /// One round; the warm-up is not counted.
+    async fn round(
+        &mut self,
+        settings: &Settings,
+        subjects: &mut [Subject],
+        is_warm_up: bool,
+    ) -> Outcome {
+        let time = if is_warm_up {
+            settings.warm_up
+        } else {
+            settings.plan.time
+        };
+        let plan = Plan {
+            time,
+            ..self.plan.clone()
+        };
+        let subject = self.subject.and_then(|number| subjects.get_mut(number));
+        let before = Before::of(subject.as_deref().filter(|_| self.is_of_a_service())).await?;
+        let record = match subject {
+            Some(subject) if self.calls.name() == Scenario::Inject.name() => {
+                let round = self.calls.round(&plan, &self.numbers);
+                beside_injection(subject, settings.inject_rate, round).await?
+            }
+            _ => self.calls.round(&plan, &self.numbers).await?,
+        };
+        let subject = self.subject.and_then(|number| subjects.get(number));
+        let subject = subject.filter(|_| self.is_of_a_service());
+        let spent = before.spent(subject).await?;
+        let what = format!("{} on {}", self.calls.name(), self.store);
+        if self.is_of_a_service() {
+            refuse_failures(&what, &record)?;
+        }
+        if !is_warm_up {
+            self.rounds.add(record, spent);
+        }
+        Ok(())
+    }
+
+    /// It is no baseline.
+    fn is_of_a_service(&self) -> bool {
+        matches!(self.calls, Calls::Grpc(_))
+    }
+
+    fn series(&self) -> Series {
+        let concurrency = match self.calls {
+            Calls::Grpc(_) => None,
+            Calls::Baseline(_) => Some(format!(
+                "{} × {}",
+                self.plan.connections, self.plan.outstanding
+            )),
+        };
+        Series {
+            is_limit: matches!(self.calls, Calls::Baseline(Baseline::Counter(_))),
+            ..self
+                .rounds
+                .series(self.calls.name(), &self.store, concurrency)
+        }
+    }
+}

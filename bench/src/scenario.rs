@@ -1,0 +1,119 @@
+//! What is called: the scenarios, and the ids of their users. A further scenario is a variant of
+//! [`Scenario`], its campaigns in `campaigns`, and its call in `calls`; grabs are in `envelopes`.
+
+use clap::ValueEnum;
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Scenario {
+    /// A bare gRPC server's fixed answer to a draw: what the others are held against
+    Empty,
+    /// A draw from a schedule's released units, each by a user of its own
+    Draw,
+    /// The same by users whose ids are scattered over all there are
+    Scattered,
+    /// A draw from a deck in which 60 of 100 cards win
+    Deck,
+    /// CheckLimit of users who have drawn
+    Check,
+    /// Of twenty calls 14 draws, 4 CheckLimit, 1 retry and 1 GetDraw
+    Mix,
+    /// Draws while units are injected beside them
+    Inject,
+    /// All draws by one user
+    HotUser,
+    /// 15 of 16 draws from one campaign, the others from 15 more
+    HotCampaign,
+    /// Draws from 64 campaigns in turn
+    ManyCampaigns,
+    /// Grabs from envelopes of 100,000 packets, one after another, each by a user of its own
+    Grab,
+    /// Envelopes of 500 packets, each stormed by 10,000 users
+    GrabStorm,
+    /// Envelopes of 4 packets, each created and grabbed empty
+    SmallEnvelopes,
+}
+
+impl Scenario {
+    /// As on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Draw => "draw",
+            Self::Scattered => "scattered",
+            Self::Deck => "deck",
+            Self::Check => "check",
+            Self::Mix => "mix",
+            Self::Inject => "inject",
+            Self::HotUser => "hot-user",
+            Self::HotCampaign => "hot-campaign",
+            Self::ManyCampaigns => "many-campaigns",
+            Self::Grab => "grab",
+            Self::GrabStorm => "grab-storm",
+            Self::SmallEnvelopes => "small-envelopes",
+        }
+    }
+
+    /// It grabs packets of envelopes.
+    pub(crate) fn grabs(self) -> bool {
+        matches!(self, Self::Grab | Self::GrabStorm | Self::SmallEnvelopes)
+    }
+
+    /// Its draws take the units of the schedule.
+    pub(crate) fn draws_from_the_schedule(self) -> bool {
+        matches!(
+            self,
+            Self::Draw | Self::Scattered | Self::Mix | Self::Inject | Self::HotUser
+        )
+    }
+}
+
+/// The form of user ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ids {
+    /// The scenario's name and a number: neighbours follow each other.
+    Following,
+    /// 8 characters.
+    Short,
+    /// A UUID: 36 characters.
+    Uuid,
+}
+
+impl Ids {
+    /// An id of this form, another for each number.
+    pub(crate) fn of(self, number: u64) -> String {
+        match self {
+            Self::Uuid => {
+                let (high, low) = (scramble(number), scramble(!number));
+                format!(
+                    "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+                    high >> 32,
+                    (high >> 16) & 0xffff,
+                    high & 0xfff,
+                    low >> 52,
+                    low & 0xffff_ffff_ffff
+                )
+            }
+            Self::Following | Self::Short => format!("{number:08}"),
+        }
+    }
+}
+
+/// Spreads numbers over all ids, as real users' ids are (the finaliser of SplitMix64).
+pub(crate) fn scramble(number: u64) -> u64 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_the_length_that_is_asked_for() {
+        assert_eq!(Ids::Short.of(7).len(), 8);
+        assert_eq!(Ids::Uuid.of(7).len(), 36);
+    }
+}

@@ -1,0 +1,87 @@
+//! Connections to the services of a server, for all calls but those of the load.
+
+use std::time::Duration;
+
+use tombola::proto::{
+    campaign_service_client::CampaignServiceClient, lottery_service_client::LotteryServiceClient,
+};
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use crate::failure::{Failure, Outcome};
+
+/// The operators' service.
+pub(crate) type Campaigns = CampaignServiceClient<Channel>;
+/// The callers' service.
+pub(crate) type Lottery = LotteryServiceClient<Channel>;
+
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The operators' service at a URL.
+pub(crate) async fn operators(url: &str) -> Outcome<Campaigns> {
+    Ok(CampaignServiceClient::new(connect(url).await?))
+}
+
+/// The callers' service at a URL.
+pub(crate) async fn lottery(url: &str) -> Outcome<Lottery> {
+    Ok(LotteryServiceClient::new(connect(url).await?))
+}
+
+async fn connect(url: &str) -> Outcome<Channel> {
+    let endpoint = Endpoint::from_shared(url.to_owned())
+        .map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
+    endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(CALL_TIMEOUT)
+        .connect()
+        .await
+        .map_err(|error| Failure::no_server(url, &error))
+}
+
+/// The URL that `--server` means: adds the scheme if there is none, and explains what else is
+/// wrong.
+pub(crate) fn server_url(server: &str) -> Result<String, String> {
+    const FORM: &str = "an address is http://HOST:PORT, e.g. http://127.0.0.1:50051";
+    let url = match server.split_once("://") {
+        None => format!("http://{server}"),
+        Some(("http", _)) => server.to_owned(),
+        Some(("https", _)) => return Err(format!("TLS is not built in; {FORM}")),
+        Some(_) => return Err(FORM.into()),
+    };
+    match url.parse::<Uri>() {
+        Ok(uri) if names_a_host(&uri) => Ok(url),
+        Ok(_) => Err(FORM.into()),
+        Err(error) => Err(format!("{error}; {FORM}")),
+    }
+}
+
+/// There is a host, and what follows it as a port is one.
+fn names_a_host(uri: &Uri) -> bool {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let after_host = authority.rsplit(']').next().unwrap_or_default();
+    let port_is_good = !after_host.contains(':') || uri.port_u16().is_some();
+    uri.host().is_some_and(|host| !host.is_empty()) && port_is_good
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_scheme_gets_one_and_a_bad_one_is_explained() {
+        let url = |server| server_url(server).unwrap();
+        assert_eq!(url("localhost:50051"), "http://localhost:50051");
+        assert_eq!(url("http://[::1]:50051"), "http://[::1]:50051");
+        for bad in [
+            "",
+            "http://",
+            "ftp://host:1",
+            "a b",
+            "host:port",
+            "https://host:1",
+        ] {
+            let error = server_url(bad).unwrap_err();
+            assert!(error.contains("http://127.0.0.1:50051"), "{bad}: {error}");
+        }
+    }
+}
