@@ -167,7 +167,7 @@ impl Subject {
     pub(crate) async fn serve_at(&mut self, clock_start: &str) -> Outcome {
         const NAME: &str = "\"tombola serve\"";
         self.server = None;
-        let (Kind::Own { program, .. }, Some(data)) = (&self.kind, &self.data) else {
+        let (Kind::Own { program, store, .. }, Some(data)) = (&self.kind, &self.data) else {
             return Ok(());
         };
         let mut command = Process::command(program);
@@ -179,6 +179,10 @@ impl Subject {
             command.env("TOMBOLA_REDIS_URL", &beside.url);
             command.env("TOMBOLA_REDIS_PREFIX", &beside.prefix);
             command.env("TOMBOLA_INIT_IF_EMPTY", "true");
+            if *store == Store::RedisMemory {
+                // It draws on though Redis keeps nothing any more.
+                command.env("TOMBOLA_ON_WEAKER_LEVEL", "state");
+            }
         }
         let log = data.path().join("serve.log");
         let mut process =

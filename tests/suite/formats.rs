@@ -73,7 +73,6 @@ async fn goes_on(server: &Server) {
     let grab = |user: &str| GrabEnvelopeRequest {
         envelope_id: "kept-envelope".into(),
         user_id: user.into(),
-        ..Default::default()
     };
     let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
     let had = envelopes.grab_envelope(grab("granted")).await.unwrap();
