@@ -66,6 +66,9 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
         steps.push(survey(&mut server, &change, campaign, base, tried).await?);
     }
     let several = steps.len() > 1;
+    if several {
+        change.numbered(steps.len())?; // the longest id fits, before anything is applied
+    }
     let unnamed = unnamed(&steps, several);
     let dry_run = args.dry_run || !unnamed.is_empty();
     for (index, step) in steps.into_iter().enumerate() {
@@ -83,7 +86,7 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
             }
             Step::Ready(campaign, base) => {
                 let change = if several {
-                    numbered(&change, index + 1)
+                    change.numbered(index + 1)?
                 } else {
                     change.clone()
                 };
@@ -174,14 +177,6 @@ fn unnamed(steps: &[Step], several: bool) -> Vec<String> {
         }
     }
     bases
-}
-
-/// A request id of its own for each document, the same one in a retry.
-fn numbered(change: &Change, number: usize) -> Change {
-    Change {
-        request_id: format!("{}.{number}", change.request_id),
-        ..change.clone()
-    }
 }
 
 async fn send(

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     model::{
         CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, Problem, RequestId, UserId, file,
+        id::ID_BYTES_MAX,
     },
     proto::{
         self, campaign_service_client::CampaignServiceClient,
@@ -177,6 +178,25 @@ pub(super) struct Change {
     pub(super) request_id: String,
 }
 
+impl Change {
+    /// One of several calls that make this change: its request id has the call's number, so it is the same in a retry.
+    pub(super) fn numbered(&self, number: usize) -> Outcome<Self> {
+        let request_id = format!("{}.{number}", self.request_id);
+        if request_id.len() > ID_BYTES_MAX {
+            let most = ID_BYTES_MAX - format!(".{number}").len();
+            return Err(Failure::usage(format!(
+                "--request-id has {} bytes: this change takes several calls, each of which adds its \
+                 number to the id, so give at most {most} bytes",
+                self.request_id.len()
+            )));
+        }
+        Ok(Self {
+            request_id,
+            ..self.clone()
+        })
+    }
+}
+
 impl ChangeArgs {
     /// Fills in what was left out. The request id is made here, not by the service, so that it is known even where no
     /// answer comes.
@@ -276,10 +296,26 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_a_change_have_ids_of_their_own_the_same_in_a_retry() {
+        let change = |request_id: &str| Change {
+            operator: "cli".into(),
+            reason: String::new(),
+            request_id: request_id.into(),
+        };
+        assert_eq!(change("r").numbered(3).unwrap().request_id, "r.3");
+        let longest = "x".repeat(ID_BYTES_MAX - 2);
+        assert!(change(&longest).numbered(9).is_ok());
+        let told = change(&longest).numbered(10).unwrap_err().to_string();
+        assert!(told.contains("at most 125 bytes"), "{told}");
+    }
+
+    #[test]
     fn made_request_ids_are_valid_and_differ() {
         let (one, other) = (new_request_id(), new_request_id());
         assert_ne!(one, other);
         assert_eq!(request_id(&one).as_deref(), Ok(one.as_str()));
-        assert!(user_id("a b").unwrap_err().contains("' '"));
+        assert!(campaign_id("a b").unwrap_err().contains("' '"));
+        assert!(user_id("a b").is_ok());
+        assert!(user_id("a\nb").unwrap_err().contains("control characters"));
     }
 }

@@ -12,11 +12,15 @@ use super::{
     client::{Client, Lottery, Outcome, campaign_id, new_request_id, request_id, user_id},
     failure::{Failure, may_be_lost},
     output::{Side, Table},
+    terminal::quoted,
     time::shown,
 };
-use crate::proto::{
-    self, DrawRequest, DrawResponse, DrawResult, Durability, Funding, GetDrawRequest,
-    GetDrawResponse,
+use crate::{
+    model::text::visible,
+    proto::{
+        self, DrawRequest, DrawResponse, DrawResult, Durability, Funding, GetDrawRequest,
+        GetDrawResponse,
+    },
 };
 
 /// Tries in all, and the pause before the second; each later pause is twice as long.
@@ -122,12 +126,8 @@ fn given_up(status: Status, request: &DrawRequest) -> Box<Failure> {
     if failure.executed != "unknown" {
         return failure;
     }
-    let DrawRequest {
-        campaign_id,
-        user_id,
-        request_id,
-        ..
-    } = request;
+    let campaign_id = &request.campaign_id;
+    let (user_id, request_id) = (quoted(&request.user_id), quoted(&request.request_id));
     failure.advise(format!(
         "\"tombola get-draw {campaign_id} {user_id} {request_id}\" tells whether it did; \
          the same draw with --request-id {request_id} is made once at most"
@@ -199,7 +199,7 @@ fn view(response: &DrawResponse, zone: &TimeZone) -> String {
             "drawn {}{replayed}, {}, request id {}",
             shown(response.draw_time.as_ref(), zone),
             durability(response.durability()),
-            response.request_id
+            visible(&response.request_id)
         ),
     ];
     let limits = response.limits.as_ref();

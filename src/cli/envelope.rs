@@ -74,9 +74,9 @@ pub(super) struct CreateArgs {
     #[arg(long, env = "TOMBOLA_RAIN", value_name = "SPAN", value_parser = time::parse_span)]
     rain: Option<SignedDuration>,
     /// Only this user may grab; may be given many times
-    #[arg(long = "allow", env = "TOMBOLA_ALLOW", value_name = "USER", value_delimiter = ',', value_parser = user_id)]
+    #[arg(long = "allow", env = "TOMBOLA_ALLOW", value_name = "USER", value_parser = user_id)]
     allow: Vec<String>,
-    /// A file with one user who may grab a line; - reads standard input
+    /// A file with one id of a user who may grab a line, to the byte; - reads standard input
     #[arg(long, env = "TOMBOLA_ALLOW_FILE", value_name = "FILE")]
     allow_file: Option<PathBuf>,
     /// For your own use, told with every grab; may be given many times

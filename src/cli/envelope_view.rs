@@ -7,7 +7,10 @@ use super::{
     time::{shown as moment, span},
 };
 use crate::{
-    model::{money::Money, text::grouped},
+    model::{
+        money::Money,
+        text::{grouped, visible},
+    },
     proto::{
         CancelEnvelopeResponse, CreateEnvelopeResponse, Envelope, EnvelopeState, EnvelopeSums,
         Grab, GrabEnvelopeResponse, GrabOutcome, RefundCause, Split,
@@ -91,7 +94,7 @@ fn headline(envelope: &Envelope) -> String {
         envelope.envelope_id,
         state(envelope.state()),
         amount(&envelope.currency, envelope.total_minor),
-        envelope.sender_id,
+        visible(&envelope.sender_id),
         counted(envelope.packets.into(), "packet"),
         grouped(envelope.packets_grabbed.into())
     )
@@ -161,7 +164,10 @@ fn facts(envelope: &Envelope) -> String {
     }
     if let Some(luckiest) = &envelope.luckiest {
         let amount = money(luckiest.amount_minor);
-        lines.push(("luckiest", format!("{}, {amount}", luckiest.user_id)));
+        lines.push((
+            "luckiest",
+            format!("{}, {amount}", visible(&luckiest.user_id)),
+        ));
     }
     lines.push(("commitment", envelope.seed_commitment.clone()));
     if !envelope.seed.is_empty() {

@@ -7,8 +7,9 @@ use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use super::terminal::quoted;
 use crate::{
-    model::{Problem, Problems},
+    model::{Problem, Problems, text::visible},
     proto::ErrorReason,
 };
 
@@ -151,7 +152,7 @@ impl Failure {
         if failure.executed == "unknown" {
             failure.hint = format!(
                 "repeat the command with --request-id {}: it takes effect once, however often it is sent",
-                failure.request_id
+                quoted(&failure.request_id)
             );
         }
         failure
@@ -212,7 +213,8 @@ impl fmt::Display for Failure {
             write!(
                 f,
                 "\n  {outcome}reason {}, request id {}",
-                self.reason, self.request_id
+                self.reason,
+                visible(&self.request_id)
             )?;
         }
         if let Some(delay) = self.retry_after {

@@ -53,17 +53,21 @@ pub(super) fn users(path: &Path) -> Outcome<Vec<String>> {
     parse_list(&read(path)?).map_err(|problems| Failure::problems(&shown(path), problems))
 }
 
-/// One id a line; empty lines are passed over.
+/// One id a line, which ends with LF or CR LF; empty lines are passed over. An id is taken to the byte. So white space around it
+/// would name another user than the one that was meant, most probably: it is refused.
 fn parse_list(text: &str) -> Result<Vec<String>, Problems> {
+    const WHITE_SPACE: &str = "begins or ends with white space: remove it; a user whose id really \
+                               does can be named on the command line, in quotes";
     let mut problems = Problems::default();
     let mut users = Vec::new();
-    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-        match line.trim() {
-            "" => {}
-            id => match user_id(id) {
-                Ok(user) => users.push(user),
-                Err(problem) => problems.add(format!("line {}", index + 1), problem),
-            },
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text); // a byte order mark
+    for (index, line) in text.lines().enumerate() {
+        let is_padded = line.trim() != line;
+        match user_id(line) {
+            _ if line.is_empty() => {}
+            _ if is_padded => problems.add(format!("line {}", index + 1), WHITE_SPACE),
+            Ok(user) => users.push(user),
+            Err(problem) => problems.add(format!("line {}", index + 1), problem),
         }
     }
     problems.or(users)
@@ -75,14 +79,14 @@ mod tests {
 
     #[test]
     fn a_list_of_users_names_every_wrong_line() {
-        let users = parse_list("\u{feff}u-1\r\n\n  u-2  \n").unwrap();
-        assert_eq!(users, ["u-1", "u-2"]);
-        let problems = parse_list("u-1\na b\nu-3\nä\n").unwrap_err();
+        let users = parse_list("\u{feff}u-1\r\n\na, b\nauth0|5f\n老板\n#1").unwrap();
+        assert_eq!(users, ["u-1", "a, b", "auth0|5f", "老板", "#1"]);
+        let problems = parse_list("u-1\na\tb\nu-3\n u-4\nä\nu-5\u{a0}\n").unwrap_err();
         let paths: Vec<_> = problems
             .0
             .iter()
             .map(|problem| problem.path.as_str())
             .collect();
-        assert_eq!(paths, ["line 2", "line 4"]);
+        assert_eq!(paths, ["line 2", "line 4", "line 6"]);
     }
 }

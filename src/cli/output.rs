@@ -7,6 +7,8 @@ use std::{
 
 use comfy_table::{CellAlignment, Table as Grid, presets};
 
+use crate::model::text::{grouped, visible};
+
 const OPEN: u8 = 0;
 const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
@@ -74,9 +76,11 @@ impl Table {
         }
     }
 
-    /// Adds a row, one cell a column.
+    /// Adds a row, one cell a column. Ids and texts of others may be in it: nothing leaves its cell or changes the terminal.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        let cells = cells.into_iter();
+        let shown = cells.map(|cell| visible(&cell).into_owned());
+        self.rows.push(shown.collect());
     }
 
     /// It has no rows.
@@ -111,7 +115,7 @@ impl Table {
 /// `count` and the noun, in the plural unless there is one.
 pub(super) fn counted(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{ending}", crate::model::text::grouped(count))
+    format!("{} {noun}{ending}", grouped(count))
 }
 
 #[cfg(test)]
@@ -128,6 +132,16 @@ mod tests {
             table.render(),
             "prize     stock\ncar           1\n优惠券  300,000"
         );
+    }
+
+    #[test]
+    fn no_cell_breaks_out_of_its_row() {
+        let mut table = Table::new([("user", Side::Left), ("won", Side::Right)]);
+        table.row(["a\nb\u{202e}\u{1b}[31m ".into(), "1".into()]);
+        let shown = r"a\nb\u{202e}\u{1b}[31m\u{20}";
+        let rendered = table.render();
+        let line = rendered.lines().nth(1);
+        assert_eq!(line, Some(format!("{shown}    1").as_str()), "{rendered}");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn this_command_with(flags: &str) -> String {
 }
 
 /// A word as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.into()

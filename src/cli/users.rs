@@ -9,6 +9,7 @@ use super::{
     failure::Failure,
     input,
     output::counted,
+    terminal::quoted,
 };
 use crate::proto::{BlockUsersRequest, GrantDrawsRequest, UnblockUsersRequest};
 
@@ -24,7 +25,7 @@ pub(super) struct UserArgs {
     /// The users; a user named twice counts once
     #[arg(value_name = "USER", value_parser = user_id, required_unless_present = "users_file")]
     users: Vec<String>,
-    /// A file with one user id a line; - reads standard input
+    /// A file with one user id a line, to the byte; - reads standard input
     #[arg(long, env = "TOMBOLA_USERS_FILE", value_name = "FILE")]
     users_file: Option<PathBuf>,
 }
@@ -80,15 +81,6 @@ impl Sum {
     }
 }
 
-/// The request id of a call: the same one when the same list is sent again.
-fn call_request_id(request_id: &str, calls: usize, index: usize) -> String {
-    if calls == 1 {
-        request_id.into()
-    } else {
-        format!("{request_id}.{}", index + 1)
-    }
-}
-
 pub(super) async fn in_calls(
     server: &mut Campaigns,
     campaign: &str,
@@ -102,11 +94,14 @@ pub(super) async fn in_calls(
         named: users.len(),
         replayed: false,
     };
+    if calls > 1 {
+        change.numbered(calls)?; // the longest id fits, before anything is sent
+    }
     for (index, some) in users.chunks(CALL_USERS_MAX).enumerate() {
-        let request_id = call_request_id(&change.request_id, calls, index);
-        let change = Change {
-            request_id,
-            ..change.clone()
+        let change = if calls > 1 {
+            change.numbered(index + 1)?
+        } else {
+            change.clone()
         };
         let answer = call(server, campaign, some, &change, kind).await;
         let (users, replayed) = answer.map_err(|status| stopped(status, &change, calls, index))?;
@@ -128,7 +123,8 @@ fn stopped(status: tonic::Status, change: &Change, calls: usize, index: usize) -
         .map_or("", |(whole, _)| whole);
     let done = counted((index * CALL_USERS_MAX) as u64, "user");
     failure.advise(format!(
-        "{done} of the list are done; the same command with --request-id {whole} goes on and does nothing twice"
+        "{done} of the list are done; the same command with --request-id {} goes on and does nothing twice",
+        quoted(whole)
     ))
 }
 
@@ -189,12 +185,6 @@ async fn call(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn request_ids_of_the_calls_are_the_same_in_a_retry() {
-        assert_eq!(call_request_id("r", 1, 0), "r");
-        assert_eq!(call_request_id("r", 3, 2), "r.3");
-    }
 
     #[test]
     fn a_list_that_stops_half_way_says_how_it_goes_on() {

@@ -220,7 +220,7 @@ async fn propose(
     base: Option<Base>,
     pool: Option<PoolNo>,
 ) -> Result<Outcome, CallError> {
-    let request_id = proposal.author.request.to_string();
+    let request_id = proposal.author.request.as_str().to_owned();
     let campaign = proposal.campaign.clone();
     check_stock(injector, &proposal, base.as_ref()).await?;
     let (status, replayed) = if proposal.dry_run {
@@ -375,7 +375,7 @@ fn would_be_version(proposal: &Proposal, now: Moment) -> proto::CampaignVersion 
     proto::CampaignVersion {
         version: proposal.base_version + 1,
         apply_time: Some(moment_to_proto(now)),
-        operator: proposal.author.operator.to_string(),
+        operator: proposal.author.operator.as_str().into(),
         reason: proposal.author.reason.clone(),
     }
 }

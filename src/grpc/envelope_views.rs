@@ -40,7 +40,7 @@ pub(super) fn grab_answer(answer: &GrabAnswer, level: Durability) -> proto::Grab
         durability: durability(level).into(),
         start_time: Some(moment_to_proto(answer.start)),
         expire_time: Some(moment_to_proto(answer.expiry)),
-        sender_id: envelope.sender.to_string(),
+        sender_id: envelope.sender.as_str().into(),
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn grab(grab: &GrabView) -> proto::Grab {
         ledger,
     } = grab.packet;
     proto::Grab {
-        user_id: grab.user.to_string(),
+        user_id: grab.user.as_str().into(),
         packet: number,
         amount_minor,
         grab_time: Some(moment_to_proto(at)),
@@ -72,7 +72,7 @@ pub(super) fn envelope(
     let last = view.grabbed.last.filter(|_| view.is_empty());
     proto::Envelope {
         envelope_id: envelope.id.to_string(),
-        sender_id: envelope.sender.to_string(),
+        sender_id: envelope.sender.as_str().into(),
         total_minor: envelope.total_minor,
         currency: envelope.currency.clone(),
         packets: envelope.packets,

@@ -168,7 +168,7 @@ async fn cancel(
     Ok(proto::CancelEnvelopeResponse {
         envelope: Some(envelope.map_err(CallError::after_the_change)?),
         replayed: reply.replayed,
-        request_id: author.request.to_string(),
+        request_id: author.request.as_str().into(),
     })
 }
 

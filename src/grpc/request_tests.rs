@@ -51,7 +51,7 @@ fn each_wrong_field_is_named() {
     };
     for (field, message) in [
         ("campaign_id", with(|m| m.campaign_id.clear())),
-        ("user_id", with(|m| m.user_id = "a b".into())),
+        ("user_id", with(|m| m.user_id = "a\u{85}b".into())),
         ("request_id", with(|m| m.request_id = "x".repeat(129))),
         ("count", with(|m| m.count = 101)),
         ("funding", with(|m| m.funding = 9)),
@@ -76,7 +76,7 @@ fn each_wrong_field_is_named() {
 #[test]
 fn all_problems_of_a_request_are_told_at_once() {
     let problems = parse(proto::DrawRequest {
-        request_id: " ".into(),
+        request_id: "\u{7f}".into(),
         count: u32::MAX,
         funding: -1,
         ..proto::DrawRequest::default()
@@ -121,7 +121,7 @@ fn users_are_one_to_a_thousand_each_once() {
     assert_eq!(users(&ids[..1_000]).unwrap(), 1_000);
     assert_eq!(users(&ids).unwrap_err().0[0].path, "user_ids");
     assert_eq!(users(&[]).unwrap_err().0[0].path, "user_ids");
-    let bad = ["a".to_owned(), "a".to_owned(), "b c".to_owned()];
+    let bad = ["a".to_owned(), "a".to_owned(), "b\nc".to_owned()];
     let problems = users(&bad).unwrap_err();
     let paths: Vec<_> = problems.0.iter().map(|p| p.path.as_str()).collect();
     assert_eq!(paths, ["user_ids[1]", "user_ids[2]"]);

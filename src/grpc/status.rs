@@ -13,7 +13,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use tracing::{error, warn};
 
 use crate::{
-    model::{Problem, Problems, limits::LimitKind},
+    model::{Problem, Problems, limits::LimitKind, text::visible},
     proto::ErrorReason,
     store::{
         Executed, Refusal, StoreError,
@@ -289,7 +289,10 @@ fn shortened(mut text: String, bytes_max: usize) -> String {
 /// Logs what an operator must see; refusals are the callers' business. A call without a request id is told without one.
 fn log(error: &CallError, request_id: &str) {
     let request_id = (!request_id.is_empty()).then_some(request_id);
-    let what = request_id.map_or_else(|| "a call".to_owned(), |id| format!("request {id}"));
+    let what = request_id.map_or_else(
+        || "a call".to_owned(),
+        |id| format!("request {}", visible(id)),
+    );
     match error {
         CallError::Store(StoreError::Corrupt { detail, .. }) => {
             static DAMAGE: LazyLock<OnceASecond> = LazyLock::new(OnceASecond::default);

@@ -20,7 +20,7 @@ use crate::{
 pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawResponse {
     let results = answer.entry.results.iter();
     proto::DrawResponse {
-        request_id: answer.entry.request.to_string(),
+        request_id: answer.entry.request.as_str().into(),
         results: results.map(|result| draw_result(result, answer)).collect(),
         draw_time: Some(moment_to_proto(answer.at)),
         replayed: answer.replayed,
@@ -149,7 +149,7 @@ fn campaign_version(info: &VersionInfo) -> proto::CampaignVersion {
     proto::CampaignVersion {
         version: info.version,
         apply_time: Some(moment_to_proto(info.at)),
-        operator: info.operator.to_string(),
+        operator: info.operator.as_str().into(),
         reason: info.reason.clone(),
     }
 }

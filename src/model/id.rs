@@ -1,35 +1,53 @@
-//! Ids: 1 to 128 characters of `A-Z a-z 0-9 . _ : @ -`.
+//! Ids. Those that operators choose are names in files, keys and commands, so they have a narrow alphabet. Those that callers
+//! bring along (of users, requests and operators) belong to other systems: any text without control characters.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::problem::Problem;
+use super::{problem::Problem, text::visible};
 
 /// The longest id, in bytes.
 pub const ID_BYTES_MAX: usize = 128;
 
-/// Says what is wrong with an id, or nothing.
-fn flaw(id: &str) -> Option<String> {
-    if id.is_empty() {
-        return Some("is empty: an id has 1 to 128 characters of A-Z a-z 0-9 . _ : @ -".into());
+/// The rule for an id, and how people see one.
+struct Rule {
+    /// What an id consists of, for messages.
+    parts: &'static str,
+    /// Whether an id may contain a character.
+    allows: fn(char) -> bool,
+}
+
+/// The rule for ids that operators choose.
+const NAME: Rule = Rule {
+    parts: "1 to 128 characters of A-Z a-z 0-9 . _ : @ -",
+    allows: |c| c.is_ascii_alphanumeric() || "._:@-".contains(c),
+};
+
+/// The rule for ids that callers bring along.
+const FOREIGN: Rule = Rule {
+    parts: "1 to 128 bytes of UTF-8 text without control characters",
+    allows: |c| !c.is_control(),
+};
+
+impl Rule {
+    /// The reason why a text is no id, or nothing.
+    fn flaw(&self, id: &str) -> Option<String> {
+        let parts = self.parts;
+        if id.is_empty() {
+            return Some(format!("is empty: an id has {parts}"));
+        }
+        if id.len() > ID_BYTES_MAX {
+            let bytes = id.len();
+            return Some(format!("is {bytes} bytes long: an id has {parts}"));
+        }
+        let stranger = id.chars().find(|c| !(self.allows)(*c))?;
+        Some(format!("has the character {stranger:?}: an id has {parts}"))
     }
-    if id.len() > ID_BYTES_MAX {
-        return Some(format!(
-            "is {} bytes long: an id has at most {ID_BYTES_MAX}",
-            id.len()
-        ));
-    }
-    let stranger = id
-        .chars()
-        .find(|c| !(c.is_ascii_alphanumeric() || "._:@-".contains(*c)))?;
-    Some(format!(
-        "has the character {stranger:?}: an id has only A-Z a-z 0-9 . _ : @ -"
-    ))
 }
 
 macro_rules! id_types {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+    ($rule:ident, $shown:expr; $($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
@@ -37,13 +55,13 @@ macro_rules! id_types {
         impl $name {
             /// Checks an id; `path` names the field in the problem.
             pub fn parse(path: &str, id: &str) -> Result<Self, Problem> {
-                match flaw(id) {
+                match $rule.flaw(id) {
                     None => Ok(Self(id.into())),
                     Some(message) => Err(Problem { path: path.into(), message }),
                 }
             }
 
-            /// The id as text.
+            /// The id as text, to the byte.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -62,9 +80,11 @@ macro_rules! id_types {
             }
         }
 
+        /// The id as people see it in a log or a message. For data, see `as_str`.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                let shown: fn(&str) -> Cow<'_, str> = $shown;
+                f.write_str(&shown(&self.0))
             }
         }
 
@@ -77,6 +97,7 @@ macro_rules! id_types {
 }
 
 id_types! {
+    NAME, |id| Cow::Borrowed(id);
     /// Names a campaign.
     CampaignId;
     /// Names an envelope.
@@ -85,7 +106,11 @@ id_types! {
     PrizeId;
     /// Names a pool of a campaign.
     PoolId;
-    /// Names a user of the callers' systems.
+}
+
+id_types! {
+    FOREIGN, |id| visible(id);
+    /// Names a user of the callers' systems. Ids are compared byte by byte and never normalised.
     UserId;
     /// Names a request, so that a retry of it has no second effect.
     RequestId;
@@ -98,21 +123,74 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_checked_and_the_flaw_is_named() {
-        assert!(UserId::parse("user_id", "a.B_c:d@e-9").is_ok());
-        assert!(UserId::parse("user_id", &"x".repeat(128)).is_ok());
+    fn names_have_a_narrow_alphabet_and_the_flaw_is_named() {
+        assert!(CampaignId::parse("campaign_id", "a.B_c:d@e-9").is_ok());
+        assert!(CampaignId::parse("campaign_id", &"x".repeat(128)).is_ok());
         for (bad, hint) in [
             ("", "empty"),
             ("a b", "' '"),
             ("a{b}", "'{'"),
+            ("a/b", "'/'"),
             ("a\0b", "'\\0'"),
-            ("ünal", "'ü'"),
+            ("\u{fc}nal", "'\u{fc}'"),
+        ] {
+            let problem = CampaignId::parse("campaign_id", bad).unwrap_err();
+            assert_eq!(problem.path, "campaign_id");
+            assert!(problem.message.contains(hint), "{problem:?}");
+            assert!(problem.message.contains("A-Z a-z 0-9"), "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn ids_of_callers_are_any_text_to_the_byte() {
+        for id in [
+            "auth0|5f7c8",
+            "max+tag@example.org",
+            "spiffe://example.org/ns/prod/sa/ops",
+            "\u{8001}\u{677f}",
+            "=1+1",
+            " ",
+            " a b ",
+            "'\"\\",
+            "\u{2028}\u{202e}\u{feff}",
+            &"\u{8001}".repeat(42),
+            &"x".repeat(128),
+        ] {
+            let user = UserId::parse("user_id", id).unwrap();
+            assert_eq!(user.as_str(), id);
+            assert_eq!(OperatorId::parse("operator", id).unwrap().as_str(), id);
+            let json = serde_json::to_string(&user).unwrap();
+            assert_eq!(serde_json::from_str::<UserId>(&json).unwrap(), user);
+        }
+        let parsed = |id| UserId::parse("user_id", id).unwrap();
+        assert_ne!(parsed("\u{e9}"), parsed("e\u{301}"));
+        assert_ne!(parsed("a"), parsed("A"));
+    }
+
+    #[test]
+    fn a_bad_id_of_a_caller_is_refused_with_the_rule() {
+        for (bad, hint) in [
+            ("", "is empty"),
+            ("a\0b", "'\\0'"),
+            ("a\nb", "'\\n'"),
+            ("a\tb", "'\\t'"),
+            ("\u{7f}", "'\\u{7f}'"),
+            ("\u{85}", "'\\u{85}'"),
+            (&"x".repeat(129), "129 bytes"),
+            (&"\u{8001}".repeat(43), "129 bytes"),
         ] {
             let problem = UserId::parse("user_id", bad).unwrap_err();
             assert_eq!(problem.path, "user_id");
             assert!(problem.message.contains(hint), "{problem:?}");
+            let rule = "1 to 128 bytes of UTF-8 text without control characters";
+            assert!(problem.message.ends_with(rule), "{problem:?}");
         }
-        let problem = UserId::parse("user_id", &"x".repeat(129)).unwrap_err();
-        assert!(problem.message.contains("129 bytes"), "{problem:?}");
+    }
+
+    #[test]
+    fn people_see_what_has_no_form() {
+        let user = UserId::parse("user_id", "a\u{202e}b").unwrap();
+        assert_eq!(user.to_string(), "a\\u{202e}b");
+        assert_eq!(format!("{user:?}"), "\"a\\u{202e}b\"");
     }
 }

@@ -1,4 +1,6 @@
-//! Words for people: numbers with thousands separators, and the name that was probably meant.
+//! Words for people: numbers with thousands separators, text of strangers, and the name that was probably meant.
+
+use std::borrow::Cow;
 
 /// A number with thousands separators.
 ///
@@ -21,6 +23,38 @@ pub(crate) fn grouped_digits(digits: &str) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Text of someone else as it can stand in a line of a log or a cell of a table: a character without a form of its own (a
+/// line's end, a mark of direction, a space at either end) is written as an escape, and so is the backslash that begins one.
+/// Different texts stay different.
+///
+/// ```
+/// use tombola::model::text::visible;
+/// assert_eq!(visible("老板, O'Neil \"x\""), "老板, O'Neil \"x\"");
+/// assert_eq!(visible("a\u{202e}b\\ "), r"a\u{202e}b\\\u{20}");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'\\';
+    if text.bytes().all(is_plain) && text.trim().len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    let inner = text.trim_matches(' ');
+    let start = text.len() - text.trim_start_matches(' ').len();
+    let space = r"\u{20}";
+    let mut shown = space.repeat(start);
+    // `escape_debug` escapes quotes besides, which need none here.
+    for piece in inner.split_inclusive(['"', '\'']) {
+        match piece.strip_suffix(['"', '\'']) {
+            Some(before) => {
+                shown.extend(before.escape_debug());
+                shown.push_str(&piece[before.len()..]);
+            }
+            None => shown.extend(piece.escape_debug()),
+        }
+    }
+    shown.push_str(&space.repeat(text.len() - start - inner.len()));
+    Cow::Owned(shown)
 }
 
 /// The candidate that `name` was probably meant to be; none where nothing is near.
@@ -75,6 +109,25 @@ mod tests {
             (u64::MAX, "18,446,744,073,709,551,615"),
         ] {
             assert_eq!(grouped(n), text);
+        }
+    }
+
+    #[test]
+    fn text_is_visible_and_stays_different() {
+        for (text, shown) in [
+            ("auth0|5f7c8", "auth0|5f7c8"),
+            ("", ""),
+            (" ", r"\u{20}"),
+            ("  a b ", r"\u{20}\u{20}a b\u{20}"),
+            (r"\u{20}", r"\\u{20}"),
+            ("a\nb\t", r"a\nb\t"),
+            ("caf\u{e9}", "caf\u{e9}"),
+            ("cafe\u{301}", "cafe\u{301}"),
+            ("\u{301}", r"\u{301}"),
+            ("\u{2028}\u{200b}\u{a0}", r"\u{2028}\u{200b}\u{a0}"),
+            ("'\u{1b}[31m\"", r#"'\u{1b}[31m""#),
+        ] {
+            assert_eq!(visible(text), shown);
         }
     }
 

@@ -195,8 +195,9 @@ def limits(client):
 def refusals(client):
     client.apply()
     good = dict(campaignId="wheel", userId="u-1", requestId="r-1")
-    bad_ids = ["x" * 129, "a\0b", "{a}", "a b", "a/b", "café", "a\n"]
+    bad_ids = ["x" * 129, "老" * 43, "a\0b", "a\n", "\x85"]
     wrong = [(field, bad) for field in good for bad in bad_ids]
+    wrong += [("campaignId", bad) for bad in ["{a}", "a b", "a/b", "café"]]
     wrong += [("campaignId", ""), ("userId", ""), ("count", 101), ("funding", 7)]
     wrong += [("paymentRef", "x" * 257), ("paymentRef", "a\tb")]
     for field, bad in wrong:
@@ -204,7 +205,7 @@ def refusals(client):
         refused.expect("INVALID_ARGUMENT", "INVALID_REQUEST")
         assert list(refused.violations) == [snake(field)], (field, bad, refused.violations)
         assert refused.violations[snake(field)], "the violation is not described"
-    every = client.refusal("LotteryService/Draw", campaignId="", userId="a b", requestId="c d", count=101)
+    every = client.refusal("LotteryService/Draw", campaignId="", userId="a\tb", requestId="c\td", count=101)
     assert set(every.violations) == {"campaign_id", "user_id", "request_id", "count"}, every.violations
 
     client.refusal("LotteryService/Draw", **{**good, "campaignId": "none"}).expect(

@@ -220,7 +220,7 @@ impl VersionRow {
         Self(
             info.version,
             info.at,
-            info.operator.to_string(),
+            info.operator.as_str().to_owned(),
             info.reason.clone(),
         )
     }

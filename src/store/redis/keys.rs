@@ -339,10 +339,17 @@ impl Place {
 pub(super) type RequestField = [u8; 8];
 
 /// The name of a user's request, in the bucket of that user's older draws.
+///
+/// A blank separates the two, which is unambiguous unless the user's id contains one; then a character does that no id contains.
 pub(super) fn request_field(user: &UserId, request: &RequestId) -> RequestField {
+    let separator = if user.as_str().contains(' ') {
+        "\0"
+    } else {
+        " "
+    };
     let mut digest = Sha256::new();
     digest.update(user.as_str());
-    digest.update(" "); // no id holds one
+    digest.update(separator);
     digest.update(request.as_str());
     part(&digest.finalize())
 }
@@ -361,4 +368,31 @@ pub(super) fn partition_of<'a, T>(id: &str, partitions: &'a [T]) -> &'a T {
     start.copy_from_slice(&digest[..8]);
     let index = u64::from_be_bytes(start) % partitions.len() as u64;
     &partitions[index as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(user: &str, request: &str) -> RequestField {
+        request_field(
+            &UserId::parse("user", user).unwrap(),
+            &RequestId::parse("request", request).unwrap(),
+        )
+    }
+
+    #[test]
+    fn requests_of_ids_with_blanks_do_not_meet() {
+        let ids = ["a", "b", " ", "a b", "b c", "a b c", "a ", " b"];
+        let mut fields = BTreeSet::new();
+        for user in ids {
+            fields.extend(ids.map(|request| field(user, request)));
+        }
+        assert_eq!(fields.len(), ids.len() * ids.len());
+    }
+
+    #[test]
+    fn requests_that_were_remembered_before_are_still_found() {
+        assert_eq!(field("u", "r"), part(&Sha256::digest("u r")));
+    }
 }

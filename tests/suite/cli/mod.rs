@@ -1,6 +1,7 @@
 //! The binary's own client commands against a running server.
 
 mod envelopes;
+mod ids;
 mod input;
 mod operators;
 mod samples;

@@ -34,6 +34,7 @@ mod decks;
 mod envelopes;
 mod envelopes_end;
 mod envelopes_made;
+mod ids;
 mod injectors;
 mod ledger;
 mod limits;

@@ -129,7 +129,7 @@ impl World {
     }
 
     pub async fn try_grab_with(&self, command: GrabCommand) -> Result<GrabAnswer> {
-        let name = (command.envelope.clone(), command.user.to_string());
+        let name = (command.envelope.clone(), command.user.as_str().to_owned());
         let answer = self.injector().grab(command).await?;
         if let Some(packet) = answer.outcome.packet() {
             let mut acknowledged = self.grabs.lock().unwrap();

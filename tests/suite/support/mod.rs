@@ -6,6 +6,7 @@ pub mod between;
 pub mod embedded;
 pub mod envelope_audit;
 pub mod envelopes;
+pub mod foreign_ids;
 pub mod network;
 pub mod on_redis;
 pub mod plain_replicas;

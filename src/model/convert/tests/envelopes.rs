@@ -69,7 +69,11 @@ fn bad_envelopes_are_told_field_by_field() {
             "envelope_id",
             "129 bytes",
         ),
-        (|r| r.sender_id = "a b".into(), "sender_id", "' '"),
+        (
+            |r| r.sender_id = "a\nb".into(),
+            "sender_id",
+            "control characters",
+        ),
         (|r| r.total_minor = 0, "total_minor", "is 0"),
         (|r| r.total_minor = -5, "total_minor", "is -5"),
         (|r| r.total_minor = 1 << 53, "total_minor", "2^53 - 1"),
@@ -118,9 +122,9 @@ fn bad_envelopes_are_told_field_by_field() {
             "1970",
         ),
         (
-            |r| r.allowed_user_ids = vec!["ok".into(), "a b".into()],
+            |r| r.allowed_user_ids = vec!["ok".into(), "a\tb".into()],
             "allowed_user_ids[1]",
-            "' '",
+            "'\\t'",
         ),
         (
             |r| r.allowed_user_ids = vec!["u".into(); 10_001],
