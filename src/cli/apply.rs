@@ -8,7 +8,7 @@ use tonic::Code;
 
 use super::{
     change_view,
-    client::{Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign},
+    client::{Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign, whole},
     failure::Failure,
     input, plan_view,
     terminal::this_command_with,
@@ -38,10 +38,7 @@ fn base_version(text: &str) -> Result<(Option<String>, u32), String> {
         Some((id, version)) => (Some(campaign_id(id)?), version),
         None => (None, text),
     };
-    match version.parse() {
-        Ok(version) => Ok((id, version)),
-        Err(error) => Err(format!("{error}: a version is a number, e.g. 3")),
-    }
+    Ok((id, whole(1..=u32::MAX.into())(version)?))
 }
 
 /// What is to happen to one document.
@@ -62,8 +59,15 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
     let mut steps = Vec::new();
     // A new campaign among several is tried first: none is applied before all may be.
     let tried = campaigns.len() > 1;
+    let file = input::shown(&args.file);
     for (campaign, base) in campaigns.into_iter().zip(bases) {
-        steps.push(survey(&mut server, &change, campaign, base, tried).await?);
+        let name = if tried {
+            format!("{file}, campaign {}", campaign.id)
+        } else {
+            file.clone()
+        };
+        let step = survey(&mut server, &change, campaign, base, tried).await;
+        steps.push(step.map_err(|failure| failure.in_file(&name, ""))?);
     }
     let several = steps.len() > 1;
     if several {
@@ -90,7 +94,8 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
                 } else {
                     change.clone()
                 };
-                let response = send(&mut server, &change, campaign, base, dry_run).await?;
+                let response = send(&mut server, &change, campaign, base, dry_run).await;
+                let response = response.map_err(|failure| failure.in_file(&file, ""))?;
                 let base = (base > 0).then_some(base);
                 client.show("ApplyCampaignResponse", &response, |response| {
                     view(response, base, dry_run)

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::{
     change_view::{headline, state},
-    client::{Client, Outcome, campaign_id, get_campaign},
+    client::{Client, Outcome, campaign_id, get_campaign, whole},
     failure::Failure,
     output::{Side, Table, counted, say},
     time::shown_in_zone,
@@ -100,7 +100,8 @@ pub(super) struct GetArgs {
         env = "TOMBOLA_CAMPAIGN_VERSION",
         value_name = "N",
         default_value_t = 0,
-        hide_default_value = true
+        hide_default_value = true,
+        value_parser = whole::<u32>(0..=u32::MAX.into())
     )]
     version: u32,
 }

@@ -1,6 +1,6 @@
 //! What every command that talks to a server shares: its flags, the connection, the answer's form.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use clap::Args;
 use jiff::{Timestamp, tz::TimeZone};
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     model::{
         CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, Problem, RequestId, UserId, file,
-        id::ID_BYTES_MAX,
+        id::ID_BYTES_MAX, text::grouped,
     },
     proto::{
         self, campaign_service_client::CampaignServiceClient,
@@ -82,7 +82,7 @@ impl Client {
     async fn connect(&self) -> Outcome<Channel> {
         let url = server_url(&self.server).map_err(Failure::usage)?;
         let endpoint = Endpoint::from_shared(url.clone())
-            .map_err(|error| Failure::usage(format!("--server {}: {error}", self.server)))?;
+            .map_err(|_| Failure::usage(format!("--server {}: it is no address", self.server)))?;
         endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(CALL_TIMEOUT)
@@ -138,7 +138,7 @@ pub(super) fn server_url(server: &str) -> Result<String, String> {
     match url.parse::<tonic::transport::Uri>() {
         Ok(uri) if names_a_host(&uri) => Ok(url),
         Ok(_) => Err(format!("--server {server}: {FORM}")),
-        Err(error) => Err(format!("--server {server}: {error}; {FORM}")),
+        Err(_) => Err(format!("--server {server}: {FORM}")),
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) struct ChangeArgs {
     )]
     reason: String,
     /// Names this change for retries [default: a new one]
-    #[arg(long, env = "TOMBOLA_REQUEST_ID", value_name = "ID", value_parser = request_id)]
+    #[arg(long, value_name = "ID", value_parser = request_id)]
     request_id: Option<String>,
 }
 
@@ -215,6 +215,24 @@ impl ChangeArgs {
             reason: self.reason.clone(),
             request_id: self.request_id.clone().unwrap_or_else(new_request_id),
         }
+    }
+}
+
+/// Reads a whole number of a range.
+pub(super) fn whole<T>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: TryFrom<u64>,
+{
+    move |text: &str| {
+        let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| is_digits);
+        let number = number.filter(|number| range.contains(number));
+        number.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {
+            let (least, most) = (grouped(*range.start()), grouped(*range.end()));
+            format!("write a whole number from {least} to {most}, digits only")
+        })
     }
 }
 
@@ -307,6 +325,19 @@ mod tests {
         assert!(change(&longest).numbered(9).is_ok());
         let told = change(&longest).numbered(10).unwrap_err().to_string();
         assert!(told.contains("at most 125 bytes"), "{told}");
+    }
+
+    #[test]
+    fn whole_numbers_are_digits_within_their_range() {
+        let read = whole::<u32>(1..=100);
+        assert_eq!((read("1"), read("0100")), (Ok(1), Ok(100)));
+        for bad in ["", "0", "101", "-1", "+1", "1e1", "1,0", "١", " 1"] {
+            let told = read(bad).unwrap_err();
+            assert_eq!(
+                told, "write a whole number from 1 to 100, digits only",
+                "{bad}"
+            );
+        }
     }
 
     #[test]

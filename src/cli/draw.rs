@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use clap::{Args, builder::RangedU64ValueParser};
+use clap::Args;
 use jiff::tz::TimeZone;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::{
     check,
-    client::{Client, Lottery, Outcome, campaign_id, new_request_id, request_id, user_id},
+    client::{Client, Lottery, Outcome, campaign_id, new_request_id, request_id, user_id, whole},
     failure::{Failure, may_be_lost},
     output::{Side, Table},
     terminal::quoted,
@@ -39,7 +39,7 @@ pub(super) struct DrawArgs {
     #[arg(value_name = "USER", value_parser = user_id)]
     user: String,
     /// How many draws, 1 to 100: all or none
-    #[arg(long, env = "TOMBOLA_COUNT", value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100))]
     count: u32,
     /// Against the paid quota
     #[arg(long, env = "TOMBOLA_PAID")]
@@ -54,7 +54,7 @@ pub(super) struct DrawArgs {
     )]
     payment_ref: String,
     /// Names this draw for retries [default: a new one]
-    #[arg(long, env = "TOMBOLA_REQUEST_ID", value_name = "ID", value_parser = request_id)]
+    #[arg(long, value_name = "ID", value_parser = request_id)]
     request_id: Option<String>,
     /// Only for the consolation prize: the pools are not touched
     #[arg(long, env = "TOMBOLA_CONSOLATION_ONLY")]

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use tonic::Request;
 
 use super::{
-    client::{Change, ChangeArgs, Client, Envelopes, Outcome, envelope_id, user_id},
+    client::{Change, ChangeArgs, Client, Envelopes, Outcome, envelope_id, user_id, whole},
     envelope_view as view,
     failure::Failure,
     input,
@@ -16,7 +16,10 @@ use super::{
     time::{self, Time},
 };
 use crate::{
-    model::file,
+    model::{
+        envelope::{AMOUNT_MINOR_MAX, PACKETS_MAX},
+        file,
+    },
     proto::{
         CancelEnvelopeRequest, CreateEnvelopeRequest, GetEnvelopeRequest, GetStatsRequest, Grab,
         GrabEnvelopeRequest, ListGrabsRequest, Split,
@@ -50,19 +53,19 @@ pub(super) struct CreateArgs {
     #[arg(long, env = "TOMBOLA_SENDER", value_name = "USER", value_parser = user_id)]
     sender: String,
     /// The whole amount in minor units, e.g. cents
-    #[arg(long, env = "TOMBOLA_TOTAL", value_name = "MINOR")]
+    #[arg(long, env = "TOMBOLA_TOTAL", value_name = "MINOR", value_parser = whole::<i64>(1..=AMOUNT_MINOR_MAX))]
     total: i64,
     /// ISO 4217 code, e.g. CNY
     #[arg(long, env = "TOMBOLA_CURRENCY", value_name = "CODE")]
     currency: String,
     /// How many packets, 1 to 100,000
-    #[arg(long, env = "TOMBOLA_PACKETS", value_name = "N")]
+    #[arg(long, env = "TOMBOLA_PACKETS", value_name = "N", value_parser = whole::<u32>(1..=PACKETS_MAX.into()))]
     packets: u32,
     /// Equal packets instead of random ones
     #[arg(long, env = "TOMBOLA_EQUAL")]
     equal: bool,
     /// The least that a packet holds, in minor units
-    #[arg(long, env = "TOMBOLA_MIN", value_name = "MINOR", default_value_t = 1)]
+    #[arg(long, env = "TOMBOLA_MIN", value_name = "MINOR", default_value_t = 1, value_parser = whole::<i64>(1..=AMOUNT_MINOR_MAX))]
     min: i64,
     /// From when on it can be grabbed: 2026-11-20T20:00:00+08:00 or +10m [default: now]
     #[arg(long, env = "TOMBOLA_START", value_name = "TIME", value_parser = Time::parse)]
@@ -106,7 +109,8 @@ pub(super) struct ShowArgs {
         long,
         env = "TOMBOLA_GRABS",
         value_name = "N",
-        default_value_t = 100_000
+        default_value_t = 100_000,
+        value_parser = whole::<usize>(0..=100_000)
     )]
     grabs: usize,
 }
@@ -120,7 +124,7 @@ pub(super) struct CancelArgs {
     #[arg(value_name = "ENVELOPE", value_parser = envelope_id)]
     envelope: String,
     /// Do not ask
-    #[arg(short, long, env = "TOMBOLA_YES")]
+    #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
     change: ChangeArgs,

@@ -3,11 +3,12 @@
 
 use std::{error::Error as _, fmt, process::ExitCode, time::Duration};
 
+use clap::ArgMatches;
 use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::terminal::quoted;
+use super::{stranger::Stranger, terminal::quoted};
 use crate::{
     model::{Problem, Problems, text::visible},
     proto::ErrorReason,
@@ -42,8 +43,51 @@ pub(super) struct Failure {
     pub(super) request_id: String,
     pub(super) violations: Problems,
     pub(super) retry_after: Option<Duration>,
-    /// What to do next.
+    /// What to do next; empty: what the service's reason says.
     pub(super) hint: String,
+    /// Why the service refused or failed; unspecified where the service itself said nothing.
+    answer: ErrorReason,
+    /// No word of it comes from the service: something else may be at its address.
+    pub(super) is_unsigned: bool,
+    subject: Subject,
+}
+
+/// What a command is about, for messages that name it. A name in capitals stands for what the command does not say.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    campaign: String,
+    envelope: String,
+    user: String,
+}
+
+impl Default for Subject {
+    fn default() -> Self {
+        let named = |name: &str| name.to_owned();
+        Self {
+            campaign: named("CAMPAIGN"),
+            envelope: named("ENVELOPE"),
+            user: named("USER"),
+        }
+    }
+}
+
+impl Subject {
+    /// What the arguments of the innermost subcommand name.
+    pub(super) fn of(matches: &ArgMatches) -> Self {
+        if let Some((_, inner)) = matches.subcommand() {
+            return Self::of(inner);
+        }
+        let argument = |name: &str| {
+            let found = matches.try_get_one::<String>(name).ok().flatten();
+            found.map(|id| quoted(id))
+        };
+        let unnamed = Self::default();
+        Self {
+            campaign: argument("campaign").unwrap_or(unnamed.campaign),
+            envelope: argument("envelope").unwrap_or(unnamed.envelope),
+            user: argument("user").unwrap_or(unnamed.user),
+        }
+    }
 }
 
 impl Failure {
@@ -57,6 +101,9 @@ impl Failure {
             violations: Problems::default(),
             retry_after: None,
             hint: String::new(),
+            answer: ErrorReason::Unspecified,
+            is_unsigned: false,
+            subject: Subject::default(),
         })
     }
 
@@ -70,6 +117,16 @@ impl Failure {
             ),
         );
         failure.hint = format!("the connection failed: {}", innermost(error));
+        failure.executed = "no".into();
+        failure.is_unsigned = true;
+        failure
+    }
+
+    /// Something else answers at `url`.
+    pub(super) fn no_tombola(url: &str, stranger: &Stranger) -> Box<Self> {
+        let message = format!("there is no Tombola at {url}: {stranger}");
+        let mut failure = Self::new(Exit::Unavailable, "NO_TOMBOLA", message);
+        failure.hint = "name the address of \"tombola serve\" with --server".into();
         failure.executed = "no".into();
         failure
     }
@@ -91,6 +148,24 @@ impl Failure {
     /// The command line is wrong.
     pub(super) fn usage(message: impl Into<String>) -> Box<Self> {
         let mut failure = Self::new(Exit::Usage, "USAGE", message.into());
+        failure.executed = "no".into();
+        failure
+    }
+
+    /// Options are wrong, in what their texts or all of them together say.
+    pub(super) fn options(problems: Problems) -> Box<Self> {
+        let message = match problems.0.as_slice() {
+            [Problem { path, message }] => format!("{path}: {message}"),
+            several => format!("{} options are wrong", several.len()),
+        };
+        let mut failure = Self::usage(message);
+        failure.violations = problems;
+        failure
+    }
+
+    /// A server does not start, or ended by itself.
+    pub(super) fn start(exit: Exit, reason: &str, message: impl Into<String>) -> Box<Self> {
+        let mut failure = Self::new(exit, reason, message.into());
         failure.executed = "no".into();
         failure
     }
@@ -117,11 +192,12 @@ impl Failure {
     fn answered(status: &Status) -> Box<Self> {
         let details = status.get_error_details();
         let mut failure = Self::new(exit_of(status), code_name(status.code()), text_of(status));
-        let mut reason = ErrorReason::Unspecified;
+        failure.is_unsigned = true;
         if let Some(info) = details.error_info() {
             let field = |name: &str| info.metadata.get(name).cloned().unwrap_or_default();
             let name = format!("ERROR_REASON_{}", info.reason);
-            reason = ErrorReason::from_str_name(&name).unwrap_or(reason);
+            failure.answer = ErrorReason::from_str_name(&name).unwrap_or_default();
+            failure.is_unsigned = false;
             failure.reason = info.reason.clone();
             failure.request_id = field("request_id");
             failure.executed = field("executed");
@@ -134,8 +210,24 @@ impl Failure {
             }
         }
         failure.retry_after = details.retry_info().and_then(|info| info.retry_delay);
-        failure.hint = hint(reason).into();
         failure
+    }
+
+    /// Names what the command is about.
+    pub(super) fn about(&mut self, subject: Subject) {
+        if self.answer == ErrorReason::CampaignNotFound {
+            self.message = format!("there is no campaign {}", subject.campaign);
+        }
+        self.subject = subject;
+    }
+
+    /// What to do next; empty where there is nothing to say.
+    fn advice(&self) -> String {
+        if self.hint.is_empty() {
+            hint(self.answer, &self.subject)
+        } else {
+            self.hint.clone()
+        }
     }
 
     /// The same for a call that changes something: without word from the service itself, it may have happened.
@@ -156,6 +248,30 @@ impl Failure {
             );
         }
         failure
+    }
+
+    /// Names the file that has the problems, each by its path there: without the call's `field` that the file was sent in.
+    pub(super) fn in_file(mut self: Box<Self>, file: &str, field: &str) -> Box<Self> {
+        const NOT_OF_THE_FILE: [&str; 4] = ["operator", "reason", "request_id", "base_version"];
+        let is_of_the_file = |Problem { path, .. }: &Problem| {
+            path.starts_with(field) && !NOT_OF_THE_FILE.contains(&path.as_str())
+        };
+        if self.violations.is_empty() || !self.violations.0.iter().all(is_of_the_file) {
+            return self;
+        }
+        for problem in &mut self.violations.0 {
+            let (sent, within) = (problem.path.clone(), problem.path.strip_prefix(field));
+            let Some(path) = within.and_then(|path| path.strip_prefix('.')) else {
+                continue;
+            };
+            problem.path = path.to_owned();
+            let told = format!("{}: {}", problem.path, problem.message);
+            self.message = self
+                .message
+                .replace(&format!("{sent}: {}", problem.message), &told);
+        }
+        self.message = format!("{file}: {}", self.message);
+        self
     }
 
     /// Replaces what to do next.
@@ -190,6 +306,7 @@ impl Failure {
             "executed": or_null(&self.executed),
             "request_id": or_null(&self.request_id),
             "violations": violations,
+            "hint": or_null(&self.advice()),
         })
     }
 }
@@ -223,10 +340,10 @@ impl fmt::Display for Failure {
             let delay = super::time::span(&prost_types::Duration { seconds, nanos: 0 });
             write!(f, "\n  worth another try in {delay}")?;
         }
-        if !self.hint.is_empty() {
-            write!(f, "\n  {}", self.hint)?;
+        match self.advice().as_str() {
+            "" => Ok(()),
+            advice => write!(f, "\n  {advice}"),
         }
-        Ok(())
     }
 }
 
@@ -297,29 +414,39 @@ fn code_name(code: Code) -> &'static str {
 }
 
 /// What an operator does about a reason, where the message cannot know it: the command that helps.
-fn hint(reason: ErrorReason) -> &'static str {
+fn hint(reason: ErrorReason, subject: &Subject) -> String {
     use ErrorReason as R;
+    let Subject {
+        campaign,
+        envelope,
+        user,
+    } = subject;
     match reason {
-        R::RequestIdReused => "take another --request-id, or none: one is made",
-        R::CampaignNotFound => "\"tombola campaigns\" lists those there are",
+        R::RequestIdReused => "take another --request-id, or none: one is made".into(),
+        R::CampaignNotFound => "\"tombola campaigns\" lists those there are".into(),
         R::PoolNotFound | R::PrizeNotFound => {
-            "\"tombola campaign ID -o yaml\" shows its pools and prizes"
+            format!("\"tombola campaign {campaign} -o yaml\" shows its pools and prizes")
         }
-        R::EnvelopeExists => "\"tombola envelope show ID\" shows the one that is there",
-        R::WindowNotFound => "\"tombola schedule ID\" lists the hours",
+        R::EnvelopeExists => {
+            format!("\"tombola envelope show {envelope}\" shows the one that is there")
+        }
+        R::WindowNotFound => format!("\"tombola schedule {campaign}\" lists the hours"),
         R::DrawNotFound => {
-            "a try that is still under way may yet draw: to settle it, repeat the draw with its --request-id"
+            "a try that is still under way may yet draw: to settle it, repeat the draw with its --request-id".into()
         }
-        R::VersionNotFound => "\"tombola campaign ID\" lists the versions",
-        R::CampaignPaused => "\"tombola resume ID\" takes draws again",
+        R::VersionNotFound => format!("\"tombola campaign {campaign}\" lists the versions"),
+        R::CampaignPaused => format!("\"tombola resume {campaign}\" takes draws again"),
         R::VersionStale => {
             "run it again without --base-version: it shows what differs from the current version"
+                .into()
         }
-        R::DrawsPerDay | R::DrawsPerUser => "\"tombola grant ID --draws N USER\" gives bonus draws",
+        R::DrawsPerDay | R::DrawsPerUser => {
+            format!("\"tombola grant {campaign} --draws N {user}\" gives bonus draws")
+        }
         R::Overloaded | R::StoreUnavailable => {
-            "the server is there, but cannot do it now; its log says why"
+            "the server is there, but cannot do it now; its log says why".into()
         }
-        R::Internal => "the server's log says more",
+        R::Internal => "the server's log says more".into(),
         R::Unspecified
         | R::InvalidRequest
         | R::RequestExpired
@@ -329,7 +456,7 @@ fn hint(reason: ErrorReason) -> &'static str {
         | R::PaidDrawsPerDay
         | R::ChangeRefused
         | R::EnvelopeNotFound
-        | R::DeadlineExceeded => "",
+        | R::DeadlineExceeded => String::new(),
     }
 }
 

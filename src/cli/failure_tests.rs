@@ -67,7 +67,76 @@ fn a_spent_limit_says_when_to_come_back() {
     let status = Status::with_error_details(Code::ResourceExhausted, "3 of 3 used", details);
     let text = Failure::change(status, "mine").to_string();
     assert!(text.contains("in 1h 30m"), "{text}");
-    assert!(text.contains("tombola grant"), "{text}");
+    assert!(
+        text.contains("tombola grant CAMPAIGN --draws N USER"),
+        "{text}"
+    );
+}
+
+#[test]
+fn hints_and_messages_name_what_the_command_is_about() {
+    let told = |line: &str, reason: &str| {
+        let matches = super::super::command().get_matches_from(line.split_whitespace());
+        let status = Status::with_error_details(
+            Code::NotFound,
+            "there is no campaign of this id",
+            details(reason, "no"),
+        );
+        let mut failure = Failure::change(status, "mine");
+        failure.about(Subject::of(&matches));
+        failure.to_string()
+    };
+    let text = told("tombola draw wheel a|b", "CAMPAIGN_NOT_FOUND");
+    assert!(
+        text.starts_with("error: there is no campaign wheel\n"),
+        "{text}"
+    );
+    let text = told("tombola draw wheel a|b", "DRAWS_PER_DAY");
+    assert!(
+        text.contains("tombola grant wheel --draws N 'a|b'"),
+        "{text}"
+    );
+    let text = told("tombola envelope show e", "ENVELOPE_EXISTS");
+    assert!(text.contains("tombola envelope show e"), "{text}");
+    let text = told("tombola prize pause wheel car", "PRIZE_NOT_FOUND");
+    assert!(text.contains("tombola campaign wheel -o yaml"), "{text}");
+}
+
+#[test]
+fn a_problem_of_a_file_is_told_by_its_path_there() {
+    let mut invalid = details("INVALID_REQUEST", "no");
+    invalid.add_bad_request_violation("schedule.perHour.coupon", "too many");
+    invalid.add_bad_request_violation("schedule.daily[0].from", "no hour");
+    let message = "schedule.perHour.coupon: too many (and 1 more)";
+    let status = Status::with_error_details(Code::InvalidArgument, message, invalid);
+    let failure = Failure::read(status).in_file("evening.yaml", "schedule");
+    let told = failure.to_string();
+    let expected =
+        "error: evening.yaml: perHour.coupon: too many (and 1 more)\n  daily[0].from: no hour\n";
+    assert!(told.starts_with(expected), "{told}");
+
+    let mut invalid = details("INVALID_REQUEST", "no");
+    invalid.add_bad_request_violation("operator", "is empty");
+    let message = "operator: is empty";
+    let status = Status::with_error_details(Code::InvalidArgument, message, invalid);
+    let failure = Failure::read(status).in_file("evening.yaml", "schedule");
+    assert!(failure.to_string().starts_with("error: operator: is empty"));
+}
+
+#[test]
+fn wrong_options_are_told_each_once() {
+    let mut problems = Problems::default();
+    problems.add("--listen", "is wrong");
+    let one = Failure::options(problems.clone());
+    assert_eq!(one.to_string(), "error: --listen: is wrong");
+    problems.add("--data", "is wrong too");
+    let two = Failure::options(problems);
+    assert_eq!(
+        two.to_string(),
+        "error: 2 options are wrong\n  --listen: is wrong\n  --data: is wrong too"
+    );
+    assert_eq!(two.to_json()["violations"][1]["field"], "--data");
+    assert_eq!(two.exit, Exit::Usage);
 }
 
 #[test]

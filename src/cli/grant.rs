@@ -1,10 +1,10 @@
 //! `tombola grant`: bonus draws.
 
-use clap::{Args, builder::RangedU64ValueParser};
+use clap::Args;
 use jiff::Timestamp;
 
 use super::{
-    client::{ChangeArgs, Client, Outcome, moment},
+    client::{ChangeArgs, Client, Outcome, moment, whole},
     failure::Failure,
     output::counted,
     time::{self, Time},
@@ -20,7 +20,7 @@ pub(super) struct GrantArgs {
     #[command(flatten)]
     users: UserArgs,
     /// Bonus draws for each user
-    #[arg(long, env = "TOMBOLA_DRAWS", value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000))]
+    #[arg(long, env = "TOMBOLA_DRAWS", value_name = "N", value_parser = whole::<u32>(1..=10_000))]
     draws: u32,
     /// When they lapse: 2026-11-20T20:00:00+08:00 or +24h [default: with the campaign]
     #[arg(long, env = "TOMBOLA_EXPIRE", value_name = "TIME", value_parser = Time::parse)]

@@ -84,6 +84,17 @@ impl BuildError {
         }
     }
 
+    /// The same for programs that read an error as JSON.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "NO_KEY",
+            Self::Redis(error) if error.is_absence() => "STORE_UNAVAILABLE",
+            Self::DataLost(_) | Self::Embedded(_) | Self::Redis(_) | Self::StoreId { .. } => {
+                "NO_STORE"
+            }
+        }
+    }
+
     /// It ends by itself: worth waiting for.
     pub(super) fn may_pass(&self) -> bool {
         matches!(self, Self::Redis(error) if error.may_pass())

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{
     client::{Client, Outcome},
-    failure::Failure,
+    failure::{Exit, Failure},
     house::BuildError,
     key,
     output::{note, say},
@@ -56,7 +56,7 @@ pub(super) async fn run(client: &Client, args: InitArgs) -> Outcome {
     let clock = clock.map_err(|text| problems.add("--clock-start", text));
     let on_redis = args.store.on_redis(PREFIX, &mut problems);
     if !problems.is_empty() {
-        return Err(Failure::usage(problems.to_string()));
+        return Err(Failure::options(problems));
     }
     let Some(on_redis) = on_redis else {
         return Err(Failure::usage(
@@ -123,11 +123,11 @@ async fn make(
 }
 
 fn failure(error: &InitError) -> Box<Failure> {
-    let mut failure = Failure::refused("NO_STORE", error.to_string());
-    if let InitError::Build(error) = error {
-        failure.exit = error.exit();
-    }
-    failure
+    let (exit, reason) = match error {
+        InitError::Build(error) => (error.exit(), error.reason()),
+        InitError::OtherGivenUp { .. } => (Exit::Failed, "NO_STORE"),
+    };
+    Failure::start(exit, reason, error.to_string())
 }
 
 fn show(client: &Client, on_redis: &OnRedis, home: &Home, made: &Made) {

@@ -1,6 +1,9 @@
 //! Files of the operator, read and checked in full before anything is sent.
 
-use std::{io::Read as _, path::Path};
+use std::{
+    io::{self, ErrorKind, Read as _},
+    path::Path,
+};
 
 use super::{
     client::{Outcome, user_id},
@@ -26,15 +29,25 @@ fn read(path: &Path) -> Outcome<String> {
         std::fs::read_to_string(path)
     };
     text.map_err(|error| {
-        Failure::refused(
-            "FILE_UNREADABLE",
-            format!("cannot read {}: {error}", shown(path)),
-        )
+        let (file, why) = (shown(path), why_unreadable(&error));
+        Failure::refused("FILE_UNREADABLE", format!("cannot read {file}: {why}"))
     })
 }
 
+/// Why a file cannot be read, in words.
+fn why_unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such file".into(),
+        ErrorKind::PermissionDenied => "you may not read it".into(),
+        ErrorKind::IsADirectory => "it is a directory: name a file".into(),
+        ErrorKind::NotADirectory => "a part of its path is no directory".into(),
+        ErrorKind::InvalidData => "it is not UTF-8 text: save it as UTF-8".into(),
+        _ => error.to_string(),
+    }
+}
+
 /// The name of an input for messages.
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     if path.as_os_str() == "-" {
         "standard input".into()
     } else {

@@ -40,7 +40,7 @@ pub(super) struct CloseArgs {
     #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
     campaign: String,
     /// Do not ask
-    #[arg(short, long, env = "TOMBOLA_YES")]
+    #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
     change: ChangeArgs,

@@ -1,6 +1,10 @@
 //! Where a server listens: an IP address or the name of a host, and a port.
 
-use std::{fmt, io, net::SocketAddr, str::FromStr};
+use std::{
+    fmt, fs, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    str::FromStr,
+};
 
 use thiserror::Error;
 use tokio::net::{TcpListener, lookup_host};
@@ -42,34 +46,129 @@ impl fmt::Display for Listen {
 
 /// An address that cannot be listened on.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address}: {}", hint(.cause))]
+#[error("cannot listen on {address}: {}", hint(.cause, *.holder))]
 pub(super) struct BindError {
     address: Listen,
     cause: io::Error,
+    holder: Holder,
 }
 
 impl Listen {
     /// Looks a name up and binds its first address that can be bound.
     pub(super) async fn bind(&self) -> Result<TcpListener, BindError> {
-        self.try_bind().await.map_err(|cause| BindError {
+        let mut addresses = Vec::new();
+        let bound = match lookup_host(&self.0).await {
+            Ok(found) => {
+                addresses.extend(found);
+                // IPv4 first: clients look for 127.0.0.1 where they are told nothing.
+                addresses.sort_by_key(SocketAddr::is_ipv6);
+                TcpListener::bind(addresses.as_slice()).await
+            }
+            Err(error) => Err(error),
+        };
+        bound.map_err(|cause| BindError {
             address: self.clone(),
+            holder: holder(&addresses),
             cause,
         })
     }
+}
 
-    async fn try_bind(&self) -> io::Result<TcpListener> {
-        let mut addresses: Vec<SocketAddr> = lookup_host(&self.0).await?.collect();
-        // IPv4 first: clients look for 127.0.0.1 where they are told nothing.
-        addresses.sort_by_key(SocketAddr::is_ipv6);
-        TcpListener::bind(addresses.as_slice()).await
+/// What has an address already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// A program listens there.
+    Listener,
+    /// It is the near end of a connection, which the system gave a port that happened to be free.
+    Connection,
+    /// The system does not say.
+    Unknown,
+}
+
+/// Who has one of these addresses, by the kernel's tables of sockets (`proc(5)`).
+fn holder(addresses: &[SocketAddr]) -> Holder {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let lines = tables.iter().flatten().flat_map(|table| table.lines());
+    let in_the_way = lines.filter_map(Socket::parse).filter(|socket| {
+        let overlaps = |address: &SocketAddr| socket.overlaps(*address);
+        addresses.iter().any(overlaps)
+    });
+    let mut holder = Holder::Unknown;
+    for socket in in_the_way {
+        match socket.state {
+            Socket::LISTENS => return Holder::Listener,
+            Socket::WAITS_FOR_STRAYS => {} // such a port can be bound
+            _ => holder = Holder::Connection,
+        }
+    }
+    holder
+}
+
+/// A socket in the kernel's tables.
+struct Socket {
+    ip: IpAddr,
+    port: u16,
+    state: u8,
+}
+
+impl Socket {
+    const LISTENS: u8 = 0x0a;
+    const WAITS_FOR_STRAYS: u8 = 0x06;
+
+    /// `0: 0100007F:C383 00000000:0000 0A …`: number, near end, far end, state.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split_whitespace().skip(1);
+        let (ip, port) = fields.next()?.split_once(':')?;
+        let state = fields.nth(1)?;
+        Some(Self {
+            ip: parse_ip(ip)?,
+            port: u16::from_str_radix(port, 16).ok()?,
+            state: u8::from_str_radix(state, 16).ok()?,
+        })
+    }
+
+    fn overlaps(&self, address: SocketAddr) -> bool {
+        let (one, other) = (self.ip.to_canonical(), address.ip().to_canonical());
+        let is_any = one.is_unspecified() || other.is_unspecified();
+        self.port == address.port() && (is_any || one == other)
     }
 }
 
-fn hint(cause: &io::Error) -> String {
-    match cause.kind() {
-        io::ErrorKind::AddrInUse => {
-            "another program listens there; stop it, or name another address with --listen".into()
+/// An address as words of 32 bits in the byte order of this machine, in hexadecimal.
+fn parse_ip(digits: &str) -> Option<IpAddr> {
+    let word = |index: usize| {
+        let word = u32::from_str_radix(digits.get(index * 8..index * 8 + 8)?, 16).ok()?;
+        Some(word.to_ne_bytes())
+    };
+    match digits.len() {
+        8 => Some(Ipv4Addr::from(word(0)?).into()),
+        32 => {
+            let mut bytes = [0; 16];
+            for (index, part) in bytes.chunks_exact_mut(4).enumerate() {
+                part.copy_from_slice(&word(index)?);
+            }
+            Some(Ipv6Addr::from(bytes).into())
         }
+        _ => None,
+    }
+}
+
+fn hint(cause: &io::Error, holder: Holder) -> String {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => match holder {
+            Holder::Listener => {
+                "another program listens there; stop it, or name another address with --listen"
+            }
+            Holder::Connection => {
+                "no program listens there, but a connection to elsewhere has this port as its own end; \
+                 wait until that connection ends, or name another port with --listen (one that the \
+                 system does not give to connections: see /proc/sys/net/ipv4/ip_local_port_range)"
+            }
+            Holder::Unknown => {
+                "another program has this port; stop it, or name another address with --listen"
+            }
+        }
+        .into(),
         io::ErrorKind::PermissionDenied => {
             "it is not permitted; name a port above 1023 with --listen".into()
         }
@@ -94,6 +193,39 @@ mod tests {
                 Ok(text.into())
             );
         }
+    }
+
+    #[tokio::test]
+    async fn who_has_a_port_is_told_truly() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connection = std::net::TcpStream::connect(address).unwrap();
+        for (taken, word) in [
+            (address, "another program listens there"),
+            (connection.local_addr().unwrap(), "no program listens there"),
+        ] {
+            for listen in [taken.to_string(), format!("0.0.0.0:{}", taken.port())] {
+                let listen: Listen = listen.parse().unwrap();
+                let told = listen.bind().await.unwrap_err().to_string();
+                assert!(told.contains(word), "{listen}: {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn sockets_are_read_from_the_tables_of_the_kernel() {
+        let line =
+            "   1: 0100007F:C383 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000";
+        let socket = Socket::parse(line).unwrap();
+        assert_eq!((socket.port, socket.state), (50_051, Socket::LISTENS));
+        if cfg!(target_endian = "little") {
+            assert_eq!(socket.ip, IpAddr::from([127, 0, 0, 1]));
+            let any = "0: 0000000000000000FFFF00000100007F:C383 0:0 01";
+            let socket = Socket::parse(any).unwrap();
+            assert!(socket.overlaps("127.0.0.1:50051".parse().unwrap()));
+            assert!(!socket.overlaps("127.0.0.2:50051".parse().unwrap()));
+        }
+        assert!(Socket::parse("  sl  local_address rem_address   st").is_none());
     }
 
     #[test]

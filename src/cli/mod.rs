@@ -35,6 +35,7 @@ mod serve;
 mod stats;
 mod store_args;
 mod store_id;
+mod stranger;
 mod terminal;
 mod time;
 mod upgrade;
@@ -45,11 +46,11 @@ use std::process::ExitCode;
 
 use clap::{
     ArgAction, Command as ClapCommand, CommandFactory as _, FromArgMatches as _, Parser,
-    Subcommand, builder::BoolishValueParser,
+    Subcommand, builder::BoolishValueParser, error::ErrorKind,
 };
 
 use client::{Client, Outcome};
-use failure::{Exit, Failure};
+use failure::{Exit, Failure, Subject};
 
 /// Hands out prizes, over gRPC: a server, and the commands of its operators.
 #[derive(Parser, Clone, Debug)]
@@ -58,7 +59,8 @@ use failure::{Exit, Failure};
     version,
     long_version = crate::LONG_VERSION,
     arg_required_else_help = true,
-    after_help = "Every option has a variable, e.g. TOMBOLA_SERVER for --server.
+    after_help = "Every option has a variable, e.g. TOMBOLA_SERVER for --server; but not --count, --yes and
+--request-id, which are for one command alone.
 Exit codes: 0 done, 1 refused or failed, 64 wrong usage, 69 server not available.
 
 Example:
@@ -136,18 +138,23 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
     let matches = command().try_get_matches();
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
+    let parsed = matches.and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, Subject::of(&matches)))
+    });
+    let (cli, subject) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return explain(&error),
     };
+    let json = cli.client.json;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     match runtime {
-        Ok(runtime) => runtime.block_on(dispatch(cli)),
+        Ok(runtime) => runtime.block_on(dispatch(cli, subject)),
         Err(error) => {
-            output::note(&format!("error: cannot start: {error}"));
-            ExitCode::FAILURE
+            let message = format!("the process cannot start its threads: {error}");
+            finish(json, Err(Failure::start(Exit::Failed, "INTERNAL", message)))
         }
     }
 }
@@ -168,18 +175,46 @@ fn command() -> ClapCommand {
 /// Help and version go to standard output and are no failure; everything else is wrong usage.
 fn explain(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        drop(error.print());
-        return Exit::Usage.into();
+        if !wants_json() {
+            drop(error.print());
+            return Exit::Usage.into();
+        }
+        return finish(true, Err(misuse(error)));
     }
     output::say(&error.render().to_string());
     finish(false, Ok(()))
 }
 
-async fn dispatch(cli: Cli) -> ExitCode {
+/// Whether a command line that cannot be read asks for JSON: by its flag, or by its variable.
+fn wants_json() -> bool {
+    let mut words = std::env::args_os().take_while(|word| word != "--");
+    let variable = std::env::var("TOMBOLA_JSON").unwrap_or_default();
+    let is_on = matches!(
+        variable.to_lowercase().as_str(),
+        "1" | "true" | "yes" | "on" | "y" | "t"
+    );
+    is_on || words.any(|word| word == "--json")
+}
+
+/// Wrong usage for programs: what is wrong, without the usage that people are shown.
+fn misuse(error: &clap::Error) -> Box<Failure> {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let text = ["\n\nUsage:", "\n\nFor more information"]
+        .iter()
+        .fold(text, |text, end| text.split(end).next().unwrap_or(text));
+    let message = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command is named".to_owned(),
+        _ => text.split_whitespace().collect::<Vec<_>>().join(" "),
+    };
+    Failure::usage(message).advise("see --help")
+}
+
+async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
     let client = cli.client;
     let outcome = match cli.command {
-        Command::Serve(args) => return serve::run(args).await,
-        Command::Demo(args) => return demo::run(args).await,
+        Command::Serve(args) => return serve::run(client.json, args).await,
+        Command::Demo(args) => demo::run(args).await,
         Command::Init(args) => init::run(&client, args).await,
         Command::Key(command) => key::run(&client, command),
         Command::Bench(args) => bench::run(args),
@@ -205,7 +240,23 @@ async fn dispatch(cli: Cli) -> ExitCode {
         Command::Envelope(command) => envelope::run(&client, command).await,
         Command::Stats(args) => stats::run(&client, args).await,
     };
+    let outcome = match outcome {
+        Ok(()) => Ok(()),
+        Err(failure) => Err(explained(&client, failure, subject).await),
+    };
     finish(client.json, outcome)
+}
+
+/// A failure that names what it is about; and where the service said nothing, what answers in its place.
+async fn explained(client: &Client, mut failure: Box<Failure>, subject: Subject) -> Box<Failure> {
+    if failure.is_unsigned
+        && let Ok(url) = client::server_url(&client.server)
+        && let Some(stranger) = stranger::at(&url).await
+    {
+        return Failure::no_tombola(&url, &stranger);
+    }
+    failure.about(subject);
+    failure
 }
 
 fn finish(json: bool, outcome: Outcome) -> ExitCode {
@@ -241,13 +292,21 @@ mod tests {
         command().debug_assert();
     }
 
+    /// Options without a variable. Set for a whole shell, it would draw many times, confirm what was never asked, or take one
+    /// change for a retry of another.
+    const FOR_ONE_COMMAND: [&str; 3] = ["count", "yes", "request-id"];
+
     #[test]
-    fn every_option_has_a_variable() {
+    fn every_option_has_a_variable_but_those_for_one_command() {
         each(&command(), &mut |command| {
             for arg in command.get_arguments() {
                 let Some(long) = arg.get_long().filter(|long| *long != "help") else {
                     continue;
                 };
+                if FOR_ONE_COMMAND.contains(&long) {
+                    assert_eq!(arg.get_env(), None, "--{long}");
+                    continue;
+                }
                 let name = arg
                     .get_env()
                     .and_then(|name| name.to_str())
@@ -291,6 +350,31 @@ mod tests {
     }
 
     #[test]
+    fn wrong_usage_is_told_in_one_line() {
+        let told = |line: &str| {
+            let error = command().try_get_matches_from(line.split_whitespace());
+            misuse(&error.unwrap_err()).to_json()
+        };
+        let many = told("tombola draw spring-wheel user-1 --count 101");
+        assert_eq!(
+            many["message"],
+            "invalid value '101' for '--count <N>': write a whole number from 1 to 100, digits only"
+        );
+        assert_eq!(
+            (&many["reason"], &many["executed"]),
+            (&"USAGE".into(), &"no".into())
+        );
+        let typo = told("tombola draw spring-wheel user-1 --cuont 1");
+        let typo = typo["message"].as_str().unwrap();
+        assert!(
+            typo.contains("--cuont") && typo.contains("'--count'"),
+            "{typo}"
+        );
+        assert!(!typo.contains("Usage"), "{typo}");
+        assert_eq!(told("tombola")["message"], "no command is named");
+    }
+
+    #[test]
     fn wrong_usage_is_found_before_anything_is_sent() {
         for line in [
             "tombola draw spring-wheel",
@@ -300,6 +384,7 @@ mod tests {
             "tombola grant spring-wheel --draws 0 user-1",
             "tombola schedule spring-wheel --from tomorrow",
             "tombola fly",
+            "tombola draw spring-wheel user-1 --count 1e1",
         ] {
             let parsed = command().try_get_matches_from(line.split_whitespace());
             assert!(parsed.is_err(), "{line}");

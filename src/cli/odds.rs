@@ -4,7 +4,7 @@ use clap::Args;
 use jiff::tz::TimeZone;
 
 use super::{
-    client::{Client, Outcome, campaign_id},
+    client::{Client, Outcome, campaign_id, whole},
     failure::Failure,
     output::{Side, Table, counted},
     time::shown,
@@ -29,7 +29,8 @@ pub(super) struct OddsArgs {
         env = "TOMBOLA_CAMPAIGN_VERSION",
         value_name = "N",
         default_value_t = 0,
-        hide_default_value = true
+        hide_default_value = true,
+        value_parser = whole::<u32>(0..=u32::MAX.into())
     )]
     version: u32,
 }

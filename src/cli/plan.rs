@@ -8,7 +8,7 @@ use super::{
     change_view,
     client::{
         Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign, new_request_id,
-        pool_id,
+        pool_id, whole,
     },
     failure::Failure,
     input,
@@ -37,7 +37,7 @@ pub(super) struct PlanArgs {
     #[arg(short, long, env = "TOMBOLA_FILE", value_name = "FILE")]
     file: PathBuf,
     /// The version that this changes
-    #[arg(long, env = "TOMBOLA_BASE_VERSION", value_name = "N")]
+    #[arg(long, env = "TOMBOLA_BASE_VERSION", value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     base_version: Option<u32>,
     /// Check and show everything, change nothing
     #[arg(long, env = "TOMBOLA_DRY_RUN")]
@@ -61,7 +61,9 @@ pub(super) async fn run(client: &Client, args: PlanArgs) -> Outcome {
     let version = before.as_ref().map_or(0, |status| status.version);
     let base = args.base_version.unwrap_or(version);
     let dry_run = args.dry_run || before.is_some();
-    let response = send(&mut server, &change, &args, schedule, base, dry_run).await?;
+    let response = send(&mut server, &change, &args, schedule, base, dry_run).await;
+    let file = input::shown(&args.file);
+    let response = response.map_err(|failure| failure.in_file(&file, "schedule"))?;
     let definition = |status: &CampaignStatus| status.campaign.clone();
     let after = response.status.as_ref().and_then(definition);
     let unchanged = before

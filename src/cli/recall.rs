@@ -39,7 +39,7 @@ pub(super) struct RecallArgs {
     #[arg(long, env = "TOMBOLA_WITHDRAW")]
     withdraw: bool,
     /// Do not ask
-    #[arg(short, long, env = "TOMBOLA_YES")]
+    #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
     change: ChangeArgs,

@@ -46,7 +46,7 @@ pub(super) struct RecoverArgs {
     #[arg(long, env = "TOMBOLA_ACCEPT")]
     accept: bool,
     /// Do not ask
-    #[arg(short, long, env = "TOMBOLA_YES")]
+    #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
     change: ChangeArgs,
@@ -92,7 +92,7 @@ async fn open(args: &RecoverArgs) -> Outcome<Recovery> {
     let mut problems = Problems::default();
     let on_redis = args.store.on_redis(PREFIX, &mut problems);
     if !problems.is_empty() {
-        return Err(Failure::usage(problems.to_string()));
+        return Err(Failure::options(problems));
     }
     let Some(on_redis) = on_redis else {
         return Err(Failure::usage(

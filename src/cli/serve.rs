@@ -9,7 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
 use super::{
-    failure::Exit,
+    client::Outcome,
+    failure::{Exit, Failure},
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
     log::{self, LogFormat},
@@ -130,32 +131,26 @@ pub(super) struct ServeArgs {
     pub(super) init_if_empty: bool,
 }
 
-/// Serves until it is told to stop.
-pub(super) async fn run(args: ServeArgs) -> ExitCode {
-    if let Err(text) = log::start(&args.log, args.log_format) {
-        log::note(&format!("error: {text}"));
-        return Exit::Usage.into();
-    }
-    let code = serve_logged(&args).await;
+/// Serves until it is told to stop. What keeps it from that, or ends it, is written behind the log, as JSON in one line.
+pub(super) async fn run(json: bool, args: ServeArgs) -> ExitCode {
+    let Err(failure) = serve_logged(&args).await else {
+        log::flush();
+        return ExitCode::SUCCESS;
+    };
+    log::note(&if json {
+        failure.to_json().to_string()
+    } else {
+        failure.to_string()
+    });
     log::flush();
-    code
+    failure.exit.into()
 }
 
-async fn serve_logged(args: &ServeArgs) -> ExitCode {
-    let configuration = match Configuration::read(args) {
-        Ok(configuration) => configuration,
-        Err(problems) => {
-            log::note(&format!("error: {problems}"));
-            return Exit::Usage.into();
-        }
-    };
-    match serve(&args.listen, configuration).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            log::note(&format!("error: {error}"));
-            error.exit().into()
-        }
-    }
+async fn serve_logged(args: &ServeArgs) -> Outcome {
+    log::start(&args.log, args.log_format).map_err(Failure::usage)?;
+    let configuration = Configuration::read(args).map_err(Failure::options)?;
+    let served = serve(&args.listen, configuration).await;
+    served.map_err(|error| Failure::start(error.exit(), error.reason(), error.to_string()))
 }
 
 /// What the arguments say, checked.
@@ -338,6 +333,15 @@ impl ServeError {
         match self {
             Self::Build(error) => error.exit(),
             Self::Signals(_) | Self::Bind(_) | Self::Alarm(_) | Self::Serve(_) => Exit::Failed,
+        }
+    }
+
+    /// For programs.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Build(error) => error.reason(),
+            Self::Bind(_) => "ADDRESS_UNAVAILABLE",
+            Self::Signals(_) | Self::Alarm(_) | Self::Serve(_) => "INTERNAL",
         }
     }
 }

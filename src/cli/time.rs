@@ -22,19 +22,9 @@ impl Time {
             return Ok(Self::After(SignedDuration::ZERO));
         }
         if let Some(span) = text.strip_prefix('+') {
-            let span: Span = span.parse().map_err(|error| format!("{error}: {FORMS}"))?;
-            let duration = span
-                .to_duration(SpanRelativeTo::days_are_24_hours())
-                .map_err(|error| format!("{error}: {FORMS}"))?;
-            return if duration.is_negative() {
-                Err(FORMS.into())
-            } else {
-                Ok(Self::After(duration))
-            };
+            return duration(span).map(Self::After).ok_or(FORMS.into());
         }
-        text.parse()
-            .map(Self::At)
-            .map_err(|error| format!("{error}: {FORMS}"))
+        text.parse().map(Self::At).map_err(|_| FORMS.into())
     }
 
     /// The moment, by a clock that shows `now`.
@@ -48,15 +38,14 @@ impl Time {
 
 /// Reads a span such as `90s`, `5m`, `1h30m` or `2d`, which is not negative.
 pub(super) fn parse_span(text: &str) -> Result<SignedDuration, String> {
-    const FORMS: &str = "a span of time is 90s, 5m, 1h30m or 2d";
-    let span: Span = text.parse().map_err(|error| format!("{error}: {FORMS}"))?;
-    let duration = span
-        .to_duration(SpanRelativeTo::days_are_24_hours())
-        .map_err(|error| format!("{error}: {FORMS}"))?;
-    if duration.is_negative() {
-        return Err(FORMS.into());
-    }
-    Ok(duration)
+    duration(text).ok_or("a span of time is 90s, 5m, 1h30m or 2d".into())
+}
+
+/// A span that is not negative, with days of 24 hours.
+fn duration(text: &str) -> Option<SignedDuration> {
+    let span: Span = text.parse().ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    (!duration.is_negative()).then_some(duration)
 }
 
 /// A span as the wire has it.

@@ -4,7 +4,7 @@ mod crowd;
 mod red_packet;
 mod report;
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,9 +13,10 @@ use tonic::transport::Channel;
 
 use self::crowd::{Crowd, Tally};
 use super::{
+    client::Outcome,
+    failure::{Exit, Failure},
     house::{self, Plan},
     listen::Listen,
-    output::note,
     serve::{close, stop_signal},
     store_args::StoreArgs,
 };
@@ -78,14 +79,9 @@ pub(super) struct DemoArgs {
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the demo.
-pub(super) async fn run(args: DemoArgs) -> ExitCode {
-    match show(&args).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => {
-            note(&format!("error: {fault}"));
-            ExitCode::FAILURE
-        }
-    }
+pub(super) async fn run(args: DemoArgs) -> Outcome {
+    let shown = show(&args).await;
+    shown.map_err(|fault| Failure::start(Exit::Failed, "DEMO_FAILED", fault.to_string()))
 }
 
 async fn show(args: &DemoArgs) -> Result<(), Fault> {

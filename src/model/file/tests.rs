@@ -192,11 +192,28 @@ fn syntax_errors_name_their_line() {
         "id: a\nname: b\nid: c\n",
         "line 3, column 1: the key `id` is given twice: keep one of them",
     );
-    for (bad, line) in [
-        ("id: a\nname b\n", 2),
-        ("id: a\nname: \"b\n", 3),
-        ("id: [a\n", 1),
-        ("id: *b\n", 1),
+    for (bad, line, advice) in [
+        ("id: a\nname b\n", 2, "write `key: value`"),
+        ("id: a\nname: \"b\n", 3, "not closed"),
+        ("id: [a\n", 1, "add `]`"),
+        ("prizes: {id: a\n", 1, "add `}`"),
+        ("id: a\n}\n", 2, "bracket"),
+        ("id: *b\n", 1, "in quotes"),
+        ("name: a: b\n", 1, "in quotes"),
+        ("id: a\n  name: b\n", 2, "indent the keys of a map alike"),
+        (
+            "prizes:\n- id: a\n stock: 1\n",
+            3,
+            "indent the keys of a map alike",
+        ),
+        ("name: @b\n", 1, "may not begin with `@`: put it in quotes"),
+        ("name: !b c\n", 1, "put the text in quotes"),
+        ("name: | a\n b\n", 1, "on the next line"),
+        ("{\"id\": \"a\",, }\n", 1, "a comma too many"),
+        ("{\"id\": \"a\" \"b\": 1}\n", 1, "add a comma"),
+        ("name: \"a\\q\"\n", 1, "single quotes"),
+        ("<<: a\n", 1, "remove it"),
+        ("name: \0\n", 1, "save the file as UTF-8 text"),
     ] {
         let found = problems(bad);
         assert!(
@@ -204,6 +221,7 @@ fn syntax_errors_name_their_line() {
             "{bad:?}: {found}"
         );
         assert!(found.contains("is not YAML: "), "{bad:?}: {found}");
+        assert!(found.contains(advice), "{bad:?}: {found}");
     }
 }
 

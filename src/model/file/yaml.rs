@@ -71,17 +71,97 @@ fn syntax_problem(text: &str, error: &Error) -> Problems {
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. } => {
-            format!("unfolds into more than a campaign can be: {message}")
+            "unfolds into more than a campaign can be: use fewer levels, anchors (&) and aliases (*)"
+                .into()
         }
         _ => match tab_line(text, at.line()) {
             Some(line) if message.contains(" tab") || message.starts_with("tab") => {
                 let advice = "is indented with a tab: YAML is indented with spaces";
                 return one_problem(&format!("line {line}"), advice);
             }
-            _ => format!("is not YAML: {message}"),
+            _ => format!("is not YAML: {}", plain(&message)),
         },
     };
     one_problem(&place, message)
+}
+
+/// What a reader does about a message of the parser, by a part of it.
+const ADVICE: [(&str, &str); 16] = [
+    (
+        "expected ':'",
+        "`:` is missing after a key: write `key: value`",
+    ),
+    (
+        "multiline quoted scalar",
+        "a quotation mark before this line is not closed",
+    ),
+    ("bracket '['", "`[` is not closed: add `]`"),
+    ("bracket '{'", "`{` is not closed: add `}`"),
+    ("misplaced bracket", "a bracket closes nothing: remove it"),
+    (
+        "unknown anchor",
+        "`*` refers to a name that nothing before has; put text that begins with `*` in quotes",
+    ),
+    (
+        "mapping values are not allowed",
+        "there is one `: ` too many, or the line is indented too far: put text that contains `: ` in \
+         quotes, and indent the keys of a map alike",
+    ),
+    (
+        "did not find expected key",
+        "it is indented otherwise than the keys before: indent the keys of a map alike",
+    ),
+    (
+        "comment or line break",
+        "text stands behind `|` or `>`: begin it on the next line",
+    ),
+    (
+        "flow mapping",
+        "there is a comma too many, or a value is missing",
+    ),
+    (
+        "trailing content after",
+        "text stands behind a closing quotation mark: add a comma before it, or one pair of quotes \
+         around all of it",
+    ),
+    (
+        "unknown escape character",
+        "`\\` begins no escape here: write `\\\\`, or use single quotes",
+    ),
+    (
+        "recursion limit",
+        "there are brackets in brackets, deeper than a campaign goes",
+    ),
+    (
+        "merge value",
+        "`<<` has nothing to merge: remove it, or put the key in quotes",
+    ),
+    (
+        "unsupported tag",
+        "`!` begins a tag, and campaigns have none: put the text in quotes",
+    ),
+    (
+        "base64",
+        "`!` begins a tag, and campaigns have none: put the text in quotes",
+    ),
+];
+
+/// A message of the parser in plain words; one that is not known, as it is.
+fn plain(message: &str) -> String {
+    let advice = ADVICE.iter().find(|(part, _)| message.contains(part));
+    if let Some((_, advice)) = advice {
+        return (*advice).to_owned();
+    }
+    let character = message.strip_prefix("unexpected character: `");
+    match character.and_then(|rest| rest.strip_suffix('\'')) {
+        Some(character) if character.starts_with("\\u{") => {
+            format!("it has the control character {character}: save the file as UTF-8 text")
+        }
+        Some(character) => {
+            format!("a value may not begin with `{character}`: put it in quotes")
+        }
+        None => message.to_owned(),
+    }
 }
 
 /// The error itself, out of what merely says that an alias led to it, and its message without the place.

@@ -6,6 +6,7 @@ mod input;
 mod operators;
 mod samples;
 mod stock;
+mod strangers;
 
 use std::path::PathBuf;
 

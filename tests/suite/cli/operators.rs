@@ -102,7 +102,7 @@ fn a_held_prize_is_shown_and_released() {
     );
     desk.run("prize resume wheel coupon", &[]).well();
     let missing = desk.run("prize pause wheel bicycle", &[]);
-    missing.badly(1, &["bicycle", "tombola campaign ID -o yaml"]);
+    missing.badly(1, &["bicycle", "tombola campaign wheel -o yaml"]);
 }
 
 #[test]
