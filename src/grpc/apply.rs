@@ -51,6 +51,11 @@ struct Base {
 }
 
 impl Base {
+    /// Something has happened to it, or may have.
+    fn has_begun(&self) -> bool {
+        self.view.touched || self.now >= self.view.campaign.start
+    }
+
     fn standing(&self) -> Standing {
         Standing {
             now: self.now,
@@ -144,14 +149,21 @@ pub(super) async fn set_plan(
         let base = base.ok_or(Refusal::CampaignNotFound)?;
         let pool = schedule_no(&base.definition, &pool)?;
         let definition = base.definition.clone();
-        let changed = compute(move || with_schedule(&definition, pool, schedule)).await??;
+        let of_schedule = {
+            let schedule = schedule.clone();
+            move |error| within_schedule(error, pool, &schedule, &definition)
+        };
+        let definition = base.definition.clone();
+        let changed = compute(move || with_schedule(&definition, pool, schedule)).await?;
+        let changed = changed.map_err(&of_schedule)?;
         let proposal = Proposal {
             campaign: Arc::new(changed),
             base_version: message.base_version,
             author,
             dry_run: message.dry_run,
         };
-        let outcome = propose(&injector, proposal, Some(base), Some(pool)).await?;
+        let outcome = propose(&injector, proposal, Some(base), Some(pool)).await;
+        let outcome = outcome.map_err(of_schedule)?;
         Ok(proto::SetPlanResponse {
             status: Some(outcome.status),
             window_changes: outcome.windows.listed,
@@ -184,6 +196,54 @@ fn with_schedule(
         pool.kind = Some(proto::pool::Kind::Schedule(schedule));
     }
     Ok(unstocked_from_proto(&message)?)
+}
+
+/// The problems of a campaign with another schedule, as problems of that schedule, which is all that the request has of it.
+fn within_schedule(
+    error: CallError,
+    pool: PoolNo,
+    schedule: &proto::Schedule,
+    campaign: &Campaign,
+) -> CallError {
+    let CallError::Invalid(mut problems) = error else {
+        return error;
+    };
+    let schedule_path = format!("pools[{}].schedule", pool.0);
+    for problem in &mut problems.0 {
+        if let Some(rest) = problem.path.strip_prefix(&schedule_path) {
+            problem.path = format!("schedule{rest}");
+        }
+        for (no, prize) in campaign.numbered_prizes() {
+            if problem.path == format!("prizes[{}].stock", no.0) {
+                problem.path = layer_of(schedule, prize.id.as_str());
+            }
+        }
+    }
+    CallError::Invalid(problems)
+}
+
+/// The path of the layer that plans a prize, of several the one for most hours.
+fn layer_of(schedule: &proto::Schedule, prize: &str) -> String {
+    let daily = schedule.daily.iter().map(|daily| &daily.per_hour);
+    let special = schedule.special.iter().map(|special| &special.per_hour);
+    let layers = [("total".to_owned(), &schedule.total)]
+        .into_iter()
+        .chain([("perHour".to_owned(), &schedule.per_hour)])
+        .chain(
+            (0..)
+                .zip(daily)
+                .map(|(i, it)| (format!("daily[{i}].perHour"), it)),
+        )
+        .chain(
+            (0..)
+                .zip(special)
+                .map(|(i, it)| (format!("special[{i}].perHour"), it)),
+        );
+    let mut planning = layers.filter(|(_, layer)| layer.contains_key(prize));
+    match planning.next() {
+        Some((path, _)) => format!("schedule.{path}.{prize}"),
+        None => "schedule".into(),
+    }
 }
 
 /// The campaign as it stands, with the definition of the version that a proposal names, or the current one where there is
@@ -222,14 +282,22 @@ async fn propose(
 ) -> Result<Outcome, CallError> {
     let request_id = proposal.author.request.as_str().to_owned();
     let campaign = proposal.campaign.clone();
-    check_stock(injector, &proposal, base.as_ref()).await?;
+    let now = match &base {
+        Some(base) => base.now,
+        None => injector.store().now().await?,
+    };
+    let begun = begun(injector, &campaign, base.as_ref()).await?;
+    check_stock(&proposal, base.as_ref(), begun.as_ref(), now).await?;
     let (status, replayed) = if proposal.dry_run {
         (would_be(injector, &proposal, base.as_ref()).await?, false)
     } else {
         put_in_force(injector, proposal).await?
     };
     let (plan, changes, windows) = compute(move || {
-        let plan = views::plan(&plan_summary(&campaign, PLAN_HOURS_MAX), &campaign);
+        let needed = stock::needed(&campaign, begun.as_deref(), now);
+        let from = stock::running_hour(&campaign, now);
+        let summary = plan_summary(&campaign, &needed, from, PLAN_HOURS_MAX);
+        let plan = views::plan(&summary, &campaign);
         let Some(base) = base else {
             return (plan, Vec::new(), WindowChanges::default());
         };
@@ -254,17 +322,31 @@ async fn propose(
     })
 }
 
+/// What the campaign has used so far, where it has begun.
+async fn begun(
+    injector: &Injector,
+    campaign: &Campaign,
+    base: Option<&Base>,
+) -> Result<Option<Arc<stock::Begun>>, CallError> {
+    let Some(base) = base.filter(|base| base.has_begun()) else {
+        return Ok(None);
+    };
+    let store = injector.store().as_ref();
+    let begun = stock::Begun::read(store, campaign, &base.filling).await?;
+    Ok(Some(Arc::new(begun)))
+}
+
 /// Refuses a version whose stock is short. What the store refuses anyway, or answers again, is left to it.
 async fn check_stock(
-    injector: &Injector,
     proposal: &Proposal,
     base: Option<&Base>,
+    begun: Option<&Arc<stock::Begun>>,
+    now: Moment,
 ) -> Result<(), CallError> {
     let campaign = &proposal.campaign;
     let Some(base) = base else {
-        let now = injector.store().now().await?;
         return match proposal.base_version {
-            0 if now < campaign.end => stock::check_new(campaign, now).await,
+            0 if now < campaign.end => stock::check(campaign, None, now).await,
             _ => Ok(()),
         };
     };
@@ -277,12 +359,7 @@ async fn check_stock(
     {
         return Ok(());
     }
-    if standing.touched || base.now >= view.campaign.start {
-        let store = injector.store().as_ref();
-        stock::check_begun(store, campaign, &base.filling, base.now).await
-    } else {
-        stock::check_new(campaign, base.now).await
-    }
+    stock::check(campaign, begun, now).await
 }
 
 async fn put_in_force(

@@ -1,14 +1,20 @@
 //! Whether a version's stock suffices for what is used already and for what its plan still asks for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{desk::compute, schedule::schedules, secrets::totals, status::CallError};
 use crate::{
     model::{
-        Campaign, Moment, PoolKind, PoolNo, PrizeNo, Problems,
+        Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo, Problems,
         campaign::Quantities,
+        deck::OnExhausted,
         schedule::{Missed, Schedule},
+        summary::planned_units,
         text::grouped_digits,
+        zone::Window,
     },
     store::{
         Filling, Store,
@@ -29,42 +35,73 @@ struct Shared {
 }
 
 /// A campaign that has begun.
-struct Begun {
+pub(super) struct Begun {
     filling: Filling,
     shared: BTreeMap<PoolNo, Shared>,
 }
 
-/// Refuses a campaign of which nothing exists yet, where its stock is short.
-pub(super) async fn check_new(campaign: &Campaign, now: Moment) -> Result<(), CallError> {
-    let campaign = campaign.clone();
-    Ok(compute(move || problems(&campaign, None, now)).await??)
+impl Begun {
+    /// What a campaign that has begun has used, as far as the stock of a new version depends on it.
+    pub(super) async fn read(
+        store: &dyn Store,
+        campaign: &Campaign,
+        filling: &Filling,
+    ) -> crate::store::Result<Self> {
+        let mut shared = BTreeMap::new();
+        for (no, schedule) in schedules(campaign) {
+            if let Some(PoolFilling::Schedule(filled)) = filling.pools.get(usize::from(no.0))
+                && !schedule.total.is_empty()
+            {
+                shared.insert(no, read_shared(store, campaign, no, filled).await?);
+            }
+        }
+        Ok(Self {
+            filling: filling.clone(),
+            shared,
+        })
+    }
+
+    /// The new version leaves pools and end as they are. What asks for nothing new is not held against what was withdrawn or
+    /// dealt meanwhile.
+    fn asks_for_nothing_new(&self, campaign: &Campaign) -> bool {
+        let before = &self.filling.view.campaign;
+        before.pools == campaign.pools && before.end == campaign.end
+    }
 }
 
-/// Refuses a new version of a campaign that has begun, where its stock is short.
-pub(super) async fn check_begun(
-    store: &dyn Store,
-    campaign: &Campaign,
-    filling: &Filling,
+/// Refuses a campaign, or a new version of one that has begun, where its stock is short.
+pub(super) async fn check(
+    campaign: &Arc<Campaign>,
+    begun: Option<&Arc<Begun>>,
     now: Moment,
 ) -> Result<(), CallError> {
-    let (before, campaign) = (&filling.view.campaign, campaign.clone());
-    // What asks for nothing new is not held against what was withdrawn or dealt meanwhile.
-    if before.pools == campaign.pools && before.end == campaign.end {
-        return Ok(());
-    }
-    let mut shared = BTreeMap::new();
-    for (no, schedule) in schedules(&campaign) {
-        if let Some(PoolFilling::Schedule(filled)) = filling.pools.get(usize::from(no.0))
-            && !schedule.total.is_empty()
-        {
-            shared.insert(no, read_shared(store, &campaign, no, filled).await?);
+    let (campaign, begun) = (Arc::clone(campaign), begun.cloned());
+    Ok(compute(move || problems(&campaign, begun.as_deref(), now)).await??)
+}
+
+/// Units that a campaign has used and still asks for, hours that passed aside; of decks, those that stop.
+pub(super) fn needed(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Quantities {
+    let Some(begun) = begun else {
+        return planned_units(campaign, running_hour(campaign, now));
+    };
+    let mut needed = begun.filling.used.clone();
+    for coming in coming(campaign, Some(begun), now) {
+        if is_dealt_anew(campaign, coming.pool) {
+            continue;
+        }
+        for (prize, units) in coming.units {
+            let sum = needed.entry(prize).or_default();
+            *sum = sum.saturating_add(units);
         }
     }
-    let begun = Begun {
-        filling: filling.clone(),
-        shared,
-    };
-    Ok(compute(move || problems(&campaign, Some(&begun), now)).await??)
+    needed
+}
+
+fn is_dealt_anew(campaign: &Campaign, pool: PoolNo) -> bool {
+    match &campaign.pool(pool).kind {
+        PoolKind::Deck(deck) => deck.on_exhausted == OnExhausted::Reshuffle,
+        PoolKind::Schedule(_) => false,
+    }
 }
 
 async fn read_shared(
@@ -99,18 +136,24 @@ async fn read_shared(
 }
 
 fn problems(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Result<(), Problems> {
+    let mut problems = Problems::default();
+    if begun.is_some_and(|begun| begun.asks_for_nothing_new(campaign)) {
+        return Ok(());
+    }
     let used = begun.map(|begun| &begun.filling.used);
     let coming = coming(campaign, begun, now);
     let secret = secret(campaign, begun);
-    let mut problems = Problems::default();
     for (no, prize) in campaign.numbered_prizes() {
         let used = used.and_then(|used| used.get(&no)).copied().unwrap_or(0);
-        let coming = coming.get(&no).copied().unwrap_or(0);
-        let needed = coming + u128::from(used);
-        if coming == 0 || needed <= u128::from(prize.stock) {
+        let parts: Vec<_> = coming
+            .iter()
+            .filter_map(|coming| Some((coming, *coming.units.get(&no)?)))
+            .collect();
+        let asked: u128 = parts.iter().map(|(_, units)| u128::from(*units)).sum();
+        let needed = asked + u128::from(used);
+        if asked == 0 || needed <= u128::from(prize.stock) {
             continue;
         }
-        let group = |units: u128| grouped_digits(&units.to_string());
         let mut message = format!(
             "stock {} needed, {} given",
             group(needed),
@@ -119,9 +162,23 @@ fn problems(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Result<(
         if used > 0 && !secret.contains(&no) {
             message += &format!(" ({} used already)", group(used.into()));
         }
+        let parts: Vec<String> = parts
+            .into_iter()
+            .map(|(coming, units)| coming.shown(campaign, units))
+            .collect();
+        message += &format!(
+            ": for {}, {}; give {} more, or plan less",
+            prize.id,
+            parts.join(" and "),
+            group(needed - u128::from(prize.stock))
+        );
         problems.add(format!("prizes[{}].stock", no.0), message);
     }
     problems.or(())
+}
+
+fn group(units: u128) -> String {
+    grouped_digits(&units.to_string())
 }
 
 /// Prizes of which nobody may know whether their hour has come.
@@ -136,30 +193,59 @@ fn secret(campaign: &Campaign, begun: Option<&Begun>) -> BTreeSet<PrizeNo> {
         .collect()
 }
 
-/// Units that are still to be taken off stock.
-fn coming(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> BTreeMap<PrizeNo, u128> {
-    let mut coming = BTreeMap::new();
-    for (no, pool) in campaign.numbered_pools() {
+/// Units that a pool is still to take off stock.
+struct Coming {
+    pool: PoolNo,
+    units: Quantities,
+    /// The first of its hours that still follow the plan; none for a deck, or where no hour is left.
+    from: Option<Window>,
+}
+
+impl Coming {
+    /// For how much of a prize, and when, for people.
+    fn shown(&self, campaign: &Campaign, units: u64) -> String {
+        let (pool, units) = (&campaign.pool(self.pool).id, group(units.into()));
+        let hours = match (&campaign.pool(self.pool).kind, self.from) {
+            (PoolKind::Deck(_), _) => return format!("{units} cards in pool {pool}"),
+            (PoolKind::Schedule(_), Some(window)) => format!(
+                " from {} to {}",
+                campaign.zone.local(window.start),
+                campaign.zone.local(campaign.end)
+            ),
+            (PoolKind::Schedule(_), None) => String::new(),
+        };
+        format!("{units} in the hours of pool {pool}{hours}")
+    }
+}
+
+/// What is still to be taken off stock, pool by pool.
+fn coming(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Vec<Coming> {
+    let of_pool = |(no, pool): (PoolNo, &Pool)| {
         let filled = begun.and_then(|begun| begun.filling.pools.get(usize::from(no.0)));
-        let units = match (&pool.kind, filled, begun) {
+        let (units, from) = match (&pool.kind, filled, begun) {
             (PoolKind::Schedule(schedule), Some(PoolFilling::Schedule(filled)), Some(begun)) => {
                 let before = begun.filling.view.campaign.as_ref();
                 let shared = begun.shared.get(&no);
-                of_begun(campaign, before, (no, schedule), filled, shared, now)
+                let from = first_unfilled(campaign, schedule, filled, now);
+                let plan = (no, schedule, from);
+                (of_begun(campaign, before, plan, filled, shared), from)
             }
             (PoolKind::Schedule(schedule), _, _) => {
                 // Its schedule begins with the hour that runs.
                 let from = running_hour(campaign, now);
-                schedule.sum(&campaign.zone, from, campaign.end)
+                let hour = campaign.zone.window_at(from, campaign.start, campaign.end);
+                (schedule.sum(&campaign.zone, from, campaign.end), hour)
             }
-            (PoolKind::Deck(_), Some(PoolFilling::Deck(deck)), _) => of_deck(deck),
-            (PoolKind::Deck(deck), _, _) => deck.cards.clone(),
+            (PoolKind::Deck(_), Some(PoolFilling::Deck(deck)), _) => (of_deck(deck), None),
+            (PoolKind::Deck(deck), _, _) => (deck.cards.clone(), None),
         };
-        for (prize, units) in units {
-            *coming.entry(prize).or_insert(0) += u128::from(units);
+        Coming {
+            pool: no,
+            units,
+            from,
         }
-    }
-    coming
+    };
+    campaign.numbered_pools().map(of_pool).collect()
 }
 
 /// What a deck still asks for: the rest of its first round. Later rounds are dealt for as long as there is stock.
@@ -171,27 +257,35 @@ fn of_deck(deck: &DeckFilling) -> Quantities {
 }
 
 /// The start of the hour that runs, or of the campaign.
-fn running_hour(campaign: &Campaign, now: Moment) -> Moment {
+pub(super) fn running_hour(campaign: &Campaign, now: Moment) -> Moment {
     let window = campaign.zone.window_at(now, campaign.start, campaign.end);
     window.map_or(campaign.start, |window| window.start)
 }
 
-/// What a schedule that was filled up to its horizon still asks for.
-fn of_begun(
+/// The first hour that follows the plan of a schedule that was filled up to its horizon.
+fn first_unfilled(
     campaign: &Campaign,
-    before: &Campaign,
-    (no, schedule): (PoolNo, &Schedule),
+    schedule: &Schedule,
     filled: &ScheduleFilling,
-    shared: Option<&Shared>,
     now: Moment,
-) -> Quantities {
+) -> Option<Window> {
     let from = match schedule.missed {
         Missed::Skip => filled.horizon.max(running_hour(campaign, now)),
         Missed::Spread | Missed::Release => filled.horizon,
     };
     // What an end that came later adds to an hour that was already filled has no plan of its own.
     let mut windows = campaign.zone.windows(from, campaign.start, campaign.end);
-    let from = windows.find(|window| window.start >= from);
+    windows.find(|window| window.start >= from)
+}
+
+/// What a schedule that was filled up to its horizon still asks for.
+fn of_begun(
+    campaign: &Campaign,
+    before: &Campaign,
+    (no, schedule, from): (PoolNo, &Schedule, Option<Window>),
+    filled: &ScheduleFilling,
+    shared: Option<&Shared>,
+) -> Quantities {
     let mut coming = from.map_or_else(Quantities::new, |window| {
         schedule.sum(&campaign.zone, window.start, campaign.end)
     });

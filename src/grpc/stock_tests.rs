@@ -55,9 +55,8 @@ fn units(campaign: &Campaign, before: &Campaign, filled: &ScheduleFilling) -> Qu
     let PoolKind::Schedule(schedule) = &campaign.pools[0].kind else {
         panic!("a schedule");
     };
-    let plan = (PoolNo(0), schedule);
-    let now = filled.horizon;
-    of_begun(campaign, before, plan, filled, None, now)
+    let from = first_unfilled(campaign, schedule, filled, filled.horizon);
+    of_begun(campaign, before, (PoolNo(0), schedule, from), filled, None)
 }
 
 #[test]
@@ -68,7 +67,8 @@ fn a_new_campaign_needs_the_hours_from_the_one_that_runs() {
     let told = problems(&late, None, half - hours(1)).unwrap_err();
     assert_eq!(
         told.to_string(),
-        "prizes[0].stock: stock 121 needed, 120 given"
+        "prizes[0].stock: stock 121 needed, 120 given: for coupon, 121 in the hours of pool hours \
+         from 2026-11-24T23:00+00:00 to 2026-11-30T00:00+00:00; give 1 more, or plan less"
     );
     let told = problems(&late, None, late.start - hours(9)).unwrap_err();
     assert!(told.to_string().contains("stock 240 needed"), "{told}");
@@ -124,8 +124,9 @@ fn totals_need_what_is_not_in_an_hour_yet() {
         let PoolKind::Schedule(schedule) = &campaign.pools[0].kind else {
             panic!("a schedule");
         };
-        let (plan, now) = ((PoolNo(0), schedule), filled.horizon);
-        of_begun(campaign, &before, plan, &filled, Some(&shared), now)[&CAR]
+        let from = first_unfilled(campaign, schedule, &filled, filled.horizon);
+        let plan = (PoolNo(0), schedule, from);
+        of_begun(campaign, &before, plan, &filled, Some(&shared))[&CAR]
     };
     assert_eq!((needs(&before), needs(&after)), (0, 2));
 }
@@ -134,7 +135,8 @@ fn totals_need_what_is_not_in_an_hour_yet() {
 fn a_deck_of_cards_is_what_a_new_pool_needs() {
     let deck = "{id: deck, deck: {size: 100, cards: {coupon: 9}, onExhausted: RESHUFFLE}}";
     let campaign = campaign(9, deck);
-    assert_eq!(coming(&campaign, None, campaign.start)[&COUPON], 9);
+    assert_eq!(coming(&campaign, None, campaign.start)[0].units[&COUPON], 9);
+    assert!(needed(&campaign, None, campaign.start).is_empty());
     let dealt = DeckFilling {
         round: 1,
         chunk: 1,

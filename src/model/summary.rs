@@ -1,10 +1,11 @@
-//! What a campaign needs over its whole time: what `dry_run` shows.
+//! What a campaign needs, and when: what `dry_run` shows.
 
 use std::collections::BTreeMap;
 
 use super::{
     campaign::{Campaign, PoolKind, PoolNo, PrizeNo, Quantities},
     deck::OnExhausted,
+    moment::Moment,
     schedule::Schedule,
     zone::Window,
 };
@@ -27,7 +28,7 @@ pub struct PrizePlan {
     pub prize: PrizeNo,
     /// Units given to the campaign.
     pub stock: u64,
-    /// Units that schedules release and decks that stop hold, in all.
+    /// Units that are used already, and those that schedules are still to release and decks that stop to deal.
     pub planned: u64,
     /// Cards in the first round of all decks that are dealt anew.
     pub per_round: u64,
@@ -44,28 +45,50 @@ pub struct PlannedHour {
     pub quantities: Quantities,
 }
 
-/// The plan of a campaign, with at most `hours_max` hours.
-pub fn plan_summary(campaign: &Campaign, hours_max: usize) -> PlanSummary {
-    let (hours, hours_omitted) = planned_hours(campaign, hours_max);
+/// The plan of a campaign from the hour that begins at `from`, with at most `hours_max` hours; `needed` is what it takes off
+/// stock in all, decks that are dealt anew aside.
+pub fn plan_summary(
+    campaign: &Campaign,
+    needed: &Quantities,
+    from: Moment,
+    hours_max: usize,
+) -> PlanSummary {
+    let (hours, hours_omitted) = planned_hours(campaign, from, hours_max);
     PlanSummary {
-        prizes: prize_plans(campaign),
+        prizes: prize_plans(campaign, needed),
         hours,
         hours_omitted,
     }
 }
 
-fn prize_plans(campaign: &Campaign) -> Vec<PrizePlan> {
-    let (mut planned, mut per_round) = (Quantities::new(), Quantities::new());
+/// Units that the plan of a campaign of which nothing is used takes off stock from `from` on: those of its schedules, and of decks
+/// that stop.
+pub fn planned_units(campaign: &Campaign, from: Moment) -> Quantities {
+    let mut planned = Quantities::new();
     for pool in &campaign.pools {
         match &pool.kind {
             PoolKind::Schedule(schedule) => {
-                let sum = schedule.sum(&campaign.zone, campaign.start, campaign.end);
-                add(&mut planned, &sum);
+                add(
+                    &mut planned,
+                    &schedule.sum(&campaign.zone, from, campaign.end),
+                );
             }
-            PoolKind::Deck(deck) => match deck.on_exhausted {
-                OnExhausted::Stop => add(&mut planned, &deck.cards),
-                OnExhausted::Reshuffle => add(&mut per_round, &deck.cards),
-            },
+            PoolKind::Deck(deck) if deck.on_exhausted == OnExhausted::Stop => {
+                add(&mut planned, &deck.cards);
+            }
+            PoolKind::Deck(_) => {}
+        }
+    }
+    planned
+}
+
+fn prize_plans(campaign: &Campaign, needed: &Quantities) -> Vec<PrizePlan> {
+    let mut per_round = Quantities::new();
+    for pool in &campaign.pools {
+        if let PoolKind::Deck(deck) = &pool.kind
+            && deck.on_exhausted == OnExhausted::Reshuffle
+        {
+            add(&mut per_round, &deck.cards);
         }
     }
     let units = |sums: &Quantities, prize| sums.get(&prize).copied().unwrap_or(0);
@@ -74,7 +97,7 @@ fn prize_plans(campaign: &Campaign) -> Vec<PrizePlan> {
         .map(|(no, prize)| PrizePlan {
             prize: no,
             stock: prize.stock,
-            planned: units(&planned, no),
+            planned: units(needed, no),
             per_round: units(&per_round, no),
         })
         .collect()
@@ -87,7 +110,7 @@ fn add(sums: &mut Quantities, more: &Quantities) {
     }
 }
 
-fn planned_hours(campaign: &Campaign, hours_max: usize) -> (Vec<PlannedHour>, u32) {
+fn planned_hours(campaign: &Campaign, from: Moment, hours_max: usize) -> (Vec<PlannedHour>, u32) {
     let schedules: Vec<(PoolNo, &Schedule)> = campaign
         .numbered_pools()
         .filter_map(|(no, pool)| match &pool.kind {
@@ -101,7 +124,7 @@ fn planned_hours(campaign: &Campaign, hours_max: usize) -> (Vec<PlannedHour>, u3
         return (hours, hours_omitted);
     }
     let (zone, start, end) = (&campaign.zone, campaign.start, campaign.end);
-    let windows: Vec<Window> = zone.windows(start, start, end).collect();
+    let windows: Vec<Window> = zone.windows(from, start, end).collect();
     for (pool, schedule) in schedules {
         let mut plans = BTreeMap::new();
         for window in &windows {
@@ -131,7 +154,6 @@ mod tests {
         deck::Deck,
         id::{CampaignId, PoolId, PrizeId},
         limits::DrawLimits,
-        moment::Moment,
         schedule::{Daily, Missed, Unclaimed},
         zone::Zone,
     };
@@ -193,9 +215,25 @@ mod tests {
         }
     }
 
+    fn summary(hours_max: usize) -> PlanSummary {
+        let campaign = campaign();
+        let needed = planned_units(&campaign, campaign.start);
+        plan_summary(&campaign, &needed, campaign.start, hours_max)
+    }
+
+    #[test]
+    fn hours_that_have_passed_do_not_count() {
+        let (campaign, second_day) = (campaign(), at("2026-11-21T00:00+08:00"));
+        let needed = planned_units(&campaign, second_day);
+        assert_eq!(needed[&PrizeNo(1)], 3 * 50 + 7);
+        let summary = plan_summary(&campaign, &needed, second_day, 1000);
+        assert_eq!(summary.prizes[1].planned, 3 * 50 + 7);
+        assert_eq!(summary.hours[0].window.start, at("2026-11-21T20:00+08:00"));
+    }
+
     #[test]
     fn a_summary_tells_what_each_prize_needs() {
-        let summary = plan_summary(&campaign(), 1000);
+        let summary = summary(1000);
         let needs = |prize: &PrizePlan| (prize.stock, prize.planned, prize.per_round);
         assert_eq!(needs(&summary.prizes[0]), (1, 1, 0));
         assert_eq!(needs(&summary.prizes[1]), (1000, 5 * 50 + 7, 7));
@@ -203,11 +241,11 @@ mod tests {
 
     #[test]
     fn hours_beyond_the_most_are_counted() {
-        let all = plan_summary(&campaign(), 1000);
+        let all = summary(1000);
         assert_eq!((all.hours.len(), all.hours_omitted), (5, 0));
         assert_eq!(all.hours[0].window.start, at("2026-11-20T20:00+08:00"));
         assert_eq!(all.hours[4].window.end, at("2026-11-22T20:30+08:00"));
-        let some = plan_summary(&campaign(), 2);
+        let some = summary(2);
         assert_eq!(some.hours, all.hours[..2]);
         assert_eq!(some.hours_omitted, 3);
         assert_eq!(some.prizes, all.prizes);

@@ -81,11 +81,16 @@ fn compare(
         let no = u16::try_from(i).map(PrizeNo);
         let needed = no.ok().and_then(|no| needed.get(&no)).copied();
         if let Some(needed) = needed.filter(|needed| *needed > u128::from(prize.stock)) {
-            let needed = grouped_digits(&needed.to_string());
-            let given = grouped_digits(&prize.stock.to_string());
+            let group = |units: u128| grouped_digits(&units.to_string());
+            let more = group(needed - u128::from(prize.stock));
+            let (needed, given) = (group(needed), group(prize.stock.into()));
+            let id = &prize.id;
             problems.add(
                 format!("prizes[{i}].stock"),
-                format!("stock {at_least}{needed} needed, {given} given{in_utc}"),
+                format!(
+                    "stock {at_least}{needed} needed, {given} given{in_utc}: give {more} more of {id}, \
+                     or plan less"
+                ),
             );
         }
     }

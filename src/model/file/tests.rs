@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fs};
 use prost_types::Timestamp;
 
 use super::*;
-use crate::model::{convert::campaign_from_proto, summary::plan_summary};
+use crate::model::{
+    convert::campaign_from_proto,
+    summary::{plan_summary, planned_units},
+};
 
 pub(super) fn samples() -> Vec<(String, String)> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/campaigns");
@@ -55,7 +58,8 @@ fn the_shipped_samples_plan_what_their_comments_say() {
     let planned = |name: &str| -> Vec<(u64, u64)> {
         let samples: BTreeMap<_, _> = samples().into_iter().collect();
         let campaign = campaign_from_proto(&parse(&samples[name]).unwrap()[0]).unwrap();
-        let prizes = plan_summary(&campaign, 0).prizes;
+        let needed = planned_units(&campaign, campaign.start);
+        let prizes = plan_summary(&campaign, &needed, campaign.start, 0).prizes;
         prizes.iter().map(|p| (p.planned, p.per_round)).collect()
     };
     assert_eq!(planned("spring-wheel.yaml"), [(1, 0), (198_400, 100)]);

@@ -373,12 +373,12 @@ fn the_plan_must_not_need_more_than_the_stock() {
         (
             |c| c.prizes[1].stock = NEEDED - 1,
             "prizes[1].stock",
-            "stock 198,500 needed, 198,499 given",
+            "stock 198,500 needed, 198,499 given: give 1 more of coupon, or plan less",
         ),
         (
             |c| deck(c).cards = map(&[("car", 1), ("coupon", 1)]),
             "prizes[0].stock",
-            "stock 2 needed, 1 given",
+            "stock 2 needed, 1 given: give 1 more of car, or plan less",
         ),
     ]);
 }
