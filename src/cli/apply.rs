@@ -1,8 +1,6 @@
 //! `tombola apply`: campaign files onto the server. Nothing is sent before every document is right, and nothing is
 //! applied over a version that its operator has not named.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use tonic::Code;
 
@@ -10,19 +8,19 @@ use super::{
     change_view,
     client::{Campaigns, Change, ChangeArgs, Client, Outcome, campaign_id, get_campaign, whole},
     failure::Failure,
-    input, plan_view,
+    input::{self, FileArgs},
+    plan_view,
     terminal::this_command_with,
 };
 use crate::proto::{ApplyCampaignRequest, ApplyCampaignResponse, Campaign};
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
-  tombola apply -f spring-wheel.yaml --dry-run
-  tombola apply -f spring-wheel.yaml --base-version 3 --reason \"double the coupons\"")]
+  tombola apply spring-wheel.yaml --dry-run
+  tombola apply spring-wheel.yaml --base-version 3 --reason \"double the coupons\"")]
 pub(super) struct ApplyArgs {
-    /// The campaign file, YAML or JSON; - reads standard input
-    #[arg(short, long, env = "TOMBOLA_FILE", value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    pub(super) file: FileArgs,
     /// Check and show everything, change nothing
     #[arg(long, env = "TOMBOLA_DRY_RUN")]
     dry_run: bool,
@@ -52,14 +50,14 @@ enum Step {
 }
 
 pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
-    let campaigns = input::campaigns(&args.file)?;
+    let campaigns = input::campaigns(args.file.path())?;
     let bases = bases(&args.base_version, &campaigns)?;
     let change = args.change.resolve();
     let mut server = client.campaigns().await?;
     let mut steps = Vec::new();
     // A new campaign among several is tried first: none is applied before all may be.
     let tried = campaigns.len() > 1;
-    let file = input::shown(&args.file);
+    let file = input::shown(args.file.path());
     for (campaign, base) in campaigns.into_iter().zip(bases) {
         let name = if tried {
             format!("{file}, campaign {}", campaign.id)

@@ -2,8 +2,10 @@
 
 use std::{
     io::{self, ErrorKind, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+use clap::Args;
 
 use super::{
     client::{Outcome, user_id},
@@ -13,6 +15,25 @@ use crate::{
     model::{Problems, file},
     proto::{Campaign, Schedule},
 };
+
+/// The file of a command.
+#[derive(Args, Clone, Debug)]
+pub(super) struct FileArgs {
+    /// The file, YAML or JSON; - reads standard input
+    #[arg(value_name = "FILE", required_unless_present = "file")]
+    named: Option<PathBuf>,
+    /// The same, as an option
+    #[arg(short, long, env = "TOMBOLA_FILE", value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl FileArgs {
+    /// The file, which the parser has seen to be named. What the command line says counts more than the variable.
+    pub(super) fn path(&self) -> &Path {
+        let path = self.named.as_deref().or(self.file.as_deref());
+        path.unwrap_or(Path::new("-"))
+    }
+}
 
 /// Reads and checks the whole file, so that all its problems are told at once.
 pub(super) fn campaigns(path: &Path) -> Outcome<Vec<Campaign>> {

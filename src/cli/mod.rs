@@ -11,6 +11,7 @@ mod campaigns;
 mod change_view;
 mod check;
 mod client;
+mod completions;
 mod demo;
 mod draw;
 mod envelope;
@@ -65,7 +66,7 @@ Exit codes: 0 done, 1 refused or failed, 64 wrong usage, 69 server not available
 
 Example:
   tombola serve
-  tombola apply -f spring-wheel.yaml
+  tombola apply spring-wheel.yaml
   tombola draw spring-wheel user-1"
 )]
 struct Cli {
@@ -133,6 +134,8 @@ enum Command {
     Envelope(envelope::EnvelopeCommand),
     /// Show where every unit is, or all money of envelopes
     Stats(stats::StatsArgs),
+    /// Write what a shell completes
+    Completions(completions::CompletionsArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -239,6 +242,7 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Odds(args) => odds::run(&client, args).await,
         Command::Envelope(command) => envelope::run(&client, command).await,
         Command::Stats(args) => stats::run(&client, args).await,
+        Command::Completions(args) => completions::run(&args, command()),
     };
     let outcome = match outcome {
         Ok(()) => Ok(()),
@@ -372,6 +376,31 @@ mod tests {
         );
         assert!(!typo.contains("Usage"), "{typo}");
         assert_eq!(told("tombola")["message"], "no command is named");
+    }
+
+    #[test]
+    fn a_file_is_named_with_or_without_its_option() {
+        let apply = |line: &str| {
+            let matches = command()
+                .try_get_matches_from(line.split_whitespace())
+                .unwrap();
+            match Cli::from_arg_matches(&matches).unwrap().command {
+                Command::Apply(args) => args.file.path().to_owned(),
+                other => panic!("{other:?}"),
+            }
+        };
+        for line in [
+            "tombola apply a.yaml",
+            "tombola apply -f a.yaml",
+            "tombola apply --file a.yaml",
+        ] {
+            assert_eq!(apply(line).to_str(), Some("a.yaml"), "{line}");
+        }
+        assert!(
+            command()
+                .try_get_matches_from(["tombola", "apply"])
+                .is_err()
+        );
     }
 
     #[test]

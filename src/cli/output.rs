@@ -5,13 +5,17 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use comfy_table::{CellAlignment, Table as Grid, presets};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets,
+};
 
 use crate::model::text::{grouped, visible};
 
 const OPEN: u8 = 0;
 const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
+/// The least width of a column of words, with its padding, however narrow the terminal is.
+const WORDS_WIDTH_MIN: u16 = 10;
 
 static STATE: AtomicU8 = AtomicU8::new(OPEN);
 
@@ -57,7 +61,7 @@ pub(super) enum Side {
     Right,
 }
 
-/// Aligned columns without borders, the same on a terminal and in a pipe.
+/// Aligned columns without borders.
 pub(super) struct Table {
     sides: Vec<Side>,
     rows: Vec<Vec<String>>,
@@ -88,16 +92,36 @@ impl Table {
         self.rows.len() == 1
     }
 
-    /// As text, without a line end after the last row.
+    /// As text, without a line end after the last row: within the width of the terminal that it is printed on, if it is.
     pub(super) fn render(&self) -> String {
+        self.within(Grid::new().width())
+    }
+
+    /// Words are wrapped where a row is wider than this many columns. Numbers never are: where they alone are wider, so is the
+    /// table.
+    fn within(&self, width: Option<u16>) -> String {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING).force_no_tty();
+        if let Some(width) = width {
+            grid.set_content_arrangement(ContentArrangement::Dynamic);
+            grid.set_width(width);
+        }
         for row in &self.rows {
             grid.add_row(row);
         }
         for (index, side) in self.sides.iter().enumerate() {
             if let Some(column) = grid.column_mut(index) {
                 column.set_padding((0, 2));
+                match side {
+                    Side::Right => {
+                        column.set_constraint(ColumnConstraint::ContentWidth);
+                    }
+                    Side::Left if width.is_some() => {
+                        let least = Width::Fixed(WORDS_WIDTH_MIN);
+                        column.set_constraint(ColumnConstraint::LowerBoundary(least));
+                    }
+                    Side::Left => {}
+                }
                 column.set_cell_alignment(match side {
                     Side::Left => CellAlignment::Left,
                     Side::Right => CellAlignment::Right,
@@ -132,6 +156,28 @@ mod tests {
             table.render(),
             "prize     stock\ncar           1\n优惠券  300,000"
         );
+    }
+
+    #[test]
+    fn a_table_keeps_within_the_terminal_and_its_numbers_whole() {
+        let mut table = Table::new([
+            ("prize", Side::Left),
+            ("stock", Side::Right),
+            ("name", Side::Left),
+        ]);
+        table.row([
+            "coupon".into(),
+            "1,300,000".into(),
+            "A phone coupon of a hundred units for the shop in town".into(),
+        ]);
+        assert_eq!(table.within(None).lines().count(), 2);
+        let narrow = table.within(Some(50));
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 50),
+            "{narrow}"
+        );
+        assert!(narrow.contains("1,300,000"), "{narrow}");
+        assert!(narrow.lines().count() > 2, "{narrow}");
     }
 
     #[test]

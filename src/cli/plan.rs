@@ -1,7 +1,5 @@
 //! `tombola plan`: a new schedule for one pool, window by window.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::{
@@ -11,7 +9,7 @@ use super::{
         pool_id, whole,
     },
     failure::Failure,
-    input,
+    input::{self, FileArgs},
     output::counted,
     plan_view,
     terminal::this_command_with,
@@ -20,10 +18,10 @@ use crate::proto::{CampaignStatus, Schedule, SetPlanRequest, SetPlanResponse};
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
-  tombola plan spring-wheel coupons -f evening.yaml --dry-run
-  tombola plan spring-wheel coupons -f evening.yaml --base-version 3
+  tombola plan spring-wheel coupons evening.yaml --dry-run
+  tombola plan spring-wheel coupons evening.yaml --base-version 3
 
-where evening.yaml is what stands under `schedule:` in a campaign file, e.g.
+where evening.yaml is the whole new schedule: what stands under `schedule:` in a campaign file, e.g.
   perHour: {coupon: 200}
   daily: [{from: \"20:00\", to: \"22:00\", perHour: {coupon: 1000}}]")]
 pub(super) struct PlanArgs {
@@ -33,9 +31,8 @@ pub(super) struct PlanArgs {
     /// The pool, which has a schedule
     #[arg(value_name = "POOL", value_parser = pool_id)]
     pool: String,
-    /// The whole new schedule, YAML or JSON; - reads standard input
-    #[arg(short, long, env = "TOMBOLA_FILE", value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    file: FileArgs,
     /// The version that this changes
     #[arg(long, env = "TOMBOLA_BASE_VERSION", value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     base_version: Option<u32>,
@@ -47,7 +44,7 @@ pub(super) struct PlanArgs {
 }
 
 pub(super) async fn run(client: &Client, args: PlanArgs) -> Outcome {
-    let schedule = input::schedule(&args.file)?;
+    let schedule = input::schedule(args.file.path())?;
     let change = args.change.resolve();
     let mut server = client.campaigns().await?;
     let before = match args.base_version {
@@ -62,7 +59,7 @@ pub(super) async fn run(client: &Client, args: PlanArgs) -> Outcome {
     let base = args.base_version.unwrap_or(version);
     let dry_run = args.dry_run || before.is_some();
     let response = send(&mut server, &change, &args, schedule, base, dry_run).await;
-    let file = input::shown(&args.file);
+    let file = input::shown(args.file.path());
     let response = response.map_err(|failure| failure.in_file(&file, "schedule"))?;
     let definition = |status: &CampaignStatus| status.campaign.clone();
     let after = response.status.as_ref().and_then(definition);

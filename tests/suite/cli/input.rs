@@ -37,7 +37,7 @@ fn wrong_usage_has_a_code_of_its_own() {
         ("grant wheel --draws 1", "user"),
         ("schedule wheel --from tomorrow", "tomorrow"),
         ("campaigns --server ftp://host", "http://"),
-        ("apply", "--file"),
+        ("apply", "FILE"),
     ] {
         Ended::of(&mut tombola(line.split_whitespace())).badly(64, &[word]);
     }
@@ -65,6 +65,21 @@ fn help_and_version_are_no_failure() {
             .well()
             .contains("Example:")
     );
+}
+
+#[test]
+fn completions_are_written_for_each_shell() {
+    for (shell, word) in [
+        ("bash", "complete -F _tombola"),
+        ("zsh", "#compdef tombola"),
+        ("fish", "complete -c tombola"),
+    ] {
+        let script = Ended::of(&mut tombola(["completions", shell])).well();
+        for part in [word, "envelope", "base-version"] {
+            assert!(script.contains(part), "{shell} has no {part}");
+        }
+    }
+    Ended::of(&mut tombola(["completions", "cmd"])).badly(64, &["bash, zsh, fish"]);
 }
 
 #[test]

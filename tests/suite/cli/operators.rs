@@ -140,6 +140,56 @@ fn unreleased_units_are_recalled_only_when_confirmed() {
 }
 
 #[test]
+fn a_schedule_is_shown_in_part_and_by_day_where_it_is_long() {
+    let desk = Desk::with_wheel();
+    let all = desk.run("schedule wheel", &[]).well();
+    assert!(
+        all.contains("2026-12-30") && all.contains("--by hour"),
+        "{all}"
+    );
+    assert!(!all.contains("2026-12-30T"), "{all}");
+    let part = "schedule wheel --from 2026-12-07T20:00:00+08:00 --to 2026-12-07T22:00:00+08:00";
+    let some = desk.run(part, &[]).well();
+    let listed = |text: &str| text.matches("2026-12-07T2").count();
+    assert_eq!(listed(&some), 2, "{some}");
+    assert_eq!(desk.json(part)["windows"].as_array().unwrap().len(), 2);
+    let wrong = desk.run("schedule wheel --from +2h --to +1h", &[]);
+    wrong.badly(64, &["--to", "--from"]);
+}
+
+#[test]
+fn a_campaign_applied_late_shows_what_is_still_to_come() {
+    let desk = Desk::new();
+    // From 12:00 on 5 December 612 hours of 100 are left; all 720 would need more than this.
+    let file = desk.file("late.yaml", &WHEEL.replace("300000", "61209"));
+    let applied = desk.run("apply", &[&file]).well();
+    assert!(
+        applied.contains("61,200") && !applied.contains("short"),
+        "{applied}"
+    );
+    assert!(!applied.contains("12-01 "), "{applied}");
+    let short = desk.file("short.yaml", "perHour: {coupon: 200}\n");
+    let refused = desk.run("plan wheel hours --base-version 1", &[&short]);
+    let words = [
+        "short.yaml: perHour.coupon: stock ",
+        "needed, 61,209 given",
+        "or plan less",
+    ];
+    let told = refused.badly(1, &words);
+    assert!(
+        told.contains("in the hours of pool hours from 2026-12-"),
+        "{told}"
+    );
+    let wrong = desk.file(
+        "wrong.yaml",
+        "special: [{from: 2026-12-07T00:30, to: 2026-12-08T00:00, multiply: 2}]",
+    );
+    let refused = desk.run("plan wheel hours --base-version 1", &[&wrong]);
+    let told = refused.badly(1, &["wrong.yaml", "special[0].from: "]);
+    assert!(!told.contains("pools[0]"), "{told}");
+}
+
+#[test]
 fn a_closed_campaign_tells_its_seed() {
     let desk = Desk::with_wheel();
     assert_eq!(desk.json("odds wheel")["seed"], "");
