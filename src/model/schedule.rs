@@ -6,6 +6,7 @@ use jiff::civil::DateTime;
 
 use super::{
     campaign::{PrizeNo, Quantities},
+    factor::Factor,
     moment::Moment,
     zone::{Window, Zone},
 };
@@ -47,8 +48,8 @@ pub struct Special {
     pub to: DateTime,
     /// Units in each of these hours; may hold zeros.
     pub per_hour: Quantities,
-    /// Multiplies what earlier layers say of prizes that `per_hour` does not name; at least 1.
-    pub multiply: u32,
+    /// Multiplies what earlier layers say of prizes that `per_hour` does not name, prize by prize, rounded half up.
+    pub factor: Factor,
 }
 
 /// What becomes of an hour that passed unfilled.
@@ -133,7 +134,7 @@ impl Schedule {
         }
         if let Some(special) = special.and_then(|place| self.special.get(place)) {
             for units in plan.values_mut() {
-                *units = units.saturating_mul(u64::from(special.multiply));
+                *units = special.factor.times(*units);
             }
             plan.extend(&special.per_hour);
         }
@@ -195,7 +196,7 @@ mod tests {
                 from: "2026-11-29T00:00".parse().unwrap(),
                 to: "2026-11-30T00:00".parse().unwrap(),
                 per_hour: q(&[(3, 9)]),
-                multiply: 2,
+                factor: Factor::whole(2),
             }],
             missed: Missed::Spread,
             unclaimed: Unclaimed::Keep,
@@ -217,6 +218,32 @@ mod tests {
         ] {
             assert_eq!(plan.hourly(&hour(hour_text)), expected, "{hour_text}");
         }
+    }
+
+    #[test]
+    fn a_factor_is_applied_to_each_prize_and_hour_by_itself() {
+        let mut plan = schedule();
+        plan.special[0].factor = Factor::parse("1.5").unwrap();
+        for (hour_text, expected) in [
+            ("2026-11-29T12:00+08:00", q(&[(1, 300), (2, 5), (3, 9)])),
+            ("2026-11-29T20:00+08:00", q(&[(1, 1500), (2, 5), (3, 9)])),
+            ("2026-11-30T12:00+08:00", q(&[(1, 200), (2, 3)])),
+        ] {
+            assert_eq!(plan.hourly(&hour(hour_text)), expected, "{hour_text}");
+        }
+        plan.special[0].factor = Factor::parse("0.1").unwrap();
+        let less = plan.hourly(&hour("2026-11-29T12:00+08:00"));
+        assert_eq!(less, q(&[(1, 20), (3, 9)]));
+        let day = (at("2026-11-29T00:00+08:00"), at("2026-11-30T00:00+08:00"));
+        let zone = Zone::parse("Asia/Shanghai").unwrap();
+        plan.special[0].factor = Factor::parse("1.5").unwrap();
+        let sum = plan.sum(&zone, day.0, day.1);
+        // 2 hours of 700, 18 of 200, an hour of 1,000, 3 of 700; 3 of the other prize but in 5 hours.
+        assert_eq!(
+            sum[&PrizeNo(1)],
+            (2 * 700 + 18 * 200 + 1000 + 3 * 700) * 3 / 2
+        );
+        assert_eq!(sum[&PrizeNo(2)], 19 * 5);
     }
 
     #[test]
@@ -244,7 +271,7 @@ mod tests {
     fn absurd_quantities_saturate() {
         let mut plan = schedule();
         plan.per_hour = q(&[(1, u64::MAX / 2)]);
-        plan.special[0].multiply = u32::MAX;
+        plan.special[0].factor = Factor::whole(u32::MAX);
         let sum = plan.sum(
             &Zone::utc(),
             at("2026-11-20T00:00Z"),

@@ -41,7 +41,8 @@ pub(super) fn read(
     // A zero in `per_hour` stays: it says that the pool waits for its plan, and not that the plan was forgotten.
     if problems.0.len() == flaws {
         // Only of a schedule that is right so far, for what could not be read would be missed here.
-        special::check_products(path, &special, &per_hour, &daily, prizes, problems);
+        let base = special::by_hour(&per_hour, &daily);
+        special::check_products(path, &message.special, &special, &base, prizes, problems);
         if total.is_empty() && per_hour.is_empty() && daily.is_empty() && special.is_empty() {
             problems.add(
                 path,

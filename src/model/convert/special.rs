@@ -8,6 +8,7 @@ use super::{PLANNED_UNITS_MAX, at, hours, prizes::Prizes, schedule::Layers};
 use crate::{
     model::{
         campaign::Quantities,
+        factor::Factor,
         problem::Problems,
         schedule::{Daily, Special},
         text::grouped,
@@ -32,10 +33,11 @@ pub(super) fn read(
     };
     let (from, to) = (hour("from", &message.from), hour("to", &message.to));
     let per_hour = layers.read(path, &message.per_hour, problems);
-    if message.per_hour.is_empty() && message.multiply <= 1 {
+    let factor = read_factor(path, message, problems);
+    if message.per_hour.is_empty() && factor == Some(Factor::ONE) {
         problems.add(
             path,
-            "changes nothing: add perHour, or multiply with 2 or more",
+            "changes nothing: add perHour, multiply with 2 or more, or a factor other than 1",
         );
     }
     let (from, to) = (from?, to?);
@@ -48,8 +50,35 @@ pub(super) fn read(
         from,
         to,
         per_hour,
-        multiply: message.multiply.max(1),
+        factor: factor.unwrap_or(Factor::ONE),
     })
+}
+
+/// The factor that `multiply` or `factor` says; none where that is wrong.
+fn read_factor(
+    path: &str,
+    message: &proto::SpecialHours,
+    problems: &mut Problems,
+) -> Option<Factor> {
+    if message.factor.is_empty() {
+        return Some(Factor::whole(message.multiply));
+    }
+    let path = at(path, "factor");
+    if message.multiply > 0 {
+        problems.add(path, "stands beside `multiply`: keep one of the two");
+        return None;
+    }
+    let factor = Factor::parse(&message.factor);
+    factor.map_err(|text| problems.add(path, text)).ok()
+}
+
+/// The field that says the factor of special hours.
+fn factor_field(message: &proto::SpecialHours) -> &'static str {
+    if message.factor.is_empty() {
+        "multiply"
+    } else {
+        "factor"
+    }
 }
 
 /// Notes special hours that begin before earlier ones have ended.
@@ -74,18 +103,21 @@ pub(super) fn check_overlaps(path: &str, special: &[Placed], problems: &mut Prob
     }
 }
 
-/// Notes `multiply` where it multiplies nothing, or makes more units than an hour may have.
+/// Notes a factor that multiplies nothing, or makes more units than an hour may have; `base` is what [`by_hour`] gives.
 pub(super) fn check_products(
     path: &str,
+    messages: &[proto::SpecialHours],
     special: &[Placed],
-    per_hour: &Quantities,
-    daily: &[Daily],
+    base: &[Quantities],
     prizes: &Prizes<'_>,
     problems: &mut Problems,
 ) {
-    let base = by_hour(per_hour, daily);
-    for (place, special) in special.iter().filter(|(_, special)| special.multiply > 1) {
-        let path = format!("{path}.special[{place}].multiply");
+    let multiplied = special
+        .iter()
+        .filter(|(_, special)| special.factor != Factor::ONE);
+    for (place, special) in multiplied {
+        let field = messages.get(*place).map_or("multiply", factor_field);
+        let path = format!("{path}.special[{place}].{field}");
         let multiplied = hours_of_day(special).flat_map(|hour| &base[hour]);
         let most: Quantities = multiplied
             .filter(|(no, units)| **units > 0 && !special.per_hour.contains_key(no))
@@ -102,7 +134,7 @@ pub(super) fn check_products(
             continue;
         }
         for (no, units) in most {
-            let product = units.saturating_mul(u64::from(special.multiply));
+            let product = special.factor.times(units);
             if product > PLANNED_UNITS_MAX {
                 let (units, product) = (grouped(units), grouped(product));
                 let (id, most) = (prizes.id(no), grouped(PLANNED_UNITS_MAX));
@@ -116,7 +148,7 @@ pub(super) fn check_products(
 }
 
 /// What the layers before `special` plan in each hour of a day.
-fn by_hour(per_hour: &Quantities, daily: &[Daily]) -> Vec<Quantities> {
+pub(super) fn by_hour(per_hour: &Quantities, daily: &[Daily]) -> Vec<Quantities> {
     (0..24)
         .map(|hour| {
             let mut units = per_hour.clone();

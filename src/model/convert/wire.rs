@@ -145,10 +145,10 @@ fn schedule_to_proto(schedule: &Schedule, campaign: &Campaign) -> proto::Schedul
         from: hours::show(special.from),
         to: hours::show(special.to),
         per_hour: by_id(&special.per_hour, campaign),
-        multiply: if special.multiply == 1 {
-            0
-        } else {
-            special.multiply
+        multiply: special.factor.as_whole().filter(|n| *n > 1).unwrap_or(0),
+        factor: match special.factor.as_whole() {
+            Some(_) => String::new(),
+            None => special.factor.to_string(),
         },
     };
     let missed = match schedule.missed {

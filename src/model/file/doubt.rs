@@ -24,7 +24,7 @@ fn follows(path: &str, unread: &str) -> bool {
         let in_a_pool = parent.starts_with("pools[") && parent.contains("].");
         in_a_pool && holds(parent, unread)
     });
-    let is_multiple = path.ends_with(".multiply")
+    let is_multiple = (path.ends_with(".multiply") || path.ends_with(".factor"))
         && path
             .split_once(".special[")
             .is_some_and(|(schedule, _)| holds(schedule, unread));

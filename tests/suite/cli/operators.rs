@@ -190,6 +190,51 @@ fn a_campaign_applied_late_shows_what_is_still_to_come() {
 }
 
 #[test]
+fn special_hours_are_multiplied_by_a_decimal() {
+    let desk = Desk::with_wheel();
+    let plan = |factor: &str| {
+        format!(
+            "perHour: {{coupon: 3}}\nspecial: [{{from: 2026-12-07T10:00, to: 2026-12-07T12:00, {factor}}}]\n"
+        )
+    };
+    let file = desk.file("plan.yaml", &plan("factor: \"1.5\""));
+    let shown = desk.run("plan wheel hours --dry-run", &[&file]).well();
+    assert!(
+        shown.contains("12-07 10:00 … 11:00") && shown.contains("5 each"),
+        "{shown}"
+    );
+    desk.run("plan wheel hours --base-version 1", &[&file])
+        .well();
+    let hours = "schedule wheel --from 2026-12-07T10:00:00+08:00 --to 2026-12-07T13:00:00+08:00";
+    let windows = &desk.json(hours)["windows"];
+    let planned = [0, 1, 2].map(|hour| windows[hour]["prizes"][0]["planned"].clone());
+    assert_eq!(planned, ["5", "5", "3"]);
+    let yaml = desk.run("campaign wheel -o yaml", &[]).well();
+    assert!(
+        yaml.contains("factor: \"1.5\"") && !yaml.contains("multiply"),
+        "{yaml}"
+    );
+    let again = desk.file("again.yaml", &yaml);
+    let same = desk.run("apply", &[&again]).well();
+    assert!(same.contains("unchanged"), "{same}");
+    for (factor, words) in [
+        ("factor: 1.5", ["special[0].factor", "write \"1.5\""]),
+        (
+            "factor: \"1.2345\"",
+            ["special[0].factor", "at most 3 decimals"],
+        ),
+        (
+            "factor: \"2\", multiply: 2",
+            ["special[0].factor", "keep one of the two"],
+        ),
+    ] {
+        let file = desk.file("plan.yaml", &plan(factor));
+        desk.run("plan wheel hours --dry-run", &[&file])
+            .badly(1, &words);
+    }
+}
+
+#[test]
 fn a_closed_campaign_tells_its_seed() {
     let desk = Desk::with_wheel();
     assert_eq!(desk.json("odds wheel")["seed"], "");

@@ -48,6 +48,7 @@ pub(crate) fn spring_wheel() -> proto::Campaign {
             to: "2026-11-30T00:00".into(),
             per_hour: BTreeMap::new(),
             multiply: 2,
+            factor: String::new(),
         }],
         ..Default::default()
     };
@@ -129,12 +130,19 @@ fn odds(campaign: &mut proto::Campaign, size: u64, odds: &[(&str, &str)]) {
     deck.odds = text(odds);
 }
 
+/// Special hours with a factor instead of `multiply`.
+fn factor(campaign: &mut proto::Campaign, factor: &str) {
+    let special = &mut schedule(campaign).special[0];
+    (special.multiply, special.factor) = (0, factor.into());
+}
+
 fn special(from: &str, to: &str) -> proto::SpecialHours {
     proto::SpecialHours {
         from: from.into(),
         to: to.into(),
         per_hour: map(&[("coupon", 1)]),
         multiply: 0,
+        factor: String::new(),
     }
 }
 
@@ -256,6 +264,7 @@ proptest! {
         per_hour in 0..200_u64,
         (from, to) in (0..24_u8, 0..=24_u8),
         multiply in 2..4_u32,
+        factor in prop::option::of("[1-3]\\.[0-9]{1,3}"),
         missed in 0..4,
         unclaimed in 0..3,
         on_exhausted in 0..3,
@@ -282,7 +291,10 @@ proptest! {
         schedule.daily[0].from = format!("{from:02}:00");
         schedule.daily[0].to = format!("{to:02}:00");
         schedule.daily[0].per_hour = map(&[("coupon", 100)]);
-        schedule.special[0].multiply = multiply;
+        (schedule.special[0].multiply, schedule.special[0].factor) = match factor {
+            Some(factor) if factor.ends_with(|c| ('1'..='9').contains(&c)) => (0, factor),
+            _ => (multiply, String::new()),
+        };
         schedule.special.insert(0, special("2026-12-01T03:00", "2026-12-01T04:00"));
         (schedule.missed, schedule.unclaimed) = (missed, unclaimed);
         let campaign = campaign_from_proto(&message).unwrap();

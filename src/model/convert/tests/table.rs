@@ -208,6 +208,43 @@ fn schedules_are_checked() {
             "changes nothing",
         ),
         (
+            |c| schedule(c).special[0].factor = "1.5".into(),
+            "pools[1].schedule.special[0].factor",
+            "stands beside `multiply`",
+        ),
+        (
+            |c| factor(c, "1.2345"),
+            "pools[1].schedule.special[0].factor",
+            "has 4 decimals",
+        ),
+        (
+            |c| factor(c, "0"),
+            "pools[1].schedule.special[0].factor",
+            "is zero",
+        ),
+        (
+            |c| factor(c, "1.0"),
+            "pools[1].schedule.special[0]",
+            "changes nothing",
+        ),
+        (
+            |c| {
+                c.prizes[1].stock = COUNT_MAX;
+                factor(c, "10000.5");
+            },
+            "pools[1].schedule.special[0].factor",
+            "makes 1,000 of coupon an hour 10,000,500: at most 10,000,000",
+        ),
+        (
+            |c| {
+                schedule(c).per_hour.clear();
+                factor(c, "0.5");
+                schedule(c).special[0].to = "2026-11-29T20:00".into();
+            },
+            "pools[1].schedule.special[0].factor",
+            "multiplies nothing",
+        ),
+        (
             |c| {
                 schedule(c).per_hour.clear();
                 schedule(c).special[0].to = "2026-11-29T20:00".into();
