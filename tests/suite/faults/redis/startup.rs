@@ -229,12 +229,15 @@ fn a_store_is_not_opened_as_another_one() {
         &["TEST clock", "--redis-prefix"],
     );
     let partition = "tombola{0}:partition";
-    for format in ["1", "3"] {
-        let before = redis.command(&["HGET", partition, "format"]);
-        redis.command(&["HSET", partition, "format", format]);
-        let found = format!("format {format}");
-        leaves(redis, data, "", 1, &[&found, "--redis-prefix"]);
-        redis.command(&["HSET", partition, "format", &before]);
+    for (format, words) in [
+        ("1", ["format 1", "--redis-prefix"]),
+        ("2", ["format 2", "tombola upgrade --finish"]),
+        ("4", ["format 4", "run the newer version"]),
+    ] {
+        let before = redis.command(&["HGET", partition, "min_reader"]);
+        redis.command(&["HSET", partition, "min_reader", format]);
+        leaves(redis, data, "", 1, &words);
+        redis.command(&["HSET", partition, "min_reader", &before]);
     }
     let other = tempfile::tempdir().unwrap();
     leaves(
