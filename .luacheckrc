@@ -6,5 +6,5 @@ read_globals = {
     "FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "COMPACT_BYTES_MAX", "LOW_CARDS",
     "LIFECYCLE_OPEN", "LIFECYCLE_CLOSED", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
     -- modules
-    "store", "record", "packed", "sums", "admission", "memory", "pools", "campaign", "batch",
+    "store", "record", "packed", "queues", "sums",
 }

@@ -28,7 +28,7 @@ macro_rules! scripts {
 
 scripts! {
     /// Draws, many at once.
-    DRAW = "draw" ["record", "packed", "admission", "memory", "pools", "campaign", "batch"] => effect::of_draws;
+    DRAW = "draw" ["record", "packed", "queues"] => effect::of_draws;
     /// Reads a campaign as rules need it.
     LOAD = "load";
     /// Writes what a rule has decided.

@@ -106,122 +106,105 @@ local function not_after(e, place)
     return high * 4294967296 + low
 end
 
--- Reads an envelope's state. The result is a letter if nobody can grab from it now (see above).
-local function open_envelope(e)
+local function grab_all(e)
     local gate, grabbed, created_sequence = unpack(call('HMGET', e.key, 'gate', 'grabbed', 'created'))
     if not gate and not created_sequence then
         return 'M'
     end
-    local mark, state, created, is_rain, restricted
-    mark, state, created, e.start, e.expiry, e.packets, e.filled, is_rain, restricted, e.currency = unpack_values(gate)
-    if type(e.currency) ~= 'string' then
+    local mark, state, created, start, expiry, packets, filled, is_rain, restricted, currency = unpack_values(gate)
+    if type(currency) ~= 'string' then
         error('the gate is none', 0)
     elseif state == REMOVED then
         return 'M'
     elseif mark ~= e.mark then
         return 'V'
     end
-    e.taken, e.amount = 0, 0
+    local taken, amount = 0, 0
     if grabbed then
-        e.taken, e.amount = unpack_values(grabbed)
+        taken, amount = unpack_values(grabbed)
     end
-    e.created, e.created_sequence = created, tonumber(created_sequence)
-    if not (e.created_sequence and type(e.amount) == 'number') then
+    created_sequence = tonumber(created_sequence)
+    if not (created_sequence and type(amount) == 'number') then
         error('its counts are none', 0)
     end
-    e.is_open, e.is_rain, e.is_restricted = state == OPEN, is_rain == 1, restricted > 0
-    e.is_over = not e.is_open or now >= e.expiry
-    e.taken_before, e.amount_before = e.taken, e.amount
-    e.head, e.head_until = '', -1 -- of sequence numbers from the creation on, the same for 256 of them
-    return nil
-end
+    e.taken, e.filled, e.is_rain = taken, filled, is_rain == 1
+    local users, bucket_of, earliest = e.users, e.bucket_of, e.earliest
+    local had, replies, taken_before, amount_before = find_had(e), {}, taken, amount
+    local is_over = state ~= OPEN or now >= expiry
+    local due, told, writes, grabbers
+    local moment, head, head_until = '', '', -1
 
--- Takes the next packet for a user, if it is released. The result is what is kept of it.
-local function take(e, index)
-    if not e.due then
-        e.due, e.numbers = read_due(e, #e.users - index + 1)
-        e.moment, e.writes, e.grabbers = pack_moment(now - e.created), {}, {}
-        for bucket = 1, e.buckets do
-            e.writes[bucket] = {}
+    for place = 1, #users do
+        local user = users[place]
+        local before = had[user]
+        local answer
+        if before then
+            if #before > 65535 then
+                error('a grab is none', 0)
+            end
+            answer = 'A' .. bytes('>I2', #before) .. before
+        elseif now > earliest and now > not_after(e, place) then
+            answer = 'P'
+        elseif restricted > 0 and not is_allowed(e, place) then
+            answer = 'N'
+        elseif now < start then
+            answer = 'S'
+        elseif is_over then
+            answer = 'T'
+        elseif taken == packets then
+            answer = 'E'
+        elseif taken == filled then
+            answer = 'F'
+        else
+            if not due then
+                due, told = read_due(e, #users - place + 1)
+                moment, writes, grabbers = pack_moment(now - created), {}, {}
+                for bucket = 1, e.buckets do
+                    writes[bucket] = {}
+                end
+            end
+            local count = taken - taken_before + 1
+            local packet = due[count]
+            if not packet then
+                answer = 'Y'
+            else
+                taken, sequence = taken + 1, sequence + 1
+                amount = amount + told[count * 2]
+                local since = sequence - created_sequence
+                if since > head_until then
+                    head, head_until = head_of(since), since - since % 256 + 255
+                end
+                local value = packet .. moment .. head .. char(since % 256)
+                local list = writes[byte_of(bucket_of, place) + 1]
+                local length = #list
+                list[length + 1], list[length + 2] = user, value
+                grabbers[count] = user
+                had[user] = value
+                local low = taken < MANY_GRABS and LOW_PACKETS or LOW_PACKETS_OF_MANY
+                answer = (filled - taken == low and filled < packets and 'W' or 'G') .. value
+            end
         end
+        replies[place] = answer
     end
-    local count = e.taken - e.taken_before + 1
-    local packet = e.due[count]
-    if not packet then
-        return nil
-    end
-    e.taken, sequence = e.taken + 1, sequence + 1
-    e.amount = e.amount + e.numbers[count * 2]
-    local since = sequence - e.created_sequence
-    if since > e.head_until then
-        e.head, e.head_until = head_of(since), since - since % 256 + 255
-    end
-    local user, value = e.users[index], packet .. e.moment .. e.head .. char(since % 256)
-    local list = e.writes[byte_of(e.bucket_of, index) + 1]
-    local length = #list
-    list[length + 1], list[length + 2] = user, value
-    e.grabbers[count], e.had[user] = user, value
-    return value
-end
 
--- The answer to one grab.
-local function grab(e, index)
-    local before = e.had[e.users[index]]
-    if before then
-        if #before > 65535 then
-            error('a grab is none', 0)
-        end
-        return 'A' .. bytes('>I2', #before) .. before
-    elseif now > e.earliest and now > not_after(e, index) then
-        return 'P'
-    elseif e.is_restricted and not is_allowed(e, index) then
-        return 'N'
-    elseif now < e.start then
-        return 'S'
-    elseif e.is_over then
-        return 'T'
-    elseif e.taken == e.packets then
-        return 'E'
-    elseif e.taken == e.filled then
-        return 'F'
-    end
-    local value = take(e, index)
-    if not value then
-        return 'Y'
-    end
-    local low = e.taken < MANY_GRABS and LOW_PACKETS or LOW_PACKETS_OF_MANY
-    return (e.filled - e.taken == low and e.filled < e.packets and 'W' or 'G') .. value
-end
-
--- Decides all grabs from one envelope.
-local function grab_all(e)
-    local letter = open_envelope(e)
-    if letter then
-        return letter
-    end
-    e.had = find_had(e)
-    local replies = {}
-    for index = 1, #e.users do
-        replies[index] = grab(e, index)
-    end
-    if e.taken > e.taken_before then
-        local is_last = e.taken == e.packets
+    if taken > taken_before then
+        local is_last = taken == packets
         if is_last then
             call('ZSCORE', KEYS[3], e.id)
             call('ZSCORE', KEYS[4], e.id)
         end
-        local count, currency = e.taken - e.taken_before, e.currency
+        local count = taken - taken_before
         items[#items + 1] = {
-            envelope = e, writes = e.writes, count = count, last = sequence, is_last = is_last, currency = currency,
-            amount = e.amount - e.amount_before, grabbed = pack(e.taken, e.amount, now),
-            users = table.concat(e.grabbers), packets = table.concat(e.due, '', 1, count),
+            envelope = e, writes = writes, count = count, last = sequence, is_last = is_last, currency = currency,
+            amount = amount - amount_before, grabbed = pack(taken, amount, now),
+            users = table.concat(grabbers), packets = table.concat(due, '', 1, count),
         }
         if not checked[currency] then
             sums.check(KEYS[5], { currency .. ':grabbed', currency .. ':waiting', currency .. ':open' })
             checked[currency] = true
         end
     end
-    local is_refund_due = e.is_open and now >= e.expiry and e.taken < e.packets
+    local is_refund_due = state == OPEN and now >= expiry and taken < packets
     return (is_refund_due and '1' or '0') .. table.concat(replies)
 end
 
