@@ -60,7 +60,7 @@ impl Listen {
         let bound = match lookup_host(&self.0).await {
             Ok(found) => {
                 addresses.extend(found);
-                // IPv4 first: clients look for 127.0.0.1 where they are told nothing.
+                // IPv4 first: clients connect to 127.0.0.1 by default.
                 addresses.sort_by_key(SocketAddr::is_ipv6);
                 TcpListener::bind(addresses.as_slice()).await
             }

@@ -16,6 +16,7 @@ mod demo;
 mod draw;
 mod envelope;
 mod envelope_view;
+mod errand;
 mod failure;
 mod grant;
 mod house;

@@ -2,30 +2,26 @@
 //!
 //! It works on Redis itself, beside the services that are running or without any.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use clap::Args;
 use serde_json::json;
 
 use super::{
     client::{Change, ChangeArgs, Client, Outcome},
-    failure::{Exit, Failure},
-    house::BuildError,
+    errand::{self, failed},
+    failure::Failure,
     output::{self, Side, Table},
-    serve::PREFIX,
     store_args::StoreArgs,
     terminal::confirm,
 };
 use crate::{
-    model::{OperatorId, Problems, RequestId, text::grouped},
+    model::{OperatorId, RequestId, text::grouped},
     store::{
-        Author, StoreError,
-        redis::{Expected, FORK_PAUSE, Found, HaltedPartition, Options, Recovery, Withdrawn},
+        Author,
+        redis::{HaltedPartition, Recovery, Withdrawn},
     },
 };
-
-/// The memory of requests matters to draws only, and a recovery makes none.
-const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
@@ -89,38 +85,9 @@ pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
 }
 
 async fn open(args: &RecoverArgs) -> Outcome<Recovery> {
-    let mut problems = Problems::default();
-    let on_redis = args.store.on_redis(PREFIX, &mut problems);
-    if !problems.is_empty() {
-        return Err(Failure::options(problems));
-    }
-    let Some(on_redis) = on_redis else {
-        return Err(Failure::usage(
-            "name the Redis of the store with --redis-url: only a store on Redis can be rolled back by a failover",
-        ));
-    };
-    let found = Found::look(Options {
-        url: on_redis.url,
-        prefix: on_redis.prefix,
-        partitions: on_redis.partitions,
-        durability: on_redis.durability,
-        level: on_redis.level,
-        clock: None,
-        request_memory: REQUEST_MEMORY,
-        fork_pause: FORK_PAUSE,
-        store_id: on_redis.store_id.map(|id| Expected {
-            id,
-            source: "--store-id".into(),
-        }),
-    });
-    let recovery = async { Recovery::open(found.await?) }.await;
-    recovery.map_err(|error| {
-        let error = BuildError::Redis(error);
-        match error.exit() {
-            Exit::Unavailable => Failure::unavailable(error.to_string()),
-            _ => Failure::refused("STORE", error.to_string()),
-        }
-    })
+    let why = "only a store on Redis can be rolled back by a failover";
+    let found = errand::look(&args.store, None, why).await?;
+    Recovery::open(found).map_err(errand::not_opened)
 }
 
 fn author(change: &ChangeArgs) -> Outcome<Author> {
@@ -135,10 +102,6 @@ fn author(change: &ChangeArgs) -> Outcome<Author> {
         operator: OperatorId::parse("operator", &operator).map_err(usage)?,
         reason,
     })
-}
-
-fn failed(error: StoreError) -> Box<Failure> {
-    Failure::refused("STORE", format!("{error}; run the same command again"))
 }
 
 fn question(halted: &[HaltedPartition], way: Way) -> String {

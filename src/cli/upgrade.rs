@@ -1,28 +1,17 @@
 //! `tombola upgrade`: raises the format of a Redis store's data once all services are new enough.
 
-use std::time::Duration;
-
 use clap::Args;
 use serde_json::json;
 
 use super::{
     client::{Client, Outcome},
-    failure::{Exit, Failure},
-    house::BuildError,
+    errand::{self, failed},
+    failure::Failure,
     output,
-    serve::{PREFIX, read_clock},
+    serve::read_clock,
     store_args::StoreArgs,
 };
-use crate::{
-    model::Problems,
-    store::{
-        StoreError,
-        redis::{Expected, FORK_PAUSE, Found, OlderService, Options, Upgrade},
-    },
-};
-
-/// The memory of requests matters to draws only, and an upgrade makes none.
-const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 3600);
+use crate::store::redis::{OlderService, Upgrade};
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
@@ -30,8 +19,8 @@ const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 3600);
   tombola upgrade --redis-url redis://127.0.0.1 --finish
 
 Without --finish it shows the format of the data and whether older services are running. Services
-of version 0.1 do not say that they are running: stop them first. The embedded store needs no
-upgrade: the version that opens it brings its data up to date.")]
+that read only format 2 do not say that they are running: stop them first. The embedded store
+needs no upgrade: the version that opens it brings its data up to date.")]
 pub(super) struct UpgradeArgs {
     #[command(flatten)]
     store: StoreArgs,
@@ -60,44 +49,11 @@ pub(super) async fn run(client: &Client, args: UpgradeArgs) -> Outcome {
 }
 
 async fn open(args: &UpgradeArgs) -> Outcome<Upgrade> {
-    let mut problems = Problems::default();
     let clock = read_clock(args.clock_start.as_deref());
-    let clock = clock.map_err(|text| problems.add("--clock-start", text));
-    let on_redis = args.store.on_redis(PREFIX, &mut problems);
-    if !problems.is_empty() {
-        return Err(Failure::usage(problems.to_string()));
-    }
-    let Some(on_redis) = on_redis else {
-        return Err(Failure::usage(
-            "--redis-url is missing: name the Redis of the store; the embedded store is upgraded by the version that opens it",
-        ));
-    };
-    let found = Found::look(Options {
-        url: on_redis.url,
-        prefix: on_redis.prefix,
-        partitions: on_redis.partitions,
-        durability: on_redis.durability,
-        level: on_redis.level,
-        clock: clock.ok().flatten(),
-        request_memory: REQUEST_MEMORY,
-        fork_pause: FORK_PAUSE,
-        store_id: on_redis.store_id.map(|id| Expected {
-            id,
-            source: "--store-id".into(),
-        }),
-    });
-    let upgrade = async { Upgrade::open(found.await?) }.await;
-    upgrade.map_err(|error| {
-        let error = BuildError::Redis(error);
-        match error.exit() {
-            Exit::Unavailable => Failure::unavailable(error.to_string()),
-            _ => Failure::refused("STORE", error.to_string()),
-        }
-    })
-}
-
-fn failed(error: StoreError) -> Box<Failure> {
-    Failure::refused("STORE", format!("{error}; run the same command again"))
+    let clock = clock.map_err(|text| Failure::usage(format!("--clock-start: {text}")))?;
+    let why = "the embedded store is upgraded by the version that opens it";
+    let found = errand::look(&args.store, clock, why).await?;
+    Upgrade::open(found).map_err(errand::not_opened)
 }
 
 fn refusal(older: OlderService) -> String {

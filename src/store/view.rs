@@ -30,7 +30,6 @@ pub enum Lifecycle {
 }
 
 impl Lifecycle {
-    /// All of them, at the index of their stored code.
     const ALL: [Self; 4] = [Self::Open, Self::Paused, Self::Closing, Self::Closed];
 
     /// The stored form, in every store.
@@ -48,10 +47,9 @@ impl Lifecycle {
     /// # Errors
     /// [`StoreError::Corrupt`] if there is no such code.
     pub(super) fn from_code(code: i64) -> Result<Self> {
-        let index = usize::try_from(code).ok();
-        let found = index.and_then(|index| Self::ALL.get(index));
-        found
-            .copied()
+        Self::ALL
+            .into_iter()
+            .find(|lifecycle| i64::from(lifecycle.code()) == code)
             .ok_or_else(|| StoreError::corrupt(format!("no lifecycle has code {code}")))
     }
 }
