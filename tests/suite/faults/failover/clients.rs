@@ -1,4 +1,4 @@
-//! Clients that draw without pause, and write down what they are told.
+//! Clients that draw again and again, and write down every answer.
 
 use std::{
     collections::BTreeMap,
@@ -25,6 +25,8 @@ type Lottery = LotteryServiceClient<Channel>;
 const CLIENTS: u64 = 16;
 /// Users of each client and campaign.
 const USERS: u32 = 50;
+/// The longest pause of a client between two draws, in milliseconds: several groups of servers share a machine.
+const THINK_MAX: u64 = 20;
 /// A client's patience with one call.
 const CALL_MAX: Duration = Duration::from_secs(4);
 /// Between two attempts at the same draw.
@@ -217,6 +219,7 @@ impl Client {
                 sleep(BACK_OFF).await;
             }
             records.push(Record { request, end });
+            sleep(Duration::from_millis(self.rng.random_range(0..=THINK_MAX))).await;
         }
         records
     }

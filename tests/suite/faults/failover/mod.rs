@@ -6,8 +6,9 @@
 //! TOMBOLA_FAULT_ROUNDS=20 cargo test --locked --test suite -- faults::failover --nocapture
 //! ```
 //!
-//! All faults one after the other, as one table, which is also written to a file if `TOMBOLA_FAULTS_REPORT` names one. Rounds are kept
-//! in `target/faults.jsonl`, so a run that is stopped goes on from there:
+//! All faults as one table, which is also written to a file if `TOMBOLA_FAULTS_REPORT` names one.
+//! `TOMBOLA_FAULT_JOBS` of them run at a time, each on servers of its own. Rounds are kept in
+//! `target/faults.jsonl`, so a run that is stopped goes on from there:
 //!
 //! ```text
 //! TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \
@@ -22,6 +23,7 @@ mod tally;
 
 use std::fs;
 
+use tokio::task::JoinSet;
 use tombola::proto::DrawRequest;
 
 use self::{
@@ -177,13 +179,23 @@ async fn report() {
             .map(|(fault, layout, level)| record.row(fault, layout, level))
             .collect()
     };
+    let jobs = setting("TOMBOLA_FAULT_JOBS").unwrap_or(1);
+    let jobs = usize::try_from(jobs).unwrap();
     for number in 0..rounds {
+        let mut running = JoinSet::new();
         for row in rows().into_iter().filter(|row| row.rounds <= number) {
+            if running.len() >= jobs {
+                running.join_next().await.unwrap().unwrap();
+            }
             let (fault, layout, level) = (row.fault, row.layout, row.level);
-            let counts = round(fault, layout, level, program(fault, row.rounds)).await;
-            record.add(fault, layout, level, counts);
-            eprintln!("round {number}: {counts:?}");
+            let record = record.clone();
+            running.spawn(async move {
+                let counts = round(fault, layout, level, program(fault, row.rounds)).await;
+                record.add(fault, layout, level, counts);
+                eprintln!("round {number}: {fault:?} {layout:?} {level:?}: {counts:?}");
+            });
         }
+        running.join_all().await;
         println!("{}", report::table(&rows()));
     }
     let rows = rows();

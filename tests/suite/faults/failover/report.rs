@@ -114,6 +114,7 @@ impl Row {
 }
 
 /// The file that keeps every round, a line each, so that a report can be made in several runs.
+#[derive(Clone)]
 pub struct Record(PathBuf);
 
 /// A round as the file has it.
