@@ -1,7 +1,8 @@
-//! Tombola hands out prizes: a user draws, the service answers what was won, and the answer is right under any load, any
-//! retry and any crash.
+//! Tombola hands out prizes: a user draws, the service answers what was won, and the answer is
+//! right under any load, any retry and any crash.
 //!
-//! The house has floors, and nothing looks up: `model` < `chance` < `store` < `injector` < `grpc` < `cli`.
+//! The house has floors, and nothing looks up: `model` < `chance` < `store` < `injector` < `grpc` <
+//! `cli`.
 //!
 //! | floor | what it is | what it must never know |
 //! |---|---|---|

@@ -6,6 +6,7 @@
 
 tonic::include_proto!("tombola.v1");
 
-/// The encoded `FileDescriptorSet` of all of `proto/` with its imports: for reflection and the JSON mapping.
+/// The encoded `FileDescriptorSet` of all of `proto/` with its imports: for reflection and the JSON
+/// mapping.
 pub const FILE_DESCRIPTOR_SET: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/tombola_v1.binpb"));

@@ -1,4 +1,5 @@
-//! The pure parts: to scatter an hour's units, to deal a deck's next cards, to read and check a campaign file.
+//! The pure parts: to scatter an hour's units, to deal a deck's next cards, to read and check a
+//! campaign file.
 //!
 //! `cargo bench -p tombola-bench --bench pure`. What a machine bears is told by `tombola-bench`.
 

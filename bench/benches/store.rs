@@ -1,6 +1,8 @@
-//! A batch of the embedded store: draws that are under way together, in one transaction and with one fsync, without gRPC.
+//! A batch of the embedded store: draws that are under way together, in one transaction and with
+//! one fsync, without gRPC.
 //!
-//! `cargo bench -p tombola-bench --bench store`. Its data are in the system's temporary directory, whose disk is part of what is measured.
+//! `cargo bench -p tombola-bench --bench store`. Its data are in the system's temporary directory,
+//! whose disk is part of what is measured.
 
 use std::{error::Error, sync::Arc, time::Duration};
 

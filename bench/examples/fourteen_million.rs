@@ -1,9 +1,11 @@
-//! Draws the fourteen million of `deploy/campaigns/fourteen-million.yaml` to their end, at the level of the store, and counts.
+//! Draws the fourteen million of `deploy/campaigns/fourteen-million.yaml` to their end, at the
+//! level of the store, and counts.
 //!
-//! `cargo run --release -p tombola-bench --example fourteen_million [-- redis]`, on the embedded store or on a Redis of its own (needs redis-server,
-//! every write on disk before the answer): draws of 100 by 64 users at once, until the first round of the deck is used up,
-//! then 100,000 more. Exits with an error unless every count is exact. Takes minutes and some GB of temporary disk, on
-//! Redis of memory too.
+//! `cargo run --release -p tombola-bench --example fourteen_million [-- redis]`, on the embedded
+//! store or on a Redis of its own (needs redis-server, every write on disk before the answer):
+//! draws of 100 by 64 users at once, until the first round of the deck is used up, then 100,000
+//! more. Exits with an error unless every count is exact. Takes minutes and some GB of temporary
+//! disk, on Redis of memory too.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 

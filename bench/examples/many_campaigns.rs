@@ -2,8 +2,9 @@
 //! Redis, and how long it takes, beside a tick that reads every campaign there ever was, as it once
 //! did.
 //!
-//! `cargo run --release -p tombola-bench --example many_campaigns` (needs redis-server; starts one of its own, every
-//! write on disk before the answer). `-- 2000 200` makes so many closed and open ones.
+//! `cargo run --release -p tombola-bench --example many_campaigns` (needs redis-server; starts one
+//! of its own, every write on disk before the answer). `-- 2000 200` makes so many closed and open
+//! ones.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 

@@ -1,8 +1,10 @@
-//! Injects a million units on Redis, closes the campaign that holds them, recalls another million, grants draws to a thousand users,
-//! and tells how long Redis's longest scripts took and how many units a second it was.
+//! Injects a million units on Redis, closes the campaign that holds them, recalls another million,
+//! grants draws to a thousand users, and tells how long Redis's longest scripts took and how many
+//! units a second it was.
 //!
-//! `cargo run --release -p tombola-bench --example million_units` (needs redis-server; starts one of its own, every write on disk before the
-//! answer). Exits with an error where a count is not exact.
+//! `cargo run --release -p tombola-bench --example million_units` (needs redis-server; starts one
+//! of its own, every write on disk before the answer). Exits with an error where a count is not
+//! exact.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 
@@ -224,8 +226,8 @@ fn told(server: &RedisServer, what: &str, units: u64, begun: Instant) {
     server.command(&["SLOWLOG", "RESET"]);
 }
 
-/// Scripts that were run since the last time, and how much of Redis's processor each took, with all that came between: unlike the
-/// time that passed, it does not tell of others on the machine.
+/// Scripts that were run since the last time, and how much of Redis's processor each took, with all
+/// that came between: unlike the time that passed, it does not tell of others on the machine.
 fn scripts(server: &RedisServer) -> (u64, f64) {
     static BEFORE: Mutex<f64> = Mutex::new(0.0);
     let number = |text: String, name: &str, until: &[char]| {

@@ -1,5 +1,6 @@
-//! The Redis beside the service: one that is running, or one that the bench starts; what it tells of itself, and the removal of the
-//! bench's keys. Draws go through the service; here is only what is asked of Redis directly.
+//! The Redis beside the service: one that is running, or one that the bench starts; what it tells
+//! of itself, and the removal of the bench's keys. Draws go through the service; here is only what
+//! is asked of Redis directly.
 
 use std::{
     collections::BTreeMap,
@@ -66,7 +67,8 @@ impl Beside {
             })
     }
 
-    /// Starts one that has every write on disk before it answers, with its data in a directory below `parent`.
+    /// Starts one that has every write on disk before it answers, with its data in a directory
+    /// below `parent`.
     pub(crate) async fn start(parent: &Path) -> Outcome<Self> {
         let directory = directory(parent)?;
         let log = directory.path().join("redis.log");
@@ -83,7 +85,8 @@ impl Beside {
                     "",
                 ])
                 .args(["--appendonly", "yes", "--appendfsync", "always"])
-                // Rewriting a file that has only just begun to grow would fall into some rounds and not into others.
+                // Rewriting a file that has only just begun to grow would fall into some rounds and
+                // not into others.
                 .args(["--auto-aof-rewrite-percentage", "0"])
                 .args(["--maxmemory-policy", "noeviction", "--dir"])
                 .arg(directory.path());
@@ -179,8 +182,9 @@ impl Beside {
         Ok((field("calls"), Duration::from_micros(field("usec"))))
     }
 
-    /// Waits until it does not rewrite its append-only file, which what was just filled makes it do: a disk has enough to do with the one
-    /// or the other. It begins again when the file has doubled, in the middle of a round too.
+    /// Waits until it does not rewrite its append-only file, which what was just filled makes it
+    /// do: a disk has enough to do with the one or the other. It begins again when the file has
+    /// doubled, in the middle of a round too.
     pub(crate) async fn settle(&self) -> Outcome {
         let deadline = Instant::now() + REWRITE_TIME_MAX;
         while Instant::now() < deadline {

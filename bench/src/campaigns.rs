@@ -1,4 +1,5 @@
-//! The campaigns that are drawn from, made through the operators' service as any operator would, and what became of their units.
+//! The campaigns that are drawn from, made through the operators' service as any operator would,
+//! and what became of their units.
 
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ pub(crate) const QUOTA: u32 = 3;
 /// What the ledger of a service names as their operator.
 const OPERATOR: &str = "bench";
 
-/// The hour from midnight on passes unfilled on the test clock, so that all its units are released at once: the service that makes the
-/// campaign runs too early to inject any.
+/// The hour from midnight on passes unfilled on the test clock, so that all its units are released
+/// at once: the service that makes the campaign runs too early to inject any.
 pub(crate) const BEFORE: &str = "2029-12-31T22:00:00Z";
 /// Within the next hour.
 pub(crate) const AFTER: &str = "2030-01-01T01:30:00Z";
@@ -131,7 +132,8 @@ impl Made {
         Ok(())
     }
 
-    /// Makes the campaign whose limits and retries are put to the test: [`QUOTA`] draws a user and day.
+    /// Makes the campaign whose limits and retries are put to the test: [`QUOTA`] draws a user and
+    /// day.
     pub(crate) async fn make_tried(&mut self, server: &mut Campaigns, now: Timestamp) -> Outcome {
         let id = self.tried();
         let (start, end) = (
@@ -160,7 +162,8 @@ impl Made {
     ) -> Outcome {
         let id = format!("{}-injected-{}", self.run, self.ids.len());
         let end = now + SignedDuration::from_hours(2);
-        // Only what is under way is injected while this runs; the next hour's units would come five minutes before it.
+        // Only what is under way is injected while this runs; the next hour's units would come five
+        // minutes before it.
         let yaml = format!(
             "{{id: {id}, timeZone: UTC, startTime: '{now}', endTime: '{end}', prizes: [{{id: coupon, stock: {}}}], pools: \
              [{{id: hours, schedule: {{perHour: {{coupon: {units}}}}}}}]}}",
@@ -178,7 +181,8 @@ impl Made {
         let wait = async {
             loop {
                 let stats = stats(server, id).await?;
-                // Units count as waiting from the moment at which they are taken off stock: the hour's state tells when all can be drawn.
+                // Units count as waiting from the moment at which they are taken off stock: the
+                // hour's state tells when all can be drawn.
                 let mut windows = stats.windows.iter().map(proto::Window::state);
                 if windows.any(|state| state == proto::WindowState::Injected) {
                     return Ok(());

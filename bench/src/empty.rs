@@ -1,5 +1,5 @@
-//! The empty call: a bare gRPC server that gives every draw the same answer, without any layer of the service. It is what gRPC itself costs
-//! with messages of that size, on that machine.
+//! The empty call: a bare gRPC server that gives every draw the same answer, without any layer of
+//! the service. It is what gRPC itself costs with messages of that size, on that machine.
 
 use jiff::Timestamp;
 use tokio::net::TcpListener;

@@ -1,4 +1,5 @@
-//! Grabs: envelopes are created by whoever first finds them missing, as creating them is idempotent, and grabbed by users of their own.
+//! Grabs: envelopes are created by whoever first finds them missing, as creating them is
+//! idempotent, and grabbed by users of their own.
 
 use tombola::proto::{
     CreateEnvelopeRequest, GrabEnvelopeRequest, GrabOutcome, Split,

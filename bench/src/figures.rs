@@ -266,7 +266,8 @@ impl Figures {
                     "the same with the append-only file off",
                     rate(&one.call, Some("redis-memory")),
                 );
-                // A limit that is counted is held against one that is asked for, a draw against draws.
+                // A limit that is counted is held against one that is asked for, a draw against
+                // draws.
                 let mine = |way: &Series| match one.call.as_str() {
                     "draw" => !way.is_limit,
                     "check" => way.is_limit,

@@ -23,11 +23,13 @@ pub(crate) struct Host {
     pub(crate) cores: usize,
     /// The processor's name, if the system says it.
     pub(crate) processor: String,
-    /// How many processes wanted a core in the last minute, before the bench; empty if the system does not say.
+    /// How many processes wanted a core in the last minute, before the bench; empty if the system
+    /// does not say.
     pub(crate) load: String,
     /// Where temporary data are.
     pub(crate) directory: String,
-    /// How long a write of 4 KiB took to be on disk, in microseconds: half of the writes, 99 in 100; 0 if it could not be measured.
+    /// How long a write of 4 KiB took to be on disk, in microseconds: half of the writes, 99 in
+    /// 100; 0 if it could not be measured.
     pub(crate) fsync_us_p50: u64,
     pub(crate) fsync_us_p99: u64,
 }

@@ -1,10 +1,13 @@
-//! The generator: calls of a target, in a closed loop or at a fixed rate, and what was measured of them.
+//! The generator: calls of a target, in a closed loop or at a fixed rate, and what was measured of
+//! them.
 //!
-//! It shares the machine with what it measures, so it is cheap: a thread for each core, each with a runtime, connections, counters and a
-//! histogram of its own; nothing is locked on the way of a call, and all is merged at the end. It knows nothing of what it calls.
+//! It shares the machine with what it measures, so it is cheap: a thread for each core, each with a
+//! runtime, connections, counters and a histogram of its own; nothing is locked on the way of a
+//! call, and all is merged at the end. It knows nothing of what it calls.
 //!
-//! At a fixed rate a latency counts from the moment at which the call was to be sent, so calls that a stall kept from being sent are
-//! late as their users would see it (coordinated omission). In a closed loop it counts from when the one before was answered.
+//! At a fixed rate a latency counts from the moment at which the call was to be sent, so calls that
+//! a stall kept from being sent are late as their users would see it (coordinated omission). In a
+//! closed loop it counts from when the one before was answered.
 
 use std::{
     cell::{Cell, RefCell},
@@ -30,7 +33,8 @@ use crate::record::{Answer, Record};
 
 /// Calls that are under way on a connection at a fixed rate, at most: a service allows 1,024.
 const OPEN_OUTSTANDING_MAX: usize = 1000;
-/// How long the last calls may take before they count as not answered: more than a service lets them.
+/// How long the last calls may take before they count as not answered: more than a service lets
+/// them.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(15);
 /// The pause between arrivals at a fixed rate that come at once.
 const PACE: Duration = Duration::from_micros(200);
@@ -65,7 +69,8 @@ pub(crate) struct Plan {
     /// Calls a second, for a fixed rate.
     pub(crate) rate: Option<u64>,
     pub(crate) time: Duration,
-    /// The round ends before its time once this many calls were made, counted from the first round on.
+    /// The round ends before its time once this many calls were made, counted from the first round
+    /// on.
     pub(crate) calls_max: u64,
 }
 
@@ -269,7 +274,8 @@ async fn closed<C: Caller>(mut caller: C, shard: Rc<Shard>) {
     }
 }
 
-/// Calls as they arrive, each in a task of its own; those that arrive while as many are under way as may be wait, which counts.
+/// Calls as they arrive, each in a task of its own; those that arrive while as many are under way
+/// as may be wait, which counts.
 async fn open<C: Caller>(
     callers: Vec<C>,
     shard: Rc<Shard>,

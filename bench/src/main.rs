@@ -2,8 +2,8 @@
 //! call, on any store, in one run.
 //!
 //! It measures from outside, over gRPC, services that are processes of their own; it asks Redis
-//! only what Redis alone knows. It leaves nothing behind, however it ends: processes, directories, keys
-//! and campaigns of its own are gone with it.
+//! only what Redis alone knows. It leaves nothing behind, however it ends: processes, directories,
+//! keys and campaigns of its own are gone with it.
 //!
 //! A file uses only files that do not use it, so none needs more than those before it:
 //!

@@ -23,7 +23,8 @@ const OUTSTANDING_MAX: u64 = 1000;
 const RATE_MAX: u64 = 10_000_000;
 const TIME_MIN: Duration = Duration::from_millis(50);
 const TIME_MAX: Duration = Duration::from_secs(86_400);
-/// Units that wait to be drawn, for each second in which draws take them: more than a core can draw.
+/// Units that wait to be drawn, for each second in which draws take them: more than a core can
+/// draw.
 const UNITS_A_SECOND: u64 = 100_000;
 const UNITS_MIN: u64 = 10_000;
 
@@ -42,7 +43,8 @@ pub(crate) struct BenchArgs {
         default_value = "draw,check"
     )]
     scenario: Vec<Scenario>,
-    /// Where a service of the bench's own keeps its data, one or more [default: embedded, or redis with --redis-url or --baselines]
+    /// Where a service of the bench's own keeps its data, one or more [default: embedded, or redis
+    /// with --redis-url or --baselines]
     #[arg(
         long,
         env = "TOMBOLA_BENCH_STORE",
@@ -70,8 +72,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, env = "TOMBOLA_BENCH_OUTSTANDING", value_name = "N", default_value_t = 128,
           value_parser = value_parser!(u64).range(1..=OUTSTANDING_MAX))]
     outstanding: u64,
-    /// Calls a second at a fixed rate, whether or not the ones before were answered; latencies count from when a call was
-    /// to be sent
+    /// Calls a second at a fixed rate, whether or not the ones before were answered; latencies
+    /// count from when a call was to be sent
     #[arg(long, env = "TOMBOLA_BENCH_RATE", value_name = "N", conflicts_with = "outstanding",
           value_parser = value_parser!(u64).range(1..=RATE_MAX))]
     rate: Option<u64>,
@@ -93,7 +95,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, env = "TOMBOLA_BENCH_INJECT_RATE", value_name = "N", default_value_t = 100_000,
           value_parser = value_parser!(u64).range(1..=UNITS_MAX))]
     inject_rate: u64,
-    /// Where temporary data are made: its disk is what is measured [default: the system's temporary directory]
+    /// Where temporary data are made: its disk is what is measured [default: the system's temporary
+    /// directory]
     #[arg(long, env = "TOMBOLA_BENCH_DIRECTORY", value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Write a page with curves: one file, no other is needed to show it

@@ -1,4 +1,5 @@
-//! The figures as one page: curves of latencies and of throughput over time, and the tables. It needs no other file, and no script.
+//! The figures as one page: curves of latencies and of throughput over time, and the tables. It
+//! needs no other file, and no script.
 
 use tombola::model::text::grouped;
 
@@ -16,7 +17,8 @@ const TOP: f64 = 12.0;
 const RIGHT: f64 = 12.0;
 /// The most points of a curve.
 const POINTS_MAX: usize = 400;
-/// One for each curve, told apart also by who does not see all colours (Okabe and Ito), then again dashed.
+/// One for each curve, told apart also by who does not see all colours (Okabe and Ito), then again
+/// dashed.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a8a00",
 ];

@@ -1,5 +1,6 @@
-//! A process that the bench started, and what the operating system knows of it. It is killed when its value is dropped, and it is no
-//! part of the terminal's job: a Ctrl-C reaches the bench alone, which then ends it in order.
+//! A process that the bench started, and what the operating system knows of it. It is killed when
+//! its value is dropped, and it is no part of the terminal's job: a Ctrl-C reaches the bench alone,
+//! which then ends it in order.
 
 use std::{
     ffi::OsStr,
@@ -151,7 +152,8 @@ impl Drop for Process {
     }
 }
 
-/// The URL in the line by which `serve`, and the bare server of the empty call, say that they serve.
+/// The URL in the line by which `serve`, and the bare server of the empty call, say that they
+/// serve.
 pub(crate) fn serving_url(said: &str) -> Option<String> {
     let (_, after) = said.split_once("serving on ")?;
     let (line, _) = after.split_once('\n')?;

@@ -80,7 +80,8 @@ impl Record {
         }
     }
 
-    /// Counts a call that was to be sent at `from`, and was answered at `to`, in a round that has begun at `begun`.
+    /// Counts a call that was to be sent at `from`, and was answered at `to`, in a round that has
+    /// begun at `begun`.
     pub(crate) fn note(&mut self, answer: Answer, begun: Instant, from: Instant, to: Instant) {
         match answer {
             Answer::Failed(reason) => return self.fail(&reason, 1),

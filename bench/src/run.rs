@@ -1,4 +1,5 @@
-//! One run: services are started, their calls take turns round by round, so that all have the same machine, and the sums are checked.
+//! One run: services are started, their calls take turns round by round, so that all have the same
+//! machine, and the sums are checked.
 
 use std::{io::IsTerminal as _, sync::Arc, time::Duration};
 

@@ -1,5 +1,6 @@
-//! A service under measure: one that is running somewhere, or one that the bench starts as a process of its own, with the Redis and the data
-//! it needs. What it leaves anywhere but in its own temporary directory is taken back by [`Subject::leave`], however the bench ends.
+//! A service under measure: one that is running somewhere, or one that the bench starts as a
+//! process of its own, with the Redis and the data it needs. What it leaves anywhere but in its own
+//! temporary directory is taken back by [`Subject::leave`], however the bench ends.
 
 use std::{
     path::{Path, PathBuf},
@@ -30,7 +31,8 @@ pub(crate) enum Store {
     Embedded,
     /// In Redis, every write on disk before the answer
     Redis,
-    /// In a Redis whose append-only file is switched off once the service runs: what that file costs
+    /// In a Redis whose append-only file is switched off once the service runs: what that file
+    /// costs
     RedisMemory,
 }
 
@@ -90,7 +92,8 @@ impl Subject {
         }
     }
 
-    /// Starts all that it needs below `parent`, with campaigns for the scenarios and `units` to draw.
+    /// Starts all that it needs below `parent`, with campaigns for the scenarios and `units` to
+    /// draw.
     pub(crate) async fn start(
         &mut self,
         parent: &Path,
@@ -149,7 +152,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Makes the campaign whose units all lie in one hour, and starts the service before it for that.
+    /// Makes the campaign whose units all lie in one hour, and starts the service before it for
+    /// that.
     pub(crate) async fn make_schedule(&mut self, units: u64) -> Outcome {
         self.serve_at(campaigns::BEFORE).await?;
         let mut server = self.operators().await?;
@@ -229,7 +233,8 @@ impl Subject {
         self.made.sums(&mut server, &self.name).await
     }
 
-    /// Takes back what it left: its campaigns on a service that goes on, its keys on a Redis that goes on.
+    /// Takes back what it left: its campaigns on a service that goes on, its keys on a Redis that
+    /// goes on.
     pub(crate) async fn leave(mut self) {
         let leave = async {
             if let Kind::Running { .. } = self.kind {

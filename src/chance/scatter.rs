@@ -1,4 +1,5 @@
-//! Scatter: units over random moments of a window, and the hours of units planned for the whole campaign.
+//! Scatter: units over random moments of a window, and the hours of units planned for the whole
+//! campaign.
 
 use std::num::NonZeroU64;
 
@@ -12,8 +13,8 @@ pub struct Fill<'a> {
     pub pool: &'a PoolId,
     /// When the window starts: its name, even where the fill begins later.
     pub window_start: Moment,
-    /// Counts the fillings of this window: one that tops it up must have a number of its own, else its units would fall on
-    /// the moments of the earlier ones.
+    /// Counts the fillings of this window: one that tops it up must have a number of its own, else
+    /// its units would fall on the moments of the earlier ones.
     pub generation: u32,
     /// First moment a unit may get.
     pub from: Moment,
@@ -32,13 +33,15 @@ pub struct Release {
     pub prize: PrizeNo,
 }
 
-/// The release of every unit granted, by moment, then by prize. Each unit has a microsecond of its own choice: uniform over
-/// `from..until` and independent of all other units (two may share one). Where that holds no microsecond, all are at `from`.
+/// The release of every unit granted, by moment, then by prize. Each unit has a microsecond of its
+/// own choice: uniform over `from..until` and independent of all other units (two may share one).
+/// Where that holds no microsecond, all are at `from`.
 ///
-/// Of each prize, the units are taken one by one: each is at `from` plus [`Stream::below`]`(until - from)` microseconds,
-/// of the stream with the label `("scatter", pool, window_start, generation, prize)`, where `window_start` is an `i64` in
-/// microseconds since the Unix epoch, `generation` a `u32` and `prize` a `u16`. So one prize's quantity changes no moment of
-/// another's, and a greater quantity of its own adds moments and changes none.
+/// Of each prize, the units are taken one by one: each is at `from` plus [`Stream::below`]`(until -
+/// from)` microseconds, of the stream with the label `("scatter", pool, window_start, generation,
+/// prize)`, where `window_start` is an `i64` in microseconds since the Unix epoch, `generation` a
+/// `u32` and `prize` a `u16`. So one prize's quantity changes no moment of another's, and a greater
+/// quantity of its own adds moments and changes none.
 ///
 /// ```
 /// use tombola::{chance::{Fill, Seed, scatter}, model::{Moment, PoolId, PrizeNo}};
@@ -78,17 +81,20 @@ pub fn scatter(seed: &Seed, fill: &Fill<'_>) -> Vec<Release> {
     releases
 }
 
-/// How many of `quantity` units planned for the whole campaign fall into each of its windows, in the order of `spans`.
+/// How many of `quantity` units planned for the whole campaign fall into each of its windows, in
+/// the order of `spans`.
 ///
-/// `spans` are the windows, each from its first moment to the first after it, one after the other; gaps are no matter, and one
-/// that holds no microsecond gets no unit. Each unit has a microsecond of its own choice, uniform over the lengths of all
-/// spans together, so a span's chance is in proportion to its length. The sum of the answer is `quantity`, unless no span
-/// holds a microsecond: then it is all zeros.
+/// `spans` are the windows, each from its first moment to the first after it, one after the other;
+/// gaps are no matter, and one that holds no microsecond gets no unit. Each unit has a microsecond
+/// of its own choice, uniform over the lengths of all spans together, so a span's chance is in
+/// proportion to its length. The sum of the answer is `quantity`, unless no span holds a
+/// microsecond: then it is all zeros.
 ///
-/// The units are taken one by one: [`Stream::below`]`(sum of all lengths in microseconds)`, of the stream with the label
-/// `("total", pool, prize, revision)`, where `prize` is a `u16` and `revision` a `u32`, is the place of a unit on the spans laid
-/// end to end. `revision` is the campaign's version that set the totals of the pool; a later version that
-/// changes them draws the hours of what is left anew. Takes time in proportion to `quantity`.
+/// The units are taken one by one: [`Stream::below`]`(sum of all lengths in microseconds)`, of the
+/// stream with the label `("total", pool, prize, revision)`, where `prize` is a `u16` and
+/// `revision` a `u32`, is the place of a unit on the spans laid end to end. `revision` is the
+/// campaign's version that set the totals of the pool; a later version that changes them draws the
+/// hours of what is left anew. Takes time in proportion to `quantity`.
 ///
 /// ```
 /// use tombola::{chance::{Seed, totals}, model::{Moment, PoolId, PrizeNo}};
@@ -161,7 +167,8 @@ fn micros_between(from: Moment, until: Moment) -> u64 {
     u64::try_from(until.as_micros() - from.as_micros()).unwrap_or(0)
 }
 
-/// `offset` microseconds after `from`; the offset comes from a distance between moments, so the sum is one too.
+/// `offset` microseconds after `from`; the offset comes from a distance between moments, so the sum
+/// is one too.
 fn moment_after(from: Moment, offset: u64) -> Moment {
     Moment::from_micros(from.as_micros().saturating_add_unsigned(offset))
 }

@@ -1,4 +1,5 @@
-//! Seeds: derived from a master key, a nonce and an id; their commitment is public from the start, the seed after the end.
+//! Seeds: derived from a master key, a nonce and an id; their commitment is public from the start,
+//! the seed after the end.
 //!
 //! Keys and seeds are secrets: nothing here prints them but [`Seed::reveal`], whose name says so.
 
@@ -39,10 +40,11 @@ impl MasterKey {
         Self(bytes)
     }
 
-    /// 16 lower-case hex digits that tell keys apart and say nothing about them, so that a lost or changed key is noticed.
+    /// 16 lower-case hex digits that tell keys apart and say nothing about them, so that a lost or
+    /// changed key is noticed.
     ///
-    /// The first 8 bytes of HMAC-SHA-256 (RFC 2104), keyed by the master key, of the list `("tombola/fingerprint/1")`,
-    /// encoded as the [module](super) says.
+    /// The first 8 bytes of HMAC-SHA-256 (RFC 2104), keyed by the master key, of the list
+    /// `("tombola/fingerprint/1")`, encoded as the [module](super) says.
     ///
     /// ```
     /// use tombola::chance::MasterKey;
@@ -52,8 +54,8 @@ impl MasterKey {
         hex(&hmac_of_list(&self.0, &[FINGERPRINT_LABEL])[..8])
     }
 
-    /// The seed of a campaign: HMAC-SHA-256, keyed by the master key, of the list `("tombola/campaign/1", id, nonce)`,
-    /// encoded as the [module](super) says.
+    /// The seed of a campaign: HMAC-SHA-256, keyed by the master key, of the list
+    /// `("tombola/campaign/1", id, nonce)`, encoded as the [module](super) says.
     ///
     /// The nonce makes it a new seed even where an id would be used again with the same key.
     pub fn campaign_seed(&self, id: &CampaignId, nonce: &Nonce) -> Seed {
@@ -61,7 +63,8 @@ impl MasterKey {
         Seed(hmac_of_list(&self.0, &list))
     }
 
-    /// The seed of an envelope: as [`Self::campaign_seed`], of the list `("tombola/envelope/1", id, nonce)`.
+    /// The seed of an envelope: as [`Self::campaign_seed`], of the list `("tombola/envelope/1", id,
+    /// nonce)`.
     pub fn envelope_seed(&self, id: &EnvelopeId, nonce: &Nonce) -> Seed {
         let list = [ENVELOPE_LABEL, id.as_str().as_bytes(), &nonce.0];
         Seed(hmac_of_list(&self.0, &list))
@@ -115,8 +118,8 @@ impl Seed {
         Self(bytes)
     }
 
-    /// The SHA-256 (FIPS 180-4) of the seed's 32 bytes as 64 lower-case hex digits: published before the first draw, it
-    /// binds the operator to the seed without telling it.
+    /// The SHA-256 (FIPS 180-4) of the seed's 32 bytes as 64 lower-case hex digits: published
+    /// before the first draw, it binds the operator to the seed without telling it.
     ///
     /// ```
     /// use tombola::chance::Seed;
@@ -132,12 +135,12 @@ impl Seed {
         hex(&self.0)
     }
 
-    /// The seed of what is injected or dealt while the store is in the fork with this mark. It is the seed itself before the
-    /// first fork (mark 0), else HMAC-SHA-256, keyed by the seed, of the list `("tombola/fork/1", mark)`, encoded as the
-    /// [module](super) says.
+    /// The seed of what is injected or dealt while the store is in the fork with this mark. It is
+    /// the seed itself before the first fork (mark 0), else HMAC-SHA-256, keyed by the seed, of the
+    /// list `("tombola/fork/1", mark)`, encoded as the [module](super) says.
     ///
-    /// A store that loses its last entries in a failover may freeze the same window, or deal the same chunk, a second time. Under
-    /// another fork it gets other moments and other cards.
+    /// A store that loses its last entries in a failover may freeze the same window, or deal the
+    /// same chunk, a second time. Under another fork it gets other moments and other cards.
     ///
     /// ```
     /// use tombola::chance::Seed;
@@ -153,10 +156,12 @@ impl Seed {
         }
     }
 
-    /// The stream of numbers that this label names: the keystream of ChaCha20, keyed by HMAC-SHA-256 of the label, itself
-    /// keyed by the seed. The label is encoded as the [module](super) says.
+    /// The stream of numbers that this label names: the keystream of ChaCha20, keyed by
+    /// HMAC-SHA-256 of the label, itself keyed by the seed. The label is encoded as the
+    /// [module](super) says.
     ///
-    /// Streams of different labels are independent of each other, as far as anyone can tell who lacks the seed.
+    /// Streams of different labels are independent of each other, as far as anyone can tell who
+    /// lacks the seed.
     ///
     /// ```
     /// use tombola::chance::Seed;
@@ -176,7 +181,8 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// HMAC-SHA-256 of a list of byte strings, each after its length, so that different lists are different messages.
+/// HMAC-SHA-256 of a list of byte strings, each after its length, so that different lists are
+/// different messages.
 fn hmac_of_list(key: &[u8; 32], list: &[&[u8]]) -> [u8; 32] {
     let mut mac =
         Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length (RFC 2104)");

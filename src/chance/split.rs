@@ -5,22 +5,26 @@ use std::num::NonZeroU64;
 use super::seed::Seed;
 use crate::model::{Moment, Split};
 
-/// What the packets of an envelope hold, in minor units, in the order in which they are grabbed. They sum up to `total`, and
-/// none is under `min`.
+/// What the packets of an envelope hold, in minor units, in the order in which they are grabbed.
+/// They sum up to `total`, and none is under `min`.
 ///
-/// [`Split::Equal`]: each holds `total / packets`, the first `total % packets` of them one unit more.
+/// [`Split::Equal`]: each holds `total / packets`, the first `total % packets` of them one unit
+/// more.
 ///
-/// [`Split::Random`]: cut one by one, each of what the earlier ones left, then shuffled, all with numbers of one stream, whose
-/// label is `("split")`:
+/// [`Split::Random`]: cut one by one, each of what the earlier ones left, then shuffled, all with
+/// numbers of one stream, whose label is `("split")`:
 ///
-/// 1. Let `surplus = total - packets * min`. For each packet but the last, let `left` be the packets from this one on and
-///    `x` = [`Stream::below`](super::Stream::below)`(floor(2 * surplus / left) + 1)`: the packet holds `min + x`, and `surplus` becomes
-///    less by `x`. The last packet holds `min + surplus`. (So each is uniform from `min` to about twice what would be left
-///    for each.)
-/// 2. Cut like this, every packet has the same expectation (but for the rounding), but later ones spread more. The packets
-///    are therefore shuffled (Fisher–Yates; Knuth, TAOCP vol. 2, 3.4.2, algorithm P): for `i` from `packets - 1` down to 1,
-///    the packets at places `i` and [`Stream::below`](super::Stream::below)`(i + 1)` are exchanged, places counted from 0. So what
-///    a packet holds has the same distribution at every place, and who comes first has no better chance than who comes last.
+/// 1. Let `surplus = total - packets * min`. For each packet but the last, let `left` be the
+///    packets from this one on and `x` = [`Stream::below`](super::Stream::below)`(floor(2 * surplus
+///    / left) + 1)`: the packet holds `min + x`, and `surplus` becomes less by `x`. The last packet
+///    holds `min + surplus`. (So each is uniform from `min` to about twice what would be left for
+///    each.)
+/// 2. Cut like this, every packet has the same expectation (but for the rounding), but later ones
+///    spread more. The packets are therefore shuffled (Fisher–Yates; Knuth, TAOCP vol. 2, 3.4.2,
+///    algorithm P): for `i` from `packets - 1` down to 1, the packets at places `i` and
+///    [`Stream::below`](super::Stream::below)`(i + 1)` are exchanged, places counted from 0. So
+///    what a packet holds has the same distribution at every place, and who comes first has no
+///    better chance than who comes last.
 ///
 /// ```
 /// use tombola::{chance::{Seed, split}, model::Split};
@@ -67,11 +71,12 @@ fn cut_and_shuffle(seed: &Seed, mut surplus: u64, count: u64, min: u64) -> Vec<u
     packets
 }
 
-/// When the packets of an envelope rain are released, in order: each at a microsecond of its own choice, uniform over `length_micros`
-/// from `start` on and independent of the others (two may share one). Where that holds no microsecond, all are at `start`.
+/// When the packets of an envelope rain are released, in order: each at a microsecond of its own
+/// choice, uniform over `length_micros` from `start` on and independent of the others (two may
+/// share one). Where that holds no microsecond, all are at `start`.
 ///
-/// One by one: `start` plus [`Stream::below`](super::Stream::below)`(length_micros)` microseconds, of the stream with the label
-/// `("rain")`; then sorted.
+/// One by one: `start` plus [`Stream::below`](super::Stream::below)`(length_micros)` microseconds,
+/// of the stream with the label `("rain")`; then sorted.
 ///
 /// ```
 /// use tombola::{chance::{Seed, rain}, model::Moment};

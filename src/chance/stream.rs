@@ -1,7 +1,8 @@
 //! A stream of unbiased numbers: the keystream of ChaCha20 (RFC 8439).
 //!
-//! The range is our own, and so is the reading of the keystream: a library's `shuffle`, `random_range` or generator may
-//! give other numbers in its next version, a stream cipher and a modulo cannot.
+//! The range is our own, and so is the reading of the keystream: a library's `shuffle`,
+//! `random_range` or generator may give other numbers in its next version, a stream cipher and a
+//! modulo cannot.
 
 use std::{fmt, num::NonZeroU64};
 
@@ -12,8 +13,9 @@ const NUMBERS_PER_REFILL: usize = 32;
 
 /// Numbers without end, all told by a key. Made by [`Seed::stream`](super::Seed::stream).
 ///
-/// They are the keystream of ChaCha20 (RFC 8439) with a nonce of 12 zero bytes and the block counter from 0, read as
-/// little-endian 64-bit numbers: the first number is the first 8 bytes of block 0.
+/// They are the keystream of ChaCha20 (RFC 8439) with a nonce of 12 zero bytes and the block
+/// counter from 0, read as little-endian 64-bit numbers: the first number is the first 8 bytes of
+/// block 0.
 pub struct Stream {
     cipher: ChaCha20,
     numbers: [u64; NUMBERS_PER_REFILL],
@@ -46,9 +48,10 @@ impl Stream {
 
     /// A number uniform over `0..n`, exactly: no value is likelier than another, not even by 2^-64.
     ///
-    /// Let `limit = floor(2^64 / n) * n`, the greatest multiple of `n` that is at most 2^64. Take numbers from the stream
-    /// until one is less than `limit`, skipping those that are not; the answer is that number modulo `n`. (Each remainder
-    /// has equally many numbers below `limit`. On average fewer than two numbers are taken, for small `n` nearly always one.)
+    /// Let `limit = floor(2^64 / n) * n`, the greatest multiple of `n` that is at most 2^64. Take
+    /// numbers from the stream until one is less than `limit`, skipping those that are not; the
+    /// answer is that number modulo `n`. (Each remainder has equally many numbers below `limit`. On
+    /// average fewer than two numbers are taken, for small `n` nearly always one.)
     ///
     /// ```
     /// use std::num::NonZeroU64;
@@ -61,7 +64,8 @@ impl Stream {
     /// ```
     #[inline]
     pub fn below(&mut self, n: NonZeroU64) -> u64 {
-        // Every number below 2^64 - n is below the limit too, which saves most numbers a second division.
+        // Every number below 2^64 - n is below the limit too, which saves most numbers a second
+        // division.
         let surely_good = n.get().wrapping_neg();
         loop {
             let number = self.next_u64();

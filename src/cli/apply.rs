@@ -1,5 +1,5 @@
-//! `tombola apply`: campaign files onto the server. Nothing is sent before every document is right, and nothing is
-//! applied over a version that its operator has not named.
+//! `tombola apply`: campaign files onto the server. Nothing is sent before every document is right,
+//! and nothing is applied over a version that its operator has not named.
 
 use clap::Args;
 use tonic::Code;
@@ -194,7 +194,8 @@ async fn send(
         reason,
         request_id,
     } = change.clone();
-    // A dry run is no change: under the change's own request id it could answer for it, or be answered by it.
+    // A dry run is no change: under the change's own request id it could answer for it, or be
+    // answered by it.
     let request_id = if dry_run {
         super::client::new_request_id()
     } else {

@@ -18,7 +18,8 @@ struct Line {
     args: ApplyArgs,
 }
 
-/// Has the campaign `old`, named "Old", at version 3; notes what is applied, dry runs aside: id and base version.
+/// Has the campaign `old`, named "Old", at version 3; notes what is applied, dry runs aside: id and
+/// base version.
 #[derive(Clone, Default)]
 struct Known {
     applied: Arc<Mutex<Vec<(String, u32)>>>,

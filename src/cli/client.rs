@@ -91,8 +91,8 @@ impl Client {
             .map_err(|error| Failure::no_server(&url, &error))
     }
 
-    /// The campaign's zone, for times that people read: UTC where the server does not tell it, and for JSON, which has its
-    /// times as they are. For commands whose answer does not tell it.
+    /// The campaign's zone, for times that people read: UTC where the server does not tell it, and
+    /// for JSON, which has its times as they are. For commands whose answer does not tell it.
     pub(super) async fn zone(&self, campaign_id: &str) -> TimeZone {
         if self.json {
             return TimeZone::UTC;
@@ -179,7 +179,8 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// One of several calls that make this change: its request id has the call's number, so it is the same in a retry.
+    /// One of several calls that make this change: its request id has the call's number, so it is
+    /// the same in a retry.
     pub(super) fn numbered(&self, number: usize) -> Outcome<Self> {
         let request_id = format!("{}.{number}", self.request_id);
         if request_id.len() > ID_BYTES_MAX {
@@ -198,8 +199,8 @@ impl Change {
 }
 
 impl ChangeArgs {
-    /// Fills in what was left out. The request id is made here, not by the service, so that it is known even where no
-    /// answer comes.
+    /// Fills in what was left out. The request id is made here, not by the service, so that it is
+    /// known even where no answer comes.
     pub(super) fn resolve(&self) -> Change {
         let user = || {
             std::env::var("USER")
@@ -275,7 +276,8 @@ pub(super) async fn get_campaign(
     Ok(response.status.unwrap_or_default())
 }
 
-/// Makes a time absolute: what is relative counts from the service's own clock, which is asked only then.
+/// Makes a time absolute: what is relative counts from the service's own clock, which is asked only
+/// then.
 pub(super) async fn moment(
     client: &mut Campaigns,
     campaign_id: &str,

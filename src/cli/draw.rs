@@ -1,4 +1,5 @@
-//! `tombola draw` and `tombola get-draw`. A draw is retried with its one request id until its outcome is known.
+//! `tombola draw` and `tombola get-draw`. A draw is retried with its one request id until its
+//! outcome is known.
 
 use std::time::Duration;
 

@@ -52,7 +52,8 @@ impl LotteryService for Flaky {
     }
 }
 
-/// Draws once from a service that fails so often; gives the outcome and the request ids that it saw.
+/// Draws once from a service that fails so often; gives the outcome and the request ids that it
+/// saw.
 async fn draw(failures: usize, code: Code) -> (Result<DrawResponse, Status>, Vec<String>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let service = Flaky {

@@ -1,5 +1,5 @@
-//! What goes wrong on the command line, told so that its reader knows what to do next. The one place where a
-//! [`Status`] becomes text, and where exit codes are chosen.
+//! What goes wrong on the command line, told so that its reader knows what to do next. The one
+//! place where a [`Status`] becomes text, and where exit codes are chosen.
 
 use std::{error::Error as _, fmt, process::ExitCode, time::Duration};
 
@@ -14,7 +14,8 @@ use crate::{
     proto::ErrorReason,
 };
 
-/// What the process tells its caller besides text; the numbers are those of `sysexits.h` where it has one.
+/// What the process tells its caller besides text; the numbers are those of `sysexits.h` where it
+/// has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
     /// Refused or failed.
@@ -52,7 +53,8 @@ pub(super) struct Failure {
     subject: Subject,
 }
 
-/// What a command is about, for messages that name it. A name in capitals stands for what the command does not say.
+/// What a command is about, for messages that name it. A name in capitals stands for what the
+/// command does not say.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     campaign: String,
@@ -230,7 +232,8 @@ impl Failure {
         }
     }
 
-    /// The same for a call that changes something: without word from the service itself, it may have happened.
+    /// The same for a call that changes something: without word from the service itself, it may
+    /// have happened.
     pub(super) fn change(status: Status, request_id: &str) -> Box<Self> {
         let told = status.get_error_details().error_info().is_some();
         let lost = may_be_lost(status.code());
@@ -250,7 +253,8 @@ impl Failure {
         failure
     }
 
-    /// Names the file that has the problems, each by its path there: without the call's `field` that the file was sent in.
+    /// Names the file that has the problems, each by its path there: without the call's `field`
+    /// that the file was sent in.
     pub(super) fn in_file(mut self: Box<Self>, file: &str, field: &str) -> Box<Self> {
         const NOT_OF_THE_FILE: [&str; 4] = ["operator", "reason", "request_id", "base_version"];
         let is_of_the_file = |Problem { path, .. }: &Problem| {
@@ -280,8 +284,8 @@ impl Failure {
         self
     }
 
-    /// The violations that the message does not tell. The service's message tells the first one, for clients that show
-    /// nothing else.
+    /// The violations that the message does not tell. The service's message tells the first one,
+    /// for clients that show nothing else.
     fn untold(&self) -> &[Problem] {
         match self.violations.0.as_slice() {
             [Problem { path, message }, rest @ ..]

@@ -28,7 +28,8 @@ pub(super) struct FileArgs {
 }
 
 impl FileArgs {
-    /// The file, which the parser has seen to be named. What the command line says counts more than the variable.
+    /// The file, which the parser has seen to be named. What the command line says counts more than
+    /// the variable.
     pub(super) fn path(&self) -> &Path {
         let path = self.named.as_deref().or(self.file.as_deref());
         path.unwrap_or(Path::new("-"))
@@ -87,8 +88,9 @@ pub(super) fn users(path: &Path) -> Outcome<Vec<String>> {
     parse_list(&read(path)?).map_err(|problems| Failure::problems(&shown(path), problems))
 }
 
-/// One id a line, which ends with LF or CR LF; empty lines are passed over. An id is taken to the byte. So white space around it
-/// would name another user than the one that was meant, most probably: it is refused.
+/// One id a line, which ends with LF or CR LF; empty lines are passed over. An id is taken to the
+/// byte. So white space around it would name another user than the one that was meant, most
+/// probably: it is refused.
 fn parse_list(text: &str) -> Result<Vec<String>, Problems> {
     const WHITE_SPACE: &str = "begins or ends with white space: remove it; a user whose id really \
                                does can be named on the command line, in quotes";

@@ -162,7 +162,8 @@ fn parse(text: &str) -> Option<MasterKey> {
     Some(MasterKey::from_bytes(bytes))
 }
 
-/// Writes the key under another name first, so that a crash leaves a whole key or none; never over one that is there.
+/// Writes the key under another name first, so that a crash leaves a whole key or none; never over
+/// one that is there.
 fn make(file: &Path, bytes: &[u8; 32]) -> io::Result<()> {
     let directory = file
         .parent()

@@ -1,8 +1,8 @@
 //! The server's log on standard error. It never stops the service.
 //!
-//! Log lines go into a bounded queue, and one thread writes them. A sink that fails loses lines, and a
-//! sink that blocks fills the queue, after which further lines are lost. Lost lines are counted, and
-//! the log says how many there were as soon as it can be written again.
+//! Log lines go into a bounded queue, and one thread writes them. A sink that fails loses lines,
+//! and a sink that blocks fills the queue, after which further lines are lost. Lost lines are
+//! counted, and the log says how many there were as soon as it can be written again.
 
 use std::{
     any::Any,
@@ -191,8 +191,8 @@ impl Queue {
     }
 }
 
-/// The line that says how many lines were lost; nothing if none was. It begins with a line end, since
-/// the last line may be written in part.
+/// The line that says how many lines were lost; nothing if none was. It begins with a line end,
+/// since the last line may be written in part.
 fn lost_line(lost: u64, format: LogFormat) -> Vec<u8> {
     if lost == 0 {
         return Vec::new();

@@ -1,8 +1,8 @@
 //! The command line: parse and dispatch, one file a subcommand.
 //!
-//! Commands other than `serve`, `init`, `recover`, `upgrade`, `key` and `demo` are clients: all they know of a
-//! server is `tombola.v1`. What they read from files is checked in full before anything is sent.
-//! Errors become text and exit codes in `failure` only, and only `output` writes.
+//! Commands other than `serve`, `init`, `recover`, `upgrade`, `key` and `demo` are clients: all
+//! they know of a server is `tombola.v1`. What they read from files is checked in full before
+//! anything is sent. Errors become text and exit codes in `failure` only, and only `output` writes.
 
 mod apply;
 mod bench;
@@ -252,7 +252,8 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
     finish(client.json, outcome)
 }
 
-/// A failure that names what it is about; and where the service said nothing, what answers in its place.
+/// A failure that names what it is about; and where the service said nothing, what answers in its
+/// place.
 async fn explained(client: &Client, mut failure: Box<Failure>, subject: Subject) -> Box<Failure> {
     if failure.is_unsigned
         && let Ok(url) = client::server_url(&client.server)
@@ -297,8 +298,8 @@ mod tests {
         command().debug_assert();
     }
 
-    /// Options without a variable. Set for a whole shell, it would draw many times, confirm what was never asked, or take one
-    /// change for a retry of another.
+    /// Options without a variable. Set for a whole shell, it would draw many times, confirm what
+    /// was never asked, or take one change for a retry of another.
     const FOR_ONE_COMMAND: [&str; 3] = ["count", "yes", "request-id"];
 
     #[test]

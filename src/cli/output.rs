@@ -19,8 +19,8 @@ const WORDS_WIDTH_MIN: u16 = 10;
 
 static STATE: AtomicU8 = AtomicU8::new(OPEN);
 
-/// Prints `text` and a line end. Once the reader is gone, what follows is dropped: the command itself goes on to its end,
-/// so that a closed pipe never leaves a change half made.
+/// Prints `text` and a line end. Once the reader is gone, what follows is dropped: the command
+/// itself goes on to its end, so that a closed pipe never leaves a change half made.
 pub(super) fn say(text: &str) {
     if STATE.load(Ordering::Relaxed) != OPEN {
         return;
@@ -80,7 +80,8 @@ impl Table {
         }
     }
 
-    /// Adds a row, one cell a column. Ids and texts of others may be in it: nothing leaves its cell or changes the terminal.
+    /// Adds a row, one cell a column. Ids and texts of others may be in it: nothing leaves its cell
+    /// or changes the terminal.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = cells.into_iter();
         let shown = cells.map(|cell| visible(&cell).into_owned());
@@ -92,13 +93,14 @@ impl Table {
         self.rows.len() == 1
     }
 
-    /// As text, without a line end after the last row: within the width of the terminal that it is printed on, if it is.
+    /// As text, without a line end after the last row: within the width of the terminal that it is
+    /// printed on, if it is.
     pub(super) fn render(&self) -> String {
         self.within(Grid::new().width())
     }
 
-    /// Words are wrapped where a row is wider than this many columns. Numbers never are: where they alone are wider, so is the
-    /// table.
+    /// Words are wrapped where a row is wider than this many columns. Numbers never are: where they
+    /// alone are wider, so is the table.
     fn within(&self, width: Option<u16>) -> String {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING).force_no_tty();

@@ -1,4 +1,5 @@
-//! `tombola recover`: shows which entries a Redis store has lost in a rollback, and lets its halted partitions go on.
+//! `tombola recover`: shows which entries a Redis store has lost in a rollback, and lets its halted
+//! partitions go on.
 //!
 //! It works on Redis itself, beside the services that are running or without any.
 
@@ -34,8 +35,8 @@ these entries. Otherwise choose one of the two ways; each lets all halted partit
 pub(super) struct RecoverArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Go on, and withdraw every unit that could be won when the loss was noticed: none is won twice.
-    /// Open envelopes end, and what nobody has grabbed is refunded
+    /// Go on, and withdraw every unit that could be won when the loss was noticed: none is won
+    /// twice. Open envelopes end, and what nobody has grabbed is refunded
     #[arg(long, env = "TOMBOLA_WITHDRAW_DUE", conflicts_with = "accept")]
     withdraw_due: bool,
     /// Go on as if nothing had happened: units that were won in the lost entries may be won again

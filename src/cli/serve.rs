@@ -43,7 +43,8 @@ const RETENTION_MAX: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 const IDLE_MIN: Duration = Duration::from_secs(1);
 const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The earliest moment of a test clock, in seconds: 1971. What stores pack of moments is as long from then on.
+/// The earliest moment of a test clock, in seconds: 1971. What stores pack of moments is as long
+/// from then on.
 const CLOCK_SECOND_MIN: i64 = 365 * 86_400;
 
 #[derive(Args, Clone, Debug)]
@@ -131,7 +132,8 @@ pub(super) struct ServeArgs {
     pub(super) init_if_empty: bool,
 }
 
-/// Serves until it is told to stop. What keeps it from that, or ends it, is written behind the log, as JSON in one line.
+/// Serves until it is told to stop. What keeps it from that, or ends it, is written behind the log,
+/// as JSON in one line.
 pub(super) async fn run(json: bool, args: ServeArgs) -> ExitCode {
     let Err(failure) = serve_logged(&args).await else {
         log::flush();
@@ -352,7 +354,8 @@ pub(super) async fn close(injector: Arc<Injector>) {
     drop(tokio::task::spawn_blocking(move || drop(injector)).await);
 }
 
-/// Ends with the first SIGINT or SIGTERM that comes from now on, awaited or not yet; a second one ends the process at once.
+/// Ends with the first SIGINT or SIGTERM that comes from now on, awaited or not yet; a second one
+/// ends the process at once.
 pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

@@ -38,7 +38,8 @@ pub(super) enum OnWeaker {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Redis")]
 pub(super) struct StoreArgs {
-    /// Keep the data in Redis instead of the embedded store: redis://, rediss://, redis+sentinel:// or redis+cluster://
+    /// Keep the data in Redis instead of the embedded store: redis://, rediss://, redis+sentinel://
+    /// or redis+cluster://
     #[arg(
         long,
         env = "TOMBOLA_REDIS_URL",
@@ -46,7 +47,8 @@ pub(super) struct StoreArgs {
         hide_env_values = true
     )]
     redis_url: Option<String>,
-    /// What an acknowledged draw survives [default: strict with Sentinel and in a cluster, else local]
+    /// What an acknowledged draw survives [default: strict with Sentinel and in a cluster, else
+    /// local]
     #[arg(
         long,
         env = "TOMBOLA_DURABILITY",
@@ -55,8 +57,8 @@ pub(super) struct StoreArgs {
         requires = "redis_url"
     )]
     durability: Option<Level>,
-    /// How many replicas hold a draw before its answer, with --durability strict [default: as many as make a majority with the
-    /// primary; all of a cluster's shard]
+    /// How many replicas hold a draw before its answer, with --durability strict [default: as many
+    /// as make a majority with the primary; all of a cluster's shard]
     #[arg(
         long,
         env = "TOMBOLA_ACK_REPLICAS",
@@ -136,7 +138,8 @@ pub(super) struct OnRedis {
 }
 
 impl StoreArgs {
-    /// The store on Redis, where one is asked for; `prefix` is what its keys begin with where the options do not say.
+    /// The store on Redis, where one is asked for; `prefix` is what its keys begin with where the
+    /// options do not say.
     pub(super) fn on_redis(&self, prefix: &str, problems: &mut Problems) -> Option<OnRedis> {
         let url = self.redis_url.as_ref()?;
         let url = RedisUrl::parse(url)

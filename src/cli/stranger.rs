@@ -1,4 +1,5 @@
-//! What answers at an address where no Tombola does. Asked only once a call has failed without a word from the service itself.
+//! What answers at an address where no Tombola does. Asked only once a call has failed without a
+//! word from the service itself.
 
 use std::{
     fmt,

@@ -1,4 +1,5 @@
-//! Changes for a list of users of any length, in calls of a bounded size: what `grant`, `block` and `unblock` share.
+//! Changes for a list of users of any length, in calls of a bounded size: what `grant`, `block` and
+//! `unblock` share.
 
 use std::{collections::HashSet, path::PathBuf};
 

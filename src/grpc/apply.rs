@@ -1,8 +1,9 @@
 //! `ApplyCampaign` and `SetPlan`: new versions of a campaign, and what they would change.
 //!
-//! The store alone decides whether a version comes into force, in the step that brings it; here it is only validated and shown.
-//! A dry run asks the same questions of the state that it reads. What an answer shows of "before" is the version that the
-//! request names, so that a retry is told the same.
+//! The store alone decides whether a version comes into force, in the step that brings it; here it
+//! is only validated and shown. A dry run asks the same questions of the state that it reads. What
+//! an answer shows of "before" is the version that the request names, so that a retry is told the
+//! same.
 
 use std::sync::Arc;
 
@@ -198,7 +199,8 @@ fn with_schedule(
     Ok(unstocked_from_proto(&message)?)
 }
 
-/// The problems of a campaign with another schedule, as problems of that schedule, which is all that the request has of it.
+/// The problems of a campaign with another schedule, as problems of that schedule, which is all
+/// that the request has of it.
 fn within_schedule(
     error: CallError,
     pool: PoolNo,
@@ -246,8 +248,8 @@ fn layer_of(schedule: &proto::Schedule, prize: &str) -> String {
     }
 }
 
-/// The campaign as it stands, with the definition of the version that a proposal names, or the current one where there is
-/// no such version; none where there is no campaign.
+/// The campaign as it stands, with the definition of the version that a proposal names, or the
+/// current one where there is no such version; none where there is no campaign.
 async fn base(
     injector: &Arc<Injector>,
     id: &CampaignId,
@@ -272,8 +274,8 @@ async fn base(
     }))
 }
 
-/// Brings a version into force, or says what that would do; `pool` asks for all hours of this pool instead of the injected
-/// ones of all pools.
+/// Brings a version into force, or says what that would do; `pool` asks for all hours of this pool
+/// instead of the injected ones of all pools.
 async fn propose(
     injector: &Arc<Injector>,
     proposal: Proposal,
@@ -336,7 +338,8 @@ async fn begun(
     Ok(Some(Arc::new(begun)))
 }
 
-/// Refuses a version whose stock is short. What the store refuses anyway, or answers again, is left to it.
+/// Refuses a version whose stock is short. What the store refuses anyway, or answers again, is left
+/// to it.
 async fn check_stock(
     proposal: &Proposal,
     base: Option<&Base>,

@@ -1,4 +1,5 @@
-//! `CampaignService`: what operators use. Each call is a function of its own in the module named here.
+//! `CampaignService`: what operators use. Each call is a function of its own in the module named
+//! here.
 
 use std::sync::Arc;
 

@@ -35,7 +35,8 @@ impl WindowChanges {
     }
 }
 
-/// Two versions of one schedule. Prizes keep their numbers between them, or nothing is injected yet.
+/// Two versions of one schedule. Prizes keep their numbers between them, or nothing is injected
+/// yet.
 struct Plans<'a> {
     campaign: &'a Campaign,
     pool: PoolNo,

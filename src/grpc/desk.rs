@@ -1,4 +1,5 @@
-//! What every call goes through: a bound on calls at once, a deadline, and an error that names its request.
+//! What every call goes through: a bound on calls at once, a deadline, and an error that names its
+//! request.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -107,8 +108,8 @@ impl Desk {
 pub(super) struct Deadline(Instant);
 
 impl Deadline {
-    /// The caller's own deadline, at most `longest` from now. A little of it is kept for the way back: who learns whether
-    /// it happened is better off than who gave up waiting.
+    /// The caller's own deadline, at most `longest` from now. A little of it is kept for the way
+    /// back: who learns whether it happened is better off than who gave up waiting.
     pub(super) fn of<T>(request: &Request<T>, longest: Duration) -> Self {
         const WAY_BACK_MAX: Duration = Duration::from_millis(50);
         let given = request.metadata().get("grpc-timeout");
@@ -143,8 +144,8 @@ fn parse_timeout(value: &str) -> Option<Duration> {
     }
 }
 
-/// Sees a change through on a task of its own, even when its caller hangs up: every step is safe to leave, but a recall that
-/// is left in the middle would wait for the injector's next round.
+/// Sees a change through on a task of its own, even when its caller hangs up: every step is safe to
+/// leave, but a recall that is left in the middle would wait for the injector's next round.
 pub(super) async fn see_through<T: Send + 'static>(
     work: impl Future<Output = Result<T, CallError>> + Send + 'static,
 ) -> Result<T, CallError> {

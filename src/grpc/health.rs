@@ -33,7 +33,8 @@ pub(super) const NAMES: [&str; 4] = [
     <CampaignServiceServer<Campaigns> as NamedService>::NAME,
 ];
 
-/// A service that is `SERVING` while the process works, whatever becomes of the store: for probes that restart the process.
+/// A service that is `SERVING` while the process works, whatever becomes of the store: for probes
+/// that restart the process.
 const LIVENESS: &str = "liveness";
 
 /// A service that exists on a test clock only, so that probes can tell.
@@ -85,8 +86,8 @@ impl Health {
         }
     }
 
-    /// Tells that the server will be gone soon, then ends the streams of those who watch: they would keep their
-    /// connections open for as long as a stopping server waits.
+    /// Tells that the server will be gone soon, then ends the streams of those who watch: they
+    /// would keep their connections open for as long as a stopping server waits.
     pub(super) async fn stop(&mut self) {
         self.tell(false).await;
         for name in self.names().chain([LIVENESS]) {

@@ -28,9 +28,10 @@ impl Lottery {
 
 #[tonic::async_trait]
 impl LotteryService for Lottery {
-    /// This future may be dropped at any moment, when its caller hangs up, and nothing is left half done: the store takes each
-    /// command as a whole into its queue or not at all, and carries out what it took; and whatever was filled for a draw
-    /// that is not made any more, the next draw finds. So a draw needs no task of its own.
+    /// This future may be dropped at any moment, when its caller hangs up, and nothing is left half
+    /// done: the store takes each command as a whole into its queue or not at all, and carries out
+    /// what it took; and whatever was filled for a draw that is not made any more, the next draw
+    /// finds. So a draw needs no task of its own.
     async fn draw(&self, request: Request<proto::DrawRequest>) -> Reply<proto::DrawResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
@@ -38,7 +39,8 @@ impl LotteryService for Lottery {
         let told = request_id.as_ref().ok().cloned();
         let work = pin!(async {
             let store = self.desk.store();
-            // The store's clock decides; it must not begin the draw once the caller is told that it is too late.
+            // The store's clock decides; it must not begin the draw once the caller is told that it
+            // is too late.
             let not_after = store.clock_hint() + deadline.remaining();
             let command = request::draw(message, request_id, not_after)?;
             let answer = self.desk.injector().draw(command).await?;

@@ -1,7 +1,8 @@
 //! The services of `tombola.v1`: parses requests, asks the injector, tells answers and errors.
 //!
-//! It may know proto types and everything below it; it must never know SQL, and never decide what a draw gives. Requests are
-//! parsed in [`request`] with every problem at once, errors become statuses in [`status`] and nowhere else.
+//! It may know proto types and everything below it; it must never know SQL, and never decide what a
+//! draw gives. Requests are parsed in [`request`] with every problem at once, errors become
+//! statuses in [`status`] and nowhere else.
 
 mod apply;
 mod campaigns;

@@ -1,4 +1,5 @@
-//! What may be published of a campaign's odds: compositions and planned sums, never what is to come.
+//! What may be published of a campaign's odds: compositions and planned sums, never what is to
+//! come.
 
 use crate::{
     chance::Seed,
@@ -14,7 +15,8 @@ use crate::{
 
 use super::views;
 
-/// The odds of a version (0 for the current one), whose definition is given; with the seed where it may be told.
+/// The odds of a version (0 for the current one), whose definition is given; with the seed where it
+/// may be told.
 pub(super) fn published(
     view: &CampaignView,
     version: u32,

@@ -52,8 +52,8 @@ struct Done {
     recalled_before: Quantities,
 }
 
-/// Parses who, why and on which campaign, then lets `plan` say what is to be done under the definition that is current, does
-/// it, and makes the answer with `tell`.
+/// Parses who, why and on which campaign, then lets `plan` say what is to be done under the
+/// definition that is current, does it, and makes the answer with `tell`.
 async fn act<T, P, A, F>(
     desk: &Desk,
     deadline: Deadline,
@@ -257,7 +257,8 @@ users_act!(
     GrantDrawsResponse,
     |m, fields| {
         fields.grant_draws(m.draws);
-        // No time means "with the campaign", whose end may still move; after it nobody draws anyway.
+        // No time means "with the campaign", whose end may still move; after it nobody draws
+        // anyway.
         let expires = fields.moment("expire_time", m.expire_time.as_ref());
         Operation::Grant {
             users: fields.users(&m.user_ids),
@@ -324,7 +325,8 @@ pub(super) async fn recall_units(
     act(desk, deadline, signed!(message), (fields, plan), tell).await
 }
 
-/// Units that were taken back so far from the hours in the scope of a recall; none of any other operation.
+/// Units that were taken back so far from the hours in the scope of a recall; none of any other
+/// operation.
 async fn recalled(
     store: &dyn Store,
     campaign: &CampaignId,

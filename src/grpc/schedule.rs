@@ -1,7 +1,7 @@
 //! `GetSchedule`: hours that are injected, as the store has them, then hours that are only planned.
 //!
-//! It never tells in which hour a prize planned by `total` is before that hour has ended. So an hour that holds nothing but
-//! such prizes is not shown at all until then.
+//! It never tells in which hour a prize planned by `total` is before that hour has ended. So an
+//! hour that holds nothing but such prizes is not shown at all until then.
 
 use std::time::Duration;
 
@@ -87,7 +87,8 @@ pub(super) async fn get_schedule(
     let work = async {
         let query = parse(&message)?;
         let (store, lead) = (desk.store(), desk.injector().lead());
-        // The filling first: a window that is frozen in between is then told by the store and not planned again.
+        // The filling first: a window that is frozen in between is then told by the store and not
+        // planned again.
         let filling = store.filling(&query.campaign).await?;
         let campaign = filling.view.campaign.clone();
         let only = query.pool.as_deref();
@@ -155,7 +156,8 @@ async fn page(
     Ok((page, None))
 }
 
-/// Frozen windows of a pool that end after a moment and may be shown, at most `wanted`, each with its end.
+/// Frozen windows of a pool that end after a moment and may be shown, at most `wanted`, each with
+/// its end.
 async fn frozen(
     store: &dyn Store,
     view: &CampaignView,
@@ -244,8 +246,8 @@ fn has_no_hours(schedule: &Schedule) -> bool {
     schedule.per_hour.is_empty() && schedule.daily.is_empty() && schedule.special.is_empty()
 }
 
-/// When the next window of these pools is injected. A window counts where anything may be planned for it: with a `total`
-/// that is every window, so that this moment gives nothing away.
+/// When the next window of these pools is injected. A window counts where anything may be planned
+/// for it: with a `total` that is every window, so that this moment gives nothing away.
 fn next_injection(
     filling: &Filling,
     pools: &[PoolNo],

@@ -1,4 +1,5 @@
-//! What nobody may know yet: the hour of a prize that is planned by `total`, until that hour has ended.
+//! What nobody may know yet: the hour of a prize that is planned by `total`, until that hour has
+//! ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// The secrets of these windows of one pool: by the current definition and by the one that each window follows.
+    /// The secrets of these windows of one pool: by the current definition and by the one that each
+    /// window follows.
     pub(super) async fn of(
         store: &dyn Store,
         view: &CampaignView,

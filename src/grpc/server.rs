@@ -35,7 +35,8 @@ const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
 /// The largest request of a sender: an envelope with ten thousand users who may grab.
 const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// How long a connection may be without calls until it is closed, unless the configuration says otherwise.
+/// How long a connection may be without calls until it is closed, unless the configuration says
+/// otherwise.
 pub const IDLE_TIME_DEFAULT: Duration = Duration::from_secs(600);
 
 /// Why a server ended other than by its signal.
@@ -46,8 +47,9 @@ pub enum ServeError {
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// Serves all services, reflection and health on `listener` until `shutdown`; then tells clients to go, and waits for
-/// their calls for at most ten seconds. A connection that has no call for `idle_time` is closed.
+/// Serves all services, reflection and health on `listener` until `shutdown`; then tells clients to
+/// go, and waits for their calls for at most ten seconds. A connection that has no call for
+/// `idle_time` is closed.
 ///
 /// # Errors
 /// Where the server cannot be built; a failing connection is no such error.

@@ -22,10 +22,12 @@ use crate::{
     },
 };
 
-/// The most windows of an answer, over all pools: with many prizes each, more would not fit into a message.
+/// The most windows of an answer, over all pools: with many prizes each, more would not fit into a
+/// message.
 const WINDOWS_MAX: usize = 1_000;
 
-/// Windows that a span has more than full hours: those frozen ahead of time, and shorter ones where the clock changes.
+/// Windows that a span has more than full hours: those frozen ahead of time, and shorter ones where
+/// the clock changes.
 const WINDOWS_SLACK: usize = 64;
 
 /// Where every unit is.

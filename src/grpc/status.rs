@@ -1,6 +1,8 @@
-//! The one place where errors become statuses: code, reason, whether it was executed, and what to do next.
+//! The one place where errors become statuses: code, reason, whether it was executed, and what to
+//! do next.
 //!
-//! What a driver or a file said stays in the log: callers get a text that helps them and gives nothing away.
+//! What a driver or a file said stays in the log: callers get a text that helps them and gives
+//! nothing away.
 
 use std::{
     collections::HashMap,
@@ -24,7 +26,8 @@ use crate::{
 /// The domain of every `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "tombola.v1";
 
-/// The most bytes of field violations in a status. Statuses travel in trailers, and many clients take no more than 8 KiB.
+/// The most bytes of field violations in a status. Statuses travel in trailers, and many clients
+/// take no more than 8 KiB.
 const VIOLATION_BYTES_MAX: usize = 3 * 1024;
 
 /// The most bytes of a status's message, for the same reason.
@@ -75,8 +78,8 @@ impl From<Refusal> for CallError {
 }
 
 impl CallError {
-    /// An error that came when the change was already made, while its answer was put together: it must not say that
-    /// nothing happened.
+    /// An error that came when the change was already made, while its answer was put together: it
+    /// must not say that nothing happened.
     pub(super) fn after_the_change(error: StoreError) -> Self {
         Self::Store(StoreError::Unavailable {
             executed: Executed::Unknown,
@@ -149,7 +152,8 @@ pub(super) fn reason_name(reason: ErrorReason) -> &'static str {
     name.strip_prefix("ERROR_REASON_").unwrap_or(name)
 }
 
-/// The status of a failed call; `request_id` is empty where the call has none. What operators must know is logged here.
+/// The status of a failed call; `request_id` is empty where the call has none. What operators must
+/// know is logged here.
 pub(super) fn status(error: &CallError, request_id: &str) -> Status {
     let (code, reason, executed) = verdict(error);
     log(error, request_id);
@@ -286,7 +290,8 @@ fn shortened(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// Logs what an operator must see; refusals are the callers' business. A call without a request id is told without one.
+/// Logs what an operator must see; refusals are the callers' business. A call without a request id
+/// is told without one.
 fn log(error: &CallError, request_id: &str) {
     let request_id = (!request_id.is_empty()).then_some(request_id);
     let what = request_id.map_or_else(
@@ -327,8 +332,8 @@ fn log(error: &CallError, request_id: &str) {
 /// Different causes that are counted apart; more begin anew.
 const CAUSES_MAX: usize = 256;
 
-/// Lets one line a second and cause into the log: a store that is away or damaged fails every draw, and the log must not be what
-/// fills the disk.
+/// Lets one line a second and cause into the log: a store that is away or damaged fails every draw,
+/// and the log must not be what fills the disk.
 #[derive(Default)]
 struct OnceASecond {
     /// By cause, the second of the last line, and how many were left out since.

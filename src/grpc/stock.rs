@@ -1,4 +1,5 @@
-//! Whether a version's stock suffices for what is used already and for what its plan still asks for.
+//! Whether a version's stock suffices for what is used already and for what its plan still asks
+//! for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,8 +62,8 @@ impl Begun {
         })
     }
 
-    /// The new version leaves pools and end as they are. What asks for nothing new is not held against what was withdrawn or
-    /// dealt meanwhile.
+    /// The new version leaves pools and end as they are. What asks for nothing new is not held
+    /// against what was withdrawn or dealt meanwhile.
     fn asks_for_nothing_new(&self, campaign: &Campaign) -> bool {
         let before = &self.filling.view.campaign;
         before.pools == campaign.pools && before.end == campaign.end
@@ -79,7 +80,8 @@ pub(super) async fn check(
     Ok(compute(move || problems(&campaign, begun.as_deref(), now)).await??)
 }
 
-/// Units that a campaign has used and still asks for, hours that passed aside; of decks, those that stop.
+/// Units that a campaign has used and still asks for, hours that passed aside; of decks, those that
+/// stop.
 pub(super) fn needed(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Quantities {
     let Some(begun) = begun else {
         return planned_units(campaign, running_hour(campaign, now));
@@ -197,7 +199,8 @@ fn secret(campaign: &Campaign, begun: Option<&Begun>) -> BTreeSet<PrizeNo> {
 struct Coming {
     pool: PoolNo,
     units: Quantities,
-    /// The first of its hours that still follow the plan; none for a deck, or where no hour is left.
+    /// The first of its hours that still follow the plan; none for a deck, or where no hour is
+    /// left.
     from: Option<Window>,
 }
 
@@ -248,7 +251,8 @@ fn coming(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Vec<Coming
     campaign.numbered_pools().map(of_pool).collect()
 }
 
-/// What a deck still asks for: the rest of its first round. Later rounds are dealt for as long as there is stock.
+/// What a deck still asks for: the rest of its first round. Later rounds are dealt for as long as
+/// there is stock.
 fn of_deck(deck: &DeckFilling) -> Quantities {
     let remaining = deck.remaining.iter().filter(|_| deck.round == 1);
     remaining

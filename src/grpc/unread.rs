@@ -1,5 +1,6 @@
-//! Requests that no method ever saw: too large, or not the method's message. tonic refuses those by itself, with codes that
-//! many clients retry and with no word of ours, so their statuses are made anew here.
+//! Requests that no method ever saw: too large, or not the method's message. tonic refuses those by
+//! itself, with codes that many clients retry and with no word of ours, so their statuses are made
+//! anew here.
 
 use tonic::{Code, Status, body::Body, codegen::http::Response};
 
@@ -9,10 +10,11 @@ use crate::model::Problem;
 /// Where gRPC carries the details of a status: one that has them is ours.
 const DETAILS_HEADER: &str = "grpc-status-details-bin";
 
-/// The answer as it is, or a refusal with its reason where the request could not be read. `bytes_max` is the size that a
-/// request may have.
+/// The answer as it is, or a refusal with its reason where the request could not be read.
+/// `bytes_max` is the size that a request may have.
 ///
-/// Only an answer that is nothing but an error has its status in the headers, so all others pass after one look.
+/// Only an answer that is nothing but an error has its status in the headers, so all others pass
+/// after one look.
 pub(super) fn legible(answer: Response<Body>, bytes_max: usize) -> Response<Body> {
     if answer.headers().contains_key(DETAILS_HEADER) {
         return answer;
@@ -23,7 +25,8 @@ pub(super) fn legible(answer: Response<Body>, bytes_max: usize) -> Response<Body
     refusal.map_or(answer, Status::into_http)
 }
 
-/// The answer as it is, or with a reason if nobody here implements what was asked for: an unknown method, a compression.
+/// The answer as it is, or with a reason if nobody here implements what was asked for: an unknown
+/// method, a compression.
 pub(super) fn legible_to_all(answer: Response<Body>) -> Response<Body> {
     if answer.headers().contains_key(DETAILS_HEADER) {
         return answer;

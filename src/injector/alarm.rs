@@ -74,13 +74,15 @@ impl Alarm {
         })
     }
 
-    /// How long before a full hour the last firing of the hour before it is: the time at which the next hour is injected.
+    /// How long before a full hour the last firing of the hour before it is: the time at which the
+    /// next hour is injected.
     pub fn lead(&self) -> Duration {
         self.lead
     }
 }
 
-/// The smallest time between a firing and the full hour after it, over a week; none where an hour of it has no firing.
+/// The smallest time between a firing and the full hour after it, over a week; none where an hour
+/// of it has no firing.
 fn lead(cron: &Cron) -> Option<Duration> {
     let day: DateTime<Utc> = Utc.with_ymd_and_hms(2030, 1, 1, 0, 0, 0).single()?;
     let mut lead = Duration::from_secs(3600);

@@ -66,7 +66,8 @@ impl Injector {
         }
     }
 
-    /// Deals the next chunk of the round, or the first of the next round. Someone else may be faster: then nothing happens.
+    /// Deals the next chunk of the round, or the first of the next round. Someone else may be
+    /// faster: then nothing happens.
     async fn deal_next(&self, view: &CampaignView, pool: PoolNo, deck: &DeckFilling) -> Result<()> {
         let definition = view.campaign.pool(pool);
         let PoolKind::Deck(composition) = &definition.kind else {

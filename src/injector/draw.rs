@@ -11,7 +11,8 @@ use crate::store::{
     DrawAnswer, DrawCommand, Drawn, Executed, Need, Result, StoreError, fill::PoolFilling,
 };
 
-/// How often a draw may find a pool empty that was filled for it (others draw too) before it is given up.
+/// How often a draw may find a pool empty that was filled for it (others draw too) before it is
+/// given up.
 const FILLS_MAX: usize = 1000;
 
 impl Injector {
@@ -78,7 +79,8 @@ impl Injector {
         let waiter = Waiter::at(&turn);
         let _turn = turn.lock.lock().await;
         if turn.fills.load(Ordering::Acquire) != fills_before {
-            // Someone filled it while this draw waited: drawing again tells whether that was enough.
+            // Someone filled it while this draw waited: drawing again tells whether that was
+            // enough.
             return Ok(());
         }
         let filled = if need.cards == 0 {

@@ -27,7 +27,8 @@ use crate::{
 /// How long an envelope is kept after its refund or its last grab, unless configured.
 pub const RETENTION_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How often a grab may find that the packets which were filled in for it are gone (others grab too) before it is given up.
+/// How often a grab may find that the packets which were filled in for it are gone (others grab
+/// too) before it is given up.
 const FILLS_MAX: usize = 1000;
 /// Envelopes that are settled at once.
 const PAGE: usize = 32;
@@ -56,7 +57,8 @@ impl Injector {
         self.key.envelope_seed(&view.envelope.id, &view.nonce)
     }
 
-    /// Creates an envelope that these users may grab, each once, by id; everyone where there are none.
+    /// Creates an envelope that these users may grab, each once, by id; everyone where there are
+    /// none.
     pub async fn create_envelope(
         self: &Arc<Self>,
         envelope: Arc<Envelope>,
@@ -80,7 +82,8 @@ impl Injector {
         Ok(reply)
     }
 
-    /// Grabs a packet; fills in the next ones where they are not, and grabs again, until it is decided.
+    /// Grabs a packet; fills in the next ones where they are not, and grabs again, until it is
+    /// decided.
     pub async fn grab(self: &Arc<Self>, command: GrabCommand) -> Result<GrabAnswer> {
         for _ in 0..FILLS_MAX {
             match self.store.grab(command.clone()).await? {
@@ -118,7 +121,8 @@ impl Injector {
         self.store.envelope(id).await
     }
 
-    /// Who has the greatest packet, the earliest of equals; none as long as not every packet is grabbed.
+    /// Who has the greatest packet, the earliest of equals; none as long as not every packet is
+    /// grabbed.
     pub async fn luckiest(&self, view: &EnvelopeView) -> Result<Option<GrabView>> {
         if !view.is_empty() {
             return Ok(None);
@@ -135,7 +139,8 @@ impl Injector {
         Ok(found.filter(|grab| grab.packet.number == number))
     }
 
-    /// Refunds and removes what is due in a partition; goes on after a failure and tells the first one.
+    /// Refunds and removes what is due in a partition; goes on after a failure and tells the first
+    /// one.
     pub(super) async fn settle_envelopes(self: &Arc<Self>, partition: u32) -> Result<()> {
         let retention = self.envelopes.retention;
         let mut outcome = Ok(());
@@ -219,7 +224,8 @@ impl Injector {
         let waiter = Waiter::at(&turn);
         let _turn = turn.lock.lock().await;
         if turn.fills.load(Ordering::Acquire) != fills_before {
-            // Someone filled it while this grab waited: grabbing again tells whether that was enough.
+            // Someone filled it while this grab waited: grabbing again tells whether that was
+            // enough.
             return Ok(());
         }
         let filled = self.fill_next(id, waiter.all()).await;

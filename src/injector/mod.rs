@@ -1,7 +1,9 @@
-//! Plan to windows to store: fills pools ahead of time, on need, and after a time away; takes units back.
+//! Plan to windows to store: fills pools ahead of time, on need, and after a time away; takes units
+//! back.
 //!
-//! Everything is idempotent and fenced by the store, so any number of injectors may run at once and any may die at any moment.
-//! Cron ([`alarm`]) only wakes it; what counts are the records in the store.
+//! Everything is idempotent and fenced by the store, so any number of injectors may run at once and
+//! any may die at any moment. Cron ([`alarm`]) only wakes it; what counts are the records in the
+//! store.
 
 use std::{
     sync::{Arc, Mutex},
@@ -37,7 +39,8 @@ mod tick;
 mod totals;
 mod turns;
 
-/// How long a new version waits for its hours to be filled, and a recall or an end for its units, before they are answered.
+/// How long a new version waits for its hours to be filled, and a recall or an end for its units,
+/// before they are answered.
 const APPLY_PATIENCE: Duration = Duration::from_secs(2);
 const SWEEP_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -115,7 +118,8 @@ impl Injector {
         Ok(operated)
     }
 
-    /// Does an operator's act, and what follows from it: recalled units are taken back, a closed campaign's units returned.
+    /// Does an operator's act, and what follows from it: recalled units are taken back, a closed
+    /// campaign's units returned.
     pub async fn operate(self: &Arc<Self>, command: OperateCommand) -> Result<Operated> {
         let id = command.campaign.clone();
         let has_sequel = matches!(
@@ -129,8 +133,8 @@ impl Injector {
         Ok(operated)
     }
 
-    /// Settles a campaign beside the caller, who waits for it at most so long: the act is done and acknowledged whatever
-    /// happens here, and the next tick goes on where this stops.
+    /// Settles a campaign beside the caller, who waits for it at most so long: the act is done and
+    /// acknowledged whatever happens here, and the next tick goes on where this stops.
     async fn follow_up(self: &Arc<Self>, id: CampaignId, patience: Duration) {
         let injector = Arc::clone(self);
         let settled = tokio::spawn(async move {
@@ -142,8 +146,8 @@ impl Injector {
         let _ = tokio::time::timeout(patience, settled).await;
     }
 
-    /// Brings the pools of one campaign to where they should be now: due windows filled, recalls and returns done, an ended
-    /// campaign's units returned. True where there was something to do.
+    /// Brings the pools of one campaign to where they should be now: due windows filled, recalls
+    /// and returns done, an ended campaign's units returned. True where there was something to do.
     pub async fn settle(&self, id: &CampaignId) -> Result<bool> {
         let filling = self.store.filling(id).await?;
         self.settle_from(&filling).await

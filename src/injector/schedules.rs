@@ -295,7 +295,8 @@ impl Injector {
             let sweep = Sweep::Recall { pool, window };
             loop {
                 let swept = self.store.sweep(id, sweep).await?;
-                // Where nothing was taken though there is more, units must be put in first: look again.
+                // Where nothing was taken though there is more, units must be put in first: look
+                // again.
                 if !swept.more || swept.units.is_empty() {
                     break;
                 }
@@ -364,7 +365,8 @@ impl Injector {
             .take(FREEZE_WINDOWS_MAX)
             .map(|window| {
                 let start = window.start.max(filling.horizon);
-                // What an end that came later adds to an hour that was already filled has no plan of its own.
+                // What an end that came later adds to an hour that was already filled has no plan
+                // of its own.
                 let mut planned = if start == window.start {
                     schedule.hourly(&window)
                 } else {
@@ -414,8 +416,8 @@ fn hours_left(start: Moment, end: Moment) -> u64 {
     end.since(start).as_secs().div_ceil(3600).max(1)
 }
 
-/// What a new plan gives an injected window, prize by prize; none where the plan is the same, so that a recalled window stays
-/// empty.
+/// What a new plan gives an injected window, prize by prize; none where the plan is the same, so
+/// that a recalled window stays empty.
 fn new_quantities(
     before: &Campaign,
     after: &Campaign,

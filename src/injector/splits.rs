@@ -1,4 +1,5 @@
-//! The splits of envelopes: computed from their seeds, the large ones kept in memory as long as they are in use.
+//! The splits of envelopes: computed from their seeds, the large ones kept in memory as long as
+//! they are in use.
 
 use std::{
     collections::VecDeque,

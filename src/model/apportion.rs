@@ -1,11 +1,14 @@
 //! Dividing whole things in proportion, without fractions.
 
-/// Divides `total` in proportion to `weights`, in whole parts that sum to `total`: each gets its quota rounded down, and
-/// what is left goes one by one to the largest remainders, ties to the earlier index. All zero where all weights are.
+/// Divides `total` in proportion to `weights`, in whole parts that sum to `total`: each gets its
+/// quota rounded down, and what is left goes one by one to the largest remainders, ties to the
+/// earlier index. All zero where all weights are.
 ///
-/// Integers all the way: no part is off by a floating-point error. A part differs from its exact quota by less than one.
+/// Integers all the way: no part is off by a floating-point error. A part differs from its exact
+/// quota by less than one.
 ///
-/// Source: the method of Hamilton (1792) and Hare-Niemeyer; see Balinski and Young, *Fair Representation* (1982).
+/// Source: the method of Hamilton (1792) and Hare-Niemeyer; see Balinski and Young, *Fair
+/// Representation* (1982).
 ///
 /// ```
 /// use tombola::model::apportion::largest_remainder;

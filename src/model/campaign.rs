@@ -1,7 +1,7 @@
 //! A campaign as it was validated: what can be won, when, by whom, how often.
 //!
-//! Made by [`super::convert`] only. Prizes and pools are known by their number, their place in the campaign, which never
-//! changes once units exist (see [`super::change`]).
+//! Made by [`super::convert`] only. Prizes and pools are known by their number, their place in the
+//! campaign, which never changes once units exist (see [`super::change`]).
 
 use std::{collections::BTreeMap, fmt};
 

@@ -15,7 +15,8 @@ use super::{
 /// The most packets of an envelope.
 pub const PACKETS_MAX: u32 = 100_000;
 
-/// The largest amount in minor units: 2^53 - 1, what a double holds exactly (Lua and JSON have no other numbers).
+/// The largest amount in minor units: 2^53 - 1, what a double holds exactly (Lua and JSON have no
+/// other numbers).
 pub const AMOUNT_MINOR_MAX: u64 = (1 << 53) - 1;
 
 /// The most users that an envelope may be restricted to.
@@ -59,8 +60,8 @@ pub struct Envelope {
     pub start: Option<Moment>,
     /// How long it can be grabbed from its start, in microseconds, 1 to [`TTL_MAX`].
     pub ttl_micros: u64,
-    /// Packets are released within this time from the start, in microseconds, at most the lifetime; 0 where all are there at
-    /// once.
+    /// Packets are released within this time from the start, in microseconds, at most the lifetime;
+    /// 0 where all are there at once.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rain_micros: u64,
     /// How many users may grab; 0 where everyone may.

@@ -61,7 +61,8 @@ impl Factor {
         }
     }
 
-    /// Units times this factor, rounded half up to whole ones; the largest `u64` where it would be more.
+    /// Units times this factor, rounded half up to whole ones; the largest `u64` where it would be
+    /// more.
     pub fn times(self, units: u64) -> u64 {
         let parts = u128::from(PARTS);
         let product = u128::from(units) * u128::from(self.thousandths);

@@ -1,5 +1,6 @@
-//! Ids. Those that operators choose are names in files, keys and commands, so they have a narrow alphabet. Those that callers
-//! bring along (of users, requests and operators) belong to other systems: any text without control characters.
+//! Ids. Those that operators choose are names in files, keys and commands, so they have a narrow
+//! alphabet. Those that callers bring along (of users, requests and operators) belong to other
+//! systems: any text without control characters.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 

@@ -1,6 +1,7 @@
 //! Limits: one record a user, and the rule that admits a draw or refuses it.
 //!
-//! A new day is seen by comparing days, never by a counter's expiry, so no quota is doubled at midnight.
+//! A new day is seen by comparing days, never by a counter's expiry, so no quota is doubled at
+//! midnight.
 
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +97,8 @@ pub struct Charge {
 }
 
 impl UserRecord {
-    /// The record as it stands on `today` at `now`: a later day starts at zero, lapsed bonus draws are gone.
+    /// The record as it stands on `today` at `now`: a later day starts at zero, lapsed bonus draws
+    /// are gone.
     #[must_use]
     pub fn on(mut self, today: Day, now: Moment) -> Self {
         if self.day.is_none_or(|day| today > day) {
@@ -118,7 +120,8 @@ impl UserRecord {
         self.draws.saturating_sub(self.bonus_used)
     }
 
-    /// Admits all of `count` draws or refuses them, changing nothing. The record must be that of the day (see [`Self::on`]).
+    /// Admits all of `count` draws or refuses them, changing nothing. The record must be that of
+    /// the day (see [`Self::on`]).
     pub fn admit(
         &self,
         limits: &DrawLimits,

@@ -1,6 +1,7 @@
 //! Validated types of the domain, and the pure rules on them. No I/O, no clock, no randomness.
 //!
-//! What comes from outside is parsed once, in [`convert`] and [`mod@file`], and cannot be wrong afterwards.
+//! What comes from outside is parsed once, in [`convert`] and [`mod@file`], and cannot be wrong
+//! afterwards.
 
 pub mod apportion;
 pub mod campaign;

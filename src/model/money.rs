@@ -107,7 +107,8 @@ pub(super) fn currency_flaw(code: &str) -> Option<String> {
 }
 
 impl fmt::Display for Money {
-    /// The code and the amount, with as many decimals as the currency has, or more where the amount needs them.
+    /// The code and the amount, with as many decimals as the currency has, or more where the amount
+    /// needs them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let per_unit = u128::from(NANOS_PER_UNIT);
         let whole = grouped_digits(&(self.nanos / per_unit).to_string());

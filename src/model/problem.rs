@@ -5,7 +5,8 @@ use std::fmt;
 /// One thing that is wrong with an input, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where: a path in the JSON mapping, e.g. `pools[1].schedule.perHour.coupon`, or a request's field.
+    /// Where: a path in the JSON mapping, e.g. `pools[1].schedule.perHour.coupon`, or a request's
+    /// field.
     pub path: String,
     /// What is wrong and what would be right.
     pub message: String,

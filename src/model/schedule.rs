@@ -14,7 +14,8 @@ use super::{
 /// The plan of a scheduled pool. A later layer overrides an earlier one, prize by prize.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Units in the whole campaign, each in an hour that only the seed knows. These prizes are in no other layer.
+    /// Units in the whole campaign, each in an hour that only the seed knows. These prizes are in
+    /// no other layer.
     pub total: Quantities,
     /// Units in every hour; a zero stands for a plan that is still to come.
     pub per_hour: Quantities,
@@ -35,7 +36,8 @@ pub struct Daily {
     pub from_hour: i8,
     /// End of the last hour, 1 to 24; at or before `from_hour` it is on the next day.
     pub to_hour: i8,
-    /// Units in each of these hours; a zero says none (so it may hold zeros, unlike the campaign's sums).
+    /// Units in each of these hours; a zero says none (so it may hold zeros, unlike the campaign's
+    /// sums).
     pub per_hour: Quantities,
 }
 
@@ -48,7 +50,8 @@ pub struct Special {
     pub to: DateTime,
     /// Units in each of these hours; may hold zeros.
     pub per_hour: Quantities,
-    /// Multiplies what earlier layers say of prizes that `per_hour` does not name, prize by prize, rounded half up.
+    /// Multiplies what earlier layers say of prizes that `per_hour` does not name, prize by prize,
+    /// rounded half up.
     pub factor: Factor,
 }
 
@@ -72,7 +75,8 @@ pub enum Unclaimed {
     ReturnAfter(Duration),
 }
 
-/// What decides the plan of an hour: the hour of the day, and the special hours it lies in by their place.
+/// What decides the plan of an hour: the hour of the day, and the special hours it lies in by their
+/// place.
 pub(super) type HourKind = (i8, Option<usize>);
 
 impl Schedule {
@@ -99,7 +103,8 @@ impl Schedule {
             && self.special == other.special
     }
 
-    /// Everything that is planned for the windows of `start..end`, prizes planned by `total` included; no zeros.
+    /// Everything that is planned for the windows of `start..end`, prizes planned by `total`
+    /// included; no zeros.
     pub fn sum(&self, zone: &Zone, start: Moment, end: Moment) -> Quantities {
         let mut hours_by_kind: BTreeMap<HourKind, u64> = BTreeMap::new();
         for window in zone.windows(start, start, end) {
@@ -116,7 +121,8 @@ impl Schedule {
         sum
     }
 
-    /// Windows of one kind have the same plan, and there are few kinds: five years of hours need not be computed one by one.
+    /// Windows of one kind have the same plan, and there are few kinds: five years of hours need
+    /// not be computed one by one.
     pub(super) fn kind_of(&self, window: &Window) -> HourKind {
         let hour = window.local_hour;
         let begun = self.special.partition_point(|special| special.from <= hour);
@@ -238,7 +244,8 @@ mod tests {
         let zone = Zone::parse("Asia/Shanghai").unwrap();
         plan.special[0].factor = Factor::parse("1.5").unwrap();
         let sum = plan.sum(&zone, day.0, day.1);
-        // 2 hours of 700, 18 of 200, an hour of 1,000, 3 of 700; 3 of the other prize but in 5 hours.
+        // 2 hours of 700, 18 of 200, an hour of 1,000, 3 of 700; 3 of the other prize but in 5
+        // hours.
         assert_eq!(
             sum[&PrizeNo(1)],
             (2 * 700 + 18 * 200 + 1000 + 3 * 700) * 3 / 2

@@ -15,7 +15,8 @@ use super::{
 pub struct PlanSummary {
     /// Every prize, by number.
     pub prizes: Vec<PrizePlan>,
-    /// The hours with something planned, by pool and start; prizes planned by `total` are left out, nobody knows their hour.
+    /// The hours with something planned, by pool and start; prizes planned by `total` are left out,
+    /// nobody knows their hour.
     pub hours: Vec<PlannedHour>,
     /// Hours left out of `hours`, to keep it short.
     pub hours_omitted: u32,
@@ -28,7 +29,8 @@ pub struct PrizePlan {
     pub prize: PrizeNo,
     /// Units given to the campaign.
     pub stock: u64,
-    /// Units that are used already, and those that schedules are still to release and decks that stop to deal.
+    /// Units that are used already, and those that schedules are still to release and decks that
+    /// stop to deal.
     pub planned: u64,
     /// Cards in the first round of all decks that are dealt anew.
     pub per_round: u64,
@@ -45,8 +47,8 @@ pub struct PlannedHour {
     pub quantities: Quantities,
 }
 
-/// The plan of a campaign from the hour that begins at `from`, with at most `hours_max` hours; `needed` is what it takes off
-/// stock in all, decks that are dealt anew aside.
+/// The plan of a campaign from the hour that begins at `from`, with at most `hours_max` hours;
+/// `needed` is what it takes off stock in all, decks that are dealt anew aside.
 pub fn plan_summary(
     campaign: &Campaign,
     needed: &Quantities,
@@ -61,8 +63,8 @@ pub fn plan_summary(
     }
 }
 
-/// Units that the plan of a campaign of which nothing is used takes off stock from `from` on: those of its schedules, and of decks
-/// that stop.
+/// Units that the plan of a campaign of which nothing is used takes off stock from `from` on: those
+/// of its schedules, and of decks that stop.
 pub fn planned_units(campaign: &Campaign, from: Moment) -> Quantities {
     let mut planned = Quantities::new();
     for pool in &campaign.pools {

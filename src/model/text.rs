@@ -1,4 +1,5 @@
-//! Words for people: numbers with thousands separators, text of strangers, and the name that was probably meant.
+//! Words for people: numbers with thousands separators, text of strangers, and the name that was
+//! probably meant.
 
 use std::borrow::Cow;
 
@@ -25,9 +26,9 @@ pub(crate) fn grouped_digits(digits: &str) -> String {
     text
 }
 
-/// Text of someone else as it can stand in a line of a log or a cell of a table: a character without a form of its own (a
-/// line's end, a mark of direction, a space at either end) is written as an escape, and so is the backslash that begins one.
-/// Different texts stay different.
+/// Text of someone else as it can stand in a line of a log or a cell of a table: a character
+/// without a form of its own (a line's end, a mark of direction, a space at either end) is written
+/// as an escape, and so is the backslash that begins one. Different texts stay different.
 ///
 /// ```
 /// use tombola::model::text::visible;

@@ -1,4 +1,5 @@
-//! A campaign's time zone: its days (for limits) and its windows, the full local hours (for schedules).
+//! A campaign's time zone: its days (for limits) and its windows, the full local hours (for
+//! schedules).
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,8 @@ use jiff::{
 
 use super::{moment::Moment, text::nearest};
 
-/// The database that is built in. The system's own is never read: two hosts may have two versions of it.
+/// The database that is built in. The system's own is never read: two hosts may have two versions
+/// of it.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 const HOUR_S: i64 = 3600;
@@ -89,8 +91,8 @@ impl Zone {
         Day(self.day_at(at.as_seconds()))
     }
 
-    /// The first moment after `at` that lies on a later local day. Where the clocks skip midnight, or a whole day, that is
-    /// the moment of the jump.
+    /// The first moment after `at` that lies on a later local day. Where the clocks skip midnight,
+    /// or a whole day, that is the moment of the jump.
     pub fn next_day_start(&self, at: Moment) -> Moment {
         let mut now = at.as_seconds();
         let today = self.day_at(now);
@@ -107,8 +109,9 @@ impl Zone {
 
     /// The window that `at` lies in, clipped to `start..end`; none outside of it.
     ///
-    /// A window ends where the local clock reaches another full hour, or jumps over one. A repeated hour is two windows, a
-    /// skipped one none; where the clock goes back by half an hour the hour is one window of 90 minutes.
+    /// A window ends where the local clock reaches another full hour, or jumps over one. A repeated
+    /// hour is two windows, a skipped one none; where the clock goes back by half an hour the hour
+    /// is one window of 90 minutes.
     pub fn window_at(&self, at: Moment, start: Moment, end: Moment) -> Option<Window> {
         if at < start || at >= end {
             return None;
@@ -122,7 +125,8 @@ impl Zone {
         })
     }
 
-    /// The windows from the one that `from` lies in (or the first after it) to the end of `start..end`, in order.
+    /// The windows from the one that `from` lies in (or the first after it) to the end of
+    /// `start..end`, in order.
     pub fn windows(
         &self,
         from: Moment,
@@ -133,7 +137,8 @@ impl Zone {
         std::iter::successors(first, move |last| self.window_at(last.end, start, end))
     }
 
-    /// A moment as local time with its offset, e.g. `2026-11-29T20:00+08:00`; with seconds only where they are not zero.
+    /// A moment as local time with its offset, e.g. `2026-11-29T20:00+08:00`; with seconds only
+    /// where they are not zero.
     pub fn local(&self, at: Moment) -> String {
         let format = if at.as_seconds() % 60 == 0 {
             "%Y-%m-%dT%H:%M%:z"
@@ -144,8 +149,8 @@ impl Zone {
         local.strftime(format).to_string()
     }
 
-    /// A time in the form of RFC 3339 with the zone's offset, to the nanosecond; in UTC where the offset has seconds, which
-    /// that form cannot tell.
+    /// A time in the form of RFC 3339 with the zone's offset, to the nanosecond; in UTC where the
+    /// offset has seconds, which that form cannot tell.
     pub(super) fn rfc3339(&self, time: Timestamp) -> String {
         if self.zone.to_offset(time).seconds() % 60 != 0 {
             return time.to_string();
@@ -164,8 +169,8 @@ impl Zone {
         i32::try_from(day).unwrap_or(i32::MAX)
     }
 
-    /// The second in `after < t <= until` at which the offset changes. Clocks are changed at full seconds and never twice
-    /// within a day, so the offsets at both ends tell whether there is one.
+    /// The second in `after < t <= until` at which the offset changes. Clocks are changed at full
+    /// seconds and never twice within a day, so the offsets at both ends tell whether there is one.
     fn change_within(&self, after: i64, until: i64) -> Option<i64> {
         let (mut before, mut changed) = (after, until);
         let old = self.offset(before);

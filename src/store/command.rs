@@ -1,4 +1,5 @@
-//! Commands that change a campaign's state, and their replies. Each is one atomic step of the store.
+//! Commands that change a campaign's state, and their replies. Each is one atomic step of the
+//! store.
 
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
-//! The ledger: every change of a campaign or an envelope is an entry, written in the step that makes the change.
+//! The ledger: every change of a campaign or an envelope is an entry, written in the step that
+//! makes the change.
 //!
-//! Prizes and pools are told by number (see [`crate::model::campaign`]); moments in microseconds since the Unix epoch.
+//! Prizes and pools are told by number (see [`crate::model::campaign`]); moments in microseconds
+//! since the Unix epoch.
 
 use serde::{Deserialize, Serialize};
 
@@ -75,13 +77,15 @@ pub enum Body {
         version: u32,
         /// The version it changed; 0 for a new campaign.
         base_version: u32,
-        /// SHA-256 of its encoded definition, hexadecimal; the definition itself is kept beside the ledger.
+        /// SHA-256 of its encoded definition, hexadecimal; the definition itself is kept beside the
+        /// ledger.
         definition_sha256: String,
         /// SHA-256 of the seed, hexadecimal.
         commitment: String,
         /// Units added to stock.
         stock_added: Quantities,
-        /// Nothing had happened to the campaign: what was in stock before is void, `stock_added` is all there is.
+        /// Nothing had happened to the campaign: what was in stock before is void, `stock_added` is
+        /// all there is.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stock_anew: bool,
         /// By whom.
@@ -142,8 +146,8 @@ pub enum Body {
     },
     /// Every unit of an ended campaign is back; the seed may be told.
     Closed {},
-    /// Another server came to serve the partition, or the same one was restarted: the numbers of the entries jump to this one's,
-    /// the only gap there ever is.
+    /// Another server came to serve the partition, or the same one was restarted: the numbers of
+    /// the entries jump to this one's, the only gap there ever is.
     Forked {
         /// Replication id of the server, 40 hexadecimal digits.
         replid: String,
@@ -154,8 +158,8 @@ pub enum Body {
     },
     /// An operator let the partition go on after entries were lost.
     Recovered {
-        /// What had halted the partition: replication id of a fork, number of the last acknowledged entry, number of the last entry
-        /// of that fork in the store (or -).
+        /// What had halted the partition: replication id of a fork, number of the last acknowledged
+        /// entry, number of the last entry of that fork in the store (or -).
         halt: String,
         /// By whom.
         author: Author,
@@ -303,9 +307,8 @@ impl DrawEntry {
     }
 }
 
-/// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, with the fork
-/// after it if there is one, 1 for the consolation prize, 0 for
-/// nothing.
+/// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, with the
+/// fork after it if there is one, 1 for the consolation prize, 0 for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ResultCode", into = "ResultCode")]
 pub enum DrawResult {
@@ -331,8 +334,9 @@ pub enum DrawResult {
 pub struct Unit {
     /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round, from 1.
     pub window: i64,
-    /// Mark of the fork of the store under which it was injected or dealt; 0 before the first fork. A store that was rolled back
-    /// may fill the same window again: under another fork, so with other units.
+    /// Mark of the fork of the store under which it was injected or dealt; 0 before the first fork.
+    /// A store that was rolled back may fill the same window again: under another fork, so with
+    /// other units.
     pub fork: u32,
     /// The index in the window or round, from 0.
     pub number: u64,

@@ -1,6 +1,8 @@
-//! Commands on envelopes, their replies, and what can be read of them. Amounts are in minor units, packets are counted from 1.
+//! Commands on envelopes, their replies, and what can be read of them. Amounts are in minor units,
+//! packets are counted from 1.
 //!
-//! Packets are grabbed in the order of their numbers, which of an envelope rain is the order of their release.
+//! Packets are grabbed in the order of their numbers, which of an envelope rain is the order of
+//! their release.
 
 use std::sync::Arc;
 
@@ -15,8 +17,8 @@ use crate::{
     model::{Envelope, EnvelopeId, Moment, UserId},
 };
 
-/// The packets of a chunk while few have grabbed and few wait: with [`low_packets`] at most 128 wait, which Redis keeps in its
-/// compact encoding.
+/// The packets of a chunk while few have grabbed and few wait: with [`low_packets`] at most 128
+/// wait, which Redis keeps in its compact encoding.
 pub const CHUNK_PACKETS: usize = 100;
 
 /// The most packets that a step adds: the chunk of an envelope from which many have grabbed.
@@ -25,7 +27,8 @@ pub const CHUNK_PACKETS_MAX: usize = 1000;
 /// Grabs after which many have grabbed.
 pub(super) const MANY_GRABS: u32 = 1000;
 
-/// How many packets the next chunk has, of an envelope from which so many have grabbed while so many wait for packets.
+/// How many packets the next chunk has, of an envelope from which so many have grabbed while so
+/// many wait for packets.
 pub fn chunk_packets(grabbed: u32, users_waiting: usize) -> usize {
     if grabbed < MANY_GRABS {
         users_waiting.clamp(CHUNK_PACKETS, CHUNK_PACKETS_MAX)
@@ -40,7 +43,8 @@ pub(super) const LOW_PACKETS: u32 = 28;
 /// The same afterwards.
 pub(super) const LOW_PACKETS_OF_MANY: u32 = 500;
 
-/// Waiting packets at which the next chunk is asked for, of an envelope from which so many have grabbed.
+/// Waiting packets at which the next chunk is asked for, of an envelope from which so many have
+/// grabbed.
 pub fn low_packets(grabbed: u32) -> u32 {
     if grabbed < MANY_GRABS {
         LOW_PACKETS
@@ -81,7 +85,8 @@ pub struct GrabCommand {
     pub envelope: EnvelopeId,
     /// For whom.
     pub user: UserId,
-    /// The service's deadline: the store does not take a packet after it. A packet that the user has is told all the same.
+    /// The service's deadline: the store does not take a packet after it. A packet that the user
+    /// has is told all the same.
     pub not_after: Moment,
 }
 
@@ -327,7 +332,8 @@ pub struct EnvelopeSums {
     pub waiting_minor: u128,
     /// The sum of all refunds.
     pub refunded_minor: u128,
-    /// What open envelopes hold, added up anew, is what is counted as waiting; true where a store does not add it up.
+    /// What open envelopes hold, added up anew, is what is counted as waiting; true where a store
+    /// does not add it up.
     pub envelopes_agree: bool,
 }
 

@@ -33,7 +33,8 @@ pub enum StoreError {
         /// What the store said, for operators.
         detail: String,
     },
-    /// The store was rolled back, and entries that were acknowledged are lost: nothing happens any more until an operator decides.
+    /// The store was rolled back, and entries that were acknowledged are lost: nothing happens any
+    /// more until an operator decides.
     #[error("{0}")]
     Halted(String),
     /// The store's data contradict themselves, or its reply cannot be read. Permanent.

@@ -1,4 +1,5 @@
-//! Filling pools: freeze a window, put its units in chunk by chunk, deal a deck's next chunk; and taking units out again.
+//! Filling pools: freeze a window, put its units in chunk by chunk, deal a deck's next chunk; and
+//! taking units out again.
 //!
 //! Every step is fenced: one that comes late, or twice, changes nothing and says how things stand.
 
@@ -77,8 +78,8 @@ pub struct LiveWindow {
     pub injected: Quantities,
 }
 
-/// How prizes planned by `total` are shared out: `remaining` units over the windows from `from` on. Frozen with the version
-/// that set it, so that the shares are a pure function of the seed.
+/// How prizes planned by `total` are shared out: `remaining` units over the windows from `from` on.
+/// Frozen with the version that set it, so that the shares are a pure function of the seed.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct TotalsBase {
     /// The version that set it.
@@ -94,7 +95,8 @@ pub struct TotalsBase {
 pub struct FillRecord {
     /// The window's start.
     pub window_start: Moment,
-    /// Units are released before this: the window's end, or the moment at which a missed window was released.
+    /// Units are released before this: the window's end, or the moment at which a missed window was
+    /// released.
     pub window_end: Moment,
     /// 0 for the window's first injection, then a top-up each.
     pub generation: u32,
@@ -147,8 +149,8 @@ pub enum DeckStop {
 
 /// Freezes the next windows of a schedule: quantities off stock, bounds, from when on they scatter.
 ///
-/// A window that has ended by the store's clock is handled as the schedule's `missed` says; one that has begun scatters from now
-/// on.
+/// A window that has ended by the store's clock is handled as the schedule's `missed` says; one
+/// that has begun scatters from now on.
 #[derive(Clone, Debug)]
 pub struct FreezeCommand {
     /// The campaign.
@@ -177,7 +179,8 @@ pub struct PlannedWindow {
     pub windows_left: u64,
 }
 
-/// Brings an injected window to the quantities of a new plan: tops it up, or marks units to be recalled.
+/// Brings an injected window to the quantities of a new plan: tops it up, or marks units to be
+/// recalled.
 #[derive(Clone, Debug)]
 pub struct AdjustCommand {
     /// The campaign.
@@ -223,13 +226,15 @@ pub struct FillCommand {
 /// The most units that a step moves, so that no step keeps draws waiting for long.
 pub const CHUNK_UNITS_MAX: usize = 500;
 
-/// The most cards of a deck's chunk. Each chunk's order is drawn from the seed, so its size never changes.
+/// The most cards of a deck's chunk. Each chunk's order is drawn from the seed, so its size never
+/// changes.
 pub const CHUNK_CARDS_MAX: usize = 1000;
 
 /// The reply to a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// So many units of the fill are in the pool: after this step, or since someone else was faster.
+    /// So many units of the fill are in the pool: after this step, or since someone else was
+    /// faster.
     Reached(u64),
     /// The fill is closed: complete, recalled or ended.
     Closed,
@@ -275,8 +280,8 @@ pub enum Sweep {
     },
     /// Everything of a campaign that has ended; the last chunk closes it.
     Ending,
-    /// Everything that could be won until a moment: entries were lost, and these units may have been won in them. They leave the
-    /// campaign.
+    /// Everything that could be won until a moment: entries were lost, and these units may have
+    /// been won in them. They leave the campaign.
     Recovery {
         /// The moment.
         until: Moment,

@@ -1,7 +1,8 @@
-//! Durable state behind one trait of whole operations, each one atomic step: atomicity is the store's duty.
+//! Durable state behind one trait of whole operations, each one atomic step: atomicity is the
+//! store's duty.
 //!
-//! Nothing here knows gRPC, seeds or how a plan becomes units; the store checks, moves and records what it is given.
-//! Time is the store's own clock and never steps back.
+//! Nothing here knows gRPC, seeds or how a plan becomes units; the store checks, moves and records
+//! what it is given. Time is the store's own clock and never steps back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,11 +41,11 @@ use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, 
 pub enum Durability {
     /// On disk (fsync) before the answer.
     Embedded,
-    /// In Redis's memory, on its disk within about a second (`appendfsync everysec`): a crash of the Redis host may undo
-    /// about two seconds.
+    /// In Redis's memory, on its disk within about a second (`appendfsync everysec`): a crash of
+    /// the Redis host may undo about two seconds.
     Fast,
-    /// On Redis's disk (`appendfsync always`) before the answer: survives a crash of its host; a failover may undo what was
-    /// not replicated.
+    /// On Redis's disk (`appendfsync always`) before the answer: survives a crash of its host; a
+    /// failover may undo what was not replicated.
     Local,
     /// The same, and held by replicas before the answer: survives the loss of the primary.
     Strict,
@@ -83,8 +84,8 @@ pub trait Store: EnvelopeStore {
     /// What this store is.
     fn info(&self) -> &StoreInfo;
 
-    /// What is kept of a draw that is acknowledged now: less than promised only if someone changed the
-    /// server's settings, and the store was opened to go on then.
+    /// What is kept of a draw that is acknowledged now: less than promised only if someone changed
+    /// the server's settings, and the store was opened to go on then.
     fn durability(&self) -> Durability {
         self.info().durability
     }
@@ -92,7 +93,8 @@ pub trait Store: EnvelopeStore {
     /// An estimate of the store's clock that costs nothing.
     fn clock_hint(&self) -> Moment;
 
-    /// The store's clock; fails while the store cannot do its work, so it is also the probe of its health.
+    /// The store's clock; fails while the store cannot do its work, so it is also the probe of its
+    /// health.
     async fn now(&self) -> Result<Moment>;
 
     /// Parts of the store whose clock stands still for now.
@@ -100,7 +102,8 @@ pub trait Store: EnvelopeStore {
         Vec::new()
     }
 
-    /// Draws, as "what a draw does, exactly" says: replay, campaign state, limits, units, record, memory, ledger.
+    /// Draws, as "what a draw does, exactly" says: replay, campaign state, limits, units, record,
+    /// memory, ledger.
     async fn draw(&self, command: DrawCommand) -> Result<Drawn>;
 
     /// What a remembered draw answered.
@@ -114,7 +117,8 @@ pub trait Store: EnvelopeStore {
     /// A user's record.
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView>;
 
-    /// Creates a campaign or a new version of one. The rules of what may change are checked in the step.
+    /// Creates a campaign or a new version of one. The rules of what may change are checked in the
+    /// step.
     async fn apply(&self, command: ApplyCommand) -> Result<Operated>;
 
     /// An operator's act.
@@ -189,14 +193,15 @@ pub trait Store: EnvelopeStore {
 /// What a store does with envelopes: a part of [`Store`], with the same promises and errors.
 #[async_trait]
 pub trait EnvelopeStore: Send + Sync {
-    /// Creates an envelope, without its packets. The same command again gives the envelope as it stands; an id that was ever used
-    /// otherwise is refused.
+    /// Creates an envelope, without its packets. The same command again gives the envelope as it
+    /// stands; an id that was ever used otherwise is refused.
     async fn create_envelope(&self, command: CreateEnvelope) -> Result<EnvelopeReply>;
 
-    /// Grabs a packet for a user, one in all, in one step: the user's packet of before, the envelope's state, the packet, the
-    /// memory of it, ledger. What is checked, and in which order, is [`GrabOutcome`]'s; an expired envelope gives nothing, whether
-    /// or not it is refunded yet. Where the next packet is not filled in: [`Grabbed::NeedFill`]. The last packet ends the
-    /// time for which the envelope is kept.
+    /// Grabs a packet for a user, one in all, in one step: the user's packet of before, the
+    /// envelope's state, the packet, the memory of it, ledger. What is checked, and in which order,
+    /// is [`GrabOutcome`]'s; an expired envelope gives nothing, whether or not it is refunded yet.
+    /// Where the next packet is not filled in: [`Grabbed::NeedFill`]. The last packet ends the time
+    /// for which the envelope is kept.
     async fn grab(&self, command: GrabCommand) -> Result<Grabbed>;
 
     /// Puts the next packets in.
@@ -211,8 +216,8 @@ pub trait EnvelopeStore: Send + Sync {
     /// Who has which packet, those after `packet`, in order, at most `limit`.
     async fn grabs(&self, id: &EnvelopeId, packet: u32, limit: usize) -> Result<Vec<GrabView>>;
 
-    /// Envelopes of a partition that [`Self::settle_envelope`] has work with by the store's clock, the longest due first, at
-    /// most `limit`.
+    /// Envelopes of a partition that [`Self::settle_envelope`] has work with by the store's clock,
+    /// the longest due first, at most `limit`.
     async fn due_envelopes(
         &self,
         partition: u32,
@@ -220,7 +225,8 @@ pub trait EnvelopeStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<EnvelopeId>>;
 
-    /// Refunds the rest of an envelope that has expired, or removes a chunk of one that was settled `retention` ago; else nothing.
+    /// Refunds the rest of an envelope that has expired, or removes a chunk of one that was settled
+    /// `retention` ago; else nothing.
     async fn settle_envelope(&self, id: &EnvelopeId, retention: Duration) -> Result<Settled>;
 
     /// The sums of all envelopes ever created, by currency.

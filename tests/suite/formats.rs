@@ -1,5 +1,5 @@
-//! Data of earlier versions: each dump in `tests/formats` is upgraded, and everything in it is still
-//! there and is drawn from.
+//! Data of earlier versions: each dump in `tests/formats` is upgraded, and everything in it is
+//! still there and is drawn from.
 
 use std::{fs, path::Path};
 
@@ -108,7 +108,8 @@ fn start(house: &House) -> Start<'_> {
     house.start().with(PARTITIONS).at(NOW.into())
 }
 
-/// The format of each partition, which two fields have: versions before format 3 know no `min_reader`.
+/// The format of each partition, which two fields have: versions before format 3 know no
+/// `min_reader`.
 fn formats(house: &House) -> Vec<String> {
     let field = |key: &&str, name| house.redis.command(&["HGET", key, name]);
     let both = |key| match (field(key, "format"), field(key, "min_reader")) {

@@ -1,7 +1,8 @@
-//! Published ways to hand out prizes or to keep limits, each as its authors describe it, on the same Redis as a service under measure.
+//! Published ways to hand out prizes or to keep limits, each as its authors describe it, on the
+//! same Redis as a service under measure.
 //!
-//! They are called without gRPC, straight from the load, which favours them. Each does less than a draw: what it leaves out, and what that
-//! breaks, is provoked and counted in [`promises`].
+//! They are called without gRPC, straight from the load, which favours them. Each does less than a
+//! draw: what it leaves out, and what that breaks, is provoked and counted in [`promises`].
 
 pub(crate) mod ours;
 pub(crate) mod promises;

@@ -1,4 +1,5 @@
-//! The service under what breaks the other ways: answers that are lost, and many calls of a user at once.
+//! The service under what breaks the other ways: answers that are lost, and many calls of a user at
+//! once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +37,8 @@ pub(crate) async fn provoke(subject: &mut Subject) -> Outcome<Vec<Broken>> {
     Ok(all)
 }
 
-/// Users draw as often as they are let, before and after midnight; the day of a draw is that of the store's clock.
+/// Users draw as often as they are let, before and after midnight; the day of a draw is that of the
+/// store's clock.
 async fn midnight(subject: &Subject) -> Outcome<Broken> {
     let lottery = subject.lottery().await?;
     let mut users = JoinSet::new();

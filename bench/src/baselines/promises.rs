@@ -1,5 +1,5 @@
-//! Which promises each way breaks: each is provoked, a stalled process, a lost answer, a day's end, and counted. Nothing is claimed here
-//! that did not happen in the run.
+//! Which promises each way breaks: each is provoked, a stalled process, a lost answer, a day's end,
+//! and counted. Nothing is claimed here that did not happen in the run.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -143,7 +143,8 @@ async fn stalls_of_the_lock(beside: &Beside) -> Outcome<Broken> {
     Ok(Broken::new("SETNX lock, ZREM", "P1", what, twice, STALLS))
 }
 
-/// Days that are a second long: who draws more than the quota in one, and who is refused with draws of the day left.
+/// Days that are a second long: who draws more than the quota in one, and who is refused with draws
+/// of the day left.
 async fn days_of_the_counter(beside: &Beside) -> Outcome<Vec<Broken>> {
     let mut tasks = JoinSet::new();
     for user in 0..USERS {
@@ -213,7 +214,8 @@ async fn days_of_a_user(
     Ok((drawn.values().any(|draws| *draws > QUOTA), deprived))
 }
 
-/// A caller ends between counting and setting the expiry: the user is refused for ever once the quota is used.
+/// A caller ends between counting and setting the expiry: the user is refused for ever once the
+/// quota is used.
 async fn crashes_of_the_counter(beside: &Beside) -> Outcome<Broken> {
     let way = Counter::prepare(beside, "crashed");
     let mut connection = connect(beside.client()).await.map_err(redis_failed)?;

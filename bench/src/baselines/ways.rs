@@ -177,7 +177,8 @@ impl RedPacket {
     }
 }
 
-/// The table of prizes as JSON: read, chosen from, and written back unless it changed meanwhile; then all over again.
+/// The table of prizes as JSON: read, chosen from, and written back unless it changed meanwhile;
+/// then all over again.
 #[derive(Clone)]
 pub(crate) struct JsonTable {
     client: Client,

@@ -44,7 +44,8 @@ pub(crate) struct CostArgs {
     /// How long each timing is
     #[arg(long, env = "TOMBOLA_BENCH_COST_DURATION", value_name = "SPAN", default_value = "5s", value_parser = span)]
     pub(super) duration: Duration,
-    /// Where temporary data are made: its disk is what is measured [default: the system's temporary directory]
+    /// Where temporary data are made: its disk is what is measured [default: the system's temporary
+    /// directory]
     #[arg(long, env = "TOMBOLA_BENCH_COST_DIRECTORY", value_name = "DIR")]
     pub(super) directory: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! How long one draw takes, over what it is made of; and what an injection beside draws does to their latency.
+//! How long one draw takes, over what it is made of; and what an injection beside draws does to
+//! their latency.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,7 +40,8 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
     work.close().await
 }
 
-/// The p50 of a draw that is alone, over that of a bare script that writes one key and of an empty call together.
+/// The p50 of a draw that is alone, over that of a bare script that writes one key and of an empty
+/// call together.
 async fn one_draw(work: &mut Work<'_>, store: Store) -> Outcome {
     let name = store.name();
     let plan = alone(work.args.duration / 2);

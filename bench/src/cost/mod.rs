@@ -1,7 +1,9 @@
-//! `tombola-bench cost`: what a draw, a user and a waiting unit take of processors, memory and disk, and how that grows. The figures from
-//! which a campaign's machines are chosen (`docs/capacity.md`).
+//! `tombola-bench cost`: what a draw, a user and a waiting unit take of processors, memory and
+//! disk, and how that grows. The figures from which a campaign's machines are chosen
+//! (`docs/capacity.md`).
 //!
-//! Each part starts services of its own and takes them away again. Like the bench it asks only gRPC, the operating system and Redis.
+//! Each part starts services of its own and takes them away again. Like the bench it asks only
+//! gRPC, the operating system and Redis.
 
 mod args;
 mod connections;

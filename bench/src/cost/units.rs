@@ -1,4 +1,5 @@
-//! How a draw's time grows with the units that wait, what a waiting unit takes, and what an injection does to Redis.
+//! How a draw's time grows with the units that wait, what a waiting unit takes, and what an
+//! injection does to Redis.
 
 use std::{sync::Arc, time::Instant};
 

@@ -1,4 +1,5 @@
-//! Bytes of users who drew once: in Redis by kind of key, on disk in all; with ids of 8 and of 36 characters.
+//! Bytes of users who drew once: in Redis by kind of key, on disk in all; with ids of 8 and of 36
+//! characters.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 

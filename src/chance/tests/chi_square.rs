@@ -1,11 +1,11 @@
 //! Pearson's chi-square test, the yardstick of the statistical tests.
 
-/// The normal quantile of 0.999: each bound of [`assert_fits`] is passed by one fair sample in a thousand. The tests' seeds are
-/// fixed, so a test that passes once passes always.
+/// The normal quantile of 0.999: each bound of [`assert_fits`] is passed by one fair sample in a
+/// thousand. The tests' seeds are fixed, so a test that passes once passes always.
 const Z: f64 = 3.090_232;
 
-/// The value that chi-square with `df` degrees of freedom stays below with the probability of the normal quantile `z`, by
-/// the approximation of Wilson and Hilferty (PNAS 17, 1931).
+/// The value that chi-square with `df` degrees of freedom stays below with the probability of the
+/// normal quantile `z`, by the approximation of Wilson and Hilferty (PNAS 17, 1931).
 fn quantile(df: f64, z: f64) -> f64 {
     let spread = 2.0 / (9.0 * df);
     df * (1.0 - spread + z * spread.sqrt()).powi(3)
@@ -17,8 +17,8 @@ fn statistic(observed: &[u64], expected: &[f64]) -> f64 {
     observed.iter().zip(expected).map(excess).sum()
 }
 
-/// Whether counts are as far from `weights` (in any unit) as chance alone would have them: neither further nor, which would
-/// betray a lack of chance, nearer. A cell without weight must be empty.
+/// Whether counts are as far from `weights` (in any unit) as chance alone would have them: neither
+/// further nor, which would betray a lack of chance, nearer. A cell without weight must be empty.
 pub(super) fn fits(observed: &[u64], weights: &[f64]) -> bool {
     assert_eq!(observed.len(), weights.len(), "a weight for each cell");
     let total: u64 = observed.iter().sum();

@@ -1,5 +1,5 @@
-//! Golden vectors, computed by an independent program from the documentation alone. They must never change: a revealed seed
-//! has to give the same draws in every version.
+//! Golden vectors, computed by an independent program from the documentation alone. They must never
+//! change: a revealed seed has to give the same draws in every version.
 
 use std::num::NonZeroU64;
 
@@ -91,7 +91,8 @@ fn numbers_below() {
         first(3_600_000_000, 3),
         [1_739_859_700, 1_332_399_752, 2_158_938_936]
     );
-    // 14851901506418480380, the fifth number, is skipped by 3 * 2^62, the third to fifth by 2^63 + 1, none by 2^64 - 1.
+    // 14851901506418480380, the fifth number, is skipped by 3 * 2^62, the third to fifth by 2^63 +
+    // 1, none by 2^64 - 1.
     let (a, b) = (5_636_201_790_539_859_700, 3_727_582_464_132_399_752);
     let (c, d) = (13_683_571_587_358_938_936, 10_944_016_840_286_367_493);
     let (e, f) = (14_851_901_506_418_478_380, 5_560_728_832_726_424_645);

@@ -1,4 +1,5 @@
-//! What chance must hold: the same numbers for ever, evenly spread, and no unit more or less than was granted.
+//! What chance must hold: the same numbers for ever, evenly spread, and no unit more or less than
+//! was granted.
 
 mod chi_square;
 mod golden;

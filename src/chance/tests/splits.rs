@@ -1,5 +1,5 @@
-//! Splits: golden vectors, computed by an independent program from the documentation alone, and that they are fair: who comes
-//! first has no better chance than who comes last.
+//! Splits: golden vectors, computed by an independent program from the documentation alone, and
+//! that they are fair: who comes first has no better chance than who comes last.
 
 use sha2::{Digest as _, Sha256};
 
@@ -9,8 +9,8 @@ use crate::{
     model::{EnvelopeId, Split},
 };
 
-/// Envelopes of the statistic, each with a seed of its own, and by how many hands they are split. A debug build would take half a
-/// minute and more for the whole million.
+/// Envelopes of the statistic, each with a seed of its own, and by how many hands they are split. A
+/// debug build would take half a minute and more for the whole million.
 const ENVELOPES: u64 = if cfg!(debug_assertions) {
     200_000
 } else {
@@ -157,7 +157,8 @@ fn split_many(numbers: impl Iterator<Item = u64>) -> [Place; PACKETS] {
     places
 }
 
-/// A million envelopes (see [`ENVELOPES`]). All means and variances are the same; bounds are five standard errors.
+/// A million envelopes (see [`ENVELOPES`]). All means and variances are the same; bounds are five
+/// standard errors.
 #[test]
 fn the_first_packet_and_the_last_have_the_same_mean_and_the_same_spread() {
     let hands = std::thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! Chance is fair: fixed samples, each as far from what is expected as chance would have it (see [`super::chi_square`]).
+//! Chance is fair: fixed samples, each as far from what is expected as chance would have it (see
+//! [`super::chi_square`]).
 
 use std::num::NonZeroU64;
 
@@ -79,8 +80,9 @@ fn releases_are_even_over_the_minutes_of_the_hour() {
     assert_even(&counts);
 }
 
-/// The waits between 100,000 releases, each as a cell of 4 that are equally likely: independent uniform moments wait
-/// exponentially (Feller, vol. 2, I.6), so the quartiles are `-ln(1 - q)` mean waits.
+/// The waits between 100,000 releases, each as a cell of 4 that are equally likely: independent
+/// uniform moments wait exponentially (Feller, vol. 2, I.6), so the quartiles are `-ln(1 - q)` mean
+/// waits.
 fn quartiles_of_waits() -> Vec<usize> {
     let offsets = hour_of_releases(&numbered_seed(3), 100_000);
     let mean_wait = HOUR_MICROS as f64 / offsets.len() as f64;
@@ -135,7 +137,8 @@ fn moments_of_two_prizes_and_of_two_hours_tell_nothing_of_each_other() {
 #[test]
 fn a_unit_of_the_whole_campaign_falls_into_a_window_in_proportion_to_its_length() {
     let headline = pool("headline");
-    // 24 windows: the first is clipped to 20 minutes, the eighth has 90 (a zone that turns its clock by half an hour).
+    // 24 windows: the first is clipped to 20 minutes, the eighth has 90 (a zone that turns its
+    // clock by half an hour).
     let minutes = |window: usize| match window {
         0 => 20,
         7 => 90,
@@ -207,7 +210,8 @@ fn pairs_of_cards_are_those_of_a_shuffle_within_a_chunk_and_across_two() {
         across[pair(CHUNK_CARDS - 1, CHUNK_CARDS)] += 1;
         first_of_both[pair(0, CHUNK_CARDS)] += 1;
     }
-    // Without replacement, wherever the two places are: the second card is one of those that the first leaves.
+    // Without replacement, wherever the two places are: the second card is one of those that the
+    // first leaves.
     let ways = |pair: usize| {
         let (first, second) = (pair / 3, pair % 3);
         let left = cards[second].cards - u64::from(first == second);

@@ -1,4 +1,5 @@
-//! `tombola demo`: a server, a campaign and its users in one process, over real gRPC, on a clock that skips the waiting.
+//! `tombola demo`: a server, a campaign and its users in one process, over real gRPC, on a clock
+//! that skips the waiting.
 
 mod crowd;
 mod red_packet;
@@ -36,7 +37,8 @@ use crate::{
 
 /// The campaign that is shown.
 const CAMPAIGN: &str = include_str!("../../../deploy/campaigns/spring-wheel.yaml");
-/// 28 November 2026, 18:00 in Shanghai: before an evening peak, a midnight and a day that counts twice.
+/// 28 November 2026, 18:00 in Shanghai: before an evening peak, a midnight and a day that counts
+/// twice.
 const START_SECONDS: i64 = 1_795_860_000;
 /// The clock's step, and how many of them: 30 hours.
 const STEP: Duration = Duration::from_secs(600);

@@ -1,4 +1,5 @@
-//! An envelope of the demo: grabbed by a crowd that clicks twice, and what nobody grabbed goes back.
+//! An envelope of the demo: grabbed by a crowd that clicks twice, and what nobody grabbed goes
+//! back.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! What the demo shows at its end: prizes, limits, the release of prizes over time, where every unit is.
+//! What the demo shows at its end: prizes, limits, the release of prizes over time, where every
+//! unit is.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 

@@ -1,4 +1,5 @@
-//! A call from its request to the last byte of its answer: whether it may begin, its turn, and what it holds meanwhile.
+//! A call from its request to the last byte of its answer: whether it may begin, its turn, and what
+//! it holds meanwhile.
 
 use std::{
     convert::Infallible,
@@ -103,7 +104,8 @@ fn refusal(peer: &Peer, kind: Kind, headers: &HeaderMap) -> Option<Status> {
     None
 }
 
-/// An answer whose first message, if it is there already, is encoded and counted. A unary answer is one message.
+/// An answer whose first message, if it is there already, is encoded and counted. A unary answer is
+/// one message.
 async fn ready_answer(
     call: Call,
     mut turn: Option<OwnedSemaphorePermit>,

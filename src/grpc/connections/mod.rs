@@ -1,8 +1,10 @@
-//! The connections of the server: accepts them, bounds what they hold, and closes those that do not speak, read or work.
+//! The connections of the server: accepts them, bounds what they hold, and closes those that do not
+//! speak, read or work.
 //!
-//! A connection is served by a task of its own ([`serve_one`]). A [`Peer`] knows what the connection holds and when it
-//! last made progress. The [`wire`] tells it when the client speaks and when the socket is blocked, the
-//! [`answers`] tell it which calls are open and which bytes are unsent.
+//! A connection is served by a task of its own ([`serve_one`]). A [`Peer`] knows what the
+//! connection holds and when it last made progress. The [`wire`] tells it when the client speaks
+//! and when the socket is blocked, the [`answers`] tell it which calls are open and which bytes are
+//! unsent.
 
 mod answers;
 mod peer;
@@ -34,15 +36,17 @@ const CONNECTIONS_MAX: usize = 10_000;
 /// The most calls at once on a connection; the desk bounds them over all connections.
 const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
 
-/// The most calls that a client may cancel before the server has looked at them; more are taken for a rapid-reset attack, and
-/// the connection is closed. An honest client whose calls all time out at once cancels as many as it may have open.
+/// The most calls that a client may cancel before the server has looked at them; more are taken for
+/// a rapid-reset attack, and the connection is closed. An honest client whose calls all time out at
+/// once cancels as many as it may have open.
 const UNSEEN_RESETS_MAX: usize = STREAMS_PER_CONNECTION_MAX as usize;
 
-/// The most bytes of a request's headers that are read. [`answers`] allows less and says so; beyond this bound the client gets
-/// no more than the HTTP status 431.
+/// The most bytes of a request's headers that are read. [`answers`] allows less and says so; beyond
+/// this bound the client gets no more than the HTTP status 431.
 const HEADER_BYTES_READ_MAX: u32 = 64 * 1024;
 
-/// How often a silent connection is asked whether it still lives, and how long it may take to say so.
+/// How often a silent connection is asked whether it still lives, and how long it may take to say
+/// so.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -56,10 +60,12 @@ const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long calls may go on after the signal to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long to wait after a connection could not be accepted: without file descriptors, the next try fails as well.
+/// How long to wait after a connection could not be accepted: without file descriptors, the next
+/// try fails as well.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves connections until `stop`. Then nobody can connect any more, and calls that have begun may end.
+/// Serves connections until `stop`. Then nobody can connect any more, and calls that have begun may
+/// end.
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Routes,

@@ -24,7 +24,8 @@ const UNSENT_BYTES_MAX: usize = 32 << 20;
 /// The most bytes that all connections may hold together in calls and unsent answers.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
-/// The most calls with large answers of a connection that are worked on or unsent; others wait for their turn.
+/// The most calls with large answers of a connection that are worked on or unsent; others wait for
+/// their turn.
 const LARGE_CALLS_MAX: usize = 8;
 
 /// How long a client may take to begin to speak HTTP/2.
@@ -68,7 +69,8 @@ impl Peers {
         }
     }
 
-    /// Whether all connections together hold too much. If so, the one that has not read for the longest time is closed.
+    /// Whether all connections together hold too much. If so, the one that has not read for the
+    /// longest time is closed.
     fn is_full(&self) -> bool {
         if self.held.load(Ordering::Relaxed) <= HELD_BYTES_MAX {
             return false;
@@ -241,7 +243,8 @@ impl Peer {
         !self.is_full() && self.work().unsent < UNSENT_BYTES_MAX
     }
 
-    /// Whether all connections together hold too much. If so, the one that has not read for the longest time is closed.
+    /// Whether all connections together hold too much. If so, the one that has not read for the
+    /// longest time is closed.
     pub(super) fn is_full(&self) -> bool {
         self.peers.is_full()
     }

@@ -1,4 +1,5 @@
-//! The stream under a connection. It notices when the client begins to speak HTTP/2, and when it takes no more bytes.
+//! The stream under a connection. It notices when the client begins to speak HTTP/2, and when it
+//! takes no more bytes.
 
 use std::{
     io::{self, IoSlice},
@@ -11,7 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::peer::Peer;
 
-/// The bytes with which a client begins (RFC 9113, section 3.4). What they are is checked by the layer above.
+/// The bytes with which a client begins (RFC 9113, section 3.4). What they are is checked by the
+/// layer above.
 const PREFACE_BYTES: usize = 24;
 
 /// A stream and the connection that it belongs to.

@@ -22,7 +22,8 @@ pub struct Difference {
     pub after: String,
 }
 
-/// What differs between two versions, field by field, sorted by path. Fields that are unset or zero count as absent.
+/// What differs between two versions, field by field, sorted by path. Fields that are unset or zero
+/// count as absent.
 pub fn differences(before: &Campaign, after: &Campaign) -> Vec<Difference> {
     let (before, after) = (leaves(before), leaves(after));
     let mut paths: Vec<&String> = before.keys().chain(after.keys()).collect();

@@ -1,7 +1,8 @@
 //! What may change in a campaign, and what did.
 //!
-//! Once units may exist, what was promised with them stays: the composition of decks, the places of prizes and pools (a
-//! unit knows its prize by number), the zone its hours are counted in. The rest may be corrected while the campaign runs.
+//! Once units may exist, what was promised with them stays: the composition of decks, the places of
+//! prizes and pools (a unit knows its prize by number), the zone its hours are counted in. The rest
+//! may be corrected while the campaign runs.
 
 mod difference;
 
@@ -28,8 +29,9 @@ pub struct Standing {
 ///
 /// - The id never changes, and a campaign that has ended does not change at all.
 /// - A campaign that has not started and is not touched may change in everything else.
-/// - Afterwards these stay: time zone, start, decks, the kind of each pool, `grand`, the places of prizes and pools (new ones
-///   come at the end). Stock is only raised, the end is only moved later.
+/// - Afterwards these stay: time zone, start, decks, the kind of each pool, `grand`, the places of
+///   prizes and pools (new ones come at the end). Stock is only raised, the end is only moved
+///   later.
 pub fn check(before: &Campaign, after: &Campaign, standing: Standing) -> Problems {
     let mut problems = Problems::default();
     if before == after {

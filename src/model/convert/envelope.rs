@@ -16,7 +16,8 @@ use crate::{
 /// The most users that may not grab whose ids are told.
 const BAD_USERS_SHOWN_MAX: usize = 10;
 
-/// Checks a request for an envelope. Gives the envelope, and who may grab it: each once, in the order of their ids.
+/// Checks a request for an envelope. Gives the envelope, and who may grab it: each once, in the
+/// order of their ids.
 ///
 /// # Errors
 /// All problems at once, each with its field.

@@ -1,8 +1,9 @@
-//! The one place where proto messages and model types meet, and so the one validation for files and for the API.
+//! The one place where proto messages and model types meet, and so the one validation for files and
+//! for the API.
 //!
-//! It reports every problem of an input at once, each with its path in the JSON mapping, and says what would be right. What
-//! passes is a [`Campaign`] that cannot be wrong afterwards. It knows no clock: what may change once a campaign runs is
-//! [`super::change`]'s.
+//! It reports every problem of an input at once, each with its path in the JSON mapping, and says
+//! what would be right. What passes is a [`Campaign`] that cannot be wrong afterwards. It knows no
+//! clock: what may change once a campaign runs is [`super::change`]'s.
 
 mod campaign;
 mod deck;
@@ -28,10 +29,12 @@ pub use wire::{
     campaign_to_proto, duration_to_proto, moment_from_proto, moment_to_proto, money_to_proto,
 };
 
-/// The largest count and amount: 2^53 - 1, what a double holds exactly (Lua and JSON have no other numbers).
+/// The largest count and amount: 2^53 - 1, what a double holds exactly (Lua and JSON have no other
+/// numbers).
 pub const COUNT_MAX: u64 = (1 << 53) - 1;
 
-/// The most units of one prize that a schedule plans in one hour, or by `total` in the whole campaign.
+/// The most units of one prize that a schedule plans in one hour, or by `total` in the whole
+/// campaign.
 pub const PLANNED_UNITS_MAX: u64 = 10_000_000;
 
 /// The most units of all prizes that the schedules of a campaign plan in one hour.
@@ -63,8 +66,8 @@ pub fn campaign_from_proto(message: &proto::Campaign) -> Result<Campaign, Proble
     parts.finish(problems)
 }
 
-/// As [`campaign_from_proto`], but does not hold the plan against the stock: what a campaign that has begun still needs
-/// depends on how far it is.
+/// As [`campaign_from_proto`], but does not hold the plan against the stock: what a campaign that
+/// has begun still needs depends on how far it is.
 ///
 /// # Errors
 /// All problems at once, each with its path.
@@ -82,8 +85,9 @@ pub fn encode(campaign: &Campaign) -> Vec<u8> {
 
 /// A campaign from the bytes of [`encode`].
 ///
-/// The plan is not held against the stock and the campaign's hours again: a newer time zone database may count an hour more
-/// than the one the campaign was accepted with, and what is accepted must stay readable.
+/// The plan is not held against the stock and the campaign's hours again: a newer time zone
+/// database may count an hour more than the one the campaign was accepted with, and what is
+/// accepted must stay readable.
 ///
 /// # Errors
 /// The bytes are no such campaign, or hold fields that this version does not know: to drop them in

@@ -19,7 +19,8 @@ struct Odds {
 
 const FORMS: &str = "write a percentage like 1% or 0.5%, or a fraction like 1/300";
 
-/// Makes odds whole cards of a deck of `size`, by the largest remainder with blanks as one more kind.
+/// Makes odds whole cards of a deck of `size`, by the largest remainder with blanks as one more
+/// kind.
 pub(super) fn read(
     path: &str,
     map: &BTreeMap<String, String>,

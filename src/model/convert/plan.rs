@@ -26,7 +26,8 @@ pub(super) fn check_hours(message: &proto::Campaign, parts: &Parts, problems: &m
     }
 }
 
-/// Notes prizes with less stock than their whole plan needs. Where the zone is wrong, hours are counted in UTC.
+/// Notes prizes with less stock than their whole plan needs. Where the zone is wrong, hours are
+/// counted in UTC.
 pub(super) fn check_stock(message: &proto::Campaign, parts: &Parts, problems: &mut Problems) {
     if let Some((start, end)) = times(parts, problems) {
         let zone = parts.zone.clone().unwrap_or_else(Zone::utc);

@@ -39,7 +39,8 @@ impl<'a> Prizes<'a> {
             .map_or("", |prize| prize.id.as_str())
     }
 
-    /// Reads a map by prize id; `read` gets the path of each entry and may note problems of its value.
+    /// Reads a map by prize id; `read` gets the path of each entry and may note problems of its
+    /// value.
     pub(super) fn read_map<V, T>(
         &self,
         path: &str,

@@ -38,7 +38,8 @@ pub(super) fn read(
     let special = read_special(path, &message.special, &layers, problems);
     special::check_overlaps(path, &special, problems);
     total.retain(|_, units| *units > 0);
-    // A zero in `per_hour` stays: it says that the pool waits for its plan, and not that the plan was forgotten.
+    // A zero in `per_hour` stays: it says that the pool waits for its plan, and not that the plan
+    // was forgotten.
     if problems.0.len() == flaws {
         // Only of a schedule that is right so far, for what could not be read would be missed here.
         let base = special::by_hour(&per_hour, &daily);

@@ -103,7 +103,8 @@ pub(super) fn check_overlaps(path: &str, special: &[Placed], problems: &mut Prob
     }
 }
 
-/// Notes a factor that multiplies nothing, or makes more units than an hour may have; `base` is what [`by_hour`] gives.
+/// Notes a factor that multiplies nothing, or makes more units than an hour may have; `base` is
+/// what [`by_hour`] gives.
 pub(super) fn check_products(
     path: &str,
     messages: &[proto::SpecialHours],

@@ -65,8 +65,8 @@ pub fn money_to_proto(money: &Money) -> proto::Money {
     }
 }
 
-/// A campaign as a proto message: what [`super::campaign_from_proto`] makes the same campaign of. Defaults are written out,
-/// odds come back as cards.
+/// A campaign as a proto message: what [`super::campaign_from_proto`] makes the same campaign of.
+/// Defaults are written out, odds come back as cards.
 pub fn campaign_to_proto(campaign: &Campaign) -> proto::Campaign {
     let publication = if campaign.publish_hours {
         proto::PlanPublication::Hourly

@@ -1,9 +1,11 @@
-//! Which broken rules are certain in a document that could not be read as a whole, and which may only follow from the rest.
+//! Which broken rules are certain in a document that could not be read as a whole, and which may
+//! only follow from the rest.
 
 use super::walk::Walk;
 use crate::model::{convert::is_unknown_prize, problem::Problems};
 
-/// Of the rules that what could be read of a document breaks, those that would be broken however the rest reads.
+/// Of the rules that what could be read of a document breaks, those that would be broken however
+/// the rest reads.
 pub(super) fn certain(mut broken: Problems, walk: &Walk) -> Problems {
     let unread: Vec<&str> = walk.unread().collect();
     let prizes_unread = unread.iter().any(|path| names_a_prize(path));
@@ -17,8 +19,9 @@ pub(super) fn certain(mut broken: Problems, walk: &Walk) -> Problems {
     broken
 }
 
-/// A problem at `path` may follow from a value that could not be read: it is of that value, of something around it, or of
-/// its neighbour in a pool, whose fields depend on each other; or it is of a multiple of other hours of its schedule.
+/// A problem at `path` may follow from a value that could not be read: it is of that value, of
+/// something around it, or of its neighbour in a pool, whose fields depend on each other; or it is
+/// of a multiple of other hours of its schedule.
 fn follows(path: &str, unread: &str) -> bool {
     let is_neighbour = parent(path).is_some_and(|parent| {
         let in_a_pool = parent.starts_with("pools[") && parent.contains("].");
@@ -55,7 +58,8 @@ fn names_a_prize(path: &str) -> bool {
     }
 }
 
-/// Hours stand here that may release less than the layer below them, so that without them more stock is needed.
+/// Hours stand here that may release less than the layer below them, so that without them more
+/// stock is needed.
 fn may_lower_a_sum(path: &str) -> bool {
     path.contains(".schedule.daily") || path.contains(".schedule.special")
 }

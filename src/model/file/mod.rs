@@ -1,7 +1,9 @@
-//! Campaign files: YAML or JSON in the JSON mapping of `tombola.v1`, so that file and API share one schema.
+//! Campaign files: YAML or JSON in the JSON mapping of `tombola.v1`, so that file and API share one
+//! schema.
 //!
-//! Beyond the mapping a file may shorten enum values (`SPREAD` for `MISSED_SPREAD`), and must not leave a value empty. The
-//! rules of a campaign are those of [`super::convert`]; [`check`] holds a file against both.
+//! Beyond the mapping a file may shorten enum values (`SPREAD` for `MISSED_SPREAD`), and must not
+//! leave a value empty. The rules of a campaign are those of [`super::convert`]; [`check`] holds a
+//! file against both.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -32,7 +34,8 @@ static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
 /// The campaigns of a file, one for each YAML document; at least one.
 ///
 /// # Errors
-/// Every syntax error with its line; else every unknown key and every value of a wrong type with its path.
+/// Every syntax error with its line; else every unknown key and every value of a wrong type with
+/// its path.
 ///
 /// ```
 /// use tombola::model::file;
@@ -46,11 +49,12 @@ pub fn parse(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
     problems.or(campaigns)
 }
 
-/// The campaigns of a file, each right by the rules of a campaign too. Stock that is short is told beside other problems only:
-/// how much is needed depends on how far a campaign is.
+/// The campaigns of a file, each right by the rules of a campaign too. Stock that is short is told
+/// beside other problems only: how much is needed depends on how far a campaign is.
 ///
 /// # Errors
-/// As [`parse`], and every rule that what could be read breaks, unless that may only follow from what could not be read.
+/// As [`parse`], and every rule that what could be read breaks, unless that may only follow from
+/// what could not be read.
 ///
 /// ```
 /// use tombola::model::file;
@@ -70,7 +74,8 @@ pub fn check(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
     problems.or(campaigns)
 }
 
-/// Reads all documents as far as they can be read; `rules` tells what else is wrong with one, given its own problems.
+/// Reads all documents as far as they can be read; `rules` tells what else is wrong with one, given
+/// its own problems.
 fn read_all(
     text: &str,
     rules: impl Fn(&proto::Campaign, &walk::Walk) -> Problems,
@@ -124,8 +129,8 @@ pub fn parse_schedule(text: &str) -> Result<proto::Schedule, Problems> {
     walk.finish().or(schedule)
 }
 
-/// The JSON mapping of a message, for scripts: fields that have their default value are there too, absent messages are not;
-/// 64-bit numbers are text, as the mapping has it.
+/// The JSON mapping of a message, for scripts: fields that have their default value are there too,
+/// absent messages are not; 64-bit numbers are text, as the mapping has it.
 ///
 /// # Panics
 /// If `full_name` is not that of the message.

@@ -1,4 +1,5 @@
-//! Whatever is written is answered without a panic, and what this module writes it reads back the same.
+//! Whatever is written is answered without a panic, and what this module writes it reads back the
+//! same.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A document to a message: checks every key and value against the message's descriptor and reports all that is wrong.
+//! A document to a message: checks every key and value against the message's descriptor and reports
+//! all that is wrong.
 
 use jiff::{SignedDuration, Timestamp};
 use prost_reflect::{
@@ -13,7 +14,8 @@ use crate::model::{convert::COUNT_MAX, problem::Problems, text::nearest};
 /// So many problems are enough to work on.
 const PROBLEMS_MAX: usize = 100;
 
-/// Reads documents as messages and collects what is wrong with them. Where something is wrong the message is incomplete.
+/// Reads documents as messages and collects what is wrong with them. Where something is wrong the
+/// message is incomplete.
 #[derive(Default)]
 pub(super) struct Walk {
     problems: Problems,
@@ -119,7 +121,8 @@ impl Walk {
 
     fn field(&mut self, field: &FieldDescriptor, path: &str, value: &Value) -> Option<Field> {
         match value {
-            // Elsewhere null means absent. Here `drawsPerDay:` with nothing after it would quietly mean "unlimited".
+            // Elsewhere null means absent. Here `drawsPerDay:` with nothing after it would quietly
+            // mean "unlimited".
             Value::Null => {
                 self.add(
                     path,
@@ -136,7 +139,8 @@ impl Walk {
                 let fields = items.filter_map(|(i, item)| {
                     let kind = field.kind();
                     let read = self.single(&kind, &format!("{path}[{i}]"), item);
-                    // What could not be read leaves its place empty, or those after it would be told by wrong numbers.
+                    // What could not be read leaves its place empty, or those after it would be
+                    // told by wrong numbers.
                     read.or_else(|| {
                         Some(Field::Message(DynamicMessage::new(
                             kind.as_message()?.clone(),

@@ -54,7 +54,8 @@ pub(super) fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// As the rules of a campaign write it: `perHour.coupon`, or `perHour["a.b"]` where a dot would mislead.
+/// As the rules of a campaign write it: `perHour.coupon`, or `perHour["a.b"]` where a dot would
+/// mislead.
 pub(super) fn entry_path(path: &str, key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if !key.is_empty() && key.chars().all(plain) {

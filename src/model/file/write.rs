@@ -10,8 +10,9 @@ use crate::{model::zone::Zone, proto};
 /// Entries that fit into one line of this many characters are written in one.
 const FLOW_CHARS_MAX: usize = 90;
 
-/// A campaign as a file: camelCase keys in the order of the schema, short enum values, times in the campaign's own zone; what
-/// has its default value is left out. [`super::parse`] gives the same message again.
+/// A campaign as a file: camelCase keys in the order of the schema, short enum values, times in the
+/// campaign's own zone; what has its default value is left out. [`super::parse`] gives the same
+/// message again.
 ///
 /// ```
 /// use tombola::{model::file, proto};
@@ -199,7 +200,8 @@ fn block(out: &mut String, node: &Node, indent: usize) {
     }
 }
 
-/// The node in one line; none where lists of maps are in it, which are read better one below the other.
+/// The node in one line; none where lists of maps are in it, which are read better one below the
+/// other.
 fn flow(node: &Node) -> Option<String> {
     match node {
         Node::Scalar(scalar) => Some(scalar.clone()),

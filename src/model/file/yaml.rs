@@ -1,4 +1,5 @@
-//! Text to documents: YAML (JSON is a part of it) with bounded work, and errors that name their line.
+//! Text to documents: YAML (JSON is a part of it) with bounded work, and errors that name their
+//! line.
 
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options, budget, options};
@@ -164,7 +165,8 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// The error itself, out of what merely says that an alias led to it, and its message without the place.
+/// The error itself, out of what merely says that an alias led to it, and its message without the
+/// place.
 fn innermost(error: &Error) -> (&Error, String) {
     if let Error::AliasError { error, .. } | Error::WithSnippet { error, .. } = error {
         return innermost(error);
@@ -177,7 +179,8 @@ fn innermost(error: &Error) -> (&Error, String) {
     (error, bare.unwrap_or(message))
 }
 
-/// The first line from `from` on that is indented with a tab: the parser names the line before, where the value began.
+/// The first line from `from` on that is indented with a tab: the parser names the line before,
+/// where the value began.
 fn tab_line(text: &str, from: u64) -> Option<u64> {
     let lines = (1..).zip(text.lines()).filter(|(line, _)| *line >= from);
     let mut tabbed = lines.filter(|(_, line)| {

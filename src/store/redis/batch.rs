@@ -1,11 +1,11 @@
-//! Lanes: while one batch of a lane is at Redis, arriving calls queue; the next batch takes them all, up to a bound. Draws and grabs
-//! go through them alike, in lanes of their own.
+//! Lanes: while one batch of a lane is at Redis, arriving calls queue; the next batch takes them
+//! all, up to a bound. Draws and grabs go through them alike, in lanes of their own.
 //!
-//! A user is always in the same lane of a partition, so the user's calls are never reordered; a few lanes keep a few batches in
-//! flight. No timer, no added wait.
+//! A user is always in the same lane of a partition, so the user's calls are never reordered; a few
+//! lanes keep a few batches in flight. No timer, no added wait.
 //!
-//! A lane that panics is started again, and every call that it held is answered: whether it may have been carried out depends on
-//! whether its batch was sent.
+//! A lane that panics is started again, and every call that it held is answered: whether it may
+//! have been carried out depends on whether its batch was sent.
 
 use std::{
     collections::HashMap,
@@ -33,13 +33,14 @@ use crate::{
 const LANES: usize = 2;
 /// Calls that may wait in a lane; one more is refused at once.
 const WAITING_MAX: usize = 8192;
-/// Units of one batch (a draw of `count` is that many, a grab is two): a script of about two milliseconds. More would save little, and
-/// what many of them share is told in a byte.
+/// Units of one batch (a draw of `count` is that many, a grab is two): a script of about two
+/// milliseconds. More would save little, and what many of them share is told in a byte.
 pub(super) const BATCH_UNITS_MAX: usize = 256;
 /// How often a batch is sent again since a version or a day has changed in between.
 const ROUNDS_MAX: usize = 8;
 
-/// A batch that takes longer than this is stuck: reading what it needs and sending it once, with every wait at its bound, takes less.
+/// A batch that takes longer than this is stuck: reading what it needs and sending it once, with
+/// every wait at its bound, takes less.
 const STUCK_AFTER: Duration = Duration::from_secs(20);
 
 /// What goes through a lane, and how a batch of it is done.
@@ -64,7 +65,8 @@ pub(super) trait Call: Send + Sync + Sized + 'static {
         core: &Core,
         subjects: &[Self::Subject],
     ) -> impl Future<Output = Vec<Result<Self::Known>>> + Send;
-    /// One call of the script; the store's time and a reply for each group, of which there is at least one.
+    /// One call of the script; the store's time and a reply for each group, of which there is at
+    /// least one.
     fn send(
         core: &Core,
         groups: &[Group<Self>],
@@ -84,7 +86,8 @@ struct Waiting<C: Call> {
     reply: Reply<C::Answer>,
 }
 
-/// Where the answer of a call goes. Dropped without one, it answers whether the call may have been carried out.
+/// Where the answer of a call goes. Dropped without one, it answers whether the call may have been
+/// carried out.
 struct Reply<A> {
     sender: Option<oneshot::Sender<Result<A>>>,
     executed: Executed,
@@ -221,8 +224,8 @@ impl<C: Call> Lanes<C> {
         busy.max().filter(|busy| *busy > STUCK_AFTER)
     }
 
-    /// Sends a call through the lane of a user, of whom this is a byte of a digest. A caller that goes away leaves nothing half done:
-    /// the call is done whole, or not begun.
+    /// Sends a call through the lane of a user, of whom this is a byte of a digest. A caller that
+    /// goes away leaves nothing half done: the call is done whole, or not begun.
     pub(super) async fn call(&self, partition: u32, user: u8, call: C) -> Result<C::Answer> {
         let lane = &self.lanes[partition as usize * LANES + usize::from(user) % LANES];
         let (reply, answer) = oneshot::channel();
@@ -341,7 +344,8 @@ fn fail<C: Call>(jobs: impl Iterator<Item = Waiting<C>>, fault: &StoreError) {
 /// The calls of a subject, and what is known of it once it is read.
 type Sorted<C> = (Option<<C as Call>::Known>, Vec<Waiting<C>>);
 
-/// Sorts jobs by subject, each one's in their order. Those of subjects that are not there, or that come too late, are answered.
+/// Sorts jobs by subject, each one's in their order. Those of subjects that are not there, or that
+/// come too late, are answered.
 async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
     let mut groups: Vec<Sorted<C>> = Vec::new();
     let mut places: HashMap<C::Subject, usize> = HashMap::new();

@@ -1,4 +1,5 @@
-//! A campaign as its hash in Redis has it, and what its draws go by: kept by the service for each version, which the scripts check.
+//! A campaign as its hash in Redis has it, and what its draws go by: kept by the service for each
+//! version, which the scripts check.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -297,7 +298,8 @@ impl Core {
         layouts
     }
 
-    /// The first parts of what the load script replies: fields, and the definition where it is of another version than the known one.
+    /// The first parts of what the load script replies: fields, and the definition where it is of
+    /// another version than the known one.
     pub(super) fn fields(
         &self,
         id: &CampaignId,

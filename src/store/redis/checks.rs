@@ -1,4 +1,5 @@
-//! What is asked of Redis before anything is stored there: every finding of every master is told at once.
+//! What is asked of Redis before anything is stored there: every finding of every master is told at
+//! once.
 
 use std::{collections::HashMap, time::Instant};
 
@@ -16,7 +17,8 @@ use crate::{model::Moment, store::Durability};
 
 /// The oldest Redis whose scripts and commands are known to suffice.
 const VERSION_MIN: (u32, u32) = (6, 2);
-/// Clocks that differ by more are worth a warning: releases follow Redis's clock, plans are made by the service's.
+/// Clocks that differ by more are worth a warning: releases follow Redis's clock, plans are made by
+/// the service's.
 const SKEW_MICROS_MAX: i64 = 1_000_000;
 
 /// Why a store is not opened on this Redis. Nothing was changed.
@@ -42,7 +44,8 @@ fn problems_text(problems: &[String]) -> String {
 /// What was found on a Redis that is fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// How far Redis's clock is ahead of the service's, in microseconds; behind where negative. The farthest of all masters.
+    /// How far Redis's clock is ahead of the service's, in microseconds; behind where negative. The
+    /// farthest of all masters.
     pub skew_micros: i64,
     /// What an operator should look at; each has been logged.
     pub warnings: Vec<String>,

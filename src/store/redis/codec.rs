@@ -1,5 +1,6 @@
-//! What scripts and service say to each other in msgpack, several values one after another, as the scripts' `cmsgpack` packs them; and
-//! units, which are in the order of their bytes (for records and draws see `record`).
+//! What scripts and service say to each other in msgpack, several values one after another, as the
+//! scripts' `cmsgpack` packs them; and units, which are in the order of their bytes (for records
+//! and draws see `record`).
 //!
 //! | what | bytes |
 //! |---|---|
@@ -25,7 +26,8 @@ const LETTER_MIN: u8 = b'A';
 /// Bytes of a unit's score, and of its window.
 const SCORE_BYTES: usize = 7;
 const WINDOW_BYTES: usize = 5;
-/// How many bits of a number its first bytes hold, by how many these are; more take eight bytes and one before them.
+/// How many bits of a number its first bytes hold, by how many these are; more take eight bytes and
+/// one before them.
 const NUMBER_BITS: [u32; 4] = [7, 14, 21, 28];
 const LONG_NUMBER: u8 = 0xf0;
 /// Begins the mark of a fork, and the bytes of that. No number begins so.
@@ -253,8 +255,9 @@ pub(super) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
     unpacker.finish(unit)
 }
 
-/// What the draws of a version go by: start, end, limits (-1: none) of draws a day, paid draws a day, draws and wins a user, 1 for a
-/// consolation prize, 1 for each prize that counts as a win, pools `[draws that unlock it, 1 for a deck, prizes of its queues]`.
+/// What the draws of a version go by: start, end, limits (-1: none) of draws a day, paid draws a
+/// day, draws and wins a user, 1 for a consolation prize, 1 for each prize that counts as a win,
+/// pools `[draws that unlock it, 1 for a deck, prizes of its queues]`.
 pub(super) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> {
     let mut packer = Packer::default();
     let limits = &campaign.limits;
@@ -283,8 +286,8 @@ pub(super) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> 
     packer.done()
 }
 
-/// The days from a moment on in the campaign's zone, with the moment up to which they go: a list of a moment and the day from there
-/// on in turn, and the end.
+/// The days from a moment on in the campaign's zone, with the moment up to which they go: a list of
+/// a moment and the day from there on in turn, and the end.
 pub(super) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment) {
     let zone = &campaign.zone;
     let mut packer = Packer::default();
@@ -298,8 +301,8 @@ pub(super) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
     (packer.done(), start)
 }
 
-/// What draws must know of the state: lifecycle, blocked users, held prizes, and of each pool until when it is filled, or for a deck
-/// 1 where it goes on.
+/// What draws must know of the state: lifecycle, blocked users, held prizes, and of each pool until
+/// when it is filled, or for a deck 1 where it goes on.
 pub(super) fn encode_gate(state: &State) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.int(state.view.lifecycle.code().into());

@@ -52,7 +52,8 @@ impl Commit {
     /// The place of the campaign's hash, or of the envelope's.
     pub(super) const CAMPAIGN: usize = 3;
 
-    /// A step of a campaign that was read at `read_at`, under the fork with this mark; none if there was nothing to read.
+    /// A step of a campaign that was read at `read_at`, under the fork with this mark; none if
+    /// there was nothing to read.
     pub(super) fn new(
         partition: &PartitionKeys,
         campaign: &CampaignKeys,

@@ -1,4 +1,5 @@
-//! What every call to Redis goes through: the script with the store's identity before it, the clock and the loss of data after it.
+//! What every call to Redis goes through: the script with the store's identity before it, the clock
+//! and the loss of data after it.
 
 use std::{
     sync::{
@@ -30,7 +31,8 @@ use crate::{
     store::{Executed, Result, StoreError},
 };
 
-/// How often a script is tried again since the partition has forked. Each round records a fork or waits for one.
+/// How often a script is tried again since the partition has forked. Each round records a fork or
+/// waits for one.
 const FORK_ROUNDS_MAX: usize = 8;
 
 /// A store on Redis.
@@ -52,7 +54,8 @@ pub(super) struct Core {
     pub(super) level: Level,
 }
 
-/// Whether a reply is waited for until what it wrote or repeats is as durable as the store promises.
+/// Whether a reply is waited for until what it wrote or repeats is as durable as the store
+/// promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     Yes,
@@ -95,9 +98,10 @@ impl Core {
         partition_of(id, &self.partitions)
     }
 
-    /// Runs a script: `args` come after the clock, the store's id and the witnesses. Gives the store's time and what the reply holds
-    /// after its head. What it wrote or repeats is then as durable as the store promises. Records a fork if there is a new one, and
-    /// waits until it takes writes.
+    /// Runs a script: `args` come after the clock, the store's id and the witnesses. Gives the
+    /// store's time and what the reply holds after its head. What it wrote or repeats is then as
+    /// durable as the store promises. Records a fork if there is a new one, and waits until it
+    /// takes writes.
     pub(super) async fn run(
         &self,
         partition: &PartitionKeys,
@@ -217,7 +221,8 @@ impl Core {
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 
-    /// The same of a script that repeats what was written: that is then as durable as the store promises.
+    /// The same of a script that repeats what was written: that is then as durable as the store
+    /// promises.
     pub(super) async fn ask_kept(
         &self,
         partition: &PartitionKeys,
@@ -229,7 +234,8 @@ impl Core {
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 
-    /// Runs a command that only reads, and whose first argument is its key: whatever goes wrong, nothing happened.
+    /// Runs a command that only reads, and whose first argument is its key: whatever goes wrong,
+    /// nothing happened.
     pub(super) async fn ask_command(&self, command: &redis::Cmd) -> Result<redis::Value> {
         let key = match command.args_iter().nth(1) {
             Some(redis::Arg::Simple(key)) => key,

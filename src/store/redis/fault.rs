@@ -1,4 +1,5 @@
-//! What went wrong at Redis, sorted once from the driver's error: whether the command may have run, and what to do.
+//! What went wrong at Redis, sorted once from the driver's error: whether the command may have run,
+//! and what to do.
 
 use std::fmt;
 
@@ -105,7 +106,8 @@ impl Fault {
     pub(super) fn answering(error: &RedisError, url: &RedisUrl) -> Self {
         let kind = FaultKind::of(error, url);
         let said = error.to_string();
-        // Most refusals come before a script's first write, but each of its commands is held against the user's rights.
+        // Most refusals come before a script's first write, but each of its commands is held
+        // against the user's rights.
         let in_midst = kind == FaultKind::Permission && said.contains("user_script");
         let executed = if kind.is_refusal() && !in_midst {
             Executed::No
@@ -215,7 +217,8 @@ impl From<Fault> for StoreError {
                 executed: fault.executed,
                 detail: fault.text,
             },
-            // One that failed in its midst may have written before: a retry under the same request id tells.
+            // One that failed in its midst may have written before: a retry under the same request
+            // id tells.
             _ => Self::Unavailable {
                 executed: fault.executed,
                 detail: fault.text,

@@ -1,4 +1,5 @@
-//! The kinds of what goes wrong at Redis: how they are told apart, and what an operator can do about each.
+//! The kinds of what goes wrong at Redis: how they are told apart, and what an operator can do
+//! about each.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -96,8 +97,8 @@ impl FaultKind {
         }
     }
 
-    /// Redis says so before it runs a command, or a script's first write: our scripts look at the type of each key before they
-    /// write, and write the one that they do not look at first.
+    /// Redis says so before it runs a command, or a script's first write: our scripts look at the
+    /// type of each key before they write, and write the one that they do not look at first.
     pub(super) fn is_refusal(self) -> bool {
         match self {
             Self::Unreachable
@@ -268,7 +269,8 @@ fn sort_io(error: &RedisError, text: &str, url: &RedisUrl) -> FaultKind {
     }
 }
 
-/// By the reply's code. Redis before 7.0 wraps what a script's command said into an `ERR` of the script's line.
+/// By the reply's code. Redis before 7.0 wraps what a script's command said into an `ERR` of the
+/// script's line.
 fn sort_reply(code: &str, text: &str, url: &RedisUrl) -> FaultKind {
     let from_script = text.contains("user_script");
     let inner = if code == "ERR" && from_script {

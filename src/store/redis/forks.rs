@@ -1,9 +1,11 @@
-//! Forks and witnesses: how a service notices that the Redis under it has lost entries that were acknowledged.
+//! Forks and witnesses: how a service notices that the Redis under it has lost entries that were
+//! acknowledged.
 //!
-//! Another server that comes to serve a partition begins a *fork* (see `lua/modules/store.lua`). Every script carries this service's
-//! *witness*: under which forks it has acknowledged entries, and the last of these. The script compares that with what the
-//! partition holds, and halts the partition if acknowledged entries are missing. So a rollback is noticed without a leader, as long as
-//! one service that has acknowledged a lost entry lives.
+//! Another server that comes to serve a partition begins a *fork* (see `lua/modules/store.lua`).
+//! Every script carries this service's *witness*: under which forks it has acknowledged entries,
+//! and the last of these. The script compares that with what the partition holds, and halts the
+//! partition if acknowledged entries are missing. So a rollback is noticed without a leader, as
+//! long as one service that has acknowledged a lost entry lives.
 
 use std::{
     fmt::Write as _,
@@ -22,10 +24,11 @@ use crate::{
     store::{Result, StoreError},
 };
 
-/// How long a fork waits before it takes writes: living services probe each second, so each of them has spoken by then.
+/// How long a fork waits before it takes writes: living services probe each second, so each of them
+/// has spoken by then.
 pub const FORK_PAUSE: Duration = Duration::from_secs(2);
-/// The numbers of entries jump by a random step in this range, far beyond what a server that was cut off can have given out
-/// since. Few enough that a partition can fork four million times.
+/// The numbers of entries jump by a random step in this range, far beyond what a server that was
+/// cut off can have given out since. Few enough that a partition can fork four million times.
 const STEP_MIN: u64 = 1 << 20;
 const STEP_MAX: u64 = 1 << 31;
 
@@ -76,8 +79,8 @@ impl Witnesses {
         self.of(partition).witnesses.clone()
     }
 
-    /// A script that carried these witnesses was not refused, and its reply is acknowledged: the fork that it ran in holds all of them, and
-    /// what the script has written.
+    /// A script that carried these witnesses was not refused, and its reply is acknowledged: the
+    /// fork that it ran in holds all of them, and what the script has written.
     pub(super) fn learn(&self, partition: u32, carried: &[Witness], head: &Head) {
         let Some(replid) = &head.replid else {
             return; // a script that only reads does not name its fork
@@ -98,7 +101,8 @@ impl Witnesses {
         acknowledged.current = Some(Arc::clone(replid));
     }
 
-    /// This service has acknowledged an entry that an earlier call has written, perhaps of another service.
+    /// This service has acknowledged an entry that an earlier call has written, perhaps of another
+    /// service.
     pub(super) fn raise(&self, partition: u32, number: u64) {
         let mut acknowledged = self.of(partition);
         let Some(replid) = acknowledged.current.clone() else {
@@ -122,7 +126,8 @@ impl Witnesses {
     }
 }
 
-/// The store's id and the mark of `tombola recover`, which works in halted partitions and witnesses nothing.
+/// The store's id and the mark of `tombola recover`, which works in halted partitions and witnesses
+/// nothing.
 pub(super) fn recovering_identity(store_id: &str) -> String {
     format!("{store_id}*")
 }
@@ -207,14 +212,16 @@ impl Refused {
     }
 }
 
-/// Why a partition is halted: a service has acknowledged an entry that is not in the store any more.
+/// Why a partition is halted: a service has acknowledged an entry that is not in the store any
+/// more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Halt {
     /// Replication id of the fork under which the entry was acknowledged.
     pub replid: String,
     /// Number of the last entry that was acknowledged.
     pub acknowledged: u64,
-    /// Number of the last entry of that fork in the store; none if the store has never been in that fork.
+    /// Number of the last entry of that fork in the store; none if the store has never been in that
+    /// fork.
     pub kept: Option<u64>,
     /// When it was noticed.
     pub noticed_at: Moment,
@@ -306,7 +313,8 @@ mod tests {
         witnesses.learn(0, &[], &head(A, 7));
         let sent = witnesses.get(0);
         witnesses.learn(0, &sent, &head(B, 100));
-        // Another batch was sent to the server before, and its reply comes only now: nothing has confirmed it under B.
+        // Another batch was sent to the server before, and its reply comes only now: nothing has
+        // confirmed it under B.
         witnesses.learn(0, &sent, &head(A, 8));
         assert_eq!(carried(&witnesses), format!("{B}:100 {A}:8 "));
         witnesses.learn(0, &witnesses.get(0), &head(B, 101));

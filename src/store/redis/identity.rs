@@ -24,8 +24,8 @@ use crate::{
     },
 };
 
-/// The format of the data that this version reads and writes. It is raised whenever an older version
-/// would misread what a newer one writes:
+/// The format of the data that this version reads and writes. It is raised whenever an older
+/// version would misread what a newer one writes:
 ///
 /// - 2: users in sixteen hashes, draws remembered in buckets; forks may be absent
 /// - 3: records of users can be extended
@@ -60,7 +60,8 @@ pub struct Options {
     pub clock: Option<Arc<dyn Clock>>,
     /// How long request ids are remembered.
     pub request_memory: Duration,
-    /// How long a fork waits before it takes writes, so that all living services can speak: two seconds, but in tests.
+    /// How long a fork waits before it takes writes, so that all living services can speak: two
+    /// seconds, but in tests.
     pub fork_pause: Duration,
     /// The store that is expected, if any.
     pub store_id: Option<Expected>,
@@ -297,7 +298,8 @@ impl Found {
         Ok(())
     }
 
-    /// Reads a partition's identity, which is made with `make` as the store's id where there is none.
+    /// Reads a partition's identity, which is made with `make` as the store's id where there is
+    /// none.
     async fn identify(
         &self,
         number: u32,

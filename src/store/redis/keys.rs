@@ -1,6 +1,8 @@
-//! The names of our keys, made here and nowhere else; and the digests that place users and requests in their buckets.
+//! The names of our keys, made here and nowhere else; and the digests that place users and requests
+//! in their buckets.
 //!
-//! All keys of a partition share a hash tag, its number, so they are on one node of a cluster and one script may use them together.
+//! All keys of a partition share a hash tag, its number, so they are on one node of a cluster and
+//! one script may use them together.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +14,12 @@ use crate::model::{
     Campaign, CampaignId, EnvelopeId, PoolKind, PoolNo, PrizeNo, RequestId, UserId,
 };
 
-/// Hashes that hold the records of a campaign's users: few, so that a batch reads and writes many users with one command each; not
-/// one, so that even millions of users fit into keys that a cluster can move.
+/// Hashes that hold the records of a campaign's users: few, so that a batch reads and writes many
+/// users with one command each; not one, so that even millions of users fit into keys that a
+/// cluster can move.
 pub(super) const USER_HASHES: u8 = 16;
-/// Hashes that hold older draws of a campaign's users. A hash of up to 512 small fields is kept in its compact encoding; the fewer it
-/// has, the sooner one is found.
+/// Hashes that hold older draws of a campaign's users. A hash of up to 512 small fields is kept in
+/// its compact encoding; the fewer it has, the sooner one is found.
 pub(super) const BUCKETS: u32 = 1 << 16;
 /// The most bytes of a prefix.
 const PREFIX_BYTES_MAX: usize = 64;
@@ -34,7 +37,8 @@ impl KeyPrefix {
     /// Reads a prefix.
     ///
     /// # Errors
-    /// [`BadPrefix`] where it is empty, too long, or holds other characters than letters, digits, `.`, `_` and `-`.
+    /// [`BadPrefix`] where it is empty, too long, or holds other characters than letters, digits,
+    /// `.`, `_` and `-`.
     pub fn parse(text: &str) -> Result<Self, BadPrefix> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if text.is_empty() || text.len() > PREFIX_BYTES_MAX || !text.bytes().all(is_plain) {
@@ -163,7 +167,8 @@ pub(super) struct EnvelopeKeys {
 }
 
 impl EnvelopeKeys {
-    /// A bucket of grabs; of users with short ids, or with long ones, which would spoil its compact encoding.
+    /// A bucket of grabs; of users with short ids, or with long ones, which would spoil its compact
+    /// encoding.
     pub(super) fn grabs(&self, bucket: u32, is_long: bool) -> Key {
         format!("{}{bucket:x}{}", self.grabs, long_mark(is_long)).into()
     }
@@ -264,7 +269,8 @@ impl PoolKeys {
     }
 }
 
-/// For each pool, the prizes that any version planned for it, and none for a deck's blanks: what may wait in it.
+/// For each pool, the prizes that any version planned for it, and none for a deck's blanks: what
+/// may wait in it.
 pub(super) type Slots = Vec<BTreeSet<Option<PrizeNo>>>;
 
 /// The slots of a campaign's pools, those of earlier versions with them.
@@ -303,7 +309,8 @@ pub(super) fn slot(prize: Option<PrizeNo>) -> i32 {
 /// A name in a hash: 96 bits of a digest.
 pub(super) type Field = [u8; 12];
 
-/// Where a user of a campaign is: the first bits of a digest choose the hash and the bucket, the next ones are the field.
+/// Where a user of a campaign is: the first bits of a digest choose the hash and the bucket, the
+/// next ones are the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) bucket: u16,
@@ -340,7 +347,8 @@ pub(super) type RequestField = [u8; 8];
 
 /// The name of a user's request, in the bucket of that user's older draws.
 ///
-/// A blank separates the two, which is unambiguous unless the user's id contains one; then a character does that no id contains.
+/// A blank separates the two, which is unambiguous unless the user's id contains one; then a
+/// character does that no id contains.
 pub(super) fn request_field(user: &UserId, request: &RequestId) -> RequestField {
     let separator = if user.as_str().contains(' ') {
         "\0"

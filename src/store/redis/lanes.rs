@@ -323,7 +323,8 @@ impl<'a> Replies<'a> {
     }
 }
 
-/// What a script found under the keys of a campaign is not what it left there; it has written nothing.
+/// What a script found under the keys of a campaign is not what it left there; it has written
+/// nothing.
 fn unreadable(id: &CampaignId, text: &str) -> StoreError {
     StoreError::corrupt(format!(
         "the keys of campaign {id} in Redis hold something else than tombola wrote ({text}); nothing is drawn from it until \

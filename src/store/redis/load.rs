@@ -1,4 +1,5 @@
-//! Reading a campaign as rules need it, and what a rule needs besides: windows, users' records, units.
+//! Reading a campaign as rules need it, and what a rule needs besides: windows, users' records,
+//! units.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,7 +32,8 @@ pub(super) struct Loaded {
 }
 
 impl Core {
-    /// Reads a campaign, with the windows that have not ended or are not done, and those that are named.
+    /// Reads a campaign, with the windows that have not ended or are not done, and those that are
+    /// named.
     pub(super) async fn load(&self, id: &CampaignId, named: &[(PoolNo, Moment)]) -> Result<Loaded> {
         loop {
             let layout = match self.layouts.get(id) {
@@ -46,7 +48,8 @@ impl Core {
         }
     }
 
-    /// Reads a campaign of a version that is known; none where it is at another one, which then is known.
+    /// Reads a campaign of a version that is known; none where it is at another one, which then is
+    /// known.
     async fn load_version(
         &self,
         layout: Arc<Layout>,

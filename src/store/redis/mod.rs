@@ -1,9 +1,11 @@
-//! The store on Redis, for several replicas: one script a command, all keys of a campaign in one partition.
+//! The store on Redis, for several replicas: one script a command, all keys of a campaign in one
+//! partition.
 //!
-//! The flow of a draw: [`batch`] sends it with others of its partition, the script `draw.lua` decides and writes all of them
-//! ([`lanes`]); of a grab likewise ([`envelopes`]).
-//! Every other step is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written by
-//! `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys, [`codec`] what is packed.
+//! The flow of a draw: [`batch`] sends it with others of its partition, the script `draw.lua`
+//! decides and writes all of them ([`lanes`]); of a grab likewise ([`envelopes`]). Every other step
+//! is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written
+//! by `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys,
+//! [`codec`] what is packed.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -98,7 +100,8 @@ use super::{
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
-/// Locks under which a service takes its steps of a campaign one after another, so that they do not come between each other.
+/// Locks under which a service takes its steps of a campaign one after another, so that they do not
+/// come between each other.
 const TURNS: usize = 64;
 
 /// A store on Redis.

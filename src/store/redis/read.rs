@@ -1,4 +1,5 @@
-//! Reading, each in one moment; and the two errands that belong to no campaign: the probe, and forgetting old requests.
+//! Reading, each in one moment; and the two errands that belong to no campaign: the probe, and
+//! forgetting old requests.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -27,7 +28,8 @@ use crate::{
 
 /// Buckets that are looked through for old draws at a time, at most.
 const FORGET_BUCKETS: u32 = 2048;
-/// Once one partition has answered a probe, the others have this long: a node that hangs is not waited for.
+/// Once one partition has answered a probe, the others have this long: a node that hangs is not
+/// waited for.
 const PROBE_SLACK: Duration = Duration::from_secs(1);
 /// Partitions whose probe also sees whether replicas confirm: enough for one on every server.
 const PROBES_KEPT: u32 = 16;
@@ -42,9 +44,10 @@ impl Core {
         self.probe_partition(self.partition(id)).await
     }
 
-    /// Looks whether the partitions are there, all at once; the latest of their times. Fails if none of them answers: a node that is
-    /// away, hangs, or has lost its data, stops its own campaigns and no others. Fails as well if one is halted or contradicts
-    /// itself: somebody has to do something about it.
+    /// Looks whether the partitions are there, all at once; the latest of their times. Fails if
+    /// none of them answers: a node that is away, hangs, or has lost its data, stops its own
+    /// campaigns and no others. Fails as well if one is halted or contradicts itself: somebody has
+    /// to do something about it.
     pub(super) async fn probe(self: &Arc<Self>) -> Result<Moment> {
         let mut asked = JoinSet::new();
         for partition in &self.partitions {
@@ -82,8 +85,8 @@ impl Core {
         }
     }
 
-    /// Looks whether a partition is there and whole, and takes writes, by writing to it; its time. Records a fork, but does not wait
-    /// for it to open: draws do.
+    /// Looks whether a partition is there and whole, and takes writes, by writing to it; its time.
+    /// Records a fork, but does not wait for it to open: draws do.
     async fn probe_partition(&self, partition: &PartitionKeys) -> Result<Moment> {
         let keys = [partition.partition.clone(), partition.ledger.clone()].into();
         let args = Words::default();
@@ -213,7 +216,8 @@ impl Core {
         ids.map(|id| campaign_id(&reply::text(id)?)).collect()
     }
 
-    /// Forgets old draws, some of each partition; true where there may be more. Goes on after a failure and tells the first one.
+    /// Forgets old draws, some of each partition; true where there may be more. Goes on after a
+    /// failure and tells the first one.
     pub(super) async fn forget(&self) -> Result<bool> {
         let mut outcome = Ok(false);
         for partition in &self.partitions {

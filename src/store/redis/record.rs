@@ -1,5 +1,6 @@
-//! A user's record with the draws that are remembered of the user, and draws as the ledger has them. Numbers of a fixed length are
-//! big-endian, others msgpack (see `codec`); what has no length of its own goes on to the end.
+//! A user's record with the draws that are remembered of the user, and draws as the ledger has
+//! them. Numbers of a fixed length are big-endian, others msgpack (see `codec`); what has no length
+//! of its own goes on to the end.
 //!
 //! | what | values |
 //! |---|---|
@@ -55,7 +56,8 @@ const PAYMENT_BYTES: usize = 6;
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 /// What a draw asks for has a payment reference.
 const HAS_PAYMENT: u64 = 4;
-/// How a text of 16 bytes begins: a UUID. Ids themselves are stored as text, which begins otherwise.
+/// How a text of 16 bytes begins: a UUID. Ids themselves are stored as text, which begins
+/// otherwise.
 const UUID: [u8; 2] = [0xc4, 16];
 const HEX: [u8; 16] = *b"0123456789abcdef";
 /// Where a UUID has its hyphens.
@@ -194,7 +196,8 @@ pub(super) fn decode_remembered(bytes: &[u8]) -> Result<Remembered> {
     unpacker.finish(remembered)
 }
 
-/// Reads a user's record as the draw that it was written with, which must be the one of this request.
+/// Reads a user's record as the draw that it was written with, which must be the one of this
+/// request.
 pub(super) fn decode_drawn(
     unpacker: &mut Unpacker<'_>,
     request: &RequestField,
@@ -231,7 +234,8 @@ fn decode_head(unpacker: &mut Unpacker<'_>) -> Result<(u8, i32, UserCounts)> {
     Ok((has, (head / 16) as i32, counts))
 }
 
-/// What stands between the counts and the latest draw: bonus draws, and the fields of an extended record.
+/// What stands between the counts and the latest draw: bonus draws, and the fields of an extended
+/// record.
 fn decode_middle(unpacker: &mut Unpacker<'_>, has: u8, counts: &UserCounts) -> Result<Vec<Bonus>> {
     let is_extended = has & EXTENDED == EXTENDED;
     let has_bonus = if is_extended {

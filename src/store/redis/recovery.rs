@@ -1,7 +1,7 @@
 //! Recovery: lets partitions go on that are halted since acknowledged entries were lost.
 //!
-//! Nothing but this works in a halted partition, and services may run meanwhile. Each part is repeatable: a recovery that is cut off is
-//! begun again.
+//! Nothing but this works in a halted partition, and services may run meanwhile. Each part is
+//! repeatable: a recovery that is cut off is begun again.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -119,8 +119,8 @@ impl Recovery {
             .collect()
     }
 
-    /// Withdraws every unit that could be won when the loss was noticed, so that none can be won twice, and ends the open envelopes:
-    /// what nobody has grabbed is refunded.
+    /// Withdraws every unit that could be won when the loss was noticed, so that none can be won
+    /// twice, and ends the open envelopes: what nobody has grabbed is refunded.
     ///
     /// # Errors
     /// Redis cannot be written. What was withdrawn stays so; try again.

@@ -20,7 +20,8 @@ use crate::store::Durability;
 
 /// What was found on a replica.
 struct Found {
-    /// None if it takes itself for a primary: a primary of before that is cut off or not demoted yet.
+    /// None if it takes itself for a primary: a primary of before that is cut off or not demoted
+    /// yet.
     priority: Option<String>,
     has_aof: bool,
     /// None if it may not be read.

@@ -19,7 +19,8 @@ pub(super) enum Effect {
     Nothing,
 }
 
-/// A command's script. It is sent once to a server that does not know it; afterwards its digest suffices.
+/// A command's script. It is sent once to a server that does not know it; afterwards its digest
+/// suffices.
 #[derive(Debug)]
 pub struct Script {
     text: String,
@@ -52,7 +53,8 @@ impl Script {
         }
     }
 
-    /// From modules, each of which returns what the later ones use under its name, followed by the command's own text.
+    /// From modules, each of which returns what the later ones use under its name, followed by the
+    /// command's own text.
     pub(super) fn of_modules(constants: &str, modules: &[(&str, &str)], main: &str) -> Self {
         let mut parts = vec![constants.to_owned()];
         for (name, text) in modules {

@@ -1,5 +1,5 @@
-//! The scripts, one for each command. The head of each file says what it takes and replies. Modules, which scripts share or consist of,
-//! say what they read and give.
+//! The scripts, one for each command. The head of each file says what it takes and replies.
+//! Modules, which scripts share or consist of, say what they read and give.
 
 use std::sync::LazyLock;
 

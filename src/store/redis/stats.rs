@@ -165,8 +165,8 @@ fn window_units(counted: &WindowPrize, won: u64, to_come: u64) -> Result<WindowU
 }
 
 impl Loaded {
-    /// Units that wait in each pool, those of held prizes aside. All cards that were dealt are in their queues, so this is how
-    /// many a deck can give.
+    /// Units that wait in each pool, those of held prizes aside. All cards that were dealt are in
+    /// their queues, so this is how many a deck can give.
     pub(super) fn available(&self) -> Result<Vec<u64>> {
         let mut available = vec![0; self.state.pools.len()];
         for (keys, queue) in self.layout.iter().flat_map(|layout| layout.queues()) {

@@ -1,5 +1,6 @@
-//! Every step but a draw: read the campaign, let a rule decide, write what it decided if nothing that it read has changed since;
-//! else again from the start. Who reads is never in the way of who draws.
+//! Every step but a draw: read the campaign, let a rule decide, write what it decided if nothing
+//! that it read has changed since; else again from the start. Who reads is never in the way of who
+//! draws.
 
 use std::time::Duration;
 
@@ -42,7 +43,8 @@ impl Core {
         Err(contended())
     }
 
-    /// The reply of the operation that had this request id; an error where it was another one. `version` is the current one.
+    /// The reply of the operation that had this request id; an error where it was another one.
+    /// `version` is the current one.
     pub(super) async fn replayed(
         &self,
         id: &CampaignId,

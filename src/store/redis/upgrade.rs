@@ -1,9 +1,9 @@
 //! Upgrades the format of a store's data, once no service runs any more that reads only an older
 //! one.
 //!
-//! A partition's `min_reader` is the lowest format that a version must know to read it. Every script
-//! compares it with its own format, so a service that is too old does nothing. Services note their
-//! format with their probes, and the upgrade is refused while an older one is alive.
+//! A partition's `min_reader` is the lowest format that a version must know to read it. Every
+//! script compares it with its own format, so a service that is too old does nothing. Services note
+//! their format with their probes, and the upgrade is refused while an older one is alive.
 
 use super::{
     RedisStore,

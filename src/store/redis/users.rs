@@ -1,4 +1,5 @@
-//! The lanes of reads of users' records (see [`batch`]): many are read by one call, as draws are made.
+//! The lanes of reads of users' records (see [`batch`]): many are read by one call, as draws are
+//! made.
 
 use std::sync::Arc;
 

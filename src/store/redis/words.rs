@@ -1,4 +1,5 @@
-//! Keys and arguments of a call, one after another in one piece of memory: a batch of draws has a thousand of them.
+//! Keys and arguments of a call, one after another in one piece of memory: a batch of draws has a
+//! thousand of them.
 
 use std::io::Write as _;
 

@@ -1,4 +1,5 @@
-//! Writing what a rule has decided: all of it in one call of the commit script, under the conditions that it was decided on.
+//! Writing what a rule has decided: all of it in one call of the commit script, under the
+//! conditions that it was decided on.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,7 +24,8 @@ use crate::{
 };
 
 impl Core {
-    /// Writes what a rule has decided: the name of the last entry, or none where something has changed since it was read.
+    /// Writes what a rule has decided: the name of the last entry, or none where something has
+    /// changed since it was read.
     pub(super) async fn write(&self, loaded: &Loaded) -> Result<Option<LedgerId>> {
         let state = &loaded.state;
         let partition = self.partition(&state.view.campaign.id);

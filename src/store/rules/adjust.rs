@@ -59,8 +59,8 @@ fn is_adjustable(state: &State, command: &AdjustCommand) -> bool {
     })
 }
 
-/// Writes the new plan into a window, with what must be recalled of it; tells what must come on top, and what of the plan is
-/// another than before.
+/// Writes the new plan into a window, with what must be recalled of it; tells what must come on
+/// top, and what of the plan is another than before.
 fn plan_anew(window: &mut Window, command: &AdjustCommand) -> Result<(Quantities, Quantities)> {
     let mut asked = Quantities::new();
     let mut changed = Quantities::new();

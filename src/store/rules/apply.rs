@@ -158,7 +158,8 @@ impl State {
             .collect();
     }
 
-    /// Prizes may have other numbers now: those that were held stay held, those that are gone do not count.
+    /// Prizes may have other numbers now: those that were held stay held, those that are gone do
+    /// not count.
     fn hold_by_id(&mut self, before: &Campaign, after: &Campaign) {
         let held = self.view.paused_prizes.iter();
         let mut held: Vec<PrizeNo> = held
@@ -191,7 +192,8 @@ impl State {
         Ok(())
     }
 
-    /// Units planned by `total` that are not yet in a window are shared out over the windows to come, those of missed windows too.
+    /// Units planned by `total` that are not yet in a window are shared out over the windows to
+    /// come, those of missed windows too.
     fn share_out_anew(
         &mut self,
         no: PoolNo,

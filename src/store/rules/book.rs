@@ -1,4 +1,5 @@
-//! Booking units: whatever leaves stock comes to a window and its pool, and the other way round, both sides at once.
+//! Booking units: whatever leaves stock comes to a window and its pool, and the other way round,
+//! both sides at once.
 
 use crate::{
     model::{Moment, PoolNo, PrizeNo, campaign::Quantities},
@@ -64,7 +65,8 @@ impl State {
         Ok(granted)
     }
 
-    /// Books granted units on their window and their pool, and opens the fill that will put them there.
+    /// Books granted units on their window and their pool, and opens the fill that will put them
+    /// there.
     pub(super) fn open_fill(&mut self, injected: Injected) -> Result<()> {
         for (prize, units) in &injected.granted {
             self.count(injected.pool, Some(*prize), units.cast_signed());

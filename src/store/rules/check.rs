@@ -1,5 +1,6 @@
-//! What stored data must look like whatever happened to a campaign or an envelope. Checked whenever they are read, so that no rule and
-//! no draw works on numbers that contradict each other: what cannot be true stops the campaign instead of becoming a result.
+//! What stored data must look like whatever happened to a campaign or an envelope. Checked whenever
+//! they are read, so that no rule and no draw works on numbers that contradict each other: what
+//! cannot be true stops the campaign instead of becoming a result.
 
 use super::state::{DeckState, PoolState, ScheduleState, State, Stock, Window};
 use crate::{

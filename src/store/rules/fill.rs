@@ -1,4 +1,5 @@
-//! Putting the units of a frozen window into its pool, chunk by chunk; closing a fill before its end.
+//! Putting the units of a frozen window into its pool, chunk by chunk; closing a fill before its
+//! end.
 
 use crate::{
     model::{Moment, PoolNo, campaign::Quantities},

@@ -1,4 +1,5 @@
-//! Freezing windows: quantities off stock, the moment from which they scatter, the fill that will put them into the pool.
+//! Freezing windows: quantities off stock, the moment from which they scatter, the fill that will
+//! put them into the pool.
 
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use super::{
     state::{ScheduleState, State, Window, WindowMark, WindowPrize},
 };
 
-/// The moments that the units of a missed window get, where it is released at once: the last second.
+/// The moments that the units of a missed window get, where it is released at once: the last
+/// second.
 const RELEASE_SPAN: Duration = Duration::from_secs(1);
 
 /// Freezes the next windows of a schedule, if they follow the last one that is frozen.
@@ -76,8 +78,8 @@ fn freeze_one(
     if asked.is_empty() {
         return Ok(());
     }
-    // A missed window is released now, in an order of chance, and not when it should have been: nobody could take a unit then,
-    // and it would go back to stock as one that nobody took.
+    // A missed window is released now, in an order of chance, and not when it should have been:
+    // nobody could take a unit then, and it would go back to stock as one that nobody took.
     let (from, until) = if missed {
         late.next(window, state.schedule(pool)?)
     } else {
@@ -131,7 +133,8 @@ impl Late {
     }
 }
 
-/// A window that has ended unfilled: its units stay in stock, perhaps to be spread over the next windows.
+/// A window that has ended unfilled: its units stay in stock, perhaps to be spread over the next
+/// windows.
 fn pass_over(state: &mut State, pool: PoolNo, window: &PlannedWindow, spread: bool) -> Result<()> {
     if window.planned.is_empty() {
         return Ok(());

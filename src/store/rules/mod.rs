@@ -1,7 +1,8 @@
-//! What every step but a draw decides: pure functions over a campaign's [`State`], the same for every store.
+//! What every step but a draw decides: pure functions over a campaign's [`State`], the same for
+//! every store.
 //!
-//! A store reads the state, runs a rule, and writes what changed, all or nothing; a rule that refuses leaves a state that must
-//! not be written. Nothing here knows how it is kept.
+//! A store reads the state, runs a rule, and writes what changed, all or nothing; a rule that
+//! refuses leaves a state that must not be written. Nothing here knows how it is kept.
 
 mod adjust;
 mod apply;

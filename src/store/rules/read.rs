@@ -12,7 +12,8 @@ use super::book::{add, less};
 use super::due::due;
 use super::state::{DeckState, PoolState, ScheduleState, State, Window, WindowMark};
 
-/// How far the pools are filled; `available` tells the cards that wait in a deck, those of held prizes aside.
+/// How far the pools are filled; `available` tells the cards that wait in a deck, those of held
+/// prizes aside.
 pub(in crate::store) fn filling(
     state: &State,
     available: impl Fn(PoolNo) -> u64,

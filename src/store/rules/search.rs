@@ -41,7 +41,8 @@ pub(super) fn is_possible(state: &State, sweep: Sweep) -> bool {
     let view = &state.view;
     view.lifecycle != Lifecycle::Closed
         && match sweep {
-            // Whoever sweeps may have read a version that was replaced, pools and all, before anything was touched.
+            // Whoever sweeps may have read a version that was replaced, pools and all, before
+            // anything was touched.
             Sweep::Recall { pool, .. } | Sweep::Unclaimed { pool } => {
                 state.schedule_of(pool).is_some()
             }
@@ -58,7 +59,8 @@ pub(super) fn window_start(unit: Unit) -> Result<Moment> {
         .ok_or_else(|| StoreError::corrupt(format!("no window is that of {unit:?}")))
 }
 
-/// Units that have not been released of a window that is fenced and not filled any more. No other window's are among them.
+/// Units that have not been released of a window that is fenced and not filled any more. No other
+/// window's are among them.
 fn search_recalled(state: &State, pool: PoolNo, start: Moment) -> Vec<Range> {
     let window = state.schedule_of(pool).and_then(|s| s.windows.get(&start));
     let Some(window) = window.filter(|window| !window.is_filling()) else {

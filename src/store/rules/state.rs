@@ -1,4 +1,5 @@
-//! A campaign as a rule sees it: read by a store in one moment, changed by the rule, written back whole or not at all.
+//! A campaign as a rule sees it: read by a store in one moment, changed by the rule, written back
+//! whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +18,8 @@ use crate::{
     },
 };
 
-/// A campaign and what is known of its pools. Draws change only what waits, what is won, and `view.touched`; everything here is
-/// changed by rules alone.
+/// A campaign and what is known of its pools. Draws change only what waits, what is won, and
+/// `view.touched`; everything here is changed by rules alone.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct State {
     /// The store's clock.
@@ -73,8 +74,8 @@ pub(in crate::store) struct ScheduleState {
     pub(in crate::store) injected: Quantities,
     /// Of these, back in stock since nobody took them.
     pub(in crate::store) returned: Quantities,
-    /// Windows by start: those that have not ended, those with an open fill or a recall to come, and those that a rule asks for
-    /// or adds.
+    /// Windows by start: those that have not ended, those with an open fill or a recall to come,
+    /// and those that a rule asks for or adds.
     #[serde(skip)]
     pub(in crate::store) windows: BTreeMap<Moment, Window>,
 }

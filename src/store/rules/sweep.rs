@@ -22,7 +22,8 @@ const NOTHING: Swept = Swept {
     more: false,
 };
 
-/// Takes out what [`search`](super::search()) led to; the windows of these units must be in the state.
+/// Takes out what [`search`](super::search()) led to; the windows of these units must be in the
+/// state.
 pub(in crate::store) fn sweep(
     state: &mut State,
     sweep: Sweep,
@@ -144,8 +145,8 @@ fn ending(state: &mut State, found: &[Placed]) -> Result<Swept> {
     })
 }
 
-/// What could be won leaves the campaign. What an open fill has still to put in could have been put in, and won, in the lost
-/// entries too: it goes back to stock.
+/// What could be won leaves the campaign. What an open fill has still to put in could have been put
+/// in, and won, in the lost entries too: it goes back to stock.
 fn recovery(state: &mut State, found: &[Placed]) -> Result<Swept> {
     truncate_all(state)?;
     let mut units = Quantities::new();
@@ -190,8 +191,8 @@ enum Released {
     Recalled,
 }
 
-/// Takes units out, those of schedules from their windows too: released ones as `released` says, the others as recalled. Gives the
-/// prizes' units by pool; blanks are booked already.
+/// Takes units out, those of schedules from their windows too: released ones as `released` says,
+/// the others as recalled. Gives the prizes' units by pool; blanks are booked already.
 fn book_returns(
     state: &mut State,
     found: &[Placed],

@@ -1,4 +1,5 @@
-//! What the stores' suite cannot see from outside: where sweeps look, and the sums that are kept beside the windows.
+//! What the stores' suite cannot see from outside: where sweeps look, and the sums that are kept
+//! beside the windows.
 
 use std::{sync::Arc, time::Duration};
 

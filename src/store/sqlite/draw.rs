@@ -1,4 +1,5 @@
-//! A draw as one step: replay, state, limits, units, record, memory, ledger. Everything is decided first and written last.
+//! A draw as one step: replay, state, limits, units, record, memory, ledger. Everything is decided
+//! first and written last.
 
 use std::sync::Arc;
 
@@ -265,7 +266,8 @@ impl<'a> Search<'a> {
     fn search_pool(&mut self, no: PoolNo) -> Result<Found> {
         let pool = self.state.pool(no);
         let (is_behind, due_before) = if pool.is_schedule() {
-            // What is released before `filled_until` is all there, so the first of it may be drawn while a fill goes on.
+            // What is released before `filled_until` is all there, so the first of it may be drawn
+            // while a fill goes on.
             let until = pool.filled_until.as_micros();
             (
                 self.now >= pool.filled_until,
@@ -299,7 +301,8 @@ impl<'a> Search<'a> {
         Ok(Found::Nothing)
     }
 
-    /// The unit with the lowest score that no held prize owns and no earlier draw of this command picked.
+    /// The unit with the lowest score that no held prize owns and no earlier draw of this command
+    /// picked.
     fn first_waiting(&mut self, no: PoolNo) -> Result<Option<Pick>> {
         let campaign = self.state.no;
         let paused = Arc::clone(&self.state.view.paused_prizes);

@@ -1,4 +1,5 @@
-//! A command on its way through the writer: run in a batch, perhaps run again alone, answered after the commit.
+//! A command on its way through the writer: run in a batch, perhaps run again alone, answered after
+//! the commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,7 +13,8 @@ pub(super) trait Command: Send + 'static {
     /// What it answers.
     type Reply: Send + 'static;
 
-    /// Runs the command. It checks everything first and writes last, so that a refusal leaves nothing.
+    /// Runs the command. It checks everything first and writes last, so that a refusal leaves
+    /// nothing.
     fn run(&self, step: &mut Step<'_>) -> Result<Self::Reply>;
 
     /// Draws in it, or the work of so many draws; none for work that waits for a turn of its own.
@@ -66,7 +68,8 @@ impl<C: Command> Job for Pending<C> {
     }
 
     fn run(&mut self, step: &mut Step<'_>) -> bool {
-        // A panic is a fault of this command alone: the rollback forgets whatever it left half done, also in memory.
+        // A panic is a fault of this command alone: the rollback forgets whatever it left half
+        // done, also in memory.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.command.run(step)))
             .unwrap_or_else(|_| Err(StoreError::corrupt("a command has panicked")));
         let sound = matches!(

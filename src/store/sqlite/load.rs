@@ -1,4 +1,5 @@
-//! Reading what rules work on: a campaign's counters as the writer has them, and the windows that are kept as rows.
+//! Reading what rules work on: a campaign's counters as the writer has them, and the windows that
+//! are kept as rows.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ use crate::{
     },
 };
 
-/// A campaign as a rule sees it, with the windows that rules always see and those that are asked for.
+/// A campaign as a rule sees it, with the windows that rules always see and those that are asked
+/// for.
 pub(super) fn load(
     db: &Connection,
     campaign: &CampaignState,

@@ -1,4 +1,5 @@
-//! Looks at users' records, many in one transaction: while one batch is read, arriving looks queue, and the next batch takes them all.
+//! Looks at users' records, many in one transaction: while one batch is read, arriving looks queue,
+//! and the next batch takes them all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,7 +1,9 @@
-//! The embedded store: SQLite in WAL mode, one writer thread, one transaction for each batch, acknowledged after its fsync.
+//! The embedded store: SQLite in WAL mode, one writer thread, one transaction for each batch,
+//! acknowledged after its fsync.
 //!
-//! The flow of a command: [`SqliteStore`] makes a [`job`](mod@job), the [`queue`] holds it, the [`writer`] runs it in a batch on a
-//! [`step`], commits, and answers. Reads go past the writer, each on a connection of a small pool.
+//! The flow of a command: [`SqliteStore`] makes a [`job`](mod@job), the [`queue`] holds it, the
+//! [`writer`] runs it in a batch on a [`step`], commits, and answers. Reads go past the writer,
+//! each on a connection of a small pool.
 
 use std::{
     collections::HashMap,
@@ -68,7 +70,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// How long request ids are remembered.
     pub request_memory: Duration,
-    /// Tells one master key from another (see [`crate::chance::MasterKey`]); a store belongs to one key for ever.
+    /// Tells one master key from another (see [`crate::chance::MasterKey`]); a store belongs to one
+    /// key for ever.
     pub key_fingerprint: String,
 }
 
@@ -101,12 +104,14 @@ impl SqliteStore {
     /// Whether a locked directory holds a store; changes nothing.
     ///
     /// # Errors
-    /// [`OpenError::NotOurs`], [`OpenError::Damaged`], [`OpenError::NewerSchema`] and [`OpenError::Database`].
+    /// [`OpenError::NotOurs`], [`OpenError::Damaged`], [`OpenError::NewerSchema`] and
+    /// [`OpenError::Database`].
     pub fn exists(_lock: &DirectoryLock, directory: &Path) -> std::result::Result<bool, OpenError> {
         open::check_version(&directory.join(DATABASE_FILE))
     }
 
-    /// Opens the store in a directory that is locked already: what must be read or made there first is safe from others.
+    /// Opens the store in a directory that is locked already: what must be read or made there first
+    /// is safe from others.
     ///
     /// # Errors
     /// See [`OpenError`]; nothing is changed by any of them.
@@ -173,8 +178,8 @@ impl SqliteStore {
         })
     }
 
-    /// Sends a command to the writer and awaits its answer. A caller that goes away leaves nothing half done: the command is
-    /// run whole, or not begun.
+    /// Sends a command to the writer and awaits its answer. A caller that goes away leaves nothing
+    /// half done: the command is run whole, or not begun.
     async fn submit<C: Command>(&self, command: C) -> Result<C::Reply> {
         let (job, answer) = job(command);
         self.inbox.push(job).map_err(|not_taken| match not_taken {

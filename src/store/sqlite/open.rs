@@ -24,12 +24,13 @@ use crate::{
 
 /// The database's file in its directory.
 pub const DATABASE_FILE: &str = "tombola.sqlite3";
-/// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`, 3 `schema_due.sql`, 4
-/// `schema_reader.sql`.
+/// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`, 3 `schema_due.sql`,
+/// 4 `schema_reader.sql`.
 const SCHEMA_VERSION: u32 = 4;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
-/// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep few.
+/// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep
+/// few.
 const WRITER_CACHE: &str = "PRAGMA cache_size = -262144";
 /// How long a connection waits for others, such as someone who copies the file.
 pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(10);
@@ -309,7 +310,8 @@ pub(super) fn check_version(file: &Path) -> Result<bool, OpenError> {
 enum Header {
     /// A database of ours.
     Ours,
-    /// A database that nobody has marked: another program's, or ours before its first start was over.
+    /// A database that nobody has marked: another program's, or ours before its first start was
+    /// over.
     Unmarked,
     /// The beginning of a database that ends before it says whose.
     CutOff(usize),
@@ -318,7 +320,8 @@ enum Header {
 }
 
 impl Header {
-    /// Reads it: the format's name, and from byte 68 on whose the database is. An empty file is like one that is not marked.
+    /// Reads it: the format's name, and from byte 68 on whose the database is. An empty file is
+    /// like one that is not marked.
     fn of(file: &Path) -> io::Result<Self> {
         const FORMAT: &[u8] = b"SQLite format 3\0";
         let mut start = Vec::new();

@@ -1,4 +1,5 @@
-//! The probe of the store's health: a write, since a disk that can still be read may be full or read-only.
+//! The probe of the store's health: a write, since a disk that can still be read may be full or
+//! read-only.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

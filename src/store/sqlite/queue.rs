@@ -63,7 +63,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// The next batch: all draws that wait, up to the bound, and one other job. None once closed and empty.
+    /// The next batch: all draws that wait, up to the bound, and one other job. None once closed
+    /// and empty.
     pub(super) fn next_batch(&self) -> Option<Vec<Box<dyn Job>>> {
         let mut waiting = self.lock();
         while waiting.hot.is_empty() && waiting.slow.is_empty() {
@@ -95,7 +96,8 @@ impl Inbox {
         self.arrived.notify_all();
     }
 
-    /// Takes nothing more and answers what waits with this fault, so that nobody waits for a writer that is gone.
+    /// Takes nothing more and answers what waits with this fault, so that nobody waits for a writer
+    /// that is gone.
     pub(super) fn abandon(&self, fault: &StoreError) {
         let mut waiting = self.lock();
         waiting.closed = true;

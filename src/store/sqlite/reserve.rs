@@ -1,5 +1,5 @@
-//! The reserve: a file that takes up room, so that there is some on a full disk. The store needs room to copy its log into
-//! the database and to empty it, and cannot even be opened without some.
+//! The reserve: a file that takes up room, so that there is some on a full disk. The store needs
+//! room to copy its log into the database and to empty it, and cannot even be opened without some.
 
 use std::{
     fs::{self, File},

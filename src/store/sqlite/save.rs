@@ -16,7 +16,8 @@ use crate::{
     },
 };
 
-/// Writes a campaign as a rule has left it, and brings the writer's memory to the same; returns the last entry of the ledger.
+/// Writes a campaign as a rule has left it, and brings the writer's memory to the same; returns the
+/// last entry of the ledger.
 pub(super) fn save(
     step: &mut Step<'_>,
     campaign: &mut CampaignState,

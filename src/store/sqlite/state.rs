@@ -1,4 +1,5 @@
-//! A campaign's counters and the heads of its pools, kept in memory between steps and written back once a batch.
+//! A campaign's counters and the heads of its pools, kept in memory between steps and written back
+//! once a batch.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -48,7 +49,8 @@ pub(super) struct Pool {
     pub(super) filled_until: Moment,
     /// Of a deck: the cards of every later round.
     pub(super) later_round: Vec<CardCount>,
-    /// A queue a prize that ever had units here, by prize; the first one of a deck may be for blanks.
+    /// A queue a prize that ever had units here, by prize; the first one of a deck may be for
+    /// blanks.
     pub(super) queues: Vec<Queue>,
 }
 
@@ -58,7 +60,8 @@ impl CampaignState {
         Self::load_known(db, id, None)
     }
 
-    /// Reads a campaign; its definition need not be decoded where `known` has the version that is read.
+    /// Reads a campaign; its definition need not be decoded where `known` has the version that is
+    /// read.
     pub(super) fn load_known(
         db: &Connection,
         id: &CampaignId,

@@ -1,4 +1,5 @@
-//! One step of the writer: the transaction it runs in, the time it is, and what the writer keeps in memory between steps.
+//! One step of the writer: the transaction it runs in, the time it is, and what the writer keeps in
+//! memory between steps.
 
 use std::{
     collections::HashMap,
@@ -110,8 +111,8 @@ pub(super) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Takes a campaign's state out of the core, if there is such a campaign; [`Self::put`] brings it back. A step that fails
-    /// with a fault need not: the rollback forgets all states.
+    /// Takes a campaign's state out of the core, if there is such a campaign; [`Self::put`] brings
+    /// it back. A step that fails with a fault need not: the rollback forgets all states.
     pub(super) fn find(&mut self, id: &CampaignId) -> Result<Option<CampaignState>> {
         match self.core.campaigns.remove(id) {
             Some(state) => Ok(Some(state)),

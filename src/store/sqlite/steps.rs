@@ -1,4 +1,5 @@
-//! Every step but a draw: what the rules need is read, the rule decides, what it changed is written.
+//! Every step but a draw: what the rules need is read, the rule decides, what it changed is
+//! written.
 
 use rusqlite::{Connection, OptionalExtension, params};
 

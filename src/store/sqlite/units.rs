@@ -1,6 +1,7 @@
 //! A pool's units of one prize: a sorted set, its head in memory.
 //!
-//! Units are always taken from the head, so what a batch took is one range, deleted by one statement.
+//! Units are always taken from the head, so what a batch took is one range, deleted by one
+//! statement.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
 //! The write-ahead log's size. It stays in proportion to the database.
 //!
-//! Once the log has grown by a step, the checkpointer copies it into the database beside the writer's work. Then little is
-//! left to copy, so the writer copies the rest between two batches and empties the log. Only if the log reaches its bound
-//! before, or a long read is in the way, does the writer wait for others.
+//! Once the log has grown by a step, the checkpointer copies it into the database beside the
+//! writer's work. Then little is left to copy, so the writer copies the rest between two batches
+//! and empties the log. Only if the log reaches its bound before, or a long read is in the way,
+//! does the writer wait for others.
 
 use std::{
     path::{Path, PathBuf},
@@ -110,7 +111,8 @@ impl Wal {
         (self.wake_bytes, self.bound_bytes) = if is_empty {
             (wake_bytes, bound_bytes)
         } else {
-            // Someone reads an old state for long: to wait for them at every batch would stop all draws.
+            // Someone reads an old state for long: to wait for them at every batch would stop all
+            // draws.
             let later = bytes + wake_bytes;
             (later, bound_bytes.max(later))
         };
@@ -143,7 +145,8 @@ fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<bool> {
     })
 }
 
-/// Copies the log beside the writer's work, without waiting for readers, and looks after the reserve.
+/// Copies the log beside the writer's work, without waiting for readers, and looks after the
+/// reserve.
 pub(super) struct Checkpointer {
     db: Connection,
     wakes: Receiver<()>,

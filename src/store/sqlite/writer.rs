@@ -26,7 +26,8 @@ use crate::{
 
 /// A clock that jumps further than this between two batches raises an alarm.
 const JUMP_SECONDS_MAX: u64 = 3600;
-/// Faults are logged at most this often: on a full disk every batch fails, and the log must not be what fills the disk.
+/// Faults are logged at most this often: on a full disk every batch fails, and the log must not be
+/// what fills the disk.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the writer works with.
@@ -95,7 +96,8 @@ impl Writer {
         self.core.last
     }
 
-    /// A fault in a batch: each command has a transaction of its own, so that only the one at fault fails.
+    /// A fault in a batch: each command has a transaction of its own, so that only the one at fault
+    /// fails.
     fn run_alone(&mut self, batch: Vec<Box<dyn Job>>) {
         for job in batch {
             let mut single = vec![job];
@@ -199,15 +201,17 @@ impl<E: Into<StoreError>> From<E> for NotCommitted {
     }
 }
 
-/// A write to the log failed, as on a full disk. The frame that makes a transaction count is the last one that its commit writes, so
-/// it is not in the log, or not whole: unlike after a failed sync, no later start of the service finds the transaction there.
+/// A write to the log failed, as on a full disk. The frame that makes a transaction count is the
+/// last one that its commit writes, so it is not in the log, or not whole: unlike after a failed
+/// sync, no later start of the service finds the transaction there.
 fn is_failed_write(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| {
         error.code == ErrorCode::DiskFull || error.extended_code == ffi::SQLITE_IOERR_WRITE
     })
 }
 
-/// The writer ends: in order, when its inbox is closed and empty, or by a panic. Then the store must say so.
+/// The writer ends: in order, when its inbox is closed and empty, or by a panic. Then the store
+/// must say so.
 struct WriterEnd {
     inbox: Arc<Inbox>,
     failing: Arc<AtomicBool>,

@@ -1,4 +1,5 @@
-//! Stock of a campaign that has begun: what is used counts as it was used, only the rest follows a new plan.
+//! Stock of a campaign that has begun: what is used counts as it was used, only the rest follows a
+//! new plan.
 
 use super::Desk;
 use crate::process::Start;

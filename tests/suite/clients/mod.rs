@@ -1,4 +1,5 @@
-//! Other people's clients against the real binary: gRPC for Python and buf, both by reflection, without a line of ours.
+//! Other people's clients against the real binary: gRPC for Python and buf, both by reflection,
+//! without a line of ours.
 
 use std::{path::PathBuf, process::Command};
 

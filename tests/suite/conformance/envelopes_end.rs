@@ -1,4 +1,5 @@
-//! The end of envelopes: what nobody grabbed goes back once, and nothing of them stays for ever but the ledger.
+//! The end of envelopes: what nobody grabbed goes back once, and nothing of them stays for ever but
+//! the ledger.
 
 use std::{
     collections::BTreeSet,

@@ -54,7 +54,8 @@ async fn every_id_is_a_user_of_its_own(world: &mut World) {
     assert_eq!(world.stats().await.users, all_ids().len() as u64);
 }
 
-/// The latest draw of a user lies with the record, older ones in fields of their own; both are found.
+/// The latest draw of a user lies with the record, older ones in fields of their own; both are
+/// found.
 async fn every_request_id_is_a_draw_of_its_own(world: &mut World) {
     world.begin(YAML).await;
     let mut first = Vec::new();

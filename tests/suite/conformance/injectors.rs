@@ -1,4 +1,5 @@
-//! Any number of injectors may run at once, and any may die at any moment: each window gets what was planned, once.
+//! Any number of injectors may run at once, and any may die at any moment: each window gets what
+//! was planned, once.
 
 use std::sync::{
     Arc, Mutex,
@@ -393,7 +394,8 @@ fn coupons_and_mugs(coupons: u32, mugs: u32) -> String {
     )
 }
 
-/// While an injector reads that mugs are recalled, another one takes them back, and dies in the middle of a new plan.
+/// While an injector reads that mugs are recalled, another one takes them back, and dies in the
+/// middle of a new plan.
 struct NewPlan {
     world: World,
     is_made: AtomicBool,
@@ -484,8 +486,8 @@ async fn filled(world: &World, campaign: &Campaign) -> u64 {
     }
 }
 
-/// Settles until the first window has this many units. The injector that followed the change itself may be at work too: if it
-/// takes long, it goes on beside its caller.
+/// Settles until the first window has this many units. The injector that followed the change itself
+/// may be at work too: if it takes long, it goes on beside its caller.
 async fn settles_at(world: &World, campaign: &Campaign, units: u32) {
     const TRIES_MAX: usize = 1000;
     let injector = world.another_injector();

@@ -1,5 +1,5 @@
-//! The ledger is the truth: no gap, nothing missing, and every sum can be told from it alone (P2, P3). The audit that comes
-//! after every promise does the sums; here is what it does them of.
+//! The ledger is the truth: no gap, nothing missing, and every sum can be told from it alone (P2,
+//! P3). The audit that comes after every promise does the sums; here is what it does them of.
 
 use tombola::{
     model::Moment,

@@ -29,7 +29,8 @@ async fn a_request_is_remembered_to_the_microsecond(world: &mut World) {
     assert_remembered_exactly(world, &command, &first).await;
 }
 
-/// A request every five hours, and a tick in between, so that they lie in many generations and at any place of them.
+/// A request every five hours, and a tick in between, so that they lie in many generations and at
+/// any place of them.
 async fn requests_of_many_days_are_each_remembered_to_the_microsecond(world: &mut World) {
     let campaign = world.begin(YAML).await;
     let mut made = VecDeque::new();

@@ -1,4 +1,5 @@
-//! No quota is doubled at midnight, whatever the length of the day, and whatever the clock does (P5).
+//! No quota is doubled at midnight, whatever the length of the day, and whatever the clock does
+//! (P5).
 
 use std::sync::{
     Arc,
@@ -120,7 +121,8 @@ async fn begin(world: &World, zone: &str, start: &str) {
         .await;
 }
 
-/// A day from `start` to `end` gives five draws: at its start, around every hour of it, and at its end.
+/// A day from `start` to `end` gives five draws: at its start, around every hour of it, and at its
+/// end.
 async fn one_quota(world: &World, start: Moment, end: Moment) {
     storm_over(world, (start - hours(24), start), false).await;
     let mut now = start + hours(1);
@@ -134,7 +136,8 @@ async fn one_quota(world: &World, start: Moment, end: Moment) {
     storm_over(world, (start, end), false).await;
 }
 
-/// Eight callers draw without pause while the clock goes over the day's end; five draws are made on either side.
+/// Eight callers draw without pause while the clock goes over the day's end; five draws are made on
+/// either side.
 async fn storm_over(world: &World, (day_start, midnight): (Moment, Moment), is_paid: bool) {
     let began = midnight - seconds(2);
     world.set_time(began).await;

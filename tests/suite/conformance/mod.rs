@@ -1,4 +1,5 @@
-//! The promises, each a plain function over a world. A store is added in [`promises`], nowhere else.
+//! The promises, each a plain function over a world. A store is added in [`promises`], nowhere
+//! else.
 
 /// Registers each function once for every store. Whatever a function did, the audit comes after it.
 macro_rules! promises {

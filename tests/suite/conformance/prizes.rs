@@ -1,4 +1,5 @@
-//! Which prize a draw gives: stopped prizes, locked pools, what counts as a win, what a draw without a win gives.
+//! Which prize a draw gives: stopped prizes, locked pools, what counts as a win, what a draw
+//! without a win gives.
 
 use tombola::{
     model::PrizeNo,

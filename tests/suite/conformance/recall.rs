@@ -1,4 +1,5 @@
-//! Units taken back: the sum is kept whatever else goes on (P2), and a recalled window stays empty until a new plan.
+//! Units taken back: the sum is kept whatever else goes on (P2), and a recalled window stays empty
+//! until a new plan.
 
 use tombola::{
     chance::Nonce,

@@ -1,4 +1,5 @@
-//! A refused draw says why, costs nothing and leaves nothing (P5). `World::refused` compares ledger, stats and user.
+//! A refused draw says why, costs nothing and leaves nothing (P5). `World::refused` compares
+//! ledger, stats and user.
 
 use tombola::{
     model::{PoolNo, PrizeNo},

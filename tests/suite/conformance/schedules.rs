@@ -1,4 +1,5 @@
-//! Schedules: units come when the seed says, none early and none late, whoever fills the pools and when (P7).
+//! Schedules: units come when the seed says, none early and none late, whoever fills the pools and
+//! when (P7).
 
 use tombola::{
     chance::{Fill, scatter},

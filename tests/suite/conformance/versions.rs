@@ -1,4 +1,5 @@
-//! Versions of a campaign: none is lost to another, none breaks what was promised, no id is used twice.
+//! Versions of a campaign: none is lost to another, none breaks what was promised, no id is used
+//! twice.
 
 use tombola::store::{Operation, Refusal, StoreError};
 

@@ -34,7 +34,8 @@ struct Used {
 }
 
 impl Book {
-    /// Settles what became of a round's draws, enters it, and holds everything against the server's own figures.
+    /// Settles what became of a round's draws, enters it, and holds everything against the server's
+    /// own figures.
     pub async fn settle(&mut self, server: &Server, attempts: Vec<Attempt>) {
         for (request, response) in in_parallel(server, attempts, settled).await {
             self.enter(request, response);
@@ -157,8 +158,8 @@ where
     hands.join_all().await.into_iter().flatten().collect()
 }
 
-/// Finds out what became of a draw: an acknowledged one is as it was told, a refused one was not made, and of any other a
-/// retry makes certain, with one effect however often it is sent.
+/// Finds out what became of a draw: an acknowledged one is as it was told, a refused one was not
+/// made, and of any other a retry makes certain, with one effect however often it is sent.
 async fn settled(mut lottery: Lottery, attempt: Attempt) -> Option<(DrawRequest, DrawResponse)> {
     let Attempt { request, told } = attempt;
     let found = find(&mut lottery, &request).await;

@@ -1,5 +1,5 @@
-//! The database is damaged, or contradicts itself: what is wrong is said in words that help, at a start and while it runs, and nothing
-//! is guessed.
+//! The database is damaged, or contradicts itself: what is wrong is said in words that help, at a
+//! start and while it runs, and nothing is guessed.
 
 use std::{
     fs::{self, File},

@@ -42,7 +42,8 @@ async fn a_full_disk_loses_no_acknowledged_draw_and_tells_no_lie() {
     let mut load = Load::start(&server, 2, 0).await;
     load.answered(24).await;
     server.says("the store is unavailable");
-    // A draw that did not fit was not made, and its client is told so: nobody is left to guess and gives up.
+    // A draw that did not fit was not made, and its client is told so: nobody is left to guess and
+    // gives up.
     load.answered(240).await;
     server.kill();
 
@@ -131,8 +132,9 @@ async fn health(server: &Server, service: &str, wanted: ServingStatus) {
     while watch.message().await.unwrap().unwrap().status() != wanted {}
 }
 
-/// Fills the disk and draws, again and again, until a draw does not fit and the health says so: the draws that were made, and
-/// the one that was not. The store makes room by what its log frees, so one time is not enough.
+/// Fills the disk and draws, again and again, until a draw does not fit and the health says so: the
+/// draws that were made, and the one that was not. The store makes room by what its log frees, so
+/// one time is not enough.
 async fn fill_until_a_draw_fails(disk: &SmallDisk, server: &Server) -> (Vec<u32>, u32) {
     let mut client = HealthClient::new(server.connect().await);
     let mut made = Vec::new();

@@ -1,5 +1,5 @@
-//! The server is killed in the midst of a storm on an envelope, and between the envelope's end and its refund, again and again
-//! on the same data.
+//! The server is killed in the midst of a storm on an envelope, and between the envelope's end and
+//! its refund, again and again on the same data.
 //!
 //! `TOMBOLA_KILLS` sets the number of rounds, `TOMBOLA_SEED` when the server is killed.
 

@@ -1,6 +1,7 @@
 //! The server is killed while it draws, again and again on the same data.
 //!
-//! `TOMBOLA_KILLS` sets the number of rounds, `TOMBOLA_SEED` what is drawn and when the server is killed.
+//! `TOMBOLA_KILLS` sets the number of rounds, `TOMBOLA_SEED` what is drawn and when the server is
+//! killed.
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 

@@ -1,4 +1,5 @@
-//! What the real binary does when it, or its Redis, is killed, hangs, is told to stop or started wrongly.
+//! What the real binary does when it, or its Redis, is killed, hangs, is told to stop or started
+//! wrongly.
 
 mod book;
 mod connections;

@@ -1,4 +1,5 @@
-//! The server is started where it cannot serve: it ends at once, changes nothing and says what to do.
+//! The server is started where it cannot serve: it ends at once, changes nothing and says what to
+//! do.
 
 use std::{
     fs::{self, Permissions},
@@ -201,7 +202,8 @@ fn a_directory_that_cannot_be_written_is_told() {
     Ended::of(&mut command).badly(1, &told);
 }
 
-/// The same command as the user whom everyone else's files do not concern, from a place that this user can read.
+/// The same command as the user whom everyone else's files do not concern, from a place that this
+/// user can read.
 fn as_another_user(command: &Command, place: &Path) -> Command {
     let binary = place.join("tombola");
     fs::copy(command.get_program(), &binary).unwrap();

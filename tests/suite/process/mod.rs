@@ -1,4 +1,5 @@
-//! The real binary as a process: a server on a port that nobody else has, and the commands of its client.
+//! The real binary as a process: a server on a port that nobody else has, and the commands of its
+//! client.
 
 mod command;
 mod ended;
@@ -14,7 +15,8 @@ pub use server::{Server, Start};
 
 use std::{path::Path, time::Duration};
 
-/// What should happen within moments fails the test only after this long: it bounds a hang, it measures nothing.
+/// What should happen within moments fails the test only after this long: it bounds a hang, it
+/// measures nothing.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A test clock's start within every campaign of the tests and every sample.

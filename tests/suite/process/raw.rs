@@ -1,4 +1,5 @@
-//! A client that speaks HTTP/2 by hand, so that it can do what no library does: fall silent, not read, cancel at once.
+//! A client that speaks HTTP/2 by hand, so that it can do what no library does: fall silent, not
+//! read, cancel at once.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -103,8 +104,8 @@ impl Raw {
         panic!("the server has closed the connection");
     }
 
-    /// Reads on until the server closes the connection, and shows it that the client lives, but opens no window: so most
-    /// answers cannot be sent.
+    /// Reads on until the server closes the connection, and shows it that the client lives, but
+    /// opens no window: so most answers cannot be sent.
     pub fn live_without_reading(&mut self) {
         const PINGS_MAX: usize = 4; // one every 30 s
         let mut pings = 0;

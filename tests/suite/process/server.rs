@@ -123,7 +123,8 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Starts it with another standard error and waits until it takes connections. It needs a port of its own.
+    /// Starts it with another standard error and waits until it takes connections. It needs a port
+    /// of its own.
     pub fn serve_saying_to(&self, stderr: Stdio) -> Server {
         let mut child = self
             .command()

@@ -60,7 +60,8 @@ async fn after_a_timeout_the_outcome_is_unknown_and_the_connection_is_gone() {
     let fault = run(&connections, COUNT, "n").await.unwrap_err();
     assert_kind(&fault, FaultKind::TimedOut, &["SLOWLOG"]);
     assert_eq!(fault.executed, Executed::Unknown);
-    // What was sent before runs late, if at all; a new connection cannot even be made while it hangs.
+    // What was sent before runs late, if at all; a new connection cannot even be made while it
+    // hangs.
     let fault = run(&connections, COUNT, "n").await.unwrap_err();
     assert_kind(&fault, FaultKind::Unreachable, &["in time"]);
     assert_eq!(fault.executed, Executed::No);

@@ -159,7 +159,8 @@ async fn sums_beyond_all_integers_are_exact() {
     assert!(sums[0].balanced());
 }
 
-/// Another envelope under the same id, as on data that went back in time: what a service has kept of the first one is not used.
+/// Another envelope under the same id, as on data that went back in time: what a service has kept
+/// of the first one is not used.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_envelope_that_is_not_the_one_known_is_read_again() {
     let (server, world) = world().await;

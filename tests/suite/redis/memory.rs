@@ -12,7 +12,8 @@ const YAML: &str = "
     pools: [{id: deck, deck: {size: 10000, cards: {coupon: 5000}}}]
 ";
 
-/// Draws that are remembered: those that make a user's record long, and those in fields of their own.
+/// Draws that are remembered: those that make a user's record long, and those in fields of their
+/// own.
 fn remembered(server: &RedisServer) -> usize {
     let count = "
         local found = 0

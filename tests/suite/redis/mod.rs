@@ -1,4 +1,5 @@
-//! Redis as it is reached: what is asked of it at the start, what its faults are called, and what becomes of connections.
+//! Redis as it is reached: what is asked of it at the start, what its faults are called, and what
+//! becomes of connections.
 
 mod checks;
 mod cluster;

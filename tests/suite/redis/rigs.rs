@@ -1,4 +1,5 @@
-//! The groups of servers that failovers are tested on do what they are for: they promote, they come back, they can be split.
+//! The groups of servers that failovers are tested on do what they are for: they promote, they come
+//! back, they can be split.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Envelopes in a simulation: what may be done to them, and what should come of it, in the fewest words.
+//! Envelopes in a simulation: what may be done to them, and what should come of it, in the fewest
+//! words.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -164,7 +165,8 @@ impl Envelopes {
         }
     }
 
-    /// Who gets which packet, nobody can say before; that each got the next one, the model can after it.
+    /// Who gets which packet, nobody can say before; that each got the next one, the model can
+    /// after it.
     async fn storm(&mut self, world: &World, slot: u8, from: u16, calls: u16) {
         let grab = |call: usize| {
             let (world, id, user) = (world.clone(), id(slot), name(from + call as u16));

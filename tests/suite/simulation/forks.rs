@@ -1,9 +1,10 @@
-//! Random failovers on three real Redis servers, with real services on them: nodes that replicate late, fail over, split, restart and come back;
-//! services that pause, die and change sides.
+//! Random failovers on three real Redis servers, with real services on them: nodes that replicate
+//! late, fail over, split, restart and come back; services that pause, die and change sides.
 //!
-//! Replication is played: after each step the primary's keys are copied, and a node that is promoted gets a copy that may be some
-//! steps old. So each run decides to the step what a failover loses, which real replication does not allow. The servers, the
-//! scripts and the services are the real ones.
+//! Replication is played: after each step the primary's keys are copied, and a node that is
+//! promoted gets a copy that may be some steps old. So each run decides to the step what a failover
+//! loses, which real replication does not allow. The servers, the scripts and the services are the
+//! real ones.
 //!
 //! `TOMBOLA_FORK_RUNS` sets the number of runs, `TOMBOLA_FORK_SEED` repeats one.
 
@@ -39,7 +40,8 @@ use crate::{
 const NODES: usize = 3;
 const SERVICES: usize = 3;
 const STEPS: usize = 250;
-/// Long enough that every step of a living service that follows a fork can come before it opens, or after.
+/// Long enough that every step of a living service that follows a fork can come before it opens, or
+/// after.
 const FORK_PAUSE: Duration = Duration::from_millis(20);
 const NOW: &str = "2026-11-20T00:00:00+08:00";
 const WHEEL: &str = "
@@ -276,7 +278,8 @@ impl World {
         }
     }
 
-    /// A replica is promoted, mostly one that is in sync; the primary has died, or goes on for a while.
+    /// A replica is promoted, mostly one that is in sync; the primary has died, or goes on for a
+    /// while.
     async fn fail_over(&mut self, step: usize) {
         let is_candidate = |number: &usize| {
             *number != self.primary && self.nodes[*number].is_alive && !self.is_split(*number)

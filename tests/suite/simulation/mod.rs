@@ -1,6 +1,7 @@
 //! Random operations on a store, held against a small model after every step.
 //!
-//! `TOMBOLA_SIMULATION_CASES` says how many runs (by default fewer where each takes longer), `TOMBOLA_SIMULATION_SEED` repeats one that failed.
+//! `TOMBOLA_SIMULATION_CASES` says how many runs (by default fewer where each takes longer),
+//! `TOMBOLA_SIMULATION_SEED` repeats one that failed.
 
 mod envelopes;
 mod forks;

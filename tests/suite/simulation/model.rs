@@ -1,5 +1,6 @@
-//! What a campaign should do, in the fewest words: users' counts, remembered answers, what is stopped. Written apart from the
-//! rules of the crate, so that a mistake there is not repeated here.
+//! What a campaign should do, in the fewest words: users' counts, remembered answers, what is
+//! stopped. Written apart from the rules of the crate, so that a mistake there is not repeated
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 

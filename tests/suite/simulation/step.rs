@@ -126,7 +126,8 @@ impl Simulation {
         }
     }
 
-    /// The time of the campaign: parts of a store may tell different ones once the clock was set back.
+    /// The time of the campaign: parts of a store may tell different ones once the clock was set
+    /// back.
     async fn now(&self) -> Moment {
         let anyone = user("u0");
         let told = self.world.store().user(&self.campaign.id, &anyone).await;

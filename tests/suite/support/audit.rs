@@ -106,7 +106,8 @@ async fn index(store: &dyn Store) -> BTreeMap<CampaignId, Moment> {
     index
 }
 
-/// The ledger and what the store says at the same time: an injector may still deal ahead of the last draw.
+/// The ledger and what the store says at the same time: an injector may still deal ahead of the
+/// last draw.
 async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit::Told) {
     loop {
         let before = ledger(store).await;

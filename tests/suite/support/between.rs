@@ -1,4 +1,5 @@
-//! A store between an injector and the real one, so that a test may do something between two steps of the injector.
+//! A store between an injector and the real one, so that a test may do something between two steps
+//! of the injector.
 
 use std::{sync::Arc, time::Duration};
 

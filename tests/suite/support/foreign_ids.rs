@@ -1,6 +1,7 @@
 //! Ids that callers own: any text, to the byte.
 
-/// Ids that look alike, or that something in between might cut, fold, join or normalise. Every one is another user.
+/// Ids that look alike, or that something in between might cut, fold, join or normalise. Every one
+/// is another user.
 pub const FOREIGN_IDS: [&str; 24] = [
     "auth0|5f7c8",
     "max+tag@example.org",

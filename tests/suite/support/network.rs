@@ -1,7 +1,7 @@
 //! A network whose links can be cut: TCP proxies in front of servers.
 //!
-//! Every server of a rig speaks from an address of its own (`bind-source-addr` 127.0.0.x), so a proxy knows who has connected and
-//! can cut one side off while it lets another one through.
+//! Every server of a rig speaks from an address of its own (`bind-source-addr` 127.0.0.x), so a
+//! proxy knows who has connected and can cut one side off while it lets another one through.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,8 @@ pub enum Link {
     Up,
     /// It passes this much later.
     Slow(Duration),
-    /// Nothing passes and nobody hears of it: a network that is cut. What was sent waits, as it does in TCP.
+    /// Nothing passes and nobody hears of it: a network that is cut. What was sent waits, as it
+    /// does in TCP.
     Cut,
     /// Connections are closed at once: a port where nobody listens.
     Refused,

@@ -1,4 +1,5 @@
-//! Stores on Redis, each under a key prefix of its own, with a clock that stands until the test moves it.
+//! Stores on Redis, each under a key prefix of its own, with a clock that stands until the test
+//! moves it.
 
 use std::{
     any::Any,

@@ -1,4 +1,5 @@
-//! Real Redis servers, each on a free port with a directory of its own; killed when they are dropped.
+//! Real Redis servers, each on a free port with a directory of its own; killed when they are
+//! dropped.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +17,8 @@ use tempfile::TempDir;
 
 use super::program::{Program, project};
 
-/// What should happen within moments fails the test only after this long: it bounds a hang, it measures nothing.
+/// What should happen within moments fails the test only after this long: it bounds a hang, it
+/// measures nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Locales that `tests/prepare` makes: by their rules a server's scripts compare texts.
 const LOCALES: &str = "tests/clients/locale";
@@ -59,7 +61,8 @@ impl RedisServer {
         Self::start_in(directory, program, Role::Sentinel, settings, false)
     }
 
-    /// One that also speaks TLS, with a certificate for 127.0.0.1 and localhost; see [`Self::tls_url`].
+    /// One that also speaks TLS, with a certificate for 127.0.0.1 and localhost; see
+    /// [`Self::tls_url`].
     pub fn start_with_tls(settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         make_certificates(directory.path());
@@ -132,7 +135,8 @@ impl RedisServer {
         self.child.wait().unwrap();
     }
 
-    /// Starts it again after a kill: same directory, same port, and the settings that it wrote itself, such as its master.
+    /// Starts it again after a kill: same directory, same port, and the settings that it wrote
+    /// itself, such as its master.
     pub fn restart(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -166,7 +170,8 @@ impl RedisServer {
         self.restart();
     }
 
-    /// How many keys it holds, and a digest of all of them. It needs the setting `enable-debug-command`.
+    /// How many keys it holds, and a digest of all of them. It needs the setting
+    /// `enable-debug-command`.
     pub fn digest(&self) -> (String, String) {
         let digest = self.command(&["DEBUG", "DIGEST"]);
         assert!(!digest.starts_with('-'), "{digest}");
@@ -197,7 +202,8 @@ impl RedisServer {
         answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// Commands over one connection, all of which answer `OK` but the last one; what that one answers.
+    /// Commands over one connection, all of which answer `OK` but the last one; what that one
+    /// answers.
     pub fn commands(&self, commands: &[&[&str]]) -> String {
         let answer = ask(self.port, commands, PATIENCE);
         answer.unwrap_or_else(|error| panic!("{commands:?}: {error}"))
@@ -262,8 +268,9 @@ pub fn until_begun(what: &str, attempt_max: Duration, begin: impl Fn(), is_so: i
     });
 }
 
-/// A port below those that the system gives to outgoing connections (from 32,768 on Linux), and that no other test has had: nobody
-/// takes it while its server is dead. A cluster's node also takes the port 10,000 above.
+/// A port below those that the system gives to outgoing connections (from 32,768 on Linux), and
+/// that no other test has had: nobody takes it while its server is dead. A cluster's node also
+/// takes the port 10,000 above.
 pub fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -305,7 +312,8 @@ fn write_settings(
     fs::write(directory.join("redis.conf"), lines).unwrap();
 }
 
-/// Starts a server on its file of settings. `None` if it ends before it listens, as when another process took the port.
+/// Starts a server on its file of settings. `None` if it ends before it listens, as when another
+/// process took the port.
 fn launch(program: Program, role: Role, directory: &Path, port: u16) -> Option<Child> {
     let mut command = Command::new(program.path());
     command.arg(directory.join("redis.conf"));

@@ -11,7 +11,8 @@ use super::{
 /// Longer than any live server takes to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// A server that is known to others by its proxy's port, and connects to them from an address of its own.
+/// A server that is known to others by its proxy's port, and connects to them from an address of
+/// its own.
 pub struct Node {
     pub server: RedisServer,
     pub proxy: Proxy,
@@ -73,7 +74,8 @@ impl Node {
     }
 }
 
-/// A primary, which is the first node at the start, and its replicas. All of them write AOF, always.
+/// A primary, which is the first node at the start, and its replicas. All of them write AOF,
+/// always.
 pub struct Replicated {
     pub nodes: Vec<Node>,
     _network: Network,

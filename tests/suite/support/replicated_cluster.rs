@@ -127,7 +127,8 @@ impl ReplicatedCluster {
         );
     }
 
-    /// Waits until most nodes name another master than this one for the key, and it takes itself for one.
+    /// Waits until most nodes name another master than this one for the key, and it takes itself
+    /// for one.
     pub fn wait_until_moved(&self, key: &str, from: usize) -> usize {
         until("the replica is promoted", || {
             self.master_of(key)

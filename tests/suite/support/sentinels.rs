@@ -180,7 +180,8 @@ fn state(sentinel: &RedisServer, words: &[&str]) -> Vec<String> {
     answer.lines().map(str::to_owned).collect()
 }
 
-/// Lets a sentinel look more often than it does by default: a node that came back is a replica within two seconds, not ten.
+/// Lets a sentinel look more often than it does by default: a node that came back is a replica
+/// within two seconds, not ten.
 fn hasten(sentinel: &RedisServer) {
     for (period, milliseconds) in [("INFO-PERIOD", "500"), ("PUBLISH-PERIOD", "500")] {
         let set = ["SENTINEL", "DEBUG", period, milliseconds];

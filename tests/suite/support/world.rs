@@ -1,4 +1,5 @@
-//! A world to test in: a store on data of its own, an injector, and a time that only the test moves.
+//! A world to test in: a store on data of its own, an injector, and a time that only the test
+//! moves.
 
 use std::sync::{Arc, Mutex};
 
@@ -97,7 +98,8 @@ impl World {
         &self.opened.as_ref().unwrap().1
     }
 
-    /// Another replica of the service: a store of its own where the data may have several, an injector of its own in any case.
+    /// Another replica of the service: a store of its own where the data may have several, an
+    /// injector of its own in any case.
     pub async fn another_replica(&self) -> Self {
         let another = self.host.open_another().await;
         let store = another.unwrap_or_else(|| self.store().clone());

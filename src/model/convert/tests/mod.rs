@@ -1,4 +1,5 @@
-//! What a valid campaign becomes, and that every problem of a bad one is told; [`table`] has the bad ones one by one.
+//! What a valid campaign becomes, and that every problem of a bad one is told; [`table`] has the
+//! bad ones one by one.
 
 mod envelopes;
 mod table;

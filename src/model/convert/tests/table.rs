@@ -5,7 +5,8 @@ use prost_types::Duration;
 use super::*;
 
 type Edit = fn(&mut proto::Campaign);
-/// What is edited into the valid campaign, the path of its only problem, and a piece of the message.
+/// What is edited into the valid campaign, the path of its only problem, and a piece of the
+/// message.
 type Case = (Edit, &'static str, &'static str);
 
 fn assert_each_is_named(cases: &[Case]) {

@@ -1,4 +1,5 @@
-//! What is stored of envelopes, as msgpack values one after another (as in [`super::super::codec`]):
+//! What is stored of envelopes, as msgpack values one after another (as in
+//! [`super::super::codec`]):
 //!
 //! | what | values |
 //! |---|---|
@@ -92,7 +93,8 @@ pub(super) fn decode_counts(bytes: &[u8]) -> Result<GrabCounts> {
     unpacker.finish(counts)
 }
 
-/// A waiting packet as a member of its sorted set. Packets of a rain are scored by their release, others by their number.
+/// A waiting packet as a member of its sorted set. Packets of a rain are scored by their release,
+/// others by their number.
 pub(super) fn encode_packet(packet: &WaitingPacket) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(12));
     packer
@@ -221,7 +223,8 @@ mod tests {
                 sequence: 70_000,
             },
         };
-        // Number 300, amount 5, 2^32 + 1 microseconds and 2 entries after the creation, in two bytes more than needed.
+        // Number 300, amount 5, 2^32 + 1 microseconds and 2 entries after the creation, in two
+        // bytes more than needed.
         let value = [0xcd, 1, 44, 5, 0, 0, 1, 0, 0, 0, 1, 0xcd, 0, 2];
         let packet = decode_grab(&mut Unpacker::new(&value), base).unwrap();
         assert_eq!((packet.number, packet.amount_minor), (300, 5));

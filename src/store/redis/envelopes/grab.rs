@@ -179,8 +179,8 @@ fn tell(group: &Group, keys: &mut Words, args: &mut Words) -> Result<()> {
     Ok(())
 }
 
-/// What became of the grabs of an envelope. The script may have written, so what cannot be read
-/// may have been grabbed; where a reply that cannot be read ends, and so the next one begins, is not
+/// What became of the grabs of an envelope. The script may have written, so what cannot be read may
+/// have been grabbed; where a reply that cannot be read ends, and so the next one begins, is not
 /// known.
 fn read_grabs(
     known: &Known,

@@ -1,5 +1,6 @@
-//! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`mod@write`]), reads ([`read`]); what is stored of them
-//! ([`codec`]), and what the service keeps of them ([`known`]).
+//! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`mod@write`]),
+//! reads ([`read`]); what is stored of them ([`codec`]), and what the service keeps of them
+//! ([`known`]).
 
 use std::time::Duration;
 

@@ -17,14 +17,15 @@ use crate::{
     store::{EnvelopeSums, GrabView, Result, StoreError},
 };
 
-/// Buckets of grabs that are read at a time, each of short ids and of long ones: a script of about a millisecond.
+/// Buckets of grabs that are read at a time, each of short ids and of long ones: a script of about
+/// a millisecond.
 const BUCKETS_READ: u32 = 16;
 /// What a field with `:high` behind its name counts.
 const SUM_PART: i128 = 1_000_000_000_000_000_000;
 
 impl Core {
-    /// Who has which packet of an envelope that was read, those after `after`, in order, at most `limit`. Buckets are read until all
-    /// of these are found.
+    /// Who has which packet of an envelope that was read, those after `after`, in order, at most
+    /// `limit`. Buckets are read until all of these are found.
     pub(super) async fn grabs(
         &self,
         loaded: &Loaded,

@@ -1,5 +1,5 @@
-//! Every step on an envelope but a grab: read it, let the rule decide, write what it decided if nothing that it read has changed
-//! since; else again from the start.
+//! Every step on an envelope but a grab: read it, let the rule decide, write what it decided if
+//! nothing that it read has changed since; else again from the start.
 
 use std::time::Duration;
 

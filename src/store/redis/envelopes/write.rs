@@ -1,10 +1,11 @@
-//! Writing what a rule has decided on an envelope: all of it in one call of the commit script, under the conditions that it was
-//! decided on.
+//! Writing what a rule has decided on an envelope: all of it in one call of the commit script,
+//! under the conditions that it was decided on.
 //!
-//! The fence: `revision`, which every step but a grab changes, is as it was read; where the rule went by what users have (a refund, a
-//! removal), so is `grabbed`, which every grab changes. So a packet that is grabbed before the refund is written makes the
-//! refund begin again, and after it the `gate` that the grab script reads in the same moment says that nothing is to be had.
-//! A decision that was made before the expiry is not written after it.
+//! The fence: `revision`, which every step but a grab changes, is as it was read; where the rule
+//! went by what users have (a refund, a removal), so is `grabbed`, which every grab changes. So a
+//! packet that is grabbed before the refund is written makes the refund begin again, and after it
+//! the `gate` that the grab script reads in the same moment says that nothing is to be had. A
+//! decision that was made before the expiry is not written after it.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -31,8 +32,9 @@ use crate::{
 const BUCKETS_REMOVED: u32 = 128;
 
 impl Core {
-    /// Where a step removes more buckets than one script should, removes most of them before it; false where something has changed
-    /// since the envelope was read. That it does not exist any more is written first.
+    /// Where a step removes more buckets than one script should, removes most of them before it;
+    /// false where something has changed since the envelope was read. That it does not exist any
+    /// more is written first.
     pub(super) async fn remove_ahead(
         &self,
         partition: &Arc<PartitionKeys>,
@@ -81,7 +83,8 @@ impl Core {
         }
     }
 
-    /// Writes what a rule has decided at `now`; false where something has changed since it was read.
+    /// Writes what a rule has decided at `now`; false where something has changed since it was
+    /// read.
     pub(super) async fn write_envelope(
         &self,
         partition: &Arc<PartitionKeys>,
@@ -106,7 +109,8 @@ impl Core {
 }
 
 impl Loaded {
-    /// A write of a step that was decided at `now`: that nobody else has taken a step since is its first condition.
+    /// A write of a step that was decided at `now`: that nobody else has taken a step since is its
+    /// first condition.
     fn begin_commit(&self, partition: &PartitionKeys, now: Moment) -> Commit {
         let record = &self.state.record;
         let keys = partition.envelope(&record.envelope.id);
@@ -140,8 +144,8 @@ impl Loaded {
         }
     }
 
-    /// Buckets of grabs that this step removes. Grabs lie by user, so it is that part of the buckets which the grabs removed are of
-    /// all grabs.
+    /// Buckets of grabs that this step removes. Grabs lie by user, so it is that part of the
+    /// buckets which the grabs removed are of all grabs.
     fn buckets_gone(&self) -> Range<u32> {
         let Some(removal) = self.state.changes.removal else {
             return 0..0;

@@ -1,22 +1,29 @@
--- Writes what a rule has decided on a campaign, or on an envelope, as it was read, all or nothing: only if nothing that rules read
--- has changed since.
+-- Writes what a rule has decided on a campaign, or on an envelope, as it was read, all or nothing:
+-- only if nothing that rules read has changed since.
 --
--- KEYS  partition, ledger, campaign, operations, then the keys of the writes; of an envelope: envelope, twice
--- ARGV  clock, store id and witnesses, mark of the fork under which the campaign was read (*: any), 'c' and the campaign's id or
---       'e' and the envelope's, the revision that was read (empty for one that is not there), the moment of reading, how much
+-- KEYS  partition, ledger, campaign, operations, then the keys of the writes; of an envelope:
+--       envelope, twice
+-- ARGV  clock, store id and witnesses, mark of the fork under which the campaign was read (*: any),
+--       'c' and the campaign's id or
+--       'e' and the envelope's, the revision that was read (empty for one that is not there), the
+--       moment of reading, how much
 --       later it still holds (microseconds)
 --       number of typed keys, then the type of each of KEYS
---       number of guards, then of each: 'units', key, number, members: these are there; or 'field', key, field, value: it has
---       this value; or 'absent', key, field: there is none; or 'gone', key: nothing is left under it;
+--       number of guards, then of each: 'units', key, number, members: these are there; or 'field',
+--       key, field, value: it has
+--       this value; or 'absent', key, field: there is none; or 'gone', key: nothing is left under
+--       it;
 --       or 'unlisted', key, member: it is not in this sorted set; or 'count', key, counter of the
 --       campaign, number: the counter is that number and the units there
 --       number of counters of the campaign, then of each its name and what is added to it
 --       number of sums, the key of all of them, then of each its name and what is added to it
---       number of entries, then each as JSON; the request that the last one answers (the field that tells the number of this
+--       number of entries, then each as JSON; the request that the last one answers (the field that
+--       tells the number of this
 --       entry) and its reply, which follows that number; or twice nothing
 --       number of writes, then of each: command, key, number of further arguments, these
 -- reply {head, number of the last entry}; {now, 'S'}: something has changed;
---       {now, 'G', key}: it is left of something that is gone; {now, 'U', key}: units of it are gone
+--       {now, 'G', key}: it is left of something that is gone; {now, 'U', key}: units of it are
+--       gone
 local partition = store.open(store.WRITE)
 if partition.refusal then
     return partition.refusal
@@ -32,7 +39,8 @@ local function take()
     arg = arg + 1
     return ARGV[arg - 1]
 end
--- Calls `work` for the next `number` arguments, some at a time: a call takes no more than some thousand of them.
+-- Calls `work` for the next `number` arguments, some at a time: a call takes no more than some
+-- thousand of them.
 local function each_part(number, work)
     for from = arg, arg + number - 1, 1000 do
         work(unpack(ARGV, from, math.min(from + 999, arg + number - 1)))

@@ -3,7 +3,8 @@
 -- KEYS  partition, campaign, queues
 -- ARGV  clock, store id and witnesses, revision that was read
 -- reply {now, 'S'}: something has changed
---       {now, campaign's fields and values, for each queue: how many units, and how many of them are due}
+--       {now, campaign's fields and values, for each queue: how many units, and how many of them
+--       are due}
 local partition = store.open(store.LOOK)
 if partition.refusal then
     return partition.refusal

@@ -1,22 +1,32 @@
--- Draws for users of campaigns of one partition, in the order given, each whole or not at all. Everything is decided first and
--- written last; every key that is written is read before, so that one of a wrong type stops its campaign with nothing half done.
--- (But for the ledger: it is written first, so it stops the whole script with nothing done.)
+-- Draws for users of campaigns of one partition, in the order given, each whole or not at all.
+-- Everything is decided first and written last; every key that is written is read before, so that
+-- one of a wrong type stops its campaign with nothing half done. (But for the ledger: it is written
+-- first, so it stops the whole script with nothing done.)
 --
 -- KEYS  partition, ledger
---       for each campaign: campaign, blocked, long draws, for each pool: its wins (schedules only), its queues
---       those hashes of users that its draws are of; for each draw: the bucket of the user's older draws
+--       for each campaign: campaign, blocked, long draws, for each pool: its wins (schedules only),
+--       its queues
+--       those hashes of users that its draws are of; for each draw: the bucket of the user's older
+--       draws
 -- ARGV  clock, store id and witnesses, request memory in microseconds, number of campaigns
---       for each campaign: id, version, layout, days, number of those hashes, number of draws, and of all its draws together:
---       the hash of each's user in a byte, from 0; the earliest moment after which one must not begin; that of each, in eight bytes
---       what they ask for: {what, expire, payment digest} of each kind; the kind of each in a byte, from 0
+--       for each campaign: id, version, layout, days, number of those hashes, number of draws, and
+--       of all its draws together:
+--       the hash of each's user in a byte, from 0; the earliest moment after which one must not
+--       begin; that of each, in eight bytes
+--       what they ask for: {what, expire, payment digest} of each kind; the kind of each in a byte,
+--       from 0
 --       what the ledger keeps of each, one after another; the lengths of these, in two bytes
 --       then for each draw: user field, request field
 --       (layout, days and braces: msgpack, see codec.rs; records and draws: see record.rs)
--- reply {head}, then for each campaign: {the replies to its draws; the pools that run low or are behind}; or why there is none:
+-- reply {head}, then for each campaign: {the replies to its draws; the pools that run low or are
+--       behind}; or why there is none:
 --       'M' no such campaign, 'V' another version, 'Y' another day, 'X' and what is wrong
---       a draw: the user's record with this draw as its latest; or a letter, the length of what follows in two bytes, and that:
---       'R' and the remembered draw: replayed; 'U' request id reused, 'P' past its deadline, 'E' expired,
---       'A' and the lifecycle: the campaign takes no draws, 'Q' and the user's record: a limit, 'F' and {pool, cards}: a need
+--       a draw: the user's record with this draw as its latest; or a letter, the length of what
+--       follows in two bytes, and that:
+--       'R' and the remembered draw: replayed; 'U' request id reused, 'P' past its deadline, 'E'
+--       expired,
+--       'A' and the lifecycle: the campaign takes no draws, 'Q' and the user's record: a limit, 'F'
+--       and {pool, cards}: a need
 --
 -- Reads  store, record, packed, queues
 local partition = store.open(store.WRITE)
@@ -37,7 +47,8 @@ local key, arg = 3, 5 -- the next of each
 local NOBODY = '\0\0\0\0\0\0\0\0\0' -- the record of one who has not drawn
 local told_now = digits(now)
 
--- Bonus draws that have not lapsed, soonest to lapse first, and how many they are; nil where there are none.
+-- Bonus draws that have not lapsed, soonest to lapse first, and how many they are; nil where there
+-- are none.
 local function open_bonus(bonus)
     local kept, left = {}, 0
     for _, grant in ipairs(bonus) do
@@ -159,7 +170,8 @@ local function draw_all(c, draws)
     local pools, limits, counts_as_win, today = c.pools, c.limits, c.counts_as_win, c.today
     local day_limit, paid_day_limit, user_limit, wins_limit = limits.day, limits.paid_day, limits.user, limits.wins
     local kinds, kind_of, refused = read_kinds(c.kinds, c.version), c.kind_of, {}
-    -- What records have in common: the moment; the sequence number without its last byte, up to some number.
+    -- What records have in common: the moment; the sequence number without its last byte, up to
+    -- some number.
     local moment = bytes('>I5', now - start_of(today))
     local sequence_head, head_until = '', -1
     local first_older, next_arg = c.first_key + c.hashes - 1, c.first_arg
@@ -173,8 +185,8 @@ local function draw_all(c, draws)
     })
     local only_kind = #kinds == 1 and kinds[1]
 
-    -- The result of one draw, packed (see record.rs); false where it wins nothing; nil and the need where a pool must be filled first.
-    -- Besides the wins of the user after it.
+    -- The result of one draw, packed (see record.rs); false where it wins nothing; nil and the need
+    -- where a pool must be filled first. Besides the wins of the user after it.
     local function draw_one(drawn, won)
         for number = 1, #pools do
             local pool = pools[number]
@@ -185,7 +197,8 @@ local function draw_all(c, draws)
                 end
                 local at = queue and queue.taken + 1
                 local unit = queue and queue.units[at]
-                -- What is released before the gate is all there, so the first of it may be drawn while a fill goes on.
+                -- What is released before the gate is all there, so the first of it may be drawn
+                -- while a fill goes on.
                 if unit and not (pool.is_behind and struct.unpack('>I7', unit) >= pool.gate) then
                     queue.taken, pool.first = at, nil
                     picked = picked + 1
@@ -287,7 +300,8 @@ local function draw_all(c, draws)
             if bonus then
                 bonus, left = open_bonus(bonus)
             end
-            -- As many regular draws as the limits allow, the rest bonus draws, which pay for free draws only.
+            -- As many regular draws as the limits allow, the rest bonus draws, which pay for free
+            -- draws only.
             local regular, room = user_limit - (drawn - bonus_used), is_paid and paid_day_limit - paid or day_limit - free
             if regular > room then
                 regular = room

@@ -1,7 +1,8 @@
 -- Lists campaigns that the injector has something to do with, the longest due first.
 --
 -- KEYS  partition, due campaigns
--- ARGV  clock, store id and witnesses, how much later than now still counts (microseconds), most ids, and the
+-- ARGV  clock, store id and witnesses, how much later than now still counts (microseconds), most
+--       ids, and the
 --       campaign after which to begin: its score and its id, or twice nothing
 -- reply {now, ids and scores in turn}
 local partition = store.open(store.READ)

@@ -1,6 +1,7 @@
 -- Reads envelopes as rules need them, in one moment.
 --
--- KEYS  partition, open envelopes, settled envelopes, then of each: envelope, the bucket of its id among those of removed ones
+-- KEYS  partition, open envelopes, settled envelopes, then of each: envelope, the bucket of its id
+--       among those of removed ones
 -- ARGV  clock, store id and witnesses, then of each: its id, its field in that bucket
 -- reply {now, then for each: its fields and values; where it is not there 'R' if it
 --       was removed, 'G' if it should be there, else 'M'; or 'X': a key has another type}

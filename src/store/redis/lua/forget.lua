@@ -1,11 +1,12 @@
--- Forgets draws that nobody may ask for any more: goes through all campaigns, first through the records of their
--- users, then through
--- the buckets of their older draws, and takes out what is older than the memory's window. Begins anew when half of
--- that has passed.
--- Where services remember for different times, the longest counts. What is not as it should be stays: draws tell of it.
+-- Forgets draws that nobody may ask for any more: goes through all campaigns, first through the
+-- records of their users, then through the buckets of their older draws, and takes out what is
+-- older than the memory's window. Begins anew when half of that has passed. Where services remember
+-- for different times, the longest counts. What is not as it should be stays: draws tell of it.
 --
--- KEYS  partition, campaigns, then of a campaign: long draws, some of its hashes of users or of its buckets of older draws
--- ARGV  clock, store id and witnesses, request memory in microseconds, that campaign, number of the first of these, of
+-- KEYS  partition, campaigns, then of a campaign: long draws, some of its hashes of users or of its
+--       buckets of older draws
+-- ARGV  clock, store id and witnesses, request memory in microseconds, that campaign, number of the
+--       first of these, of
 --       all hashes of users, of all
 --       hashes and buckets: hashes come first
 -- reply {head, campaign, number of its hash or bucket to go on with}, where the campaign

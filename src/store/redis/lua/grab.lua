@@ -1,19 +1,27 @@
--- Grabs of users of envelopes of one partition, in the order given. Everything is decided first and written last; every key that is
--- written is read before, so that one of a wrong type stops its envelope with nothing half done.
+-- Grabs of users of envelopes of one partition, in the order given. Everything is decided first and
+-- written last; every key that is written is read before, so that one of a wrong type stops its
+-- envelope with nothing half done.
 --
 -- KEYS  partition, ledger, open envelopes, settled envelopes, sums of envelopes
 --       for each envelope: envelope, packets, allowed, then the buckets of those who grab
 -- ARGV  clock, store id and witnesses, number of envelopes
 --       for each envelope: id, mark, number of buckets, and of all grabs together:
 --       users, msgpack one after another; the bucket of each in a byte, from 0
---       the earliest moment after which a packet must not be taken; that moment of each, in eight bytes
---       where not everyone may grab: of each bucket and digest among those who may, in two and twelve bytes
--- reply {head, then for each envelope: the replies to its grabs, one after another, behind '1' where its refund is due, else '0'};
---       or why there are none: 'M' no such envelope, 'V' another one than the mark tells, 'X' and what is wrong
---       a grab: 'G' and the packet: grabbed; 'W' and the packet: grabbed, and few wait now; 'A', the length of what follows in two
+--       the earliest moment after which a packet must not be taken; that moment of each, in eight
+--       bytes
+--       where not everyone may grab: of each bucket and digest among those who may, in two and
+--       twelve bytes
+-- reply {head, then for each envelope: the replies to its grabs, one after another, behind '1'
+--       where its refund is due, else '0'};
+--       or why there are none: 'M' no such envelope, 'V' another one than the mark tells, 'X' and
+--       what is wrong
+--       a grab: 'G' and the packet: grabbed; 'W' and the packet: grabbed, and few wait now; 'A',
+--       the length of what follows in two
 --       bytes, and the packet: had from before;
---       'P' past its deadline; 'N' not allowed; 'S' not started; 'T' expired; 'E' empty; 'F' needs a fill; 'Y' not yet released
---       a packet, as it lies in the bucket: number, amount; moment in seven bytes and sequence, both from the creation on (codec.rs)
+--       'P' past its deadline; 'N' not allowed; 'S' not started; 'T' expired; 'E' empty; 'F' needs
+--       a fill; 'Y' not yet released
+--       a packet, as it lies in the bucket: number, amount; moment in seven bytes and sequence,
+--       both from the creation on (codec.rs)
 
 local partition = store.open(store.WRITE)
 if partition.refusal then

@@ -3,9 +3,11 @@
 -- KEYS  partition, campaign, versions
 --       then for each schedule: its windows' ends, its windows
 -- ARGV  clock, store id and witnesses, the version that the caller knows (0 for none)
---       number of schedules, then for each: its pool, number of windows that must be there too, their starts in seconds
+--       number of schedules, then for each: its pool, number of windows that must be there too,
+--       their starts in seconds
 -- reply {now, 'M'}: no such campaign
---       {now, campaign's fields and values and the mark of the partition's fork, definition of its version where the
+--       {now, campaign's fields and values and the mark of the partition's fork, definition of its
+--       version where the
 --       caller knows another one}
 --       and where the caller knows it: for each schedule starts and windows in turn
 local partition = store.open(store.LOOK)

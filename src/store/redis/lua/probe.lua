@@ -1,6 +1,6 @@
--- The probe of a service: whether the partition is there and whole, and takes writes. So it writes, but changes
--- nothing; only, now and
--- then, it notes that a service of this format is alive (see `upgrade.lua`).
+-- The probe of a service: whether the partition is there and whole, and takes writes. So it writes,
+-- but changes nothing; only, now and then, it notes that a service of this format is alive (see
+-- `upgrade.lua`).
 --
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses

@@ -1,7 +1,8 @@
 -- Reads units of queues by score.
 --
 -- KEYS  partition, then the queue of each range
--- ARGV  clock, store id and witnesses, most units in all, then for each range: lowest score, highest score, 1 from the
+-- ARGV  clock, store id and witnesses, most units in all, then for each range: lowest score,
+--       highest score, 1 from the
 --       highest down, most units
 -- reply {now, for each range: units}
 local partition = store.open(store.READ)

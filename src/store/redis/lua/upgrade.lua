@@ -1,8 +1,11 @@
--- Raises the format of a partition to the one of this version: versions that read only older ones are refused from then on.
+-- Raises the format of a partition to the one of this version: versions that read only older ones
+-- are refused from then on.
 --
 -- KEYS  partition
--- ARGV  clock, store id and witnesses, 1 to raise it (otherwise the script only checks whether that is possible)
--- reply {head}; {head, 'O', format, moment}: a service that reads no more than this older format has probed at that moment, within
+-- ARGV  clock, store id and witnesses, 1 to raise it (otherwise the script only checks whether that
+--       is possible)
+-- reply {head}; {head, 'O', format, moment}: a service that reads no more than this older format
+--       has probed at that moment, within
 --       the last minute
 local partition = store.open(store.WRITE)
 if partition.refusal then

@@ -1,10 +1,12 @@
 -- Reads users' records and whether their campaigns are still the versions that the caller knows.
 --
 -- KEYS  partition, then for each campaign: campaign, those hashes of users that are asked for
--- ARGV  clock, store id and witnesses, number of campaigns, then for each: number of these hashes, the hash of each
+-- ARGV  clock, store id and witnesses, number of campaigns, then for each: number of these hashes,
+--       the hash of each
 --       user in a byte, from 0; of each
 --       the field
--- reply {now, for each campaign: {fields and values that tell of it, for each user the record where there is one}, or
+-- reply {now, for each campaign: {fields and values that tell of it, for each user the record where
+--       there is one}, or
 --       'M': no such
 --       campaign, or 'X' and what is wrong}
 local partition = store.open(store.READ)

@@ -1,7 +1,8 @@
 -- Reads frozen windows of a schedule that end after a moment, by start, with what was won of each.
 --
 -- KEYS  partition, campaign, windows' ends, windows, wins, then the schedule's queues
--- ARGV  clock, store id and witnesses, end in microseconds, most windows, then the prize of each queue
+-- ARGV  clock, store id and witnesses, end in microseconds, most windows, then the prize of each
+--       queue
 -- reply {now, 'M'}: no such campaign
 --       {now, for each window: start, window, for each queue: units won, units to be released}
 local partition = store.open(store.LOOK)
@@ -18,7 +19,8 @@ for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[3], '+in
     local finish = redis.call('ZSCORE', KEYS[3], start)
     for place = 6, #KEYS do
         counts[#counts + 1] = redis.call('HGET', KEYS[5], start .. ':' .. ARGV[place - 1]) or '0'
-        -- What is released later and before a window's end is of this window; what is due may be of an earlier one.
+        -- What is released later and before a window's end is of this window; what is due may be of
+        -- an earlier one.
         local from = math.max(now + 1, start * 1000000)
         counts[#counts + 1] = redis.call('ZCOUNT', KEYS[place], store.digits(from), '(' .. finish)
     end

@@ -1,8 +1,9 @@
-//! What every step on an envelope decides, but for taking the packet: pure functions over an [`EnvelopeState`], the same for
-//! every store.
+//! What every step on an envelope decides, but for taking the packet: pure functions over an
+//! [`EnvelopeState`], the same for every store.
 //!
-//! A store reads the state in one moment, runs a rule, and writes the state and its changes, all or nothing and only if neither the
-//! record nor the counts of grabs are other than they were read; else it begins again.
+//! A store reads the state in one moment, runs a rule, and writes the state and its changes, all or
+//! nothing and only if neither the record nor the counts of grabs are other than they were read;
+//! else it begins again.
 
 mod state;
 mod steps;

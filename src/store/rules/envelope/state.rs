@@ -30,7 +30,8 @@ pub(in crate::store) struct EnvelopeState {
 pub(in crate::store) struct EnvelopeRecord {
     #[serde(with = "shared")]
     pub(in crate::store) envelope: Arc<Envelope>,
-    /// SHA-256 of what was asked for, those who may grab among it, hexadecimal: two requests are the same where it is.
+    /// SHA-256 of what was asked for, those who may grab among it, hexadecimal: two requests are
+    /// the same where it is.
     pub(in crate::store) digest: String,
     /// Hexadecimal.
     #[serde(with = "nonce")]
@@ -44,8 +45,8 @@ pub(in crate::store) struct EnvelopeRecord {
     pub(in crate::store) filled_minor: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::store) refund: Option<Refund>,
-    /// It is being removed, and does not exist any more for anyone who asks: so many rows, grabs first, then those who may
-    /// grab, are gone.
+    /// It is being removed, and does not exist any more for anyone who asks: so many rows, grabs
+    /// first, then those who may grab, are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::store) removed: Option<u32>,
 }
@@ -93,7 +94,8 @@ pub(in crate::store) struct SumsChange {
 }
 
 impl EnvelopeState {
-    /// Checks what was read: what is grabbed was filled in before, and what was filled in is of the envelope.
+    /// Checks what was read: what is grabbed was filled in before, and what was filled in is of the
+    /// envelope.
     pub(in crate::store) fn check(&self) -> Result<()> {
         let (record, grabbed) = (&self.record, &self.grabbed);
         let envelope = &record.envelope;
@@ -146,7 +148,8 @@ impl EnvelopeState {
         self.grabbed.packets == self.record.envelope.packets
     }
 
-    /// When nothing was left to happen to it: its refund, or its last grab. None as long as something is.
+    /// When nothing was left to happen to it: its refund, or its last grab. None as long as
+    /// something is.
     pub(in crate::store) fn settled_at(&self) -> Option<Moment> {
         match self.record.refund {
             Some(refund) => Some(refund.at),

@@ -86,10 +86,12 @@ fn digest(envelope: &Envelope, allowed_users: &[UserId]) -> String {
     crate::chance::hex(&hash.finalize())
 }
 
-/// Why a user who has no packet yet gets none; none where the next packet is the user's as soon as it is there.
+/// Why a user who has no packet yet gets none; none where the next packet is the user's as soon as
+/// it is there.
 ///
-/// Every store's grab checks the same in the same order, in the step itself: a packet that the user has goes before all this, and
-/// after it comes whether the next packet must be filled in, or waits for its release.
+/// Every store's grab checks the same in the same order, in the step itself: a packet that the user
+/// has goes before all this, and after it comes whether the next packet must be filled in, or waits
+/// for its release.
 pub(in crate::store) fn admit(
     state: &EnvelopeState,
     is_allowed: bool,
@@ -169,8 +171,8 @@ pub(in crate::store) fn cancel(
     true
 }
 
-/// Does what time has made due: refunds the rest of an expired envelope, or removes the next rows of one that has been settled for
-/// as long as such are kept. None where nothing is due.
+/// Does what time has made due: refunds the rest of an expired envelope, or removes the next rows
+/// of one that has been settled for as long as such are kept. None where nothing is due.
 pub(in crate::store) fn settle(
     state: &mut EnvelopeState,
     retention: std::time::Duration,

@@ -1,5 +1,5 @@
-//! A grab as one step: the packet of before, the envelope's state, the packet, the memory of it, ledger. Everything is decided
-//! first and written last.
+//! A grab as one step: the packet of before, the envelope's state, the packet, the memory of it,
+//! ledger. Everything is decided first and written last.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Envelopes on SQLite: what the writer keeps of them between steps ([`row`]), grabs ([`grab`]), all other steps ([`steps`]), and
-//! reads ([`read`]).
+//! Envelopes on SQLite: what the writer keeps of them between steps ([`row`]), grabs ([`grab`]),
+//! all other steps ([`steps`]), and reads ([`read`]).
 
 use std::time::Duration;
 

@@ -61,8 +61,8 @@ impl Envelopes {
 }
 
 impl Step<'_> {
-    /// Takes an envelope out of the core, if there is such a one; [`Self::put_envelope`] brings it back. A step that fails with
-    /// a fault need not: the rollback forgets all.
+    /// Takes an envelope out of the core, if there is such a one; [`Self::put_envelope`] brings it
+    /// back. A step that fails with a fault need not: the rollback forgets all.
     pub(super) fn find_envelope(&mut self, id: &EnvelopeId) -> Result<Option<EnvelopeRow>> {
         match self.core.envelopes.rows.remove(id) {
             Some(row) => Ok(Some(row)),
@@ -198,7 +198,8 @@ impl EnvelopeRow {
             .view(now, ledger_id(self.created_sequence), refund)
     }
 
-    /// Writes the counts and, by which it is found when it is due, the moments that follow from them.
+    /// Writes the counts and, by which it is found when it is due, the moments that follow from
+    /// them.
     fn save_counts(&mut self, db: &Connection) -> Result<()> {
         let settled = match self.state.record.removed {
             Some(_) => Some(Moment::EPOCH),
@@ -267,7 +268,8 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
     Ok((row.get(0)?, counts, row.get(1)?, row.get(5)?, row.get(6)?))
 }
 
-/// Removes rows; with the last ones the envelope itself, of which only the digest of its id remains.
+/// Removes rows; with the last ones the envelope itself, of which only the digest of its id
+/// remains.
 fn remove(db: &Connection, no: i64, removal: Removal) -> Result<()> {
     db.prepare_cached("DELETE FROM grabs WHERE envelope = ?1 AND packet > ?2 AND packet <= ?3")?
         .execute(params![no, removal.grabs_after, removal.grabs_until])?;

@@ -98,7 +98,8 @@ pub(super) struct SettleCommand {
 impl Command for SettleCommand {
     type Reply = Settled;
 
-    /// A refund, or the removal of as many rows as a step removes: the store knows which only when it does it.
+    /// A refund, or the removal of as many rows as a step removes: the store knows which only when
+    /// it does it.
     fn draws(&self) -> Option<usize> {
         Some(REMOVAL_DRAWS)
     }

@@ -1,4 +1,5 @@
-//! The sums of all envelopes by currency. They may pass 2^63, so they are kept as text and added up here.
+//! The sums of all envelopes by currency. They may pass 2^63, so they are kept as text and added up
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -166,7 +167,8 @@ mod tests {
         db
     }
 
-    /// Five thousand of the largest envelopes are more than 2^65 minor units; between writes and without any.
+    /// Five thousand of the largest envelopes are more than 2^65 minor units; between writes and
+    /// without any.
     #[test]
     fn sums_beyond_all_integers_are_exact() {
         for batch in [1, 7, 5_000] {

@@ -25,7 +25,8 @@ type Lottery = LotteryServiceClient<Channel>;
 const CLIENTS: u64 = 16;
 /// Users of each client and campaign.
 const USERS: u32 = 50;
-/// The longest pause of a client between two draws, in milliseconds: several groups of servers share a machine.
+/// The longest pause of a client between two draws, in milliseconds: several groups of servers
+/// share a machine.
 const THINK_MAX: u64 = 20;
 /// A client's patience with one call.
 const CALL_MAX: Duration = Duration::from_secs(4);
@@ -60,7 +61,8 @@ pub struct Learned {
     pub other_outcomes: u64,
     /// The campaigns whose draws were refused in the end because their partition is halted.
     pub halted: Vec<String>,
-    /// The longest time since the fault in which no draw of some campaign was acknowledged, halted ones aside.
+    /// The longest time since the fault in which no draw of some campaign was acknowledged, halted
+    /// ones aside.
     pub pause: Duration,
 }
 
@@ -130,7 +132,8 @@ impl Clients {
         self.until(|state| state.acknowledged >= enough).await
     }
 
-    /// Waits until this many more draws of the first campaign are acknowledged. False if that takes too long.
+    /// Waits until this many more draws of the first campaign are acknowledged. False if that takes
+    /// too long.
     #[must_use]
     pub async fn go_on_in_first(&self, draws: u64) -> bool {
         let first = &self.shared.campaigns[0];
@@ -149,8 +152,9 @@ impl Clients {
         self.shared.state().fault_at = Some(Instant::now());
     }
 
-    /// Waits until every campaign has an acknowledged draw that began from now on, or is halted, and, unless all are halted, until
-    /// this many more draws are acknowledged. False if that takes too long.
+    /// Waits until every campaign has an acknowledged draw that began from now on, or is halted,
+    /// and, unless all are halted, until this many more draws are acknowledged. False if that takes
+    /// too long.
     #[must_use]
     pub async fn recover(&self, draws: u64) -> bool {
         let since = Instant::now();
@@ -236,7 +240,8 @@ impl Client {
         }
     }
 
-    /// Asks with the same request id until it knows what became of the draw. What it is told first and is a clear no, it believes.
+    /// Asks with the same request id until it knows what became of the draw. What it is told first
+    /// and is a clear no, it believes.
     async fn insist(&mut self, request: &DrawRequest) -> End {
         let mut may_be_made = false;
         loop {

@@ -1,4 +1,5 @@
-//! The servers that a fault comes over, whatever they are: one Redis, a group under Sentinel, or a cluster.
+//! The servers that a fault comes over, whatever they are: one Redis, a group under Sentinel, or a
+//! cluster.
 
 use crate::support::{
     network::Link,

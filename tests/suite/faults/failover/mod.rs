@@ -123,7 +123,8 @@ async fn round(fault: Fault, layout: Layout, level: Level, program: Program) -> 
     let learned = clients.end().await;
     let store = store_at(&url, PARTITIONS).await;
     let counts = tally::count(&learned, &stage.servers[0], &store).await;
-    // Clients insist on draws of halted partitions until the end, so there may be few draws of others amid the fault.
+    // Clients insist on draws of halted partitions until the end, so there may be few draws of
+    // others amid the fault.
     let is_stuck = !goes_on || (!goes_on_amid && counts.halted == 0);
     Counts {
         stuck: u64::from(is_stuck),

@@ -32,7 +32,8 @@ pub struct Counts {
     pub halted: u64,
     /// Campaigns whose sums do not hold.
     pub unbalanced: u64,
-    /// Rounds in which draws did not go on: after the fault in some partition that is not halted, or amid it if none is halted.
+    /// Rounds in which draws did not go on: after the fault in some partition that is not halted,
+    /// or amid it if none is halted.
     pub stuck: u64,
     /// The longest time without an acknowledged draw of a campaign.
     pub pause: Duration,

@@ -12,11 +12,13 @@ use crate::{
 
 /// Draws that are acknowledged before a fault and after it.
 pub const DRAWS: u64 = 300;
-/// How much later replicas hear of everything while they lag, if draws wait for them. Else they hear of nothing.
+/// How much later replicas hear of everything while they lag, if draws wait for them. Else they
+/// hear of nothing.
 const LAG: Duration = Duration::from_millis(400);
 /// Draws of the first campaign that are acknowledged while replicas lag.
 const DRAWS_BEHIND: u64 = 10;
-/// Draws that are acknowledged in the middle of a fault. A client whose service or shard hangs waits long for each.
+/// Draws that are acknowledged in the middle of a fault. A client whose service or shard hangs
+/// waits long for each.
 const DRAWS_AMID: u64 = 40;
 /// The same if a shard's only replica hangs: in the end every client waits for that shard.
 const DRAWS_BESIDE: u64 = 8;
@@ -42,11 +44,13 @@ pub enum Fault {
     KilledLagging,
     /// The primary dies while one of its replicas hangs.
     KilledFrozen,
-    /// The primary is cut off from servers and sentinels, but not from the services, while another one is promoted.
+    /// The primary is cut off from servers and sentinels, but not from the services, while another
+    /// one is promoted.
     CutOff,
     /// A planned failover from A to B, and one back to A.
     ThereAndBack,
-    /// The primary is cut off; meanwhile a service hangs, and wakes once another primary is at work.
+    /// The primary is cut off; meanwhile a service hangs, and wakes once another primary is at
+    /// work.
     ServiceAsleep,
 }
 
@@ -220,7 +224,8 @@ impl<'a> Stage<'a> {
         });
         let mut goes_on = !can_go_on || clients.go_on(DRAWS_AMID).await;
         if let Some(service) = asleep {
-            // It still has connections to the old primary, which takes writes for as long as it is cut off.
+            // It still has connections to the old primary, which takes writes for as long as it is
+            // cut off.
             self.servers[service].signal("CONT");
             goes_on &= !can_go_on || clients.go_on(DRAWS_AMID).await;
         }

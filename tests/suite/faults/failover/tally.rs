@@ -201,7 +201,8 @@ fn draw_of(entry: &Entry, results: &[DrawResult], campaign: &Campaign) -> Draw {
 
 type Acknowledged = (DrawRequest, Draw, Option<Draw>);
 
-/// Asks for every acknowledged draw with GetDraw, which must say the same as the ledger, unless its partition is halted.
+/// Asks for every acknowledged draw with GetDraw, which must say the same as the ledger, unless its
+/// partition is halted.
 async fn found(server: &Server, acknowledged: Vec<Acknowledged>) -> Vec<Acknowledged> {
     let mut hands = JoinSet::new();
     for share in acknowledged.chunks(acknowledged.len().div_ceil(HANDS).max(1)) {
@@ -224,7 +225,8 @@ async fn found(server: &Server, acknowledged: Vec<Acknowledged>) -> Vec<Acknowle
     hands.join_all().await.concat()
 }
 
-/// What GetDraw answers, asked again while the replicas of `strict` come back; none if the partition is halted.
+/// What GetDraw answers, asked again while the replicas of `strict` come back; none if the
+/// partition is halted.
 async fn get_draw(
     lottery: &mut LotteryServiceClient<Channel>,
     names: GetDrawRequest,

@@ -1,4 +1,5 @@
-//! Callers that draw through one or more services without pause, and insist until they know what became of each draw.
+//! Callers that draw through one or more services without pause, and insist until they know what
+//! became of each draw.
 
 use std::{
     sync::{
@@ -41,7 +42,8 @@ struct Progress {
 }
 
 impl Callers {
-    /// Lets them draw, each attempt through any of these services; who draws what follows from the seed and the round.
+    /// Lets them draw, each attempt through any of these services; who draws what follows from the
+    /// seed and the round.
     pub fn start(servers: &[&Server], seed: u64, round: u64) -> Self {
         let progress = Arc::new(Progress::default());
         let mut tasks = JoinSet::new();
@@ -115,7 +117,8 @@ impl Caller {
         attempts
     }
 
-    /// Asks again and again, until it is told what became of the draw. Told only that nothing happened, it believes it.
+    /// Asks again and again, until it is told what became of the draw. Told only that nothing
+    /// happened, it believes it.
     async fn insist(&mut self, request: &DrawRequest) -> Told {
         let mut may_be_made = false;
         loop {

@@ -1,5 +1,5 @@
-//! Someone writes something else over our keys: what cannot be read is told, nothing is half done, and whatever does not need
-//! the key goes on.
+//! Someone writes something else over our keys: what cannot be read is told, nothing is half done,
+//! and whatever does not need the key goes on.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,8 @@ impl Stall {
         self.redis().command(&["RENAME", "kept", key]);
     }
 
-    /// It is refused, and has written nothing. Decks may be dealt beside it, so it may be tried again.
+    /// It is refused, and has written nothing. Decks may be dealt beside it, so it may be tried
+    /// again.
     pub(super) async fn refused(&self, what: &str, attempt: impl AsyncFn(usize) -> Status) {
         for number in 0..5 {
             let before = self.redis().digest();

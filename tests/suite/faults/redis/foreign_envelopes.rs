@@ -1,4 +1,5 @@
-//! Someone writes something else over the keys of an envelope: it is stopped with nothing half done, and the others go on.
+//! Someone writes something else over the keys of an envelope: it is stopped with nothing half
+//! done, and the others go on.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use crate::support::{
     envelopes::grab_command, on_redis::OnRedis, redis_server::RedisServer,
 };
 
-/// Three envelopes in one partition: `one`, which some users may grab, `two`, and `last`, which has one packet.
+/// Three envelopes in one partition: `one`, which some users may grab, `two`, and `last`, which has
+/// one packet.
 struct Stall {
     redis: Arc<RedisServer>,
     world: World,
@@ -54,8 +56,8 @@ impl Stall {
         self.redis.command(&["RENAME", "kept", key]);
     }
 
-    /// What is tried is refused as contradicting data, and writes nothing. The service of the world works beside it, so it may be
-    /// tried again.
+    /// What is tried is refused as contradicting data, and writes nothing. The service of the world
+    /// works beside it, so it may be tried again.
     async fn refused<T>(&self, what: &str, attempt: impl AsyncFn() -> Result<T, StoreError>) {
         for _ in 0..5 {
             let before = self.redis.digest();
@@ -73,7 +75,8 @@ impl Stall {
         panic!("{what}: something was written");
     }
 
-    /// Users grab from both envelopes in the same batches: those of the second one get their packets.
+    /// Users grab from both envelopes in the same batches: those of the second one get their
+    /// packets.
     async fn both_at_once(&self, what: &str, round: usize) {
         let outcomes = all_of(40, |n| {
             let (world, id) = (self.world.clone(), ["one", "two"][n % 2]);

@@ -1,4 +1,5 @@
-//! Redis is rolled back under a running service: what it notices, and how an operator lets it go on.
+//! Redis is rolled back under a running service: what it notices, and how an operator lets it go
+//! on.
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -100,7 +101,8 @@ impl Pair {
         assert_not_executed(&refused, Code::Unavailable);
         assert!(refused.message().contains("is halted"), "{refused:?}");
         assert!(refused.message().contains("tombola recover"), "{refused:?}");
-        // Nobody is told that a lost draw was never made: its caller would give the user's points back.
+        // Nobody is told that a lost draw was never made: its caller would give the user's points
+        // back.
         let lost = self
             .lottery
             .draw(request("wheel", "lost-1", "lost-1"))

@@ -94,7 +94,8 @@ async fn a_redis_that_hangs_draws_nothing_late_and_nothing_twice() {
     };
     assert_eq!(late.len(), LATE);
     let over = SystemClock.now();
-    // Long enough for a connection's patience: what only reads was not done, whatever it waited for.
+    // Long enough for a connection's patience: what only reads was not done, whatever it waited
+    // for.
     let names = GetDrawRequest {
         campaign_id: "sure".into(),
         user_id: "u-1".into(),

@@ -1,5 +1,5 @@
-//! What the service does when its Redis is killed, hangs, forgets, is full, is demoted or holds something else than it wrote; and
-//! what Redis keeps when the service is killed.
+//! What the service does when its Redis is killed, hangs, forgets, is full, is demoted or holds
+//! something else than it wrote; and what Redis keeps when the service is killed.
 
 mod away;
 mod callers;
@@ -146,7 +146,8 @@ fn executed(status: &Status) -> String {
     info.metadata["executed"].clone()
 }
 
-/// The status is of this code, says that nothing happened, and nothing that only a driver's author understands.
+/// The status is of this code, says that nothing happened, and nothing that only a driver's author
+/// understands.
 #[track_caller]
 pub fn assert_not_executed(status: &Status, code: Code) {
     assert_eq!(

@@ -1,5 +1,5 @@
--- The queues of a pool: which unit is next. A queue is read ahead, and what draws have taken of it is counted; it is written at the
--- end.
+-- The queues of a pool: which unit is next. A queue is read ahead, and what draws have taken of it
+-- is counted; it is written at the end.
 --
 -- Reads  store
 --        a pool: queues, chunk, up_to, wins_key
@@ -23,8 +23,8 @@ local function read_ahead(pool, queue)
     queue.is_whole = #part < wanted
 end
 
--- Whether a queue's next unit comes before another's: units are in the order of their bytes. (Lua would compare texts as the server's
--- language does.)
+-- Whether a queue's next unit comes before another's: units are in the order of their bytes. (Lua
+-- would compare texts as the server's language does.)
 local function is_before(unit, other)
     local score, its_score = struct.unpack('>I7', unit), struct.unpack('>I7', other)
     if score ~= its_score then

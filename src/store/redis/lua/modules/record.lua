@@ -3,14 +3,14 @@
 -- Gives  start_of, read, read_all
 local byte_of = string.byte
 
--- The moment from which that of a record's draw is counted: two days before its day in UTC, for in its zone that may have begun up to
--- a day earlier.
+-- The moment from which that of a record's draw is counted: two days before its day in UTC, for in
+-- its zone that may have begun up to a day earlier.
 local function start_of(day)
     return (day - 2) * 86400 * 1000000
 end
 
--- Checks the fields that extend a record: `length` bytes of the record come before them (-1: there are none). The result is the
--- number of bytes up to their end, in the same way.
+-- Checks the fields that extend a record: `length` bytes of the record come before them (-1: there
+-- are none). The result is the number of bytes up to their end, in the same way.
 local function skip_extension(record, length)
     local size = struct.unpack('>I2', record, length + 1)
     local tag = size > 0 and byte_of(record, length + 3)
@@ -22,8 +22,8 @@ local function skip_extension(record, length)
     return length + 2 < #record and length + 2 or -1
 end
 
--- What a record holds besides its counts (OLDER and LATEST), its day, its six counts, bonus draws where there are any, and how many
--- bytes there are before its latest draw (-1: it ends there).
+-- What a record holds besides its counts (OLDER and LATEST), its day, its six counts, bonus draws
+-- where there are any, and how many bytes there are before its latest draw (-1: it ends there).
 local function read(record)
     local head = struct.unpack('>I3', record)
     local has = head % 16
@@ -47,8 +47,9 @@ local function read(record)
     return has, day, free, paid, drawn, bonus_used, won, left, bonus, length
 end
 
--- The records of users (false: there is none) by field, and the fields in each key. A byte of `key_of` is the index of a user's key from
--- `first_key` on; the fields are every `step`-th argument from `first_arg` on.
+-- The records of users (false: there is none) by field, and the fields in each key. A byte of
+-- `key_of` is the index of a user's key from `first_key` on; the fields are every `step`-th
+-- argument from `first_arg` on.
 local function read_all(first_key, keys, key_of, first_arg, step)
     local fields_of, records, arg = {}, {}, first_arg
     for number = 1, keys do

@@ -1,5 +1,6 @@
--- Shared by the scripts that count sums which may pass 2^63: a sum is what its field holds and 10^18 times what the field with
--- `:high` behind its name holds. No change is more than 2^53 either way.
+-- Shared by the scripts that count sums which may pass 2^63: a sum is what its field holds and
+-- 10^18 times what the field with `:high` behind its name holds. No change is more than 2^53 either
+-- way.
 --
 -- Gives  check, add
 local SUM_PART = 1e18
