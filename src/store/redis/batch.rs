@@ -23,7 +23,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tracing::error;
 
-use super::{core::Core, reply::Parts};
+use super::{core::Core, format::reply::Parts};
 use crate::{
     model::Moment,
     store::{Executed, Refusal, Result, StoreError},
@@ -331,7 +331,7 @@ async fn do_batch<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) {
             }
         };
     }
-    let fault = super::steps::contended();
+    let fault = super::step::decide::contended();
     fail(pending.into_iter(), &fault);
 }
 

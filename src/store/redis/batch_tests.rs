@@ -6,12 +6,12 @@ use super::*;
 use crate::store::Durability;
 use crate::store::redis::OnWeakerLevel;
 use crate::store::redis::{
-    Connections, FORK_PAUSE, KeyPrefix, RedisUrl, campaign::Layouts, clock::StoreClock,
-    envelopes::KnownEnvelopes, forks::Witnesses, keys::PartitionKeys, level::Level,
+    Connections, FORK_PAUSE, KeyPrefix, RedisUrl, clock::StoreClock, envelopes::KnownEnvelopes,
+    forks::Witnesses, format::keys::PartitionKeys, level::Level, step::campaign::Layouts,
 };
 
 /// A store whose Redis is never reached.
-pub(in crate::store::redis) fn core() -> Core {
+pub(crate) fn core() -> Core {
     let prefix = KeyPrefix::parse("tombola").unwrap();
     let url = RedisUrl::parse("redis://127.0.0.1:1").unwrap();
     Core {
@@ -31,7 +31,7 @@ pub(in crate::store::redis) fn core() -> Core {
 }
 
 /// Calls of one subject, as a batch has them.
-pub(in crate::store::redis) fn group<C: Call>(known: C::Known, calls: Vec<C>) -> Group<C> {
+pub(crate) fn group<C: Call>(known: C::Known, calls: Vec<C>) -> Group<C> {
     let waiting = calls.into_iter().map(|call| Waiting {
         call,
         reply: Reply::new(oneshot::channel().0),

@@ -13,18 +13,20 @@ use tokio::time::sleep;
 use tracing::{error, warn};
 
 use super::{
-    campaign::Layouts,
     clock::StoreClock,
-    connect::Connections,
     envelopes::KnownEnvelopes,
     forks::{self, Halt, Head, Refused, Witnesses},
-    identity::FORMAT,
-    keys::{PartitionKeys, partition_of},
+    format::{
+        keys::{PartitionKeys, partition_of},
+        reply::{Parts, text},
+        script::Script,
+        scripts,
+        words::Words,
+    },
     level::Level,
-    reply::{Parts, text},
-    script::Script,
-    scripts,
-    words::Words,
+    link::connect::Connections,
+    open::identity::FORMAT,
+    step::campaign::Layouts,
 };
 use crate::{
     model::{CampaignId, EnvelopeId, Moment},

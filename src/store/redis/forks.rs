@@ -18,7 +18,7 @@ use std::{
 
 use redis::Value;
 
-use super::reply::{Parts, number, text, unexpected};
+use super::format::reply::{Parts, number, text, unexpected};
 use crate::{
     model::Moment,
     store::{Result, StoreError},

@@ -4,10 +4,12 @@
 //! id off the list in the same script and keeps a digest of it, as that of envelopes does.
 
 use super::{
-    campaign::Fields,
     core::{Core, letter},
-    reply::{self, Parts},
-    scripts,
+    format::{
+        reply::{self, Parts},
+        scripts,
+    },
+    step::campaign::Fields,
 };
 use crate::{
     model::CampaignId,

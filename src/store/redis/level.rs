@@ -12,8 +12,8 @@ use tokio::{sync::watch, time::sleep};
 use tracing::{error, info, warn};
 
 use super::{
-    checks::{Findings, Problem, name_of, recheck},
     core::Core,
+    link::checks::{Findings, Problem, name_of, recheck},
 };
 use crate::store::{Durability, Executed, Result, StoreError};
 

@@ -1,11 +1,12 @@
 //! The store on Redis, for several replicas: one script a command, all keys of a campaign in one
 //! partition.
 //!
-//! The flow of a draw: [`batch`] sends it with others of its partition, the script `draw.lua`
-//! decides and writes all of them ([`lanes`]); of a grab likewise ([`envelopes`]). Every other step
-//! is decided by the same rules as in the embedded store, on what was read ([`steps`]), and written
-//! by `commit.lua` if nothing that rules read has changed since. [`keys`] makes the names of keys,
-//! [`codec`] what is packed.
+//! A draw waits in a lane until the batch before it is answered ([`batch`]). The script `draw.lua`
+//! then decides and writes all draws of the batch ([`draw`]); grabs work likewise ([`envelopes`]).
+//! Every other step is decided by the same rules as in the embedded store, on what was read, and
+//! written by `commit.lua` if nothing that rules read has changed since ([`step`]). [`mod@format`]
+//! names keys and packs values; [`link`] leads to the servers; [`core`] stands between all of these
+//! and the servers, and notices when data are lost ([`forks`]).
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -16,79 +17,56 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 
 mod batch;
-mod campaign;
-mod checks;
 mod clock;
-mod cluster;
-mod codec;
-mod commit;
-mod confirm;
-mod connect;
-mod constants;
 mod core;
-mod directory;
-mod due;
-mod effect;
+mod draw;
 mod envelopes;
-mod fault;
-mod fault_kind;
 mod forks;
+mod format;
 mod gone;
-mod identity;
-mod keys;
-mod lanes;
-mod lease;
 mod level;
-mod load;
-mod open_error;
-mod panel;
-mod pool;
+mod link;
+mod open;
 mod read;
-mod record;
-mod recovery;
-mod replicas;
-mod reply;
-mod script;
-mod scripts;
-mod sentinel;
-mod slots;
-mod stats;
-mod steps;
-mod upgrade;
-mod url;
-mod users;
-mod words;
-mod write;
+mod step;
 
 pub use self::{
-    checks::{CheckError, Checked, check},
-    connect::{Connections, Master},
-    fault::Fault,
-    fault_kind::FaultKind,
     forks::{FORK_PAUSE, Halt},
-    identity::{Expected, Found, Made, Options, PARTITIONS_MAX},
-    keys::{BadPrefix, KeyPrefix},
+    format::{
+        keys::{BadPrefix, KeyPrefix},
+        script::Script,
+        words::Words,
+    },
     level::{LevelOptions, OnWeakerLevel},
-    open_error::OpenError,
-    pool::SetupError,
-    recovery::{HaltedPartition, Recovery, Withdrawn},
-    script::Script,
-    upgrade::{OlderService, Upgrade},
-    url::{RedisUrl, UrlError},
-    words::Words,
+    link::{
+        checks::{CheckError, Checked, check},
+        connect::{Connections, Master},
+        fault::Fault,
+        fault_kind::FaultKind,
+        pool::SetupError,
+        url::{RedisUrl, UrlError},
+    },
+    open::{
+        identity::{Expected, Found, Made, Options, PARTITIONS_MAX},
+        open_error::OpenError,
+        recovery::{HaltedPartition, Recovery, Withdrawn},
+        upgrade::{OlderService, Upgrade},
+    },
 };
 
 use self::{
-    campaign::Layouts,
     clock::StoreClock,
     core::Core,
+    draw::Lanes,
     envelopes::{GrabLanes, KnownEnvelopes},
     forks::Witnesses,
-    lanes::Lanes,
     level::Level,
-    load::Loaded,
-    steps::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
-    users::Looks,
+    read::looks::Looks,
+    step::{
+        campaign::Layouts,
+        decide::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
+        load::Loaded,
+    },
 };
 use super::{
     AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,

@@ -53,6 +53,18 @@ pub(in crate::store) enum PoolState {
     Deck(DeckState),
 }
 
+impl PoolState {
+    /// Units of a prize that are granted to windows and not yet in the pool.
+    pub(in crate::store) fn unplaced(&self, prize: PrizeNo) -> u64 {
+        let Self::Schedule(schedule) = self else {
+            return 0;
+        };
+        let windows = schedule.windows.values();
+        let prizes = windows.filter_map(|window| window.prizes.get(&prize));
+        prizes.map(|counted| counted.granted - counted.placed).sum()
+    }
+}
+
 /// How far a schedule is filled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::store) struct ScheduleState {

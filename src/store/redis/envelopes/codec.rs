@@ -1,5 +1,5 @@
 //! What is stored of envelopes, as msgpack values one after another (as in
-//! [`super::super::codec`]):
+//! [`crate::store::redis::format::codec`]):
 //!
 //! | what | values |
 //! |---|---|
@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{
+use crate::store::redis::format::{
     codec::{Packer, Unpacker, malformed},
     keys::Place,
     record::{pack_id, unpack_id},
@@ -124,7 +124,7 @@ pub(super) struct Base {
 }
 
 /// Passes over what [`decode_grab`] reads.
-pub(in crate::store::redis) fn skip_grab(unpacker: &mut Unpacker<'_>) -> Result<()> {
+pub(crate) fn skip_grab(unpacker: &mut Unpacker<'_>) -> Result<()> {
     let (_, _): (u64, u64) = (unpacker.int()?, unpacker.int()?);
     unpacker.raw(MOMENT_BYTES)?;
     unpacker.int::<u64>().map(|_| ())
@@ -174,7 +174,7 @@ pub(super) fn encode_allowed(users: &[UserId]) -> BTreeMap<u32, Vec<u8>> {
 }
 
 /// The grabs of an item of the ledger: users, and their packets.
-pub(in crate::store::redis) fn decode_grabs(users: &[u8], packets: &[u8]) -> Result<Vec<Body>> {
+pub(crate) fn decode_grabs(users: &[u8], packets: &[u8]) -> Result<Vec<Body>> {
     let (mut user, mut packet) = (Unpacker::new(users), Unpacker::new(packets));
     let mut grabs = Vec::new();
     while !user.is_done() {

@@ -3,18 +3,20 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    super::{
-        batch::{self, Call},
-        codec::{Unpacker, malformed},
-        core::Core,
+    codec::{self, decode_grab},
+    known::{Known, unreadable},
+};
+use crate::store::redis::{
+    batch::{self, Call},
+    core::Core,
+    format::{
+        codec::{Packer, Unpacker, malformed},
         keys::Place,
         record::LAST_MOMENT,
         reply::{self, Parts, unexpected},
         scripts,
         words::Words,
     },
-    codec::{self, decode_grab},
-    known::{Known, unreadable},
 };
 use crate::{
     model::{EnvelopeId, Moment},
@@ -29,13 +31,13 @@ const KEY_BYTES: usize = 64;
 const ARG_BYTES: usize = 32;
 
 /// A grab on its way.
-pub(in crate::store::redis) struct Grab {
+pub(crate) struct Grab {
     user: Place,
     command: GrabCommand,
 }
 
 /// The lanes of grabs.
-pub(in crate::store::redis) type GrabLanes = batch::Lanes<Grab>;
+pub(crate) type GrabLanes = batch::Lanes<Grab>;
 
 /// The grabs of an envelope in a batch.
 type Group = batch::Group<Grab>;
@@ -143,7 +145,7 @@ fn tell(group: &Group, keys: &mut Words, args: &mut Words) -> Result<()> {
     let buckets = codec::grab_buckets(envelope.packets);
     let allowed_buckets = codec::allowed_buckets(envelope.allowed_users);
     let mut told_buckets = HashMap::with_capacity(grabs);
-    let mut users = super::super::codec::Packer(Vec::with_capacity(grabs * ARG_BYTES));
+    let mut users = Packer(Vec::with_capacity(grabs * ARG_BYTES));
     let mut bucket_of = Vec::with_capacity(grabs);
     let mut earliest = LAST_MOMENT;
     let mut not_afters = Vec::with_capacity(grabs * 8);

@@ -2,18 +2,17 @@
 
 use redis::Value;
 
-use super::{
-    super::super::{
-        batch::tests::{core, group},
-        codec::Packer,
-    },
-    codec::Base,
-    *,
-};
+use super::{codec::Base, *};
 use crate::{
     model::{UserId, convert::envelope_from_proto},
     proto::CreateEnvelopeRequest,
-    store::{Executed, LedgerId},
+    store::{
+        Executed, LedgerId,
+        redis::{
+            batch::tests::{core, group},
+            format::codec::Packer,
+        },
+    },
 };
 
 const GRABS: usize = 3;

@@ -5,15 +5,15 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use super::{
-    super::{
-        campaign::Fields,
-        core::{Core, letter},
-        gone::gone,
+use super::codec::{self, Base, Mark};
+use crate::store::redis::{
+    core::{Core, letter},
+    format::{
         keys::{EnvelopeKeys, PartitionKeys, Place},
         scripts,
     },
-    codec::{self, Base, Mark},
+    gone::gone,
+    step::campaign::Fields,
 };
 use crate::{
     model::{Envelope, EnvelopeId, Moment},
@@ -27,7 +27,7 @@ use crate::{
 const KEPT_MAX: usize = 4096;
 
 /// What never changes of an envelope.
-pub(in crate::store::redis) struct Known {
+pub(crate) struct Known {
     pub(super) partition: Arc<PartitionKeys>,
     pub(super) keys: EnvelopeKeys,
     pub(super) envelope: Arc<Envelope>,
@@ -39,7 +39,7 @@ pub(in crate::store::redis) struct Known {
 
 /// Envelopes that the service has read.
 #[derive(Default)]
-pub(in crate::store::redis) struct KnownEnvelopes {
+pub(crate) struct KnownEnvelopes {
     by_id: RwLock<HashMap<EnvelopeId, Arc<Known>>>,
 }
 

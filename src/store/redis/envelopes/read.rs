@@ -2,15 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{
-    super::{
-        core::Core,
+use super::{codec, known::Loaded};
+use crate::store::redis::{
+    core::Core,
+    format::{
         keys::PartitionKeys,
         reply::{self, Parts},
         scripts,
     },
-    codec,
-    known::Loaded,
 };
 use crate::{
     model::EnvelopeId,

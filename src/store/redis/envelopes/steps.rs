@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{
-        RedisStore,
-        steps::{ROUNDS_MAX, contended},
-    },
-    known::{Found, Loaded},
+use super::known::{Found, Loaded};
+use crate::store::redis::{
+    RedisStore,
+    step::decide::{ROUNDS_MAX, contended},
 };
 use crate::{
     model::EnvelopeId,

@@ -9,19 +9,20 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use super::{
-    super::{
-        campaign::to_json,
-        commit::{Commit, Kind},
-        core::{Core, letter},
-        gone::left_over,
+use super::{codec, known::Loaded};
+use crate::store::redis::{
+    core::{Core, letter},
+    format::{
         keys::{EnvelopeKeys, Key, PartitionKeys, Place},
         reply, scripts,
-        steps::READ_HOLDS,
+    },
+    gone::left_over,
+    step::{
+        campaign::to_json,
+        commit::{Commit, Kind},
+        decide::READ_HOLDS,
         write::next_revision,
     },
-    codec,
-    known::Loaded,
 };
 use crate::{
     model::Moment,

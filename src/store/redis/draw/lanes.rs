@@ -1,0 +1,426 @@
+//! The lanes of draws (see [`batch`]): what the draw script is told, and what its replies mean.
+
+use std::sync::Arc;
+
+use tracing::error;
+
+use crate::store::redis::{
+    batch::{self, Call},
+    core::Core,
+    format::{
+        codec::Unpacker,
+        keys::{Place, RequestField, request_field},
+        record::{self, Remembered},
+        reply::{self, Parts, unexpected},
+        scripts,
+        words::Words,
+    },
+    step::campaign::Layout,
+};
+use crate::{
+    model::{CampaignId, Moment, PoolNo},
+    store::{
+        DrawAnswer, DrawCommand, Drawn, LedgerId, Need, Refusal, Result, StoreError,
+        view::Lifecycle,
+    },
+};
+
+/// Room for the key of a bucket, and for what is told of a draw.
+const KEY_BYTES: usize = 48;
+const ARG_BYTES: usize = 64;
+
+/// A draw on its way.
+pub(crate) struct Job {
+    user: Place,
+    request: RequestField,
+    command: DrawCommand,
+}
+
+impl Call for Job {
+    type Answer = Drawn;
+    type Subject = CampaignId;
+    type Known = Arc<Layout>;
+
+    fn subject(&self) -> &CampaignId {
+        &self.command.campaign
+    }
+
+    fn units(&self) -> usize {
+        self.command.count as usize
+    }
+
+    fn is_late(&self, now: Moment) -> bool {
+        now > self.command.not_after
+    }
+
+    fn known(core: &Core, id: &CampaignId) -> Option<Arc<Layout>> {
+        core.layouts.get(id)
+    }
+
+    async fn read(core: &Core, ids: &[CampaignId]) -> Vec<Result<Arc<Layout>>> {
+        core.read_layouts(ids).await
+    }
+
+    fn send(core: &Core, groups: &[Group]) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
+        send(core, groups)
+    }
+
+    fn answers(
+        core: &Core,
+        group: &Group,
+        now: Moment,
+        reply: redis::Value,
+    ) -> Result<Option<Vec<Result<Drawn>>>> {
+        let id = &group.known.campaign.id;
+        let about = |error: StoreError| error.about(format_args!("campaign {id}"));
+        let mut answers = read_group(core, group, now, reply).map_err(about)?;
+        for answer in answers.iter_mut().flatten() {
+            if let Err(error) = answer {
+                *error = about(error.clone());
+            }
+        }
+        Ok(answers)
+    }
+}
+
+/// The draws of a campaign in a batch.
+type Group = batch::Group<Job>;
+
+/// The lanes of draws.
+pub(crate) type Lanes = batch::Lanes<Job>;
+
+impl Lanes {
+    /// Sends a draw through its lane.
+    pub(crate) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
+        let partition = core.partition(&command.campaign).number;
+        let user = Place::user(&command.user);
+        let job = Job {
+            request: request_field(&command.user, &command.request),
+            user,
+            command,
+        };
+        match self.call(partition, user.hash(), job).await? {
+            Drawn::Done(answer) if answer.replayed => {
+                core.witnesses.raise(partition, answer.ledger.sequence);
+                let id = &answer.campaign.id;
+                // Boxed, as it is rare: else every draw's future has room for it.
+                let campaign = Box::pin(core.definition(id, answer.entry.version)).await;
+                // The draw was made before, whatever hides its answer now.
+                let campaign =
+                    campaign.map_err(|error| error.of_recorded_version().after_write())?;
+                answer
+                    .entry
+                    .check(&campaign)
+                    .map_err(StoreError::after_write)?;
+                Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
+            }
+            drawn => Ok(drawn),
+        }
+    }
+}
+
+/// One call of the draw script; the store's time and a reply for each group.
+async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
+    let partition = &groups[0].known.partition;
+    let draws: usize = groups.iter().map(Group::len).sum();
+    let mut keys = Words::with_capacity(draws + 32, draws * KEY_BYTES + 1024);
+    let mut args = Words::with_capacity(draws * 2 + 32, draws * ARG_BYTES + 1024);
+    keys.push(&partition.partition);
+    keys.push(&partition.ledger);
+    args.write(format_args!("{}", core.request_memory.as_micros()));
+    args.write(format_args!("{}", groups.len()));
+    for group in groups {
+        group.tell(core, &mut keys, &mut args)?;
+    }
+    core.run(partition, &scripts::DRAW, keys, args).await
+}
+
+impl Group {
+    /// Adds what the script is told of a campaign and its draws.
+    fn tell(&self, core: &Core, keys: &mut Words, args: &mut Words) -> Result<()> {
+        let layout = &self.known;
+        keys.push(&layout.keys.campaign);
+        keys.push(&layout.keys.blocked);
+        keys.push(&layout.keys.long);
+        for pool in &layout.pools {
+            if !pool.is_deck {
+                keys.push(&pool.wins);
+            }
+            for queue in &pool.queues {
+                keys.push(&queue.key);
+            }
+        }
+        args.push(layout.campaign.id.as_str());
+        args.write(format_args!("{}", layout.version));
+        args.push(&layout.blob);
+        args.push(layout.days(core.clock.told(layout.partition.number)));
+        let (hashes, hash_of) = layout
+            .keys
+            .push_users(keys, self.calls().map(|job| job.user));
+        args.write(format_args!("{hashes}"));
+        args.write(format_args!("{}", self.len()));
+        args.push(hash_of);
+        let requests = Requests::of(self)?;
+        args.write(format_args!("{}", requests.earliest.as_micros()));
+        for blob in [
+            &requests.not_after,
+            &requests.kinds,
+            &requests.kind_of,
+            &requests.parts,
+            &requests.lengths,
+        ] {
+            args.push(blob);
+        }
+        for job in self.calls() {
+            layout.keys.push_older(keys, job.user.bucket);
+            args.push(job.user.field);
+            args.push(job.request);
+        }
+        Ok(())
+    }
+}
+
+/// What the draws of a group ask for, one after another.
+struct Requests {
+    earliest: Moment,
+    not_after: Vec<u8>,
+    kinds: Vec<u8>,
+    kind_of: Vec<u8>,
+    parts: Vec<u8>,
+    lengths: Vec<u8>,
+}
+
+impl Requests {
+    fn of(group: &Group) -> Result<Self> {
+        let too_much = |_| StoreError::corrupt("a draw asks for more than its batch can hold");
+        let jobs = group.len();
+        let mut told = Self {
+            earliest: record::LAST_MOMENT,
+            not_after: Vec::with_capacity(jobs * 8),
+            kinds: Vec::new(),
+            kind_of: Vec::with_capacity(jobs),
+            parts: Vec::with_capacity(jobs * ARG_BYTES),
+            lengths: Vec::with_capacity(jobs * 2),
+        };
+        let mut kinds: Vec<Vec<u8>> = Vec::new();
+        for job in group.calls() {
+            let not_after = job.command.not_after.min(record::LAST_MOMENT);
+            told.earliest = told.earliest.min(not_after);
+            told.not_after
+                .extend(not_after.as_micros().unsigned_abs().to_be_bytes());
+            let kind = record::encode_kind(&job.command);
+            let known = kinds.iter().position(|known| *known == kind);
+            let place = known.unwrap_or_else(|| {
+                kinds.push(kind);
+                kinds.len() - 1
+            });
+            // A batch has at most as many jobs as a byte has values.
+            told.kind_of.push(u8::try_from(place).map_err(too_much)?);
+            let before = told.parts.len();
+            record::encode_part(&job.command, &mut told.parts);
+            let length = u16::try_from(told.parts.len() - before).map_err(too_much)?;
+            told.lengths.extend(length.to_be_bytes());
+        }
+        told.kinds = kinds.concat();
+        Ok(told)
+    }
+}
+
+/// The answers of a group; none where it must be sent again.
+fn read_group(
+    core: &Core,
+    group: &Group,
+    now: Moment,
+    value: redis::Value,
+) -> Result<Option<Vec<Result<Drawn>>>> {
+    let id = &group.known.campaign.id;
+    if let redis::Value::BulkString(text) = &value {
+        return match text.split_first() {
+            // It is read again, which says why it is not there.
+            Some((b'M' | b'V', _)) => {
+                core.layouts.forget(id);
+                Ok(None)
+            }
+            // The reply has told the partition's time.
+            Some((b'Y', _)) => Ok(None),
+            Some((b'X', flaw)) => Err(unreadable(id, &String::from_utf8_lossy(flaw))),
+            _ => Err(unexpected("known letter of a campaign").after_write()),
+        };
+    }
+    // From here on the script may have written: what cannot be read may have been drawn.
+    let (replies, low) = read_parts(value).map_err(StoreError::after_write)?;
+    let mut running_low = read_pools(&low).unwrap_or_else(|error| {
+        error!(campaign = %id, %error, "campaign {id}: which decks run low cannot be read");
+        Vec::new()
+    });
+    let mut replies = Replies {
+        rest: Unpacker::new(&replies),
+        lost: None,
+    };
+    let mut answers = Vec::with_capacity(group.len());
+    for job in group.calls() {
+        let told = replies.next(job);
+        answers
+            .push(told.and_then(|told| read_draw(&group.known, job, now, told, &mut running_low)));
+    }
+    if let (Some(last), Some(error)) = (answers.last_mut(), replies.left_over()) {
+        *last = Err(error);
+    }
+    Ok(Some(answers))
+}
+
+fn read_parts(value: redis::Value) -> Result<(Vec<u8>, Vec<u8>)> {
+    let mut parts = Parts::of(value)?;
+    Ok((reply::bytes(parts.next()?)?, reply::bytes(parts.next()?)?))
+}
+
+fn read_pools(bytes: &[u8]) -> Result<Vec<PoolNo>> {
+    let mut low = Unpacker::new(bytes);
+    let mut pools = Vec::new();
+    while !low.is_done() {
+        pools.push(PoolNo(low.int()?));
+    }
+    Ok(pools)
+}
+
+/// What became of one draw.
+enum Told<'a> {
+    /// It was made: the user's record.
+    Made(Remembered),
+    /// A letter, and what is told with it.
+    Other(u8, &'a [u8]),
+}
+
+/// The replies to the draws of a campaign, one after another.
+struct Replies<'a> {
+    rest: Unpacker<'a>,
+    /// Why one of them could not be read: where it ends, and so where the next one begins, is not
+    /// known.
+    lost: Option<StoreError>,
+}
+
+impl<'a> Replies<'a> {
+    /// The reply to the next draw.
+    fn next(&mut self, job: &Job) -> Result<Told<'a>> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        let told = match self.rest.letter() {
+            None => {
+                record::decode_drawn(&mut self.rest, &job.request, &job.command).map(Told::Made)
+            }
+            Some(letter) => self.rest.told().map(|told| Told::Other(letter, told)),
+        };
+        told.map_err(|error| {
+            let error = error.after_write();
+            self.lost = Some(error.clone());
+            error
+        })
+    }
+
+    /// What is wrong where more was replied than was asked.
+    fn left_over(self) -> Option<StoreError> {
+        let is_over = self.lost.is_some() || self.rest.is_done();
+        (!is_over).then(|| unexpected("end").after_write())
+    }
+}
+
+/// What a script found under the keys of a campaign is not what it left there; it has written
+/// nothing.
+fn unreadable(id: &CampaignId, text: &str) -> StoreError {
+    StoreError::corrupt(format!(
+        "the keys of campaign {id} in Redis hold something else than tombola wrote ({text}); nothing is drawn from it until \
+         they are restored"
+    ))
+}
+
+fn read_draw(
+    layout: &Layout,
+    job: &Job,
+    now: Moment,
+    told: Told<'_>,
+    running_low: &mut Vec<PoolNo>,
+) -> Result<Drawn> {
+    let command = &job.command;
+    let campaign = &layout.campaign;
+    let done = |remembered: Remembered, replayed, running_low| DrawAnswer {
+        ledger: LedgerId {
+            partition: layout.partition.number,
+            sequence: remembered.sequence,
+        },
+        at: remembered.at,
+        replayed,
+        campaign: Arc::clone(campaign),
+        entry: Arc::new(remembered.into_entry(
+            command.user.clone(),
+            command.request.clone(),
+            command.payment_ref.clone(),
+        )),
+        running_low,
+    };
+    let (letter, rest) = match told {
+        Told::Made(drawn) => {
+            let answer = done(drawn, false, std::mem::take(running_low));
+            let checked = answer.entry.check(campaign);
+            checked.map_err(StoreError::after_write)?;
+            return Ok(Drawn::Done(answer));
+        }
+        Told::Other(letter, rest) => (letter, rest),
+    };
+    match letter {
+        // It was made by an earlier attempt.
+        b'R' => record::decode_remembered(rest)
+            .map(|remembered| Drawn::Done(done(remembered, true, Vec::new())))
+            .map_err(StoreError::after_write),
+        b'F' => {
+            let mut need = Unpacker::new(rest);
+            let need = Need {
+                pool: PoolNo(need.int()?),
+                cards: need.int()?,
+            };
+            Ok(Drawn::NeedFill(vec![need]))
+        }
+        b'U' => Err(Refusal::RequestIdReused.into()),
+        b'P' => Err(Refusal::DeadlineExceeded.into()),
+        b'E' => Err(match command.expire {
+            Some(expire) => Refusal::Expired(expire).into(),
+            None => StoreError::corrupt("a draw that does not expire has expired"),
+        }),
+        b'A' => {
+            let code = std::str::from_utf8(rest)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            let lifecycle = Lifecycle::from_code(code.unwrap_or(-1))?;
+            Err(not_admitted(layout, lifecycle, now))
+        }
+        b'Q' => {
+            let today = campaign.zone.day(now);
+            let admitted = record::decode_record(rest)?.record.on(today, now).admit(
+                &campaign.limits,
+                command.funding,
+                command.count,
+            );
+            Err(match admitted {
+                Err(reached) => Refusal::Limit {
+                    reached,
+                    retry_at: reached.resets.then(|| campaign.zone.next_day_start(now)),
+                    now,
+                }
+                .into(),
+                Ok(_) => StoreError::corrupt("a limit that was reached is not"),
+            })
+        }
+        _ => Err(unexpected("known code of a draw").after_write()),
+    }
+}
+
+fn not_admitted(layout: &Layout, lifecycle: Lifecycle, now: Moment) -> StoreError {
+    match lifecycle.admits_draws(&layout.campaign, now) {
+        Err(refusal) => refusal.into(),
+        Ok(()) => StoreError::corrupt("a campaign that takes draws refused one"),
+    }
+}
+
+#[cfg(test)]
+#[path = "lanes_tests.rs"]
+mod tests;

@@ -1,0 +1,378 @@
+//! What scripts and service say to each other in msgpack, several values one after another, as the
+//! scripts' `cmsgpack` packs them; and units, which are in the order of their bytes (for records
+//! and draws see `record`).
+//!
+//! | what | bytes |
+//! |---|---|
+//! | a unit | release in microseconds, or position in the deck, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, the more of which the first bits say |
+
+use rmp::{decode, encode};
+
+use crate::{
+    model::{Campaign, Moment},
+    store::{
+        Result, StoreError,
+        entry::Unit,
+        rules::{PoolState, State},
+    },
+};
+
+use super::keys::{PoolKeys, slot};
+
+/// The latest moment that the scripts' numbers hold exactly, in the year 2255.
+pub(crate) const MOMENT_MAX: i64 = 1 << 53;
+/// The least letter of a reply.
+const LETTER_MIN: u8 = b'A';
+/// Bytes of a unit's score, and of its window.
+const SCORE_BYTES: usize = 7;
+const WINDOW_BYTES: usize = 5;
+/// How many bits of a number its first bytes hold, by how many these are; more take eight bytes and
+/// one before them.
+const NUMBER_BITS: [u32; 4] = [7, 14, 21, 28];
+const LONG_NUMBER: u8 = 0xf0;
+/// Begins the mark of a fork, and the bytes of that. No number begins so.
+const FORK_FOLLOWS: u8 = 0xf1;
+const FORK_BYTES: usize = 3;
+/// Days that a batch of draws is told of, so that a clock a little off stays within them.
+const DAYS: usize = 3;
+
+/// Packs values.
+#[derive(Default)]
+pub(crate) struct Packer(pub(crate) Vec<u8>);
+
+impl Packer {
+    pub(crate) fn int(&mut self, value: i64) -> &mut Self {
+        // Writing to memory does not fail.
+        let _ = encode::write_sint(&mut self.0, value);
+        self
+    }
+
+    pub(crate) fn count(&mut self, value: u64) -> &mut Self {
+        let _ = encode::write_uint(&mut self.0, value);
+        self
+    }
+
+    pub(crate) fn moment(&mut self, moment: Moment) -> &mut Self {
+        self.int(moment.as_micros().min(MOMENT_MAX))
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let _ = encode::write_str_len(&mut self.0, length);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// The last so many bytes of a number.
+    pub(crate) fn big_endian(&mut self, number: u64, bytes: usize) -> &mut Self {
+        let all = number.to_be_bytes();
+        self.0.extend_from_slice(&all[all.len() - bytes..]);
+        self
+    }
+
+    pub(crate) fn list(&mut self, length: usize) -> &mut Self {
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let _ = encode::write_array_len(&mut self.0, length);
+        self
+    }
+
+    pub(crate) fn done(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// Takes packed values apart.
+pub(crate) struct Unpacker<'a>(&'a [u8]);
+
+impl<'a> Unpacker<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn int<T>(&mut self) -> Result<T>
+    where
+        T: rmp_int::FromInt,
+    {
+        let value: i64 = decode::read_int(&mut self.0).map_err(|_| malformed())?;
+        T::from_int(value).ok_or_else(malformed)
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = decode::read_str_len(&mut self.0).map_err(|_| malformed())? as usize;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    /// Whether it goes on with these bytes, which then are taken.
+    pub(crate) fn take(&mut self, start: &[u8]) -> bool {
+        match self.0.strip_prefix(start) {
+            Some(rest) => {
+                self.0 = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The next bytes as they are.
+    pub(crate) fn raw(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    /// A number in so many bytes, at most eight.
+    pub(crate) fn big_endian(&mut self, bytes: usize) -> Result<u64> {
+        let bytes = self.raw(bytes)?.iter();
+        Ok(bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+    }
+
+    /// The letter that it goes on with, which then is taken; none where it goes on with a record.
+    pub(crate) fn letter(&mut self) -> Option<u8> {
+        let (letter, rest) = self.0.split_first()?;
+        if *letter < LETTER_MIN {
+            return None;
+        }
+        self.0 = rest;
+        Some(*letter)
+    }
+
+    /// What is told after a letter, behind its length.
+    pub(crate) fn told(&mut self) -> Result<&'a [u8]> {
+        let (length, rest) = self.0.split_first_chunk().ok_or_else(malformed)?;
+        self.0 = rest;
+        self.raw(u16::from_be_bytes(*length).into())
+    }
+
+    /// The value that was read, if nothing follows it.
+    pub(crate) fn finish<T>(self, value: T) -> Result<T> {
+        if self.is_done() {
+            Ok(value)
+        } else {
+            Err(malformed())
+        }
+    }
+
+    /// All that follows.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| malformed())
+    }
+
+    pub(crate) fn list(&mut self) -> Result<u32> {
+        decode::read_array_len(&mut self.0).map_err(|_| malformed())
+    }
+
+    pub(crate) fn moment(&mut self) -> Result<Moment> {
+        self.int().map(Moment::from_micros)
+    }
+}
+
+/// Whole numbers that come out of msgpack.
+mod rmp_int {
+    /// A whole number type.
+    pub(crate) trait FromInt: Sized {
+        /// The number, where it is in range.
+        fn from_int(value: i64) -> Option<Self>;
+    }
+
+    macro_rules! from_int {
+        ($($type:ty),+) => { $(
+            impl FromInt for $type {
+                fn from_int(value: i64) -> Option<Self> {
+                    value.try_into().ok()
+                }
+            }
+        )+ };
+    }
+    from_int!(i64, u64, i32, u32, u16, u8);
+}
+
+pub(crate) fn malformed() -> StoreError {
+    StoreError::corrupt("a stored value does not read back")
+}
+
+/// A unit as a member of its sorted set, with its score.
+pub(crate) fn encode_unit(score: i64, unit: Unit) -> Vec<u8> {
+    let mut packer = Packer(Vec::with_capacity(SCORE_BYTES + WINDOW_BYTES + 4));
+    packer.big_endian(score.unsigned_abs(), SCORE_BYTES);
+    packer.big_endian(unit.window.unsigned_abs(), WINDOW_BYTES);
+    if unit.fork > 0 {
+        packer.big_endian(FORK_FOLLOWS.into(), 1);
+        packer.big_endian(unit.fork.into(), FORK_BYTES);
+    }
+    let bytes = NUMBER_BITS.iter().position(|bits| unit.number >> bits == 0);
+    match bytes {
+        Some(more) => {
+            let mark = u64::from(LONG_NUMBER << (4 - more));
+            packer.big_endian(unit.number | (mark << (8 * more)), more + 1)
+        }
+        None => packer
+            .big_endian(LONG_NUMBER.into(), 1)
+            .big_endian(unit.number, 8),
+    };
+    packer.done()
+}
+
+pub(crate) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> {
+    let score = unpacker.big_endian(SCORE_BYTES)? as i64;
+    let window = unpacker.big_endian(WINDOW_BYTES)? as i64;
+    let mut first = unpacker.big_endian(1)?;
+    let mut fork = 0;
+    if first == u64::from(FORK_FOLLOWS) {
+        fork = unpacker.big_endian(FORK_BYTES)? as u32;
+        first = unpacker.big_endian(1)?;
+    }
+    let more = (first as u8).leading_ones() as usize;
+    let number = match NUMBER_BITS.get(more) {
+        Some(bits) => {
+            let all = (first << (8 * more)) | unpacker.big_endian(more)?;
+            all & ((1 << bits) - 1)
+        }
+        None if first == u64::from(LONG_NUMBER) => unpacker.big_endian(8)?,
+        None => return Err(malformed()),
+    };
+    let unit = Unit {
+        window,
+        fork,
+        number,
+    };
+    Ok((score, unit))
+}
+
+/// Reads [`encode_unit`].
+pub(crate) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
+    let mut unpacker = Unpacker::new(bytes);
+    let unit = decode_scored(&mut unpacker)?;
+    unpacker.finish(unit)
+}
+
+/// What the draws of a version go by: start, end, limits (-1: none) of draws a day, paid draws a
+/// day, draws and wins a user, 1 for a consolation prize, 1 for each prize that counts as a win,
+/// pools `[draws that unlock it, 1 for a deck, prizes of its queues]`.
+pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> {
+    let mut packer = Packer::default();
+    let limits = &campaign.limits;
+    packer.moment(campaign.start).moment(campaign.end);
+    for limit in [
+        limits.draws_per_day,
+        limits.paid_draws_per_day,
+        limits.draws_per_user,
+        limits.wins_per_user,
+    ] {
+        packer.int(limit.map_or(-1, i64::from));
+    }
+    packer.int(i64::from(campaign.consolation.is_some()));
+    packer.list(campaign.prizes.len());
+    for prize in &campaign.prizes {
+        packer.int(i64::from(prize.counts_as_win));
+    }
+    packer.list(pools.len());
+    for (pool, definition) in pools.iter().zip(&campaign.pools) {
+        packer.list(3).int(definition.unlock_after_draws.into());
+        packer.int(i64::from(pool.is_deck)).list(pool.queues.len());
+        for queue in &pool.queues {
+            packer.int(slot(queue.prize).into());
+        }
+    }
+    packer.done()
+}
+
+/// The days from a moment on in the campaign's zone, with the moment up to which they go: a list of
+/// a moment and the day from there on in turn, and the end.
+pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment) {
+    let zone = &campaign.zone;
+    let mut packer = Packer::default();
+    packer.list(DAYS * 2 + 1);
+    let mut start = from;
+    for _ in 0..DAYS {
+        packer.moment(start).int(zone.day(start).0.into());
+        start = zone.next_day_start(start);
+    }
+    packer.moment(start);
+    (packer.done(), start)
+}
+
+/// What draws must know of the state: lifecycle, blocked users, held prizes, and of each pool until
+/// when it is filled, or for a deck 1 where it goes on.
+pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
+    let mut packer = Packer::default();
+    packer.int(state.view.lifecycle.code().into());
+    packer.count(state.view.blocked_users);
+    packer.list(state.view.paused_prizes.len());
+    for prize in state.view.paused_prizes.iter() {
+        packer.int(prize.0.into());
+    }
+    packer.list(state.pools.len());
+    for ((no, _), pool) in state.view.campaign.numbered_pools().zip(&state.pools) {
+        match pool {
+            PoolState::Schedule(schedule) => packer.moment(schedule.filled_until()),
+            PoolState::Deck(_) => packer.int(i64::from(state.deck_stop(no).is_none())),
+        };
+    }
+    packer.done()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbers() -> impl Strategy<Value = u64> {
+        (0..64u32, any::<u64>()).prop_map(|(shift, number)| number >> shift)
+    }
+
+    proptest! {
+        #[test]
+        fn units_read_back_and_are_in_the_order_of_their_bytes(
+            scores in [0..MOMENT_MAX, 0..3i64], windows in [0..1i64 << 34, 0..3i64], numbers in [numbers(), numbers()],
+            forks in [0..3u32, 0..1 << 24]
+        ) {
+            let units: Vec<_> = (0..16)
+                .map(|n| {
+                    let (window, number) = (windows[n / 2 % 2], numbers[n / 4 % 2]);
+                    let unit = Unit { window, fork: forks[n / 8], number };
+                    (scores[n % 2], unit)
+                })
+                .collect();
+            for (score, unit) in &units {
+                prop_assert_eq!(decode_unit(&encode_unit(*score, *unit)).unwrap(), (*score, *unit));
+                for (other_score, other) in &units {
+                    prop_assert_eq!(
+                        encode_unit(*score, *unit).cmp(&encode_unit(*other_score, *other)),
+                        (score, unit).cmp(&(other_score, other)),
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_take_as_few_bytes_as_they_can() {
+        let bytes = |number| {
+            encode_unit(
+                1,
+                Unit {
+                    window: 1,
+                    fork: 0,
+                    number,
+                },
+            )
+            .len()
+                - SCORE_BYTES
+                - WINDOW_BYTES
+        };
+        let ends = NUMBER_BITS.map(|bits| (bytes((1 << bits) - 1), bytes(1 << bits)));
+        assert_eq!(ends, [(1, 2), (2, 3), (3, 4), (4, 9)]);
+        assert_eq!(bytes(u64::MAX), 9);
+    }
+}

@@ -1,0 +1,114 @@
+//! What draws and grabs did, by the replies of their scripts: what only repeats earlier answers
+//! needs a confirmation too, and what was only refused needs none.
+//!
+//! A reply that is not understood counts as a write, so the worst is a confirmation too many.
+
+use redis::Value;
+
+use super::{codec::Unpacker, script::Effect};
+use crate::store::redis::envelopes::skip_grab;
+
+/// The effect of a batch of draws.
+pub(crate) fn of_draws(reply: &Value) -> Effect {
+    of_groups(reply, |group| match group {
+        Value::Array(group) => match group.first() {
+            Some(Value::BulkString(replies)) => of_replies(replies),
+            _ => Effect::Wrote,
+        },
+        // Missing, another version, another day: of a whole group.
+        Value::BulkString(letter) if matches!(letter.first(), Some(b'M' | b'V' | b'Y')) => {
+            Effect::Nothing
+        }
+        _ => Effect::Wrote,
+    })
+}
+
+/// The effect of a batch of grabs.
+pub(crate) fn of_grabs(reply: &Value) -> Effect {
+    of_groups(reply, |group| match group {
+        Value::BulkString(replies) => match replies.first() {
+            Some(b'M' | b'V') => Effect::Nothing,
+            Some(b'0' | b'1') => of_packets(&replies[1..]),
+            _ => Effect::Wrote,
+        },
+        _ => Effect::Wrote,
+    })
+}
+
+/// The strongest effect of all groups, which follow the time.
+fn of_groups(reply: &Value, of_group: impl Fn(&Value) -> Effect) -> Effect {
+    let Value::Array(parts) = reply else {
+        return Effect::Wrote;
+    };
+    // Refused as a whole (see `lua/modules/store.lua`).
+    if let Some(Value::BulkString(letter)) = parts.get(1)
+        && matches!(letter.as_slice(), b"L" | b"H" | b"K" | b"W" | b"N")
+    {
+        return Effect::Nothing;
+    }
+    let mut strongest = Effect::Nothing;
+    for group in parts.iter().skip(1) {
+        match of_group(group) {
+            Effect::Wrote => return Effect::Wrote,
+            Effect::Repeated => strongest = Effect::Repeated,
+            Effect::Nothing => {}
+        }
+    }
+    strongest
+}
+
+fn of_replies(replies: &[u8]) -> Effect {
+    let mut replies = Unpacker::new(replies);
+    let mut effect = Effect::Nothing;
+    while !replies.is_done() {
+        match replies.letter() {
+            None => return Effect::Wrote,
+            Some(b'R') => effect = Effect::Repeated,
+            Some(_) => {}
+        }
+        if replies.told().is_err() {
+            return Effect::Wrote;
+        }
+    }
+    effect
+}
+
+fn of_packets(replies: &[u8]) -> Effect {
+    let mut replies = Unpacker::new(replies);
+    let mut effect = Effect::Nothing;
+    while !replies.is_done() {
+        match replies.raw(1) {
+            Ok(b"A") => {
+                if skip_grab(&mut replies).is_err() {
+                    return Effect::Wrote;
+                }
+                effect = Effect::Repeated;
+            }
+            Ok(b"P" | b"N" | b"S" | b"T" | b"E" | b"F" | b"Y") => {}
+            _ => return Effect::Wrote,
+        }
+    }
+    effect
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(bytes: &[u8]) -> Value {
+        Value::BulkString(bytes.to_vec())
+    }
+
+    #[test]
+    fn refused_grabs_need_no_confirmation() {
+        let reply = |groups: &[&[u8]]| {
+            let groups = groups.iter().map(|group| bytes(group));
+            Value::Array([bytes(b"1")].into_iter().chain(groups).collect())
+        };
+        assert_eq!(of_grabs(&reply(&[b"0NET", b"M"])), Effect::Nothing);
+        assert_eq!(of_grabs(&reply(&[b"0N", b"1G"])), Effect::Wrote);
+        assert_eq!(of_grabs(&reply(&[b"?"])), Effect::Wrote);
+        assert_eq!(of_grabs(&reply(&[b"W", b"2000"])), Effect::Nothing);
+        assert_eq!(of_draws(&reply(&[b"K"])), Effect::Nothing);
+    }
+}

@@ -1,0 +1,406 @@
+//! The names of our keys, made here and nowhere else; and the digests that place users and requests
+//! in their buckets.
+//!
+//! All keys of a partition share a hash tag, its number, so they are on one node of a cluster and
+//! one script may use them together.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use super::words::Words;
+use crate::model::{
+    Campaign, CampaignId, EnvelopeId, PoolKind, PoolNo, PrizeNo, RequestId, UserId,
+};
+
+/// Hashes that hold the records of a campaign's users: few, so that a batch reads and writes many
+/// users with one command each; not one, so that even millions of users fit into keys that a
+/// cluster can move.
+pub(crate) const USER_HASHES: u8 = 16;
+/// Hashes that hold older draws of a campaign's users. A hash of up to 512 small fields is kept in
+/// its compact encoding; the fewer it has, the sooner one is found.
+pub(crate) const BUCKETS: u32 = 1 << 16;
+/// The most bytes of a prefix.
+const PREFIX_BYTES_MAX: usize = 64;
+
+/// What all our keys begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPrefix(String);
+
+/// Text that no key may begin with.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("`{0}` is no key prefix: write 1 to {PREFIX_BYTES_MAX} of A-Z a-z 0-9 . _ -")]
+pub struct BadPrefix(String);
+
+impl KeyPrefix {
+    /// Reads a prefix.
+    ///
+    /// # Errors
+    /// [`BadPrefix`] where it is empty, too long, or holds other characters than letters, digits,
+    /// `.`, `_` and `-`.
+    pub fn parse(text: &str) -> Result<Self, BadPrefix> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if text.is_empty() || text.len() > PREFIX_BYTES_MAX || !text.bytes().all(is_plain) {
+            return Err(BadPrefix(text.into()));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The prefix.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Matches all our keys, for `SCAN`.
+    pub(crate) fn pattern(&self) -> String {
+        format!("{}{{*", self.0)
+    }
+}
+
+/// A key.
+pub(crate) type Key = Vec<u8>;
+
+/// The keys of a partition.
+#[derive(Clone, Debug)]
+pub(crate) struct PartitionKeys {
+    pub(crate) number: u32,
+    tag: String,
+    /// What the partition is, its sequence number, its clock, how far old requests are forgotten.
+    pub(crate) partition: Key,
+    /// The stream of entries.
+    pub(crate) ledger: Key,
+    /// Ids of its campaigns.
+    pub(crate) campaigns: Key,
+    /// Those that the injector has something to do with, by the moment of the next step.
+    pub(crate) due_campaigns: Key,
+    /// Envelopes that are neither empty nor refunded, by their expiry.
+    pub(crate) open_envelopes: Key,
+    /// Envelopes that are, by the moment since when; 0 once they are being removed.
+    pub(crate) settled_envelopes: Key,
+    /// Sums of all envelopes ever created, by currency.
+    pub(crate) envelope_sums: Key,
+}
+
+impl PartitionKeys {
+    pub(crate) fn new(prefix: &KeyPrefix, number: u32) -> Self {
+        let tag = format!("{}{{{number}}}", prefix.0);
+        Self {
+            number,
+            partition: format!("{tag}:partition").into(),
+            ledger: format!("{tag}:ledger").into(),
+            campaigns: format!("{tag}:campaigns").into(),
+            due_campaigns: format!("{tag}:campaigns:due").into(),
+            open_envelopes: format!("{tag}:envelopes:open").into(),
+            settled_envelopes: format!("{tag}:envelopes:settled").into(),
+            envelope_sums: format!("{tag}:envelopes:sums").into(),
+            tag,
+        }
+    }
+
+    /// The keys of a campaign whatever its version.
+    pub(crate) fn campaign(&self, id: &CampaignId) -> CampaignKeys {
+        let key = |kind: &str| format!("{}:{kind}:{id}", self.tag).into();
+        CampaignKeys {
+            campaign: key("campaign"),
+            versions: key("versions"),
+            operations: key("operations"),
+            blocked: key("blocked"),
+            long: key("long"),
+            users: format!("{}:users:{id}:", self.tag),
+            older: format!("{}:older:{id}:", self.tag),
+        }
+    }
+
+    /// The keys of the pools of a campaign, with a queue for each of their slots.
+    pub(crate) fn pools(&self, campaign: &Campaign, slots: &Slots) -> Vec<PoolKeys> {
+        let id = &campaign.id;
+        let pools = campaign.numbered_pools().zip(slots);
+        pools
+            .map(|((no, pool), slots)| {
+                let key = |kind: &str| format!("{}:{kind}:{id}:{}", self.tag, no.0).into();
+                let queue = |prize: &Option<PrizeNo>| Queue {
+                    prize: *prize,
+                    key: format!("{}:units:{id}:{}:{}", self.tag, no.0, slot(*prize)).into(),
+                };
+                PoolKeys {
+                    no,
+                    is_deck: matches!(pool.kind, PoolKind::Deck(_)),
+                    ends: key("ends"),
+                    windows: key("windows"),
+                    wins: key("wins"),
+                    queues: slots.iter().map(queue).collect(),
+                }
+            })
+            .collect()
+    }
+}
+
+impl PartitionKeys {
+    /// The keys of an envelope.
+    pub(crate) fn envelope(&self, id: &EnvelopeId) -> EnvelopeKeys {
+        let key = |kind: &str| format!("{}:{kind}:{id}", self.tag).into();
+        EnvelopeKeys {
+            envelope: key("envelope"),
+            packets: key("packets"),
+            allowed: key("allowed"),
+            grabs: format!("{}:grabs:{id}:", self.tag),
+        }
+    }
+
+    /// Where it is kept that an envelope was removed, so that its id is not used again.
+    pub(crate) fn removed_envelopes(&self, place: Place) -> Key {
+        format!("{}:envelopes:removed:{:x}", self.tag, place.bucket).into()
+    }
+}
+
+/// The keys of an envelope.
+#[derive(Clone, Debug)]
+pub(crate) struct EnvelopeKeys {
+    /// Its fields.
+    pub(crate) envelope: Key,
+    /// Packets that wait to be grabbed.
+    pub(crate) packets: Key,
+    /// Digests of those who may grab.
+    pub(crate) allowed: Key,
+    grabs: String,
+}
+
+impl EnvelopeKeys {
+    /// A bucket of grabs; of users with short ids, or with long ones, which would spoil its compact
+    /// encoding.
+    pub(crate) fn grabs(&self, bucket: u32, is_long: bool) -> Key {
+        format!("{}{bucket:x}{}", self.grabs, long_mark(is_long)).into()
+    }
+
+    /// Adds the same to a list.
+    pub(crate) fn push_grabs(&self, keys: &mut Words, bucket: u32, is_long: bool) {
+        keys.write(format_args!(
+            "{}{bucket:x}{}",
+            self.grabs,
+            long_mark(is_long)
+        ));
+    }
+}
+
+fn long_mark(is_long: bool) -> &'static str {
+    if is_long { ":long" } else { "" }
+}
+
+/// The keys of a campaign whatever its version.
+#[derive(Clone, Debug)]
+pub(crate) struct CampaignKeys {
+    /// Its fields and counters.
+    pub(crate) campaign: Key,
+    /// Definitions by version.
+    pub(crate) versions: Key,
+    /// Operators' requests.
+    pub(crate) operations: Key,
+    /// Blocked users.
+    pub(crate) blocked: Key,
+    /// Draws that do not fit into a compact hash.
+    pub(crate) long: Key,
+    users: String,
+    older: String,
+}
+
+impl CampaignKeys {
+    /// A hash of users.
+    pub(crate) fn users(&self, hash: u8) -> Key {
+        format!("{}{hash:x}", self.users).into()
+    }
+
+    /// A bucket of older draws.
+    pub(crate) fn older(&self, bucket: u16) -> Key {
+        format!("{}{bucket:x}", self.older).into()
+    }
+
+    /// Adds the same to a list.
+    pub(crate) fn push_older(&self, keys: &mut Words, bucket: u16) {
+        keys.write(format_args!("{}{bucket:x}", self.older));
+    }
+
+    /// Adds those hashes to a list that some users are in; of each user, which one of these it is.
+    pub(crate) fn push_users(
+        &self,
+        keys: &mut Words,
+        users: impl Iterator<Item = Place>,
+    ) -> (usize, Vec<u8>) {
+        let mut places = [None; USER_HASHES as usize];
+        let mut hashes = 0;
+        let place_of = |user: Place| {
+            *places[usize::from(user.hash())].get_or_insert_with(|| {
+                keys.write(format_args!("{}{:x}", self.users, user.hash()));
+                hashes += 1;
+                hashes - 1
+            })
+        };
+        let hash_of = users.map(place_of).collect();
+        (usize::from(hashes), hash_of)
+    }
+}
+
+/// The keys of a pool.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolKeys {
+    pub(crate) no: PoolNo,
+    pub(crate) is_deck: bool,
+    /// The ends of a schedule's windows.
+    pub(crate) ends: Key,
+    /// A schedule's windows.
+    pub(crate) windows: Key,
+    /// Units won by window and prize.
+    pub(crate) wins: Key,
+    pub(crate) queues: Vec<Queue>,
+}
+
+/// The sorted set of one prize's units in a pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    /// None for a deck's blanks.
+    pub(crate) prize: Option<PrizeNo>,
+    pub(crate) key: Key,
+}
+
+impl PoolKeys {
+    /// The queue of a prize.
+    pub(crate) fn queue(&self, prize: Option<PrizeNo>) -> Option<&Queue> {
+        self.queues.iter().find(|queue| queue.prize == prize)
+    }
+}
+
+/// For each pool, the prizes that any version planned for it, and none for a deck's blanks: what
+/// may wait in it.
+pub(crate) type Slots = Vec<BTreeSet<Option<PrizeNo>>>;
+
+/// The slots of a campaign's pools, those of earlier versions with them.
+pub(crate) fn slots(campaign: &Campaign, earlier: &Slots) -> Slots {
+    let mut slots: Slots = campaign
+        .pools
+        .iter()
+        .map(|pool| planned(&pool.kind))
+        .collect();
+    for (slots, earlier) in slots.iter_mut().zip(earlier) {
+        slots.extend(earlier);
+    }
+    slots
+}
+
+fn planned(kind: &PoolKind) -> BTreeSet<Option<PrizeNo>> {
+    match kind {
+        PoolKind::Schedule(schedule) => {
+            let layers = [&schedule.total, &schedule.per_hour]
+                .into_iter()
+                .chain(schedule.daily.iter().map(|daily| &daily.per_hour))
+                .chain(schedule.special.iter().map(|special| &special.per_hour));
+            layers
+                .flat_map(|layer| layer.keys().copied().map(Some))
+                .collect()
+        }
+        PoolKind::Deck(deck) => deck.cards.keys().copied().map(Some).chain([None]).collect(),
+    }
+}
+
+/// The number of a prize in keys and fields, -1 for blanks.
+pub(crate) fn slot(prize: Option<PrizeNo>) -> i32 {
+    prize.map_or(-1, |prize| i32::from(prize.0))
+}
+
+/// A name in a hash: 96 bits of a digest.
+pub(crate) type Field = [u8; 12];
+
+/// Where a user of a campaign is: the first bits of a digest choose the hash and the bucket, the
+/// next ones are the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) bucket: u16,
+    pub(crate) field: Field,
+}
+
+impl Place {
+    /// Of a user in a campaign.
+    pub(crate) fn user(user: &UserId) -> Self {
+        Self::of(user.as_str())
+    }
+
+    /// Of an envelope among those that were removed.
+    pub(crate) fn envelope(id: &EnvelopeId) -> Self {
+        Self::of(id.as_str())
+    }
+
+    /// The hash of users.
+    pub(crate) fn hash(self) -> u8 {
+        (self.bucket % u16::from(USER_HASHES)) as u8
+    }
+
+    fn of(id: &str) -> Self {
+        let digest = Sha256::digest(id);
+        Self {
+            bucket: u16::from_be_bytes([digest[0], digest[1]]),
+            field: part(&digest),
+        }
+    }
+}
+
+/// The name of a user's request among those of that user: 64 bits of a digest.
+pub(crate) type RequestField = [u8; 8];
+
+/// The name of a user's request, in the bucket of that user's older draws.
+///
+/// A blank separates the two, which is unambiguous unless the user's id contains one; then a
+/// character does that no id contains.
+pub(crate) fn request_field(user: &UserId, request: &RequestId) -> RequestField {
+    let separator = if user.as_str().contains(' ') {
+        "\0"
+    } else {
+        " "
+    };
+    let mut digest = Sha256::new();
+    digest.update(user.as_str());
+    digest.update(separator);
+    digest.update(request.as_str());
+    part(&digest.finalize())
+}
+
+/// A part of a digest, behind the bits that choose a bucket.
+fn part<const BYTES: usize>(digest: &[u8]) -> [u8; BYTES] {
+    let mut part = [0; BYTES];
+    part.copy_from_slice(&digest[2..2 + BYTES]);
+    part
+}
+
+/// The partition of a campaign, or of an envelope, among all of them.
+pub(crate) fn partition_of<'a, T>(id: &str, partitions: &'a [T]) -> &'a T {
+    let digest = Sha256::digest(id);
+    let mut start = [0; 8];
+    start.copy_from_slice(&digest[..8]);
+    let index = u64::from_be_bytes(start) % partitions.len() as u64;
+    &partitions[index as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(user: &str, request: &str) -> RequestField {
+        request_field(
+            &UserId::parse("user", user).unwrap(),
+            &RequestId::parse("request", request).unwrap(),
+        )
+    }
+
+    #[test]
+    fn requests_of_ids_with_blanks_do_not_meet() {
+        let ids = ["a", "b", " ", "a b", "b c", "a b c", "a ", " b"];
+        let mut fields = BTreeSet::new();
+        for user in ids {
+            fields.extend(ids.map(|request| field(user, request)));
+        }
+        assert_eq!(fields.len(), ids.len() * ids.len());
+    }
+
+    #[test]
+    fn requests_that_were_remembered_before_are_still_found() {
+        assert_eq!(field("u", "r"), part(&Sha256::digest("u r")));
+    }
+}

@@ -1,0 +1,12 @@
+//! How data are written in Redis, and how scripts are called: names of keys, packed values, scripts
+//! and their replies.
+
+pub(super) mod codec;
+mod constants;
+pub(super) mod effect;
+pub(super) mod keys;
+pub(super) mod record;
+pub(super) mod reply;
+pub(super) mod script;
+pub(super) mod scripts;
+pub(super) mod words;

@@ -1,0 +1,141 @@
+//! A Lua script and the digest that Redis knows it by.
+
+use redis::{Cmd, Value};
+use sha1::{Digest as _, Sha1};
+
+use super::words::Words;
+
+/// What the count of keys takes at most.
+const COUNT_BYTES_MAX: usize = 20;
+
+/// What a script did, as its reply says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It wrote, or may have.
+    Wrote,
+    /// It wrote nothing, and repeats what was written before.
+    Repeated,
+    /// It wrote nothing and says nothing of what was written before.
+    Nothing,
+}
+
+/// A command's script. It is sent once to a server that does not know it; afterwards its digest
+/// suffices.
+#[derive(Debug)]
+pub struct Script {
+    text: String,
+    sha: String,
+    effect: fn(&Value) -> Effect,
+}
+
+impl Script {
+    /// From pieces that commands share, followed by the command's own.
+    ///
+    /// ```
+    /// use tombola::store::redis::Script;
+    /// let script = Script::new(&["local one = 1", "return one"]);
+    /// assert_eq!(script.text(), "local one = 1\nreturn one\n");
+    /// ```
+    pub fn new(parts: &[&str]) -> Self {
+        let mut text = String::with_capacity(parts.iter().map(|part| part.len() + 1).sum());
+        for part in parts {
+            text.push_str(part);
+            text.push('\n');
+        }
+        let sha = Sha1::digest(text.as_bytes())
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Self {
+            text,
+            sha,
+            effect: |_| Effect::Wrote,
+        }
+    }
+
+    /// From modules, each of which returns what the later ones use under its name, followed by the
+    /// command's own text.
+    pub(crate) fn of_modules(constants: &str, modules: &[(&str, &str)], main: &str) -> Self {
+        let mut parts = vec![constants.to_owned()];
+        for (name, text) in modules {
+            parts.push(format!("local {name} = (function()\n{text}\nend)()"));
+        }
+        parts.push(main.to_owned());
+        let parts: Vec<_> = parts.iter().map(String::as_str).collect();
+        Self::new(&parts)
+    }
+
+    /// The same script, whose replies say what it did.
+    pub(crate) fn telling(self, effect: fn(&Value) -> Effect) -> Self {
+        Self { effect, ..self }
+    }
+
+    /// What it did, by its reply.
+    pub(crate) fn effect(&self, reply: &Value) -> Effect {
+        (self.effect)(reply)
+    }
+
+    /// What is run.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The SHA-1 of the text, in hexadecimal.
+    pub fn sha(&self) -> &str {
+        &self.sha
+    }
+
+    /// The call by digest: `NOSCRIPT` where the server does not know the script.
+    pub(crate) fn by_digest(&self, keys: &Words, arguments: &Words) -> Cmd {
+        call("EVALSHA", &self.sha, keys, arguments)
+    }
+
+    /// The call with the whole text, which the server keeps.
+    pub(crate) fn by_text(&self, keys: &Words, arguments: &Words) -> Cmd {
+        call("EVAL", &self.text, keys, arguments)
+    }
+}
+
+fn call(verb: &str, script: &str, keys: &Words, arguments: &Words) -> Cmd {
+    let data = keys.size() + arguments.size();
+    let mut cmd = Cmd::with_capacity(
+        3 + keys.len() + arguments.len(),
+        verb.len() + script.len() + COUNT_BYTES_MAX + data,
+    );
+    cmd.arg(verb).arg(script).arg(keys.len());
+    for word in keys.iter().chain(arguments.iter()) {
+        cmd.arg(word);
+    }
+    cmd
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_the_text() {
+        // As `redis-cli script load 'return 1'` tells it, with the line's end.
+        let script = Script::new(&["return 1"]);
+        assert_eq!(script.text(), "return 1\n");
+        assert_eq!(script.sha().len(), 40);
+        assert_eq!(
+            Script::new(&[]).sha(),
+            "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+        );
+    }
+
+    #[test]
+    fn a_call_names_its_keys_before_its_arguments() {
+        let script = Script::new(&["return 1"]);
+        let cmd = script.by_digest(&[b"k"].into(), &[b"a".as_slice(), &[0, 255]].into());
+        let packed = cmd.get_packed_command();
+        let expected = [
+            b"*6\r\n$7\r\nEVALSHA\r\n$40\r\n".as_slice(),
+            script.sha().as_bytes(),
+            b"\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\na\r\n$2\r\n\x00\xff\r\n",
+        ]
+        .concat();
+        assert_eq!(packed, expected);
+    }
+}

@@ -1,0 +1,84 @@
+//! The scripts, one for each command. The head of each file says what it takes and replies.
+//! Modules, which scripts share or consist of, say what they read and give.
+
+use std::sync::LazyLock;
+
+use super::{
+    constants::CONSTANTS,
+    effect,
+    script::{Effect, Script},
+};
+
+macro_rules! text {
+    ($($part:literal),+) => {
+        include_str!(concat!("../lua/", $($part,)+ ".lua"))
+    };
+}
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident = $main:literal $([$($module:literal),+])? $(=> $effect:expr)?;)+) => { $(
+        $(#[$doc])*
+        pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
+            let modules = [("store", text!("modules/", "store")), $($(($module, text!("modules/", $module))),+)?];
+            Script::of_modules(&CONSTANTS, &modules, text!($main))
+                $(.telling($effect))?
+        });
+    )+ };
+}
+
+scripts! {
+    /// Draws, many at once.
+    DRAW = "draw" ["record", "packed", "queues"] => effect::of_draws;
+    /// Reads a campaign as rules need it.
+    LOAD = "load";
+    /// Writes what a rule has decided.
+    COMMIT = "commit" ["sums"];
+    /// Reads units by score.
+    UNITS = "units";
+    /// Reads users' records, many at once.
+    USER = "user" ["record"];
+    /// Reads users' records.
+    RECORDS = "records";
+    /// Reads a remembered draw.
+    FIND = "find" => |_| Effect::Repeated;
+    /// Tells whether a campaign that was not found should be there.
+    LISTED = "listed";
+    /// Lists campaigns.
+    CAMPAIGNS = "campaigns";
+    /// Lists campaigns that something is due of.
+    DUE_CAMPAIGNS = "due_campaigns";
+    /// Adds campaigns that are missing among those.
+    COMPLETE_INDEX = "complete_index";
+    /// Counts what waits.
+    COUNT = "count";
+    /// Reads frozen windows.
+    WINDOWS = "windows";
+    /// Reads entries of the ledger.
+    LEDGER = "ledger";
+    /// Forgets old requests.
+    FORGET = "forget" ["record"];
+    /// Grabs, many at once.
+    GRAB = "grab" ["sums"] => effect::of_grabs;
+    /// Reads envelopes.
+    ENVELOPES = "envelopes";
+    /// Reads who has which packets.
+    GRABS = "grabs";
+    /// Lists envelopes that something is due of.
+    DUE_ENVELOPES = "due_envelopes";
+    /// Reads the sums of envelopes.
+    ENVELOPE_SUMS = "envelope_sums";
+    /// Asks whether a partition is whole and takes writes.
+    PROBE = "probe";
+    /// Records a fork.
+    FORK = "fork";
+    /// Lets a halted partition go on.
+    RECOVER = "recover";
+    /// Raises the format of a partition's data.
+    UPGRADE = "upgrade";
+    /// Reads or makes a partition's identity.
+    IDENTIFY = "identify";
+}
+
+/// Writes to a partition without a change, so that replicas can confirm all that came before.
+pub(crate) static BARRIER: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("../lua/barrier.lua")]));

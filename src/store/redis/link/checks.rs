@@ -1,0 +1,455 @@
+//! What is asked of Redis before anything is stored there: every finding of every master is told at
+//! once.
+
+use std::{collections::HashMap, time::Instant};
+
+use redis::Value;
+use thiserror::Error;
+
+use super::{
+    connect::{Connections, Master},
+    fault::Fault,
+    fault_kind::FaultKind,
+    replicas,
+    url::Place,
+};
+use crate::{model::Moment, store::Durability};
+
+/// The oldest Redis whose scripts and commands are known to suffice.
+const VERSION_MIN: (u32, u32) = (6, 2);
+/// Clocks that differ by more are worth a warning: releases follow Redis's clock, plans are made by
+/// the service's.
+const SKEW_MICROS_MAX: i64 = 1_000_000;
+
+/// Why a store is not opened on this Redis. Nothing was changed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CheckError {
+    /// It cannot be asked.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// It is not set up for the durability that it was to give.
+    #[error("{}", problems_text(.0))]
+    Unfit(Vec<String>),
+}
+
+fn problems_text(problems: &[String]) -> String {
+    let mut text = "Redis is not set up to keep draws:".to_owned();
+    for problem in problems {
+        text.push_str("\n  - ");
+        text.push_str(problem);
+    }
+    text
+}
+
+/// What was found on a Redis that is fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// How far Redis's clock is ahead of the service's, in microseconds; behind where negative. The
+    /// farthest of all masters.
+    pub skew_micros: i64,
+    /// What an operator should look at; each has been logged.
+    pub warnings: Vec<String>,
+}
+
+/// Looks at every master, and for [`Durability::Strict`] at every replica. `service_now` is the
+/// service's clock at the moment of the call.
+///
+/// # Errors
+/// [`CheckError::Unfit`] with everything that is to be changed, and how.
+pub async fn check(
+    connections: &Connections,
+    durability: Durability,
+    service_now: Moment,
+) -> Result<Checked, CheckError> {
+    match examine(connections, durability, service_now).await {
+        Ok(findings) => findings.conclude(),
+        // A server that is named in the URL does not become a master by itself.
+        Err(CheckError::Fault(fault))
+            if fault.kind == FaultKind::ReadOnly && !connections.url().fails_over() =>
+        {
+            Err(CheckError::Unfit(vec![fault.text]))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn examine(
+    connections: &Connections,
+    durability: Durability,
+    service_now: Moment,
+) -> Result<Findings, CheckError> {
+    let begun = Instant::now();
+    let mut findings = Findings::default();
+    for master in connections.each_master().await? {
+        let local_now = || service_now + begun.elapsed();
+        let skew = skew_micros(&master, local_now).await?;
+        if skew.abs() > findings.skew_micros.abs() {
+            findings.skew_micros = skew;
+        }
+        let mut inspection = Inspection {
+            master: &master,
+            findings: &mut findings,
+        };
+        inspection.check_clock(skew);
+        inspection.check_scripts().await?;
+        let in_cluster = matches!(connections.url().place, Place::Cluster(_));
+        let info = inspection.info().await?;
+        if let Some(info) = &info {
+            inspection.check_server(info, in_cluster);
+        }
+        inspection.check_level(info.as_ref(), durability).await?;
+        if in_cluster {
+            inspection.check_cluster().await?;
+        }
+    }
+    if durability == Durability::Strict {
+        replicas::inspect(connections, &mut findings).await?;
+    } else if connections.url().fails_over() {
+        findings.warnings.push(format!(
+            "--durability {}: a failover may lose draws that were acknowledged; only --durability strict does not",
+            name_of(durability)
+        ));
+    }
+    Ok(findings)
+}
+
+/// Looks at what can change while the service runs: the settings that the level stands on.
+pub(crate) async fn recheck(
+    connections: &Connections,
+    durability: Durability,
+    with_replicas: bool,
+) -> Result<Findings, CheckError> {
+    let mut findings = Findings::default();
+    for master in connections.each_master().await? {
+        let mut inspection = Inspection {
+            master: &master,
+            findings: &mut findings,
+        };
+        let info = inspection.info().await?;
+        inspection.check_level(info.as_ref(), durability).await?;
+    }
+    if with_replicas && durability == Durability::Strict {
+        let masters = findings.problems.len();
+        replicas::inspect(connections, &mut findings).await?;
+        for found in &mut findings.problems[masters..] {
+            found.is_of_replicas = true;
+        }
+    }
+    Ok(findings)
+}
+
+/// A reason why a level does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// What is wrong, on which server, and what to set.
+    pub(crate) text: String,
+    /// The level that still holds, if any does.
+    pub(crate) leaves: Option<Durability>,
+    /// It was found on a replica, so it stands until replicas are looked at again.
+    pub(crate) is_of_replicas: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Findings {
+    skew_micros: i64,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Findings {
+    pub(crate) fn problem(&mut self, leaves: Option<Durability>, text: String) {
+        self.problems.push(Problem {
+            text,
+            leaves,
+            is_of_replicas: false,
+        });
+    }
+
+    fn conclude(self) -> Result<Checked, CheckError> {
+        if !self.problems.is_empty() {
+            let problems = self.problems.into_iter();
+            return Err(CheckError::Unfit(
+                problems.map(|found| found.text).collect(),
+            ));
+        }
+        for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(Checked {
+            skew_micros: self.skew_micros,
+            warnings: self.warnings,
+        })
+    }
+}
+
+/// One master under inspection.
+struct Inspection<'a> {
+    master: &'a Master<'a>,
+    findings: &'a mut Findings,
+}
+
+impl Inspection<'_> {
+    fn problem(&mut self, text: impl AsRef<str>) {
+        self.weakens(None, text);
+    }
+
+    /// A problem that leaves a lower level.
+    fn weakens(&mut self, leaves: Option<Durability>, text: impl AsRef<str>) {
+        let line = format!("{}: {}", self.master.address(), text.as_ref());
+        self.findings.problem(leaves, line);
+    }
+
+    fn warn(&mut self, text: impl AsRef<str>) {
+        let line = format!("Redis {}: {}", self.master.address(), text.as_ref());
+        self.findings.warnings.push(line);
+    }
+
+    fn check_clock(&mut self, skew_micros: i64) {
+        if skew_micros.abs() <= SKEW_MICROS_MAX {
+            return;
+        }
+        let seconds = skew_micros.unsigned_abs().div_ceil(1_000_000);
+        let side = if skew_micros > 0 {
+            "ahead of"
+        } else {
+            "behind"
+        };
+        self.warn(format!(
+            "its clock is about {seconds} s {side} this machine's, and releases follow it: run NTP on both"
+        ));
+    }
+
+    async fn check_scripts(&mut self) -> Result<(), CheckError> {
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg("return 1").arg(0);
+        match self.master.command(&cmd).await {
+            Ok(_) => Ok(()),
+            Err(fault) if fault.kind == FaultKind::Permission => {
+                self.problem(
+                    "the URL's user may not run scripts: permit it all that it needs, \
+                     `ACL SETUSER <user> ~* +@all -@admin -@dangerous +info +config|get`",
+                );
+                Ok(())
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    async fn info(&mut self) -> Result<Option<Info>, CheckError> {
+        match self.master.command(&redis::cmd("INFO")).await {
+            Ok(value) => Ok(Some(Info::read(&text_of(&value)?))),
+            Err(fault) if fault.kind == FaultKind::Permission => {
+                self.problem("the URL's user may not read the settings: permit it, `ACL SETUSER <user> +info`");
+                Ok(None)
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    fn check_server(&mut self, info: &Info, in_cluster: bool) {
+        let (major, minor) = VERSION_MIN;
+        let version = info.get("redis_version");
+        if version_of(version).is_none_or(|version| version < VERSION_MIN) {
+            self.problem(format!(
+                "its version is {version}, {major}.{minor} or later is needed: upgrade it"
+            ));
+        }
+        if info.get("role") == "slave" {
+            let (host, port) = (info.get("master_host"), info.get("master_port"));
+            self.problem(format!(
+                "it is a replica of {host}:{port}: name that one in the URL, or use redis+sentinel://"
+            ));
+        }
+        if info.get("cluster_enabled") == "1" && !in_cluster {
+            self.problem("it belongs to a cluster: write redis+cluster:// into the URL");
+        }
+    }
+
+    /// Checks what the level stands on.
+    async fn check_level(
+        &mut self,
+        info: Option<&Info>,
+        durability: Durability,
+    ) -> Result<(), CheckError> {
+        if let Some(info) = info {
+            self.check_memory(info);
+            self.check_append_only_file(info);
+        }
+        self.check_fsync(durability).await
+    }
+
+    fn check_memory(&mut self, info: &Info) {
+        let policy = info.get("maxmemory_policy");
+        if policy != "noeviction" {
+            self.problem(format!(
+                "maxmemory-policy is {policy}, which forgets draws when memory is short; noeviction is needed: \
+                 `CONFIG SET maxmemory-policy noeviction`, then `CONFIG REWRITE`"
+            ));
+        }
+    }
+
+    fn check_append_only_file(&mut self, info: &Info) {
+        if info.get("aof_enabled") != "1" {
+            self.problem(
+                "appendonly is no, so that a restart forgets draws; yes is needed: `CONFIG SET appendonly yes`, \
+                 then `CONFIG REWRITE`",
+            );
+        } else if info.get("aof_last_write_status") == "err" {
+            self.problem(
+                "its last write to the append-only file failed: make room on its disk or mend it",
+            );
+        }
+    }
+
+    async fn check_fsync(&mut self, durability: Durability) -> Result<(), CheckError> {
+        let mut cmd = redis::cmd("CONFIG");
+        cmd.arg("GET").arg("appendfsync");
+        let policy = match self.master.command(&cmd).await {
+            Ok(value) => setting_of(&value),
+            // Managed services take the command away.
+            Err(fault) if matches!(fault.kind, FaultKind::Permission | FaultKind::Other) => None,
+            Err(fault) => return Err(fault.into()),
+        };
+        let Some(policy) = policy else {
+            self.cannot_tell_fsync(durability);
+            return Ok(());
+        };
+        match durability {
+            Durability::Local | Durability::Strict if policy != "always" => self.weakens(
+                Some(Durability::Fast).filter(|_| policy == "everysec"),
+                format!(
+                    "appendfsync is {policy}; for --durability {}, always is needed: `CONFIG SET appendfsync always`, \
+                     then `CONFIG REWRITE`; or take --durability fast",
+                    name_of(durability)
+                ),
+            ),
+            Durability::Fast if policy == "no" => self.problem(
+                "appendfsync is no, so that a crash forgets any number of draws; everysec is needed: \
+                 `CONFIG SET appendfsync everysec`, then `CONFIG REWRITE`",
+            ),
+            Durability::Fast | Durability::Local | Durability::Strict | Durability::Embedded => {}
+        }
+        Ok(())
+    }
+
+    fn cannot_tell_fsync(&mut self, durability: Durability) {
+        if durability >= Durability::Local {
+            self.problem(format!(
+                "whether appendfsync is always, as --durability {} needs, cannot be told: permit the URL's user to read it, \
+                 `ACL SETUSER <user> +config|get`; or take --durability fast",
+                name_of(durability)
+            ));
+        } else {
+            self.warn(
+                "appendfsync cannot be read; make sure that it is everysec or always, or permit the URL's user to read it, \
+                 `ACL SETUSER <user> +config|get`",
+            );
+        }
+    }
+
+    async fn check_cluster(&mut self) -> Result<(), CheckError> {
+        let mut cmd = redis::cmd("CLUSTER");
+        cmd.arg("INFO");
+        let info = Info::read(&text_of(&self.master.command(&cmd).await?)?);
+        let state = info.get("cluster_state");
+        if state != "ok" {
+            let slots = info.get("cluster_slots_ok");
+            self.problem(format!(
+                "cluster_state is {state}, {slots} of 16384 slots are served; ok is needed: see `CLUSTER NODES` for what is missing"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The level as `--durability` has it.
+pub(crate) fn name_of(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Embedded => "embedded",
+        Durability::Fast => "fast",
+        Durability::Local => "local",
+        Durability::Strict => "strict",
+    }
+}
+
+/// How far this master's clock is ahead.
+async fn skew_micros(
+    master: &Master<'_>,
+    local_now: impl Fn() -> Moment,
+) -> Result<i64, CheckError> {
+    // The first command may have to make the connection.
+    master.command(&redis::cmd("PING")).await?;
+    let sent = local_now();
+    let there = master.command(&redis::cmd("TIME")).await?;
+    let middle = (sent.as_micros() + local_now().as_micros()) / 2;
+    let (seconds, micros): (i64, i64) =
+        redis::from_redis_value(there).map_err(|_| Fault::protocol("TIME is not a time"))?;
+    Ok(seconds * 1_000_000 + micros - middle)
+}
+
+/// The lines of an `INFO`.
+pub(crate) struct Info(HashMap<String, String>);
+
+impl Info {
+    pub(crate) fn read(text: &str) -> Self {
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        Self(
+            fields
+                .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+                .collect(),
+        )
+    }
+
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.find(name).unwrap_or("unknown")
+    }
+
+    /// The value of a field; none if there is no such field.
+    pub(crate) fn find(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+pub(crate) fn text_of(value: &Value) -> Result<String, Fault> {
+    redis::from_redis_value_ref(value).map_err(|_| Fault::protocol("INFO is not a text"))
+}
+
+/// The value of a `CONFIG GET` of one setting; none where the server does not have it.
+pub(crate) fn setting_of(value: &Value) -> Option<String> {
+    let mut settings: HashMap<String, String> = redis::from_redis_value_ref(value).ok()?;
+    settings.remove("appendfsync")
+}
+
+fn version_of(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_info_is_read_line_by_line() {
+        let info = Info::read("# Server\r\nredis_version:7.0.15\r\nexecutable:/a:b\r\n\r\n");
+        assert_eq!(info.get("redis_version"), "7.0.15");
+        assert_eq!(info.get("executable"), "/a:b");
+        assert_eq!(info.get("role"), "unknown");
+    }
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        assert!(version_of("6.10.1") > Some(VERSION_MIN));
+        assert!(version_of("6.0.16") < Some(VERSION_MIN));
+        assert_eq!(version_of("unknown"), None);
+    }
+
+    #[test]
+    fn all_problems_are_told() {
+        let error = CheckError::Unfit(vec!["a:1: one".into(), "b:2: two".into()]);
+        assert_eq!(
+            error.to_string(),
+            "Redis is not set up to keep draws:\n  - a:1: one\n  - b:2: two"
+        );
+    }
+}

@@ -1,0 +1,347 @@
+//! Commands to Redis: each goes to the server that is the master now, in a cluster of its keys.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::{Cmd, Value};
+use tokio::{task::AbortHandle, time::sleep};
+
+use super::{
+    cluster,
+    confirm::{self, Quorum},
+    fault::{Fault, Redirect},
+    fault_kind::FaultKind,
+    lease::Lease,
+    masters::{Directory, Found, Map, Node},
+    pool::{Dialer, SetupError},
+    sentinel,
+    slots::slot_of,
+    url::{Address, Place, RedisUrl},
+};
+use crate::store::Executed;
+use crate::store::redis::format::{
+    script::{Effect, Script},
+    scripts::BARRIER,
+    words::Words,
+};
+
+/// What a call that was refused waits before it is sent again, while the master changes or slots
+/// move: a second in all, so that its caller gets the reason in time.
+const PAUSES_MS: [u64; 6] = [10, 30, 80, 160, 320, 500];
+/// How often a call is redirected by nodes of a cluster.
+const REDIRECTS_MAX: usize = 8;
+
+/// Connections to one Redis, whatever stands there.
+pub struct Connections {
+    pub(crate) directory: Arc<Directory>,
+    url: RedisUrl,
+    /// How many replicas confirm a write; none if no replica is waited for.
+    pub(crate) quorum: Option<Quorum>,
+    _follower: Option<Follower>,
+}
+
+/// The task that follows the master; it ends when this is dropped.
+struct Follower(AbortHandle);
+
+impl Follower {
+    fn start(follow: impl Future<Output = ()> + Send + 'static) -> Option<Self> {
+        Some(Self(tokio::spawn(follow).abort_handle()))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A server that takes writes.
+pub struct Master<'a> {
+    pub(crate) directory: &'a Directory,
+    pub(crate) node: Arc<Node>,
+    address: String,
+}
+
+/// What is sent.
+#[derive(Clone, Copy)]
+enum Call<'a> {
+    Command(&'a Cmd),
+    /// True: it is confirmed by replicas, where that is asked for.
+    Script(&'a Script, &'a Words, &'a Words, bool),
+}
+
+impl Connections {
+    /// At most `size_max` connections to each server, each made when it is needed. Within a Tokio
+    /// runtime: a task follows the master of Sentinel or a cluster until this is dropped.
+    ///
+    /// # Errors
+    /// A CA file that cannot be used.
+    pub fn new(url: &RedisUrl, size_max: usize) -> Result<Self, SetupError> {
+        let dialer = Arc::new(Dialer::new(url)?);
+        let directory = Arc::new(Directory::new(dialer, size_max));
+        let follower = match &url.place {
+            Place::Single(server) => {
+                let found = Found {
+                    address: server.clone(),
+                    replicas: 0,
+                    up: 0,
+                    linked: 0,
+                };
+                directory.learn(&[found], Vec::new());
+                None
+            }
+            Place::Sentinel { sentinels, master } => {
+                let (sentinels, master) = (sentinels.clone(), master.clone());
+                let follow = sentinel::follow(Arc::clone(&directory), sentinels, master);
+                Follower::start(follow)
+            }
+            Place::Cluster(nodes) => {
+                let follow = cluster::follow(Arc::clone(&directory), nodes.clone());
+                Follower::start(follow)
+            }
+        };
+        Ok(Self {
+            directory,
+            url: url.clone(),
+            quorum: None,
+            _follower: follower,
+        })
+    }
+
+    /// The same connections, whose writes are confirmed by replicas: by `named` of them, or by as
+    /// many as lose nothing when the primary dies.
+    #[must_use]
+    pub fn confirming(self, named: Option<u32>) -> Self {
+        let is_cluster = matches!(self.url.place, Place::Cluster(_));
+        Self {
+            quorum: Some(Quorum { named, is_cluster }),
+            ..self
+        }
+    }
+
+    /// Where they lead.
+    pub fn url(&self) -> &RedisUrl {
+        &self.url
+    }
+
+    /// Runs a script; all its keys share one hash tag.
+    ///
+    /// # Errors
+    /// A [`Fault`], which says whether the script may have run.
+    pub async fn run(
+        &self,
+        script: &Script,
+        keys: &Words,
+        arguments: &Words,
+    ) -> Result<Value, Fault> {
+        let call = Call::Script(script, keys, arguments, false);
+        self.send(call, keys.iter().next()).await
+    }
+
+    /// Runs a script that writes. If writes are to be confirmed ([`Self::confirming`]) it returns
+    /// only after replicas have what it wrote, or what it repeats.
+    ///
+    /// # Errors
+    /// A [`Fault`], which says whether the script may have run. It may have, and may last, if too
+    /// few replicas confirmed it.
+    pub async fn write(
+        &self,
+        script: &Script,
+        keys: &Words,
+        arguments: &Words,
+    ) -> Result<Value, Fault> {
+        let call = Call::Script(script, keys, arguments, self.quorum.is_some());
+        self.send(call, keys.iter().next()).await
+    }
+
+    /// Returns once replicas have all that was written to a partition before, if writes are to be
+    /// confirmed; `key` is the partition's hash. The master must not have changed since what is
+    /// confirmed was read: if it can have, read with [`Self::write`] a script that tells its
+    /// effect.
+    ///
+    /// # Errors
+    /// A [`Fault`]: it is not known whether what was written before lasts.
+    pub async fn confirm(&self, key: &[u8]) -> Result<(), Fault> {
+        if self.quorum.is_none() {
+            return Ok(());
+        }
+        let answer = self.write(&BARRIER, &[key].into(), &Words::default()).await;
+        answer.map(|_| ()).map_err(Fault::afterwards)
+    }
+
+    /// Runs a command that has no keys, in a cluster on any master.
+    ///
+    /// # Errors
+    /// A [`Fault`], which says whether the command may have run.
+    pub async fn command(&self, cmd: &Cmd) -> Result<Value, Fault> {
+        self.send(Call::Command(cmd), None).await
+    }
+
+    /// Runs a command with this key.
+    ///
+    /// # Errors
+    /// A [`Fault`], which says whether the command may have run.
+    pub async fn command_on(&self, key: &[u8], cmd: &Cmd) -> Result<Value, Fault> {
+        self.send(Call::Command(cmd), Some(key)).await
+    }
+
+    /// Every server that takes writes: one, or the masters of a cluster.
+    ///
+    /// # Errors
+    /// A [`Fault`] if they are not known.
+    pub async fn each_master(&self) -> Result<Vec<Master<'_>>, Fault> {
+        let map = self.directory.map().await?;
+        let master = |node: &Arc<Node>| Master {
+            directory: &self.directory,
+            node: Arc::clone(node),
+            address: node.address.to_string(),
+        };
+        Ok(map.serving().map(master).collect())
+    }
+
+    /// Sends a call, again while it is surely refused only because the master changes.
+    async fn send(&self, call: Call<'_>, key: Option<&[u8]>) -> Result<Value, Fault> {
+        let mut pauses = PAUSES_MS.iter();
+        let mut redirects = 0;
+        let mut redirect = None;
+        loop {
+            let fault = match self.send_once(call, key, redirect.take()).await {
+                Ok(value) => return Ok(value),
+                Err(fault) => fault,
+            };
+            if !self.may_pass(&fault) {
+                return Err(fault);
+            }
+            self.directory.ask_again();
+            if fault.redirect.is_some() && redirects < REDIRECTS_MAX {
+                redirects += 1;
+                redirect = fault.redirect;
+                continue;
+            }
+            match pauses.next() {
+                Some(pause) => sleep(Duration::from_millis(*pause)).await,
+                None => return Err(fault),
+            }
+        }
+    }
+
+    /// The call was refused, and soon it may not be.
+    fn may_pass(&self, fault: &Fault) -> bool {
+        if fault.executed != Executed::No {
+            return false;
+        }
+        match self.url.place {
+            Place::Single(_) => false,
+            Place::Sentinel { .. } => {
+                matches!(fault.kind, FaultKind::ReadOnly | FaultKind::MasterChanged)
+            }
+            Place::Cluster(_) => matches!(
+                fault.kind,
+                FaultKind::ReadOnly
+                    | FaultKind::MasterChanged
+                    | FaultKind::ClusterDown
+                    | FaultKind::Loading
+                    | FaultKind::Unreachable
+            ),
+        }
+    }
+
+    async fn send_once(
+        &self,
+        call: Call<'_>,
+        key: Option<&[u8]>,
+        redirect: Option<Redirect>,
+    ) -> Result<Value, Fault> {
+        let map = self.directory.map().await?;
+        let node = self.node(&map, key, redirect.as_ref().map(|to| &to.address))?;
+        let mut lease = Lease::take(&self.directory, node).await?;
+        let is_ask = redirect.is_some_and(|redirect| redirect.is_ask);
+        match call {
+            Call::Command(cmd) => ask_and_call(&mut lease, cmd, is_ask).await,
+            Call::Script(script, keys, arguments, false) => {
+                run_script(&mut lease, script, keys, arguments, is_ask).await
+            }
+            Call::Script(script, keys, arguments, true) => {
+                let needed = self.needed(&lease)?;
+                let reply = run_script(&mut lease, script, keys, arguments, is_ask).await?;
+                match script.effect(&reply) {
+                    Effect::Nothing => return Ok(reply),
+                    Effect::Wrote => {}
+                    Effect::Repeated => {
+                        let partition = keys.iter().take(1).into();
+                        let nothing = Words::default();
+                        run_script(&mut lease, &BARRIER, &partition, &nothing, is_ask)
+                            .await
+                            .map_err(Fault::afterwards)?;
+                    }
+                }
+                confirm::confirm(&mut lease, needed, &self.url).await?;
+                Ok(reply)
+            }
+        }
+    }
+
+    fn node<'m>(
+        &self,
+        map: &'m Map,
+        key: Option<&[u8]>,
+        redirected: Option<&Address>,
+    ) -> Result<&'m Arc<Node>, Fault> {
+        if let Some(node) = redirected.and_then(|address| map.node_at(address)) {
+            return Ok(node);
+        }
+        let node = match key {
+            Some(key) => map.node(slot_of(key)),
+            None => map.serving().next(),
+        };
+        node.ok_or_else(|| Fault::no_master("nobody serves the keys", &self.url))
+    }
+
+    /// How many replicas of a server confirm its writes.
+    fn needed(&self, lease: &Lease<'_>) -> Result<u32, Fault> {
+        let node = lease.node();
+        let quorum = self.quorum;
+        let needed = quorum.and_then(|quorum| quorum.of(node.replicas(), node.eligible()));
+        needed.ok_or_else(|| Fault::no_replicas(&node.address, &self.url))
+    }
+}
+
+async fn run_script(
+    lease: &mut Lease<'_>,
+    script: &Script,
+    keys: &Words,
+    arguments: &Words,
+    is_ask: bool,
+) -> Result<Value, Fault> {
+    match ask_and_call(lease, &script.by_digest(keys, arguments), is_ask).await {
+        Err(fault) if fault.kind == FaultKind::UnknownScript => {
+            ask_and_call(lease, &script.by_text(keys, arguments), is_ask).await
+        }
+        answer => answer,
+    }
+}
+
+/// `ASKING` lets the next command to a slot that moves in.
+async fn ask_and_call(lease: &mut Lease<'_>, cmd: &Cmd, is_ask: bool) -> Result<Value, Fault> {
+    if is_ask {
+        lease.call(&redis::cmd("ASKING")).await?;
+    }
+    lease.call(cmd).await
+}
+
+impl Master<'_> {
+    /// Where it is, for messages.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Runs a command on this server.
+    ///
+    /// # Errors
+    /// A [`Fault`], which says whether the command may have run.
+    pub async fn command(&self, cmd: &Cmd) -> Result<Value, Fault> {
+        Lease::take(self.directory, &self.node)
+            .await?
+            .call(cmd)
+            .await
+    }
+}

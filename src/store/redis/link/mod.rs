@@ -1,0 +1,20 @@
+//! The way to the servers: which of them are masters, connections to them, and what goes wrong.
+//!
+//! [`masters`] keeps a pool of connections to each master; followers of Sentinel and of clusters
+//! write there what a [`panel`] of servers says. [`connect`] sends a command by a [`lease`], and
+//! [`confirm`] waits for replicas. [`checks`] asks servers for their settings.
+
+pub(super) mod checks;
+mod cluster;
+pub(super) mod confirm;
+pub(super) mod connect;
+pub(super) mod fault;
+pub(super) mod fault_kind;
+mod lease;
+pub(super) mod masters;
+mod panel;
+pub(super) mod pool;
+mod replicas;
+mod sentinel;
+mod slots;
+pub(super) mod url;

@@ -1,0 +1,287 @@
+//! Direct connections to servers: how one is made, and the pool that keeps those to one server.
+//!
+//! Every connection leads to exactly one server, in a cluster too. Which server that should be is
+//! for [`super::masters`] to say. A pooled connection is trusted until a call on it fails; then
+//! it is thrown away.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use deadpool::managed::{self, Metrics, RecycleResult};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo as _,
+    RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value,
+    aio::{MultiplexedConnection, PubSub},
+    io::tcp::TcpSettings,
+};
+use thiserror::Error;
+
+use super::{
+    fault::Fault,
+    url::{Address, RedisUrl},
+};
+
+/// TCP, TLS and AUTH with one server are a few round trips: one that needs longer is not there.
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// All connections are out: their calls take far longer than any should.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(2);
+/// A call takes milliseconds, behind an fsync of a slow disk up to a second or two.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Why connections to this place cannot even be tried.
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// The CA file cannot be read.
+    #[error("cannot read the CA file {file} ({cause}): name a readable PEM file with ?ca=FILE")]
+    CaFile {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The CA file is something else.
+    #[error("the CA file {0} holds no certificate: name a PEM file with ?ca=FILE")]
+    NoCertificate(PathBuf),
+    /// The driver does not take the settings.
+    #[error("the Redis URL cannot be used: {0}")]
+    Driver(String),
+}
+
+impl From<RedisError> for SetupError {
+    fn from(error: RedisError) -> Self {
+        Self::Driver(error.to_string())
+    }
+}
+
+/// Opens connections to any server that belongs to a URL: with its TLS, and with its user for
+/// Redis servers. Sentinels are asked without a user.
+pub(crate) struct Dialer {
+    url: RedisUrl,
+    certificates: Option<TlsCertificates>,
+}
+
+/// Whom a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A Redis server.
+    Server,
+    /// A sentinel.
+    Sentinel,
+}
+
+impl Dialer {
+    /// Reads the CA file; nothing is connected yet.
+    pub(crate) fn new(url: &RedisUrl) -> Result<Self, SetupError> {
+        Ok(Self {
+            url: url.clone(),
+            certificates: certificates(url)?,
+        })
+    }
+
+    pub(crate) fn url(&self) -> &RedisUrl {
+        &self.url
+    }
+
+    /// Connects within [`CONNECT_MAX`].
+    pub(crate) async fn connect(
+        &self,
+        peer: Peer,
+        to: &Address,
+    ) -> Result<MultiplexedConnection, Fault> {
+        let fault = |error: RedisError| Fault::connecting(&error, &self.url);
+        let client = self.client(peer, to).map_err(fault)?;
+        let patience = patience();
+        let connecting = client.get_multiplexed_async_connection_with_config(&patience);
+        match tokio::time::timeout(CONNECT_MAX, connecting).await {
+            Ok(connection) => connection.map_err(fault),
+            Err(_) => Err(Fault::no_connection_in_time(&self.url)),
+        }
+    }
+
+    /// Connects within [`CONNECT_MAX`] to listen to a sentinel's channels.
+    pub(crate) async fn listen(&self, to: &Address) -> Result<PubSub, Fault> {
+        let fault = |error: RedisError| Fault::connecting(&error, &self.url);
+        let client = self.client(Peer::Sentinel, to).map_err(fault)?;
+        match tokio::time::timeout(CONNECT_MAX, client.get_async_pubsub()).await {
+            Ok(connection) => connection.map_err(fault),
+            Err(_) => Err(Fault::no_connection_in_time(&self.url)),
+        }
+    }
+
+    fn client(&self, peer: Peer, to: &Address) -> RedisResult<Client> {
+        let mut info = address(&self.url, to)
+            .into_connection_info()?
+            .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+        if peer == Peer::Server {
+            info = info.set_redis_settings(entrance(&self.url));
+        }
+        match &self.certificates {
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+            None => Client::open(info),
+        }
+    }
+}
+
+pub(crate) type Pool = managed::Pool<Manager>;
+
+/// Builds the pool of a server; nothing is connected yet.
+pub(crate) fn build(dialer: &Arc<Dialer>, to: &Address, size_max: usize) -> Pool {
+    let manager = Manager {
+        dialer: Arc::clone(dialer),
+        address: to.clone(),
+    };
+    let pool = Pool::builder(manager)
+        .max_size(size_max)
+        .runtime(managed::reexports::Runtime::Tokio1)
+        .wait_timeout(Some(WAIT_MAX))
+        .create_timeout(Some(CONNECT_MAX))
+        // The one used last is used next, so that those a quiet hour does not need are few and the
+        // same.
+        .queue_mode(managed::QueueMode::Lifo)
+        .build();
+    // It fails only for timeouts without a runtime.
+    pool.unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// Makes connections to one server.
+pub(crate) struct Manager {
+    dialer: Arc<Dialer>,
+    address: Address,
+}
+
+/// A connection to a server that said it is a master.
+pub(crate) struct Connection {
+    link: MultiplexedConnection,
+    /// The server knows `WAITAOF`: Redis 7.2 and later, Valkey.
+    pub(crate) has_waitaof: bool,
+}
+
+impl Connection {
+    /// Sends a command.
+    pub(crate) async fn call(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        match self.link.send_packed_command(cmd).await? {
+            Value::ServerError(error) => Err(error.into()),
+            value => Ok(value),
+        }
+    }
+}
+
+impl managed::Manager for Manager {
+    type Type = Connection;
+    type Error = Fault;
+
+    /// A server that does not say it is a master is refused: it may have been one a moment ago.
+    async fn create(&self) -> Result<Connection, Fault> {
+        let url = &self.dialer.url;
+        let link = self.dialer.connect(Peer::Server, &self.address).await?;
+        let mut connection = Connection {
+            link,
+            has_waitaof: false,
+        };
+        let fault = |error: RedisError| Fault::connecting(&error, url);
+        if let Some(master) = master_of(&mut connection).await.map_err(fault)? {
+            return Err(Fault::replica(&self.address, &master, url));
+        }
+        let mut cmd = redis::cmd("COMMAND");
+        cmd.arg("INFO").arg("WAITAOF");
+        // A user who may not ask has the weaker command, which every server knows.
+        connection.has_waitaof = match connection.call(&cmd).await {
+            Ok(Value::Array(known)) => known.iter().any(|command| *command != Value::Nil),
+            _ => false,
+        };
+        Ok(connection)
+    }
+
+    /// No round trip: a connection whose call failed never comes back to the pool.
+    async fn recycle(&self, _: &mut Connection, _: &Metrics) -> RecycleResult<Fault> {
+        Ok(())
+    }
+}
+
+/// The master of a server that is a replica; none of a master.
+async fn master_of(connection: &mut Connection) -> RedisResult<Option<String>> {
+    let role = match connection.call(&redis::cmd("ROLE")).await {
+        Ok(Value::Array(role)) => role,
+        // `INFO` is what this program's users are advised to permit, so it suffices.
+        Err(error) if error.code() == Some("NOPERM") => {
+            let mut cmd = redis::cmd("INFO");
+            let info = connection.call(cmd.arg("replication")).await?;
+            return Ok(master_in(&redis::from_redis_value::<String>(info)?));
+        }
+        Ok(_) => return Ok(Some("a server without a role".to_owned())),
+        Err(error) => return Err(error),
+    };
+    let mut words = role
+        .into_iter()
+        .map(|word| redis::from_redis_value::<String>(word).unwrap_or_default());
+    Ok(match words.next().as_deref() {
+        Some("master") => None,
+        Some("slave") => {
+            let host = words.next().unwrap_or_default();
+            Some(format!("{host}:{}", words.next().unwrap_or_default()))
+        }
+        other => Some(format!(
+            "another server, as `{}`",
+            other.unwrap_or_default()
+        )),
+    })
+}
+
+fn master_in(info: &str) -> Option<String> {
+    let field = |name: &str| {
+        let mut lines = info.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map_or("unknown", str::trim)
+    };
+    match field("role") {
+        "master" => None,
+        _ => Some(format!("{}:{}", field("master_host"), field("master_port"))),
+    }
+}
+
+/// Each call is bounded where it is made: the driver's own bound, by default half a second, is off.
+fn patience() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_MAX))
+        .set_response_timeout(None)
+}
+
+fn certificates(url: &RedisUrl) -> Result<Option<TlsCertificates>, SetupError> {
+    let Some(file) = &url.ca_file else {
+        return Ok(None);
+    };
+    let pem = std::fs::read(file).map_err(|cause| SetupError::CaFile {
+        file: file.clone(),
+        cause,
+    })?;
+    if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
+        return Err(SetupError::NoCertificate(file.clone()));
+    }
+    Ok(Some(TlsCertificates {
+        client_tls: None,
+        root_cert: Some(pem),
+    }))
+}
+
+fn address(url: &RedisUrl, Address { host, port }: &Address) -> ConnectionAddr {
+    if url.tls {
+        ConnectionAddr::TcpTls {
+            host: host.clone(),
+            port: *port,
+            insecure: false,
+            tls_params: None,
+        }
+    } else {
+        ConnectionAddr::Tcp(host.clone(), *port)
+    }
+}
+
+fn entrance(url: &RedisUrl) -> RedisConnectionInfo {
+    let mut entrance = RedisConnectionInfo::default().set_db(url.db.into());
+    if let Some(user) = &url.user {
+        entrance = entrance.set_username(user);
+    }
+    if let Some(password) = &url.password {
+        entrance = entrance.set_password(password);
+    }
+    entrance
+}

@@ -1,0 +1,556 @@
+//! Follows the master that Sentinel names: the majority of all sentinels that are known decides.
+//!
+//! Each sentinel is asked each second, and told of a switch by its channel `+switch-master`. The
+//! channel comes first, before a majority can know: from then on the old master is not used.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use redis::{FromRedisValue as _, RedisResult, Value, aio::MultiplexedConnection};
+use tokio::{
+    sync::mpsc,
+    task::AbortHandle,
+    time::{sleep, timeout},
+};
+use tokio_stream::StreamExt as _;
+
+use super::{
+    fault::Fault,
+    lease::Lease,
+    masters::{Directory, Found},
+    panel::{Panel, Question, Report},
+    pool::Peer,
+    url::Address,
+};
+
+/// Sentinels that still name a master which one of them gave up are believed only after this long:
+/// they hear of it from each other within two seconds.
+const GRACE: Duration = Duration::from_secs(4);
+/// How often the master's replicas are counted.
+const CENSUS_INTERVAL: Duration = Duration::from_millis(500);
+/// How soon a broken channel of a sentinel is opened again.
+const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// What each sentinel is asked.
+#[derive(Clone)]
+struct AskSentinel {
+    master: String,
+}
+
+/// What one sentinel knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    id: String,
+    /// None if it does not know the master's name.
+    master: Option<Address>,
+    /// Replicas of the master, dead ones too.
+    replicas: Vec<Replica>,
+    /// The other sentinels.
+    others: Vec<(String, Address)>,
+}
+
+/// A replica as a sentinel sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Replica {
+    address: Address,
+    is_up: bool,
+    is_linked: bool,
+}
+
+impl Question for AskSentinel {
+    type Answer = Word;
+
+    async fn ask(
+        &self,
+        _: &Address,
+        connection: &mut MultiplexedConnection,
+    ) -> RedisResult<Self::Answer> {
+        let sentinel = |verb: &str| {
+            let mut cmd = redis::cmd("SENTINEL");
+            cmd.arg(verb);
+            cmd
+        };
+        let mut named = sentinel("get-master-addr-by-name");
+        let id = sentinel("myid").query_async(connection).await?;
+        let master: Option<(String, u16)> = named.arg(&self.master).query_async(connection).await?;
+        let Some((host, port)) = master else {
+            return Ok(Word {
+                id,
+                master: None,
+                replicas: Vec::new(),
+                others: Vec::new(),
+            });
+        };
+        let replicas = sentinel("replicas").arg(&self.master).to_owned();
+        let others = sentinel("sentinels").arg(&self.master).to_owned();
+        Ok(Word {
+            id,
+            master: Some(Address { host, port }),
+            replicas: listed(replicas.query_async(connection).await?, read_replica)?,
+            others: listed(others.query_async(connection).await?, |fields| {
+                (value_of(fields, "runid"), read_address(fields))
+            })?,
+        })
+    }
+}
+
+type Fields = HashMap<String, String>;
+
+/// The entries of a list of `SENTINEL`.
+fn listed<T>(list: Vec<Value>, read: impl Fn(&Fields) -> T) -> RedisResult<Vec<T>> {
+    list.into_iter()
+        .map(|entry| Ok(read(&Fields::from_redis_value(entry)?)))
+        .collect()
+}
+
+fn value_of(fields: &Fields, name: &str) -> String {
+    fields.get(name).cloned().unwrap_or_default()
+}
+
+fn read_address(fields: &Fields) -> Address {
+    Address {
+        host: value_of(fields, "ip"),
+        port: value_of(fields, "port").parse().unwrap_or_default(),
+    }
+}
+
+fn read_replica(fields: &Fields) -> Replica {
+    let flags = value_of(fields, "flags");
+    let is_up = !flags
+        .split(',')
+        .any(|flag| flag == "s_down" || flag == "o_down");
+    Replica {
+        address: read_address(fields),
+        is_up,
+        is_linked: is_up && value_of(fields, "master-link-status") == "ok",
+    }
+}
+
+/// Follows the master until it is aborted.
+pub(crate) async fn follow(directory: Arc<Directory>, sentinels: Vec<Address>, master: String) {
+    let question = AskSentinel {
+        master: master.clone(),
+    };
+    let (panel, mut reports) = Panel::new(question, Peer::Sentinel, Arc::clone(&directory));
+    let (switches, mut switched) = mpsc::channel(16);
+    let census = tokio::spawn(count_online(Arc::downgrade(&directory)));
+    let mut follower = Follower {
+        directory,
+        panel,
+        channels: HashMap::new(),
+        switches,
+        master,
+        council: Council::new(sentinels.len()),
+        reported: HashSet::new(),
+        census: census.abort_handle(),
+    };
+    sentinels.iter().for_each(|address| follower.meet(address));
+    loop {
+        tokio::select! {
+            Some(report) = reports.recv() => follower.hear(report),
+            Some(switch) = switched.recv() => follower.switch(switch),
+            else => return,
+        }
+    }
+}
+
+/// A sentinel says that the master changed.
+struct Switch {
+    from: Address,
+    to: Address,
+}
+
+struct Follower {
+    directory: Arc<Directory>,
+    panel: Panel<AskSentinel>,
+    channels: HashMap<Address, AbortHandle>,
+    switches: mpsc::Sender<Switch>,
+    master: String,
+    council: Council,
+    /// Who has answered, or failed to, since everybody last had.
+    reported: HashSet<Address>,
+    census: AbortHandle,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.census.abort();
+        self.channels.values().for_each(AbortHandle::abort);
+    }
+}
+
+impl Follower {
+    /// Asks one more sentinel, and listens to it.
+    fn meet(&mut self, sentinel: &Address) {
+        self.panel.add(sentinel);
+        if !self.channels.contains_key(sentinel) {
+            let listening = listen(
+                Arc::clone(&self.directory),
+                sentinel.clone(),
+                self.master.clone(),
+                self.switches.clone(),
+            );
+            let task = tokio::spawn(listening).abort_handle();
+            self.channels.insert(sentinel.clone(), task);
+        }
+    }
+
+    fn hear(&mut self, report: Report<Word>) {
+        self.reported.insert(report.server.clone());
+        let trouble = match report.answer {
+            Ok(word) => {
+                self.council.note(report.server, word);
+                None
+            }
+            Err(fault) => {
+                self.council.words.remove(&report.server);
+                Some(fault)
+            }
+        };
+        for address in self.council.strangers() {
+            self.meet(&address);
+        }
+        let verdict = self.council.verdict(Instant::now());
+        if let Some(found) = verdict {
+            self.directory.learn(&[found], Vec::new());
+        }
+        if self
+            .panel
+            .members()
+            .all(|server| self.reported.contains(server))
+        {
+            self.reported.clear();
+            let trouble = match self.council.disowned {
+                Some(_) => None,
+                None => Some(trouble.unwrap_or_else(|| self.no_majority())),
+            };
+            self.directory.asked_all(trouble);
+        }
+    }
+
+    fn no_majority(&self) -> Fault {
+        let (known, master) = (self.council.known(), &self.master);
+        let (named, best) = self.council.votes();
+        let said = if named == 0 {
+            format!("none of {known} sentinels knows a master `{master}`")
+        } else {
+            format!(
+                "{best} of {known} sentinels agree on the master `{master}`, a majority is needed"
+            )
+        };
+        Fault::no_master(&said, self.directory.dialer.url())
+    }
+
+    fn switch(&mut self, switch: Switch) {
+        let Switch { from, to } = switch;
+        if self.council.is_in_use(&from) {
+            tracing::warn!(%from, %to, "Sentinel switches the master from {from} to {to}");
+            self.council.disowned = Some((from, Instant::now()));
+            self.council.chosen = None;
+            self.directory.disown();
+        }
+        self.directory.ask_again();
+    }
+}
+
+/// What the sentinels say, and what follows from it.
+struct Council {
+    /// Sentinels in the URL.
+    named: usize,
+    /// The last word of each one that answers.
+    words: HashMap<Address, Word>,
+    chosen: Option<Address>,
+    /// A master that a sentinel gave up, and when.
+    disowned: Option<(Address, Instant)>,
+}
+
+impl Council {
+    fn new(named: usize) -> Self {
+        Self {
+            named,
+            words: HashMap::new(),
+            chosen: None,
+            disowned: None,
+        }
+    }
+
+    fn note(&mut self, server: Address, word: Word) {
+        self.words.insert(server, word);
+    }
+
+    fn is_in_use(&self, master: &Address) -> bool {
+        self.chosen.as_ref() == Some(master)
+    }
+
+    /// Sentinels that others name and nobody asks yet.
+    fn strangers(&self) -> Vec<Address> {
+        let asked: HashSet<&str> = self.words.values().map(|word| word.id.as_str()).collect();
+        let others = self.words.values().flat_map(|word| &word.others);
+        let mut strangers: Vec<_> = others
+            .filter(|(id, address)| {
+                !asked.contains(id.as_str()) && !self.words.contains_key(address)
+            })
+            .map(|(_, address)| address.clone())
+            .collect();
+        strangers.sort_unstable();
+        strangers.dedup();
+        strangers
+    }
+
+    /// How many sentinels there are, dead ones too. One may be known by several names, but has one
+    /// run id.
+    fn known(&self) -> usize {
+        let words = self.words.values();
+        let ids: HashSet<&str> = words
+            .flat_map(|word| word.others.iter().map(|(id, _)| id).chain([&word.id]))
+            .map(String::as_str)
+            .collect();
+        ids.len().max(self.named)
+    }
+
+    /// How many masters are named, and how many sentinels agree on one.
+    fn votes(&self) -> (usize, usize) {
+        let votes = self.ballot();
+        let best = votes.values().map(HashSet::len).max();
+        (votes.len(), best.unwrap_or_default())
+    }
+
+    fn ballot(&self) -> HashMap<&Address, HashSet<&str>> {
+        let mut votes: HashMap<&Address, HashSet<&str>> = HashMap::new();
+        for word in self.words.values() {
+            if let Some(master) = &word.master {
+                votes.entry(master).or_default().insert(&word.id);
+            }
+        }
+        votes
+    }
+
+    /// The master that a majority names.
+    fn verdict(&mut self, now: Instant) -> Option<Found> {
+        let known = self.known();
+        let (master, _) = self
+            .ballot()
+            .into_iter()
+            .find(|(_, votes)| votes.len() * 2 > known)?;
+        if let Some((disowned, since)) = &self.disowned
+            && disowned == master
+            && now.duration_since(*since) < GRACE
+        {
+            return None;
+        }
+        let master = master.clone();
+        // Of several sentinels the one that sees the most: too many are waited for rather than too
+        // few.
+        let most = |counts: fn(&Replica) -> bool| {
+            let words = self.words.values();
+            let agreeing = words.filter(|word| word.master.as_ref() == Some(&master));
+            let counts = agreeing.map(|word| word.replicas.iter().filter(|r| counts(r)).count());
+            u32::try_from(counts.max().unwrap_or_default()).unwrap_or(u32::MAX)
+        };
+        let (replicas, up) = (most(|_| true), most(|replica| replica.is_up));
+        let linked = most(|replica| replica.is_linked);
+        self.disowned = None;
+        self.chosen = Some(master.clone());
+        Some(Found {
+            address: master,
+            replicas,
+            up,
+            linked,
+        })
+    }
+}
+
+/// Counts the replicas that the master itself says are online: sentinels learn of them seconds
+/// later.
+async fn count_online(directory: Weak<Directory>) {
+    let mut cmd = redis::cmd("INFO");
+    cmd.arg("replication");
+    loop {
+        let Some(directory) = directory.upgrade() else {
+            return;
+        };
+        if let Ok(map) = directory.map().await
+            && let Some(node) = map.nodes.first()
+            && let Ok(mut lease) = Lease::take(&directory, node).await
+            && let Ok(info) = lease.call(&cmd).await
+            && let Ok(info) = redis::from_redis_value::<String>(info)
+        {
+            let online = info.matches("state=online").count();
+            node.set_online(u32::try_from(online).unwrap_or(u32::MAX), Instant::now());
+        }
+        drop(directory);
+        sleep(CENSUS_INTERVAL).await;
+    }
+}
+
+/// Passes on what a sentinel says of switches; opens the channel again when it breaks.
+async fn listen(
+    directory: Arc<Directory>,
+    sentinel: Address,
+    master: String,
+    switches: mpsc::Sender<Switch>,
+) {
+    loop {
+        if let Ok(Ok(mut channel)) =
+            timeout(LISTEN_PAUSE * 2, directory.dialer.listen(&sentinel)).await
+            && channel.subscribe("+switch-master").await.is_ok()
+        {
+            // What was said before is learned by asking.
+            directory.ask_again();
+            let mut messages = channel.on_message();
+            while let Some(message) = messages.next().await {
+                let text: String = message.get_payload().unwrap_or_default();
+                if let Some(switch) = read_switch(&text, &master)
+                    && switches.send(switch).await.is_err()
+                {
+                    return;
+                }
+            }
+        }
+        sleep(LISTEN_PAUSE).await;
+    }
+}
+
+/// `name old-ip old-port new-ip new-port`
+fn read_switch(text: &str, master: &str) -> Option<Switch> {
+    let mut words = text.split(' ');
+    if words.next()? != master {
+        return None;
+    }
+    let mut address = || {
+        let host = words.next()?.to_owned();
+        let port = words.next()?.parse().ok()?;
+        Some(Address { host, port })
+    };
+    Some(Switch {
+        from: address()?,
+        to: address()?,
+    })
+}
+
+/// What is known beside the masters, for checks: hosts of the sentinels and of the nodes.
+pub(crate) async fn survey(
+    directory: &Directory,
+    sentinels: &[Address],
+    master: &str,
+) -> Option<Survey> {
+    for sentinel in sentinels {
+        let Ok(mut connection) = directory.dialer.connect(Peer::Sentinel, sentinel).await else {
+            continue;
+        };
+        let question = AskSentinel {
+            master: master.to_owned(),
+        };
+        let asked = timeout(LISTEN_PAUSE, question.ask(sentinel, &mut connection));
+        if let Ok(Ok(word)) = asked.await
+            && word.master.is_some()
+        {
+            let others = word.others.into_iter().map(|(_, address)| address.host);
+            let named = sentinels.iter().map(|address| address.host.clone());
+            return Some(Survey {
+                sentinels: others.chain(named).collect(),
+                replicas: word.replicas.into_iter().map(|r| r.address).collect(),
+            });
+        }
+    }
+    None
+}
+
+/// Hosts of the sentinels, and the replicas.
+pub(crate) struct Survey {
+    pub(crate) sentinels: HashSet<String>,
+    pub(crate) replicas: Vec<Address>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> Address {
+        Address {
+            host: "h".into(),
+            port,
+        }
+    }
+
+    /// The word of sentinel `id` of three, which names a master.
+    fn word(id: &str, master: u16) -> Word {
+        let all = [("a", 1), ("b", 2), ("c", 3)];
+        let others = all.into_iter().filter(|(other, _)| *other != id);
+        Word {
+            id: id.to_owned(),
+            master: Some(address(master)),
+            replicas: [(8, true), (9, false)]
+                .map(|(port, is_up)| Replica {
+                    address: address(port),
+                    is_up,
+                    is_linked: is_up,
+                })
+                .to_vec(),
+            others: others
+                .map(|(id, port)| (id.to_owned(), address(port)))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn only_a_majority_of_all_known_sentinels_names_the_master() {
+        let now = Instant::now();
+        let mut council = Council::new(1);
+        council.note(address(1), word("a", 7));
+        assert_eq!(council.known(), 3);
+        assert_eq!(council.verdict(now), None, "one of three");
+        assert_eq!(council.strangers(), [address(2), address(3)]);
+        council.note(address(2), word("b", 8));
+        assert_eq!(council.verdict(now), None, "they disagree");
+        council.note(address(3), word("c", 7));
+        let found = council.verdict(now).unwrap();
+        assert_eq!((found.address, found.replicas), (address(7), 2));
+        assert_eq!((found.up, found.linked), (1, 1), "one is down");
+        assert!(council.is_in_use(&address(7)));
+    }
+
+    #[test]
+    fn a_sentinel_under_two_names_has_one_vote() {
+        let mut council = Council::new(1);
+        council.note(address(1), word("a", 7));
+        let alias = Address {
+            host: "alias".into(),
+            port: 1,
+        };
+        council.note(alias, word("a", 7));
+        assert_eq!(council.known(), 3);
+        assert_eq!(council.verdict(Instant::now()), None);
+    }
+
+    #[test]
+    fn a_master_that_was_given_up_is_not_taken_from_those_who_have_not_heard() {
+        let now = Instant::now();
+        let mut council = Council::new(3);
+        for (port, id) in [(1, "a"), (2, "b"), (3, "c")] {
+            council.note(address(port), word(id, 7));
+        }
+        council.disowned = Some((address(7), now));
+        assert_eq!(council.verdict(now), None);
+        assert!(
+            council.verdict(now + GRACE).is_some(),
+            "it was a false alarm"
+        );
+        council.disowned = Some((address(7), now));
+        council.note(address(1), word("a", 8));
+        council.note(address(2), word("b", 8));
+        assert_eq!(council.verdict(now).unwrap().address, address(8));
+        assert_eq!(council.disowned, None);
+    }
+
+    #[test]
+    fn a_switch_is_read() {
+        let switch = read_switch("main 10.0.0.1 6379 10.0.0.2 6380", "main").unwrap();
+        assert_eq!(switch.from.to_string(), "10.0.0.1:6379");
+        assert_eq!(switch.to.to_string(), "10.0.0.2:6380");
+        assert!(read_switch("other 10.0.0.1 6379 10.0.0.2 6380", "main").is_none());
+    }
+}

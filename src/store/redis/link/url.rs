@@ -1,0 +1,363 @@
+//! Where Redis is, as one URL. A password in it is never shown.
+
+use std::{fmt, path::PathBuf};
+
+use thiserror::Error;
+
+const REDIS_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+/// What a URL can look like, for whoever wrote another one.
+const FORMS: &str = "redis://[user:password@]host[:port][/db] for one server, \
+     redis+sentinel://[user:password@]host:port,host:port/master-name[/db] for Sentinel, \
+     redis+cluster://[user:password@]host:port,host:port for a cluster; \
+     rediss:// instead of redis:// for TLS, with ?ca=FILE where a CA of your own signed the certificate";
+
+/// A URL that does not say where Redis is.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the Redis URL {0}; write {FORMS}")]
+pub struct UrlError(String);
+
+/// Where Redis is, and how to enter.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisUrl {
+    pub(crate) place: Place,
+    pub(crate) tls: bool,
+    /// Certificates that are trusted instead of the system's.
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) db: u16,
+}
+
+/// What stands at the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// One server.
+    Single(Address),
+    /// Sentinels that know which server is the master.
+    Sentinel {
+        sentinels: Vec<Address>,
+        master: String,
+    },
+    /// Some nodes of a cluster; they know the others.
+    Cluster(Vec<Address>),
+}
+
+/// A host and its port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl RedisUrl {
+    /// Reads a URL.
+    ///
+    /// ```
+    /// use tombola::store::redis::RedisUrl;
+    /// let url = RedisUrl::parse("redis://draws:secret@redis.example/2").unwrap();
+    /// assert_eq!(url.to_string(), "redis://draws:***@redis.example:6379/2");
+    /// ```
+    ///
+    /// # Errors
+    /// What is wrong with it and what to write instead, without the password.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| wrong("has no redis:// before the host"))?;
+        // The last `@`: one in the password does no harm, and nothing before it is ever told.
+        let (credentials, rest) = match rest.rsplit_once('@') {
+            Some((credentials, rest)) => (Some(credentials), rest),
+            None => (None, rest),
+        };
+        let (user, password) = credentials.map_or(Ok((None, None)), parse_credentials)?;
+        if rest.contains('#') {
+            return Err(wrong(
+                "has a `#`: there is nothing to set after one; a certificate is always checked",
+            ));
+        }
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let path: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let (tls, kind) = match scheme.strip_prefix("rediss") {
+            Some(kind) => (true, kind),
+            None => (false, scheme.strip_prefix("redis").unwrap_or("?")),
+        };
+        let (place, db) = match kind {
+            "" => parse_single(hosts, &path)?,
+            "+sentinel" => parse_sentinel(hosts, &path)?,
+            "+cluster" => parse_cluster(hosts, &path)?,
+            _ => return Err(wrong(format!("starts with `{scheme}://`"))),
+        };
+        Ok(Self {
+            place,
+            tls,
+            ca_file: parse_query(query, tls)?,
+            user,
+            password,
+            db,
+        })
+    }
+}
+
+impl RedisUrl {
+    /// Whether Redis fails over to replicas by itself: Sentinel and clusters do.
+    pub fn fails_over(&self) -> bool {
+        match self.place {
+            Place::Single(_) => false,
+            Place::Sentinel { .. } | Place::Cluster(_) => true,
+        }
+    }
+}
+
+fn wrong(problem: impl Into<String>) -> UrlError {
+    UrlError(problem.into())
+}
+
+fn parse_credentials(text: &str) -> Result<(Option<String>, Option<String>), UrlError> {
+    let (user, password) = text.split_once(':').ok_or_else(|| {
+        wrong("has a user without a password before the `@`: `user:password@`, or `:password@` for the default user")
+    })?;
+    if password.is_empty() {
+        return Err(wrong("has an empty password before the `@`"));
+    }
+    let user = decode(user)?;
+    Ok((
+        Some(user).filter(|user| !user.is_empty()),
+        Some(decode(password)?),
+    ))
+}
+
+/// Undoes `%41`-escapes.
+fn decode(text: &str) -> Result<String, UrlError> {
+    let fault = || wrong("has a `%` that no two hexadecimal digits follow: `%25` stands for `%`");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (high, low) = digit().zip(digit()).ok_or_else(fault)?;
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| fault())?);
+    }
+    String::from_utf8(bytes).map_err(|_| wrong("has escapes that are not UTF-8"))
+}
+
+fn parse_single(hosts: &str, path: &[&str]) -> Result<(Place, u16), UrlError> {
+    if hosts.contains(',') {
+        return Err(wrong(
+            "names several hosts after redis://, which takes one: it is redis+sentinel:// or redis+cluster:// that takes several",
+        ));
+    }
+    let db = parse_db(path)?;
+    Ok((Place::Single(parse_address(hosts, REDIS_PORT)?), db))
+}
+
+fn parse_sentinel(hosts: &str, path: &[&str]) -> Result<(Place, u16), UrlError> {
+    let (master, path) = path
+        .split_first()
+        .ok_or_else(|| wrong("does not say which master the sentinels are to be asked for"))?;
+    let place = Place::Sentinel {
+        sentinels: parse_addresses(hosts, SENTINEL_PORT)?,
+        master: decode(master)?,
+    };
+    Ok((place, parse_db(path)?))
+}
+
+fn parse_cluster(hosts: &str, path: &[&str]) -> Result<(Place, u16), UrlError> {
+    if parse_db(path)? != 0 {
+        return Err(wrong("names a database: a cluster has only database 0"));
+    }
+    Ok((Place::Cluster(parse_addresses(hosts, REDIS_PORT)?), 0))
+}
+
+fn parse_db(path: &[&str]) -> Result<u16, UrlError> {
+    match path {
+        [] => Ok(0),
+        [db] => db
+            .parse()
+            .map_err(|_| wrong("has a database that is not a number, such as `/0`")),
+        _ => Err(wrong("has too many `/` after the host")),
+    }
+}
+
+fn parse_addresses(hosts: &str, port: u16) -> Result<Vec<Address>, UrlError> {
+    hosts
+        .split(',')
+        .map(|host| parse_address(host, port))
+        .collect()
+}
+
+/// What follows the colon may be a password whose `@host` was forgotten: it is not told.
+fn parse_address(text: &str, default_port: u16) -> Result<Address, UrlError> {
+    let (host, port) = match text.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, port)) => (host, Some(port.strip_prefix(':').unwrap_or("?"))),
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() {
+        return Err(wrong("has no host, or a comma too many"));
+    }
+    let port = match port {
+        None => default_port,
+        Some(port) => port.parse().ok().filter(|&port| port > 0).ok_or_else(|| {
+            wrong("has a port that is not a number from 1 to 65535 (an IPv6 address is put in brackets)")
+        })?,
+    };
+    Ok(Address {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+fn parse_query(query: &str, tls: bool) -> Result<Option<PathBuf>, UrlError> {
+    match query.split_once('=') {
+        None if query.is_empty() => Ok(None),
+        Some(("ca", file)) if !file.is_empty() => {
+            if !tls {
+                return Err(wrong("has ?ca= without TLS"));
+            }
+            Ok(Some(decode(file)?.into()))
+        }
+        _ => Err(wrong("has something else than ?ca=FILE after its `?`")),
+    }
+}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        let user = self.user.as_deref().unwrap_or_default();
+        let credentials = match self.password {
+            Some(_) => format!("{user}:***@"),
+            None => String::new(),
+        };
+        let list = |hosts: &[Address]| {
+            let hosts: Vec<String> = hosts.iter().map(Address::to_string).collect();
+            hosts.join(",")
+        };
+        match &self.place {
+            Place::Single(host) => write!(f, "{scheme}://{credentials}{host}")?,
+            Place::Sentinel { sentinels, master } => {
+                let sentinels = list(sentinels);
+                write!(f, "{scheme}+sentinel://{credentials}{sentinels}/{master}")?;
+            }
+            Place::Cluster(nodes) => {
+                write!(f, "{scheme}+cluster://{credentials}{}", list(nodes))?;
+            }
+        }
+        if self.db != 0 {
+            write!(f, "/{}", self.db)?;
+        }
+        if let Some(file) = &self.ca_file {
+            write!(f, "?ca={}", file.display())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read_and_shown_without_its_password() {
+        for (text, shown) in [
+            ("redis://localhost", "redis://localhost:6379"),
+            ("redis://localhost/", "redis://localhost:6379"),
+            ("redis://localhost:7000/3", "redis://localhost:7000/3"),
+            ("redis://[::1]:7000", "redis://[::1]:7000"),
+            ("redis://[::1]", "redis://[::1]:6379"),
+            ("redis://:secret@h", "redis://:***@h:6379"),
+            ("redis://u:secret@h", "redis://u:***@h:6379"),
+            ("redis://u:se@c/re?t@h", "redis://u:***@h:6379"),
+            ("rediss://u:secret@h", "rediss://u:***@h:6379"),
+            (
+                "rediss://h?ca=/etc/ca.pem",
+                "rediss://h:6379?ca=/etc/ca.pem",
+            ),
+            (
+                "redis+sentinel://u:secret@a,b:1/main/2",
+                "redis+sentinel://u:***@a:26379,b:1/main/2",
+            ),
+            ("rediss+sentinel://a/main", "rediss+sentinel://a:26379/main"),
+            (
+                "redis+cluster://:secret@a:1,b",
+                "redis+cluster://:***@a:1,b:6379",
+            ),
+            ("rediss+cluster://a/0", "rediss+cluster://a:6379"),
+        ] {
+            let url = RedisUrl::parse(text).unwrap();
+            assert_eq!(url.to_string(), shown);
+            assert_eq!(format!("{url:?}"), format!("RedisUrl({shown})"));
+        }
+    }
+
+    #[test]
+    fn escapes_in_a_password_are_undone() {
+        let url = RedisUrl::parse("redis://u%40x:a%2Fb%25@h").unwrap();
+        assert_eq!(url.user.as_deref(), Some("u@x"));
+        assert_eq!(url.password.as_deref(), Some("a/b%"));
+    }
+
+    #[test]
+    fn a_bad_url_is_told_what_to_write() {
+        for (text, told) in [
+            ("localhost:6379", "has no redis://"),
+            ("", "has no redis://"),
+            ("http://secret@h", "before the `@`"),
+            ("http://h", "starts with `http://`"),
+            ("redis+tls://h", "starts with `redis+tls://`"),
+            ("unix:///run/redis.sock", "starts with `unix://`"),
+            ("redis://", "has no host"),
+            ("redis:///1", "has no host"),
+            ("redis://secret@h", "a user without a password"),
+            ("redis://u:@h", "an empty password"),
+            ("redis://u:secret", "has a port that is not"),
+            ("redis://u:secret/x", "is not a number, such as `/0`"),
+            ("redis://h:0", "from 1 to 65535"),
+            ("redis://h:70000", "from 1 to 65535"),
+            ("redis://fe80::1", "brackets"),
+            ("redis://h/x", "is not a number, such as `/0`"),
+            ("redis://h/1/2", "too many `/`"),
+            ("redis://a,b", "takes several"),
+            ("redis+sentinel://a,b", "which master"),
+            ("redis+sentinel://a,/main", "a comma too many"),
+            ("redis+sentinel://a/main/x", "is not a number, such as `/0`"),
+            ("redis+cluster://a/1", "only database 0"),
+            ("redis://h?ca=x", "without TLS"),
+            ("rediss://h?insecure=secret", "something else than ?ca=FILE"),
+            ("rediss://h#insecure", "always checked"),
+            ("redis://u:secret%2@h", "hexadecimal"),
+            ("redis://u:secret%ff@h", "not UTF-8"),
+        ] {
+            let error = RedisUrl::parse(text).unwrap_err().to_string();
+            assert!(error.contains(told), "{text}: {error}");
+            assert!(
+                error.contains("redis+cluster://[user:password@]"),
+                "{error}"
+            );
+            assert!(!error.contains("secret"), "{text}: {error}");
+        }
+    }
+}

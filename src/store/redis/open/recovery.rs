@@ -1,0 +1,191 @@
+//! Recovery: lets partitions go on that are halted since acknowledged entries were lost.
+//!
+//! Nothing but this works in a halted partition, and services may run meanwhile. Each part is
+//! repeatable: a recovery that is cut off is begun again.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{identity::Found, open_error::OpenError};
+use crate::store::redis::{
+    RedisStore,
+    core::letter,
+    forks::{self, Halt},
+    format::{reply, scripts},
+    step::{campaign::to_json, decide::contended},
+};
+use crate::{
+    model::{CampaignId, EnvelopeId, Moment},
+    store::{
+        Author, CancelEnvelope, EnvelopeStore as _, Executed, Lifecycle, Result, Store as _,
+        StoreError, Sweep, entry::Body,
+    },
+};
+
+/// Campaigns and envelopes read at once.
+const PAGE: usize = 100;
+
+/// A store on Redis, opened to let halted partitions go on.
+pub struct Recovery {
+    store: RedisStore,
+}
+
+/// A partition that is halted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HaltedPartition {
+    /// Its number, from 0.
+    pub partition: u32,
+    /// Why.
+    pub halt: Halt,
+    /// Its campaigns that are not closed.
+    pub campaigns: Vec<CampaignId>,
+    /// Its envelopes that are not settled.
+    pub envelopes: Vec<EnvelopeId>,
+}
+
+/// What a recovery has withdrawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Withdrawn {
+    /// Units by campaign and prize id.
+    pub units: BTreeMap<CampaignId, BTreeMap<String, u64>>,
+    /// Envelopes that were ended, and refunded what was left.
+    pub envelopes: Vec<EnvelopeId>,
+}
+
+impl Recovery {
+    /// Opens the store that was found; it needs no master key, since it fills no pool.
+    ///
+    /// # Errors
+    /// There is no store.
+    pub fn open(found: Found) -> std::result::Result<Self, OpenError> {
+        let store_id = found.whole_id()?;
+        Ok(Self {
+            store: RedisStore::of(found, store_id, true),
+        })
+    }
+
+    /// The partitions that are halted.
+    ///
+    /// # Errors
+    /// Redis cannot be read.
+    pub async fn halted(&self) -> Result<Vec<HaltedPartition>> {
+        let mut halted = Vec::new();
+        for keys in &self.store.core.partitions {
+            let mut command = redis::cmd("HGET");
+            command.arg(&keys.partition).arg("halt");
+            let field = self.store.core.ask_command(&command).await?;
+            if let Some(text) = reply::maybe_bytes(field)? {
+                let halt = Halt::parse(&String::from_utf8_lossy(&text))?;
+                halted.push(HaltedPartition {
+                    partition: keys.number,
+                    halt,
+                    campaigns: self.campaigns(keys.number).await?,
+                    envelopes: self.envelopes(keys.number).await?,
+                });
+            }
+        }
+        Ok(halted)
+    }
+
+    async fn campaigns(&self, partition: u32) -> Result<Vec<CampaignId>> {
+        let mut campaigns = Vec::<CampaignId>::new();
+        let mut after: Option<CampaignId> = None;
+        loop {
+            let from = after.as_ref().map(CampaignId::as_str);
+            let page = self.store.core.campaign_ids(partition, from, PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(campaigns);
+            };
+            after = Some(last.clone());
+            for id in page {
+                if self.store.campaign(&id).await?.lifecycle != Lifecycle::Closed {
+                    campaigns.push(id);
+                }
+            }
+        }
+    }
+
+    async fn envelopes(&self, partition: u32) -> Result<Vec<EnvelopeId>> {
+        let keys = &self.store.core.partitions[partition as usize];
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(&keys.open_envelopes).arg(0).arg(-1);
+        let ids = reply::list(self.store.core.ask_command(&command).await?)?;
+        ids.into_iter()
+            .map(|id| {
+                EnvelopeId::parse("envelope", &reply::text(id)?)
+                    .map_err(|problem| StoreError::corrupt(problem.message))
+            })
+            .collect()
+    }
+
+    /// Withdraws every unit that could be won when the loss was noticed, so that none can be won
+    /// twice, and ends the open envelopes: what nobody has grabbed is refunded.
+    ///
+    /// # Errors
+    /// Redis cannot be written. What was withdrawn stays so; try again.
+    pub async fn withdraw_due(
+        &self,
+        halted: &HaltedPartition,
+        author: &Author,
+    ) -> Result<Withdrawn> {
+        let mut withdrawn = Withdrawn::default();
+        let until = halted.halt.noticed_at;
+        for id in &halted.campaigns {
+            let units = self.withdraw_campaign(id, until).await?;
+            withdrawn.units.insert(id.clone(), units);
+        }
+        for envelope in &halted.envelopes {
+            let cancel = CancelEnvelope {
+                envelope: envelope.clone(),
+                author: author.clone(),
+            };
+            self.store.cancel_envelope(cancel).await?;
+            withdrawn.envelopes.push(envelope.clone());
+        }
+        Ok(withdrawn)
+    }
+
+    async fn withdraw_campaign(
+        &self,
+        id: &CampaignId,
+        until: Moment,
+    ) -> Result<BTreeMap<String, u64>> {
+        let campaign = Arc::clone(&self.store.campaign(id).await?.campaign);
+        let mut units = BTreeMap::<String, u64>::new();
+        loop {
+            let swept = self.store.sweep(id, Sweep::Recovery { until }).await?;
+            for (prize, count) in &swept.units {
+                let prize = campaign.prize(*prize).id.to_string();
+                *units.entry(prize).or_default() += count;
+            }
+            if !swept.more {
+                return Ok(units);
+            }
+        }
+    }
+
+    /// Lets the partition go on without the lost entries.
+    ///
+    /// # Errors
+    /// Redis cannot be written, or the partition is halted for another reason by now: look again.
+    pub async fn go_on(&self, halted: &HaltedPartition, author: &Author) -> Result<()> {
+        let core = &self.store.core;
+        let partition = &core.partitions[halted.partition as usize];
+        let entry = to_json(&Body::Recovered {
+            halt: halted.halt.text.clone(),
+            author: author.clone(),
+        });
+        let keys = [partition.partition.clone(), partition.ledger.clone()];
+        let args: [Vec<u8>; 5] = [
+            halted.halt.text.clone().into(),
+            forks::random_step().to_string().into(),
+            forks::random_mark().to_string().into(),
+            core.fork_pause.as_micros().to_string().into(),
+            entry,
+        ];
+        let (_, mut parts) = core.run(partition, &scripts::RECOVER, keys, args).await?;
+        match letter(&parts.next()?) {
+            Some(b'S') => Err(contended().with_executed(Executed::No)),
+            _ => Ok(()),
+        }
+    }
+}

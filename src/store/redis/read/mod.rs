@@ -1,0 +1,5 @@
+//! Reads, each of one moment: campaigns, users, draws, the ledger, and the sums of a campaign.
+
+pub(super) mod looks;
+mod reads;
+mod stats;

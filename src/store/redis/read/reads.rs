@@ -1,0 +1,377 @@
+//! Reading, each in one moment; and the two errands that belong to no campaign: the probe, and
+//! forgetting old requests.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use redis::Value;
+use tokio::{task::JoinSet, time::timeout};
+
+use crate::store::redis::{
+    core::{Attempt, Core, Kept, letter},
+    envelopes::decode_grabs,
+    format::{
+        keys::{BUCKETS, Key, PartitionKeys, Place, USER_HASHES, request_field},
+        record,
+        reply::{self, Parts, unexpected},
+        scripts,
+        words::Words,
+    },
+    step::campaign::from_json,
+};
+use crate::{
+    model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
+    store::{
+        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, Subject, entry::Body,
+    },
+};
+
+/// Buckets that are looked through for old draws at a time, at most.
+const FORGET_BUCKETS: u32 = 2048;
+/// Once one partition has answered a probe, the others have this long: a node that hangs is not
+/// waited for.
+const PROBE_SLACK: Duration = Duration::from_secs(1);
+/// Partitions whose probe also sees whether replicas confirm: enough for one on every server.
+const PROBES_KEPT: u32 = 16;
+/// How often a probe is tried again since the partition has forked.
+const PROBE_ROUNDS_MAX: usize = 4;
+/// Items of the ledger that are read at a time; one may hold a whole batch of draws.
+const LEDGER_ITEMS: usize = 64;
+
+impl Core {
+    /// The time of a campaign's partition.
+    pub(crate) async fn time(&self, id: &CampaignId) -> Result<Moment> {
+        self.probe_partition(self.partition(id)).await
+    }
+
+    /// Looks whether the partitions are there, all at once; the latest of their times. Fails if
+    /// none of them answers: a node that is away, hangs, or has lost its data, stops its own
+    /// campaigns and no others. Fails as well if one is halted or contradicts itself: somebody has
+    /// to do something about it.
+    pub(crate) async fn probe(self: &Arc<Self>) -> Result<Moment> {
+        let mut asked = JoinSet::new();
+        for partition in &self.partitions {
+            let (core, partition) = (Arc::clone(self), Arc::clone(partition));
+            asked.spawn(async move { core.probe_partition(&partition).await });
+        }
+        let mut latest: Result<Moment> = Err(unexpected("partition"));
+        let mut damage = None;
+        let mut is_whole = true;
+        loop {
+            let next = match &latest {
+                Ok(_) => timeout(PROBE_SLACK, asked.join_next())
+                    .await
+                    .unwrap_or(None),
+                Err(_) => asked.join_next().await,
+            };
+            let Some(answer) = next else {
+                if is_whole {
+                    self.has_told_loss.store(false, Ordering::Relaxed);
+                }
+                // Health is told no better than draws fare.
+                let latest = damage.map_or(latest, Err);
+                return latest.and_then(|now| self.level.admit().map(|()| now));
+            };
+            let answer = answer.unwrap_or_else(|_| Err(unexpected("answer")));
+            is_whole &= answer.is_ok();
+            if let Err(error @ (StoreError::Corrupt { .. } | StoreError::Halted(_))) = &answer {
+                damage = Some(error.clone());
+            }
+            latest = match (latest, answer) {
+                (Ok(before), Ok(now)) => Ok(before.max(now)),
+                (Ok(now), Err(_)) | (Err(_), Ok(now)) => Ok(now),
+                (Err(_), Err(error)) => Err(error),
+            };
+        }
+    }
+
+    /// Looks whether a partition is there and whole, and takes writes, by writing to it; its time.
+    /// Records a fork, but does not wait for it to open: draws do.
+    async fn probe_partition(&self, partition: &PartitionKeys) -> Result<Moment> {
+        let keys = [partition.partition.clone(), partition.ledger.clone()].into();
+        let args = Words::default();
+        let kept = if partition.number < PROBES_KEPT {
+            Kept::Yes
+        } else {
+            Kept::No
+        };
+        for _ in 0..PROBE_ROUNDS_MAX {
+            let attempt = self
+                .attempt(partition, &scripts::PROBE, &keys, &args, kept)
+                .await;
+            let (now, attempt) = attempt.map_err(|error| error.with_executed(Executed::No))?;
+            match attempt {
+                Attempt::Done(mut parts) => {
+                    self.witnesses.is_well(partition.number);
+                    return match parts.maybe_next() {
+                        Some(flaw) => Err(StoreError::corrupt(reply::text(flaw)?)),
+                        None => Ok(now),
+                    };
+                }
+                Attempt::Opens(_) => return Ok(now),
+                Attempt::Forked => self.record_fork(partition).await?,
+            }
+        }
+        Err(unexpected("fork"))
+    }
+
+    /// What follows the time in a reply, unless there is a letter.
+    pub(crate) fn first(&self, parts: &mut Parts) -> Result<Value> {
+        let first = parts.next()?;
+        match letter(&first) {
+            Some(b'M') => Err(Refusal::CampaignNotFound.into()),
+            _ => Ok(first),
+        }
+    }
+
+    /// What a remembered draw answered.
+    pub(crate) async fn find_draw(
+        &self,
+        id: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<DrawAnswer> {
+        let partition = self.partition(id);
+        let (place, request_field) = (Place::user(user), request_field(user, request));
+        let campaign = partition.campaign(id);
+        let keys = [
+            partition.partition.clone(),
+            campaign.campaign.clone(),
+            campaign.users(place.hash()),
+            campaign.older(place.bucket),
+            campaign.long,
+        ];
+        let args = [place.field.as_slice(), request_field.as_slice()];
+        let (now, mut parts) = self
+            .ask_kept(partition, &scripts::FIND, &keys, &args)
+            .await?;
+        let first = self.first(&mut parts);
+        let stored = reply::maybe_bytes(self.explained(id, first).await?)?;
+        let stored = stored.map(|bytes| record::decode_record(&bytes));
+        let latest = stored.transpose()?.and_then(|stored| stored.latest);
+        let found = match latest.filter(|latest| latest.request == request_field) {
+            Some(latest) => Some(latest.packed),
+            None => reply::maybe_bytes(parts.next()?)?,
+        };
+        let remembered = record::decode_remembered(&found.ok_or(Refusal::DrawNotFound)?)?;
+        let (at, sequence) = (remembered.at, remembered.sequence);
+        if at < now - self.request_memory {
+            return Err(Refusal::DrawNotFound.into());
+        }
+        let campaign = self.definition(id, remembered.version).await;
+        let campaign = campaign.map_err(StoreError::of_recorded_version)?;
+        let entry = remembered.into_entry(user.clone(), request.clone(), String::new());
+        entry.check(&campaign)?;
+        self.witnesses.raise(partition.number, sequence);
+        Ok(DrawAnswer {
+            ledger: LedgerId {
+                partition: partition.number,
+                sequence,
+            },
+            at,
+            replayed: true,
+            campaign,
+            entry: Arc::new(entry),
+            running_low: Vec::new(),
+        })
+    }
+
+    /// Those of these users that are blocked, or that are not.
+    pub(crate) async fn users_blocked(
+        &self,
+        id: &CampaignId,
+        users: &[UserId],
+        is_blocked: bool,
+    ) -> Result<Vec<UserId>> {
+        let mut command = redis::cmd("SMISMEMBER");
+        command.arg(self.partition(id).campaign(id).blocked);
+        for user in users {
+            command.arg(&Place::user(user).field);
+        }
+        let found = reply::list(self.ask_command(&command).await?)?;
+        let mut matching = Vec::new();
+        for (user, found) in users.iter().zip(found) {
+            if (reply::number::<u8>(found)? == 1) == is_blocked {
+                matching.push(user.clone());
+            }
+        }
+        Ok(matching)
+    }
+
+    /// Ids of a partition's campaigns, in order, after one of them.
+    pub(crate) async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        let Some(keys) = self.partitions.get(partition as usize) else {
+            return Ok(Vec::new());
+        };
+        let all = [keys.partition.clone(), keys.campaigns.clone()];
+        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
+        let args = vec![from.into_bytes(), limit.to_string().into_bytes()];
+        let (_, mut parts) = self.ask(keys, &scripts::CAMPAIGNS, &all, args).await?;
+        let ids = reply::list(self.first(&mut parts)?)?.into_iter();
+        ids.map(|id| campaign_id(&reply::text(id)?)).collect()
+    }
+
+    /// Forgets old draws, some of each partition; true where there may be more. Goes on after a
+    /// failure and tells the first one.
+    pub(crate) async fn forget(&self) -> Result<bool> {
+        let mut outcome = Ok(false);
+        for partition in &self.partitions {
+            let more = self.forget_some(partition).await;
+            outcome = match (outcome, more) {
+                (Ok(before), Ok(more)) => Ok(before || more),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
+        }
+        outcome
+    }
+
+    async fn forget_some(&self, partition: &PartitionKeys) -> Result<bool> {
+        let Some(from) = self.forget_from(partition, None).await? else {
+            return Ok(false);
+        };
+        let next = self.forget_from(partition, Some(from)).await?;
+        Ok(next.is_some())
+    }
+
+    /// Forgets in some hashes or buckets of a campaign, and tells with which one to go on.
+    async fn forget_from(
+        &self,
+        partition: &PartitionKeys,
+        from: Option<(CampaignId, u32)>,
+    ) -> Result<Option<(CampaignId, u32)>> {
+        let mut keys: Vec<Key> = vec![partition.partition.clone(), partition.campaigns.clone()];
+        let mut args = vec![self.request_memory.as_micros().to_string()];
+        if let Some((campaign, number)) = &from {
+            let campaign_keys = partition.campaign(campaign);
+            let hashes = u32::from(USER_HASHES);
+            match number.checked_sub(hashes) {
+                None => keys.extend((*number..hashes).map(|hash| campaign_keys.users(hash as u8))),
+                Some(bucket) => {
+                    let until = BUCKETS.min(bucket.saturating_add(FORGET_BUCKETS));
+                    keys.extend((bucket..until).map(|bucket| campaign_keys.older(bucket as u16)));
+                }
+            }
+            keys.insert(2, campaign_keys.long);
+            args.push(campaign.to_string());
+            args.extend([*number, hashes, hashes + BUCKETS].map(|number| number.to_string()));
+        }
+        // What a failover brings back is forgotten again.
+        let (_, mut parts) = self.ask(partition, &scripts::FORGET, keys, args).await?;
+        let campaign = reply::text(self.first(&mut parts)?)?;
+        if campaign.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some((
+            campaign_id(&campaign)?,
+            reply::number(parts.next()?)?,
+        )))
+    }
+
+    /// Entries of a partition's ledger after `sequence`, read some items at a time.
+    pub(crate) async fn ledger(
+        &self,
+        partition: u32,
+        sequence: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        let Some(keys) = self.partitions.get(partition as usize) else {
+            return Ok(Vec::new());
+        };
+        let all = [keys.partition.clone(), keys.ledger.clone()];
+        let mut entries: Vec<Entry> = Vec::new();
+        while entries.len() < limit {
+            let last = entries.last().map_or(sequence, |entry| entry.id.sequence);
+            let most = LEDGER_ITEMS.min(limit - entries.len());
+            let args: Vec<Vec<u8>> = vec![last.to_string().into(), most.to_string().into()];
+            let (_, mut parts) = self.ask(keys, &scripts::LEDGER, &all, args).await?;
+            let items = reply::list(self.first(&mut parts)?)?;
+            let is_last = items.len() < most;
+            for item in items {
+                read_item(partition, item, &mut entries)?;
+            }
+            entries.retain(|entry| entry.id.sequence > sequence);
+            if is_last {
+                break;
+            }
+        }
+        entries.truncate(limit);
+        Ok(entries)
+    }
+}
+
+/// Reads an item of the stream: its id tells the last of its entries.
+fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()> {
+    let mut item = Parts::of(item)?;
+    let id = reply::text(item.next()?)?;
+    let last = id
+        .split('-')
+        .next()
+        .and_then(|number| number.parse::<u64>().ok());
+    let last = last.ok_or_else(|| unexpected("sequence number"))?;
+    let mut fields = Parts::of(item.next()?)?;
+    let (mut subject, mut at, mut version, mut count) = (None, None, 0, 0u64);
+    let (mut parts, mut answers) = (Vec::new(), Vec::new());
+    let (mut grabbers, mut packets) = (Vec::new(), Vec::new());
+    let mut bodies = Vec::new();
+    while let Some(name) = fields.maybe_next() {
+        let value = fields.next()?;
+        match reply::text(name)?.as_str() {
+            "c" => subject = Some(Subject::Campaign(campaign_id(&reply::text(value)?)?)),
+            "e" => subject = Some(Subject::Envelope(envelope_id(&reply::text(value)?)?)),
+            "t" => at = Some(reply::moment(value)?),
+            "v" => version = reply::number(value)?,
+            "n" => count = reply::number(value)?,
+            "j" => bodies.push(from_json::<Body>(&reply::bytes(value)?)?),
+            "d" => parts = reply::bytes(value)?,
+            "a" => answers = reply::bytes(value)?,
+            "g" => grabbers = reply::bytes(value)?,
+            "p" => packets = reply::bytes(value)?,
+            other => {
+                return Err(StoreError::corrupt(format!(
+                    "an item of the ledger has a field `{other}`"
+                )));
+            }
+        }
+    }
+    let draws = record::decode_draws(&parts, &answers, version)?;
+    bodies.extend(draws.into_iter().map(Body::Draw));
+    bodies.extend(decode_grabs(&grabbers, &packets)?);
+    if bodies.len() as u64 != count || count > last {
+        return Err(StoreError::corrupt(format!(
+            "item {id} of the ledger has not the {count} entries it says"
+        )));
+    }
+    if let [Body::Forked { .. } | Body::Recovered { .. }] = bodies.as_slice() {
+        subject = Some(Subject::Partition);
+    }
+    let subject = subject.ok_or_else(|| unexpected("campaign or envelope"))?;
+    let at = at.ok_or_else(|| unexpected("moment"))?;
+    for (sequence, body) in (last + 1 - count..).zip(bodies) {
+        let id = LedgerId {
+            partition,
+            sequence,
+        };
+        entries.push(Entry {
+            id,
+            at,
+            subject: subject.clone(),
+            body,
+        });
+    }
+    Ok(())
+}
+
+fn campaign_id(id: &str) -> Result<CampaignId> {
+    CampaignId::parse("campaign", id).map_err(|problem| StoreError::corrupt(problem.message))
+}
+
+fn envelope_id(id: &str) -> Result<EnvelopeId> {
+    EnvelopeId::parse("envelope", id).map_err(|problem| StoreError::corrupt(problem.message))
+}

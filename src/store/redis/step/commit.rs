@@ -1,0 +1,239 @@
+//! A call of the commit script: what must still hold, and what is then written.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::decide::READ_HOLDS;
+use crate::model::{CampaignId, EnvelopeId, Moment, RequestId};
+use crate::store::redis::format::keys::{CampaignKeys, EnvelopeKeys, Key, PartitionKeys};
+
+/// The type of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Hash,
+    Set,
+    SortedSet,
+    Stream,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Set => "set",
+            Self::SortedSet => "zset",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// Stands for a step that no fork concerns.
+const ANY_FORK: &[u8] = b"*";
+
+/// A call in the making. Keys are named by their place, from 1.
+pub(crate) struct Commit {
+    keys: Vec<Key>,
+    kinds: Vec<Kind>,
+    places: HashMap<Key, usize>,
+    head: Vec<Vec<u8>>,
+    guards: Vec<Vec<u8>>,
+    guard_count: usize,
+    entries: Vec<Vec<u8>>,
+    request: Option<(Vec<u8>, Vec<u8>)>,
+    counts: Vec<Vec<u8>>,
+    sums_key: usize,
+    sums: Vec<Vec<u8>>,
+    writes: Vec<Vec<u8>>,
+    write_count: usize,
+}
+
+impl Commit {
+    /// The place of the campaign's hash, or of the envelope's.
+    pub(crate) const CAMPAIGN: usize = 3;
+
+    /// A step of a campaign that was read at `read_at`, under the fork with this mark; none if
+    /// there was nothing to read.
+    pub(crate) fn new(
+        partition: &PartitionKeys,
+        campaign: &CampaignKeys,
+        id: &CampaignId,
+        revision: &str,
+        read_at: Moment,
+        fork: Option<u32>,
+    ) -> Self {
+        let head = vec![
+            fork.map_or(ANY_FORK.into(), number),
+            b"c".to_vec(),
+            id.as_str().into(),
+            revision.into(),
+            number(read_at.as_micros()),
+            number(READ_HOLDS.as_micros()),
+        ];
+        let mut commit = Self::with(head, partition);
+        commit.key(Kind::Hash, campaign.campaign.clone());
+        commit.key(Kind::Hash, campaign.operations.clone());
+        commit
+    }
+
+    /// A step of an envelope that was read at `read_at`, which holds for so long.
+    pub(crate) fn of_envelope(
+        partition: &PartitionKeys,
+        envelope: &EnvelopeKeys,
+        id: &EnvelopeId,
+        revision: &str,
+        read_at: Moment,
+        holds: Duration,
+    ) -> Self {
+        let head = vec![
+            ANY_FORK.into(), // nothing of an envelope is derived anew
+            b"e".to_vec(),
+            id.as_str().into(),
+            revision.into(),
+            number(read_at.as_micros()),
+            number(holds.min(READ_HOLDS).as_micros()),
+        ];
+        let mut commit = Self::with(head, partition);
+        commit.key(Kind::Hash, envelope.envelope.clone());
+        commit.keys.push(envelope.envelope.clone());
+        commit.kinds.push(Kind::Hash);
+        commit
+    }
+
+    fn with(head: Vec<Vec<u8>>, partition: &PartitionKeys) -> Self {
+        let mut commit = Self {
+            keys: Vec::new(),
+            kinds: Vec::new(),
+            places: HashMap::new(),
+            head,
+            guards: Vec::new(),
+            guard_count: 0,
+            entries: Vec::new(),
+            request: None,
+            counts: Vec::new(),
+            sums_key: 1,
+            sums: Vec::new(),
+            writes: Vec::new(),
+            write_count: 0,
+        };
+        commit.key(Kind::Hash, partition.partition.clone());
+        commit.key(Kind::Stream, partition.ledger.clone());
+        commit
+    }
+
+    /// The place of a key, which must be of this type or not there.
+    pub(crate) fn key(&mut self, kind: Kind, key: Key) -> usize {
+        if let Some(&place) = self.places.get(&key) {
+            return place;
+        }
+        self.keys.push(key.clone());
+        self.kinds.push(kind);
+        self.places.insert(key, self.keys.len());
+        self.keys.len()
+    }
+
+    /// These units must be in a queue.
+    pub(crate) fn expect_units(&mut self, key: usize, members: impl Iterator<Item = Vec<u8>>) {
+        let members: Vec<_> = members.collect();
+        self.guard("units", key);
+        self.guards.push(number(members.len()));
+        self.guards.extend(members);
+    }
+
+    /// A field must have this value.
+    pub(crate) fn expect_field(&mut self, key: usize, field: &[u8], value: &[u8]) {
+        self.guard("field", key);
+        self.guards.extend([field.to_vec(), value.to_vec()]);
+    }
+
+    /// A field must not be there.
+    pub(crate) fn expect_absent(&mut self, key: usize, field: &[u8]) {
+        self.guard("absent", key);
+        self.guards.push(field.to_vec());
+    }
+
+    /// Nothing may be left under a key.
+    pub(crate) fn expect_gone(&mut self, key: usize) {
+        self.guard("gone", key);
+    }
+
+    /// A sorted set must not have this member.
+    pub(crate) fn expect_unlisted(&mut self, key: usize, member: &[u8]) {
+        self.guard("unlisted", key);
+        self.guards.push(member.to_vec());
+    }
+
+    /// A counter of the campaign must be the units in this queue and so many others.
+    pub(crate) fn expect_count(&mut self, key: usize, counter: String, others: i64) {
+        self.guard("count", key);
+        self.guards.extend([counter.into(), number(others)]);
+    }
+
+    fn guard(&mut self, kind: &str, key: usize) {
+        self.guard_count += 1;
+        self.guards.extend([kind.into(), number(key)]);
+    }
+
+    /// Adds an entry of the ledger, as JSON.
+    pub(crate) fn entry(&mut self, body: Vec<u8>) {
+        self.entries.push(body);
+    }
+
+    /// Remembers that the last entry answers a request.
+    pub(crate) fn request(&mut self, request: &RequestId, body: &[u8]) {
+        self.request = Some((request.as_str().into(), [b" ", body].concat()));
+    }
+
+    /// Writes the number of the last entry into a field.
+    pub(crate) fn sequence_into(&mut self, field: &str) {
+        self.request = Some((field.into(), Vec::new()));
+    }
+
+    /// Adds to a sum under this key, which is that of all sums.
+    pub(crate) fn sum(&mut self, key: usize, name: String, change: i64) {
+        self.sums_key = key;
+        self.sums.extend([name.into(), number(change)]);
+    }
+
+    /// Adds to a counter of the campaign.
+    pub(crate) fn count(&mut self, name: String, change: i64) {
+        self.counts.extend([name.into(), number(change)]);
+    }
+
+    /// Adds a command of Redis on a key.
+    pub(crate) fn write(
+        &mut self,
+        command: &str,
+        key: usize,
+        args: impl IntoIterator<Item = Vec<u8>>,
+    ) {
+        self.write_count += 1;
+        self.writes.extend([command.into(), number(key)]);
+        let length = self.writes.len();
+        self.writes.push(Vec::new());
+        self.writes.extend(args);
+        self.writes[length] = number(self.writes.len() - length - 1);
+    }
+
+    /// Keys and arguments of the script.
+    pub(crate) fn into_parts(self) -> (Vec<Key>, Vec<Vec<u8>>) {
+        let mut args = self.head;
+        args.push(number(self.kinds.len()));
+        args.extend(self.kinds.iter().map(|kind| kind.name().into()));
+        args.push(number(self.guard_count));
+        args.extend(self.guards);
+        args.push(number(self.counts.len() / 2));
+        args.extend(self.counts);
+        args.extend([number(self.sums.len() / 2), number(self.sums_key)]);
+        args.extend(self.sums);
+        args.push(number(self.entries.len()));
+        args.extend(self.entries);
+        let (request, body) = self.request.unwrap_or_default();
+        args.extend([request, body]);
+        args.push(number(self.write_count));
+        args.extend(self.writes);
+        (self.keys, args)
+    }
+}
+
+fn number(value: impl ToString) -> Vec<u8> {
+    value.to_string().into()
+}

@@ -1,0 +1,138 @@
+//! Every step but a draw: read the campaign, let a rule decide, write what it decided if nothing
+//! that it read has changed since; else again from the start. Who reads is never in the way of who
+//! draws.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::campaign::{from_json, hex, to_json};
+use crate::store::redis::{core::Core, format::reply};
+use crate::{
+    model::{CampaignId, Moment, PoolNo, RequestId},
+    store::{
+        Executed, LedgerId, Operated, Operation, Refusal, Result, StoreError, entry::Body,
+        rules::State,
+    },
+};
+
+/// How often a step may find that someone else was faster.
+pub(crate) const ROUNDS_MAX: usize = 500;
+/// What was read this long ago is read again.
+pub(crate) const READ_HOLDS: Duration = Duration::from_secs(2);
+
+impl Core {
+    /// Reads, lets `rule` decide, and writes, until nothing has come between.
+    pub(crate) async fn step<T>(
+        &self,
+        id: &CampaignId,
+        named: &[(PoolNo, Moment)],
+        mut rule: impl FnMut(&mut State) -> Result<T>,
+    ) -> Result<T> {
+        for _ in 0..ROUNDS_MAX {
+            let mut loaded = self.load(id, named).await?;
+            let value = rule(&mut loaded.state)?;
+            if self.write(&loaded).await?.is_some() {
+                return Ok(value);
+            }
+        }
+        Err(contended())
+    }
+
+    /// The reply of the operation that had this request id; an error where it was another one.
+    /// `version` is the current one.
+    pub(crate) async fn replayed(
+        &self,
+        id: &CampaignId,
+        request: &RequestId,
+        fingerprint: &str,
+        version: u32,
+    ) -> Result<Option<Operated>> {
+        let partition = self.partition(id);
+        let mut command = redis::cmd("HGET");
+        command
+            .arg(partition.campaign(id).operations)
+            .arg(request.as_str());
+        let found = self.ask_command(&command).await?;
+        let Some(kept) = reply::maybe_bytes(found)? else {
+            return Ok(None);
+        };
+        let malformed = || StoreError::corrupt("a remembered operation does not read back");
+        let kept = String::from_utf8(kept).map_err(|_| malformed())?;
+        let (sequence, kept) = kept.split_once(' ').ok_or_else(malformed)?;
+        let kept: Remembered = from_json(kept.as_bytes())?;
+        if kept.fingerprint != fingerprint {
+            return Err(Refusal::RequestIdReused.into());
+        }
+        self.connections
+            .confirm(partition.partition.as_ref())
+            .await?;
+        Ok(Some(Operated {
+            replayed: true,
+            ledger: LedgerId {
+                partition: partition.number,
+                sequence: sequence.parse().map_err(|_| malformed())?,
+            },
+            users: kept.users,
+            version: kept.version.unwrap_or(version),
+        }))
+    }
+}
+
+/// What is kept of an operation for its retries, beside its sequence number.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Remembered {
+    fingerprint: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    users: u32,
+    /// The version that it made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<u32>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// Tells one operation from another.
+pub(crate) fn operation_fingerprint(operation: &Operation) -> String {
+    hex(&Sha256::digest(to_json(operation))[..12])
+}
+
+/// Tells one new version from another.
+pub(crate) fn version_fingerprint(base_version: u32, definition_sha256: &str) -> String {
+    format!("{base_version}:{definition_sha256}")
+}
+
+/// What is kept of an entry that answers a request.
+pub(crate) fn remember(body: &Body) -> Option<Remembered> {
+    match body {
+        Body::Operated {
+            operation, users, ..
+        } => Some(Remembered {
+            fingerprint: operation_fingerprint(operation),
+            users: *users,
+            version: None,
+        }),
+        Body::Applied {
+            version,
+            base_version,
+            definition_sha256,
+            ..
+        } => Some(Remembered {
+            fingerprint: version_fingerprint(*base_version, definition_sha256),
+            users: 0,
+            version: Some(*version),
+        }),
+        _ => None,
+    }
+}
+
+/// What is told where others were always faster.
+pub(crate) fn contended() -> StoreError {
+    StoreError::Unavailable {
+        executed: Executed::No,
+        detail: "too many changes of the same thing at once".into(),
+    }
+}

@@ -1,0 +1,397 @@
+//! Writing what a rule has decided: all of it in one call of the commit script, under the
+//! conditions that it was decided on.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    campaign::{Layout, VersionRow, hex, to_json},
+    commit::{Commit, Kind},
+    decide::remember,
+    load::{Loaded, queue},
+};
+use crate::store::redis::{
+    core::{Core, letter},
+    format::{
+        codec,
+        keys::{self, Place, USER_HASHES, slot},
+        record, reply, scripts,
+    },
+    gone::{left_over, units_gone},
+};
+use crate::{
+    model::{Moment, PoolNo, PrizeNo},
+    store::{
+        LedgerId, Result, StoreError,
+        rules::{self, Placed, PoolState, State},
+    },
+};
+
+impl Core {
+    /// Writes what a rule has decided: the name of the last entry, or none where something has
+    /// changed since it was read.
+    pub(crate) async fn write(&self, loaded: &Loaded) -> Result<Option<LedgerId>> {
+        let state = &loaded.state;
+        let partition = self.partition(&state.view.campaign.id);
+        if !loaded.has_changed() {
+            return Ok(Some(LedgerId {
+                partition: partition.number,
+                sequence: 0,
+            }));
+        }
+        let commit = loaded.commit(partition)?;
+        let (all, args) = commit.into_parts();
+        let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
+        let answer = parts.next().map_err(StoreError::after_write)?;
+        match letter(&answer) {
+            Some(b'S') => return Ok(None),
+            Some(b'G') => {
+                let what = format!("campaign {}", state.view.campaign.id);
+                return Err(left_over(&what, &reply::bytes(parts.next()?)?));
+            }
+            Some(b'U') => return Err(units_gone(&reply::bytes(parts.next()?)?)),
+            _ => {}
+        }
+        if state.changes.is_new_version
+            && let Some(layout) = loaded.next_layout(partition)
+        {
+            self.layouts.put(Arc::new(layout));
+        }
+        Ok(Some(LedgerId {
+            partition: partition.number,
+            sequence: reply::number(answer).map_err(StoreError::after_write)?,
+        }))
+    }
+}
+
+impl Loaded {
+    /// A rule has changed something.
+    fn has_changed(&self) -> bool {
+        let state = &self.state;
+        let changes = &state.changes;
+        let has_windows = state.pools.iter().any(|pool| match pool {
+            PoolState::Schedule(schedule) => schedule.windows.values().any(|w| w.is_changed),
+            PoolState::Deck(_) => false,
+        });
+        let differs = |name: &str, value: Vec<u8>| {
+            self.fields
+                .text(name)
+                .map_or(true, |text| text.as_bytes() != value)
+        };
+        has_windows
+            || changes.is_new_version
+            || !changes.entries.is_empty()
+            || !changes.units_in.is_empty()
+            || !changes.units_out.is_empty()
+            || differs("stock", to_json(&state.stock))
+            || differs("pools", to_json(&state.pools))
+    }
+
+    /// The layout of the version that this step makes.
+    fn next_layout(&self, partition: &Arc<keys::PartitionKeys>) -> Option<Layout> {
+        let view = &self.state.view;
+        let slots = self.slots();
+        self.state
+            .changes
+            .is_new_version
+            .then(|| Layout::new(partition, Arc::clone(&view.campaign), view.version, slots))
+    }
+
+    fn slots(&self) -> keys::Slots {
+        let earlier = self.layout.as_ref().filter(|_| !self.state.changes.is_anew);
+        let earlier = earlier.map_or_else(Vec::new, |layout| layout.slots.clone());
+        keys::slots(&self.state.view.campaign, &earlier)
+    }
+
+    /// What must be written, and under what conditions.
+    fn commit(&self, partition: &Arc<keys::PartitionKeys>) -> Result<Commit> {
+        let state = &self.state;
+        let view = &state.view;
+        let made = self.next_layout(partition);
+        let layout = match (&made, &self.layout) {
+            (Some(layout), _) => layout,
+            (None, Some(layout)) => layout,
+            (None, None) => return Err(StoreError::corrupt("a step of no campaign")),
+        };
+        let mut commit = Commit::new(
+            partition,
+            &layout.keys,
+            &view.campaign.id,
+            &self.revision,
+            state.now,
+            self.layout.as_ref().map(|_| state.fork),
+        );
+        for body in &state.changes.entries {
+            commit.entry(to_json(body));
+        }
+        let last = state.changes.entries.last();
+        if let (Some(request), Some(kept)) = (&state.changes.request, last.and_then(remember)) {
+            commit.request(request, &to_json(&kept));
+        }
+        if state.changes.is_anew {
+            self.clear(&mut commit);
+        }
+        self.write_fields(&mut commit, layout)?;
+        self.write_windows(&mut commit, layout);
+        write_units(&mut commit, layout, state)?;
+        if !state.changes.is_anew {
+            expect_counts(&mut commit, layout, state)?;
+        }
+        self.write_users(&mut commit, layout);
+        if state.changes.is_new_version {
+            let versions = commit.key(Kind::Hash, layout.keys.versions.clone());
+            let definition = crate::model::convert::encode(&view.campaign);
+            commit.write(
+                "HSET",
+                versions,
+                [view.version.to_string().into(), definition],
+            );
+        }
+        write_due(&mut commit, partition, state);
+        if self.layout.is_none() {
+            expect_nothing_left(&mut commit, layout);
+            let campaigns = commit.key(Kind::SortedSet, partition.campaigns.clone());
+            commit.write(
+                "ZADD",
+                campaigns,
+                [b"0".to_vec(), view.campaign.id.as_str().into()],
+            );
+            commit.expect_unlisted(campaigns, view.campaign.id.as_str().as_bytes());
+        }
+        Ok(commit)
+    }
+
+    /// Removes what was laid out before, of a campaign of which nothing has moved yet.
+    fn clear(&self, commit: &mut Commit) {
+        let Some(layout) = &self.layout else { return };
+        commit.write("DEL", Commit::CAMPAIGN, []);
+        for pool in &layout.pools {
+            if !pool.is_deck {
+                for (kind, key) in [
+                    (Kind::SortedSet, &pool.ends),
+                    (Kind::Hash, &pool.windows),
+                    (Kind::Hash, &pool.wins),
+                ] {
+                    let key = commit.key(kind, key.clone());
+                    commit.write("DEL", key, []);
+                }
+            }
+            for queue in &pool.queues {
+                let key = commit.key(Kind::SortedSet, queue.key.clone());
+                commit.write("DEL", key, []);
+            }
+        }
+    }
+
+    fn write_fields(&self, commit: &mut Commit, layout: &Layout) -> Result<()> {
+        let state = &self.state;
+        let view = &state.view;
+        let versions: Vec<_> = view.versions.iter().map(VersionRow::of).collect();
+        let mut fields: Vec<(String, Vec<u8>)> = vec![
+            ("revision".into(), next_revision(&self.revision)?.into()),
+            ("version".into(), view.version.to_string().into()),
+            ("lifecycle".into(), view.lifecycle.code().to_string().into()),
+            ("touched".into(), i32::from(view.touched).to_string().into()),
+            ("held".into(), to_json(&view.paused_prizes.as_ref())),
+            ("nonce".into(), hex(&view.nonce.0).into()),
+            ("commitment".into(), view.commitment.as_bytes().into()),
+            ("blocked".into(), view.blocked_users.to_string().into()),
+            ("versions".into(), to_json(&versions)),
+            ("slots".into(), to_json(&layout.slots)),
+            ("stock".into(), to_json(&state.stock)),
+            ("pools".into(), to_json(&state.pools)),
+            ("gate".into(), codec::encode_gate(state)),
+        ];
+        for (no, pool) in (0..).map(PoolNo).zip(&state.pools) {
+            if let PoolState::Schedule(schedule) = pool {
+                let windows = schedule.windows.iter();
+                let open: Vec<String> = windows
+                    .filter(|(_, window)| window.is_open())
+                    .map(|(start, _)| start.as_seconds().to_string())
+                    .collect();
+                fields.push((format!("open:{}", no.0), open.join(" ").into()));
+            }
+        }
+        let flat = fields
+            .into_iter()
+            .flat_map(|(name, value)| [name.into(), value]);
+        commit.write("HSET", Commit::CAMPAIGN, flat);
+        for ((pool, prize), change) in &state.changes.waiting {
+            commit.count(waiting_field(*pool, *prize), *change);
+        }
+        Ok(())
+    }
+
+    fn write_windows(&self, commit: &mut Commit, layout: &Layout) {
+        for (keys, pool) in layout.pools.iter().zip(&self.state.pools) {
+            let PoolState::Schedule(schedule) = pool else {
+                continue;
+            };
+            let changed: Vec<_> = schedule
+                .windows
+                .iter()
+                .filter(|(_, w)| w.is_changed)
+                .collect();
+            if changed.is_empty() {
+                continue;
+            }
+            let ends = commit.key(Kind::SortedSet, keys.ends.clone());
+            let windows = commit.key(Kind::Hash, keys.windows.clone());
+            let start = |start: &Moment| start.as_seconds().to_string().into_bytes();
+            let scores = changed
+                .iter()
+                .flat_map(|(at, window)| [window.end.as_micros().to_string().into(), start(at)]);
+            commit.write("ZADD", ends, scores);
+            let values = changed
+                .iter()
+                .flat_map(|(at, window)| [start(at), to_json(window)]);
+            commit.write("HSET", windows, values);
+        }
+    }
+
+    fn write_users(&self, commit: &mut Commit, layout: &Layout) {
+        let changes = &self.state.changes;
+        let mut made = 0;
+        for change in &changes.users {
+            let place = Place::user(&change.user);
+            let hash = commit.key(Kind::Hash, layout.keys.users(place.hash()));
+            let stored = self.records.get(&change.user).and_then(Option::as_ref);
+            match stored {
+                Some((bytes, _)) => commit.expect_field(hash, &place.field, bytes),
+                None => commit.expect_absent(hash, &place.field),
+            }
+            made += i64::from(stored.is_none());
+            // The latest draw answers with the counts as they were, so it gets a field of its own.
+            let latest = stored.and_then(|(_, stored)| stored.latest.as_ref());
+            let has_older = latest.is_some() || stored.is_some_and(|(_, stored)| stored.has_older);
+            let record = record::encode_record(&change.after, has_older);
+            commit.write("HSET", hash, [place.field.to_vec(), record]);
+            if let Some(latest) = latest {
+                let mut draw = latest.packed.clone();
+                if draw.len() > record::COMPACT_BYTES_MAX {
+                    let long = commit.key(Kind::Hash, layout.keys.long.clone());
+                    commit.write("HSET", long, [latest.request.to_vec(), draw]);
+                    draw = Vec::new();
+                }
+                let bucket = commit.key(Kind::Hash, layout.keys.older(place.bucket));
+                commit.write("HSET", bucket, [latest.request.to_vec(), draw]);
+            }
+        }
+        if made > 0 {
+            commit.count("users".into(), made);
+        }
+        for (command, users) in [("SADD", &changes.blocked), ("SREM", &changes.unblocked)] {
+            if !users.is_empty() {
+                let blocked = commit.key(Kind::Set, layout.keys.blocked.clone());
+                let fields = users.iter().map(|user| Place::user(user).field.to_vec());
+                commit.write(command, blocked, fields);
+            }
+        }
+    }
+}
+
+/// The revision after a step; what is not there yet has none.
+pub(crate) fn next_revision(revision: &str) -> Result<String> {
+    if revision.is_empty() {
+        return Ok("1".into());
+    }
+    let next = revision
+        .parse::<u64>()
+        .ok()
+        .and_then(|now| now.checked_add(1));
+    next.map(|next| next.to_string())
+        .ok_or_else(|| StoreError::corrupt("the field `revision` is no number"))
+}
+
+/// Of a new campaign nothing may be there: an id is used once.
+fn expect_nothing_left(commit: &mut Commit, layout: &Layout) {
+    let keys = &layout.keys;
+    let mut all = vec![
+        (Kind::Hash, keys.versions.clone()),
+        (Kind::Hash, keys.operations.clone()),
+        (Kind::Set, keys.blocked.clone()),
+        (Kind::Hash, keys.long.clone()),
+    ];
+    all.extend((0..USER_HASHES).map(|hash| (Kind::Hash, keys.users(hash))));
+    for pool in &layout.pools {
+        all.extend([
+            (Kind::SortedSet, pool.ends.clone()),
+            (Kind::Hash, pool.windows.clone()),
+            (Kind::Hash, pool.wins.clone()),
+        ]);
+        let queues = pool.queues.iter();
+        all.extend(queues.map(|queue| (Kind::SortedSet, queue.key.clone())));
+    }
+    for (kind, key) in all {
+        let key = commit.key(kind, key);
+        commit.expect_gone(key);
+    }
+}
+
+/// Queues that units are put into or taken from must hold what is counted of them, so that units
+/// which someone removed are noticed before more are added. (Draws notice a queue that is gone
+/// altogether.)
+fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {
+    let mut moved = BTreeMap::<(PoolNo, Option<PrizeNo>), i64>::new();
+    for placed in &state.changes.units_in {
+        *moved.entry((placed.pool, placed.prize)).or_default() += 1;
+    }
+    for placed in &state.changes.units_out {
+        *moved.entry((placed.pool, placed.prize)).or_default() -= 1;
+    }
+    for ((pool, prize), moved) in moved {
+        let key = commit.key(Kind::SortedSet, queue(layout, pool, prize)?.key.clone());
+        let unplaced = prize.map_or(0, |prize| {
+            state.pools[usize::from(pool.0)].unplaced(prize)
+        });
+        let unplaced = i64::try_from(unplaced).unwrap_or(i64::MAX);
+        let change = state.changes.waiting.get(&(pool, prize)).copied();
+        // Before this step: what is counted, and what lies in the queue.
+        let others = moved + unplaced - change.unwrap_or(0);
+        commit.expect_count(key, waiting_field(pool, prize), others);
+    }
+    Ok(())
+}
+
+/// The counter of units that wait in a queue, or are granted to it and not there yet.
+fn waiting_field(pool: PoolNo, prize: Option<PrizeNo>) -> String {
+    format!("waiting:{}:{}", pool.0, slot(prize))
+}
+
+/// Writes when the injector finds the campaign next.
+pub(crate) fn write_due(commit: &mut Commit, partition: &keys::PartitionKeys, state: &State) {
+    let key = commit.key(Kind::SortedSet, partition.due_campaigns.clone());
+    let id = state.view.campaign.id.as_str().as_bytes().to_vec();
+    match rules::due(state) {
+        Some(due) => commit.write("ZADD", key, [due.as_micros().to_string().into(), id]),
+        None => commit.write("ZREM", key, [id]),
+    }
+}
+
+fn write_units(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {
+    for (command, units) in [
+        ("ZADD", &state.changes.units_in),
+        ("ZREM", &state.changes.units_out),
+    ] {
+        let mut by_queue = BTreeMap::<(PoolNo, Option<PrizeNo>), Vec<&Placed>>::new();
+        for placed in units {
+            by_queue
+                .entry((placed.pool, placed.prize))
+                .or_default()
+                .push(placed);
+        }
+        for ((pool, prize), units) in by_queue {
+            let key = commit.key(Kind::SortedSet, queue(layout, pool, prize)?.key.clone());
+            let member = |placed: &&Placed| codec::encode_unit(placed.score, placed.unit);
+            if command == "ZADD" {
+                let scored = units
+                    .iter()
+                    .flat_map(|placed| [placed.score.to_string().into_bytes(), member(placed)]);
+                commit.write(command, key, scored);
+            } else {
+                commit.expect_units(key, units.iter().map(member));
+                commit.write(command, key, units.iter().map(member));
+            }
+        }
+    }
+    Ok(())
+}
