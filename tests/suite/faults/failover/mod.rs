@@ -23,7 +23,7 @@ mod tally;
 
 use std::fs;
 
-use tokio::task::JoinSet;
+use tokio::{runtime::Handle, task::JoinSet};
 use tombola::proto::DrawRequest;
 
 use self::{
@@ -190,8 +190,10 @@ async fn report() {
             }
             let (fault, layout, level) = (row.fault, row.layout, row.level);
             let record = record.clone();
-            running.spawn(async move {
-                let counts = round(fault, layout, level, program(fault, row.rounds)).await;
+            let runtime = Handle::current();
+            running.spawn_blocking(move || {
+                let program = program(fault, row.rounds);
+                let counts = runtime.block_on(round(fault, layout, level, program));
                 record.add(fault, layout, level, counts);
                 eprintln!("round {number}: {fault:?} {layout:?} {level:?}: {counts:?}");
             });
