@@ -340,9 +340,7 @@ fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<
     }
     for ((pool, prize), moved) in moved {
         let key = commit.key(Kind::SortedSet, queue(layout, pool, prize)?.key.clone());
-        let unplaced = prize.map_or(0, |prize| {
-            state.pools[usize::from(pool.0)].unplaced(prize)
-        });
+        let unplaced = prize.map_or(0, |prize| state.pools[usize::from(pool.0)].unplaced(prize));
         let unplaced = i64::try_from(unplaced).unwrap_or(i64::MAX);
         let change = state.changes.waiting.get(&(pool, prize)).copied();
         // Before this step: what is counted, and what lies in the queue.
