@@ -1,10 +1,14 @@
 //! The master changes: with Sentinel, and in a cluster.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
+use tokio::time::sleep;
 use tombola::store::{
     Executed,
     redis::{Connections, FaultKind, Script},
@@ -117,6 +121,27 @@ async fn a_primary_that_dies_takes_no_confirmed_write_along() {
         Box::new(move |words| watched.data.nodes[primary].server.command(words))
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_may_ask_for_a_password() {
+    let watched = Sentinels::start_with_password(Program::System, "of-sentinels");
+    let fault = run(&connections(&watched.url()), PUT, "h").await;
+    assert_kind(
+        &fault.unwrap_err(),
+        FaultKind::Password,
+        &["?sentinel=user:password"],
+    );
+    let with_password = format!("{}?sentinel=:of-sentinels", watched.url());
+    let connections = connections(&with_password);
+    run(&connections, PUT, "h").await.unwrap();
+    tokio::task::block_in_place(|| fail_over(&watched));
+    // The followed master may change once more on a busy machine.
+    let ends_at = Instant::now() + Duration::from_secs(30);
+    while let Err(fault) = run(&connections, PUT, "h").await {
+        assert!(Instant::now() < ends_at, "{fault}");
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

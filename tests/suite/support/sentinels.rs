@@ -27,21 +27,34 @@ pub struct Sentinels {
 impl Sentinels {
     /// Starts all of them, and waits until the sentinels know each other and the servers.
     pub fn start(program: Program) -> Self {
+        Self::start_with(program, &[])
+    }
+
+    /// The same, with sentinels that ask each other and everybody else for this password.
+    pub fn start_with_password(program: Program, password: &str) -> Self {
+        let of_peers = format!("sentinel-pass {password}");
+        let settings = [("requirepass", password), ("sentinel", &of_peers)];
+        Self::start_with(program, &settings)
+    }
+
+    fn start_with(program: Program, more: &[(&str, &str)]) -> Self {
         let data = Replicated::start(program, REPLICAS);
         let primary = data.nodes[0].proxy.port();
         let sentinels = (0..SENTINELS).map(|number| {
             let source = Self::source_of(number).to_string();
-            RedisServer::start_sentinel(
-                program,
-                &[
-                    ("bind-source-addr", &source),
-                    ("sentinel", &format!("monitor {NAME} 127.0.0.1 {primary} 2")),
-                    ("sentinel", &format!("down-after-milliseconds {NAME} 1000")),
-                    ("sentinel", &format!("failover-timeout {NAME} 4000")),
-                    ("sentinel", &format!("parallel-syncs {NAME} {REPLICAS}")),
-                    ("sentinel", "announce-ip 127.0.0.1"),
-                ],
-            )
+            let monitor = format!("monitor {NAME} 127.0.0.1 {primary} 2");
+            let down_after = format!("down-after-milliseconds {NAME} 1000");
+            let give_up = format!("failover-timeout {NAME} 4000");
+            let syncs = format!("parallel-syncs {NAME} {REPLICAS}");
+            let settings = [
+                ("bind-source-addr", source.as_str()),
+                ("sentinel", &monitor),
+                ("sentinel", &down_after),
+                ("sentinel", &give_up),
+                ("sentinel", &syncs),
+                ("sentinel", "announce-ip 127.0.0.1"),
+            ];
+            RedisServer::start_sentinel(program, &[&settings, more].concat())
         });
         let started = Self {
             sentinels: sentinels.collect(),

@@ -176,7 +176,8 @@ impl FaultKind {
                 "is slow: all connections to it have been in use for too long; see `SLOWLOG GET` and `LATENCY DOCTOR`"
             }
             Self::Password => {
-                "refuses the user or password: write the right ones into the URL, user:password@ (or :password@ for the default user)"
+                "refuses the user or password: write the right ones into the URL, user:password@ (or \
+                 :password@ for the default user); those of sentinels follow as ?sentinel=user:password"
             }
             Self::Permission => {
                 "does not permit this to the URL's user: permit it, `ACL SETUSER <user> ~* +@all -@admin -@dangerous +info +config|get`"

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use super::{
     fault::Fault,
-    url::{Address, RedisUrl},
+    url::{Address, Login, RedisUrl},
 };
 
 /// TCP, TLS and AUTH with one server are a few round trips: one that needs longer is not there.
@@ -108,12 +108,10 @@ impl Dialer {
     }
 
     fn client(&self, peer: Peer, to: &Address) -> RedisResult<Client> {
-        let mut info = address(&self.url, to)
+        let info = address(&self.url, to)
             .into_connection_info()?
-            .set_tcp_settings(TcpSettings::default().set_nodelay(true));
-        if peer == Peer::Server {
-            info = info.set_redis_settings(entrance(&self.url));
-        }
+            .set_tcp_settings(TcpSettings::default().set_nodelay(true))
+            .set_redis_settings(entrance(&self.url, peer));
         match &self.certificates {
             Some(certificates) => Client::build_with_tls(info, certificates.clone()),
             None => Client::open(info),
@@ -275,13 +273,19 @@ fn address(url: &RedisUrl, Address { host, port }: &Address) -> ConnectionAddr {
     }
 }
 
-fn entrance(url: &RedisUrl) -> RedisConnectionInfo {
-    let mut entrance = RedisConnectionInfo::default().set_db(url.db.into());
-    if let Some(user) = &url.user {
-        entrance = entrance.set_username(user);
+/// How a connection is opened to this peer. Sentinels have no databases, and users of their own.
+fn entrance(url: &RedisUrl, peer: Peer) -> RedisConnectionInfo {
+    let entrance = RedisConnectionInfo::default();
+    let (entrance, login) = match peer {
+        Peer::Server => (entrance.set_db(url.db.into()), &url.login),
+        Peer::Sentinel => (entrance, &url.sentinel_login),
+    };
+    let Some(Login { user, password }) = login else {
+        return entrance;
+    };
+    let entrance = entrance.set_password(password);
+    match user {
+        Some(user) => entrance.set_username(user),
+        None => entrance,
     }
-    if let Some(password) = &url.password {
-        entrance = entrance.set_password(password);
-    }
-    entrance
 }

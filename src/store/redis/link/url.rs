@@ -10,7 +10,8 @@ const SENTINEL_PORT: u16 = 26379;
 const FORMS: &str = "redis://[user:password@]host[:port][/db] for one server, \
      redis+sentinel://[user:password@]host:port,host:port/master-name[/db] for Sentinel, \
      redis+cluster://[user:password@]host:port,host:port for a cluster; \
-     rediss:// instead of redis:// for TLS, with ?ca=FILE where a CA of your own signed the certificate";
+     rediss:// instead of redis:// for TLS, with ?ca=FILE if a CA of your own signed the certificate; \
+     ?sentinel=[user]:password if the sentinels ask for one";
 
 /// A URL that does not say where Redis is.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -24,9 +25,23 @@ pub struct RedisUrl {
     pub(crate) tls: bool,
     /// Certificates that are trusted instead of the system's.
     pub(crate) ca_file: Option<PathBuf>,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
+    pub(crate) login: Option<Login>,
+    /// The same for the sentinels.
+    pub(crate) sentinel_login: Option<Login>,
     pub(crate) db: u16,
+}
+
+/// A password, and the user that it is of: the default one unless named.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: String,
+}
+
+impl fmt::Display for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:***", self.user.as_deref().unwrap_or_default())
+    }
 }
 
 /// What stands at the place.
@@ -80,7 +95,7 @@ impl RedisUrl {
             Some((credentials, rest)) => (Some(credentials), rest),
             None => (None, rest),
         };
-        let (user, password) = credentials.map_or(Ok((None, None)), parse_credentials)?;
+        let login = credentials.map(parse_login).transpose()?;
         if rest.contains('#') {
             return Err(wrong(
                 "has a `#`: there is nothing to set after one; a certificate is always checked",
@@ -99,18 +114,46 @@ impl RedisUrl {
             "+cluster" => parse_cluster(hosts, &path)?,
             _ => return Err(wrong(format!("starts with `{scheme}://`"))),
         };
-        Ok(Self {
+        let mut url = Self {
             place,
             tls,
-            ca_file: parse_query(query, tls)?,
-            user,
-            password,
+            ca_file: None,
+            login,
+            sentinel_login: None,
             db,
-        })
+        };
+        url.read_query(query)?;
+        Ok(url)
     }
 }
 
 impl RedisUrl {
+    /// Reads what follows the `?`: `name=value`, several with `&` between them.
+    fn read_query(&mut self, query: &str) -> Result<(), UrlError> {
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                Some(("ca", file)) if !file.is_empty() => {
+                    if !self.tls {
+                        return Err(wrong("has ?ca= without TLS"));
+                    }
+                    self.ca_file = Some(decode(file)?.into());
+                }
+                Some(("sentinel", login)) if login.contains(':') => {
+                    if !matches!(self.place, Place::Sentinel { .. }) {
+                        return Err(wrong("has ?sentinel= and names no sentinels"));
+                    }
+                    self.sentinel_login = Some(parse_login(login)?);
+                }
+                _ => {
+                    return Err(wrong(
+                        "has something else than ?ca=FILE or ?sentinel=user:password after its `?`",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether Redis fails over to replicas by itself: Sentinel and clusters do.
     pub fn fails_over(&self) -> bool {
         match self.place {
@@ -124,18 +167,21 @@ fn wrong(problem: impl Into<String>) -> UrlError {
     UrlError(problem.into())
 }
 
-fn parse_credentials(text: &str) -> Result<(Option<String>, Option<String>), UrlError> {
+fn parse_login(text: &str) -> Result<Login, UrlError> {
     let (user, password) = text.split_once(':').ok_or_else(|| {
-        wrong("has a user without a password before the `@`: `user:password@`, or `:password@` for the default user")
+        wrong(
+            "has a user without a password before the `@`: `user:password@`, or `:password@` for \
+             the default user",
+        )
     })?;
     if password.is_empty() {
-        return Err(wrong("has an empty password before the `@`"));
+        return Err(wrong("has an empty password"));
     }
     let user = decode(user)?;
-    Ok((
-        Some(user).filter(|user| !user.is_empty()),
-        Some(decode(password)?),
-    ))
+    Ok(Login {
+        user: Some(user).filter(|user| !user.is_empty()),
+        password: decode(password)?,
+    })
 }
 
 /// Undoes `%41`-escapes.
@@ -225,27 +271,11 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, UrlError> {
     })
 }
 
-fn parse_query(query: &str, tls: bool) -> Result<Option<PathBuf>, UrlError> {
-    match query.split_once('=') {
-        None if query.is_empty() => Ok(None),
-        Some(("ca", file)) if !file.is_empty() => {
-            if !tls {
-                return Err(wrong("has ?ca= without TLS"));
-            }
-            Ok(Some(decode(file)?.into()))
-        }
-        _ => Err(wrong("has something else than ?ca=FILE after its `?`")),
-    }
-}
-
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "rediss" } else { "redis" };
-        let user = self.user.as_deref().unwrap_or_default();
-        let credentials = match self.password {
-            Some(_) => format!("{user}:***@"),
-            None => String::new(),
-        };
+        let login = self.login.as_ref().map(|login| format!("{login}@"));
+        let credentials = login.unwrap_or_default();
         let list = |hosts: &[Address]| {
             let hosts: Vec<String> = hosts.iter().map(Address::to_string).collect();
             hosts.join(",")
@@ -263,8 +293,16 @@ impl fmt::Display for RedisUrl {
         if self.db != 0 {
             write!(f, "/{}", self.db)?;
         }
-        if let Some(file) = &self.ca_file {
-            write!(f, "?ca={}", file.display())?;
+        let ca_file = self.ca_file.as_ref();
+        let query = [
+            ca_file.map(|file| format!("ca={}", file.display())),
+            self.sentinel_login
+                .as_ref()
+                .map(|login| format!("sentinel={login}")),
+        ];
+        let query: Vec<_> = query.into_iter().flatten().collect();
+        if !query.is_empty() {
+            write!(f, "?{}", query.join("&"))?;
         }
         Ok(())
     }
@@ -302,6 +340,14 @@ mod tests {
             ),
             ("rediss+sentinel://a/main", "rediss+sentinel://a:26379/main"),
             (
+                "redis+sentinel://:secret@a/main?sentinel=:other",
+                "redis+sentinel://:***@a:26379/main?sentinel=:***",
+            ),
+            (
+                "rediss+sentinel://a/main?sentinel=u:other&ca=ca.pem",
+                "rediss+sentinel://a:26379/main?ca=ca.pem&sentinel=u:***",
+            ),
+            (
                 "redis+cluster://:secret@a:1,b",
                 "redis+cluster://:***@a:1,b:6379",
             ),
@@ -316,8 +362,9 @@ mod tests {
     #[test]
     fn escapes_in_a_password_are_undone() {
         let url = RedisUrl::parse("redis://u%40x:a%2Fb%25@h").unwrap();
-        assert_eq!(url.user.as_deref(), Some("u@x"));
-        assert_eq!(url.password.as_deref(), Some("a/b%"));
+        let login = url.login.unwrap();
+        assert_eq!(login.user.as_deref(), Some("u@x"));
+        assert_eq!(login.password, "a/b%");
     }
 
     #[test]
@@ -347,6 +394,9 @@ mod tests {
             ("redis+cluster://a/1", "only database 0"),
             ("redis://h?ca=x", "without TLS"),
             ("rediss://h?insecure=secret", "something else than ?ca=FILE"),
+            ("redis://h?sentinel=:secret", "names no sentinels"),
+            ("redis+sentinel://a/m?sentinel=secret", "something else"),
+            ("redis+sentinel://a/m?sentinel=u:", "an empty password"),
             ("rediss://h#insecure", "always checked"),
             ("redis://u:secret%2@h", "hexadecimal"),
             ("redis://u:secret%ff@h", "not UTF-8"),
