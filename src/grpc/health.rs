@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tonic::server::NamedService;
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{info, warn};
@@ -80,8 +80,11 @@ impl Health {
 
     /// Asks the store for ever.
     pub(super) async fn watch(&mut self) {
+        let mut beat = interval(PROBE_INTERVAL);
+        // A probe that takes long is followed by the next one at once.
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            sleep(PROBE_INTERVAL).await;
+            beat.tick().await;
             self.probe().await;
         }
     }

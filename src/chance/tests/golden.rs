@@ -36,6 +36,24 @@ fn keys_and_seeds() {
 }
 
 #[test]
+fn seeds_of_forks() {
+    for (seed, mark, expected) in [
+        (
+            [0; 32],
+            1,
+            "637850bc64b1a247dcebde6620d82ca2e65e2573e797ebafe111dfe94a961ec8",
+        ),
+        (
+            counting_bytes(0),
+            0xab_cdef,
+            "2887316e0ee5729f22ae9d11ab22d1ebee8f698f1f5fa93c1bfa18f56d0805ad",
+        ),
+    ] {
+        assert_eq!(Seed::from_bytes(seed).of_fork(mark).reveal(), expected);
+    }
+}
+
+#[test]
 fn the_stream_is_chacha20_of_rfc_8439() {
     // Appendix A.1, test vectors 1 and 2: key and nonce all zeros, blocks 0 and 1.
     let mut stream = Stream::of_key(&[0; 32]);

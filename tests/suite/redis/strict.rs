@@ -15,7 +15,8 @@ use super::{COUNT, assert_kind, connections};
 use crate::support::{
     DrawWords as _, World, draw,
     on_redis::OnRedis,
-    plain_replicas::with_replicas,
+    plain_replicas::{with_replicas, with_replicas_of},
+    program::Program,
     redis_server::{RedisServer, until},
     request, user,
     words::campaign_id,
@@ -40,9 +41,16 @@ async fn problems(connections: &Connections) -> Vec<String> {
     }
 }
 
+/// Redis 7.0 knows only `WAIT`, the others `WAITAOF`.
 #[tokio::test]
 async fn a_write_is_acknowledged_only_with_the_word_of_a_replica() {
-    let servers = with_replicas(1, &[]);
+    for program in Program::ALL {
+        acknowledges_with_the_word_of_a_replica(program).await;
+    }
+}
+
+async fn acknowledges_with_the_word_of_a_replica(program: Program) {
+    let servers = with_replicas_of(program, 1, &[]);
     let connections = connections(&servers[0].url()).confirming(None);
     check(&connections, Durability::Strict, now())
         .await

@@ -1,14 +1,26 @@
 //! Servers with replicas and nothing between them: a primary, or a cluster of one shard.
 
-use super::redis_server::{RedisServer, until};
+use super::{
+    program::Program,
+    redis_server::{RedisServer, until},
+};
 
 /// A primary, then so many replicas of it; waits until they follow it.
 pub fn with_replicas(replicas: usize, settings: &[(&str, &str)]) -> Vec<RedisServer> {
-    let primary = RedisServer::start(settings);
+    with_replicas_of(Program::System, replicas, settings)
+}
+
+/// The same on this program.
+pub fn with_replicas_of(
+    program: Program,
+    replicas: usize,
+    settings: &[(&str, &str)],
+) -> Vec<RedisServer> {
+    let primary = RedisServer::start_as(program, settings);
     let master = format!("127.0.0.1 {}", primary.port());
     let settings = [settings, &[("replicaof", master.as_str())]].concat();
     let mut servers = vec![primary];
-    servers.extend((0..replicas).map(|_| RedisServer::start(&settings)));
+    servers.extend((0..replicas).map(|_| RedisServer::start_as(program, &settings)));
     until("the replicas follow the primary", || {
         let info = servers[0].command(&["INFO", "replication"]);
         info.matches("state=online").count() == replicas

@@ -52,8 +52,8 @@ impl From<RedisError> for SetupError {
     }
 }
 
-/// Opens connections to any server that belongs to a URL: with its TLS, and with its user for
-/// Redis servers. Sentinels are asked without a user.
+/// Opens connections to any server that belongs to a URL, with its TLS. Redis servers and sentinels
+/// have logins of their own.
 pub(crate) struct Dialer {
     url: RedisUrl,
     certificates: Option<TlsCertificates>,

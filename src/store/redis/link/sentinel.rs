@@ -31,6 +31,8 @@ use super::{
 const GRACE: Duration = Duration::from_secs(4);
 /// How often the master's replicas are counted.
 const CENSUS_INTERVAL: Duration = Duration::from_millis(500);
+/// How long no majority may name the master in use before the log says so.
+const UNSURE_MAX: Duration = Duration::from_secs(5);
 /// How soon a broken channel of a sentinel is opened again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -145,6 +147,7 @@ pub(crate) async fn follow(directory: Arc<Directory>, sentinels: Vec<Address>, m
         master,
         council: Council::new(sentinels.len()),
         reported: HashSet::new(),
+        doubt: Doubt::default(),
         census: census.abort_handle(),
     };
     sentinels.iter().for_each(|address| follower.meet(address));
@@ -172,6 +175,7 @@ struct Follower {
     council: Council,
     /// Who has answered, or failed to, since everybody last had.
     reported: HashSet<Address>,
+    doubt: Doubt,
     census: AbortHandle,
 }
 
@@ -214,8 +218,18 @@ impl Follower {
             self.meet(&address);
         }
         let verdict = self.council.verdict(Instant::now());
+        let is_named = verdict.is_some();
         if let Some(found) = verdict {
             self.directory.learn(&[found], Vec::new());
+        }
+        match self.doubt.note(is_named, Instant::now()) {
+            Some(true) => tracing::warn!(
+                "{}; the service goes on with the master that they named last: if it was cut off \
+                 together with that master, another one may be promoted meanwhile",
+                self.no_majority()
+            ),
+            Some(false) => tracing::info!("a majority of the sentinels names the master again"),
+            None => {}
         }
         if self
             .panel
@@ -253,6 +267,28 @@ impl Follower {
             self.directory.disown();
         }
         self.directory.ask_again();
+    }
+}
+
+/// Whether a majority has named the master lately.
+#[derive(Default)]
+struct Doubt {
+    since: Option<Instant>,
+    is_said: bool,
+}
+
+impl Doubt {
+    /// Takes note of whether a majority names a master now. True when it has not done so for
+    /// [`UNSURE_MAX`], false when it does again after that, and only then.
+    fn note(&mut self, is_named: bool, now: Instant) -> Option<bool> {
+        if is_named {
+            self.since = None;
+            return std::mem::take(&mut self.is_said).then_some(false);
+        }
+        let since = *self.since.get_or_insert(now);
+        let is_news = !self.is_said && now.duration_since(since) >= UNSURE_MAX;
+        self.is_said |= is_news;
+        is_news.then_some(true)
     }
 }
 
@@ -511,6 +547,22 @@ mod tests {
         assert_eq!((found.address, found.replicas), (address(7), 2));
         assert_eq!((found.up, found.linked), (1, 1), "one is down");
         assert!(council.is_in_use(&address(7)));
+    }
+
+    #[test]
+    fn doubt_is_said_once_and_its_end_too() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut doubt = Doubt::default();
+        assert_eq!(doubt.note(true, at(0)), None);
+        assert_eq!(doubt.note(false, at(1)), None);
+        assert_eq!(doubt.note(true, at(5)), None, "it was short");
+        assert_eq!(doubt.note(false, at(6)), None);
+        assert_eq!(doubt.note(false, at(10)), None);
+        assert_eq!(doubt.note(false, at(11)), Some(true));
+        assert_eq!(doubt.note(false, at(20)), None, "it was said");
+        assert_eq!(doubt.note(true, at(21)), Some(false));
+        assert_eq!(doubt.note(true, at(22)), None);
     }
 
     #[test]

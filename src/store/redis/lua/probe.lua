@@ -2,9 +2,9 @@
 -- but changes nothing; only, now and then, it notes that a service of this format is alive (see
 -- `upgrade.lua`).
 --
--- KEYS  partition, ledger
--- ARGV  clock, store id and witnesses
--- reply {head}; {head, text}: what is wrong with the ledger
+-- KEYS  partition, ledger, then further keys of the partition
+-- ARGV  clock, store id and witnesses, then the type of each further key
+-- reply {head}; {head, text}: what is wrong with the ledger or with a key
 local partition = store.open(store.WRITE)
 if partition.refusal then
     return partition.refusal
@@ -17,6 +17,12 @@ if number ~= partition.sequence then
         KEYS[2] .. ' ends with entry ' .. store.digits(number) .. ', but ' .. store.digits(partition.sequence) ..
             ' was written: it was deleted, or cut off',
     }
+end
+for index = 3, #KEYS do
+    local found = redis.call('TYPE', KEYS[index]).ok
+    if found ~= 'none' and found ~= ARGV[index] then
+        return { store.head(partition, 0), KEYS[index] .. ' is of type ' .. found .. ', not ' .. ARGV[index] }
+    end
 end
 local NOTED = 10 * 1000000
 local reader = 'reader:' .. FORMAT

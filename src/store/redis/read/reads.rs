@@ -17,7 +17,6 @@ use crate::store::redis::{
         record,
         reply::{self, Parts, unexpected},
         scripts,
-        words::Words,
     },
     step::campaign::from_json,
 };
@@ -90,8 +89,16 @@ impl Core {
     /// Looks whether a partition is there and whole, and takes writes, by writing to it; its time.
     /// Records a fork, but does not wait for it to open: draws do.
     async fn probe_partition(&self, partition: &PartitionKeys) -> Result<Moment> {
-        let keys = [partition.partition.clone(), partition.ledger.clone()].into();
-        let args = Words::default();
+        let typed = [
+            (&partition.campaigns, "zset"),
+            (&partition.due_campaigns, "zset"),
+            (&partition.open_envelopes, "zset"),
+            (&partition.settled_envelopes, "zset"),
+            (&partition.envelope_sums, "hash"),
+        ];
+        let mut keys = vec![partition.partition.clone(), partition.ledger.clone()];
+        keys.extend(typed.iter().map(|(key, _)| Key::clone(key)));
+        let (keys, args) = (keys.into(), typed.map(|(_, kind)| kind).into());
         let kept = if partition.number < PROBES_KEPT {
             Kept::Yes
         } else {

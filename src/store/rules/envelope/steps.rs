@@ -77,8 +77,9 @@ pub(in crate::store) fn is_same(record: &EnvelopeRecord, command: &CreateEnvelop
 /// SHA-256 of the envelope as JSON and of those who may grab it, a line each; hexadecimal.
 fn digest(envelope: &Envelope, allowed_users: &[UserId]) -> String {
     let mut hash = Sha256::new();
+    let json = serde_json::to_vec(envelope);
     // Only maps with keys that are not text fail, and there are none.
-    hash.update(serde_json::to_vec(envelope).unwrap_or_default());
+    hash.update(json.unwrap_or_else(|error| unreachable!("{error}")));
     for user in allowed_users {
         hash.update(b"\n");
         hash.update(user.as_str());

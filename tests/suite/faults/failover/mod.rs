@@ -8,7 +8,7 @@
 //!
 //! All faults as one table, which is also written to a file if `TOMBOLA_FAULTS_REPORT` names one.
 //! `TOMBOLA_FAULT_JOBS` of them run at a time, each on servers of its own. Rounds are kept in
-//! `target/faults.jsonl`, so a run that is stopped goes on from there:
+//! `docs/faults.jsonl`, so a run that is stopped goes on from there, on another machine too:
 //!
 //! ```text
 //! TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \
@@ -173,7 +173,7 @@ async fn check(fault: Fault, layout: Layout, level: Level) {
 #[ignore = "it takes hours; each fault is a test of its own"]
 async fn report() {
     let rounds = setting("TOMBOLA_FAULT_ROUNDS").unwrap_or(20);
-    let record = Record::new(project("target/faults.jsonl"));
+    let record = Record::new(project("docs/faults.jsonl"));
     let rows = || -> Vec<Row> {
         ALL.iter()
             .flat_map(|&(fault, layout, levels)| levels.iter().map(move |&l| (fault, layout, l)))

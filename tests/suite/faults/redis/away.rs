@@ -53,6 +53,7 @@ async fn a_master_that_becomes_a_replica_draws_nothing_until_it_is_master_again(
     callers.go_on(100).await;
     assert_eq!(house.redis.command(&["REPLICAOF", "127.0.0.1", "1"]), "OK");
     callers.fail(50).await;
+    healthy(&server, NotServing).await;
     let before = house.redis.digest();
     let mut lottery = server.lottery().await;
     for number in 0..10 {
@@ -64,6 +65,7 @@ async fn a_master_that_becomes_a_replica_draws_nothing_until_it_is_master_again(
     server.says("is a replica: name its master in the URL");
     assert_eq!(house.redis.command(&["REPLICAOF", "NO", "ONE"]), "OK");
     callers.go_on(100).await;
+    healthy(&server, Serving).await;
     Book::default().settle(&server, callers.end().await).await;
     house.audit().await;
 }

@@ -10,8 +10,9 @@ use tombola::proto::{
     RecallUnitsRequest,
 };
 use tonic::{Code, Status};
+use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 
-use super::{House, Lottery, assert_not_executed, executed, request, store_at};
+use super::{House, Lottery, assert_not_executed, executed, healthy, request, store_at};
 use crate::{
     faults::load,
     process::Server,
@@ -293,9 +294,27 @@ async fn a_foreign_value_under_a_partition_s_own_keys_stops_the_partition_and_wr
         stall.spoil(key);
         stall.draw_is_refused(key).await;
         stall.server.says("holds a wrong type under a key of ours");
+        healthy(&stall.server, NotServing).await;
         stall.restore(key);
         stall.goes_on("one").await;
         stall.goes_on("two").await;
+        healthy(&stall.server, Serving).await;
+    }
+    // Draws do not need these, but other calls do.
+    for key in [
+        "campaigns",
+        "campaigns:due",
+        "envelopes:open",
+        "envelopes:settled",
+        "envelopes:sums",
+    ] {
+        let key = format!("tombola{{0}}:{key}");
+        stall.spoil(&key);
+        healthy(&stall.server, NotServing).await;
+        stall.server.says(&format!("{key} is of type string"));
+        stall.goes_on("one").await;
+        stall.restore(&key);
+        healthy(&stall.server, Serving).await;
     }
     stall.is_balanced().await;
 }

@@ -2,8 +2,9 @@
 
 use tombola::proto::DrawRequest;
 use tonic::Code;
+use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 
-use super::{House, assert_not_executed, callers::Callers, request};
+use super::{House, assert_not_executed, callers::Callers, healthy, request};
 use crate::faults::{book::Book, load};
 
 /// A deck so small that a draw of a hundred must have it dealt anew.
@@ -28,6 +29,7 @@ async fn without_memory_nothing_is_drawn_or_filled_and_nothing_is_half_done() {
     let limit = |bytes| house.redis.command(&["CONFIG", "SET", "maxmemory", bytes]);
     assert_eq!(limit("1"), "OK");
     callers.fail(50).await;
+    healthy(&server, NotServing).await;
     let before = house.redis.digest();
     for campaign in load::IDS {
         for number in 0..5 {
@@ -46,6 +48,7 @@ async fn without_memory_nothing_is_drawn_or_filled_and_nothing_is_half_done() {
     server.says("raise it with `CONFIG SET maxmemory <bytes>`");
     assert_eq!(limit("0"), "OK");
     callers.go_on(100).await;
+    healthy(&server, Serving).await;
     assert!(!lottery.draw(hundred).await.unwrap().into_inner().replayed);
     Book::default().settle(&server, callers.end().await).await;
     house.audit().await;

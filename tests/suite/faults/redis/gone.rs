@@ -11,11 +11,12 @@ use tombola::{
     store::StoreError,
 };
 use tonic::Code;
+use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
 
 use super::{
     assert_not_executed,
     foreign::{CAMPAIGN, Stall},
-    request,
+    healthy, request,
 };
 use crate::{
     faults::load,
@@ -102,6 +103,22 @@ fn application(id: &str) -> ApplyCampaignRequest {
         operator: "faults".into(),
         ..Default::default()
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_is_gone_stops_its_partition_and_is_not_begun_anew() {
+    let mut stall = Stall::new().await;
+    let key = "tombola{0}:ledger";
+    assert_eq!(stall.redis().command(&["RENAME", key, "kept"]), "OK");
+    stall.draw_is_refused("ledger").await;
+    stall.server.says(&format!("{key} ends with entry 0"));
+    healthy(&stall.server, NotServing).await;
+    assert_eq!(stall.redis().command(&["EXISTS", key]), "0");
+    assert_eq!(stall.redis().command(&["RENAME", "kept", key]), "OK");
+    stall.goes_on("one").await;
+    stall.goes_on("two").await;
+    healthy(&stall.server, Serving).await;
+    stall.is_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
