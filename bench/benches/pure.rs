@@ -1,7 +1,7 @@
-//! The pure parts: to scatter an hour's units, to deal a deck's next cards, to read and check a
-//! campaign file.
+//! Benchmarks of the pure functions: scattering an hour's units, dealing the next cards of a deck,
+//! and parsing and checking a campaign file.
 //!
-//! `cargo bench -p tombola-bench --bench pure`. What a machine bears is told by `tombola-bench`.
+//! Run it with `cargo bench -p tombola-bench --bench pure`. `tombola-bench` measures throughput.
 
 use std::{hint::black_box, time::Duration};
 
@@ -11,9 +11,9 @@ use tombola::{
     model::{Moment, PoolId, PrizeNo, convert::campaign_from_proto, deck::CardCount, file},
 };
 
-/// The longest of the samples.
+/// The longest of the sample campaigns.
 const CAMPAIGN: &str = include_str!("../../deploy/campaigns/spring-wheel.yaml");
-/// Cards that the injector deals at once.
+/// The number of cards that the injector deals at once.
 const CARDS: usize = 1000;
 
 fn main() {
@@ -26,7 +26,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// An hour's units of one prize.
+/// Scatters one prize's units over an hour.
 fn scatter_hours(criterion: &mut Criterion, pool: &PoolId) {
     let seed = Seed::from_bytes([7; 32]);
     let from = Moment::from_micros(1_795_046_400_000_000);
@@ -53,7 +53,7 @@ fn scatter_hours(criterion: &mut Criterion, pool: &PoolId) {
     group.finish();
 }
 
-/// The next cards of a deck of fourteen million, of few and of many kinds.
+/// Deals the next cards of a deck of fourteen million, with few and with many prizes.
 fn deal_cards(criterion: &mut Criterion, pool: &PoolId) {
     let seed = Seed::from_bytes([7; 32]);
     let mut group = criterion.benchmark_group("deal");
@@ -75,7 +75,7 @@ fn deal_cards(criterion: &mut Criterion, pool: &PoolId) {
     group.finish();
 }
 
-/// From text to a campaign that is known to be right.
+/// Parses a campaign file and checks it.
 fn read_campaign(criterion: &mut Criterion) {
     criterion.bench_function("campaign file", |bencher| {
         bencher.iter(|| {

@@ -1,8 +1,8 @@
-//! A batch of the embedded store: draws that are under way together, in one transaction and with
-//! one fsync, without gRPC.
+//! A benchmark of batches in the embedded store, without gRPC: concurrent draws share one
+//! transaction and one fsync.
 //!
-//! `cargo bench -p tombola-bench --bench store`. Its data are in the system's temporary directory,
-//! whose disk is part of what is measured.
+//! Run it with `cargo bench -p tombola-bench --bench store`. The data are in the system's temporary
+//! directory, so its disk is part of the measurement.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -22,9 +22,10 @@ use tombola::{
     },
 };
 
-/// A deck in which every card wins and which does not end.
-const CAMPAIGN: &str = "{id: bench, timeZone: UTC, startTime: '2026-01-01T00:00:00Z', endTime: '2030-12-31T00:00:00Z', prizes: \
-    [{id: card, stock: 9000000000}], pools: [{id: cards, deck: {size: 100000, cards: {card: 100000}, onExhausted: RESHUFFLE}}]}";
+/// A deck in which every card wins and which never runs out.
+const CAMPAIGN: &str = "{id: bench, timeZone: UTC, startTime: '2026-01-01T00:00:00Z', endTime: \
+    '2030-12-31T00:00:00Z', prizes: [{id: card, stock: 9000000000}], pools: [{id: cards, deck: \
+    {size: 100000, cards: {card: 100000}, onExhausted: RESHUFFLE}}]}";
 const UNDER_WAY: [u64; 3] = [1, 16, 256];
 
 type Fault = Box<dyn Error + Send + Sync>;
@@ -73,7 +74,7 @@ async fn apply(injector: &Arc<Injector>) -> Result<CampaignId, Fault> {
     Ok(campaign.id.clone())
 }
 
-/// So many draws at once, each of a user of its own, from `first` on.
+/// Makes `count` draws at once, each by a user of its own; users are numbered from `first`.
 async fn draw(
     injector: &Arc<Injector>,
     campaign: &CampaignId,

@@ -1,11 +1,12 @@
-//! Draws the fourteen million of `deploy/campaigns/fourteen-million.yaml` to their end, at the
-//! level of the store, and counts.
+//! Draws every card of `deploy/campaigns/fourteen-million.yaml` through the store's interface, and
+//! checks the counts.
 //!
-//! `cargo run --release -p tombola-bench --example fourteen_million [-- redis]`, on the embedded
-//! store or on a Redis of its own (needs redis-server, every write on disk before the answer):
-//! draws of 100 by 64 users at once, until the first round of the deck is used up, then 100,000
-//! more. Exits with an error unless every count is exact. Takes minutes and some GB of temporary
-//! disk, on Redis of memory too.
+//! Run it with `cargo run --release -p tombola-bench --example fourteen_million [-- redis]`. It
+//! uses the embedded store, or with `redis` a Redis server that it starts itself (this needs
+//! redis-server; every write is on disk before its reply). 64 users make draws of 100 in parallel
+//! until the first round of the deck is used up, and then 100,000 more draws. It exits with an
+//! error unless every count is exact. It takes minutes and some GB of temporary disk; on Redis it
+//! also takes some GB of memory.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 
@@ -44,11 +45,11 @@ const CAMPAIGN: &str = include_str!("../../deploy/campaigns/fourteen-million.yam
 const USERS: u64 = 64;
 const PER_DRAW: u64 = 100;
 const MEMORY: Duration = Duration::from_secs(3600);
-/// Draws of the second round.
+/// The number of draws from the second round.
 const MORE: u64 = 100_000;
 
 type Fault = Box<dyn Error + Send + Sync>;
-/// Cards by round and prize; `blank` for a draw that won nothing.
+/// The number of cards by round and prize; `blank` counts draws that won nothing.
 type Counts = BTreeMap<(i64, String), u64>;
 
 #[tokio::main]
@@ -61,7 +62,10 @@ async fn main() -> Result<(), Fault> {
     let redis = match std::env::args().nth(1).as_deref() {
         Some("redis") => Some(RedisServer::start(&[])),
         Some(other) => {
-            return Err(format!("no store is called {other}: write redis or nothing").into());
+            return Err(format!(
+                "no store is called {other}: write redis, or leave it out for the embedded store"
+            )
+            .into());
         }
         None => None,
     };
@@ -129,7 +133,7 @@ fn deck_size(campaign: &Campaign) -> Result<u64, Fault> {
     }
 }
 
-/// Draws exactly `draws` times.
+/// Makes exactly `draws` draws.
 async fn draw_all(
     injector: &Arc<Injector>,
     campaign: &CampaignId,
@@ -184,7 +188,8 @@ async fn draw_all(
     Ok(counts.clone())
 }
 
-/// The first round gave every card it has, the second no grand prize, and nothing vanished.
+/// Checks that the first round gave each of its cards, that the second gave no grand prize, and
+/// that all units are accounted for.
 async fn check(injector: &Injector, campaign: &Campaign, counts: &Counts) -> Result<(), Fault> {
     let PoolKind::Deck(deck) = &campaign.pools[0].kind else {
         return Err("the first pool is no deck".into());

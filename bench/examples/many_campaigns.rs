@@ -1,10 +1,10 @@
-//! A tick of the injector amid 20,000 closed and 2,000 open campaigns: how many scripts it runs on
-//! Redis, and how long it takes, beside a tick that reads every campaign there ever was, as it once
-//! did.
+//! Measures a tick of the injector in a store with 20,000 closed and 2,000 open campaigns: how many
+//! scripts it runs on Redis, and how long it takes. A tick that reads every campaign is measured
+//! for comparison.
 //!
-//! `cargo run --release -p tombola-bench --example many_campaigns` (needs redis-server; starts one
-//! of its own, every write on disk before the answer). `-- 2000 200` makes so many closed and open
-//! ones.
+//! Run it with `cargo run --release -p tombola-bench --example many_campaigns`. It needs
+//! redis-server and starts a server of its own; every write is on disk before its reply. `-- 2000
+//! 200` changes the numbers of closed and open campaigns.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 
@@ -37,9 +37,9 @@ use support::RedisServer;
 const START: &str = "2026-11-20T01:00:00Z";
 const HOUR: Duration = Duration::from_secs(3600);
 const LEAD: Duration = Duration::from_secs(300);
-/// So long that no old requests are forgotten, which is none of what is measured.
+/// Long enough that no old requests are forgotten during the measurement.
 const FOR_EVER: Duration = Duration::from_secs(200 * 365 * 24 * 3600);
-/// Campaigns that are made at the same time.
+/// The number of campaigns that are created in parallel.
 const AT_ONCE: usize = 32;
 
 type Fault = Box<dyn Error + Send + Sync>;
@@ -77,12 +77,12 @@ async fn main() -> Result<(), Fault> {
     each(&closed, move |id| make_closed(Arc::clone(&making), id)).await?;
     println!("{} closed and {} open campaigns", closed.len(), open.len());
 
-    told(&server, "the first tick", injector.tick()).await?;
-    told(&server, "a tick that nothing is due at", injector.tick()).await?;
+    measure(&server, "the first tick", injector.tick()).await?;
+    measure(&server, "a tick when nothing is due", injector.tick()).await?;
     let every = read_every(&*store, closed.iter().chain(&open));
-    told(&server, "as it was: every campaign is read", every).await?;
+    measure(&server, "without the index: read every campaign", every).await?;
     clock.set(start - LEAD);
-    told(
+    measure(
         &server,
         "the tick that fills the first hour",
         injector.tick(),
@@ -90,16 +90,17 @@ async fn main() -> Result<(), Fault> {
     .await
 }
 
-/// Does something with each id, some at the same time.
+/// Calls `work` for each id, [`AT_ONCE`] at a time.
 async fn each<W>(ids: &[String], work: impl Fn(String) -> W) -> Result<(), Fault>
 where
     W: Future<Output = Result<(), Fault>> + Send + 'static,
 {
-    let (room, mut tasks) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
+    let (permits, mut tasks) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
     for id in ids {
-        let (room, work) = (Arc::clone(&room).acquire_owned().await?, work(id.clone()));
+        let permit = Arc::clone(&permits).acquire_owned().await?;
+        let work = work(id.clone());
         tasks.spawn(async move {
-            let _room = room;
+            let _permit = permit;
             work.await
         });
     }
@@ -134,7 +135,7 @@ async fn make_closed(store: Arc<dyn Store>, id: String) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What a tick without an index asks the store where nothing is due.
+/// Reads every campaign, as a tick without an index of due campaigns would have to.
 async fn read_every(
     store: &dyn Store,
     ids: impl Iterator<Item = &String>,
@@ -171,8 +172,8 @@ fn author(request: &str) -> Result<Author, Fault> {
     })
 }
 
-/// How long some work took, and how many scripts it ran.
-async fn told(
+/// Runs `work`, and prints how long it took and how many scripts it ran.
+async fn measure(
     server: &RedisServer,
     what: &str,
     work: impl Future<Output = tombola::store::Result<()>>,

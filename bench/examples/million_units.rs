@@ -1,10 +1,10 @@
-//! Injects a million units on Redis, closes the campaign that holds them, recalls another million,
-//! grants draws to a thousand users, and tells how long Redis's longest scripts took and how many
-//! units a second it was.
+//! Measures large operations on Redis: injecting a million units, closing the campaign that holds
+//! them, recalling another million, and granting draws to a thousand users. It prints the units per
+//! second and the longest scripts of each.
 //!
-//! `cargo run --release -p tombola-bench --example million_units` (needs redis-server; starts one
-//! of its own, every write on disk before the answer). Exits with an error where a count is not
-//! exact.
+//! Run it with `cargo run --release -p tombola-bench --example million_units`. It needs
+//! redis-server and starts a server of its own; every write is on disk before its reply. It exits
+//! with an error if a count is not exact.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it found")]
 
@@ -33,7 +33,7 @@ mod support;
 use support::RedisServer;
 
 const UNITS: u64 = 1_000_000;
-/// Scripts that take longer are told of.
+/// Scripts that take longer than this are listed.
 const SLOW_MICROS: &str = "1000";
 const SLOW_SHOWN: usize = 5;
 
@@ -72,13 +72,13 @@ async fn main() -> Result<(), Fault> {
             .await?;
         injector.settle(&campaign.id).await?;
         let waiting = waiting(&injector, campaign).await?;
-        told(&server, "injected", waiting, begun);
+        report(&server, "injected", waiting, begun);
         expect(waiting, UNITS)?;
     }
 
     let begun = Instant::now();
     operate(&injector, &closed.id, Operation::Close).await?;
-    told(&server, "closed", UNITS, begun);
+    report(&server, "closed", UNITS, begun);
     expect(waiting(&injector, &closed).await?, 0)?;
 
     let begun = Instant::now();
@@ -89,7 +89,7 @@ async fn main() -> Result<(), Fault> {
         withdraw: false,
     };
     operate(&injector, &recalled.id, recall).await?;
-    told(&server, "recalled", UNITS, begun);
+    report(&server, "recalled", UNITS, begun);
     expect(waiting(&injector, &recalled).await?, 0)?;
 
     clock.set(recalled.start);
@@ -104,7 +104,7 @@ async fn main() -> Result<(), Fault> {
         };
         operate(&injector, &recalled.id, grant).await?;
     }
-    told(&server, "granted to users", 2000, begun);
+    report(&server, "granted to users", 2000, begun);
 
     let begun = Instant::now();
     for user in users.iter().take(100) {
@@ -121,12 +121,12 @@ async fn main() -> Result<(), Fault> {
         };
         injector.draw(command).await?;
     }
-    told(&server, "drawn", 10_000, begun);
+    report(&server, "drawn", 10_000, begun);
     clock.set(recalled.end + hour * 48);
     let begun = Instant::now();
     injector.tick().await?;
     injector.tick().await?;
-    told(&server, "forgotten", 100, begun);
+    report(&server, "forgotten", 100, begun);
     for campaign in [&closed, &recalled] {
         if !injector.store().stats(&campaign.id).await?.balanced() {
             return Err("the sums do not add up".into());
@@ -139,14 +139,15 @@ fn at(time: &str) -> Result<Moment, Fault> {
     Ok(Moment::from_timestamp(time.parse()?))
 }
 
-/// A million units in its first hour, of twenty prizes.
+/// A campaign that releases a million units of twenty prizes in its first hour.
 fn campaign(id: &str) -> Result<Arc<Campaign>, Fault> {
     let each = UNITS / 20;
     let list = |of: &dyn Fn(u64) -> String| (0..20).map(of).collect::<Vec<_>>().join(", ");
     let yaml = format!(
-        "{{id: {id}, timeZone: UTC, startTime: '2026-11-20T01:00:00Z', endTime: '2026-11-20T03:00:00Z', \
-         consolation: {{id: points}}, prizes: [{}], \
-         pools: [{{id: hours, schedule: {{special: [{{from: 2026-11-20T01:00, to: 2026-11-20T02:00, perHour: {{{}}}}}]}}}}]}}",
+        "{{id: {id}, timeZone: UTC, startTime: '2026-11-20T01:00:00Z', endTime: \
+         '2026-11-20T03:00:00Z', consolation: {{id: points}}, prizes: [{}], pools: [{{id: hours, \
+         schedule: {{special: [{{from: 2026-11-20T01:00, to: 2026-11-20T02:00, perHour: \
+         {{{}}}}}]}}}}]}}",
         list(&|n| format!("{{id: p{n}, stock: {each}}}")),
         list(&|n| format!("p{n}: {each}")),
     );
@@ -162,7 +163,7 @@ fn author(request: &str) -> Result<Author, Fault> {
     })
 }
 
-/// Does it, and all that follows from it.
+/// Runs the operation, and all injector steps that follow from it.
 async fn operate(
     injector: &Arc<Injector>,
     campaign: &CampaignId,
@@ -191,31 +192,34 @@ fn expect(found: u64, expected: u64) -> Result<(), Fault> {
     Err(format!("{found} units wait, not {expected}").into())
 }
 
-/// How long it took, and the longest scripts since the last time.
-fn told(server: &RedisServer, what: &str, units: u64, begun: Instant) {
+/// Prints how long the work since `begun` took, and the longest scripts since the last report.
+fn report(server: &RedisServer, what: &str, units: u64, begun: Instant) {
     let seconds = begun.elapsed().as_secs_f64();
     let speed = units as f64 / seconds;
     println!("{units:>9} {what:<18} {seconds:>6.1} s {speed:>9.0} a second");
     let (scripts, micros) = scripts(server);
     println!("          {scripts} scripts, {micros:.0} us of processor time each");
-    // Of each entry the third line is its microseconds; then come the words of the command.
+    // The third field of a slow log entry is its duration in microseconds; the fourth is the
+    // command.
     let length = server.command(&["SLOWLOG", "LEN"]);
     let slow = server.command(&[
         "EVAL",
         "local found = {}
          for _, entry in ipairs(redis.call('SLOWLOG', 'GET', '-1')) do
-             found[#found + 1] = { entry[3], string.sub(entry[4][1] .. ' ' .. entry[4][2], 1, 24) .. ' ' .. #entry[4] .. ' words' }
+             local command = string.sub(entry[4][1] .. ' ' .. entry[4][2], 1, 24)
+             found[#found + 1] = { entry[3], command .. ' ' .. #entry[4] .. ' arguments' }
          end
          table.sort(found, function(a, b) return a[1] > b[1] end)
-         local told = {}
-         for place = 1, math.min(#found, tonumber(ARGV[1])) do
-             told[place] = found[place][1] .. ' us ' .. found[place][2]
+         local lines = {}
+         for index = 1, math.min(#found, tonumber(ARGV[1])) do
+             lines[index] = found[index][1] .. ' us ' .. found[index][2]
          end
          if #found > 0 then
-             told[#told + 1] = 'half of them take at most ' .. found[math.ceil(#found / 2)][1] .. ' us, 99 in 100 at most '
-                 .. found[math.ceil(#found / 100)][1] .. ' us'
+             local p50, p99 = found[math.ceil(#found / 2)][1], found[math.ceil(#found / 100)][1]
+             lines[#lines + 1] = 'half of them take at most ' .. p50 .. ' us, 99 in 100 at most '
+                 .. p99 .. ' us'
          end
-         return told",
+         return lines",
         "0",
         &SLOW_SHOWN.to_string(),
     ]);
@@ -226,8 +230,8 @@ fn told(server: &RedisServer, what: &str, units: u64, begun: Instant) {
     server.command(&["SLOWLOG", "RESET"]);
 }
 
-/// Scripts that were run since the last time, and how much of Redis's processor each took, with all
-/// that came between: unlike the time that passed, it does not tell of others on the machine.
+/// The number of scripts since the last call, and the processor time that Redis spent per script in
+/// microseconds. Processor time does not depend on other load on the machine.
 fn scripts(server: &RedisServer) -> (u64, f64) {
     static BEFORE: Mutex<f64> = Mutex::new(0.0);
     let number = |text: String, name: &str, until: &[char]| {

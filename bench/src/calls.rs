@@ -1,4 +1,4 @@
-//! The calls that each scenario makes of a service.
+//! The calls that each scenario makes to a service.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,22 +20,22 @@ use crate::{
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many users have drawn before their limits are asked for.
+/// How many users draw before the scenario `check` asks for their limits.
 pub(crate) const CHECKED_USERS: u64 = 10_000;
 
-/// A service, and how it is called.
+/// A service, and how to call it.
 #[derive(Clone, Debug)]
 pub(crate) struct Grpc {
     pub(crate) url: String,
     pub(crate) scenario: Scenario,
-    /// Campaigns that are drawn from; scenarios with a single campaign take the first.
+    /// The campaigns to draw from; scenarios with a single campaign use the first.
     pub(crate) campaigns: Vec<String>,
     pub(crate) ids: Ids,
-    /// Whatever the scenario, its users draw: before they are asked about.
+    /// Every call is a draw, whatever the scenario is: this prepares users for `check`.
     pub(crate) draws_only: bool,
 }
 
-/// One who calls a service.
+/// A caller of the service.
 #[derive(Clone)]
 pub(crate) struct GrpcCaller {
     lottery: LotteryServiceClient<Channel>,
@@ -71,7 +71,8 @@ impl Caller for GrpcCaller {
             Scenario::Mix => match number % 20 {
                 0..=13 => self.draw(calls.draw(number)).await,
                 14..=17 => self.check(&calls, calls.user(number - number % 20)).await,
-                // Of a draw that was made earlier: the first one of twenty, surely answered by now.
+                // Asks for an earlier draw: the first of every twenty calls, which has its answer
+                // by now.
                 18 => self.draw(calls.draw(earlier(number))).await,
                 _ => self.get(&calls, earlier(number)).await,
             },
@@ -90,7 +91,7 @@ impl Caller for GrpcCaller {
     }
 }
 
-/// A draw of the mix that was made long before.
+/// The number of a draw that the mix made long before.
 fn earlier(number: u64) -> u64 {
     const CALLS_BETWEEN: u64 = 40_000;
     let earlier = number.saturating_sub(CALLS_BETWEEN);
@@ -98,7 +99,7 @@ fn earlier(number: u64) -> u64 {
 }
 
 impl Grpc {
-    /// The draw of a number.
+    /// The draw with this number.
     pub(crate) fn draw(&self, number: u64) -> DrawRequest {
         let request_id = match self.ids {
             Ids::Following => format!("request-{number:010}"),
@@ -162,7 +163,7 @@ impl GrpcCaller {
             .await
     }
 
-    /// Asks for an earlier draw, which may still be on its way.
+    /// Asks for an earlier draw, which may still be in progress.
     async fn get(&mut self, calls: &Grpc, number: u64) -> Answer {
         let draw = calls.draw(number);
         let request = GetDrawRequest {

@@ -1,5 +1,5 @@
-//! The campaigns that are drawn from, made through the operators' service as any operator would,
-//! and what became of their units.
+//! The campaigns that the bench draws from, and the sums of their units. They are created through
+//! `CampaignService`, as an operator would create them.
 
 use std::time::Duration;
 
@@ -17,43 +17,43 @@ use crate::{
     service::Campaigns,
 };
 
-/// How long the injection of the units to draw may take.
+/// How long the injection of all units may take.
 const INJECTION_TIME_MAX: Duration = Duration::from_secs(600);
-/// The most that is injected into one hour of one prize.
+/// The largest number of units of one prize in an hour.
 pub(crate) const UNITS_MAX: u64 = 10_000_000;
-/// Draws of a user and day in the campaign whose limits are put to the test.
+/// Draws per user and day in the campaign that tests limits.
 pub(crate) const QUOTA: u32 = 3;
-/// What the ledger of a service names as their operator.
+/// The operator that the ledger names.
 const OPERATOR: &str = "bench";
 
-/// The hour from midnight on passes unfilled on the test clock, so that all its units are released
-/// at once: the service that makes the campaign runs too early to inject any.
+/// On the test clock, the hour that starts at midnight passes unfilled, so that all its units are
+/// released at once: the service that creates the campaign runs too early to inject any.
 pub(crate) const BEFORE: &str = "2029-12-31T22:00:00Z";
-/// Within the next hour.
+/// A moment within the next hour.
 pub(crate) const AFTER: &str = "2030-01-01T01:30:00Z";
 
-/// The bench's campaigns of one service.
+/// The campaigns that the bench created on one service.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     run: String,
-    /// All units of its schedule are released; without it, draws take from a deck.
+    /// If set, draws take from the schedule, whose units are all released; otherwise from a deck.
     schedule: Option<String>,
     ids: Vec<String>,
 }
 
-/// Where the units of a campaign are at the end.
+/// The sums of a campaign's units at the end.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sums {
     pub(crate) store: String,
     pub(crate) campaign: String,
     pub(crate) draws: u64,
     pub(crate) wins: u64,
-    /// P2, and as many won units as draws that won.
+    /// Whether P2 holds, and whether as many units are won as draws have won.
     pub(crate) balanced: bool,
 }
 
 impl Made {
-    /// With ids that no one else has.
+    /// Chooses ids that nobody else has.
     pub(crate) fn new() -> Self {
         Self {
             run: format!("bench-{:08x}", rand::random::<u32>()),
@@ -62,11 +62,11 @@ impl Made {
         }
     }
 
-    /// Those that a scenario draws from.
+    /// The campaigns that a scenario draws from.
     pub(crate) fn of(&self, scenario: Scenario) -> Vec<String> {
         let count = match scenario {
             Scenario::Empty => return vec![self.run.clone()],
-            // What the ids of its envelopes begin with.
+            // The prefix of its envelope ids.
             Scenario::Grab | Scenario::GrabStorm | Scenario::SmallEnvelopes => {
                 return vec![format!("{}-{}", self.run, scenario.name())];
             }
@@ -83,21 +83,22 @@ impl Made {
         }
     }
 
-    /// Makes the campaign whose units all lie in one hour, before that hour on a test clock.
+    /// Creates the campaign whose units all lie in one hour; the test clock is before that hour.
     pub(crate) async fn make_schedule(&mut self, server: &mut Campaigns, units: u64) -> Outcome {
         let id = format!("{}-hours", self.run);
         let stock = units * 3;
         let yaml = format!(
-            "{{id: {id}, timeZone: UTC, startTime: '2030-01-01T00:00:00Z', endTime: '2030-01-03T00:00:00Z', \
-             consolation: {{id: points}}, prizes: [{{id: coupon, stock: {stock}}}], pools: [{{id: hours, schedule: {{special: \
-             [{{from: 2030-01-01T00:00, to: 2030-01-01T01:00, perHour: {{coupon: {units}}}}}], missed: RELEASE}}}}]}}"
+            "{{id: {id}, timeZone: UTC, startTime: '2030-01-01T00:00:00Z', endTime: \
+             '2030-01-03T00:00:00Z', consolation: {{id: points}}, prizes: [{{id: coupon, stock: \
+             {stock}}}], pools: [{{id: hours, schedule: {{special: [{{from: 2030-01-01T00:00, to: \
+             2030-01-01T01:00, perHour: {{coupon: {units}}}}}], missed: RELEASE}}}}]}}"
         );
         self.ids.push(id.clone());
         self.schedule = Some(id);
         apply(server, &yaml).await
     }
 
-    /// Makes the decks of the scenarios.
+    /// Creates the decks of the scenarios.
     pub(crate) async fn make_decks(
         &mut self,
         server: &mut Campaigns,
@@ -118,13 +119,15 @@ impl Made {
                 continue;
             }
             let limits = if id.ends_with("-limits") {
-                "limits: {drawsPerDay: 1000, paidDrawsPerDay: 1000, drawsPerUser: 100000, winsPerUser: 100000}, "
+                "limits: {drawsPerDay: 1000, paidDrawsPerDay: 1000, drawsPerUser: 100000, \
+                 winsPerUser: 100000}, "
             } else {
                 ""
             };
             let yaml = format!(
-                "{{id: {id}, timeZone: UTC, startTime: '{start}', endTime: '{end}', {limits}prizes: [{{id: card, stock: \
-                 9000000000}}], pools: [{{id: cards, deck: {{size: 100000, cards: {{card: 60000}}, onExhausted: RESHUFFLE}}}}]}}"
+                "{{id: {id}, timeZone: UTC, startTime: '{start}', endTime: '{end}', \
+                 {limits}prizes: [{{id: card, stock: 9000000000}}], pools: [{{id: cards, deck: \
+                 {{size: 100000, cards: {{card: 60000}}, onExhausted: RESHUFFLE}}}}]}}"
             );
             self.ids.push(id);
             apply(server, &yaml).await?;
@@ -132,8 +135,7 @@ impl Made {
         Ok(())
     }
 
-    /// Makes the campaign whose limits and retries are put to the test: [`QUOTA`] draws a user and
-    /// day.
+    /// Creates the campaign that tests limits and retries: [`QUOTA`] draws per user and day.
     pub(crate) async fn make_tried(&mut self, server: &mut Campaigns, now: Timestamp) -> Outcome {
         let id = self.tried();
         let (start, end) = (
@@ -141,19 +143,20 @@ impl Made {
             now + SignedDuration::from_hours(720),
         );
         let yaml = format!(
-            "{{id: {id}, timeZone: UTC, startTime: '{start}', endTime: '{end}', limits: {{drawsPerDay: {QUOTA}}}, prizes: [{{id: \
-             card, stock: 9000000}}], pools: [{{id: cards, deck: {{size: 1000, cards: {{card: 1000}}, onExhausted: RESHUFFLE}}}}]}}"
+            "{{id: {id}, timeZone: UTC, startTime: '{start}', endTime: '{end}', limits: \
+             {{drawsPerDay: {QUOTA}}}, prizes: [{{id: card, stock: 9000000}}], pools: [{{id: \
+             cards, deck: {{size: 1000, cards: {{card: 1000}}, onExhausted: RESHUFFLE}}}}]}}"
         );
         self.ids.push(id);
         apply(server, &yaml).await
     }
 
-    /// Its id.
+    /// The id of the campaign that tests limits and retries.
     pub(crate) fn tried(&self) -> String {
         format!("{}-tried", self.run)
     }
 
-    /// Makes a campaign with `units` in the hour that runs, which are injected at once.
+    /// Creates a campaign with `units` in the current hour, which are injected at once.
     pub(crate) async fn make_injected(
         &mut self,
         server: &mut Campaigns,
@@ -162,18 +165,19 @@ impl Made {
     ) -> Outcome {
         let id = format!("{}-injected-{}", self.run, self.ids.len());
         let end = now + SignedDuration::from_hours(2);
-        // Only what is under way is injected while this runs; the next hour's units would come five
-        // minutes before it.
+        // Only the current hour is injected during the measurement; the next hour's units come five
+        // minutes before it begins.
         let yaml = format!(
-            "{{id: {id}, timeZone: UTC, startTime: '{now}', endTime: '{end}', prizes: [{{id: coupon, stock: {}}}], pools: \
-             [{{id: hours, schedule: {{perHour: {{coupon: {units}}}}}}}]}}",
+            "{{id: {id}, timeZone: UTC, startTime: '{now}', endTime: '{end}', prizes: [{{id: \
+             coupon, stock: {}}}], pools: [{{id: hours, schedule: {{perHour: {{coupon: \
+             {units}}}}}}}]}}",
             units * 4
         );
         self.ids.push(id);
         apply(server, &yaml).await
     }
 
-    /// Waits until all units of the schedule wait to be drawn.
+    /// Waits until all units of the schedule can be drawn.
     pub(crate) async fn wait_until_injected(&self, server: &mut Campaigns, units: u64) -> Outcome {
         let Some(id) = &self.schedule else {
             return Ok(());
@@ -181,8 +185,8 @@ impl Made {
         let wait = async {
             loop {
                 let stats = stats(server, id).await?;
-                // Units count as waiting from the moment at which they are taken off stock: the
-                // hour's state tells when all can be drawn.
+                // Units count as waiting once they are taken off stock. The state of the hour says
+                // when all of them can be drawn.
                 let mut windows = stats.windows.iter().map(proto::Window::state);
                 if windows.any(|state| state == proto::WindowState::Injected) {
                     return Ok(());
@@ -198,7 +202,7 @@ impl Made {
         })
     }
 
-    /// P2 of every campaign.
+    /// Checks P2 for every campaign.
     pub(crate) async fn sums(&self, server: &mut Campaigns, store: &str) -> Outcome<Vec<Sums>> {
         let mut all = Vec::new();
         for id in &self.ids {
@@ -217,7 +221,7 @@ impl Made {
             all.push(Sums {
                 store: store.into(),
                 campaign: format!("envelopes in {}", sums.currency),
-                // What grabs gave is money, not units.
+                // Grabs give money, not units.
                 draws: 0,
                 wins: 0,
                 balanced: sums.balanced,
@@ -226,7 +230,7 @@ impl Made {
         Ok(all)
     }
 
-    /// Closes them, so that a service that goes on does nothing for them any more.
+    /// Closes the campaigns, so that the service does no more work for them.
     pub(crate) async fn close(&mut self, server: &mut Campaigns) -> Outcome {
         for id in std::mem::take(&mut self.ids) {
             let request = CloseCampaignRequest {
@@ -236,7 +240,7 @@ impl Made {
                 ..CloseCampaignRequest::default()
             };
             match server.close_campaign(request).await {
-                // The bench was stopped before it was made.
+                // The bench was stopped before it created the campaign.
                 Err(status) if status.code() == Code::NotFound => {}
                 closed => drop(closed.map_err(Failure::answered)?),
             }
@@ -253,14 +257,15 @@ async fn apply(server: &mut Campaigns, yaml: &str) -> Outcome {
         .map_err(Failure::answered)
 }
 
-/// What time it is for a service.
+/// The service's current time.
 pub(crate) async fn now(server: &mut Campaigns) -> Outcome<Timestamp> {
-    // Nothing is made of it: the answer tells the time. It ends late enough for most test clocks.
+    // A dry run creates nothing, but its response has the time. The end lies late enough for most
+    // test clocks.
     let start = whole_second(Timestamp::now());
     let end = start + SignedDuration::from_hours(4 * 365 * 24);
     let yaml = format!(
-        "{{id: bench-clock, timeZone: UTC, startTime: '{start}', endTime: '{end}', prizes: [{{id: card, stock: 100}}], pools: \
-         [{{id: cards, deck: {{size: 10, cards: {{card: 1}}}}}}]}}"
+        "{{id: bench-clock, timeZone: UTC, startTime: '{start}', endTime: '{end}', prizes: [{{id: \
+         card, stock: 100}}], pools: [{{id: cards, deck: {{size: 10, cards: {{card: 1}}}}}}]}}"
     );
     let answer = server.apply_campaign(request(&yaml, true)?).await;
     let status = answer.map_err(Failure::answered)?.into_inner().status;
@@ -269,7 +274,7 @@ pub(crate) async fn now(server: &mut Campaigns) -> Outcome<Timestamp> {
     Ok(whole_second(now.unwrap_or_else(Timestamp::now)))
 }
 
-/// The second that a moment is in: campaigns begin and end with whole ones.
+/// Rounds down to a whole second, as campaigns begin and end on whole seconds.
 fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
@@ -281,7 +286,7 @@ fn request(yaml: &str, dry_run: bool) -> Outcome<ApplyCampaignRequest> {
     let bad = || {
         Failure::refused(
             "BUG",
-            format!("the bench wrote a campaign that is none: {yaml}"),
+            format!("the bench wrote an invalid campaign: {yaml}"),
         )
     };
     Ok(ApplyCampaignRequest {

@@ -1,5 +1,5 @@
-//! The empty call: a bare gRPC server that gives every draw the same answer, without any layer of
-//! the service. It is what gRPC itself costs with messages of that size, on that machine.
+//! The empty call: a bare gRPC server that answers every draw with the same response. It shows what
+//! gRPC itself costs on this machine, with messages of this size.
 
 use jiff::Timestamp;
 use tokio::net::TcpListener;
@@ -18,10 +18,10 @@ use crate::{
     output::note,
 };
 
-/// Its name among the subcommands, which do not show it.
+/// The hidden subcommand that runs this server.
 pub(crate) const COMMAND: &str = "empty-server";
 
-/// Serves on a free port, which it prints, until it is killed.
+/// Serves on a free port, prints that port, and runs until it is killed.
 pub(crate) async fn run() -> Outcome {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::refused("EMPTY_SERVER", format!("the empty server failed: {error}"))
@@ -42,7 +42,7 @@ struct Empty {
     answer: DrawResponse,
 }
 
-/// An answer of the usual size: a won unit, and where the user stands.
+/// A response of the usual size: one won unit, and the user's limits.
 fn answer() -> DrawResponse {
     let time: Option<prost_types::Timestamp> = Some(prost_types::Timestamp {
         seconds: Timestamp::now().as_second(),

@@ -1,5 +1,5 @@
-//! Grabs: envelopes are created by whoever first finds them missing, as creating them is
-//! idempotent, and grabbed by users of their own.
+//! Grabs from envelopes. The caller who finds that an envelope does not exist creates it, since
+//! creating is idempotent. Each grab has a user of its own.
 
 use tombola::proto::{
     CreateEnvelopeRequest, GrabEnvelopeRequest, GrabOutcome, Split,
@@ -9,36 +9,36 @@ use tonic::{Code, transport::Channel};
 
 use crate::{failure::reason, record::Answer};
 
-/// What a packet holds on average, in minor units.
+/// The average amount of a packet in minor units.
 const PACKET_MINOR: i64 = 100;
 const CURRENCY: &str = "CNY";
-/// A service that goes on after the bench refunds and removes them by itself.
+/// If the service keeps running after the bench, it refunds and removes the envelopes by itself.
 const TTL: prost_types::Duration = prost_types::Duration {
     seconds: 3600,
     nanos: 0,
 };
 
-/// Envelopes of a kind.
+/// The shape of a scenario's envelopes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelopes {
-    /// Packets of each.
+    /// Packets per envelope.
     packets: u32,
-    /// Users who grab from each.
+    /// Users who grab from each envelope.
     users: u64,
 }
 
 impl Envelopes {
-    /// Each user gets a packet.
+    /// Every user gets a packet.
     pub(crate) const LARGE: Self = Self {
         packets: 100_000,
         users: 100_000,
     };
-    /// One user of twenty does.
+    /// One user in twenty gets a packet.
     pub(crate) const STORMED: Self = Self {
         packets: 500,
         users: 10_000,
     };
-    /// As in a chat.
+    /// Small envelopes, as in a chat.
     pub(crate) const SMALL: Self = Self {
         packets: 4,
         users: 4,
@@ -46,8 +46,8 @@ impl Envelopes {
 }
 
 impl Envelopes {
-    /// The grab of a number; it creates the envelope if that does not exist yet. Ids of envelopes
-    /// begin with `prefix`.
+    /// Makes the grab with this number, and creates its envelope if that does not exist yet.
+    /// Envelope ids begin with `prefix`.
     pub(crate) async fn grab(
         self,
         service: &mut EnvelopeServiceClient<Channel>,

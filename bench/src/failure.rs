@@ -1,5 +1,5 @@
-//! What goes wrong, with what to do next. The one file in which a [`Status`] becomes text, and in
-//! which exit codes are chosen.
+//! Errors of the bench, each with what to do next. Only this file turns a [`Status`] into text and
+//! chooses exit codes.
 
 use std::{error::Error as _, fmt, process::ExitCode};
 
@@ -7,17 +7,17 @@ use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-/// How a part of the bench ends.
+/// The result of a part of the bench.
 pub(crate) type Outcome<T = ()> = Result<T, Box<Failure>>;
 
-/// The exit codes, the same as those of the server's command line.
+/// Exit codes, the same as those of the server's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Refused or failed.
+    /// The bench was refused, or it failed.
     Failed = 1,
-    /// The command line itself is wrong.
+    /// The command line is wrong.
     Usage = 64,
-    /// The server, or Redis, is not there.
+    /// The server or Redis cannot be reached.
     Unavailable = 69,
 }
 
@@ -27,14 +27,14 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A bench that failed.
+/// An error of the bench.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// For programs: the reason that the service gave, or a name of the bench's own.
+    /// For programs: the service's reason, or a name that the bench chose.
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// What to do next, unless the message says it.
+    /// What to do next, unless the message says so.
     pub(crate) hint: String,
 }
 
@@ -48,7 +48,7 @@ impl Failure {
         })
     }
 
-    /// Something could not be done.
+    /// An operation failed or was refused.
     pub(crate) fn refused(reason: &str, message: impl Into<String>) -> Box<Self> {
         Self::new(Exit::Failed, reason, message.into())
     }
@@ -58,12 +58,12 @@ impl Failure {
         Self::new(Exit::Usage, "USAGE", message.into())
     }
 
-    /// Something that runs apart from the bench is not there.
+    /// A server that the bench needs cannot be reached.
     pub(crate) fn unavailable(reason: &str, message: impl Into<String>) -> Box<Self> {
         Self::new(Exit::Unavailable, reason, message.into())
     }
 
-    /// Nothing answers at `url`.
+    /// No server answers at `url`.
     pub(crate) fn no_server(url: &str, error: &tonic::transport::Error) -> Box<Self> {
         let message =
             format!("no server at {url}: start one with \"tombola serve\", or leave out --server");
@@ -71,7 +71,7 @@ impl Failure {
             .advise(format!("the connection failed: {}", innermost(error)))
     }
 
-    /// The service, or a proxy before it, answered a call with an error.
+    /// The service, or a proxy in front of it, answered a call with an error.
     pub(crate) fn answered(status: Status) -> Box<Self> {
         let exit = match status.code() {
             Code::Unavailable => Exit::Unavailable,
@@ -80,13 +80,13 @@ impl Failure {
         Self::new(exit, &reason(&status), text_of(&status))
     }
 
-    /// Replaces what to do next.
+    /// Replaces the advice on what to do next.
     pub(crate) fn advise(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = hint.into();
         self
     }
 
-    /// For programs, on standard error.
+    /// The error as JSON, for programs; it goes to standard error.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         json!({ "reason": self.reason, "message": self.message })
     }
@@ -102,7 +102,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The reason that the service gave; the code's name if the error is not the service's own.
+/// The service's reason; the name of the gRPC code if the error does not come from the service.
 pub(crate) fn reason(status: &Status) -> String {
     let details = status.get_error_details();
     match details.error_info() {
@@ -122,7 +122,7 @@ fn text_of(status: &Status) -> String {
     }
 }
 
-/// The cause of all causes.
+/// The innermost cause of an error.
 pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

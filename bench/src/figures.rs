@@ -1,4 +1,4 @@
-//! What a bench found: its figures, as they are printed, written as JSON and drawn.
+//! The results of the bench, as they are printed, written as JSON and drawn.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use serde::Serialize;
 use crate::{
     baselines::promises::Broken,
     campaigns::Sums,
-    host::{Ground, Host},
+    host::{Environment, Host},
     record::{Record, SLICE},
 };
 
-/// All of it.
+/// All results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) tombola: &'static str,
     pub(crate) host: Host,
     pub(crate) load: Load,
-    pub(crate) stores: Vec<Ground>,
+    pub(crate) stores: Vec<Environment>,
     pub(crate) series: Vec<Series>,
     pub(crate) ratios: Vec<Ratio>,
-    /// What became of promises that were put to the test.
+    /// How often each promise was broken.
     pub(crate) promises: Vec<Broken>,
-    /// P2 of every campaign of the bench.
+    /// P2 for every campaign of the bench.
     pub(crate) campaigns: Vec<Sums>,
-    /// P2 held everywhere.
+    /// Whether P2 held for all of them.
     pub(crate) balanced: bool,
 }
 
@@ -33,41 +33,41 @@ pub(crate) struct Figures {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Load {
     pub(crate) connections: usize,
-    /// None at a fixed rate.
+    /// Absent at a fixed rate.
     pub(crate) outstanding: Option<usize>,
-    /// Calls a second, at a fixed rate.
+    /// Calls per second at a fixed rate.
     pub(crate) rate: Option<u64>,
     pub(crate) round_seconds: f64,
     pub(crate) rounds: u64,
 }
 
-/// One call of one service, over all rounds.
+/// The calls of one scenario to one service, over all rounds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Series {
     pub(crate) call: String,
     pub(crate) store: String,
-    /// Connections and calls under way on each, if they are not those of the others.
+    /// Connections and calls in progress on each, if they differ from those of the other series.
     pub(crate) concurrency: Option<String>,
-    /// It only keeps a limit.
+    /// The baseline limits draws, but does not draw.
     #[serde(skip)]
     pub(crate) is_limit: bool,
     pub(crate) per_second: Spread,
-    /// Its median over that of the empty call; none for the empty call.
+    /// Its median relative to that of the empty call; absent for the empty call.
     pub(crate) over_empty: Option<f64>,
     pub(crate) latency_us: Latency,
-    /// Calls that ended, those that won, and those that failed by reason.
+    /// Calls that ended, calls that won, and failed calls by reason.
     pub(crate) calls: u64,
     pub(crate) wins: u64,
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Processor time of the service, and of Redis for its scripts (on its clock), a call.
+    /// Processor time per call: of the service, and of Redis for scripts (by its own clock).
     pub(crate) server_cpu_us: Option<f64>,
     pub(crate) redis_us: Option<f64>,
     pub(crate) rounds: Vec<Round>,
-    /// Pairs of a percentile and microseconds.
+    /// Pairs of a percentile and its latency in microseconds.
     pub(crate) percentiles: Vec<(f64, u64)>,
 }
 
-/// Medians and how far rounds differ.
+/// A median, and how far the rounds differ.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -75,7 +75,7 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
-/// In microseconds, over all rounds.
+/// Latencies in microseconds, over all rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Latency {
     pub(crate) p50: u64,
@@ -90,25 +90,25 @@ pub(crate) struct Latency {
 pub(crate) struct Round {
     pub(crate) per_second: f64,
     pub(crate) calls: u64,
-    /// Calls answered a second, by tenths of a second.
+    /// Answered calls per second, for each tenth of a second.
     pub(crate) over_time: Vec<f64>,
 }
 
-/// One figure over another, of the same run.
+/// One figure relative to another of the same run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Ratio {
     pub(crate) name: String,
     pub(crate) value: f64,
 }
 
-/// What a round took of the service and of Redis, in microseconds of all its calls.
+/// Microseconds that the service and Redis spent on all calls of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) server_cpu_us: Option<f64>,
     pub(crate) redis_us: Option<f64>,
 }
 
-/// Rounds of one series, as they come.
+/// The rounds of one series so far.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     records: Vec<Record>,
@@ -116,13 +116,13 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Adds one.
+    /// Adds a round.
     pub(crate) fn add(&mut self, record: Record, spent: Spent) {
         self.records.push(record);
         self.spent.push(spent);
     }
 
-    /// All of them as figures.
+    /// All rounds as figures.
     pub(crate) fn series(&self, call: &str, store: &str, concurrency: Option<String>) -> Series {
         let all = self.latencies();
         let sum = |of: fn(&Record) -> u64| self.records.iter().map(of).sum();
@@ -153,7 +153,7 @@ impl Rounds {
         }
     }
 
-    /// Latencies of all rounds, in microseconds.
+    /// The latencies of all rounds in microseconds.
     pub(crate) fn latencies(&self) -> Histogram<u64> {
         let mut records = self.records.iter().map(|record| &record.latencies);
         let mut all = records
@@ -184,7 +184,7 @@ impl Round {
 }
 
 impl Spread {
-    /// Of some figures; nothing but zeros of none.
+    /// The spread of some figures; all zeros if there are none.
     pub(crate) fn of(figures: impl Iterator<Item = f64>) -> Self {
         let mut all: Vec<f64> = figures.collect();
         all.sort_by(f64::total_cmp);
@@ -216,7 +216,7 @@ impl Latency {
     }
 }
 
-/// A curve: more points towards its end, where it is steep.
+/// A percentile curve, with more points at its steep end.
 fn percentiles(latencies: &Histogram<u64>) -> Vec<(f64, u64)> {
     if latencies.is_empty() {
         return Vec::new();
@@ -235,7 +235,7 @@ fn percentiles(latencies: &Histogram<u64>) -> Vec<(f64, u64)> {
 }
 
 impl Figures {
-    /// Fills in what follows from the series: each over the empty call, and the wanted ratios.
+    /// Computes what follows from the series: each relative to the empty call, and the ratios.
     pub(crate) fn relate(&mut self) {
         let rate = |call: &str, store: Option<&str>| {
             let mut series = self.series.iter();
@@ -266,8 +266,8 @@ impl Figures {
                     "the same with the append-only file off",
                     rate(&one.call, Some("redis-memory")),
                 );
-                // A limit that is counted is held against one that is asked for, a draw against
-                // draws.
+                // A baseline that only counts is compared with CheckLimit, one that draws with a
+                // draw.
                 let mine = |way: &Series| match one.call.as_str() {
                     "draw" => !way.is_limit,
                     "check" => way.is_limit,
@@ -292,12 +292,12 @@ impl Figures {
 }
 
 impl Series {
-    /// A published way, called without gRPC.
+    /// The series is a baseline, called without gRPC.
     pub(crate) fn is_baseline(&self) -> bool {
         self.concurrency.is_some()
     }
 
-    /// The call, with its concurrency if that is its own: a way may be called at two.
+    /// The name of the call, with its concurrency if that is special: a baseline may run with two.
     pub(crate) fn label(&self) -> String {
         match &self.concurrency {
             Some(concurrency) => format!("{} ({concurrency})", self.call),

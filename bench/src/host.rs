@@ -1,4 +1,4 @@
-//! The machine under measure: its cores, and how long its disk takes to keep a write.
+//! The machine under test: its cores, and how long its disk takes to store a write.
 
 use std::{
     fs::{self, OpenOptions},
@@ -10,9 +10,9 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{beside::Beside, subject::Subject};
+use crate::{redis_server::RedisServer, subject::Subject};
 
-/// Writes that are timed at most, and for how long.
+/// The largest number of timed writes, and the time after which timing stops.
 const WRITES: usize = 200;
 const WRITES_TIME_MAX: Duration = Duration::from_secs(2);
 const WRITE_BYTES: usize = 4096;
@@ -21,21 +21,20 @@ const WRITE_BYTES: usize = 4096;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Host {
     pub(crate) cores: usize,
-    /// The processor's name, if the system says it.
+    /// The processor's name if the system gives it.
     pub(crate) processor: String,
-    /// How many processes wanted a core in the last minute, before the bench; empty if the system
-    /// does not say.
+    /// The load average of the last minute before the bench; empty if the system does not give it.
     pub(crate) load: String,
-    /// Where temporary data are.
+    /// The directory of temporary data.
     pub(crate) directory: String,
-    /// How long a write of 4 KiB took to be on disk, in microseconds: half of the writes, 99 in
-    /// 100; 0 if it could not be measured.
+    /// How long a synced write of 4 KiB takes in microseconds, as p50 and p99; 0 if it could not be
+    /// measured.
     pub(crate) fsync_us_p50: u64,
     pub(crate) fsync_us_p99: u64,
 }
 
 impl Host {
-    /// Looks at this machine; times writes in a directory.
+    /// Describes this machine, and times writes in `directory`.
     pub(crate) fn look(directory: &Path) -> Self {
         let syncs = syncs(directory).unwrap_or_default();
         let quantile = |of_100: usize| syncs.get(syncs.len() * of_100 / 100).copied().unwrap_or(0);
@@ -60,7 +59,7 @@ fn processor() -> String {
     name.map_or(String::new(), |(_, name)| name.trim().into())
 }
 
-/// Microseconds of each synced write, in ascending order.
+/// The duration of each synced write in microseconds, in ascending order.
 fn syncs(directory: &Path) -> std::io::Result<Vec<u64>> {
     let path = directory.join(format!("tombola-bench-sync-{:08x}", rand::random::<u32>()));
     let mut file = OpenOptions::new()
@@ -86,9 +85,9 @@ fn time_writes(file: &mut fs::File) -> std::io::Result<Vec<u64>> {
     Ok(micros)
 }
 
-/// What a service under measure stands on.
+/// The versions and settings that a service under test depends on.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Ground {
+pub(crate) struct Environment {
     pub(crate) store: String,
     /// Empty without Redis.
     pub(crate) redis_version: String,
@@ -96,25 +95,25 @@ pub(crate) struct Ground {
     pub(crate) appendfsync: String,
 }
 
-impl Ground {
-    /// Asks the Redis of a service, if it has one.
+impl Environment {
+    /// Reads the settings of the service's Redis, if it has one.
     pub(crate) async fn of(subject: &Subject) -> Self {
-        let mut ground = Self {
+        let mut environment = Self {
             store: subject.name.clone(),
             redis_version: String::new(),
             appendonly: String::new(),
             appendfsync: String::new(),
         };
-        if let Some(beside) = &subject.beside {
-            ground.redis_version = version(beside).await;
-            ground.appendonly = beside.setting("appendonly").await;
-            ground.appendfsync = beside.setting("appendfsync").await;
+        if let Some(redis) = &subject.redis {
+            environment.redis_version = version(redis).await;
+            environment.appendonly = redis.setting("appendonly").await;
+            environment.appendfsync = redis.setting("appendfsync").await;
         }
-        ground
+        environment
     }
 }
 
-async fn version(beside: &Beside) -> String {
-    let server = beside.info("server").await.unwrap_or_default();
+async fn version(redis: &RedisServer) -> String {
+    let server = redis.info("server").await.unwrap_or_default();
     server.get("redis_version").cloned().unwrap_or_default()
 }

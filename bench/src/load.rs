@@ -1,13 +1,13 @@
-//! The generator: calls of a target, in a closed loop or at a fixed rate, and what was measured of
-//! them.
+//! The load generator: it calls a target in a closed loop or at a fixed rate, and records the
+//! results. It knows nothing of what it calls.
 //!
-//! It shares the machine with what it measures, so it is cheap: a thread for each core, each with a
-//! runtime, connections, counters and a histogram of its own; nothing is locked on the way of a
-//! call, and all is merged at the end. It knows nothing of what it calls.
+//! The generator shares the machine with what it measures, so it must be cheap: one thread per
+//! core, each with its own runtime, connections, counters and histogram. A call takes no lock; the
+//! results are merged at the end.
 //!
-//! At a fixed rate a latency counts from the moment at which the call was to be sent, so calls that
-//! a stall kept from being sent are late as their users would see it (coordinated omission). In a
-//! closed loop it counts from when the one before was answered.
+//! At a fixed rate, a latency counts from the moment at which the call should have been sent. So
+//! calls that a stall delayed count as late, as their users would see it (coordinated omission). In
+//! a closed loop, it counts from the answer of the call before.
 
 use std::{
     cell::{Cell, RefCell},
@@ -31,32 +31,32 @@ use tokio::{
 
 use crate::record::{Answer, Record};
 
-/// Calls that are under way on a connection at a fixed rate, at most: a service allows 1,024.
+/// The largest number of calls in progress on a connection at a fixed rate: a service allows 1,024.
 const OPEN_OUTSTANDING_MAX: usize = 1000;
-/// How long the last calls may take before they count as not answered: more than a service lets
-/// them.
+/// How long the last calls may take before they count as not answered: longer than a service lets a
+/// call take.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(15);
-/// The pause between arrivals at a fixed rate that come at once.
+/// At a fixed rate, calls that fall due within this time are sent together.
 const PACE: Duration = Duration::from_micros(200);
-/// What calls whose turn did not come in time count as.
+/// The reason of calls that were not sent in time.
 pub(crate) const NOT_SENT: &str = "NOT_SENT";
-/// What calls without an answer count as.
+/// The reason of calls without an answer.
 pub(crate) const NOT_ANSWERED: &str = "NOT_ANSWERED";
 
 /// Why a target could not be called at all.
 pub(crate) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// Something that can be called over connections.
+/// A target that can be called over connections.
 pub(crate) trait Target: Send + Sync + 'static {
-    /// One who calls; clones share a connection.
+    /// A caller; clones share a connection.
     type Caller: Caller;
-    /// Makes a connection.
+    /// Opens a connection.
     fn connect(&self) -> impl Future<Output = Result<Self::Caller, Fault>>;
 }
 
-/// One who calls.
+/// A caller of a target.
 pub(crate) trait Caller: Clone + 'static {
-    /// The call of this number, which no other call has.
+    /// Makes the call with this number, which no other call has.
     fn call(&mut self, number: u64) -> impl Future<Output = Answer>;
 }
 
@@ -64,32 +64,31 @@ pub(crate) trait Caller: Clone + 'static {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) connections: usize,
-    /// Calls under way at once on each, in a closed loop.
+    /// Calls in progress on each connection, in a closed loop.
     pub(crate) outstanding: usize,
-    /// Calls a second, for a fixed rate.
+    /// Calls per second, for a fixed rate.
     pub(crate) rate: Option<u64>,
     pub(crate) time: Duration,
-    /// The round ends before its time once this many calls were made, counted from the first round
-    /// on.
+    /// The round ends early once this many calls were made, counted from the first round on.
     pub(crate) calls_max: u64,
 }
 
-/// Numbers for calls, without a counter that all threads share.
+/// Numbers for calls. Each thread has its own counter, so they share none.
 #[derive(Debug)]
 pub(crate) struct Numbers(Vec<AtomicU64>);
 
 impl Numbers {
-    /// For calls by a plan.
+    /// The numbers for calls by a plan.
     pub(crate) fn new(plan: &Plan) -> Arc<Self> {
         let shards = shards(plan.connections);
         Arc::new(Self((0..shards).map(|_| AtomicU64::new(0)).collect()))
     }
 
-    /// The next number of a thread, below `end`; what is refused is not used up.
+    /// A thread's next number below `end`; a number that is not below `end` stays unused.
     fn next(&self, shard: usize, end: u64) -> Option<u64> {
         let mine = self.0.get(shard)?;
         let number = mine.load(Ordering::Relaxed) * self.0.len() as u64 + shard as u64;
-        // Only this thread counts here.
+        // Only this thread changes this counter.
         (number < end).then(|| {
             mine.fetch_add(1, Ordering::Relaxed);
             number
@@ -102,7 +101,7 @@ fn shards(connections: usize) -> usize {
     cores.min(connections)
 }
 
-/// What one thread shares between its calls.
+/// The state that all calls of one thread share.
 struct Shard {
     index: usize,
     plan: Plan,
@@ -126,14 +125,15 @@ impl Shard {
         self.record.borrow_mut().note(answer, self.begun, from, now);
         self.under_way.set(self.under_way.get() - 1);
         if failed {
-            // Who is refused at once is not to keep a core busy with asking.
+            // A caller that is refused at once waits a little, so that retries do not keep a core
+            // busy.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         now
     }
 }
 
-/// Stops the threads when the round is given up.
+/// Stops the threads when the round is dropped.
 struct Halt(Arc<AtomicBool>);
 
 impl Drop for Halt {
@@ -142,7 +142,7 @@ impl Drop for Halt {
     }
 }
 
-/// One round.
+/// Runs one round.
 ///
 /// # Errors
 /// If a connection cannot be made.
@@ -187,7 +187,7 @@ pub(crate) async fn round<T: Target>(
                 Some(work(callers, Rc::new(shard), receiver).await)
             };
             let record = runtime().map(|runtime| LocalSet::new().block_on(&runtime, work));
-            // If the round was given up, nobody listens.
+            // If the round was dropped, nobody listens.
             drop(ended.blocking_send(record));
         });
     }
@@ -236,7 +236,7 @@ async fn started(mut beginning: watch::Receiver<Option<Instant>>) -> Option<Inst
     *begun
 }
 
-/// The calls of one thread, to the last answer.
+/// Makes the calls of one thread, and waits for the last answer.
 async fn work<C: Caller>(
     callers: Vec<C>,
     shard: Rc<Shard>,
@@ -262,7 +262,7 @@ async fn work<C: Caller>(
     record
 }
 
-/// One call after the other; at least one, so that the shortest round tells something.
+/// Makes one call after the other, and at least one, so that even the shortest round has a result.
 async fn closed<C: Caller>(mut caller: C, shard: Rc<Shard>) {
     let mut from = Instant::now();
     let end = shard.begun + shard.plan.time;
@@ -274,8 +274,8 @@ async fn closed<C: Caller>(mut caller: C, shard: Rc<Shard>) {
     }
 }
 
-/// Calls as they arrive, each in a task of its own; those that arrive while as many are under way
-/// as may be wait, which counts.
+/// Makes calls as they fall due, each in a task. If too many are in progress, further calls wait,
+/// and the wait counts as latency.
 async fn open<C: Caller>(
     callers: Vec<C>,
     shard: Rc<Shard>,
@@ -295,7 +295,7 @@ async fn open<C: Caller>(
             turn = (turn + 1) % callers.len();
             let (mut caller, shard) = (callers[turn].clone(), Rc::clone(&shard));
             let waiting = Rc::clone(&waiting);
-            // Counted from now on, so that the bound holds before the task has run.
+            // Counted here, so that the bound holds before the task has run.
             shard.under_way.set(shard.under_way.get() + 1);
             tasks.spawn_local(async move {
                 shard.under_way.set(shard.under_way.get() - 1);
@@ -316,12 +316,12 @@ async fn open<C: Caller>(
     while tasks.join_next().await.is_some() {}
 }
 
-/// When the call of this arrival was to be sent.
+/// The moment at which this arrival's call should be sent.
 fn intended(begun: Instant, arrival: u64, rate: u64) -> Instant {
     begun + Duration::from_nanos((u128::from(arrival) * 1_000_000_000 / u128::from(rate)) as u64)
 }
 
-/// Tells the threads of arrivals, at a fixed rate, until the round's time is over.
+/// Sends the number of due calls to the threads, at a fixed rate, until the round ends.
 fn pace(
     rate: u64,
     plan: &Plan,
@@ -334,7 +334,7 @@ fn pace(
     let all = due(plan.time);
     let (mut sent, mut turn) = (0, 0);
     while sent < all && !stop.load(Ordering::Relaxed) {
-        // The first call is sent at once, the last one before the round's end.
+        // The first call is sent at once, the last one before the end of the round.
         let now = (due(begun.elapsed()) + 1).min(all);
         let each = (now - sent).div_ceil(shards.len() as u64).max(1);
         while sent < now {
@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    /// Answers at once: every fifth call fails, of the others every third wins.
+    /// A target that answers at once: every fifth call fails, and every third of the others wins.
     #[derive(Clone)]
     struct Counting;
 

@@ -1,26 +1,25 @@
-//! `tombola-bench`: the throughput of a machine, measured: draws and other calls beside an empty
-//! call, on any store, in one run.
+//! `tombola-bench`: measures the throughput of a machine. It makes draws and other calls on any
+//! store, and empty calls for comparison, in one run.
 //!
-//! It measures from outside, over gRPC, services that are processes of their own; it asks Redis
-//! only what Redis alone knows. It leaves nothing behind, however it ends: processes, directories,
-//! keys and campaigns of its own are gone with it.
+//! It measures from outside: services are processes, called over gRPC. It asks Redis only for
+//! figures that Redis alone has. However it ends, it removes all that it made: processes,
+//! directories, keys and campaigns.
 //!
-//! A file uses only files that do not use it, so none needs more than those before it:
+//! The files in layers; a file may use only those above it, or of its own row:
 //!
-//! | files | what they are |
+//! | files | purpose |
 //! |---|---|
 //! | `failure`, `output` | errors and exit codes, text |
 //! | `process`, `program`, `service` | child processes, the server program, connections |
 //! | `record`, `load` | the generator and what it measures; they know nothing of what is called |
 //! | `scenario`, `envelopes`, `calls` | what is called |
-//! | `beside`, `campaigns`, `subject`, `empty`, `rig` | what is under measure |
-//! | `baselines` | published ways to do the same, and which promises they break |
-//! | `host`, `figures`, `table`, `page` | what was found |
+//! | `redis_server`, `campaigns`, `subject`, `empty`, `rig` | the services under test |
+//! | `baselines` | published methods to do the same, and which promises they break |
+//! | `host`, `figures`, `table`, `page` | the results |
 //! | `options`, `round`, `run` | one run |
-//! | `cost` | the other kind of run: bytes and microseconds |
+//! | `cost` | the other kind of run: bytes and microseconds per draw, user and unit |
 
 mod baselines;
-mod beside;
 mod calls;
 mod campaigns;
 mod cost;
@@ -36,6 +35,7 @@ mod page;
 mod process;
 mod program;
 mod record;
+mod redis_server;
 mod rig;
 mod round;
 mod run;
@@ -56,7 +56,7 @@ use options::BenchArgs;
 use output::{note, say};
 use rig::Rig;
 
-/// The same allocator as the server's, so that the empty call costs what it costs there.
+/// The same allocator as the server's, so that an empty call costs here what it costs there.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -67,11 +67,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     version,
     long_version = tombola::LONG_VERSION,
     args_conflicts_with_subcommands = true,
-    after_help = "Without --server it starts services of its own, in a temporary directory, and takes
-everything away at its end. A service that --server names is put under load for real: campaigns of
-the bench's own are made there, and closed at the end.
-Every option has a variable, e.g. TOMBOLA_BENCH_RATE for --rate. Those of other programs, such as
-TOMBOLA_SERVER, do not count here.
+    after_help = "Without --server it starts its own services, in a temporary directory, and removes
+everything at the end. A service that --server names is put under real load: the bench creates its
+own campaigns there, and closes them at the end.
+Every option has a variable, e.g. TOMBOLA_BENCH_RATE for --rate. Variables of other programs, such
+as TOMBOLA_SERVER, have no effect here.
 Exit codes: 0 done, 1 refused or failed, 64 wrong usage, 69 server or Redis not available.
 
 Example:
@@ -87,13 +87,13 @@ struct Cli {
     #[command(flatten)]
     bench: BenchArgs,
     #[command(subcommand)]
-    part: Option<Part>,
+    command: Option<BenchCommand>,
 }
 
-/// What all parts share.
+/// Options of all commands.
 #[derive(Args, Clone, Debug)]
 struct Common {
-    /// The server program, of the same build [default: the tombola beside this program's file]
+    /// The server program, of the same build [default: tombola in this program's directory]
     #[arg(
         long,
         global = true,
@@ -111,13 +111,13 @@ struct Common {
     json: bool,
 }
 
-/// What else there is.
+/// The commands besides the default one.
 #[derive(Subcommand, Clone, Debug)]
-enum Part {
-    /// Measure what a draw, a user and a waiting unit take of processors, memory and disk, and how
-    /// that grows
+enum BenchCommand {
+    /// Measure the processor time, memory and disk space that a draw, a user and a waiting unit
+    /// need, and how they grow
     Cost(CostArgs),
-    /// Run the bare server of the empty call
+    /// Run the server that answers empty calls
     #[command(name = empty::COMMAND, hide = true)]
     EmptyServer,
 }
@@ -149,7 +149,8 @@ fn main() -> ExitCode {
     failure.exit.into()
 }
 
-/// Help and version go to standard output and are no failure; everything else is wrong usage.
+/// Help and version go to standard output and are no failure; every other parser error is wrong
+/// usage.
 fn explain(error: &clap::Error) -> ExitCode {
     drop(error.print());
     if error.use_stderr() {
@@ -159,13 +160,13 @@ fn explain(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Runs the part that the arguments name and prints what it found.
+/// Runs the command that the arguments name, and prints the result.
 async fn run(cli: Cli) -> Outcome {
     let Common { tombola, json } = cli.common;
-    match cli.part {
+    match cli.command {
         None => {
             let settings = cli.bench.read(tombola)?;
-            let figures = tidily(async |rig| run::measure(&settings, rig).await).await?;
+            let figures = with_cleanup(async |rig| run::measure(&settings, rig).await).await?;
             if let Some(file) = &settings.report {
                 fs::write(file, page::render(&figures)).map_err(|error| {
                     let file = file.display();
@@ -177,8 +178,8 @@ async fn run(cli: Cli) -> Outcome {
             show(json, &figures, table::render)?;
             balanced(figures.balanced)
         }
-        Some(Part::Cost(args)) => {
-            let costs = tidily(async |rig| cost::measure(&args, tombola, rig).await).await?;
+        Some(BenchCommand::Cost(args)) => {
+            let costs = with_cleanup(async |rig| cost::measure(&args, tombola, rig).await).await?;
             show(json, &costs, cost::render)?;
             balanced(costs.balanced)?;
             match costs.failed.as_slice() {
@@ -189,19 +190,19 @@ async fn run(cli: Cli) -> Outcome {
                 )),
             }
         }
-        Some(Part::EmptyServer) => empty::run().await,
+        Some(BenchCommand::EmptyServer) => empty::run().await,
     }
 }
 
-/// Does the work, unless a signal comes first, and takes away what was made.
-async fn tidily<T>(work: impl AsyncFnOnce(&mut Rig) -> Outcome<T>) -> Outcome<T> {
+/// Does the work, unless a signal comes first, and removes all that was made.
+async fn with_cleanup<T>(work: impl AsyncFnOnce(&mut Rig) -> Outcome<T>) -> Outcome<T> {
     let stop = stop()
         .map_err(|error| Failure::refused("SIGNALS", format!("cannot take signals: {error}")))?;
     let mut rig = Rig::default();
     let outcome = tokio::select! {
         done = work(&mut rig) => done,
         () = stop => {
-            note("stopping: what the bench made is taken away");
+            note("stopping: the bench removes what it made");
             Err(Failure::refused("STOPPED", "stopped before the end; nothing of the bench is left"))
         }
     };
@@ -209,7 +210,7 @@ async fn tidily<T>(work: impl AsyncFnOnce(&mut Rig) -> Outcome<T>) -> Outcome<T>
     outcome
 }
 
-/// Prints figures.
+/// Prints the figures.
 fn show<T: Serialize>(json: bool, figures: &T, text: impl FnOnce(&T) -> String) -> Outcome {
     if !json {
         return say(&text(figures));
@@ -224,12 +225,12 @@ fn balanced(balanced: bool) -> Outcome {
     }
     Err(Failure::refused(
         "NOT_BALANCED",
-        "the sums of a campaign do not add up: this must never be; please report it",
+        "the sums of a campaign do not add up: this must never happen; please report it",
     ))
 }
 
-/// Ends with the first signal to stop. Further ones are swallowed, so that nothing keeps the bench
-/// from taking away what it made.
+/// Ends with the first signal to stop. Further signals are ignored, so that the bench can remove
+/// what it made.
 fn stop() -> io::Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

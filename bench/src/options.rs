@@ -1,4 +1,4 @@
-//! The options of a run, and what they mean.
+//! The options of a run.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,17 +23,16 @@ const OUTSTANDING_MAX: u64 = 1000;
 const RATE_MAX: u64 = 10_000_000;
 const TIME_MIN: Duration = Duration::from_millis(50);
 const TIME_MAX: Duration = Duration::from_secs(86_400);
-/// Units that wait to be drawn, for each second in which draws take them: more than a core can
-/// draw.
+/// Waiting units for each second of draws: more than one core can draw.
 const UNITS_A_SECOND: u64 = 100_000;
 const UNITS_MIN: u64 = 10_000;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BenchArgs {
-    /// A running server, which is put under load instead of services that the bench starts
+    /// A running server to put under load, instead of services that the bench starts
     #[arg(long, env = "TOMBOLA_BENCH_SERVER", value_name = "URL")]
     server: Option<String>,
-    /// What is called, one or more; empty is always among them
+    /// Scenarios to run, one or more; empty is always run
     #[arg(
         long,
         env = "TOMBOLA_BENCH_SCENARIO",
@@ -43,8 +42,8 @@ pub(crate) struct BenchArgs {
         default_value = "draw,check"
     )]
     scenario: Vec<Scenario>,
-    /// Where a service of the bench's own keeps its data, one or more [default: embedded, or redis
-    /// with --redis-url or --baselines]
+    /// Stores of the services that the bench starts, one or more [default: embedded, or redis with
+    /// --redis-url or --baselines]
     #[arg(
         long,
         env = "TOMBOLA_BENCH_STORE",
@@ -53,7 +52,8 @@ pub(crate) struct BenchArgs {
         value_name = "STORES"
     )]
     store: Vec<Store>,
-    /// A running Redis instead of one that the bench starts: redis://; keys are removed at the end
+    /// A running Redis instead of one that the bench starts: redis://; the bench removes its keys
+    /// at the end
     #[arg(
         long,
         env = "TOMBOLA_BENCH_REDIS_URL",
@@ -61,29 +61,31 @@ pub(crate) struct BenchArgs {
         hide_env_values = true
     )]
     redis_url: Option<String>,
-    /// Beside it, published ways to draw on the same Redis, and which promises they break
+    /// Also run published methods to draw on the same Redis, and show which promises they break
     #[arg(long, env = "TOMBOLA_BENCH_BASELINES", value_parser = BoolishValueParser::new())]
     baselines: bool,
     /// Connections
     #[arg(long, env = "TOMBOLA_BENCH_CONNECTIONS", value_name = "N", default_value_t = 8,
           value_parser = value_parser!(u64).range(1..=CONNECTIONS_MAX))]
     connections: u64,
-    /// Calls under way at once on each connection
+    /// Calls in progress at once on each connection
     #[arg(long, env = "TOMBOLA_BENCH_OUTSTANDING", value_name = "N", default_value_t = 128,
           value_parser = value_parser!(u64).range(1..=OUTSTANDING_MAX))]
     outstanding: u64,
-    /// Calls a second at a fixed rate, whether or not the ones before were answered; latencies
-    /// count from when a call was to be sent
+    /// Calls per second at a fixed rate, whether or not earlier calls were answered; latencies
+    /// count from when a call should have been sent
     #[arg(long, env = "TOMBOLA_BENCH_RATE", value_name = "N", conflicts_with = "outstanding",
           value_parser = value_parser!(u64).range(1..=RATE_MAX))]
     rate: Option<u64>,
-    /// How long a round is
-    #[arg(long, env = "TOMBOLA_BENCH_DURATION", value_name = "SPAN", default_value = "5s", value_parser = span)]
+    /// The length of a round
+    #[arg(long, env = "TOMBOLA_BENCH_DURATION", value_name = "SPAN", default_value = "5s",
+          value_parser = span)]
     duration: Duration,
-    /// How long calls are made before the first round, which does not count
-    #[arg(long, env = "TOMBOLA_BENCH_WARM_UP", value_name = "SPAN", default_value = "2s", value_parser = span)]
+    /// The length of the warm-up before the first round, which does not count
+    #[arg(long, env = "TOMBOLA_BENCH_WARM_UP", value_name = "SPAN", default_value = "2s",
+          value_parser = span)]
     warm_up: Duration,
-    /// Rounds, of which the median counts
+    /// The number of rounds; tables show the median
     #[arg(long, env = "TOMBOLA_BENCH_ROUNDS", value_name = "N", default_value_t = 3,
           value_parser = value_parser!(u64).range(1..=1000))]
     rounds: u64,
@@ -95,16 +97,16 @@ pub(crate) struct BenchArgs {
     #[arg(long, env = "TOMBOLA_BENCH_INJECT_RATE", value_name = "N", default_value_t = 100_000,
           value_parser = value_parser!(u64).range(1..=UNITS_MAX))]
     inject_rate: u64,
-    /// Where temporary data are made: its disk is what is measured [default: the system's temporary
-    /// directory]
+    /// Directory for temporary data: its disk is part of the measurement [default: the system's
+    /// temporary directory]
     #[arg(long, env = "TOMBOLA_BENCH_DIRECTORY", value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Write a page with curves: one file, no other is needed to show it
+    /// Write a page with curves to this file; it needs no other file
     #[arg(long, env = "TOMBOLA_BENCH_REPORT", value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
 
-/// What the options mean.
+/// The options after their checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) scenarios: Vec<Scenario>,
@@ -120,7 +122,7 @@ pub(crate) struct Settings {
 }
 
 impl BenchArgs {
-    /// Checks what the parser could not. `program` is the server program that was named.
+    /// Checks what the parser cannot check. `program` is the server program if one was named.
     pub(crate) fn read(self, program: Option<PathBuf>) -> Outcome<Settings> {
         let subjects = match &self.server {
             Some(server) => self.running(server)?,
@@ -165,7 +167,8 @@ impl BenchArgs {
     fn running(&self, server: &str) -> Outcome<Vec<Kind>> {
         if !self.store.is_empty() || self.redis_url.is_some() || self.baselines {
             return Err(Failure::usage(
-                "--store, --redis-url and --baselines are for services that the bench starts: leave them out, or leave out --server",
+                "--store, --redis-url and --baselines are for services that the bench starts: \
+                 leave them out, or leave out --server",
             ));
         }
         let url = server_url(server)
@@ -190,8 +193,8 @@ impl BenchArgs {
         }
         if self.redis_url.is_some() && stores.contains(&Store::RedisMemory) {
             return Err(Failure::usage(
-                "--store redis-memory switches the append-only file off, which the bench does to a Redis of its own only: leave out \
-                 --redis-url",
+                "--store redis-memory switches the append-only file off, which the bench does to \
+                 a Redis of its own only: leave out --redis-url",
             ));
         }
         if self.redis_url.is_some() && !stores.contains(&Store::Redis) {
@@ -212,7 +215,7 @@ impl BenchArgs {
     }
 }
 
-/// Where temporary data are made.
+/// The directory for temporary data.
 pub(crate) fn directory(named: Option<PathBuf>) -> Outcome<PathBuf> {
     let directory = named.unwrap_or_else(std::env::temp_dir);
     if directory.is_dir() {
@@ -224,7 +227,7 @@ pub(crate) fn directory(named: Option<PathBuf>) -> Outcome<PathBuf> {
     )))
 }
 
-/// Looks whether the report can be written before there is one.
+/// Checks that the report can be written, before the run.
 fn check_report(file: &Path) -> Outcome {
     let directory = file
         .parent()

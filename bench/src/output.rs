@@ -7,7 +7,8 @@ use tombola::model::text::grouped;
 
 use crate::failure::{Failure, Outcome};
 
-/// Prints `text` and a line end. A reader that went away, as `head` does, is no failure.
+/// Prints `text` and a line end. If the reader has closed the pipe, as `head` does, that is no
+/// failure.
 pub(crate) fn say(text: &str) -> Outcome {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush()) {
@@ -19,7 +20,7 @@ pub(crate) fn say(text: &str) -> Outcome {
     }
 }
 
-/// Prints a line to standard error, for people; what cannot be written there is lost.
+/// Prints a line to standard error, for people; ignores a failure to write it.
 pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr().lock(), "{text}"));
 }
@@ -33,14 +34,14 @@ pub(crate) enum Side {
     Right,
 }
 
-/// Aligned columns without borders, the same on a terminal and in a pipe.
+/// Aligned columns without borders; a terminal and a pipe get the same.
 pub(crate) struct Table {
     sides: Vec<Side>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// With the names of its columns.
+    /// A table with these column names.
     pub(crate) fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Side)>) -> Self {
         let (names, sides) = columns
             .into_iter()
@@ -52,17 +53,17 @@ impl Table {
         }
     }
 
-    /// Adds a row, one cell a column.
+    /// Adds a row with one cell per column.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// It has no rows.
+    /// Whether it has no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() == 1
     }
 
-    /// As text, without a line end after the last row.
+    /// The table as text, without a line end after the last row.
     pub(crate) fn render(&self) -> String {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING).force_no_tty();
@@ -86,7 +87,7 @@ impl Table {
     }
 }
 
-/// `count` and the noun, in the plural unless there is one.
+/// `count` and the noun, in the plural unless `count` is 1.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", grouped(count))

@@ -1,5 +1,5 @@
-//! The figures as one page: curves of latencies and of throughput over time, and the tables. It
-//! needs no other file, and no script.
+//! The figures as one HTML page: curves of latency and of throughput over time, and the tables. It
+//! needs no other file and no script.
 
 use tombola::model::text::grouped;
 
@@ -15,21 +15,24 @@ const LEFT: f64 = 70.0;
 const BOTTOM: f64 = 40.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 12.0;
-/// The most points of a curve.
+/// The largest number of points in a curve.
 const POINTS_MAX: usize = 400;
-/// One for each curve, told apart also by who does not see all colours (Okabe and Ito), then again
-/// dashed.
+/// One colour per curve, chosen so that colour-blind readers can tell them apart (Okabe and Ito).
+/// Further curves use the same colours with dashed lines.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a8a00",
 ];
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:#222}\
-    h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}pre{overflow-x:auto;background:#f6f6f6;padding:1em;font-size:13px}\
-    svg{width:100%;height:auto}text{font:12px system-ui,sans-serif;fill:#444}.grid{stroke:#ddd}.curve{fill:none;stroke-width:1.6}\
-    ul{list-style:none;padding:0;columns:3}li::before{content:'';display:inline-block;width:1.6em;margin-right:.5em;\
-    vertical-align:middle;border-top:3px solid var(--colour)}li.dashed::before{border-top-style:dashed}";
+const STYLE: &str = "\
+    body{font:15px/1.5 system-ui,sans-serif;max-width:62em;margin:2em auto;padding:0 1em;\
+    color:#222}h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}pre{overflow-x:auto;\
+    background:#f6f6f6;padding:1em;font-size:13px}svg{width:100%;height:auto}text{\
+    font:12px system-ui,sans-serif;fill:#444}.grid{stroke:#ddd}.curve{fill:none;\
+    stroke-width:1.6}ul{list-style:none;padding:0;columns:3}li::before{content:'';\
+    display:inline-block;width:1.6em;margin-right:.5em;vertical-align:middle;\
+    border-top:3px solid var(--colour)}li.dashed::before{border-top-style:dashed}";
 
-/// The page.
+/// Renders the page.
 pub(crate) fn render(figures: &Figures) -> String {
     let names: Vec<String> = figures.series.iter().map(name).collect();
     let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
@@ -44,7 +47,8 @@ pub(crate) fn render(figures: &Figures) -> String {
     add("<h2>Latency in milliseconds, by percentile</h2>");
     add(&latencies(&figures.series));
     add(
-        "<h2>Calls answered a second, over time</h2>\n<p>Rounds one after the other, in seconds.</p>",
+        "<h2>Calls answered a second, over time</h2>\n<p>Rounds one after the other, in \
+         seconds.</p>",
     );
     add(&throughput(&figures.series));
     add("<h2>Figures</h2>");
@@ -78,7 +82,7 @@ fn legend(names: &[String]) -> String {
     format!("<ul>{}</ul>", items.collect::<String>())
 }
 
-/// A drawing with axes; coordinates are given from 0 to 1.
+/// A drawing with axes; coordinates are between 0 and 1.
 struct Drawing(String);
 
 impl Drawing {
@@ -100,7 +104,8 @@ impl Drawing {
     fn down(&mut self, x: f64, text: &str) {
         let ((x, y), (_, top)) = (Self::point(x, 0.0), Self::point(x, 1.0));
         self.add(&format!(
-            "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{x:.1}\" y2=\"{top:.1}\"/><text x=\"{x:.1}\" y=\"{:.1}\" \
+            "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{x:.1}\" \
+             y2=\"{top:.1}\"/><text x=\"{x:.1}\" y=\"{:.1}\" \
              text-anchor=\"middle\">{text}</text>",
             y + 18.0
         ));
@@ -109,8 +114,8 @@ impl Drawing {
     fn across(&mut self, y: f64, text: &str) {
         let ((x, y), (end, _)) = (Self::point(0.0, y), Self::point(1.0, y));
         self.add(&format!(
-            "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{end:.1}\" y2=\"{y:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" \
-             text-anchor=\"end\">{text}</text>",
+            "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{end:.1}\" \
+             y2=\"{y:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
             x - 6.0,
             y + 4.0
         ));
@@ -145,7 +150,8 @@ impl Drawing {
     }
 }
 
-/// Both axes are logarithmic: across, how few calls are slower; up, milliseconds.
+/// Both axes are logarithmic. The horizontal axis is the share of slower calls, the vertical axis
+/// milliseconds.
 fn latencies(series: &[Series]) -> String {
     const NINES: f64 = 5.0;
     let across = |percentile: f64| -(1.0 - percentile / 100.0).max(1e-6).log10() / NINES;
@@ -227,7 +233,7 @@ fn throughput(series: &[Series]) -> String {
     drawing.done()
 }
 
-/// 1, 2 or 5 times a power of ten, not less than this.
+/// The smallest of 1, 2 or 5 times a power of ten that is not less than `least`.
 fn nice(least: f64) -> f64 {
     let power = 10f64.powf(least.max(1e-3).log10().floor());
     let factor = [1.0, 2.0, 5.0]

@@ -1,6 +1,6 @@
-//! A process that the bench started, and what the operating system knows of it. It is killed when
-//! its value is dropped, and it is no part of the terminal's job: a Ctrl-C reaches the bench alone,
-//! which then ends it in order.
+//! A child process of the bench, and what the operating system knows about it. It is killed when
+//! its value is dropped. It is in a process group of its own: a Ctrl-C reaches only the bench,
+//! which then stops its children in order.
 
 use std::{
     ffi::OsStr,
@@ -16,13 +16,13 @@ use tokio::time::sleep;
 
 use crate::failure::{Failure, Outcome};
 
-/// A process starts and says so within this.
+/// How long a process may take until it is ready.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
-/// How often its log is looked at meanwhile.
+/// How often its log is read meanwhile.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// The last lines of a log that explain a failure.
+/// The number of log lines that a failure shows.
 const LOG_LINES_SHOWN: usize = 12;
-/// The unit of times in `/proc/PID/stat`: a hundredth of a second on every Linux of today.
+/// The unit of times in `/proc/PID/stat`: a hundredth of a second on current Linux systems.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A child process whose output goes to a file.
@@ -34,8 +34,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// A command that sees no `TOMBOLA_` variable of the bench's caller, so that it touches no
-    /// store but the one that the bench names.
+    /// A command without the caller's `TOMBOLA_` variables, so that it uses only the store that the
+    /// bench names.
     pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         for (variable, _) in std::env::vars_os() {
@@ -62,7 +62,7 @@ impl Process {
         })
     }
 
-    /// Waits until the log has what `found` looks for.
+    /// Waits until `found` returns a value for the log.
     pub(crate) async fn wait_for<T>(&mut self, found: impl Fn(&str) -> Option<T>) -> Outcome<T> {
         let deadline = Instant::now() + START_TIME_MAX;
         loop {
@@ -78,7 +78,7 @@ impl Process {
         }
     }
 
-    /// It is not running any more.
+    /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -92,7 +92,7 @@ impl Process {
         Failure::refused("PROCESS_FAILED", message)
     }
 
-    /// All it said.
+    /// The whole log.
     fn said(&self) -> String {
         fs::read(&self.log).map_or_else(
             |_| String::new(),
@@ -100,7 +100,7 @@ impl Process {
         )
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Asks it to stop, and waits until it has ended.
     pub(crate) async fn stop(&mut self) -> Outcome {
         let pid = self.child.id().to_string();
         let signal = Command::new("kill").args(["-TERM", &pid]).status();
@@ -114,10 +114,10 @@ impl Process {
         Ok(())
     }
 
-    /// Processor time used so far; none if the system does not say.
+    /// Processor time so far; none if the system does not give it.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        // The name before stands in brackets and may hold anything.
+        // The process name before it is in brackets and may contain anything.
         let (_, rest) = stat.rsplit_once(')')?;
         let ticks: u32 = rest
             .split_whitespace()
@@ -128,7 +128,7 @@ impl Process {
         Some(TICK * ticks)
     }
 
-    /// Resident memory in bytes; none if the system does not say.
+    /// Resident memory in bytes; none if the system does not give it.
     pub(crate) fn memory(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status
@@ -139,21 +139,20 @@ impl Process {
     }
 }
 
-/// A process did not start.
+/// The failure of a process that did not start.
 pub(crate) fn not_started(name: &str, error: &io::Error) -> Box<Failure> {
     Failure::refused("NO_PROCESS", format!("cannot start {name}: {error}"))
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already, which is all that is wanted.
+        // It may have ended already, which is fine.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// The URL in the line by which `serve`, and the bare server of the empty call, say that they
-/// serve.
+/// The URL in the line with which `serve`, or the empty server, reports that it is ready.
 pub(crate) fn serving_url(said: &str) -> Option<String> {
     let (_, after) = said.split_once("serving on ")?;
     let (line, _) = after.split_once('\n')?;

@@ -1,4 +1,4 @@
-//! The server program under measure: a file of its own, built from the same sources as this bench.
+//! The server program under test: a separate file, built from the same sources as the bench.
 
 use std::{
     io,
@@ -10,20 +10,21 @@ use crate::{
     process::Process,
 };
 
-/// The file's name, without what a platform adds to it.
+/// The file's name, without a platform's suffix.
 const NAME: &str = "tombola";
-/// How the two come to fit.
+/// What to do if their builds differ.
 const BUILD_BOTH: &str = "\"cargo build --release --workspace\" builds both from the same sources";
 
-/// The server program: the one that `--tombola` names, or the one beside this program's own file.
+/// Finds the server program: the one that `--tombola` names, or the one in the same directory as
+/// this program.
 ///
 /// # Errors
-/// If it does not exist, or is of another build: its figures would be those of other sources, and
-/// it may not take the options that the bench gives it.
+/// If it does not exist, or its build id differs from the bench's. Its figures would belong to
+/// other sources, and it may not know the options that the bench passes.
 pub(crate) fn find(named: Option<PathBuf>) -> Outcome<PathBuf> {
     let program = match named {
         Some(program) => program,
-        None => beside_this().map_err(|error| absent(Path::new(NAME), &error))?,
+        None => in_same_directory().map_err(|error| absent(Path::new(NAME), &error))?,
     };
     let output = Process::command(&program)
         .arg("--version")
@@ -42,7 +43,7 @@ pub(crate) fn find(named: Option<PathBuf>) -> Outcome<PathBuf> {
     }
 }
 
-fn beside_this() -> io::Result<PathBuf> {
+fn in_same_directory() -> io::Result<PathBuf> {
     let this = std::env::current_exe()?;
     Ok(this.with_file_name(format!("{NAME}{}", std::env::consts::EXE_SUFFIX)))
 }

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 
 /// Throughput over time is counted in slices of this length.
 pub(crate) const SLICE: Duration = Duration::from_millis(100);
-/// The longest latency that is recorded; a longer one counts as this.
+/// The longest latency that is recorded; a longer one is recorded as this.
 const LATENCY_MAX: Duration = Duration::from_secs(120);
 
 /// How a call ended.
@@ -17,38 +17,38 @@ const LATENCY_MAX: Duration = Duration::from_secs(120);
 pub(crate) enum Answer {
     /// It won a unit.
     Won,
-    /// It was answered.
+    /// It was answered, but won no unit.
     Done,
-    /// It failed, for this reason.
+    /// It failed, with this reason.
     Failed(String),
 }
 
-/// What was measured.
+/// The results of a round.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// Latencies in microseconds of all that was answered.
+    /// Latencies of all answered calls, in microseconds.
     pub(crate) latencies: Histogram<u64>,
-    /// Calls that ended, however they did.
+    /// Calls that ended, answered or failed.
     pub(crate) calls: u64,
-    /// Calls that were answered within the round's time.
+    /// Calls that were answered within the round.
     pub(crate) in_time: u64,
     pub(crate) wins: u64,
     pub(crate) errors: BTreeMap<String, u64>,
     /// Calls answered in each [`SLICE`] of the round.
     pub(crate) slices: Vec<u64>,
-    /// How long the round was.
+    /// The length of the round.
     pub(crate) time: Duration,
 }
 
 impl Record {
-    /// A histogram of latencies in microseconds, to three digits.
+    /// An empty histogram of latencies in microseconds, with three significant digits.
     pub(crate) fn empty_latencies() -> Histogram<u64> {
         let most = u64::try_from(LATENCY_MAX.as_micros()).unwrap_or(u64::MAX);
         let latencies = Histogram::new_with_bounds(1, most, 3);
         latencies.unwrap_or_else(|error| unreachable!("the bounds are fixed: {error}"))
     }
 
-    /// Nothing yet, of a round of this length.
+    /// An empty record of a round of this length.
     pub(crate) fn new(time: Duration) -> Self {
         let slices = time.as_micros().div_ceil(SLICE.as_micros());
         Self {
@@ -62,17 +62,17 @@ impl Record {
         }
     }
 
-    /// Calls answered a second.
+    /// Answered calls per second.
     pub(crate) fn rate(&self) -> f64 {
         self.in_time as f64 / self.time.as_secs_f64()
     }
 
-    /// Calls that were not answered as they should be.
+    /// Calls that failed.
     pub(crate) fn failures(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// Counts calls that failed.
+    /// Counts failed calls.
     pub(crate) fn fail(&mut self, reason: &str, calls: u64) {
         if calls > 0 {
             self.calls += calls;
@@ -80,8 +80,8 @@ impl Record {
         }
     }
 
-    /// Counts a call that was to be sent at `from`, and was answered at `to`, in a round that has
-    /// begun at `begun`.
+    /// Counts a call that should have been sent at `from` and was answered at `to`, in a round that
+    /// began at `begun`.
     pub(crate) fn note(&mut self, answer: Answer, begun: Instant, from: Instant, to: Instant) {
         match answer {
             Answer::Failed(reason) => return self.fail(&reason, 1),
@@ -101,7 +101,7 @@ impl Record {
         }
     }
 
-    /// Adds what another thread, or another round, measured at the same time; the time stays.
+    /// Adds the results of another thread or round at the same time; the length stays.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.latencies += &other.latencies;
         self.calls += other.calls;

@@ -1,21 +1,21 @@
-//! All that is under measure: services, and the bare server of the empty call. The owner of a
-//! [`Rig`] calls [`Rig::leave`] in the end.
+//! All services under test, and the empty server. The owner of a [`Rig`] calls [`Rig::leave`] at
+//! the end.
 
 use std::path::Path;
 
 use tempfile::TempDir;
 
 use crate::{
-    beside::directory,
     calls::Grpc,
     empty,
     failure::{Failure, Outcome},
     process::{Process, not_started, serving_url},
+    redis_server::directory,
     scenario::{Ids, Scenario},
     subject::{Kind, Subject},
 };
 
-/// All that is under measure.
+/// All services under test.
 #[derive(Default)]
 pub(crate) struct Rig {
     subjects: Vec<Subject>,
@@ -24,12 +24,12 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Takes everything away.
+    /// Stops everything, and removes what the bench made.
     pub(crate) async fn leave(mut self) {
         self.close().await;
     }
 
-    /// The same, to begin anew.
+    /// The same, but the rig can be used again.
     pub(crate) async fn close(&mut self) {
         self.empty = None;
         for subject in std::mem::take(&mut self.subjects) {
@@ -37,7 +37,7 @@ impl Rig {
         }
     }
 
-    /// Starts a service, with campaigns for the scenarios and `units` to draw.
+    /// Starts a service with campaigns for the scenarios and `units` units to draw.
     pub(crate) async fn open(
         &mut self,
         kind: Kind,
@@ -50,7 +50,7 @@ impl Rig {
         Ok(subject)
     }
 
-    /// Makes what a service needs, without starting it.
+    /// Prepares a service without starting it.
     pub(crate) async fn open_empty(
         &mut self,
         kind: Kind,
@@ -61,14 +61,14 @@ impl Rig {
         Ok(subject)
     }
 
-    /// It is in the rig before anything of it is made, so that it is taken away whatever comes.
+    /// Adds the service before anything is made for it, so that it is always removed.
     fn add(&mut self, kind: Kind) -> &mut Subject {
         let index = self.subjects.len();
         self.subjects.push(Subject::new(kind));
         &mut self.subjects[index]
     }
 
-    /// Starts the bare server of the empty call.
+    /// Starts the empty server.
     pub(crate) async fn empty(&mut self, parent: &Path) -> Outcome<Grpc> {
         const NAME: &str = "the empty server";
         let data = directory(parent)?;
@@ -93,7 +93,7 @@ impl Rig {
         &self.subjects
     }
 
-    /// The same, to start them anew.
+    /// All services, for restarts.
     pub(crate) fn subjects_mut(&mut self) -> &mut [Subject] {
         &mut self.subjects
     }
@@ -103,7 +103,7 @@ impl Rig {
         self.subjects.first().ok_or_else(no_service)
     }
 
-    /// The same, to make campaigns.
+    /// The first service, for creating campaigns.
     pub(crate) fn first_mut(&mut self) -> Outcome<&mut Subject> {
         self.subjects.first_mut().ok_or_else(no_service)
     }

@@ -1,4 +1,4 @@
-//! One round of calls, what it takes of a service and its Redis, and injections beside it.
+//! One round of calls, what it costs the service and its Redis, and injections at the same time.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     subject::Subject,
 };
 
-/// How often units are injected beside draws.
+/// How many injections per second run during draws.
 const INJECTIONS_A_SECOND: u64 = 2;
 
-/// One round of calls.
+/// Runs one round of calls.
 pub(crate) async fn call<T: Target>(
     target: &Arc<T>,
     plan: &Plan,
@@ -25,12 +25,12 @@ pub(crate) async fn call<T: Target>(
         .map_err(unconnected)
 }
 
-/// A connection of the load could not be made.
+/// The failure of a load that cannot connect.
 pub(crate) fn unconnected(fault: load::Fault) -> Box<Failure> {
     Failure::refused("NO_CONNECTION", format!("the load cannot connect: {fault}"))
 }
 
-/// Figures of calls that fail are no figures.
+/// Fails if calls failed: their figures would be meaningless.
 pub(crate) fn refuse_failures(what: &str, record: &Record) -> Outcome {
     let failed = record.failures();
     if failed * 2 <= record.calls && record.calls > 0 {
@@ -57,7 +57,7 @@ pub(crate) fn refuse_failures(what: &str, record: &Record) -> Outcome {
 }
 
 /// Does `work` while units are injected.
-pub(crate) async fn beside_injection<T>(
+pub(crate) async fn during_injection<T>(
     subject: &mut Subject,
     rate: u64,
     work: impl Future<Output = Outcome<T>>,
@@ -68,7 +68,7 @@ pub(crate) async fn beside_injection<T>(
     }
 }
 
-/// Injects units at a rate until it is dropped, or fails.
+/// Injects units at a rate until it is dropped or fails.
 async fn inject(subject: &mut Subject, rate: u64) -> Outcome<Infallible> {
     let mut server = subject.operators().await?;
     let mut interval = tokio::time::interval(Duration::from_secs(1) / INJECTIONS_A_SECOND as u32);
@@ -87,19 +87,19 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Asks the service that is called, if there is one.
+    /// Reads the figures of the called service, if there is one.
     pub(crate) async fn of(subject: Option<&Subject>) -> Outcome<Self> {
-        let beside = subject.and_then(|subject| subject.beside.as_ref());
+        let redis = subject.and_then(|subject| subject.redis.as_ref());
         Ok(Self {
             cpu: subject.and_then(|subject| subject.server.as_ref()?.cpu()),
-            scripts: match beside {
-                Some(beside) => Some(beside.scripts().await?.1),
+            scripts: match redis {
+                Some(redis) => Some(redis.scripts().await?.1),
                 None => None,
             },
         })
     }
 
-    /// And how much it spent since then.
+    /// How much it has spent since.
     pub(crate) async fn spent(self, subject: Option<&Subject>) -> Outcome<Spent> {
         let after = Self::of(subject).await?;
         let since = |before: Option<Duration>, after: Option<Duration>| {

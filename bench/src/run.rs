@@ -1,5 +1,5 @@
-//! One run: services are started, their calls take turns round by round, so that all have the same
-//! machine, and the sums are checked.
+//! One run of the bench: services start, their calls take turns round by round so that all see the
+//! same state of the machine, and the sums are checked.
 
 use std::{io::IsTerminal as _, sync::Arc, time::Duration};
 
@@ -13,22 +13,22 @@ use crate::{
     calls::{CHECKED_USERS, Grpc},
     failure::Outcome,
     figures::{Figures, Load, Rounds, Series},
-    host::{Ground, Host},
+    host::{Environment, Host},
     load::{Numbers, Plan},
     options::Settings,
     record::Record,
     rig::Rig,
-    round::{Before, beside_injection, call, refuse_failures, unconnected},
+    round::{Before, call, during_injection, refuse_failures, unconnected},
     scenario::Scenario,
     subject::{Store, Subject},
 };
 
-/// How long a round may be that only prepares.
+/// How long a preparation may take.
 const PREPARATION_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A call that takes its turns.
+/// A series of calls that takes turns with the others.
 struct Turns {
-    /// Whose it is, by number; none for the bare server of the empty call.
+    /// The index of its service; none for the empty server.
     subject: Option<usize>,
     store: String,
     calls: Calls,
@@ -37,7 +37,7 @@ struct Turns {
     rounds: Rounds,
 }
 
-/// What is called in turn.
+/// The calls of a series.
 enum Calls {
     Grpc(Arc<Grpc>),
     Baseline(Baseline),
@@ -59,7 +59,7 @@ impl Calls {
     }
 }
 
-/// Measures.
+/// Runs all series and returns the figures.
 ///
 /// # Errors
 /// If something cannot be started, or most calls fail.
@@ -68,7 +68,7 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
     let bar = progress(settings);
     let empty = Calls::Grpc(Arc::new(rig.empty(&settings.directory).await?));
     for kind in &settings.subjects {
-        bar.set_message("a service starts, and its units are injected");
+        bar.set_message("starting a service and injecting its units");
         rig.open(
             kind.clone(),
             &settings.directory,
@@ -79,25 +79,25 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
     }
     let mut all = vec![Turns::new(None, empty, &settings.plan)];
     for scenario in &settings.scenarios {
-        for (number, subject) in rig.subjects().iter().enumerate() {
+        for (index, subject) in rig.subjects().iter().enumerate() {
             let calls = subject.calls(*scenario);
             if *scenario == Scenario::Check {
                 make_users(&settings.plan, calls.clone()).await?;
             }
             let calls = Calls::Grpc(Arc::new(calls));
-            all.push(Turns::new(Some((number, subject)), calls, &settings.plan));
+            all.push(Turns::new(Some((index, subject)), calls, &settings.plan));
         }
     }
     if settings.baselines {
-        bar.set_message("the baselines are filled");
+        bar.set_message("filling the baselines");
         let subject = rig
             .subjects()
             .iter()
             .enumerate()
             .find(|(_, one)| one.name == Store::Redis.name());
-        let beside = subject.and_then(|(_, subject)| subject.beside.as_ref());
-        if let (Some(subject), Some(beside)) = (subject, beside) {
-            for way in Baseline::all(beside, settings.units).await? {
+        let redis = subject.and_then(|(_, subject)| subject.redis.as_ref());
+        if let (Some(subject), Some(redis)) = (subject, redis) {
+            for way in Baseline::all(redis, settings.units).await? {
                 bar.inc_length(settings.rounds + 1);
                 all.push(Turns::new(
                     Some(subject),
@@ -124,12 +124,12 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
         }
     }
     let promises = promises(settings, rig, &bar).await?;
-    bar.set_message("the sums are checked");
+    bar.set_message("checking the sums");
     let mut campaigns = Vec::new();
     let mut stores = Vec::new();
     for subject in rig.subjects() {
         campaigns.extend(subject.sums().await?);
-        stores.push(Ground::of(subject).await);
+        stores.push(Environment::of(subject).await);
     }
     bar.finish_and_clear();
     let series: Vec<Series> = all.iter().map(Turns::series).collect();
@@ -158,7 +158,7 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
     Ok(figures)
 }
 
-/// On a terminal only.
+/// A progress bar, which is shown only on a terminal.
 fn progress(settings: &Settings) -> ProgressBar {
     let turns = 1 + settings.scenarios.len() * settings.subjects.len();
     let target = if std::io::stderr().is_terminal() {
@@ -174,18 +174,18 @@ fn progress(settings: &Settings) -> ProgressBar {
     }
 }
 
-/// What the baselines break, and the service under the same.
+/// Counts the promises that the baselines break, and tests the service under the same conditions.
 async fn promises(settings: &Settings, rig: &mut Rig, bar: &ProgressBar) -> Outcome<Vec<Broken>> {
     let mut all = Vec::new();
     if !settings.baselines {
         return Ok(all);
     }
-    bar.set_message("promises are put to the test");
+    bar.set_message("testing promises");
     for subject in rig.subjects_mut() {
         all.extend(ours::provoke(subject).await?);
-        match &subject.beside {
-            Some(beside) if subject.name == Store::Redis.name() => {
-                all.extend(promises::provoke(beside).await?);
+        match &subject.redis {
+            Some(redis) if subject.name == Store::Redis.name() => {
+                all.extend(promises::provoke(redis).await?);
             }
             _ => {}
         }
@@ -193,7 +193,7 @@ async fn promises(settings: &Settings, rig: &mut Rig, bar: &ProgressBar) -> Outc
     Ok(all)
 }
 
-/// Lets the users draw whose limits are then asked for.
+/// Makes draws by the users whose limits the scenario `check` then asks for.
 async fn make_users(plan: &Plan, calls: Grpc) -> Outcome {
     let plan = Plan {
         rate: None,
@@ -216,7 +216,7 @@ impl Turns {
             Calls::Baseline(way) => way.plan(plan),
         };
         Self {
-            subject: subject.map(|(number, _)| number),
+            subject: subject.map(|(index, _)| index),
             store: subject.map_or("-".into(), |(_, subject)| subject.name.clone()),
             numbers: Numbers::new(&plan),
             rounds: Rounds::default(),
@@ -225,7 +225,7 @@ impl Turns {
         }
     }
 
-    /// One round; the warm-up is not counted.
+    /// Runs one round; the warm-up is not counted.
     async fn round(
         &mut self,
         settings: &Settings,
@@ -241,20 +241,20 @@ impl Turns {
             time,
             ..self.plan.clone()
         };
-        let subject = self.subject.and_then(|number| subjects.get_mut(number));
-        let before = Before::of(subject.as_deref().filter(|_| self.is_of_a_service())).await?;
+        let subject = self.subject.and_then(|index| subjects.get_mut(index));
+        let before = Before::of(subject.as_deref().filter(|_| self.calls_a_service())).await?;
         let record = match subject {
             Some(subject) if self.calls.name() == Scenario::Inject.name() => {
                 let round = self.calls.round(&plan, &self.numbers);
-                beside_injection(subject, settings.inject_rate, round).await?
+                during_injection(subject, settings.inject_rate, round).await?
             }
             _ => self.calls.round(&plan, &self.numbers).await?,
         };
-        let subject = self.subject.and_then(|number| subjects.get(number));
-        let subject = subject.filter(|_| self.is_of_a_service());
+        let subject = self.subject.and_then(|index| subjects.get(index));
+        let subject = subject.filter(|_| self.calls_a_service());
         let spent = before.spent(subject).await?;
         let what = format!("{} on {}", self.calls.name(), self.store);
-        if self.is_of_a_service() {
+        if self.calls_a_service() {
             refuse_failures(&what, &record)?;
         }
         if !is_warm_up {
@@ -263,8 +263,8 @@ impl Turns {
         Ok(())
     }
 
-    /// It is no baseline.
-    fn is_of_a_service(&self) -> bool {
+    /// Whether it calls a service or the empty server, not a baseline.
+    fn calls_a_service(&self) -> bool {
         matches!(self.calls, Calls::Grpc(_))
     }
 

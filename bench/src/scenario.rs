@@ -1,24 +1,24 @@
-//! What is called: the scenarios, and the ids of their users. A further scenario is a variant of
-//! [`Scenario`], its campaigns in `campaigns`, and its call in `calls`; grabs are in `envelopes`.
+//! The scenarios, and the ids of their users. To add a scenario: a variant of [`Scenario`], its
+//! campaigns in `campaigns`, and its call in `calls`; grabs are in `envelopes`.
 
 use clap::ValueEnum;
 
-/// What is called.
+/// The calls of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Scenario {
-    /// A bare gRPC server's fixed answer to a draw: what the others are held against
+    /// A fixed response of a bare gRPC server, for comparison
     Empty,
-    /// A draw from a schedule's released units, each by a user of its own
+    /// Draws from a schedule's released units, each by another user
     Draw,
-    /// The same by users whose ids are scattered over all there are
+    /// The same with user ids that are spread over the whole id space
     Scattered,
     /// A draw from a deck in which 60 of 100 cards win
     Deck,
-    /// CheckLimit of users who have drawn
+    /// CheckLimit for users who have drawn
     Check,
-    /// Of twenty calls 14 draws, 4 CheckLimit, 1 retry and 1 GetDraw
+    /// A mix: of twenty calls 14 draws, 4 CheckLimit, 1 retry and 1 GetDraw
     Mix,
-    /// Draws while units are injected beside them
+    /// Draws while units are injected
     Inject,
     /// All draws by one user
     HotUser,
@@ -26,16 +26,16 @@ pub(crate) enum Scenario {
     HotCampaign,
     /// Draws from 64 campaigns in turn
     ManyCampaigns,
-    /// Grabs from envelopes of 100,000 packets, one after another, each by a user of its own
+    /// Grabs from envelopes of 100,000 packets, one envelope after another, each by another user
     Grab,
-    /// Envelopes of 500 packets, each stormed by 10,000 users
+    /// Grabs from envelopes of 500 packets, each by 10,000 users
     GrabStorm,
-    /// Envelopes of 4 packets, each created and grabbed empty
+    /// Envelopes of 4 packets: each is created and grabbed until it is empty
     SmallEnvelopes,
 }
 
 impl Scenario {
-    /// As on the command line.
+    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -54,12 +54,12 @@ impl Scenario {
         }
     }
 
-    /// It grabs packets of envelopes.
+    /// Whether it grabs packets from envelopes.
     pub(crate) fn grabs(self) -> bool {
         matches!(self, Self::Grab | Self::GrabStorm | Self::SmallEnvelopes)
     }
 
-    /// Its draws take the units of the schedule.
+    /// Whether its draws take the schedule's units.
     pub(crate) fn draws_from_the_schedule(self) -> bool {
         matches!(
             self,
@@ -71,7 +71,7 @@ impl Scenario {
 /// The form of user ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ids {
-    /// The scenario's name and a number: neighbours follow each other.
+    /// The scenario's name and a number; consecutive numbers give consecutive ids.
     Following,
     /// 8 characters.
     Short,
@@ -80,7 +80,7 @@ pub(crate) enum Ids {
 }
 
 impl Ids {
-    /// An id of this form, another for each number.
+    /// An id of this form; each number gives another one.
     pub(crate) fn of(self, number: u64) -> String {
         match self {
             Self::Uuid => {
@@ -99,7 +99,8 @@ impl Ids {
     }
 }
 
-/// Spreads numbers over all ids, as real users' ids are (the finaliser of SplitMix64).
+/// Spreads consecutive numbers over all 64-bit numbers, as real users' ids are spread (the
+/// finaliser of SplitMix64).
 pub(crate) fn scramble(number: u64) -> u64 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! Connections to the services of a server, for all calls but those of the load.
+//! Connections to a server's services, for all calls except those of the load.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::failure::{Failure, Outcome};
 
-/// The operators' service.
+/// A client of `CampaignService`.
 pub(crate) type Campaigns = CampaignServiceClient<Channel>;
-/// The callers' service.
+/// A client of `LotteryService`.
 pub(crate) type Lottery = LotteryServiceClient<Channel>;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The operators' service at a URL.
+/// Connects to the `CampaignService` at a URL.
 pub(crate) async fn operators(url: &str) -> Outcome<Campaigns> {
     Ok(CampaignServiceClient::new(connect(url).await?))
 }
 
-/// The callers' service at a URL.
+/// Connects to the `LotteryService` at a URL.
 pub(crate) async fn lottery(url: &str) -> Outcome<Lottery> {
     Ok(LotteryServiceClient::new(connect(url).await?))
 }
@@ -38,8 +38,7 @@ async fn connect(url: &str) -> Outcome<Channel> {
         .map_err(|error| Failure::no_server(url, &error))
 }
 
-/// The URL that `--server` means: adds the scheme if there is none, and explains what else is
-/// wrong.
+/// The URL that `--server` means. A missing scheme is added; any other mistake is explained.
 pub(crate) fn server_url(server: &str) -> Result<String, String> {
     const FORM: &str = "an address is http://HOST:PORT, e.g. http://127.0.0.1:50051";
     let url = match server.split_once("://") {
@@ -55,7 +54,7 @@ pub(crate) fn server_url(server: &str) -> Result<String, String> {
     }
 }
 
-/// There is a host, and what follows it as a port is one.
+/// Whether it has a host, and a valid port if it has one.
 fn names_a_host(uri: &Uri) -> bool {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let after_host = authority.rsplit(']').next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! A service under measure: one that is running somewhere, or one that the bench starts as a
-//! process of its own, with the Redis and the data it needs. What it leaves anywhere but in its own
-//! temporary directory is taken back by [`Subject::leave`], however the bench ends.
+//! A service under test: a running one, or one that the bench starts as a process with the Redis
+//! and the data that it needs. [`Subject::leave`] removes all that the bench made outside its
+//! temporary directory, however the bench ends.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,33 +11,33 @@ use clap::ValueEnum;
 use tempfile::TempDir;
 
 use crate::{
-    beside::{Beside, directory},
     calls::Grpc,
     campaigns::{self, Made, Sums},
     failure::Outcome,
     output::note,
     process::{Process, not_started, serving_url},
+    redis_server::{RedisServer, directory},
     scenario::{Ids, Scenario},
     service::{self, Campaigns, Lottery},
 };
 
-/// How long the traces of a bench may take to go.
+/// How long the removal may take.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Where a service that the bench starts keeps its data.
+/// The store of a service that the bench starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Store {
     /// In a directory
     Embedded,
     /// In Redis, every write on disk before the answer
     Redis,
-    /// In a Redis whose append-only file is switched off once the service runs: what that file
-    /// costs
+    /// In a Redis whose append-only file is switched off once the service runs, to show what that
+    /// file costs
     RedisMemory,
 }
 
 impl Store {
-    /// As on the command line.
+    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",
@@ -47,17 +47,17 @@ impl Store {
     }
 }
 
-/// What becomes a [`Subject`].
+/// How to make a [`Subject`].
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// A service that is running.
+    /// A running service.
     Running { url: String },
-    /// One of the bench's own.
+    /// A service that the bench starts.
     Own {
         /// The server program.
         program: PathBuf,
         store: Store,
-        /// The Redis that is running; otherwise the bench starts one.
+        /// A running Redis; if absent, the bench starts one.
         redis_url: Option<String>,
     },
 }
@@ -68,14 +68,14 @@ pub(crate) struct Subject {
     pub(crate) name: String,
     url: String,
     pub(crate) made: Made,
-    // The processes end before their directories go.
+    // The processes end before their directories are removed.
     pub(crate) server: Option<Process>,
-    pub(crate) beside: Option<Beside>,
+    pub(crate) redis: Option<RedisServer>,
     data: Option<TempDir>,
 }
 
 impl Subject {
-    /// Not started yet.
+    /// A service that is not started yet.
     pub(crate) fn new(kind: Kind) -> Self {
         let name = match &kind {
             Kind::Running { .. } => "server",
@@ -86,7 +86,7 @@ impl Subject {
             url: String::new(),
             made: Made::new(),
             server: None,
-            beside: None,
+            redis: None,
             data: None,
             kind,
         }
@@ -116,26 +116,27 @@ impl Subject {
         self.made.make_decks(&mut server, scenarios, now).await?;
         self.made.make_tried(&mut server, now).await?;
         self.made.wait_until_injected(&mut server, units).await?;
-        if let Some(beside) = &self.beside {
-            beside.settle().await?;
+        if let Some(redis) = &self.redis {
+            redis.settle().await?;
         }
         if let (
             Kind::Own {
                 store: Store::RedisMemory,
                 ..
             },
-            Some(beside),
-        ) = (&self.kind, &self.beside)
+            Some(redis),
+        ) = (&self.kind, &self.redis)
         {
-            // The service refuses a Redis that keeps nothing, so this is set only now.
-            beside
+            // Set only now, since the service refuses to start on a Redis without an append-only
+            // file.
+            redis
                 .ask::<String>(&["CONFIG", "SET", "appendonly", "no"])
                 .await?;
         }
         Ok(())
     }
 
-    /// Makes what a service of the bench's own stands on, below `parent`.
+    /// Prepares the Redis and the directory of a service that the bench starts, below `parent`.
     pub(crate) async fn begin(&mut self, parent: &Path) -> Outcome {
         let Kind::Own {
             store, redis_url, ..
@@ -144,30 +145,30 @@ impl Subject {
             return Ok(());
         };
         self.data = Some(directory(parent)?);
-        self.beside = match (store, redis_url) {
+        self.redis = match (store, redis_url) {
             (Store::Embedded, _) => None,
-            (_, Some(url)) => Some(Beside::running(&url).await?),
-            (_, None) => Some(Beside::start(parent).await?),
+            (_, Some(url)) => Some(RedisServer::running(&url).await?),
+            (_, None) => Some(RedisServer::start(parent).await?),
         };
         Ok(())
     }
 
-    /// Makes the campaign whose units all lie in one hour, and starts the service before it for
-    /// that.
+    /// Starts the service at a moment before the schedule's hour, and creates the campaign whose
+    /// units all lie in that hour.
     pub(crate) async fn make_schedule(&mut self, units: u64) -> Outcome {
         self.serve_at(campaigns::BEFORE).await?;
         let mut server = self.operators().await?;
         self.made.make_schedule(&mut server, units).await
     }
 
-    /// Starts the service after that hour, and waits until all its units can be drawn.
+    /// Starts the service at a moment after that hour, and waits until all its units can be drawn.
     pub(crate) async fn release(&mut self, units: u64) -> Outcome {
         self.serve_at(campaigns::AFTER).await?;
         let mut server = self.operators().await?;
         self.made.wait_until_injected(&mut server, units).await
     }
 
-    /// Starts the service at this moment of its test clock, instead of the one that runs.
+    /// Starts the service at this moment of its test clock; a running one is stopped first.
     pub(crate) async fn serve_at(&mut self, clock_start: &str) -> Outcome {
         const NAME: &str = "\"tombola serve\"";
         self.server = None;
@@ -178,13 +179,14 @@ impl Subject {
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         command.args(["--clock-start", clock_start, "--data"]);
         command.arg(data.path());
-        if let Some(beside) = &self.beside {
-            // The list of processes shows arguments, and the URL may have a password.
-            command.env("TOMBOLA_REDIS_URL", &beside.url);
-            command.env("TOMBOLA_REDIS_PREFIX", &beside.prefix);
+        if let Some(redis) = &self.redis {
+            // Passed as a variable: the list of processes shows arguments, and the URL may contain
+            // a password.
+            command.env("TOMBOLA_REDIS_URL", &redis.url);
+            command.env("TOMBOLA_REDIS_PREFIX", &redis.prefix);
             command.env("TOMBOLA_INIT_IF_EMPTY", "true");
             if *store == Store::RedisMemory {
-                // It draws on though Redis keeps nothing any more.
+                // Draws go on although Redis does not store anything on disk any more.
                 command.env("TOMBOLA_ON_WEAKER_LEVEL", "state");
             }
         }
@@ -212,12 +214,12 @@ impl Subject {
         }
     }
 
-    /// Its callers' service.
+    /// A client of its `LotteryService`.
     pub(crate) async fn lottery(&self) -> Outcome<Lottery> {
         service::lottery(&self.url).await
     }
 
-    /// Its operators' service.
+    /// A client of its `CampaignService`.
     pub(crate) async fn operators(&self) -> Outcome<Campaigns> {
         service::operators(&self.url).await
     }
@@ -227,14 +229,14 @@ impl Subject {
         self.data.as_ref().map(TempDir::path)
     }
 
-    /// Where its units are.
+    /// The sums of its units.
     pub(crate) async fn sums(&self) -> Outcome<Vec<Sums>> {
         let mut server = self.operators().await?;
         self.made.sums(&mut server, &self.name).await
     }
 
-    /// Takes back what it left: its campaigns on a service that goes on, its keys on a Redis that
-    /// goes on.
+    /// Removes what the bench made: closes its campaigns on a running service, deletes its keys on
+    /// a running Redis.
     pub(crate) async fn leave(mut self) {
         let leave = async {
             if let Kind::Running { .. } = self.kind {
@@ -242,8 +244,8 @@ impl Subject {
                 self.made.close(&mut server).await?;
             }
             self.server = None;
-            match &self.beside {
-                Some(beside) if !beside.is_own() => beside.sweep().await,
+            match &self.redis {
+                Some(redis) if !redis.is_own() => redis.sweep().await,
                 _ => Ok(()),
             }
         };
@@ -251,12 +253,9 @@ impl Subject {
             .await
             .unwrap_or(Ok(()));
         if let Err(failure) = left {
-            let prefix = self
-                .beside
-                .as_ref()
-                .map_or("bench-", |beside| &beside.prefix);
+            let prefix = self.redis.as_ref().map_or("bench-", |redis| &redis.prefix);
             note(&format!(
-                "what the bench made could not be taken back ({}): its names begin with {prefix}",
+                "what the bench made could not be removed ({}): its names begin with {prefix}",
                 failure.message
             ));
         }

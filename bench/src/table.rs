@@ -7,9 +7,9 @@ use crate::{
     output::{Side, Table, counted},
 };
 
-/// All that is printed.
+/// The whole text that the bench prints.
 pub(crate) fn render(figures: &Figures) -> String {
-    let mut parts = vec![ground(figures), series(&figures.series)];
+    let mut parts = vec![environment(figures), series(&figures.series)];
     if let Some(errors) = errors(&figures.series) {
         parts.push(errors);
     }
@@ -23,7 +23,7 @@ pub(crate) fn render(figures: &Figures) -> String {
     parts.join("\n\n")
 }
 
-fn ground(figures: &Figures) -> String {
+fn environment(figures: &Figures) -> String {
     let host = &figures.host;
     let mut lines = vec![format!(
         "tombola {} on {} {}{}{}",

@@ -1,5 +1,5 @@
-//! The bench: its figures, its refusals, and that nothing of it is left. Nothing here asks how fast
-//! anything is.
+//! Tests of the bench: its figures, its errors, and that it leaves nothing behind. No test asks how
+//! fast anything is.
 
 #![allow(
     unreachable_pub,
@@ -21,20 +21,20 @@ use serde_json::Value;
 use process::{Ended, Output, PATIENCE, Server};
 use support::RedisServer;
 
-/// A campaign of someone else.
-const WHEEL: &str = "{id: wheel, timeZone: UTC, startTime: '2026-01-01T00:00:00Z', \
-    endTime: '2030-01-01T00:00:00Z', consolation: {id: points}, prizes: [{id: coupon, stock: 1000}], \
+/// A campaign that does not belong to the bench.
+const WHEEL: &str = "{id: wheel, timeZone: UTC, startTime: '2026-01-01T00:00:00Z', endTime: \
+    '2030-01-01T00:00:00Z', consolation: {id: points}, prizes: [{id: coupon, stock: 1000}], \
     pools: [{id: deck, deck: {size: 100, cards: {coupon: 9}, onExhausted: RESHUFFLE}}]}";
-/// As short as it can be: few calls, small pools.
+/// The shortest possible run: few calls, small pools.
 const SHORT: &str =
     "--duration 100ms --warm-up 50ms --rounds 2 --connections 2 --outstanding 4 --units 10000";
 
-/// Runs a bench whose temporary data are in `directory`.
+/// Runs the bench with its temporary data in `directory`.
 fn bench(directory: &Path, line: &str) -> Ended {
     Ended::of(&mut command(directory, line))
 }
 
-/// The command that would run it.
+/// The command for that run.
 fn command(directory: &Path, line: &str) -> Command {
     let mut command = process::bench();
     command.arg("--directory").arg(directory);
@@ -42,7 +42,7 @@ fn command(directory: &Path, line: &str) -> Command {
     command
 }
 
-/// What it tells as JSON, once the sums within are checked.
+/// Runs the bench, checks the sums in its JSON output, and returns that output.
 #[track_caller]
 fn figures(directory: &Path, line: &str) -> Value {
     let said = bench(directory, &format!("{line} --json")).well();
@@ -113,7 +113,7 @@ fn every_scenario_is_measured_on_the_embedded_store_and_the_report_needs_nothing
             series["wins"].as_u64().unwrap(),
         );
         assert_eq!(series["errors"], serde_json::json!({}));
-        // Of so few cards of a deck, fewer than half may win.
+        // With so few cards of a deck drawn, less than half of them may win.
         if ["draw", "scattered", "inject", "hot-user"].contains(&series["call"].as_str().unwrap()) {
             assert!(wins * 2 >= calls, "{series:#}");
         }
@@ -175,7 +175,7 @@ fn baselines_run_on_the_same_redis_whose_other_keys_stay() {
     );
     let figures = figures(directory.path(), &line);
     assert_eq!(calls(&figures).len(), 7);
-    // The script is called as its author measured it, and as the draws are.
+    // The script is called as its author measured it, and as the draws are called.
     let series = figures["series"].as_array().unwrap().iter();
     let scripts = series.filter(|one| one["call"] == "red-packet script");
     let concurrency: Vec<_> = scripts.map(|one| one["concurrency"].as_str()).collect();
@@ -243,7 +243,7 @@ fn a_running_server_gets_campaigns_of_the_bench_which_are_closed_at_the_end() {
 }
 
 #[test]
-fn costs_are_told_by_store_and_kind() {
+fn costs_are_shown_by_store_and_kind() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = process::bench();
     command.args(["cost", "--json", "--directory"]);
@@ -309,8 +309,8 @@ fn a_server_program_of_another_build_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let other = directory.path().join("tombola");
     let path = other.to_str().unwrap();
-    // Written by another process: a file that this one, or a fork of another test's thread, still
-    // has open for writing cannot be executed.
+    // Another process writes the file. A file that this process, or a fork of it, still has open
+    // for writing cannot be executed.
     let script = |version: &str| {
         const WRITE: &str = r#"printf '#!/bin/sh\necho "%s"\n' "$1" >"$2"; chmod 755 "$2""#;
         let mut write = Command::new("sh");
@@ -355,7 +355,7 @@ fn who_stops_it_finds_nothing_left() {
         let pid = child.id();
         let output = Output::of(&mut child);
         let deadline = Instant::now() + PATIENCE;
-        // Its services run once both have their directories.
+        // Both services run once both directories exist.
         while children(pid).len() < 2 {
             assert!(Instant::now() < deadline, "{}", output.text());
             std::thread::sleep(Duration::from_millis(20));
@@ -387,7 +387,7 @@ fn who_stops_it_finds_nothing_left() {
     assert_eq!(redis.command(&["DBSIZE"]), "0");
 }
 
-/// The processes that a process started.
+/// The child processes of a process.
 fn children(pid: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let mut all: Vec<u32> = Vec::new();

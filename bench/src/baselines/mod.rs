@@ -1,8 +1,8 @@
-//! Published ways to hand out prizes or to keep limits, each as its authors describe it, on the
-//! same Redis as a service under measure.
+//! Baselines: published methods to hand out prizes or to limit draws. Each is built as its authors
+//! describe it and runs on the same Redis as a service under test.
 //!
-//! They are called without gRPC, straight from the load, which favours them. Each does less than a
-//! draw: what it leaves out, and what that breaks, is provoked and counted in [`promises`].
+//! The load generator calls them directly, without gRPC, which favours them. Each does less than a
+//! draw does. [`promises`] shows what that breaks.
 
 pub(crate) mod ours;
 pub(crate) mod promises;
@@ -14,57 +14,57 @@ use std::sync::Arc;
 
 use self::ways::{Counter, JsonTable, Lock, RedPacket};
 use crate::{
-    beside::Beside,
     failure::Outcome,
     load::{self, Fault, Numbers, Plan},
     record::Record,
+    redis_server::RedisServer,
 };
 
-/// A lock hands out far fewer units than the others.
+/// A lock hands out far fewer units than the other methods.
 const LOCK_UNITS_MAX: u64 = 300_000;
 
-/// How many calls of a way are under way at once.
+/// How many calls of a baseline are in progress at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Concurrency {
-    /// 20 connections with one call each, as the author of the script measured it.
+    /// 20 connections with one call each, as the script's author measured it.
     Published,
-    /// As many connections and calls on each as the service's draws have.
+    /// As many connections, and calls on each, as for the service's draws.
     OfDraws,
 }
 
-/// A way, ready to be called.
+/// A baseline, ready to be called.
 pub(crate) enum Baseline {
-    /// A script that takes the last packet of a list.
+    /// A script that pops the last packet of a list.
     RedPacket(Arc<RedPacket>, Concurrency),
-    /// The table of prizes as JSON, under WATCH.
+    /// The table of prizes as one JSON value, changed under WATCH.
     JsonTable(Arc<JsonTable>),
-    /// A lock, and a sorted set of units.
+    /// A lock around a sorted set of units.
     Lock(Arc<Lock>),
-    /// A counter with an expiry: a limit, no draw.
+    /// A counter with an expiry: it limits draws, but does not draw.
     Counter(Arc<Counter>),
 }
 
 impl Baseline {
-    /// All of them, with `units` to take.
-    pub(crate) async fn all(beside: &Beside, units: u64) -> Outcome<Vec<Self>> {
+    /// Prepares all baselines, each with `units` units.
+    pub(crate) async fn all(redis: &RedisServer, units: u64) -> Outcome<Vec<Self>> {
         Ok(vec![
             Self::RedPacket(
-                Arc::new(RedPacket::prepare(beside, "packets-published", units).await?),
+                Arc::new(RedPacket::prepare(redis, "packets-published", units).await?),
                 Concurrency::Published,
             ),
             Self::RedPacket(
-                Arc::new(RedPacket::prepare(beside, "packets", units).await?),
+                Arc::new(RedPacket::prepare(redis, "packets", units).await?),
                 Concurrency::OfDraws,
             ),
-            Self::JsonTable(Arc::new(JsonTable::prepare(beside, "table", units).await?)),
+            Self::JsonTable(Arc::new(JsonTable::prepare(redis, "table", units).await?)),
             Self::Lock(Arc::new(
-                Lock::prepare(beside, "locked", units.min(LOCK_UNITS_MAX)).await?,
+                Lock::prepare(redis, "locked", units.min(LOCK_UNITS_MAX)).await?,
             )),
-            Self::Counter(Arc::new(Counter::prepare(beside, "counter"))),
+            Self::Counter(Arc::new(Counter::prepare(redis, "counter"))),
         ])
     }
 
-    /// Its name.
+    /// The name in tables.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::RedPacket(..) => "red-packet script",
@@ -74,8 +74,9 @@ impl Baseline {
         }
     }
 
-    /// How it is called if a service is called by `plan`: with as many calls under way, each on a
-    /// connection of its own if the way needs that; the script besides as its author measured it.
+    /// The plan for this baseline when a service is called by `plan`. It has as many calls in
+    /// progress, each on its own connection if the baseline needs that. The script is also called
+    /// as its author measured it.
     pub(crate) fn plan(&self, plan: &Plan) -> Plan {
         let (connections, outstanding) = match self {
             Self::RedPacket(_, Concurrency::Published) => (20, 1),
@@ -92,7 +93,7 @@ impl Baseline {
         }
     }
 
-    /// One round.
+    /// Runs one round of calls.
     pub(crate) async fn round(&self, plan: &Plan, numbers: &Arc<Numbers>) -> Result<Record, Fault> {
         match self {
             Self::RedPacket(target, _) => load::round(target, plan, numbers).await,

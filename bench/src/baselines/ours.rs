@@ -1,5 +1,5 @@
-//! The service under what breaks the other ways: answers that are lost, and many calls of a user at
-//! once.
+//! Runs the service under the conditions that break the baselines: lost answers, and many calls of
+//! one user at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,16 +17,16 @@ use crate::{
     subject::{Store, Subject},
 };
 
-/// Three seconds before, by the test clock; users call often enough to be there after it.
+/// Three seconds before midnight by the test clock. Users call often enough to draw on both days.
 const BEFORE_MIDNIGHT: &str = "2030-01-01T23:59:57Z";
 const MIDNIGHT_CALLS: u32 = 50;
 const MIDNIGHT_PAUSE: Duration = Duration::from_millis(100);
 const DAY_SECONDS: i64 = 86_400;
-/// Users who send more calls at once than their quota lets them draw.
+/// Users who send more calls at once than their quota allows.
 const USERS: u64 = 100;
 const CALLS_AT_ONCE: u64 = 20;
 
-/// Puts it to the test.
+/// Provokes each condition and counts what broke.
 pub(crate) async fn provoke(subject: &mut Subject) -> Outcome<Vec<Broken>> {
     let mut all = vec![lost_answers(subject).await?, at_once(subject).await?];
     // Its service is started shortly before midnight, which without an append-only file it refuses.
@@ -37,8 +37,8 @@ pub(crate) async fn provoke(subject: &mut Subject) -> Outcome<Vec<Broken>> {
     Ok(all)
 }
 
-/// Users draw as often as they are let, before and after midnight; the day of a draw is that of the
-/// store's clock.
+/// Users draw as often as their quota allows, before and after midnight. The store's clock says on
+/// which day a draw was.
 async fn midnight(subject: &Subject) -> Outcome<Broken> {
     let lottery = subject.lottery().await?;
     let mut users = JoinSet::new();
@@ -82,7 +82,7 @@ async fn midnight(subject: &Subject) -> Outcome<Broken> {
     Ok(Broken::new(&name(subject), "P5", &what, exceeded, USERS))
 }
 
-/// Every order is sent again as after a lost answer: the same outcome, and one unit.
+/// Sends every order twice, as after a lost answer. Both must have the same outcome and one unit.
 async fn lost_answers(subject: &Subject) -> Outcome<Broken> {
     let mut lottery = subject.lottery().await?;
     let mut other_outcomes = 0;
@@ -109,7 +109,7 @@ async fn lost_answers(subject: &Subject) -> Outcome<Broken> {
     ))
 }
 
-/// Many calls of a user at once, each an order of its own.
+/// Sends many calls of a user at once, each with an order of its own.
 async fn at_once(subject: &Subject) -> Outcome<Broken> {
     let lottery = Arc::new(subject.lottery().await?);
     let mut exceeded = 0;

@@ -1,5 +1,5 @@
-//! Which promises each way breaks: each is provoked, a stalled process, a lost answer, a day's end,
-//! and counted. Nothing is claimed here that did not happen in the run.
+//! Which promises each baseline breaks. Each test provokes a stalled process, a lost answer or the
+//! end of a day, and counts what happened. Only failures that happened in the run are reported.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,30 +9,30 @@ use tokio::task::JoinSet;
 
 use super::ways::{Counter, JsonTable, Lock, QUOTA, RedPacket, connect, expire};
 use crate::{
-    beside::{Beside, redis_failed},
     failure::Outcome,
+    redis_server::{RedisServer, redis_failed},
 };
 
-/// Orders whose answer is lost, so that they are sent again.
+/// Orders whose answer is lost, so that the caller sends them again.
 pub(crate) const ORDERS: u64 = 500;
-/// Times that the holder of a lock stalls; for how long a lock is held, and the stall.
+/// How often the holder of a lock stalls, how long the lock lives, and how long a stall takes.
 const STALLS: u64 = 20;
 const LOCK_TIME: Duration = Duration::from_millis(40);
 const STALL: Duration = Duration::from_millis(80);
-/// Users who draw over days that are this short, and when they try.
+/// Users who draw over several short days: how long a day is, how many, and tries in each.
 const USERS: u64 = 100;
 const DAY: Duration = Duration::from_millis(1000);
 const DAYS: u32 = 3;
 const TRIES_A_DAY: u32 = 6;
-/// One in so many callers ends between two commands.
+/// One caller in this many crashes between two commands.
 const CRASH_ONE_IN: u64 = 50;
 
-/// What happened to a promise.
+/// How often a promise was broken.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Broken {
     pub(crate) way: String,
     pub(crate) promise: &'static str,
-    /// What was counted.
+    /// What `times` counts.
     pub(crate) what: String,
     pub(crate) times: u64,
     pub(crate) of: u64,
@@ -50,21 +50,21 @@ impl Broken {
     }
 }
 
-/// Provokes them all.
-pub(crate) async fn provoke(beside: &Beside) -> Outcome<Vec<Broken>> {
+/// Provokes all of them.
+pub(crate) async fn provoke(redis: &RedisServer) -> Outcome<Vec<Broken>> {
     let mut all = Vec::new();
-    all.push(lost_answers_of_packets(beside).await?);
-    all.push(lost_answers_of_the_table(beside).await?);
-    all.push(stalls_of_the_lock(beside).await?);
-    all.extend(days_of_the_counter(beside).await?);
-    all.push(crashes_of_the_counter(beside).await?);
+    all.push(lost_answers_of_packets(redis).await?);
+    all.push(lost_answers_of_the_table(redis).await?);
+    all.push(stalls_of_the_lock(redis).await?);
+    all.extend(days_of_the_counter(redis).await?);
+    all.push(crashes_of_the_counter(redis).await?);
     Ok(all)
 }
 
-/// Who asks again after a lost answer is told that there is nothing, though a packet is his.
-async fn lost_answers_of_packets(beside: &Beside) -> Outcome<Broken> {
-    let way = RedPacket::prepare(beside, "lost-packets", ORDERS * 2).await?;
-    let mut connection = connect(beside.client()).await.map_err(redis_failed)?;
+/// The caller who asks again after a lost answer gets "nothing", though a packet was taken for it.
+async fn lost_answers_of_packets(redis: &RedisServer) -> Outcome<Broken> {
+    let way = RedPacket::prepare(redis, "lost-packets", ORDERS * 2).await?;
+    let mut connection = connect(redis.client()).await.map_err(redis_failed)?;
     let mut false_nothing = 0;
     for number in 0..ORDERS {
         let user = format!("user-{number}");
@@ -80,7 +80,7 @@ async fn lost_answers_of_packets(beside: &Beside) -> Outcome<Broken> {
             .map_err(redis_failed)?;
         false_nothing += u64::from(again.is_none());
     }
-    let what = "a retry after a lost answer was told \"nothing\", though a packet was taken";
+    let what = "a retry after a lost answer got \"nothing\", though a packet was taken";
     Ok(Broken::new(
         "red-packet script",
         "P4, P8",
@@ -90,9 +90,9 @@ async fn lost_answers_of_packets(beside: &Beside) -> Outcome<Broken> {
     ))
 }
 
-async fn lost_answers_of_the_table(beside: &Beside) -> Outcome<Broken> {
-    let way = JsonTable::prepare(beside, "lost-table", ORDERS * 16).await?;
-    let mut connection = connect(beside.client()).await.map_err(redis_failed)?;
+async fn lost_answers_of_the_table(redis: &RedisServer) -> Outcome<Broken> {
+    let way = JsonTable::prepare(redis, "lost-table", ORDERS * 16).await?;
+    let mut connection = connect(redis.client()).await.map_err(redis_failed)?;
     let before = way.left(&mut connection).await.map_err(redis_failed)?;
     for number in 0..ORDERS {
         for _ in 0..2 {
@@ -112,13 +112,13 @@ async fn lost_answers_of_the_table(beside: &Beside) -> Outcome<Broken> {
     ))
 }
 
-/// A holder stalls for longer than the lock lives, and the next one looks at the same unit.
-async fn stalls_of_the_lock(beside: &Beside) -> Outcome<Broken> {
-    let way = Lock::prepare(beside, "stalled", STALLS * 4)
+/// The holder stalls for longer than the lock lives, so the next one takes the same unit.
+async fn stalls_of_the_lock(redis: &RedisServer) -> Outcome<Broken> {
+    let way = Lock::prepare(redis, "stalled", STALLS * 4)
         .await?
         .expiring_after(LOCK_TIME);
-    let mut stalled = connect(beside.client()).await.map_err(redis_failed)?;
-    let mut other = connect(beside.client()).await.map_err(redis_failed)?;
+    let mut stalled = connect(redis.client()).await.map_err(redis_failed)?;
+    let mut other = connect(redis.client()).await.map_err(redis_failed)?;
     let mut won: BTreeMap<String, u64> = BTreeMap::new();
     for number in 0..STALLS {
         let (one, two) = (format!("a{number}"), format!("b{number}"));
@@ -143,13 +143,13 @@ async fn stalls_of_the_lock(beside: &Beside) -> Outcome<Broken> {
     Ok(Broken::new("SETNX lock, ZREM", "P1", what, twice, STALLS))
 }
 
-/// Days that are a second long: who draws more than the quota in one, and who is refused with draws
-/// of the day left.
-async fn days_of_the_counter(beside: &Beside) -> Outcome<Vec<Broken>> {
+/// On days that last a second, counts users who drew more than the quota, and users who were
+/// refused although quota of the day was left.
+async fn days_of_the_counter(redis: &RedisServer) -> Outcome<Vec<Broken>> {
     let mut tasks = JoinSet::new();
     for user in 0..USERS {
-        let way = Counter::prepare(beside, "days");
-        let connection = connect(beside.client()).await.map_err(redis_failed)?;
+        let way = Counter::prepare(redis, "days");
+        let connection = connect(redis.client()).await.map_err(redis_failed)?;
         tasks.spawn(days_of_a_user(way, connection, format!("user-{user}")));
     }
     let (mut exceeded, mut deprived) = (0, 0);
@@ -178,7 +178,7 @@ async fn days_of_the_counter(beside: &Beside) -> Outcome<Vec<Broken>> {
     ])
 }
 
-/// Whether a user drew more than the quota in a day, and was refused with quota left.
+/// Whether a user drew more than the quota in a day, and whether it was refused with quota left.
 async fn days_of_a_user(
     way: Counter,
     mut connection: MultiplexedConnection,
@@ -187,14 +187,14 @@ async fn days_of_a_user(
     let mut drawn: BTreeMap<u64, u64> = BTreeMap::new();
     let mut deprived = false;
     for number in 0..=DAYS * TRIES_A_DAY {
-        // The first draw is in the course of a day; the next days' come early and late.
+        // The first draw is in the middle of a day; on later days draws come early and late.
         let pause = match number {
             0 => DAY.mul_f64(rand::random_range(0.0..1.0)),
             1 => DAY / 2,
             _ => (DAY / TRIES_A_DAY).mul_f64(rand::random_range(0.2..1.8)),
         };
         tokio::time::sleep(pause).await;
-        // Counted and timed in one step, by one clock.
+        // The script counts and reads the time in one step, by one clock.
         let mut step = pipe();
         step.atomic()
             .incr(way.key(&user), 1)
@@ -214,11 +214,11 @@ async fn days_of_a_user(
     Ok((drawn.values().any(|draws| *draws > QUOTA), deprived))
 }
 
-/// A caller ends between counting and setting the expiry: the user is refused for ever once the
-/// quota is used.
-async fn crashes_of_the_counter(beside: &Beside) -> Outcome<Broken> {
-    let way = Counter::prepare(beside, "crashed");
-    let mut connection = connect(beside.client()).await.map_err(redis_failed)?;
+/// A caller crashes between counting and setting the expiry. Once the quota is used, the user is
+/// refused for ever.
+async fn crashes_of_the_counter(redis: &RedisServer) -> Outcome<Broken> {
+    let way = Counter::prepare(redis, "crashed");
+    let mut connection = connect(redis.client()).await.map_err(redis_failed)?;
     let mut for_ever = 0;
     for number in 0..ORDERS {
         let user = format!("user-{number}");

@@ -1,4 +1,4 @@
-//! The ways themselves: what is in Redis for each, and one call of it.
+//! The baselines: what each keeps in Redis, and one call of it.
 
 use std::time::{Duration, Instant};
 
@@ -9,30 +9,30 @@ use redis::{
 use serde_json::{Value as Json, json};
 
 use crate::{
-    beside::{Beside, redis_failed},
     failure::Outcome,
     load::{Caller, Fault, Target},
     record::Answer,
+    redis_server::{RedisServer, redis_failed},
 };
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-/// Thousands wait for one another in some of them.
+/// In some baselines thousands of callers wait for one another.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
-/// What a command fills at most.
+/// The largest number of entries that one command adds while a baseline is filled.
 const FILLED: u64 = 1000;
-/// Prizes of the table.
+/// The number of prizes in the JSON table.
 const PRIZES: u64 = 8;
-/// How long a lock is held before it expires, and the pause before another try to get it.
+/// The lock's expiry, and the pause before another try to take it.
 const LOCK_TIME: Duration = Duration::from_secs(3);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
-/// How long a caller tries before it gives up: as long as users wait.
+/// How long a caller tries before it gives up: as long as a user would wait.
 const TRIED: Duration = Duration::from_secs(2);
-/// The time after which a user's counter expires: a day.
+/// A user's counter expires after a day.
 const DAY: Duration = Duration::from_secs(86_400);
-/// Draws of a user and day.
+/// Draws per user and day.
 pub(super) const QUOTA: u64 = 3;
 
-/// A connection of its own.
+/// Opens a connection.
 pub(super) async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
     let configuration = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIME_MAX))
@@ -42,7 +42,7 @@ pub(super) async fn connect(client: &Client) -> RedisResult<MultiplexedConnectio
         .await
 }
 
-/// A caller tried for too long.
+/// The error of a caller that tried for too long.
 const GAVE_UP: &str = "GAVE_UP";
 
 fn gave_up() -> RedisError {
@@ -58,14 +58,14 @@ fn answer(won: RedisResult<bool>) -> Answer {
     }
 }
 
-/// Calls `fill` with numbers from 0 to `units`, some at a time.
+/// Calls `fill` with the numbers from 0 to `units`, some at a time.
 async fn fill(
-    beside: &Beside,
+    redis: &RedisServer,
     units: u64,
     fill: impl Fn(&mut redis::Cmd, u64),
     begin: impl Fn() -> redis::Cmd,
 ) -> Outcome {
-    let mut connection = connect(beside.client()).await.map_err(redis_failed)?;
+    let mut connection = connect(redis.client()).await.map_err(redis_failed)?;
     for first in (0..units).step_by(FILLED as usize) {
         let mut command = begin();
         for number in first..(first + FILLED).min(units) {
@@ -79,7 +79,7 @@ async fn fill(
     Ok(())
 }
 
-/// A script that takes the last packet of a list.
+/// A script that pops the last packet of a list.
 pub(crate) struct RedPacket {
     client: Client,
     keys: [String; 3],
@@ -87,11 +87,11 @@ pub(crate) struct RedPacket {
 }
 
 impl RedPacket {
-    pub(super) async fn prepare(beside: &Beside, name: &str, packets: u64) -> Outcome<Self> {
-        let digest = beside
+    pub(super) async fn prepare(redis: &RedisServer, name: &str, packets: u64) -> Outcome<Self> {
+        let digest = redis
             .ask(&["SCRIPT", "LOAD", include_str!("red_packet.lua")])
             .await?;
-        let key = |kind: &str| format!("{}:{name}:{kind}", beside.prefix);
+        let key = |kind: &str| format!("{}:{name}:{kind}", redis.prefix);
         let keys = [key("waiting"), key("taken"), key("users")];
         let push = || cmd("LPUSH").arg(&keys[0]).to_owned();
         let packet = |command: &mut redis::Cmd, number: u64| {
@@ -100,9 +100,9 @@ impl RedPacket {
                 number % 100 + 1
             ));
         };
-        fill(beside, packets, packet, push).await?;
+        fill(redis, packets, packet, push).await?;
         Ok(Self {
-            client: beside.client().clone(),
+            client: redis.client().clone(),
             keys,
             digest,
         })
@@ -119,7 +119,7 @@ impl RedPacket {
     }
 }
 
-/// Who calls a way: a connection and what the way knows.
+/// A connection, and the baseline that it calls.
 pub(crate) struct WayCaller<W> {
     connection: MultiplexedConnection,
     way: std::rc::Rc<W>,
@@ -177,8 +177,8 @@ impl RedPacket {
     }
 }
 
-/// The table of prizes as JSON: read, chosen from, and written back unless it changed meanwhile;
-/// then all over again.
+/// The table of prizes as one JSON value. A draw reads it, chooses, and writes it back if it has
+/// not changed meanwhile; otherwise it starts again.
 #[derive(Clone)]
 pub(crate) struct JsonTable {
     client: Client,
@@ -186,15 +186,15 @@ pub(crate) struct JsonTable {
 }
 
 impl JsonTable {
-    pub(super) async fn prepare(beside: &Beside, name: &str, units: u64) -> Outcome<Self> {
-        let key = format!("{}:{name}", beside.prefix);
+    pub(super) async fn prepare(redis: &RedisServer, name: &str, units: u64) -> Outcome<Self> {
+        let key = format!("{}:{name}", redis.prefix);
         let prizes: Vec<Json> = (0..PRIZES)
             .map(|n| json!({"id": n, "name": format!("prize {n}"), "left": units / PRIZES + 1}))
             .collect();
         let table = json!({ "prizes": prizes }).to_string();
-        let _: Value = beside.ask(&["SET", &key, &table]).await?;
+        let _: Value = redis.ask(&["SET", &key, &table]).await?;
         Ok(Self {
-            client: beside.client().clone(),
+            client: redis.client().clone(),
             key,
         })
     }
@@ -211,7 +211,7 @@ impl JsonTable {
         Ok(prizes.filter_map(|prize| prize["left"].as_u64()).sum())
     }
 
-    /// The connection is the caller's alone: what is watched belongs to it.
+    /// Needs a connection of its own, since WATCH belongs to the connection.
     pub(super) async fn draw(
         &self,
         connection: &mut MultiplexedConnection,
@@ -250,16 +250,16 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    pub(super) async fn prepare(beside: &Beside, name: &str, units: u64) -> Outcome<Self> {
-        let key = |kind: &str| format!("{}:{name}:{kind}", beside.prefix);
+    pub(super) async fn prepare(redis: &RedisServer, name: &str, units: u64) -> Outcome<Self> {
+        let key = |kind: &str| format!("{}:{name}:{kind}", redis.prefix);
         let (lock, set) = (key("lock"), key("units"));
         let add = || cmd("ZADD").arg(&set).to_owned();
         let unit = |command: &mut redis::Cmd, number: u64| {
             command.arg(number).arg(format!("unit-{number}"));
         };
-        fill(beside, units, unit, add).await?;
+        fill(redis, units, unit, add).await?;
         Ok(Self {
-            client: beside.client().clone(),
+            client: redis.client().clone(),
             lock,
             units: set,
             time: LOCK_TIME,
@@ -270,7 +270,7 @@ impl Lock {
         self.clone()
     }
 
-    /// The same with a lock that expires sooner.
+    /// The same baseline with a lock that expires sooner.
     pub(super) fn expiring_after(mut self, time: Duration) -> Self {
         self.time = time;
         self
@@ -285,7 +285,7 @@ impl Lock {
         self.draw_locked(connection, Duration::ZERO).await
     }
 
-    /// Waits for the lock.
+    /// Waits until it holds the lock.
     async fn take(&self, connection: &mut MultiplexedConnection, token: &str) -> RedisResult<()> {
         let begun = Instant::now();
         while begun.elapsed() < TRIED {
@@ -301,7 +301,8 @@ impl Lock {
         Err(gave_up())
     }
 
-    /// With the lock: looks, takes, unlocks. A holder may stall in between, as any process may.
+    /// Looks up a unit, takes it and unlocks, while it holds the lock. A stall in between is
+    /// possible, as in any process.
     async fn draw_locked(
         &self,
         connection: &mut MultiplexedConnection,
@@ -315,7 +316,7 @@ impl Lock {
             tokio::time::sleep(stall).await;
         }
         if let Some(unit) = units.first() {
-            // Under the lock nobody else can have taken it, so nobody looks at the reply.
+            // The lock keeps others from taking it, so nobody checks the reply.
             let _: u64 = cmd("ZREM")
                 .arg(&self.units)
                 .arg(unit)
@@ -326,7 +327,7 @@ impl Lock {
         Ok(units.into_iter().next())
     }
 
-    /// A draw whose caller stalls between looking and taking.
+    /// A draw whose caller stalls between looking up the unit and taking it.
     pub(super) async fn draw_stalled(
         &self,
         connection: &mut MultiplexedConnection,
@@ -347,12 +348,12 @@ pub(crate) struct OneKey {
 }
 
 impl OneKey {
-    pub(crate) async fn prepare(beside: &Beside) -> Outcome<Self> {
+    pub(crate) async fn prepare(redis: &RedisServer) -> Outcome<Self> {
         let script = "return redis.call('SET', KEYS[1], ARGV[1])";
         Ok(Self {
-            client: beside.client().clone(),
-            key: format!("{}:one-key", beside.prefix),
-            digest: beside.ask(&["SCRIPT", "LOAD", script]).await?,
+            client: redis.client().clone(),
+            key: format!("{}:one-key", redis.prefix),
+            digest: redis.ask(&["SCRIPT", "LOAD", script]).await?,
         })
     }
 
@@ -372,7 +373,7 @@ impl OneKey {
     }
 }
 
-/// A counter of a user's draws that expires: refused above the quota.
+/// A counter of a user's draws that expires; draws above the quota are refused.
 #[derive(Clone)]
 pub(crate) struct Counter {
     client: Client,
@@ -380,10 +381,10 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    pub(super) fn prepare(beside: &Beside, name: &str) -> Self {
+    pub(super) fn prepare(redis: &RedisServer, name: &str) -> Self {
         Self {
-            client: beside.client().clone(),
-            key: format!("{}:{name}", beside.prefix),
+            client: redis.client().clone(),
+            key: format!("{}:{name}", redis.prefix),
         }
     }
 
@@ -391,12 +392,12 @@ impl Counter {
         self.clone()
     }
 
-    /// The key of a user.
+    /// The key of a user's counter.
     pub(super) fn key(&self, user: &str) -> String {
         format!("{}:{user}", self.key)
     }
 
-    /// Counts a draw; false if it is refused.
+    /// Counts a draw; returns false if it is refused.
     pub(super) async fn count(
         &self,
         connection: &mut MultiplexedConnection,
@@ -412,7 +413,7 @@ impl Counter {
     }
 }
 
-/// Lets a key expire.
+/// Sets the expiry of a key.
 pub(super) async fn expire(
     connection: &mut MultiplexedConnection,
     key: &str,

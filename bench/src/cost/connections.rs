@@ -1,4 +1,4 @@
-//! Memory of a service for connections that do nothing.
+//! Memory that a service needs for idle connections.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
     for number in 0..idle {
         let failed = |error: &dyn std::fmt::Display| {
             let message = format!(
-                "connection {number} of {idle} failed: {error}; take fewer with --idle, or raise ulimit -n"
+                "connection {number} of {idle} failed: {error}; take fewer with --idle, or raise \
+                 ulimit -n"
             );
             Failure::refused("NO_CONNECTION", message)
         };
@@ -37,7 +38,7 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
         let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
         let channel = endpoint.connect().await.map_err(|error| failed(&error))?;
         let mut lottery = LotteryServiceClient::new(channel);
-        // Each has called once, as any caller has.
+        // Each connection has made one call, as a real client's would.
         let request = CheckLimitRequest {
             campaign_id: campaign_id.clone(),
             user_id: format!("user-{number}"),

@@ -1,5 +1,5 @@
-//! How long one draw takes, over what it is made of; and what an injection beside draws does to
-//! their latency.
+//! The latency of a single draw relative to its parts, and the latency of draws during an
+//! injection.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,15 +11,15 @@ use crate::{
     figures::{Latency, Rounds, Spent},
     load::{Numbers, Plan, Target},
     record::Record,
-    round::{beside_injection, call, refuse_failures},
+    round::{call, during_injection, refuse_failures},
     scenario::Scenario,
     subject::Store,
 };
 
-/// Measured in turns, so that all have the same machine.
+/// The measurements take turns, so that all see the same state of the machine.
 const TURNS: usize = 3;
 const INJECTED_A_SECOND: u64 = 100_000;
-/// Enough for all draws here.
+/// Enough units for all draws of these measurements.
 const UNITS: u64 = 2_000_000;
 const UNITS_A_SECOND: f64 = 100_000.0;
 
@@ -40,16 +40,16 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
     work.close().await
 }
 
-/// The p50 of a draw that is alone, over that of a bare script that writes one key and of an empty
-/// call together.
+/// The p50 of a single draw, divided by the sum of two p50s: of a bare script that writes one key,
+/// and of an empty call.
 async fn one_draw(work: &mut Work<'_>, store: Store) -> Outcome {
     let name = store.name();
     let plan = alone(work.args.duration / 2);
     let empty = Arc::new(work.rig.empty(&work.directory).await?);
     let subject = work.rig.first()?;
     let draw = Arc::new(subject.calls(Scenario::Draw));
-    let key = match &subject.beside {
-        Some(beside) => Some(Arc::new(OneKey::prepare(beside).await?)),
+    let key = match &subject.redis {
+        Some(redis) => Some(Arc::new(OneKey::prepare(redis).await?)),
         None => None,
     };
     let numbers = Numbers::new(&plan);
@@ -110,7 +110,7 @@ async fn add<T: Target>(
     Ok(())
 }
 
-/// The p99 of draws at half the peak rate while units are injected, over that without.
+/// The p99 of draws at half the peak rate during an injection, divided by the p99 without it.
 async fn half_the_peak(work: &mut Work<'_>, store: Store) -> Outcome {
     let name = store.name();
     let time = work.args.duration;
@@ -124,7 +124,7 @@ async fn half_the_peak(work: &mut Work<'_>, store: Store) -> Outcome {
     let numbers = Numbers::new(&closed);
     let peak: Record = call(&draw, &closed, &numbers).await?;
     refuse_failures("draws", &peak)?;
-    // However short the round, some calls are in it.
+    // Even the shortest round has some calls.
     let least = 20.0 / time.as_secs_f64();
     let rate = (peak.rate() / 2.0).max(least).ceil() as u64;
     let plan = Plan {
@@ -135,8 +135,8 @@ async fn half_the_peak(work: &mut Work<'_>, store: Store) -> Outcome {
     for _ in 0..TURNS {
         add(&mut quiet, &draw, &plan, &numbers).await?;
         let record =
-            beside_injection(subject, INJECTED_A_SECOND, call(&draw, &plan, &numbers)).await?;
-        refuse_failures("draws beside an injection", &record)?;
+            during_injection(subject, INJECTED_A_SECOND, call(&draw, &plan, &numbers)).await?;
+        refuse_failures("draws during an injection", &record)?;
         injected.add(record, Spent::default());
     }
     let p99 = |rounds: &Rounds| Latency::of(&rounds.latencies()).p99 as f64 / 1000.0;

@@ -1,9 +1,8 @@
-//! `tombola-bench cost`: what a draw, a user and a waiting unit take of processors, memory and
-//! disk, and how that grows. The figures from which a campaign's machines are chosen
-//! (`docs/capacity.md`).
+//! `tombola-bench cost`: the processor time, memory and disk space that a draw, a user and a
+//! waiting unit need, and how they grow. `docs/capacity.md` uses these figures to choose machines.
 //!
-//! Each part starts services of its own and takes them away again. Like the bench it asks only
-//! gRPC, the operating system and Redis.
+//! Each part starts its own services and removes them at the end. It asks only gRPC, the operating
+//! system and Redis.
 
 mod args;
 mod connections;
@@ -28,7 +27,7 @@ use crate::{
     subject::Store,
 };
 
-/// What is measured of each store.
+/// A measurement that is made on each store.
 #[derive(Clone, Copy)]
 enum Part {
     Users,
@@ -68,7 +67,7 @@ impl Part {
     }
 }
 
-/// Measures all parts. `program` is the server program that was named.
+/// Runs all parts. `program` is the server program if one was named.
 pub(crate) async fn measure(
     args: &CostArgs,
     program: Option<PathBuf>,
@@ -89,7 +88,7 @@ pub(crate) async fn measure(
     for store in args.store.clone() {
         for part in PARTS {
             note(&format!("{}: {}", store.name(), part.name()));
-            // What one part found is not lost with another that fails.
+            // A part that fails does not discard what the others found.
             if let Err(failure) = part.measure(&mut work, store).await {
                 let what = format!("{}, {}", store.name(), part.name());
                 note(&format!("{what}: {}", failure.message));
@@ -107,7 +106,7 @@ pub(crate) async fn measure(
     })
 }
 
-/// As a table.
+/// Renders the costs as a table.
 pub(crate) fn render(costs: &Costs) -> String {
     let mut table = Table::new([
         ("store", Side::Left),
@@ -133,7 +132,8 @@ pub(crate) fn render(costs: &Costs) -> String {
     }
     let host = &costs.host;
     format!(
-        "tombola {} on {} cores of {}; a write of 4 KiB is on the disk of {} after {} µs (p50)\n\n{}",
+        "tombola {} on {} cores of {}; a write of 4 KiB is on the disk of {} after {} µs \
+         (p50)\n\n{}",
         costs.tombola,
         host.cores,
         host.processor,

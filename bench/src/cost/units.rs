@@ -1,5 +1,5 @@
-//! How a draw's time grows with the units that wait, what a waiting unit takes, and what an
-//! injection does to Redis.
+//! How the time of a draw grows with the number of waiting units, how much memory a waiting unit
+//! needs, and what an injection does to Redis.
 
 use std::{sync::Arc, time::Instant};
 
@@ -15,18 +15,20 @@ use crate::{
     subject::Store,
 };
 
-/// Draws that are timed, of those that a small pool has, and those before them that are not.
+/// The share of a small pool's units that timed draws take (one in this many), and the share that
+/// the warm-up takes.
 const TIMED_OF: u64 = 2;
 const WARM_UP_OF: u64 = 4;
 const TIMED_MAX: u64 = 50_000;
-/// Scripts of Redis that take longer are looked at one by one.
+/// Redis scripts that take longer than this are listed in the slow log.
 const SLOW_MICROS: &str = "500";
 
-/// Time a draw, and bytes a unit, by how many wait.
+/// Measures the time of a draw and the bytes of a unit, for each number of waiting units.
 pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
     let name = store.name();
     let mut first: Option<f64> = None;
-    // As many draws everywhere, so that what is compared differs in what waits alone.
+    // Every measurement makes the same number of draws, so that only the number of waiting units
+    // differs.
     let least = work.args.units.iter().copied().min().unwrap_or(0);
     let (timed, before) = (
         (least / TIMED_OF).min(TIMED_MAX),
@@ -41,8 +43,8 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
             .open(kind, &work.directory, &[Scenario::Draw], units)
             .await?;
         let calls = Arc::new(subject.calls(Scenario::Draw));
-        if subject.beside.is_some() {
-            let bytes = Bytes::of(subject.beside.as_ref()).await?.kind("units") as f64;
+        if subject.redis.is_some() {
+            let bytes = Bytes::of(subject.redis.as_ref()).await?.kind("units") as f64;
             work.costs.found(
                 name,
                 "waiting units",
@@ -54,8 +56,8 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
         let warm_up = draws(before);
         let numbers = Numbers::new(&warm_up);
         refuse_failures("draws", &call(&calls, &warm_up, &numbers).await?)?;
-        let scripts = match &subject.beside {
-            Some(beside) => Some(beside.scripts().await?.1),
+        let scripts = match &subject.redis {
+            Some(redis) => Some(redis.scripts().await?.1),
             None => None,
         };
         let plan = draws(warm_up.calls_max + timed);
@@ -63,9 +65,9 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
         let record = call(&calls, &plan, &numbers).await?;
         let passed = begun.elapsed();
         refuse_failures("draws", &record)?;
-        let (time, what) = match (scripts, &subject.beside) {
-            (Some(before), Some(beside)) => (
-                beside.scripts().await?.1.saturating_sub(before),
+        let (time, what) = match (scripts, &subject.redis) {
+            (Some(before), Some(redis)) => (
+                redis.scripts().await?.1.saturating_sub(before),
                 "Redis's time",
             ),
             _ => (passed, "time of draws, many at once"),
@@ -84,29 +86,29 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
     Ok(())
 }
 
-/// Units a second, and on Redis the longest script.
+/// Measures injected units per second, and on Redis the longest script.
 pub(super) async fn inject(work: &mut Work<'_>, store: Store) -> Outcome {
     let (name, units) = (store.name(), work.args.injected);
     let at = format!("{units} injected");
     let kind = work.own(store);
     let subject = work.rig.open_empty(kind, &work.directory).await?;
     subject.make_schedule(units).await?;
-    if let Some(beside) = &subject.beside {
+    if let Some(redis) = &subject.redis {
         for (setting, value) in [
             ("slowlog-max-len", "100000"),
             ("slowlog-log-slower-than", SLOW_MICROS),
         ] {
-            beside
+            redis
                 .ask::<String>(&["CONFIG", "SET", setting, value])
                 .await?;
         }
-        beside.ask::<String>(&["SLOWLOG", "RESET"]).await?;
+        redis.ask::<String>(&["SLOWLOG", "RESET"]).await?;
     }
     let begun = Instant::now();
     subject.release(units).await?;
     let seconds = begun.elapsed().as_secs_f64();
-    if let Some(beside) = &subject.beside {
-        let slow: Vec<Vec<redis::Value>> = beside.ask(&["SLOWLOG", "GET", "-1"]).await?;
+    if let Some(redis) = &subject.redis {
+        let slow: Vec<Vec<redis::Value>> = redis.ask(&["SLOWLOG", "GET", "-1"]).await?;
         let mut micros: Vec<i64> = slow.iter().filter_map(|entry| micros(entry)).collect();
         micros.sort_unstable();
         let longest = micros.last().copied().unwrap_or(0) as f64 / 1000.0;
@@ -126,7 +128,7 @@ pub(super) async fn inject(work: &mut Work<'_>, store: Store) -> Outcome {
     work.close().await
 }
 
-/// Of an entry of the slow log the third field.
+/// The third field of a slow log entry: its duration in microseconds.
 fn micros(entry: &[redis::Value]) -> Option<i64> {
     match entry.get(2) {
         Some(redis::Value::Int(micros)) => Some(*micros),

@@ -1,4 +1,4 @@
-//! Bytes of users who drew once: in Redis by kind of key, on disk in all; with ids of 8 and of 36
+//! Bytes of users who drew once: in Redis by type of key, on disk in total, with ids of 8 and of 36
 //! characters.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
@@ -7,24 +7,24 @@ use redis::{Cmd, RedisError, pipe};
 
 use super::work::Work;
 use crate::{
-    beside::{Beside, redis_failed},
     calls::Grpc,
     campaigns::AFTER,
     failure::Outcome,
     load::{Numbers, Plan},
+    redis_server::{RedisServer, redis_failed},
     round::{call, refuse_failures},
     scenario::{Ids, Scenario},
     subject::Store,
 };
 
-/// As many calls under way as make whole batches.
+/// Enough calls in progress to fill whole batches.
 const CONNECTIONS: usize = 8;
 const OUTSTANDING: usize = 128;
 const TIME_MAX: Duration = Duration::from_secs(3600);
-/// Units beyond those that are won, so that the pool's last ones cost what the first ones do.
+/// Spare units, so that draws from a nearly empty pool cost the same as from a full one.
 const SPARE: u64 = 1000;
 
-/// A plan of this many draws.
+/// A plan with this many draws.
 pub(super) fn draws(calls: u64) -> Plan {
     Plan {
         connections: CONNECTIONS,
@@ -58,7 +58,7 @@ async fn measure_one(
         .rig
         .open(kind, &work.directory, &[Scenario::Draw], users + SPARE)
         .await?;
-    let before = Bytes::of(subject.beside.as_ref()).await?;
+    let before = Bytes::of(subject.redis.as_ref()).await?;
     let cpu = subject.server.as_ref().and_then(|server| server.cpu());
     let calls = Arc::new(Grpc {
         ids,
@@ -68,9 +68,9 @@ async fn measure_one(
     let record = call(&calls, &plan, &Numbers::new(&plan)).await?;
     refuse_failures("draws", &record)?;
     let spent = subject.server.as_ref().and_then(|server| server.cpu());
-    if let Some(beside) = &subject.beside {
-        let after = Bytes::of(Some(beside)).await?;
-        let (_, time) = beside.scripts().await?;
+    if let Some(redis) = &subject.redis {
+        let after = Bytes::of(Some(redis)).await?;
+        let (_, time) = redis.scripts().await?;
         for (kind, what) in KINDS {
             let bytes = after.kind(kind).saturating_sub(before.kind(kind)) as f64 / users as f64;
             work.costs.found(name, what, &at, bytes, "bytes a user");
@@ -83,7 +83,7 @@ async fn measure_one(
             .found(name, "Redis's time", &at, micros, "µs a draw");
     } else if let Some(data) = subject.data().map(Path::to_owned) {
         let wal = size(&data, "tombola.sqlite3-wal");
-        // It writes its log into the database as it ends.
+        // The server moves its write-ahead log into the database when it ends.
         if let Some(server) = subject.server.as_mut() {
             server.stop().await?;
         }
@@ -111,7 +111,7 @@ fn size(directory: &Path, file: &str) -> u64 {
     std::fs::metadata(directory.join(file)).map_or(0, |metadata| metadata.len())
 }
 
-/// Kinds of keys, by what stands behind the hash tag in their names; see docs/redis.md, "Keys".
+/// Types of keys by the word after the hash tag; see docs/redis.md, "Keys".
 const KINDS: [(&str, &str); 3] = [
     ("users", "user records"),
     ("older", "older draws"),
@@ -126,19 +126,19 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// By kind of key, names and the table of keys with them.
-    pub(super) async fn of(beside: Option<&Beside>) -> Outcome<Self> {
+    /// Memory by type of key, including the key names and the key table.
+    pub(super) async fn of(redis: Option<&RedisServer>) -> Outcome<Self> {
         let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
-        let Some(beside) = beside else {
+        let Some(redis) = redis else {
             return Ok(Self {
                 kinds,
                 all: 0,
                 scripts: Duration::ZERO,
             });
         };
-        let mut connection = beside.connection();
-        beside
-            .scan(&format!("{}*", beside.prefix), async |keys| {
+        let mut connection = redis.connection();
+        redis
+            .scan(&format!("{}*", redis.prefix), async |keys| {
                 let mut ask = pipe();
                 for key in &keys {
                     let mut usage = Cmd::new();
@@ -158,21 +158,21 @@ impl Bytes {
                 Ok(())
             })
             .await?;
-        let (_, scripts) = beside.scripts().await?;
+        let (_, scripts) = redis.scripts().await?;
         Ok(Self {
             kinds,
-            all: beside.memory().await?,
+            all: redis.memory().await?,
             scripts,
         })
     }
 
-    /// Bytes of all keys of a kind.
+    /// Bytes of all keys of one type.
     pub(super) fn kind(&self, kind: &str) -> u64 {
         self.kinds.get(kind).copied().unwrap_or(0)
     }
 }
 
-/// The word behind the hash tag.
+/// The word after the hash tag of a key.
 fn kind_of(key: &[u8]) -> String {
     let name = String::from_utf8_lossy(key);
     let behind = name.split_once("}:").map_or("", |(_, behind)| behind);

@@ -1,4 +1,4 @@
-//! What the parts of a measurement of costs share.
+//! Types that the parts of `tombola-bench cost` share.
 
 use std::path::PathBuf;
 
@@ -12,15 +12,15 @@ use crate::{
     subject::{Kind, Store},
 };
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Costs {
     pub(super) tombola: &'static str,
     pub(super) host: Host,
     pub(super) costs: Vec<Cost>,
-    /// Parts that were not measured, and why.
+    /// Parts that failed, each with its reason.
     pub(crate) failed: Vec<String>,
-    /// P2 of every campaign of the bench.
+    /// Whether P2 holds, for every campaign of the bench.
     pub(crate) balanced: bool,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Costs {
 pub(super) struct Cost {
     pub(super) store: String,
     pub(super) what: String,
-    /// With how many users, units or connections.
+    /// The number of users, units or connections.
     pub(super) at: String,
     pub(super) value: f64,
     pub(super) unit: &'static str,
 }
 
-/// What the parts share.
+/// The state that the parts share.
 pub(super) struct Work<'a> {
     pub(super) args: &'a CostArgs,
     /// The server program.
@@ -47,12 +47,12 @@ pub(super) struct Work<'a> {
     pub(super) balanced: bool,
 }
 
-/// Figures as they come.
+/// The figures so far.
 #[derive(Default)]
 pub(super) struct Found(pub(super) Vec<Cost>);
 
 impl Found {
-    /// Adds one.
+    /// Adds a figure.
     pub(super) fn found(
         &mut self,
         store: &str,
@@ -72,7 +72,7 @@ impl Found {
 }
 
 impl Work<'_> {
-    /// Checks the sums of all services that run, and takes them away.
+    /// Checks the sums of all running services, and removes the services.
     pub(super) async fn close(&mut self) -> Outcome {
         for subject in self.rig.subjects() {
             self.balanced &= subject.sums().await?.iter().all(|sums| sums.balanced);
@@ -81,7 +81,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A service of the bench's own.
+    /// A service that the bench starts itself.
     pub(super) fn own(&self, store: Store) -> Kind {
         Kind::Own {
             program: self.program.clone(),

@@ -15,19 +15,19 @@ use std::{
     time::Duration,
 };
 
-/// What should happen within moments fails the test only after this long: it bounds a hang, it
-/// measures nothing.
+/// A test fails if something that should take moments takes longer than this. It is a bound for
+/// hangs, not a measurement.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 const BENCH: &str = env!("CARGO_BIN_EXE_tombola-bench");
 
-/// The bench, free of the caller's settings.
+/// The bench, without the caller's settings.
 pub fn bench() -> Command {
     alone(BENCH)
 }
 
-/// The server program, free of the caller's settings. Cargo gives its path to the tests of its own
-/// package only; it is built beside the bench.
+/// The server program, without the caller's settings. Cargo gives its path only to tests of its own
+/// package; it is in the same directory as the bench.
 pub fn tombola() -> Command {
     let program = Path::new(BENCH).with_file_name("tombola");
     assert!(
@@ -38,7 +38,7 @@ pub fn tombola() -> Command {
     alone(program)
 }
 
-/// A command without standard input, and without settings of ours that the caller may have.
+/// A command without standard input and without the caller's `TOMBOLA_` variables.
 fn alone(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -59,7 +59,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on these data, on a free port, and waits until it serves.
+    /// Starts a server on these data and a free port, and waits until it is ready.
     pub fn start(data: &Path) -> Self {
         let mut command = tombola();
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]);
@@ -83,7 +83,7 @@ impl Server {
         }
     }
 
-    /// A command of the server's own client against this server.
+    /// Runs a client command of `tombola` against this server.
     pub fn run(&self, line: &str) -> Ended {
         let mut command = tombola();
         command.args(line.split_whitespace());

@@ -1,4 +1,4 @@
-//! Redis servers, as the tests of the service start them.
+//! Redis servers, started as the server's tests start them.
 
 #[path = "../../../tests/suite/support/program.rs"]
 #[allow(

@@ -1,6 +1,6 @@
-//! The Redis beside the service: one that is running, or one that the bench starts; what it tells
-//! of itself, and the removal of the bench's keys. Draws go through the service; here is only what
-//! is asked of Redis directly.
+//! The Redis server of a service: a running one, or one that the bench starts. This file reads its
+//! state and removes the bench's keys. Draws go through the service; only what the bench itself
+//! asks of Redis is here.
 
 use std::{
     collections::BTreeMap,
@@ -19,55 +19,54 @@ use crate::{
     process::Process,
 };
 
-/// A Redis server answers within this from its start on.
+/// How long a Redis server may take until it replies.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
-/// Someone else may take a port between its choice and its use.
+/// Another process may take a port between its choice and its use.
 const PORT_ATTEMPTS: usize = 10;
-/// Long enough for the memory of a key of millions of fields.
+/// Long enough to compute the memory of a key with millions of fields.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
-/// How long the rewriting of an append-only file is waited for.
+/// How long a rewrite of the append-only file may take.
 const REWRITE_TIME_MAX: Duration = Duration::from_secs(60);
-/// Keys that are removed by one command.
+/// The number of keys that one command removes.
 const KEYS_REMOVED: usize = 1000;
 
 /// A Redis server.
-pub(crate) struct Beside {
-    /// How it is reached.
+pub(crate) struct RedisServer {
+    /// The URL that reaches it.
     pub(crate) url: String,
-    /// What all keys of the bench begin with.
+    /// The prefix of all keys of the bench.
     pub(crate) prefix: String,
     client: redis::Client,
     connection: MultiplexedConnection,
-    // The process ends before its directory goes.
+    // The process ends before its directory is removed.
     own: Option<(Process, TempDir)>,
 }
 
-impl Beside {
-    /// Connects to one that is running.
+impl RedisServer {
+    /// Connects to a running server.
     pub(crate) async fn running(url: &str) -> Outcome<Self> {
         const FORM: &str = "write redis://[user:password@]host[:port][/db]";
         if !url.starts_with("redis://") {
             return Err(Failure::usage(format!(
-                "--redis-url: the bench speaks to one Redis without TLS: {FORM}; for Sentinel, a cluster or TLS start \
-                 \"tombola serve\" on it and name that with --server"
+                "--redis-url: the bench uses one Redis server without TLS: {FORM}; for Sentinel, a \
+                 cluster or TLS start \"tombola serve\" on it and name that with --server"
             )));
         }
         let client = redis::Client::open(url)
             .map_err(|error| Failure::usage(format!("--redis-url: {error}; {FORM}")))?;
-        Self::connect(url, client, None)
-            .await
-            .map_err(|error| {
-                Failure::unavailable(
-                    "NO_REDIS",
-                    format!(
-                        "no Redis at --redis-url ({error}): start one with \"redis-server --appendonly yes --appendfsync \
-                         always\", or let the bench start one: --store redis"
-                    ),
-                )
-            })
+        Self::connect(url, client, None).await.map_err(|error| {
+            Failure::unavailable(
+                "NO_REDIS",
+                format!(
+                    "no Redis at --redis-url ({error}): start one with \"redis-server \
+                         --appendonly yes --appendfsync always\", or let the bench start one: \
+                         --store redis"
+                ),
+            )
+        })
     }
 
-    /// Starts one that has every write on disk before it answers, with its data in a directory
+    /// Starts a server that has every write on disk before it replies, with its data in a directory
     /// below `parent`.
     pub(crate) async fn start(parent: &Path) -> Outcome<Self> {
         let directory = directory(parent)?;
@@ -85,8 +84,8 @@ impl Beside {
                     "",
                 ])
                 .args(["--appendonly", "yes", "--appendfsync", "always"])
-                // Rewriting a file that has only just begun to grow would fall into some rounds and
-                // not into others.
+                // A rewrite of a file that is still small would fall into some rounds and not into
+                // others.
                 .args(["--auto-aof-rewrite-percentage", "0"])
                 .args(["--maxmemory-policy", "noeviction", "--dir"])
                 .arg(directory.path());
@@ -133,22 +132,22 @@ impl Beside {
         })
     }
 
-    /// The bench started it.
+    /// Whether the bench started it.
     pub(crate) fn is_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// The connection that is asked over.
+    /// The connection for single commands.
     pub(crate) fn connection(&self) -> MultiplexedConnection {
         self.connection.clone()
     }
 
-    /// For connections of one's own.
+    /// A client for further connections.
     pub(crate) fn client(&self) -> &redis::Client {
         &self.client
     }
 
-    /// Asks for one thing.
+    /// Sends one command.
     pub(crate) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> Outcome<T> {
         let Some((name, arguments)) = words.split_first() else {
             return Err(Failure::refused("REDIS", "no command"));
@@ -170,7 +169,7 @@ impl Beside {
             .collect())
     }
 
-    /// Calls of scripts, and the time that Redis spent on them.
+    /// The number of script calls, and the time that Redis spent on them.
     pub(crate) async fn scripts(&self) -> Outcome<(u64, Duration)> {
         let stats = self.info("commandstats").await?;
         let line = stats.get("cmdstat_evalsha").map_or("", String::as_str);
@@ -182,9 +181,9 @@ impl Beside {
         Ok((field("calls"), Duration::from_micros(field("usec"))))
     }
 
-    /// Waits until it does not rewrite its append-only file, which what was just filled makes it
-    /// do: a disk has enough to do with the one or the other. It begins again when the file has
-    /// doubled, in the middle of a round too.
+    /// Waits until Redis does not rewrite its append-only file. A rewrite begins when the file has
+    /// doubled, so filling the store starts one; it would compete with the measurement for the
+    /// disk.
     pub(crate) async fn settle(&self) -> Outcome {
         let deadline = Instant::now() + REWRITE_TIME_MAX;
         while Instant::now() < deadline {
@@ -203,7 +202,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Bytes that all its data take.
+    /// Bytes of all data in Redis.
     pub(crate) async fn memory(&self) -> Outcome<u64> {
         let memory = self.info("memory").await?;
         let used = memory.get("used_memory").and_then(|text| text.parse().ok());
@@ -253,22 +252,23 @@ impl Beside {
     }
 }
 
-/// What Redis answered, or why it did not.
+/// An error of Redis, or of the connection to it.
 pub(crate) fn redis_failed(error: RedisError) -> Box<Failure> {
-    Failure::refused("REDIS", format!("Redis did not do it: {error}"))
+    Failure::refused("REDIS", format!("Redis failed: {error}"))
 }
 
 fn absent(error: std::io::Error) -> Box<Failure> {
     let message = match error.kind() {
-        ErrorKind::NotFound => "there is no redis-server to start: install Redis 6.2 or later (Debian and Ubuntu: apt install \
-             redis-server; macOS: brew install redis), or name a running one with --redis-url"
+        ErrorKind::NotFound => "there is no redis-server to start: install Redis 6.2 or later \
+            (Debian, Ubuntu: apt install redis-server; macOS: brew install redis), or name a \
+            running one with --redis-url"
             .into(),
         _ => format!("cannot start redis-server: {error}"),
     };
     Failure::refused("NO_REDIS_SERVER", message)
 }
 
-/// A temporary directory below `parent`.
+/// Makes a temporary directory below `parent`.
 pub(crate) fn directory(parent: &Path) -> Outcome<TempDir> {
     tempfile::Builder::new()
         .prefix("tombola-bench-")
