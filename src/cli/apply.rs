@@ -1,5 +1,5 @@
-//! `tombola apply`: campaign files onto the server. Nothing is sent before every document is right,
-//! and nothing is applied over a version that its operator has not named.
+//! `tombola apply`: sends campaign files to the server. It sends nothing unless every document is
+//! valid. It changes an existing campaign only if the operator has named its version.
 
 use clap::Args;
 use tonic::Code;
@@ -39,13 +39,13 @@ fn base_version(text: &str) -> Result<(Option<String>, u32), String> {
     Ok((id, whole(1..=u32::MAX.into())(version)?))
 }
 
-/// What is to happen to one document.
+/// What to do with one document.
 enum Step {
-    /// The server's version is the same.
+    /// Nothing: the server's version is the same.
     Unchanged(ApplyCampaignResponse, u32),
-    /// It differs from this version, which the operator has not named.
+    /// Refuse: the campaign differs from this version, which the operator has not named.
     Unnamed(ApplyCampaignResponse, u32),
-    /// It is new, or its base version is named.
+    /// Apply it: the campaign is new, or its base version is named.
     Ready(Campaign, u32),
 }
 
@@ -55,7 +55,8 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
     let change = args.change.resolve();
     let mut server = client.campaigns().await?;
     let mut steps = Vec::new();
-    // A new campaign among several is tried first: none is applied before all may be.
+    // A new campaign among several is tried with a dry run first: nothing is applied unless
+    // everything can be.
     let tried = campaigns.len() > 1;
     let file = input::shown(args.file.path());
     for (campaign, base) in campaigns.into_iter().zip(bases) {
@@ -69,7 +70,7 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
     }
     let several = steps.len() > 1;
     if several {
-        change.numbered(steps.len())?; // the longest id fits, before anything is applied
+        change.numbered(steps.len())?; // fails early if the longest id is too long
     }
     let unnamed = unnamed(&steps, several);
     let dry_run = args.dry_run || !unnamed.is_empty();
@@ -115,7 +116,7 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
     Err(failure.advise(format!("to apply: {}", this_command_with(&flags.join(" ")))))
 }
 
-/// The base version named for each campaign.
+/// The base version that is named for each campaign.
 fn bases(named: &[(Option<String>, u32)], campaigns: &[Campaign]) -> Outcome<Vec<Option<u32>>> {
     let position = |id: &str| campaigns.iter().position(|campaign| campaign.id == id);
     let mut bases = vec![None; campaigns.len()];
@@ -129,7 +130,8 @@ fn bases(named: &[(Option<String>, u32)], campaigns: &[Campaign]) -> Outcome<Vec
             None if campaigns.len() == 1 => 0,
             None => {
                 return Err(Failure::usage(format!(
-                    "--base-version {version}: of which campaign? The file has several: write ID={version}"
+                    "--base-version {version}: of which campaign? The file has several: write \
+                     ID={version}"
                 )));
             }
         };
@@ -138,7 +140,7 @@ fn bases(named: &[(Option<String>, u32)], campaigns: &[Campaign]) -> Outcome<Vec
     Ok(bases)
 }
 
-/// Finds out what applying a document would mean; changes nothing.
+/// Finds out what applying a document would do; changes nothing.
 async fn survey(
     server: &mut Campaigns,
     change: &Change,
@@ -167,7 +169,7 @@ async fn survey(
     }
 }
 
-/// What has to be named before anything is applied.
+/// The options that the operator has to add before anything is applied.
 fn unnamed(steps: &[Step], several: bool) -> Vec<String> {
     let mut bases = Vec::new();
     for step in steps {
@@ -194,8 +196,8 @@ async fn send(
         reason,
         request_id,
     } = change.clone();
-    // A dry run is no change: under the change's own request id it could answer for it, or be
-    // answered by it.
+    // A dry run has a request id of its own. Under the id of the change, the server could take one
+    // for a retry of the other.
     let request_id = if dry_run {
         super::client::new_request_id()
     } else {

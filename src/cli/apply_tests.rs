@@ -1,4 +1,4 @@
-//! What `apply` sends, against a server of which all is known.
+//! Tests of what `apply` sends, against a fake server.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,10 +18,10 @@ struct Line {
     args: ApplyArgs,
 }
 
-/// Has the campaign `old`, named "Old", at version 3; notes what is applied, dry runs aside: id and
-/// base version.
+/// A fake server. It has one campaign, `old`, named "Old", at version 3. It notes the id and the
+/// base version of everything applied, except dry runs.
 #[derive(Clone, Default)]
-struct Known {
+struct FakeServer {
     applied: Arc<Mutex<Vec<(String, u32)>>>,
 }
 
@@ -32,7 +32,7 @@ fn absent<T>() -> Answer<T> {
 }
 
 #[tonic::async_trait]
-impl CampaignService for Known {
+impl CampaignService for FakeServer {
     async fn apply_campaign(
         &self,
         request: Request<ApplyCampaignRequest>,
@@ -174,9 +174,9 @@ fn document(id: &str, name: &str) -> String {
     )
 }
 
-/// Applies the documents with those flags; gives the outcome and what was applied.
+/// Applies the documents with these flags; returns the outcome and what was applied.
 async fn apply(documents: &[String], flags: &[&str]) -> (Outcome, Vec<(String, u32)>) {
-    let known = Known::default();
+    let known = FakeServer::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     let service = CampaignServiceServer::new(known.clone());

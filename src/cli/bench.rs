@@ -1,4 +1,4 @@
-//! `tombola bench`, which became the program `tombola-bench`: for one release it says so.
+//! `tombola bench` is now the program `tombola-bench`. For one release, this command says so.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{client::Outcome, failure::Failure};
 
-/// Takes whatever the bench took.
+/// Accepts any arguments.
 #[derive(Args, Clone, Debug)]
 #[command(disable_help_flag = true, after_help = "Example:\n  tombola bench")]
 pub(super) struct BenchArgs {
@@ -14,11 +14,11 @@ pub(super) struct BenchArgs {
     _arguments: Vec<OsString>,
 }
 
-/// Refuses as wrong usage.
+/// Fails as wrong usage.
 pub(super) fn run(_: BenchArgs) -> Outcome {
     Err(Failure::usage(
-        "the bench is a program of its own, tombola-bench, with the same options: build both with \
-         \"cargo build --release --workspace\", then run target/release/tombola-bench, or \
+        "the bench is now a separate program, tombola-bench, with the same options: build both \
+         with \"cargo build --release --workspace\", then run target/release/tombola-bench, or \
          \"cargo run --release -p tombola-bench --\"",
     ))
 }

@@ -55,7 +55,7 @@ pub(super) async fn block(client: &Client, args: BlockArgs) -> Outcome {
         replayed: sum.replayed,
     };
     client.show("BlockUsersResponse", &response, |_| {
-        sum.told("blocked that were not before")
+        sum.describe("blocked that were not before")
     });
     Ok(())
 }
@@ -77,7 +77,7 @@ pub(super) async fn unblock(client: &Client, args: UnblockArgs) -> Outcome {
         replayed: sum.replayed,
     };
     client.show("UnblockUsersResponse", &response, |_| {
-        sum.told("unblocked that were blocked")
+        sum.describe("unblocked that were blocked")
     });
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `tombola campaigns` and `tombola campaign`: what there is, and one campaign in full.
+//! `tombola campaigns` lists the campaigns; `tombola campaign` shows one in full.
 
 use clap::{Args, ValueEnum};
 
@@ -79,7 +79,7 @@ enum Form {
     Text,
     /// The campaign file, as apply takes it
     Yaml,
-    /// The server's answer
+    /// The server's response
     Json,
 }
 
@@ -91,10 +91,10 @@ pub(super) struct GetArgs {
     /// The campaign
     #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
     campaign: String,
-    /// How it is printed
+    /// The output format
     #[arg(short, long, env = "TOMBOLA_OUTPUT", value_enum, default_value_t = Form::Text)]
     output: Form,
-    /// Of which version [default: the current one]
+    /// The version to show [default: the current one]
     #[arg(
         long,
         env = "TOMBOLA_CAMPAIGN_VERSION",

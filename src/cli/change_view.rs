@@ -1,4 +1,4 @@
-//! What differs between two versions of a campaign, as text.
+//! The differences between two versions of a campaign, as text.
 
 use super::{
     output::{Side, Table, counted},
@@ -9,7 +9,7 @@ use crate::{
     proto::{CampaignState, CampaignStatus, Change, WindowChange},
 };
 
-/// One line a difference: `~` changed, `+` new, `-` gone.
+/// One line per difference: `~` changed, `+` new, `-` gone.
 pub(super) fn changes(changes: &[Change]) -> String {
     let lines: Vec<String> = changes.iter().map(line).collect();
     lines.join("\n")
@@ -29,7 +29,7 @@ fn line(
     }
 }
 
-/// Hour by hour: units before, after, and what is injected already.
+/// One line per hour: units before, units after, and units already injected.
 pub(super) fn windows(windows: &[WindowChange], zone: &str) -> String {
     use Side::{Left, Right};
     let mut table = Table::new([
@@ -80,7 +80,7 @@ pub(super) fn state(state: CampaignState) -> &'static str {
     }
 }
 
-/// The zone of a campaign; empty where there is none.
+/// The zone of a campaign; empty if there is none.
 pub(super) fn zone(status: &CampaignStatus) -> &str {
     status
         .campaign
@@ -88,7 +88,7 @@ pub(super) fn zone(status: &CampaignStatus) -> &str {
         .map_or("", |campaign| &campaign.time_zone)
 }
 
-/// `2 differences`, or that there are none.
+/// For example `2 differences` or `no difference`.
 pub(super) fn count(differences: usize) -> String {
     match differences {
         0 => "no difference".into(),

@@ -57,7 +57,7 @@ fn view(response: &CheckLimitResponse, zone: &TimeZone) -> String {
     }
 }
 
-/// The four limits as a table, with times of that zone.
+/// The four limits as a table, with times in `zone`.
 pub(super) fn limits(limits: &Limits, zone: &TimeZone) -> String {
     use Side::{Left, Right};
     let columns = [

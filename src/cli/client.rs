@@ -1,4 +1,4 @@
-//! What every command that talks to a server shares: its flags, the connection, the answer's form.
+//! What all commands that call a server share: flags, the connection, and how responses are shown.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// How a command ends, unless it ends well.
+/// The result of a command.
 pub(super) type Outcome<T = ()> = Result<T, Box<Failure>>;
 pub(super) type Campaigns = CampaignServiceClient<Channel>;
 pub(super) type Envelopes = EnvelopeServiceClient<Channel>;
@@ -32,12 +32,12 @@ pub(super) type Lottery = LotteryServiceClient<Channel>;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Generous: applying a plan over years or recalling many hours takes seconds, not a minute.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// A command that has its answer does not wait long for the zone to show it in.
+/// A command that has its response does not wait long for the zone in which to show it.
 const ZONE_TIMEOUT: Duration = Duration::from_secs(2);
-/// A thousand hours of a hundred prizes fit.
+/// Large enough for a thousand hours of a hundred prizes.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// Where the server is and how its answer is printed.
+/// The server's address, and the output format.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Client {
     /// The server's address
@@ -50,7 +50,7 @@ pub(super) struct Client {
         default_value = "http://127.0.0.1:50051"
     )]
     pub(super) server: String,
-    /// Print the answer, or the error, as JSON
+    /// Print the response, or the error, as JSON
     #[arg(
         long,
         global = true,
@@ -61,19 +61,19 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// The operators' service.
+    /// A client of `CampaignService`.
     pub(super) async fn campaigns(&self) -> Outcome<Campaigns> {
         let client = CampaignServiceClient::new(self.connect().await?);
         Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 
-    /// The callers' service.
+    /// A client of `LotteryService`.
     pub(super) async fn lottery(&self) -> Outcome<Lottery> {
         let client = LotteryServiceClient::new(self.connect().await?);
         Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 
-    /// The envelopes' service.
+    /// A client of `EnvelopeService`.
     pub(super) async fn envelopes(&self) -> Outcome<Envelopes> {
         let client = EnvelopeServiceClient::new(self.connect().await?);
         Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
@@ -81,8 +81,9 @@ impl Client {
 
     async fn connect(&self) -> Outcome<Channel> {
         let url = server_url(&self.server).map_err(Failure::usage)?;
-        let endpoint = Endpoint::from_shared(url.clone())
-            .map_err(|_| Failure::usage(format!("--server {}: it is no address", self.server)))?;
+        let endpoint = Endpoint::from_shared(url.clone()).map_err(|_| {
+            Failure::usage(format!("--server {}: this is not an address", self.server))
+        })?;
         endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(CALL_TIMEOUT)
@@ -91,8 +92,8 @@ impl Client {
             .map_err(|error| Failure::no_server(&url, &error))
     }
 
-    /// The campaign's zone, for times that people read: UTC where the server does not tell it, and
-    /// for JSON, which has its times as they are. For commands whose answer does not tell it.
+    /// Asks for the campaign's zone, for commands whose response does not have it. Returns UTC if
+    /// the server does not answer, or if the output is JSON, which needs no zone.
     pub(super) async fn zone(&self, campaign_id: &str) -> TimeZone {
         if self.json {
             return TimeZone::UTC;
@@ -106,7 +107,7 @@ impl Client {
         zone.ok().flatten().unwrap_or(TimeZone::UTC)
     }
 
-    /// Prints a message of `tombola.v1` by its JSON mapping, or what `text` makes of it.
+    /// Prints a message of `tombola.v1`: as JSON, or as the text that `text` makes of it.
     pub(super) fn show<M: prost::Message>(
         &self,
         name: &str,
@@ -122,7 +123,7 @@ impl Client {
     }
 }
 
-/// Adds the scheme where it is absent and says what else is wrong.
+/// Adds the scheme if it is missing, and explains any other mistake.
 pub(super) fn server_url(server: &str) -> Result<String, String> {
     const FORM: &str = "an address is http://HOST:PORT, e.g. http://127.0.0.1:50051";
     let url = match server.split_once("://") {
@@ -130,7 +131,8 @@ pub(super) fn server_url(server: &str) -> Result<String, String> {
         Some(("http", _)) => server.to_owned(),
         Some(("https", _)) => {
             return Err(format!(
-                "--server {server}: TLS is not built in; {FORM}, through a tunnel or a mesh where the way is not trusted"
+                "--server {server}: TLS is not built in; {FORM}; if the network is not trusted, \
+                 use a tunnel or a mesh"
             ));
         }
         Some(_) => return Err(format!("--server {server}: {FORM}")),
@@ -142,7 +144,7 @@ pub(super) fn server_url(server: &str) -> Result<String, String> {
     }
 }
 
-/// There is a host, and what stands where the port belongs is one.
+/// Whether it has a host, and a valid port if it has one.
 fn names_a_host(uri: &tonic::transport::Uri) -> bool {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let after_host = authority.rsplit(']').next().unwrap_or_default();
@@ -150,7 +152,7 @@ fn names_a_host(uri: &tonic::transport::Uri) -> bool {
     uri.host().is_some_and(|host| !host.is_empty()) && port_is_good
 }
 
-/// Who makes a change, why, and under which request id.
+/// Options of a change: who makes it, why, and its request id.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ChangeArgs {
     /// Who does it, for the ledger [default: $USER, or cli]
@@ -170,7 +172,7 @@ pub(super) struct ChangeArgs {
     request_id: Option<String>,
 }
 
-/// The same, with nothing left open.
+/// A change with all defaults filled in.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) operator: String,
@@ -179,15 +181,15 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// One of several calls that make this change: its request id has the call's number, so it is
-    /// the same in a retry.
+    /// The change for one of several calls. Its request id ends with the call's number, so a retry
+    /// sends the same ids.
     pub(super) fn numbered(&self, number: usize) -> Outcome<Self> {
         let request_id = format!("{}.{number}", self.request_id);
         if request_id.len() > ID_BYTES_MAX {
             let most = ID_BYTES_MAX - format!(".{number}").len();
             return Err(Failure::usage(format!(
-                "--request-id has {} bytes: this change takes several calls, each of which adds its \
-                 number to the id, so give at most {most} bytes",
+                "--request-id has {} bytes: this change takes several calls, each of which adds \
+                 its number to the id, so give at most {most} bytes",
                 self.request_id.len()
             )));
         }
@@ -199,8 +201,8 @@ impl Change {
 }
 
 impl ChangeArgs {
-    /// Fills in what was left out. The request id is made here, not by the service, so that it is
-    /// known even where no answer comes.
+    /// Fills in the defaults. The request id is made here and not by the service, so that it is
+    /// known even if no response arrives.
     pub(super) fn resolve(&self) -> Change {
         let user = || {
             std::env::var("USER")
@@ -219,7 +221,7 @@ impl ChangeArgs {
     }
 }
 
-/// Reads a whole number of a range.
+/// Parses a whole number within a range.
 pub(super) fn whole<T>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
@@ -237,14 +239,14 @@ where
     }
 }
 
-/// A request id that no one else has.
+/// Makes a request id that nobody else has.
 pub(super) fn new_request_id() -> String {
     format!("cli-{:032x}", rand::random::<u128>())
 }
 
 macro_rules! id_parsers {
     ($($name:ident: $type:ident;)*) => {$(
-        /// Checks an id of the command line.
+        /// Checks an id on the command line.
         pub(super) fn $name(text: &str) -> Result<String, String> {
             let said = |problem: Problem| format!("it {}", problem.message);
             $type::parse("", text).map(|id| id.as_str().to_owned()).map_err(said)
@@ -262,7 +264,7 @@ id_parsers! {
     operator_id: OperatorId;
 }
 
-/// A campaign as it stands; `version` 0 means the current definition.
+/// Reads a campaign; `version` 0 means the current definition.
 pub(super) async fn get_campaign(
     client: &mut Campaigns,
     campaign_id: &str,
@@ -276,8 +278,8 @@ pub(super) async fn get_campaign(
     Ok(response.status.unwrap_or_default())
 }
 
-/// Makes a time absolute: what is relative counts from the service's own clock, which is asked only
-/// then.
+/// Makes a time absolute. A relative time counts from the service's clock, which is only asked in
+/// that case.
 pub(super) async fn moment(
     client: &mut Campaigns,
     campaign_id: &str,
@@ -325,8 +327,8 @@ mod tests {
         assert_eq!(change("r").numbered(3).unwrap().request_id, "r.3");
         let longest = "x".repeat(ID_BYTES_MAX - 2);
         assert!(change(&longest).numbered(9).is_ok());
-        let told = change(&longest).numbered(10).unwrap_err().to_string();
-        assert!(told.contains("at most 125 bytes"), "{told}");
+        let error = change(&longest).numbered(10).unwrap_err().to_string();
+        assert!(error.contains("at most 125 bytes"), "{error}");
     }
 
     #[test]
@@ -334,9 +336,9 @@ mod tests {
         let read = whole::<u32>(1..=100);
         assert_eq!((read("1"), read("0100")), (Ok(1), Ok(100)));
         for bad in ["", "0", "101", "-1", "+1", "1e1", "1,0", "١", " 1"] {
-            let told = read(bad).unwrap_err();
+            let error = read(bad).unwrap_err();
             assert_eq!(
-                told, "write a whole number from 1 to 100, digits only",
+                error, "write a whole number from 1 to 100, digits only",
                 "{bad}"
             );
         }

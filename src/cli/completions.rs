@@ -1,4 +1,4 @@
-//! `tombola completions`: what a shell completes on its command line.
+//! `tombola completions`: writes the completion script of a shell.
 
 use clap::{Args, Command, ValueEnum};
 use clap_complete::{Shell, generate};
@@ -16,7 +16,7 @@ pub(super) struct CompletionsArgs {
     shell: KnownShell,
 }
 
-/// Shells that completions are written for.
+/// The shells that have completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum KnownShell {
     Bash,

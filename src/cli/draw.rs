@@ -1,4 +1,4 @@
-//! `tombola draw` and `tombola get-draw`. A draw is retried with its one request id until its
+//! `tombola draw` and `tombola get-draw`. A draw is retried with the same request id until its
 //! outcome is known.
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Tries in all, and the pause before the second; each later pause is twice as long.
+/// The number of tries, and the pause before the second; each further pause is twice as long.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -39,10 +39,10 @@ pub(super) struct DrawArgs {
     /// The user who draws
     #[arg(value_name = "USER", value_parser = user_id)]
     user: String,
-    /// How many draws, 1 to 100: all or none
+    /// The number of draws, 1 to 100: all or none
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100))]
     count: u32,
-    /// Against the paid quota
+    /// Draw from the paid quota
     #[arg(long, env = "TOMBOLA_PAID")]
     paid: bool,
     /// The reference of the payment, for the ledger
@@ -57,7 +57,7 @@ pub(super) struct DrawArgs {
     /// Names this draw for retries [default: a new one]
     #[arg(long, value_name = "ID", value_parser = request_id)]
     request_id: Option<String>,
-    /// Only for the consolation prize: the pools are not touched
+    /// Draw only for the consolation prize, without touching the pools
     #[arg(long, env = "TOMBOLA_CONSOLATION_ONLY")]
     consolation_only: bool,
 }
@@ -89,7 +89,7 @@ pub(super) async fn run(client: &Client, args: DrawArgs) -> Outcome {
     Ok(())
 }
 
-/// Sends the draw until it is answered or refused, a few times.
+/// Sends the draw until it is answered or refused, up to [`TRIES`] times.
 async fn until_known(
     server: &mut Lottery,
     request: &DrawRequest,
@@ -109,7 +109,7 @@ async fn until_known(
     }
 }
 
-/// The service is away or the outcome is unknown: the same request id makes another try harmless.
+/// The service is away or the outcome is unknown. The same request id makes another try harmless.
 fn worth_a_retry(status: &Status) -> bool {
     let details = status.get_error_details();
     let unknown = match details.error_info() {
@@ -130,7 +130,7 @@ fn given_up(status: Status, request: &DrawRequest) -> Box<Failure> {
     let campaign_id = &request.campaign_id;
     let (user_id, request_id) = (quoted(&request.user_id), quoted(&request.request_id));
     failure.advise(format!(
-        "\"tombola get-draw {campaign_id} {user_id} {request_id}\" tells whether it did; \
+        "\"tombola get-draw {campaign_id} {user_id} {request_id}\" says whether it did; \
          the same draw with --request-id {request_id} is made once at most"
     ))
 }

@@ -1,4 +1,4 @@
-//! Draws against a service that fails first.
+//! Tests of draws against a service that fails at first.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::proto::{
     lottery_service_server::{LotteryService, LotteryServiceServer},
 };
 
-/// Fails so often, then answers; notes the request ids it saw.
+/// Fails `failures` times, then answers. It notes the request ids.
 struct Flaky {
     failures: usize,
     code: Code,
@@ -52,8 +52,8 @@ impl LotteryService for Flaky {
     }
 }
 
-/// Draws once from a service that fails so often; gives the outcome and the request ids that it
-/// saw.
+/// Draws once from a service that fails `failures` times at first; returns the outcome and the
+/// request ids that the service saw.
 async fn draw(failures: usize, code: Code) -> (Result<DrawResponse, Status>, Vec<String>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let service = Flaky {
@@ -91,7 +91,7 @@ async fn a_refused_draw_is_not_retried() {
 }
 
 #[tokio::test]
-async fn a_draw_that_is_given_up_tells_how_to_learn_its_outcome() {
+async fn a_draw_that_is_given_up_says_how_to_learn_its_outcome() {
     let (outcome, seen) = draw(99, Code::Unavailable).await;
     assert_eq!(seen.len(), TRIES as usize);
     let request = DrawRequest {

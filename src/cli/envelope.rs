@@ -1,4 +1,4 @@
-//! `tombola envelope`: create, grab, show, cancel.
+//! `tombola envelope`: creates, grabs from, shows and cancels envelopes.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Grabs that one call tells.
+/// Grabs per page.
 const PAGE_SIZE: u32 = 1_000;
 
 #[derive(Subcommand, Clone, Debug)]
@@ -44,46 +44,52 @@ pub(super) enum EnvelopeCommand {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
   tombola envelope create new-year-1 --sender boss --total 8800 --currency CNY --packets 10
-  tombola envelope create party --sender boss --total 100000 --currency CNY --packets 200 --start +10m --ttl 2h --rain 5m")]
+  tombola envelope create party --sender boss --total 100000 --currency CNY --packets 200 \
+    --start +10m --ttl 2h --rain 5m")]
 pub(super) struct CreateArgs {
     /// The envelope's id, never used before
     #[arg(value_name = "ENVELOPE", value_parser = envelope_id)]
     envelope: String,
-    /// Who gives it
+    /// The user who gives it
     #[arg(long, env = "TOMBOLA_SENDER", value_name = "USER", value_parser = user_id)]
     sender: String,
     /// The whole amount in minor units, e.g. cents
-    #[arg(long, env = "TOMBOLA_TOTAL", value_name = "MINOR", value_parser = whole::<i64>(1..=AMOUNT_MINOR_MAX))]
+    #[arg(long, env = "TOMBOLA_TOTAL", value_name = "MINOR",
+          value_parser = whole::<i64>(1..=AMOUNT_MINOR_MAX))]
     total: i64,
     /// ISO 4217 code, e.g. CNY
     #[arg(long, env = "TOMBOLA_CURRENCY", value_name = "CODE")]
     currency: String,
-    /// How many packets, 1 to 100,000
-    #[arg(long, env = "TOMBOLA_PACKETS", value_name = "N", value_parser = whole::<u32>(1..=PACKETS_MAX.into()))]
+    /// The number of packets, 1 to 100,000
+    #[arg(long, env = "TOMBOLA_PACKETS", value_name = "N",
+          value_parser = whole::<u32>(1..=PACKETS_MAX.into()))]
     packets: u32,
     /// Equal packets instead of random ones
     #[arg(long, env = "TOMBOLA_EQUAL")]
     equal: bool,
-    /// The least that a packet holds, in minor units
-    #[arg(long, env = "TOMBOLA_MIN", value_name = "MINOR", default_value_t = 1, value_parser = whole::<i64>(1..=AMOUNT_MINOR_MAX))]
+    /// The least amount of a packet, in minor units
+    #[arg(long, env = "TOMBOLA_MIN", value_name = "MINOR", default_value_t = 1,
+          value_parser = whole::<i64>(1..=AMOUNT_MINOR_MAX))]
     min: i64,
-    /// From when on it can be grabbed: 2026-11-20T20:00:00+08:00 or +10m [default: now]
+    /// When grabbing begins: 2026-11-20T20:00:00+08:00 or +10m [default: now]
     #[arg(long, env = "TOMBOLA_START", value_name = "TIME", value_parser = Time::parse)]
     start: Option<Time>,
-    /// How long it can be grabbed, up to 30d [default: 24h]
+    /// How long users can grab, up to 30d [default: 24h]
     #[arg(long, env = "TOMBOLA_TTL", value_name = "SPAN", value_parser = time::parse_span)]
     ttl: Option<SignedDuration>,
-    /// Packets are released at random moments of a time so long [default: all at the start]
+    /// Release packets at random moments over this time [default: all at the start]
     #[arg(long, env = "TOMBOLA_RAIN", value_name = "SPAN", value_parser = time::parse_span)]
     rain: Option<SignedDuration>,
-    /// Only this user may grab; may be given many times
+    /// A user who may grab; repeat it for several users [default: every user]
     #[arg(long = "allow", env = "TOMBOLA_ALLOW", value_name = "USER", value_parser = user_id)]
     allow: Vec<String>,
-    /// A file with one id of a user who may grab a line, to the byte; - reads standard input
+    /// A file with the ids of users who may grab, one per line, taken byte for byte; - reads
+    /// standard input
     #[arg(long, env = "TOMBOLA_ALLOW_FILE", value_name = "FILE")]
     allow_file: Option<PathBuf>,
-    /// For your own use, told with every grab; may be given many times
-    #[arg(long = "attribute", env = "TOMBOLA_ATTRIBUTE", value_name = "KEY=VALUE", value_parser = attribute)]
+    /// For your own use, returned with every grab; repeat it for several attributes
+    #[arg(long = "attribute", env = "TOMBOLA_ATTRIBUTE", value_name = "KEY=VALUE",
+          value_parser = attribute)]
     attributes: Vec<(String, String)>,
 }
 
@@ -104,7 +110,7 @@ pub(super) struct ShowArgs {
     /// The envelope
     #[arg(value_name = "ENVELOPE", value_parser = envelope_id)]
     envelope: String,
-    /// How many grabs to show at most
+    /// The largest number of grabs to show
     #[arg(
         long,
         env = "TOMBOLA_GRABS",
@@ -123,7 +129,7 @@ pub(super) struct CancelArgs {
     /// The envelope
     #[arg(value_name = "ENVELOPE", value_parser = envelope_id)]
     envelope: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -185,7 +191,7 @@ async fn create(client: &Client, args: CreateArgs) -> Outcome {
     Ok(())
 }
 
-/// What is needed of the service's own clock, which is asked only for a relative time.
+/// The current time, for a relative `start`. An absolute one does not need it, so no call is made.
 async fn now(client: &Client, start: Time) -> Outcome<Timestamp> {
     if let Time::At(moment) = start {
         return Ok(moment);
@@ -211,7 +217,7 @@ async fn grab(client: &Client, args: GrabArgs) -> Outcome {
     Ok(())
 }
 
-/// What may have happened is found out by doing it again.
+/// Advises to repeat a grab or a creation whose outcome is unknown.
 fn harmless_again(failure: Box<Failure>, id: &str) -> Box<Failure> {
     if failure.executed == "unknown" {
         failure.advise(format!(
@@ -245,7 +251,7 @@ async fn show(client: &Client, args: ShowArgs) -> Outcome {
     Ok(())
 }
 
-/// The first grabs, as many as are wanted.
+/// The first `wanted` grabs.
 async fn grabs(server: &mut Envelopes, envelope_id: &str, wanted: usize) -> Outcome<Vec<Grab>> {
     let mut grabs = Vec::new();
     let mut page_token = String::new();
@@ -291,7 +297,7 @@ async fn cancel(client: &Client, args: CancelArgs) -> Outcome {
     Ok(())
 }
 
-/// Reads `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 fn attribute(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

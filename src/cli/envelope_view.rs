@@ -1,4 +1,4 @@
-//! Envelopes for people to read.
+//! Envelopes as text.
 
 use jiff::tz::TimeZone;
 
@@ -42,7 +42,7 @@ pub(super) fn cancelled(response: &CancelEnvelopeResponse) -> String {
     format!("{}{by}", headline(&envelope))
 }
 
-/// What became of a grab.
+/// The outcome of a grab.
 pub(super) fn grabbed(response: &GrabEnvelopeResponse) -> String {
     let packet = || {
         let ledger = response.ledger_id.unwrap_or_default();
@@ -111,7 +111,7 @@ fn state(state: EnvelopeState) -> &'static str {
     }
 }
 
-/// What is to be known of it besides, a line each.
+/// Further properties of an envelope, one per line.
 fn facts(envelope: &Envelope) -> String {
     let money = |minor| amount(&envelope.currency, minor);
     let time = |time: Option<&prost_types::Timestamp>| moment(time, &TimeZone::UTC);

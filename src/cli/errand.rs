@@ -1,5 +1,4 @@
-//! What `recover` and `upgrade` share: they work on Redis itself, beside the services that are
-//! running or without any.
+//! What `recover` and `upgrade` share: both work on Redis directly, and services may run meanwhile.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +18,10 @@ use crate::{
     },
 };
 
-/// The memory of requests matters to draws only, and an errand makes none.
+/// Only draws need the request memory, and these commands make none.
 const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 3600);
 
-/// Looks for the store on Redis that the options name. `why` says why there must be one.
+/// Looks for the store on Redis that the options name. `why` says why a Redis is needed.
 pub(super) async fn look(
     store: &StoreArgs,
     clock: Option<Arc<dyn Clock>>,
@@ -55,7 +54,7 @@ pub(super) async fn look(
     found.await.map_err(not_opened)
 }
 
-/// The store cannot be opened.
+/// The error of a store that cannot be opened.
 pub(super) fn not_opened(error: OpenError) -> Box<Failure> {
     let error = BuildError::Redis(error);
     match error.exit() {
@@ -64,7 +63,7 @@ pub(super) fn not_opened(error: OpenError) -> Box<Failure> {
     }
 }
 
-/// A step on the open store failed.
+/// The error of a step on the open store.
 pub(super) fn failed(error: StoreError) -> Box<Failure> {
     Failure::refused("STORE", format!("{error}; run the same command again"))
 }

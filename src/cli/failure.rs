@@ -1,5 +1,5 @@
-//! What goes wrong on the command line, told so that its reader knows what to do next. The one
-//! place where a [`Status`] becomes text, and where exit codes are chosen.
+//! Errors of the command line, each with what to do next. Only this file turns a [`Status`] into
+//! text and chooses exit codes.
 
 use std::{error::Error as _, fmt, process::ExitCode, time::Duration};
 
@@ -14,15 +14,14 @@ use crate::{
     proto::ErrorReason,
 };
 
-/// What the process tells its caller besides text; the numbers are those of `sysexits.h` where it
-/// has one.
+/// Exit codes of the process. The numbers follow `sysexits.h` if it has one for the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// Refused or failed.
+    /// The command was refused, or it failed.
     Failed = 1,
-    /// The command line itself is wrong.
+    /// The command line is wrong.
     Usage = 64,
-    /// The server, or its store, is not there.
+    /// The server or its store cannot be reached.
     Unavailable = 69,
 }
 
@@ -32,29 +31,29 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A failed command.
+/// The error of a command.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) exit: Exit,
-    /// For programs: the name of an [`ErrorReason`], or one of the command line's own.
+    /// For programs: the name of an [`ErrorReason`], or a name that the command line chose.
     pub(super) reason: String,
     pub(super) message: String,
-    /// `no` or `unknown`, of a call that changes something; empty of any other.
+    /// `no` or `unknown` for a call that changes something; empty for other calls.
     pub(super) executed: String,
     pub(super) request_id: String,
     pub(super) violations: Problems,
     pub(super) retry_after: Option<Duration>,
-    /// What to do next; empty: what the service's reason says.
+    /// What to do next; if empty, the service's reason decides.
     pub(super) hint: String,
-    /// Why the service refused or failed; unspecified where the service itself said nothing.
+    /// The service's reason; unspecified if the error does not come from the service.
     answer: ErrorReason,
-    /// No word of it comes from the service: something else may be at its address.
+    /// Nothing in it comes from the service: another program may be at its address.
     pub(super) is_unsigned: bool,
     subject: Subject,
 }
 
-/// What a command is about, for messages that name it. A name in capitals stands for what the
-/// command does not say.
+/// The objects that a command is about, for messages that name them. A name in capitals stands for
+/// an object that the command does not name.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     campaign: String,
@@ -74,7 +73,7 @@ impl Default for Subject {
 }
 
 impl Subject {
-    /// What the arguments of the innermost subcommand name.
+    /// The objects that the arguments of the innermost subcommand name.
     pub(super) fn of(matches: &ArgMatches) -> Self {
         if let Some((_, inner)) = matches.subcommand() {
             return Self::of(inner);
@@ -109,7 +108,7 @@ impl Failure {
         })
     }
 
-    /// Nothing answers at `url`.
+    /// No server answers at `url`.
     pub(super) fn no_server(url: &str, error: &tonic::transport::Error) -> Box<Self> {
         let mut failure = Self::new(
             Exit::Unavailable,
@@ -124,7 +123,7 @@ impl Failure {
         failure
     }
 
-    /// Something else answers at `url`.
+    /// Another program answers at `url`.
     pub(super) fn no_tombola(url: &str, stranger: &Stranger) -> Box<Self> {
         let message = format!("there is no Tombola at {url}: {stranger}");
         let mut failure = Self::new(Exit::Unavailable, "NO_TOMBOLA", message);
@@ -133,14 +132,14 @@ impl Failure {
         failure
     }
 
-    /// The command refuses by itself, before anything was sent.
+    /// The command itself refuses, before it sends anything.
     pub(super) fn refused(reason: &str, message: impl Into<String>) -> Box<Self> {
         let mut failure = Self::new(Exit::Failed, reason, message.into());
         failure.executed = "no".into();
         failure
     }
 
-    /// The store is not there.
+    /// The store cannot be reached.
     pub(super) fn unavailable(message: impl Into<String>) -> Box<Self> {
         let mut failure = Self::new(Exit::Unavailable, "STORE_UNAVAILABLE", message.into());
         failure.executed = "no".into();
@@ -154,7 +153,7 @@ impl Failure {
         failure
     }
 
-    /// Options are wrong, in what their texts or all of them together say.
+    /// One or more options are wrong.
     pub(super) fn options(problems: Problems) -> Box<Self> {
         let message = match problems.0.as_slice() {
             [Problem { path, message }] => format!("{path}: {message}"),
@@ -165,14 +164,14 @@ impl Failure {
         failure
     }
 
-    /// A server does not start, or ended by itself.
+    /// A server does not start, or it failed while it ran.
     pub(super) fn start(exit: Exit, reason: &str, message: impl Into<String>) -> Box<Self> {
         let mut failure = Self::new(exit, reason, message.into());
         failure.executed = "no".into();
         failure
     }
 
-    /// A file or list of the operator has problems; nothing was sent.
+    /// An input file or list has problems; nothing was sent.
     pub(super) fn problems(what: &str, problems: Problems) -> Box<Self> {
         let count = super::output::counted(problems.0.len() as u64, "problem");
         let mut failure = Self::refused(
@@ -183,10 +182,10 @@ impl Failure {
         failure
     }
 
-    /// The service, or the way to it, answered a call that changes nothing with an error.
+    /// A call that changes nothing failed.
     pub(super) fn read(status: Status) -> Box<Self> {
         let mut failure = Self::answered(&status);
-        // The service says that nothing happened, which of a question is no news.
+        // "Nothing happened" is no news for a call that changes nothing.
         failure.executed.clear();
         failure
     }
@@ -215,7 +214,7 @@ impl Failure {
         failure
     }
 
-    /// Names what the command is about.
+    /// Sets the objects that the command is about.
     pub(super) fn about(&mut self, subject: Subject) {
         if self.answer == ErrorReason::CampaignNotFound {
             self.message = format!("there is no campaign {}", subject.campaign);
@@ -223,7 +222,7 @@ impl Failure {
         self.subject = subject;
     }
 
-    /// What to do next; empty where there is nothing to say.
+    /// What to do next; empty if there is nothing to say.
     fn advice(&self) -> String {
         if self.hint.is_empty() {
             hint(self.answer, &self.subject)
@@ -232,29 +231,35 @@ impl Failure {
         }
     }
 
-    /// The same for a call that changes something: without word from the service itself, it may
-    /// have happened.
+    /// A call that changes something failed. Unless the service itself says otherwise, it may have
+    /// happened.
     pub(super) fn change(status: Status, request_id: &str) -> Box<Self> {
-        let told = status.get_error_details().error_info().is_some();
+        let is_from_service = status.get_error_details().error_info().is_some();
         let lost = may_be_lost(status.code());
         let mut failure = Self::answered(&status);
         if failure.request_id.is_empty() {
             failure.request_id = request_id.into();
         }
         if failure.executed.is_empty() {
-            failure.executed = if lost && !told { "unknown" } else { "no" }.into();
+            failure.executed = if lost && !is_from_service {
+                "unknown"
+            } else {
+                "no"
+            }
+            .into();
         }
         if failure.executed == "unknown" {
             failure.hint = format!(
-                "repeat the command with --request-id {}: it takes effect once, however often it is sent",
+                "repeat the command with --request-id {}: however often it is sent, it takes \
+                 effect once",
                 quoted(&failure.request_id)
             );
         }
         failure
     }
 
-    /// Names the file that has the problems, each by its path there: without the call's `field`
-    /// that the file was sent in.
+    /// Names the file that has the problems. `field` is the request's field that holds the file;
+    /// the paths in the file do not have it.
     pub(super) fn in_file(mut self: Box<Self>, file: &str, field: &str) -> Box<Self> {
         const NOT_OF_THE_FILE: [&str; 4] = ["operator", "reason", "request_id", "base_version"];
         let is_of_the_file = |Problem { path, .. }: &Problem| {
@@ -269,24 +274,24 @@ impl Failure {
                 continue;
             };
             problem.path = path.to_owned();
-            let told = format!("{}: {}", problem.path, problem.message);
+            let in_file = format!("{}: {}", problem.path, problem.message);
             self.message = self
                 .message
-                .replace(&format!("{sent}: {}", problem.message), &told);
+                .replace(&format!("{sent}: {}", problem.message), &in_file);
         }
         self.message = format!("{file}: {}", self.message);
         self
     }
 
-    /// Replaces what to do next.
+    /// Replaces the advice on what to do next.
     pub(super) fn advise(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = hint.into();
         self
     }
 
-    /// The violations that the message does not tell. The service's message tells the first one,
-    /// for clients that show nothing else.
-    fn untold(&self) -> &[Problem] {
+    /// The violations that the message does not contain. The service's message contains the first
+    /// one, for clients that show only the message.
+    fn violations_not_in_message(&self) -> &[Problem] {
         match self.violations.0.as_slice() {
             [Problem { path, message }, rest @ ..]
                 if self.message.contains(&format!("{path}: {message}"))
@@ -298,7 +303,7 @@ impl Failure {
         }
     }
 
-    /// For programs, on standard error.
+    /// The error as JSON, for programs; it goes to standard error.
     pub(super) fn to_json(&self) -> serde_json::Value {
         let violations = self.violations.0.iter();
         let violations: Vec<_> = violations
@@ -322,7 +327,7 @@ fn or_null(text: &str) -> Option<&str> {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
-        for problem in self.untold() {
+        for problem in self.violations_not_in_message() {
             write!(f, "\n  {}: {}", problem.path, problem.message)?;
         }
         if !self.request_id.is_empty() {
@@ -362,7 +367,7 @@ fn exit_of(status: &Status) -> Exit {
     }
 }
 
-/// A status that the way to the service may have made, and not the service.
+/// A status that may come from the network or a proxy and not from the service.
 pub(super) fn may_be_lost(code: Code) -> bool {
     matches!(
         code,
@@ -385,7 +390,7 @@ fn text_of(status: &Status) -> String {
     }
 }
 
-/// The cause of all causes.
+/// The innermost cause of an error.
 pub(super) fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
@@ -394,7 +399,7 @@ pub(super) fn innermost(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// The canonical name, as `google.rpc.Code` writes it.
+/// The canonical name of a code, as in `google.rpc.Code`.
 fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -417,7 +422,7 @@ fn code_name(code: Code) -> &'static str {
     }
 }
 
-/// What an operator does about a reason, where the message cannot know it: the command that helps.
+/// What an operator can do about a reason: the command that helps, which the service does not know.
 fn hint(reason: ErrorReason, subject: &Subject) -> String {
     use ErrorReason as R;
     let Subject {
@@ -436,7 +441,9 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         }
         R::WindowNotFound => format!("\"tombola schedule {campaign}\" lists the hours"),
         R::DrawNotFound => {
-            "a try that is still under way may yet draw: to settle it, repeat the draw with its --request-id".into()
+            "a try that is still under way may yet draw: to settle it, repeat the draw with its \
+             --request-id"
+                .into()
         }
         R::VersionNotFound => format!("\"tombola campaign {campaign}\" lists the versions"),
         R::CampaignPaused => format!("\"tombola resume {campaign}\" takes draws again"),

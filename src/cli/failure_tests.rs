@@ -1,4 +1,4 @@
-//! Failures as their readers see them.
+//! Tests of errors as users see them.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -26,8 +26,8 @@ fn each_violation_has_its_own_line() {
     assert_eq!(failure.exit, Exit::Failed);
     assert_eq!(
         failure.to_string(),
-        "error: 2 problems\n  prizes[0].stock: 70,400 needed, 50,000 given\n  operator: is empty\n  \
-         nothing happened; reason INVALID_REQUEST, request id r-1"
+        "error: 2 problems\n  prizes[0].stock: 70,400 needed, 50,000 given\n  operator: is \
+         empty\n  nothing happened; reason INVALID_REQUEST, request id r-1"
     );
     let json = failure.to_json();
     assert_eq!(json["reason"], "INVALID_REQUEST");
@@ -37,8 +37,8 @@ fn each_violation_has_its_own_line() {
 }
 
 #[test]
-fn a_violation_that_the_message_tells_is_not_told_again() {
-    let told = |message: &str, violations: &[(&str, &str)]| {
+fn a_violation_that_the_message_contains_is_not_repeated() {
+    let rendered = |message: &str, violations: &[(&str, &str)]| {
         let mut details = details("CHANGE_REFUSED", "no");
         for (field, description) in violations {
             details.add_bad_request_violation(*field, *description);
@@ -46,7 +46,7 @@ fn a_violation_that_the_message_tells_is_not_told_again() {
         let status = Status::with_error_details(Code::FailedPrecondition, message, details);
         Failure::change(status, "mine").to_string()
     };
-    let refused = told(
+    let refused = rendered(
         "the change is refused: id: is fixed (and 1 more)",
         &[("id", "is fixed"), ("d", "is fixed")],
     );
@@ -56,7 +56,7 @@ fn a_violation_that_the_message_tells_is_not_told_again() {
         ),
         "{refused}"
     );
-    let deck = told("the pool is a deck", &[("pool_id", "the pool is a deck")]);
+    let deck = rendered("the pool is a deck", &[("pool_id", "the pool is a deck")]);
     assert_eq!(deck.matches("is a deck").count(), 1, "{deck}");
 }
 
@@ -75,7 +75,7 @@ fn a_spent_limit_says_when_to_come_back() {
 
 #[test]
 fn hints_and_messages_name_what_the_command_is_about() {
-    let told = |line: &str, reason: &str| {
+    let rendered = |line: &str, reason: &str| {
         let matches = super::super::command().get_matches_from(line.split_whitespace());
         let status = Status::with_error_details(
             Code::NotFound,
@@ -86,34 +86,34 @@ fn hints_and_messages_name_what_the_command_is_about() {
         failure.about(Subject::of(&matches));
         failure.to_string()
     };
-    let text = told("tombola draw wheel a|b", "CAMPAIGN_NOT_FOUND");
+    let text = rendered("tombola draw wheel a|b", "CAMPAIGN_NOT_FOUND");
     assert!(
         text.starts_with("error: there is no campaign wheel\n"),
         "{text}"
     );
-    let text = told("tombola draw wheel a|b", "DRAWS_PER_DAY");
+    let text = rendered("tombola draw wheel a|b", "DRAWS_PER_DAY");
     assert!(
         text.contains("tombola grant wheel --draws N 'a|b'"),
         "{text}"
     );
-    let text = told("tombola envelope show e", "ENVELOPE_EXISTS");
+    let text = rendered("tombola envelope show e", "ENVELOPE_EXISTS");
     assert!(text.contains("tombola envelope show e"), "{text}");
-    let text = told("tombola prize pause wheel car", "PRIZE_NOT_FOUND");
+    let text = rendered("tombola prize pause wheel car", "PRIZE_NOT_FOUND");
     assert!(text.contains("tombola campaign wheel -o yaml"), "{text}");
 }
 
 #[test]
-fn a_problem_of_a_file_is_told_by_its_path_there() {
+fn a_problem_of_a_file_has_its_path_in_that_file() {
     let mut invalid = details("INVALID_REQUEST", "no");
     invalid.add_bad_request_violation("schedule.perHour.coupon", "too many");
     invalid.add_bad_request_violation("schedule.daily[0].from", "no hour");
     let message = "schedule.perHour.coupon: too many (and 1 more)";
     let status = Status::with_error_details(Code::InvalidArgument, message, invalid);
     let failure = Failure::read(status).in_file("evening.yaml", "schedule");
-    let told = failure.to_string();
+    let text = failure.to_string();
     let expected =
         "error: evening.yaml: perHour.coupon: too many (and 1 more)\n  daily[0].from: no hour\n";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(text.starts_with(expected), "{text}");
 
     let mut invalid = details("INVALID_REQUEST", "no");
     invalid.add_bad_request_violation("operator", "is empty");
@@ -124,7 +124,7 @@ fn a_problem_of_a_file_is_told_by_its_path_there() {
 }
 
 #[test]
-fn wrong_options_are_told_each_once() {
+fn each_wrong_option_is_listed_once() {
     let mut problems = Problems::default();
     problems.add("--listen", "is wrong");
     let one = Failure::options(problems.clone());

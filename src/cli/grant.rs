@@ -1,4 +1,4 @@
-//! `tombola grant`: bonus draws.
+//! `tombola grant`: gives users bonus draws.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ pub(super) struct GrantArgs {
     /// Bonus draws for each user
     #[arg(long, env = "TOMBOLA_DRAWS", value_name = "N", value_parser = whole::<u32>(1..=10_000))]
     draws: u32,
-    /// When they lapse: 2026-11-20T20:00:00+08:00 or +24h [default: with the campaign]
+    /// When they expire: 2026-11-20T20:00:00+08:00 or +24h [default: with the campaign]
     #[arg(long, env = "TOMBOLA_EXPIRE", value_name = "TIME", value_parser = Time::parse)]
     expire: Option<Time>,
     #[command(flatten)]
@@ -55,13 +55,14 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
         &GrantDrawsResponse { users, replayed },
         |_| {
             let draws = counted(u64::from(args.draws), "bonus draw");
-            sum.told(&format!("got {draws} each"))
+            sum.describe(&format!("got {draws} each"))
         },
     );
     Ok(())
 }
 
-/// A retry has the same contents, which a span from now has not: says what to write instead.
+/// A retry must have the same contents, but a time span counts from now. So the hint names the
+/// moment to write.
 fn repeatable(
     failure: Box<Failure>,
     named: Option<Time>,
@@ -72,8 +73,8 @@ fn repeatable(
     };
     if failure.reason == "REQUEST_ID_REUSED" {
         failure.advise(
-            "if this is a retry: write --expire as the moment that the first call had, a span counts from now; \
-             else take another --request-id, or none",
+            "if this is a retry: write --expire as the moment that the first call had, a span \
+             counts from now; else take another --request-id, or none",
         )
     } else if failure.hint.contains("--request-id") {
         let hint = format!(
@@ -91,14 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_grant_of_a_span_tells_the_moment_to_repeat_it_with() {
+    fn a_failed_grant_of_a_span_names_the_moment_to_repeat_it_with() {
         let expire = "2026-11-21T20:00:00Z".parse().unwrap();
         let lost = || Failure::change(tonic::Status::unavailable("gone"), "mine");
         let span = Time::parse("+24h").unwrap();
-        let told = repeatable(lost(), Some(span), Some(expire)).hint;
-        assert!(told.contains("--request-id mine"), "{told}");
-        assert!(told.contains("--expire 2026-11-21T20:00:00Z"), "{told}");
-        let told = repeatable(lost(), Some(Time::At(expire)), Some(expire)).hint;
-        assert!(!told.contains("--expire"), "{told}");
+        let hint = repeatable(lost(), Some(span), Some(expire)).hint;
+        assert!(hint.contains("--request-id mine"), "{hint}");
+        assert!(hint.contains("--expire 2026-11-21T20:00:00Z"), "{hint}");
+        let hint = repeatable(lost(), Some(Time::At(expire)), Some(expire)).hint;
+        assert!(!hint.contains("--expire"), "{hint}");
     }
 }

@@ -1,4 +1,4 @@
-//! What `serve` and `demo` share: the store, its key and its injector.
+//! What `serve` and `demo` share: they open the store, read its key and make the injector.
 
 use std::{
     io,
@@ -26,18 +26,18 @@ use crate::{
     },
 };
 
-/// What the house is built from.
+/// What to open.
 #[derive(Clone)]
 pub(super) struct Plan {
     /// The directory of the key, and of the data of an embedded store.
     pub(super) data: PathBuf,
-    /// The key's file, where it is not in that directory.
+    /// The key's file; if absent, it is in that directory.
     pub(super) master_key: Option<PathBuf>,
-    /// The store on Redis; none for the embedded one.
+    /// The store on Redis; absent for the embedded store.
     pub(super) redis: Option<OnRedis>,
-    /// Makes the store on Redis if there is none: for first tries.
+    /// Creates the store on Redis if there is none: for first tries.
     pub(super) init_if_empty: bool,
-    /// A test clock; none for the real time.
+    /// A test clock; absent for the real time.
     pub(super) clock: Option<Arc<dyn Clock>>,
     /// How long request ids are remembered.
     pub(super) request_memory: Duration,
@@ -47,36 +47,36 @@ pub(super) struct Plan {
     pub(super) lead: Duration,
 }
 
-/// Why the house was not built. Nothing was changed.
+/// Why the store was not opened. Nothing was changed.
 #[derive(Debug, Error)]
 pub(super) enum BuildError {
-    /// No key.
+    /// The master key is missing or invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// There is a key, but what it was made for is gone.
+    /// There is a key, but the data made with it are missing.
     #[error(
-        "{0} has a master key but no data: restore {DATABASE_FILE} with its -wal file from a backup; \
-         if nothing was ever served from there, remove master.key to begin anew"
+        "{0} has a master key but no data: restore {DATABASE_FILE} with its -wal file from a \
+         backup; if nothing was ever served from there, remove master.key to begin anew"
     )]
     DataLost(String),
-    /// No embedded store.
+    /// The embedded store could not be opened.
     #[error(transparent)]
     Embedded(#[from] sqlite::OpenError),
-    /// No store on Redis.
+    /// The store on Redis could not be opened.
     #[error(transparent)]
     Redis(#[from] redis::OpenError),
-    /// Which store is expected is not known.
+    /// The file with the expected store's id could not be read.
     #[error("the file {file}, which keeps the id of the store, cannot be read: {cause}")]
     StoreId {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
 }
 
 impl BuildError {
-    /// What the process tells its caller.
+    /// The exit code of the process.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Redis(error) if error.is_absence() => Exit::Unavailable,
@@ -84,7 +84,7 @@ impl BuildError {
         }
     }
 
-    /// The same for programs that read an error as JSON.
+    /// The reason, for programs.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Key(_) => "NO_KEY",
@@ -95,7 +95,7 @@ impl BuildError {
         }
     }
 
-    /// It ends by itself: worth waiting for.
+    /// Whether it may pass by itself, so that waiting helps.
     pub(super) fn may_pass(&self) -> bool {
         matches!(self, Self::Redis(error) if error.may_pass())
     }
@@ -118,7 +118,7 @@ type Built = (crate::chance::MasterKey, Arc<dyn Store>);
 fn build_embedded(plan: Plan, file: &Path) -> Result<Built, BuildError> {
     let lock = DirectoryLock::take(&plan.data)?;
     let has_data = SqliteStore::exists(&lock, &plan.data)?;
-    // A key that is kept elsewhere may well be there before its data.
+    // A key that is kept elsewhere may exist before its data.
     if !has_data && plan.master_key.is_none() && file.exists() {
         return Err(BuildError::DataLost(plan.data.display().to_string()));
     }
@@ -147,7 +147,8 @@ async fn build_on_redis(plan: Plan, on_redis: OnRedis, file: &Path) -> Result<Bu
         let made = found.init(&key.fingerprint()).await?;
         if made.is_new {
             let id = made.store_id;
-            warn!(store = %id, "made the store {id} in Redis, as --init-if-empty asks: not for production");
+            warn!(store = %id, "made the store {id} in Redis, as --init-if-empty asks: not for \
+                production");
         }
         key
     } else {
@@ -161,14 +162,15 @@ async fn build_on_redis(plan: Plan, on_redis: OnRedis, file: &Path) -> Result<Bu
         let file = id_file.path().display();
         warn!(
             %cause,
-            "the file {file} cannot be written, so a restart will not know which store to expect: start with --store-id {id}"
+            "the file {file} cannot be written, so a restart will not know which store to expect: \
+             start with --store-id {id}"
         );
     }
     Ok((key, Arc::new(store)))
 }
 
 impl OnRedis {
-    /// How the store is opened.
+    /// The options with which the store is opened.
     pub(super) fn options(
         self,
         id_file: &StoreIdFile,

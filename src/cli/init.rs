@@ -1,5 +1,5 @@
-//! `tombola init`: makes a store on Redis. `tombola serve` never does: a Redis that has lost its
-//! data looks like an empty one, so that a person says whether there was a store.
+//! `tombola init`: creates a store on Redis. `tombola serve` never does: a Redis that has lost its
+//! data looks like an empty one, so a person has to say whether there was a store.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// No request is made, so none is remembered.
+/// This command makes no requests that need remembering.
 const REQUEST_MEMORY: Duration = Duration::from_secs(86_400);
 
 #[derive(Args, Clone, Debug)]
@@ -49,7 +49,7 @@ pub(super) struct InitArgs {
     begin_anew: Option<String>,
 }
 
-/// Makes the store, or finds that it is there.
+/// Creates the store, or finds that it exists.
 pub(super) async fn run(client: &Client, args: InitArgs) -> Outcome {
     let mut problems = Problems::default();
     let clock = read_clock(args.home.clock_start.as_deref());
@@ -60,7 +60,8 @@ pub(super) async fn run(client: &Client, args: InitArgs) -> Outcome {
     }
     let Some(on_redis) = on_redis else {
         return Err(Failure::usage(
-            "--redis-url is missing: name the Redis of the store; the embedded store is made by its first `tombola serve`",
+            "--redis-url is missing: name the Redis of the store; the embedded store is made by \
+             its first `tombola serve`",
         ));
     };
     let home = Home {
@@ -81,18 +82,22 @@ pub(super) async fn run(client: &Client, args: InitArgs) -> Outcome {
     Ok(())
 }
 
-/// What is kept on this machine.
+/// The files on this machine.
 struct Home {
     key: PathBuf,
     id_file: StoreIdFile,
 }
 
-/// Why no store was made.
+/// Why no store was created.
 #[derive(Debug, Error)]
 enum InitError {
     #[error(transparent)]
     Build(#[from] BuildError),
-    #[error("--begin-anew gives up the store {given_up}, but {} expects {}: name that one", .expected.source, .expected.id)]
+    #[error(
+        "--begin-anew gives up the store {given_up}, but {} expects {}: name that one",
+        .expected.source,
+        .expected.id
+    )]
     OtherGivenUp {
         given_up: String,
         expected: Expected,
@@ -157,8 +162,8 @@ fn show(client: &Client, on_redis: &OnRedis, home: &Home, made: &Made) {
         options.push_str(&format!(" --partitions {}", on_redis.partitions));
     }
     say(&format!(
-        "{what} {id} in Redis at {}, with {} partitions under the prefix {prefix}\n\
-         Serve from it, with the same master key everywhere:\n  tombola serve {options} --store-id {id}",
+        "{what} {id} in Redis at {}, with {} partitions under the prefix {prefix}\nServe from it, \
+         with the same master key everywhere:\n  tombola serve {options} --store-id {id}",
         on_redis.url, on_redis.partitions
     ));
 }

@@ -1,4 +1,4 @@
-//! Files of the operator, read and checked in full before anything is sent.
+//! Input files of the operator. They are read and checked in full before anything is sent.
 
 use std::{
     io::{self, ErrorKind, Read as _},
@@ -16,27 +16,27 @@ use crate::{
     proto::{Campaign, Schedule},
 };
 
-/// The file of a command.
+/// The input file of a command.
 #[derive(Args, Clone, Debug)]
 pub(super) struct FileArgs {
     /// The file, YAML or JSON; - reads standard input
     #[arg(value_name = "FILE", required_unless_present = "file")]
     named: Option<PathBuf>,
-    /// The same, as an option
+    /// The same file, as an option
     #[arg(short, long, env = "TOMBOLA_FILE", value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 impl FileArgs {
-    /// The file, which the parser has seen to be named. What the command line says counts more than
-    /// the variable.
+    /// The path of the file; the parser has checked that there is one. The argument takes
+    /// precedence over the variable.
     pub(super) fn path(&self) -> &Path {
         let path = self.named.as_deref().or(self.file.as_deref());
         path.unwrap_or(Path::new("-"))
     }
 }
 
-/// Reads and checks the whole file, so that all its problems are told at once.
+/// Reads and checks the whole file, and reports all its problems at once.
 pub(super) fn campaigns(path: &Path) -> Outcome<Vec<Campaign>> {
     let campaigns = file::check(&read(path)?);
     campaigns.map_err(|problems| Failure::problems(&shown(path), problems))
@@ -56,7 +56,7 @@ fn read(path: &Path) -> Outcome<String> {
     })
 }
 
-/// Why a file cannot be read, in words.
+/// Why a file cannot be read.
 fn why_unreadable(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "there is no such file".into(),
@@ -68,7 +68,7 @@ fn why_unreadable(error: &io::Error) -> String {
     }
 }
 
-/// The name of an input for messages.
+/// The name of the input in messages.
 pub(super) fn shown(path: &Path) -> String {
     if path.as_os_str() == "-" {
         "standard input".into()
@@ -88,9 +88,9 @@ pub(super) fn users(path: &Path) -> Outcome<Vec<String>> {
     parse_list(&read(path)?).map_err(|problems| Failure::problems(&shown(path), problems))
 }
 
-/// One id a line, which ends with LF or CR LF; empty lines are passed over. An id is taken to the
-/// byte. So white space around it would name another user than the one that was meant, most
-/// probably: it is refused.
+/// Parses one id per line; lines end with LF or CR LF, and empty lines are skipped. An id is taken
+/// byte for byte, so white space around it would name another user. That is most probably a
+/// mistake, so it is refused.
 fn parse_list(text: &str) -> Result<Vec<String>, Problems> {
     const WHITE_SPACE: &str = "begins or ends with white space: remove it; a user whose id really \
                                does can be named on the command line, in quotes";

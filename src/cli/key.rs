@@ -1,5 +1,5 @@
-//! The master key: a file of 64 hexadecimal digits, readable by its owner only. All services of one
-//! store use the same. `tombola key generate` makes one.
+//! The master key: a file with 64 hexadecimal digits, readable only by its owner. All services of a
+//! store use the same key. `tombola key generate` makes one.
 
 use std::{
     fs::File,
@@ -29,7 +29,7 @@ pub(super) enum KeyCommand {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  tombola key generate tombola-data/master.key")]
 pub(super) struct GenerateArgs {
-    /// The file to make, readable by its owner only; one that is there is never changed
+    /// The file to make, readable only by its owner; an existing file is never changed
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -37,45 +37,48 @@ pub(super) struct GenerateArgs {
 /// Why there is no master key. Nothing was changed.
 #[derive(Debug, Error)]
 pub(super) enum KeyError {
-    /// There is data, but its key is gone.
+    /// The data exist, but their key is missing.
     #[error(
-        "the master key {0} is missing, and the store's data was made with it: put the file back from your backup, or copy \
-         it from another service of the same store (a new key could neither go on with those campaigns nor reveal their seeds)"
+        "the master key {0} is missing, and the store's data was made with it: put the file back \
+         from your backup, or copy it from another service of the same store (a new key could \
+         neither go on with those campaigns nor reveal their seeds)"
     )]
     Lost(String),
-    /// There is no key, and none is made.
+    /// There is no key, and this command does not make one.
     #[error(
-        "the master key {0} is missing: if the store was made already, put the file back from your backup or copy it from \
-         another service of the same store; for a new store make one with `tombola key generate {0}`, then run `tombola init`"
+        "the master key {0} is missing: if the store was made already, put the file back from \
+         your backup or copy it from another service of the same store; for a new store make one \
+         with `tombola key generate {0}`, then run `tombola init`"
     )]
     Missing(String),
-    /// A key is to be made in a file that is there.
+    /// The file for a new key exists already.
     #[error(
-        "{0} is there already and is not changed: a store may have been made with it; name another file"
+        "{0} is there already and is not changed: a store may have been made with it; name \
+         another file"
     )]
     Exists(String),
-    /// The file is not a key.
+    /// The file does not contain a key.
     #[error("{0} is not a master key: it must hold 64 hexadecimal digits; put the right file back")]
     Malformed(String),
     /// The file cannot be read or made.
     #[error("the master key {file} cannot be read or made: {cause}")]
     Io {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
 }
 
-/// The key's file in the directory of the data.
+/// The name of the key's file in the data directory.
 pub(super) const KEY_FILE: &str = "master.key";
 
-/// The file of the key: the one that is named, or the one in the directory of the data.
+/// The file of the key: the named one, or the one in the data directory.
 pub(super) fn file(data: &Path, named: Option<&Path>) -> PathBuf {
     named.map_or_else(|| data.join(KEY_FILE), Path::to_owned)
 }
 
-/// Makes a key where none is.
+/// Runs `tombola key`.
 pub(super) fn run(client: &Client, command: KeyCommand) -> Outcome {
     let KeyCommand::Generate(GenerateArgs { file }) = command;
     let key = generate(&file).map_err(|error| Failure::refused("NO_KEY", error.to_string()))?;
@@ -88,13 +91,14 @@ pub(super) fn run(client: &Client, command: KeyCommand) -> Outcome {
     } else {
         say(&format!(
             "made the master key {name} with the fingerprint {fingerprint}\n\
-             Back it up: without it no campaign of its store goes on and no seed is told. Copy it to all services of the store."
+             Back it up: without it no campaign of its store goes on and no seed can be revealed. \
+             Copy it to all services of the store."
         ));
     }
     Ok(())
 }
 
-/// Makes a new key in a file that is not there.
+/// Makes a new key in a file that does not exist yet.
 fn generate(file: &Path) -> Result<MasterKey, KeyError> {
     let name = file.display().to_string();
     let bytes = rand::random();
@@ -105,7 +109,7 @@ fn generate(file: &Path) -> Result<MasterKey, KeyError> {
     }
 }
 
-/// Reads the key in a file, if there is one.
+/// Reads the key from a file; `None` if there is no file.
 fn find(file: &Path) -> Result<Option<MasterKey>, KeyError> {
     let name = file.display().to_string();
     match std::fs::read_to_string(file) {
@@ -122,12 +126,12 @@ fn find(file: &Path) -> Result<Option<MasterKey>, KeyError> {
     }
 }
 
-/// Reads the key in a file, which must be there.
+/// Reads the key from a file that must exist.
 pub(super) fn read(file: &Path) -> Result<MasterKey, KeyError> {
     find(file)?.ok_or_else(|| KeyError::Missing(file.display().to_string()))
 }
 
-/// Reads the key in a file; makes one if there is no data yet.
+/// Reads the key from a file; makes one if there is neither a key nor data.
 pub(super) fn load(file: &Path, has_data: bool) -> Result<MasterKey, KeyError> {
     if let Some(key) = find(file)? {
         return Ok(key);
@@ -140,11 +144,11 @@ pub(super) fn load(file: &Path, has_data: bool) -> Result<MasterKey, KeyError> {
         Ok(key) => {
             info!(
                 file = name,
-                "made the master key {name}: back it up, seeds cannot be told without it"
+                "made the master key {name}: back it up, seeds cannot be revealed without it"
             );
             Ok(key)
         }
-        // Another service that begins just now was faster: its key counts.
+        // Another service that starts at the same time made one first: use its key.
         Err(KeyError::Exists(_)) => read(file),
         Err(error) => Err(error),
     }
@@ -156,14 +160,14 @@ fn parse(text: &str) -> Option<MasterKey> {
         return None;
     }
     let mut bytes = [0; 32];
-    for (byte, place) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(digits.get(place..place + 2)?, 16).ok()?;
+    for (byte, offset) in bytes.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(digits.get(offset..offset + 2)?, 16).ok()?;
     }
     Some(MasterKey::from_bytes(bytes))
 }
 
-/// Writes the key under another name first, so that a crash leaves a whole key or none; never over
-/// one that is there.
+/// Writes the key under a temporary name first, so that a crash leaves either a whole key or none.
+/// Never overwrites an existing file.
 fn make(file: &Path, bytes: &[u8; 32]) -> io::Result<()> {
     let directory = file
         .parent()

@@ -1,4 +1,5 @@
-//! `tombola pause`, `resume` and `close`, and `tombola prize pause` and `resume`: one call each.
+//! `tombola pause`, `resume` and `close`, and `tombola prize pause` and `resume`: each makes one
+//! call.
 
 use clap::{Args, Subcommand};
 
@@ -39,7 +40,7 @@ pub(super) struct CloseArgs {
     /// The campaign
     #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
     campaign: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -68,7 +69,7 @@ pub(super) struct PrizeArgs {
     change: ChangeArgs,
 }
 
-/// Sends one change and prints the campaign as it stands then.
+/// Sends one change, and prints the campaign's state after it.
 macro_rules! send {
     ($client:ident, $change:ident, $method:ident, $response:literal, $request:expr) => {{
         let request_id = $change.request_id.clone();
@@ -77,7 +78,7 @@ macro_rules! send {
             .map_err(|status| Failure::change(status, &request_id))?
             .into_inner();
         $client.show($response, &response, |response| {
-            told(response.status.as_ref(), response.replayed)
+            state_line(response.status.as_ref(), response.replayed)
         });
         Ok(())
     }};
@@ -190,7 +191,7 @@ pub(super) async fn prize(client: &Client, command: PrizeCommand) -> Outcome {
     }
 }
 
-fn told(status: Option<&CampaignStatus>, replayed: bool) -> String {
+fn state_line(status: Option<&CampaignStatus>, replayed: bool) -> String {
     let status = status.cloned().unwrap_or_default();
     let mut text = headline(&status);
     if !status.paused_prize_ids.is_empty() {

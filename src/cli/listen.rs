@@ -1,4 +1,4 @@
-//! Where a server listens: an IP address or the name of a host, and a port.
+//! The address that a server listens on: an IP address or a host name, and a port.
 
 use std::{
     fmt, fs, io,
@@ -9,7 +9,7 @@ use std::{
 use thiserror::Error;
 use tokio::net::{TcpListener, lookup_host};
 
-/// An address to listen on. A name is looked up when it is bound.
+/// An address to listen on. A host name is resolved when the address is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listen(String);
 
@@ -33,7 +33,7 @@ fn is_name_and_port(text: &str) -> bool {
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         !label.is_empty() && label.chars().all(letters)
     };
-    // All digits and dots is an IP address that is wrong.
+    // Digits and dots alone are an invalid IP address, not a host name.
     let is_number = name.chars().all(|c| c.is_ascii_digit() || c == '.');
     !is_number && name.split('.').all(is_name) && port.parse::<u16>().is_ok()
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// An address that cannot be listened on.
+/// The error of an address that cannot be bound.
 #[derive(Debug, Error)]
 #[error("cannot listen on {address}: {}", hint(.cause, *.holder))]
 pub(super) struct BindError {
@@ -54,7 +54,7 @@ pub(super) struct BindError {
 }
 
 impl Listen {
-    /// Looks a name up and binds its first address that can be bound.
+    /// Resolves the name, and binds its first address that can be bound.
     pub(super) async fn bind(&self) -> Result<TcpListener, BindError> {
         let mut addresses = Vec::new();
         let bound = match lookup_host(&self.0).await {
@@ -74,18 +74,19 @@ impl Listen {
     }
 }
 
-/// What has an address already.
+/// What uses an address already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     /// A program listens there.
     Listener,
-    /// It is the near end of a connection, which the system gave a port that happened to be free.
+    /// A connection to elsewhere uses it as its local port, which the system chose among the free
+    /// ones.
     Connection,
     /// The system does not say.
     Unknown,
 }
 
-/// Who has one of these addresses, by the kernel's tables of sockets (`proc(5)`).
+/// Finds out what uses one of these addresses, from the kernel's socket tables (`proc(5)`).
 fn holder(addresses: &[SocketAddr]) -> Holder {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
     let lines = tables.iter().flatten().flat_map(|table| table.lines());
@@ -96,8 +97,8 @@ fn holder(addresses: &[SocketAddr]) -> Holder {
     let mut holder = Holder::Unknown;
     for socket in in_the_way {
         match socket.state {
-            Socket::LISTENS => return Holder::Listener,
-            Socket::WAITS_FOR_STRAYS => {} // such a port can be bound
+            Socket::LISTEN => return Holder::Listener,
+            Socket::TIME_WAIT => {} // such a port can be bound
             _ => holder = Holder::Connection,
         }
     }
@@ -112,10 +113,10 @@ struct Socket {
 }
 
 impl Socket {
-    const LISTENS: u8 = 0x0a;
-    const WAITS_FOR_STRAYS: u8 = 0x06;
+    const LISTEN: u8 = 0x0a;
+    const TIME_WAIT: u8 = 0x06;
 
-    /// `0: 0100007F:C383 00000000:0000 0A …`: number, near end, far end, state.
+    /// Parses `0: 0100007F:C383 00000000:0000 0A …`: index, local address, remote address, state.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split_whitespace().skip(1);
         let (ip, port) = fields.next()?.split_once(':')?;
@@ -134,7 +135,7 @@ impl Socket {
     }
 }
 
-/// An address as words of 32 bits in the byte order of this machine, in hexadecimal.
+/// Parses an address: hexadecimal words of 32 bits in this machine's byte order.
 fn parse_ip(digits: &str) -> Option<IpAddr> {
     let word = |index: usize| {
         let word = u32::from_str_radix(digits.get(index * 8..index * 8 + 8)?, 16).ok()?;
@@ -160,9 +161,10 @@ fn hint(cause: &io::Error, holder: Holder) -> String {
                 "another program listens there; stop it, or name another address with --listen"
             }
             Holder::Connection => {
-                "no program listens there, but a connection to elsewhere has this port as its own end; \
-                 wait until that connection ends, or name another port with --listen (one that the \
-                 system does not give to connections: see /proc/sys/net/ipv4/ip_local_port_range)"
+                "no program listens there, but a connection to elsewhere uses it as its local \
+                 port; wait until that connection ends, or name another port with --listen (one \
+                 that the system does not give to connections: see \
+                 /proc/sys/net/ipv4/ip_local_port_range)"
             }
             Holder::Unknown => {
                 "another program has this port; stop it, or name another address with --listen"
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_a_port_is_told_truly() {
+    async fn the_user_of_a_port_is_named() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let connection = std::net::TcpStream::connect(address).unwrap();
@@ -206,8 +208,8 @@ mod tests {
         ] {
             for listen in [taken.to_string(), format!("0.0.0.0:{}", taken.port())] {
                 let listen: Listen = listen.parse().unwrap();
-                let told = listen.bind().await.unwrap_err().to_string();
-                assert!(told.contains(word), "{listen}: {told}");
+                let error = listen.bind().await.unwrap_err().to_string();
+                assert!(error.contains(word), "{listen}: {error}");
             }
         }
     }
@@ -217,7 +219,7 @@ mod tests {
         let line =
             "   1: 0100007F:C383 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000";
         let socket = Socket::parse(line).unwrap();
-        assert_eq!((socket.port, socket.state), (50_051, Socket::LISTENS));
+        assert_eq!((socket.port, socket.state), (50_051, Socket::LISTEN));
         if cfg!(target_endian = "little") {
             assert_eq!(socket.ip, IpAddr::from([127, 0, 0, 1]));
             let any = "0: 0000000000000000FFFF00000100007F:C383 0:0 01";
@@ -244,8 +246,8 @@ mod tests {
             "a b:1",
             "a..b:1",
         ] {
-            let told = text.parse::<Listen>().unwrap_err();
-            assert!(told.contains("localhost:50051"), "{text}");
+            let error = text.parse::<Listen>().unwrap_err();
+            assert!(error.contains("localhost:50051"), "{text}");
         }
     }
 }

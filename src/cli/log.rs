@@ -1,8 +1,8 @@
-//! The server's log on standard error. It never stops the service.
+//! The server's log on standard error. A log that cannot be written never stops the service.
 //!
-//! Log lines go into a bounded queue, and one thread writes them. A sink that fails loses lines,
-//! and a sink that blocks fills the queue, after which further lines are lost. Lost lines are
-//! counted, and the log says how many there were as soon as it can be written again.
+//! Log lines go into a bounded queue, and one thread writes them. If a write fails, its line is
+//! lost. If writes block, the queue fills up, and further lines are lost. Lost lines are counted,
+//! and the log reports their number as soon as it can be written again.
 
 use std::{
     any::Any,
@@ -21,13 +21,13 @@ use jiff::Timestamp;
 use tracing::error;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
-/// The most bytes of lines that wait for the sink.
+/// The largest number of bytes in the queue.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 
-/// How long the end of the process waits for the last lines.
+/// How long the process waits for the last lines when it ends.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// The running log.
+/// The log of this process.
 static LOG: OnceLock<Arc<Queue>> = OnceLock::new();
 
 /// The format of log lines.
@@ -39,13 +39,13 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// Starts the log on standard error. Panics of threads go into it, too.
+/// Starts the log on standard error. It also logs panics of threads.
 pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         format!("--log: `{filter}` is no filter ({error}): write one like info")
     })?;
     let queue = Arc::new(Queue::default());
-    // A handle of its own: a write that blocks holds no lock of the standard library.
+    // A separate handle: a blocked write must not hold the standard library's lock.
     match io::stderr().as_fd().try_clone_to_owned() {
         Ok(stderr) => {
             let queue = Arc::clone(&queue);
@@ -69,7 +69,7 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes a line as it is, behind the log lines before it.
+/// Writes a line without a timestamp, after the log lines before it.
 pub(super) fn note(text: &str) {
     match LOG.get() {
         Some(queue) => queue.push(format!("{text}\n").into_bytes()),
@@ -77,7 +77,7 @@ pub(super) fn note(text: &str) {
     }
 }
 
-/// Waits until all lines are written, for a second at most.
+/// Waits until all lines are written, for [`FLUSH_TIME_MAX`] at most.
 pub(super) fn flush() {
     if let Some(queue) = LOG.get() {
         queue.flush(FLUSH_TIME_MAX);
@@ -103,7 +103,7 @@ fn panic_text(payload: &(dyn Any + Send)) -> &str {
         .unwrap_or("without a message")
 }
 
-/// Lines on their way to the sink.
+/// The queue of lines to write.
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,
@@ -118,7 +118,7 @@ struct State {
     is_writing: bool,
     /// No thread writes: lines are dropped.
     is_closed: bool,
-    /// Lines that were dropped since the log last said so.
+    /// Lines that were dropped since the log last reported them.
     lost: u64,
 }
 
@@ -144,7 +144,7 @@ impl Queue {
 
     fn flush(&self, time_max: Duration) {
         let is_busy = |state: &mut State| state.is_writing || !state.lines.is_empty();
-        // The result says whether the time was over, which changes nothing.
+        // The result says whether the wait timed out, which changes nothing.
         drop(
             self.changed
                 .wait_timeout_while(self.lock(), time_max, is_busy),
@@ -178,11 +178,11 @@ impl Queue {
         }
     }
 
-    fn written(&self, is_written: bool, lost_told: u64) {
+    fn written(&self, is_written: bool, lost_reported: u64) {
         let mut state = self.lock();
         state.is_writing = false;
         if is_written {
-            state.lost -= lost_told;
+            state.lost -= lost_reported;
         } else {
             state.lost += 1;
         }
@@ -191,8 +191,8 @@ impl Queue {
     }
 }
 
-/// The line that says how many lines were lost; nothing if none was. It begins with a line end,
-/// since the last line may be written in part.
+/// The line that reports how many lines were lost; empty if none was. It begins with a line end,
+/// since the line before may be written only in part.
 fn lost_line(lost: u64, format: LogFormat) -> Vec<u8> {
     if lost == 0 {
         return Vec::new();
@@ -215,7 +215,7 @@ fn lost_line(lost: u64, format: LogFormat) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Takes the lines of `tracing`.
+/// A writer for `tracing`.
 struct Lines(Arc<Queue>);
 
 impl<'a> MakeWriter<'a> for Lines {
@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    /// A sink that asks the test what becomes of each write.
+    /// A sink that asks the test what to do with each write.
     struct Asking {
         texts: Sender<String>,
         answers: Receiver<io::Result<()>>,
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_blocks_holds_up_nobody_and_is_told_what_it_missed() {
+    fn a_sink_that_blocks_delays_nobody_and_later_gets_the_number_of_lost_lines() {
         let (queue, said, answer) = written_by_a_thread(LogFormat::Json);
         let line = vec![b'x'; QUEUE_BYTES_MAX / 4];
         queue.push(line.clone());
@@ -319,7 +319,7 @@ mod tests {
         queue.flush(Duration::ZERO);
         answer.send(Ok(())).unwrap();
         let text = said.recv().unwrap();
-        let told: serde_json::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
-        assert_eq!(told["fields"]["lost"], 6, "{told}");
+        let line: serde_json::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+        assert_eq!(line["fields"]["lost"], 6, "{line}");
     }
 }

@@ -1,8 +1,8 @@
-//! The command line: parse and dispatch, one file a subcommand.
+//! The command line: parsing and dispatch. Each subcommand has a file.
 //!
-//! Commands other than `serve`, `init`, `recover`, `upgrade`, `key` and `demo` are clients: all
-//! they know of a server is `tombola.v1`. What they read from files is checked in full before
-//! anything is sent. Errors become text and exit codes in `failure` only, and only `output` writes.
+//! All commands except `serve`, `init`, `recover`, `upgrade`, `key` and `demo` are clients: they
+//! use only the API `tombola.v1`. Input files are checked in full before anything is sent. Only
+//! `failure` turns errors into text and exit codes, and only `output` writes to standard output.
 
 mod apply;
 mod bench;
@@ -54,15 +54,15 @@ use clap::{
 use client::{Client, Outcome};
 use failure::{Exit, Failure, Subject};
 
-/// Hands out prizes, over gRPC: a server, and the commands of its operators.
+/// Hands out prizes over gRPC: the server, and the commands of its operators.
 #[derive(Parser, Clone, Debug)]
 #[command(
     name = "tombola",
     version,
     long_version = crate::LONG_VERSION,
     arg_required_else_help = true,
-    after_help = "Every option has a variable, e.g. TOMBOLA_SERVER for --server; but not --count, --yes and
---request-id, which are for one command alone.
+    after_help = "Every option has a variable, e.g. TOMBOLA_SERVER for --server, except --count,
+--yes and --request-id, which are for a single command.
 Exit codes: 0 done, 1 refused or failed, 64 wrong usage, 69 server not available.
 
 Example:
@@ -81,14 +81,14 @@ struct Cli {
 enum Command {
     /// Run the server
     Serve(serve::ServeArgs),
-    /// Make a store on Redis, from which services then serve
+    /// Create a store on Redis for services to use
     Init(init::InitArgs),
     /// Make a master key
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Run a server with a campaign and users who draw
+    /// Run a server with a sample campaign and simulated users
     Demo(demo::DemoArgs),
-    /// Say that the bench is a program of its own
+    /// Say that the bench is a separate program
     #[command(hide = true)]
     Bench(bench::BenchArgs),
     /// Create or change campaigns from a file
@@ -97,9 +97,9 @@ enum Command {
     Campaigns(campaigns::ListArgs),
     /// Show a campaign
     Campaign(campaigns::GetArgs),
-    /// Refuse draws until resume
+    /// Refuse draws until the campaign is resumed
     Pause(lifecycle::PauseArgs),
-    /// Take draws again
+    /// Accept draws again
     Resume(lifecycle::ResumeArgs),
     /// End a campaign for good
     Close(lifecycle::CloseArgs),
@@ -112,30 +112,30 @@ enum Command {
     Schedule(schedule::ScheduleArgs),
     /// Take unreleased units back
     Recall(recall::RecallArgs),
-    /// Let a store on Redis go on that has lost entries in a failover
+    /// Show and end the halt of Redis partitions that lost entries in a failover
     Recover(recover::RecoverArgs),
-    /// Raise the format of a Redis store's data once all services are new enough
+    /// Raise the format of a Redis store's data, once all services are new enough
     Upgrade(upgrade::UpgradeArgs),
     /// Give users bonus draws
     Grant(grant::GrantArgs),
-    /// Keep users from the pools, without their notice
+    /// Exclude users from the pools; they get the consolation prize
     Block(block::BlockArgs),
-    /// Undo block
+    /// Undo a block
     Unblock(block::UnblockArgs),
     /// Draw for a user
     Draw(draw::DrawArgs),
-    /// Show what an earlier draw gave
+    /// Show the result of an earlier draw
     GetDraw(draw::GetDrawArgs),
     /// Show what a user may still draw
     Check(check::CheckArgs),
-    /// Show the odds as they may be published
+    /// Show the odds that may be published
     Odds(odds::OddsArgs),
     /// Create, grab, show or cancel an envelope
     #[command(subcommand)]
     Envelope(envelope::EnvelopeCommand),
-    /// Show where every unit is, or all money of envelopes
+    /// Show the state of every unit, or all money in envelopes
     Stats(stats::StatsArgs),
-    /// Write what a shell completes
+    /// Write the completion script of a shell
     Completions(completions::CompletionsArgs),
 }
 
@@ -163,7 +163,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The parser. Flags take 1, true, yes and on from their variables, not only `true`.
+/// The parser. Variables of flags accept 1, true, yes and on.
 fn command() -> ClapCommand {
     fn boolish(command: ClapCommand) -> ClapCommand {
         command
@@ -176,7 +176,8 @@ fn command() -> ClapCommand {
     boolish(Cli::command())
 }
 
-/// Help and version go to standard output and are no failure; everything else is wrong usage.
+/// Help and version go to standard output and are no failure; every other parser error is wrong
+/// usage.
 fn explain(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         if !wants_json() {
@@ -189,7 +190,7 @@ fn explain(error: &clap::Error) -> ExitCode {
     finish(false, Ok(()))
 }
 
-/// Whether a command line that cannot be read asks for JSON: by its flag, or by its variable.
+/// Whether an invalid command line asks for JSON, by its flag or by its variable.
 fn wants_json() -> bool {
     let mut words = std::env::args_os().take_while(|word| word != "--");
     let variable = std::env::var("TOMBOLA_JSON").unwrap_or_default();
@@ -200,7 +201,7 @@ fn wants_json() -> bool {
     is_on || words.any(|word| word == "--json")
 }
 
-/// Wrong usage for programs: what is wrong, without the usage that people are shown.
+/// A usage error for programs: the mistake, without the usage text that people get.
 fn misuse(error: &clap::Error) -> Box<Failure> {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -252,8 +253,8 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
     finish(client.json, outcome)
 }
 
-/// A failure that names what it is about; and where the service said nothing, what answers in its
-/// place.
+/// Names the objects that the command is about in the failure. If no Tombola answered, finds out
+/// what else is at the address.
 async fn explained(client: &Client, mut failure: Box<Failure>, subject: Subject) -> Box<Failure> {
     if failure.is_unsigned
         && let Ok(url) = client::server_url(&client.server)
@@ -298,8 +299,8 @@ mod tests {
         command().debug_assert();
     }
 
-    /// Options without a variable. Set for a whole shell, it would draw many times, confirm what
-    /// was never asked, or take one change for a retry of another.
+    /// Options without a variable. Set for a whole shell, the variable would draw many times,
+    /// confirm questions that were never asked, or make one change look like a retry of another.
     const FOR_ONE_COMMAND: [&str; 3] = ["count", "yes", "request-id"];
 
     #[test]
@@ -356,12 +357,12 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_is_told_in_one_line() {
-        let told = |line: &str| {
+    fn wrong_usage_is_explained_in_one_line() {
+        let error = |line: &str| {
             let error = command().try_get_matches_from(line.split_whitespace());
             misuse(&error.unwrap_err()).to_json()
         };
-        let many = told("tombola draw spring-wheel user-1 --count 101");
+        let many = error("tombola draw spring-wheel user-1 --count 101");
         assert_eq!(
             many["message"],
             "invalid value '101' for '--count <N>': write a whole number from 1 to 100, digits only"
@@ -370,14 +371,14 @@ mod tests {
             (&many["reason"], &many["executed"]),
             (&"USAGE".into(), &"no".into())
         );
-        let typo = told("tombola draw spring-wheel user-1 --cuont 1");
+        let typo = error("tombola draw spring-wheel user-1 --cuont 1");
         let typo = typo["message"].as_str().unwrap();
         assert!(
             typo.contains("--cuont") && typo.contains("'--count'"),
             "{typo}"
         );
         assert!(!typo.contains("Usage"), "{typo}");
-        assert_eq!(told("tombola")["message"], "no command is named");
+        assert_eq!(error("tombola")["message"], "no command is named");
     }
 
     #[test]

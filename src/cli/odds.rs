@@ -1,4 +1,4 @@
-//! `tombola odds`: what may be published.
+//! `tombola odds`: shows the odds that may be published.
 
 use clap::Args;
 use jiff::tz::TimeZone;
@@ -23,7 +23,7 @@ pub(super) struct OddsArgs {
     /// The campaign
     #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
     campaign: String,
-    /// Of which version [default: the current one]
+    /// The version to show [default: the current one]
     #[arg(
         long,
         env = "TOMBOLA_CAMPAIGN_VERSION",
@@ -66,7 +66,7 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
         id => format!("else: {id}"),
     });
     let seed = match response.seed.as_str() {
-        "" => "told when the campaign has ended",
+        "" => "revealed when the campaign has ended",
         seed => seed,
     };
     parts.push(format!(
@@ -130,7 +130,7 @@ fn cards(cards: &[CardCount]) -> String {
     table.render()
 }
 
-/// For people, cut to six digits; the exact odds are the counts beside it.
+/// A percentage for people, cut to six digits. The exact odds are the counts beside it.
 fn percent(cards: u64, size: u64) -> String {
     if size == 0 {
         return "-".into();

@@ -1,4 +1,4 @@
-//! Standard output, with a reader that may go away: `tombola schedule … | head` ends quietly.
+//! Standard output. A reader may close it: `tombola schedule … | head` ends quietly.
 
 use std::{
     io::{self, Write as _},
@@ -14,13 +14,13 @@ use crate::model::text::{grouped, visible};
 const OPEN: u8 = 0;
 const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
-/// The least width of a column of words, with its padding, however narrow the terminal is.
+/// The least width of a column of words, including its padding, on a narrow terminal.
 const WORDS_WIDTH_MIN: u16 = 10;
 
 static STATE: AtomicU8 = AtomicU8::new(OPEN);
 
-/// Prints `text` and a line end. Once the reader is gone, what follows is dropped: the command
-/// itself goes on to its end, so that a closed pipe never leaves a change half made.
+/// Prints `text` and a line end. Once the reader has closed the pipe, output is dropped. The
+/// command still runs to its end, so that a closed pipe never leaves a change half made.
 pub(super) fn say(text: &str) {
     if STATE.load(Ordering::Relaxed) != OPEN {
         return;
@@ -42,17 +42,17 @@ pub(super) fn say(text: &str) {
     }
 }
 
-/// Prints a line to standard error, for people; what cannot be written there is lost.
+/// Prints a line to standard error, for people; ignores a failure to write it.
 pub(super) fn note(text: &str) {
     drop(writeln!(io::stderr().lock(), "{text}"));
 }
 
-/// Some output could not be written, other than to a reader that went away.
+/// Whether some output could not be written, for another reason than a closed pipe.
 pub(super) fn failed() -> bool {
     STATE.load(Ordering::Relaxed) == FAILED
 }
 
-/// Where a column's text stands.
+/// The alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     /// For words.
@@ -68,7 +68,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// With the names of its columns.
+    /// A table with these column names.
     pub(super) fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Side)>) -> Self {
         let (names, sides) = columns
             .into_iter()
@@ -80,27 +80,27 @@ impl Table {
         }
     }
 
-    /// Adds a row, one cell a column. Ids and texts of others may be in it: nothing leaves its cell
-    /// or changes the terminal.
+    /// Adds a row with one cell per column. Cells may contain ids and texts of other people:
+    /// control characters are escaped, so that no cell changes its neighbours or the terminal.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = cells.into_iter();
         let shown = cells.map(|cell| visible(&cell).into_owned());
         self.rows.push(shown.collect());
     }
 
-    /// It has no rows.
+    /// Whether it has no rows.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.len() == 1
     }
 
-    /// As text, without a line end after the last row: within the width of the terminal that it is
-    /// printed on, if it is.
+    /// The table as text, without a line end after the last row. If it is printed on a terminal, it
+    /// keeps within the terminal's width.
     pub(super) fn render(&self) -> String {
         self.within(Grid::new().width())
     }
 
-    /// Words are wrapped where a row is wider than this many columns. Numbers never are: where they
-    /// alone are wider, so is the table.
+    /// Wraps words if a row is wider than `width` columns. Numbers are never wrapped: if they alone
+    /// are wider, so is the table.
     fn within(&self, width: Option<u16>) -> String {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING).force_no_tty();
@@ -138,7 +138,7 @@ impl Table {
     }
 }
 
-/// `count` and the noun, in the plural unless there is one.
+/// `count` and the noun, in the plural unless `count` is 1.
 pub(super) fn counted(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", grouped(count))

@@ -1,4 +1,4 @@
-//! `tombola plan`: a new schedule for one pool, window by window.
+//! `tombola plan`: replaces the schedule of one pool, and shows the change window by window.
 
 use clap::Args;
 
@@ -21,7 +21,7 @@ use crate::proto::{CampaignStatus, Schedule, SetPlanRequest, SetPlanResponse};
   tombola plan spring-wheel coupons evening.yaml --dry-run
   tombola plan spring-wheel coupons evening.yaml --base-version 3
 
-where evening.yaml is the whole new schedule: what stands under `schedule:` in a campaign file, e.g.
+Here evening.yaml is the whole new schedule, as under `schedule:` in a campaign file, e.g.
   perHour: {coupon: 200}
   daily: [{from: \"20:00\", to: \"22:00\", perHour: {coupon: 1000}}]")]
 pub(super) struct PlanArgs {
@@ -34,7 +34,8 @@ pub(super) struct PlanArgs {
     #[command(flatten)]
     file: FileArgs,
     /// The version that this changes
-    #[arg(long, env = "TOMBOLA_BASE_VERSION", value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, env = "TOMBOLA_BASE_VERSION", value_name = "N",
+          value_parser = whole::<u32>(1..=u32::MAX.into()))]
     base_version: Option<u32>,
     /// Check and show everything, change nothing
     #[arg(long, env = "TOMBOLA_DRY_RUN")]

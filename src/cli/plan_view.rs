@@ -1,4 +1,4 @@
-//! A plan as a table: equal hours in a row are one line, equal days in a row one block.
+//! A plan as a table: consecutive equal hours are one line, consecutive equal days one block.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::{
     proto::{Money, PlanSummary, PlannedHour, PrizePlan},
 };
 
-/// Hours in a row that release the same. Hours are told by the start of the first and of the last.
+/// Consecutive hours with equal releases. The start of the first and the start of the last hour
+/// name them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
     /// `YYYY-MM-DD`.
@@ -48,7 +49,7 @@ impl Run {
     }
 }
 
-/// A date with its year, or without where that is plain.
+/// A date, with its year if `with_year`.
 fn day(date: &str, with_year: bool) -> &str {
     if with_year {
         date
@@ -57,7 +58,7 @@ fn day(date: &str, with_year: bool) -> &str {
     }
 }
 
-/// Joins equal hours that follow on each other; with `by_day` no run goes past midnight.
+/// Joins consecutive equal hours; with `by_day` no run crosses midnight.
 fn runs(hours: &[&PlannedHour], by_day: bool) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut end = None;
@@ -79,7 +80,7 @@ fn runs(hours: &[&PlannedHour], by_day: bool) -> Vec<Run> {
     runs
 }
 
-/// Days in a row whose hours are alike: from, to, and the lines of one of them.
+/// Consecutive days with equal hours: the first day, the last day, and the runs of one of them.
 struct Days {
     from: String,
     to: String,
@@ -119,7 +120,7 @@ fn days(hours: &[&PlannedHour]) -> Vec<Days> {
     days
 }
 
-/// The lines of one pool: what tells the hours, and the run.
+/// The lines of one pool: the label of the hours, and the run.
 fn lines(hours: &[&PlannedHour], with_year: bool) -> Vec<(String, Run)> {
     let by_hour = runs(hours, false);
     let by_day = days(hours);
@@ -144,7 +145,7 @@ fn lines(hours: &[&PlannedHour], with_year: bool) -> Vec<(String, Run)> {
     lines
 }
 
-/// The table of one pool: hours × prizes, units in each hour.
+/// The table of one pool: a row per run, a column per prize, units per hour.
 fn pool_table(hours: &[&PlannedHour]) -> Table {
     let year = |hour: &&PlannedHour| hour.local_start.get(..4).map(str::to_owned);
     let with_year = hours.first().map(year) != hours.last().map(year);
@@ -173,7 +174,7 @@ fn pool_table(hours: &[&PlannedHour]) -> Table {
     table
 }
 
-/// Stock and worth, prize by prize.
+/// Stock and value of each prize.
 fn prize_table(prizes: &[PrizePlan]) -> String {
     use Side::{Left, Right};
     let rounds = prizes.iter().any(|prize| prize.per_round > 0);
@@ -216,7 +217,7 @@ fn prize_table(prizes: &[PrizePlan]) -> String {
     table.render()
 }
 
-/// `CNY 120,000.50`; `-` where there is none.
+/// For example `CNY 120,000.50`; `-` if there is none.
 fn money(money: Option<&Money>) -> String {
     let Some(money) = money else {
         return "-".into();
@@ -229,7 +230,7 @@ fn money(money: Option<&Money>) -> String {
     }
 }
 
-/// The whole plan for people: a table for each pool with a schedule, then the sums.
+/// The whole plan: a table for each pool with a schedule, then the sums.
 pub(super) fn plan(plan: &PlanSummary) -> String {
     let mut pools: Vec<(&str, Vec<&PlannedHour>)> = Vec::new();
     for hour in &plan.hours {

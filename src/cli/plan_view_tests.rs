@@ -1,9 +1,9 @@
-//! Plans as tables.
+//! Tests of plans as tables.
 
 use super::*;
 use crate::proto::PrizeQuantity;
 
-/// Hour `index` after 2026-11-20 00:00 in Shanghai.
+/// The hour `index` hours after 2026-11-20 00:00 in Shanghai.
 fn hour(index: i64, units: u64) -> PlannedHour {
     let start = 1_795_104_000 + index * 3_600;
     let moment = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });

@@ -1,4 +1,4 @@
-//! `tombola recall`: unreleased units back to stock, or out of the campaign.
+//! `tombola recall`: takes unreleased units back to stock, or out of the campaign.
 
 use clap::Args;
 
@@ -28,17 +28,17 @@ pub(super) struct RecallArgs {
     /// The pool, which has a schedule
     #[arg(value_name = "POOL", value_parser = pool_id)]
     pool: String,
-    /// The hour, by its start; now or +1h is the hour that holds that moment
-    /// [default: every injected hour that has not ended]
+    /// The hour, named by its start or by any moment as now or +1h [default: every injected hour
+    /// that has not ended]
     #[arg(long, env = "TOMBOLA_WINDOW", value_name = "TIME", value_parser = Time::parse)]
     window: Option<Time>,
     /// One prize [default: all]
     #[arg(long, env = "TOMBOLA_PRIZE", value_name = "PRIZE", value_parser = prize_id)]
     prize: Option<String>,
-    /// The units leave the campaign instead of going back to stock
+    /// Withdraw the units from the campaign instead of returning them to stock
     #[arg(long, env = "TOMBOLA_WITHDRAW")]
     withdraw: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -88,12 +88,13 @@ fn question(args: &RecallArgs) -> String {
         "to stock"
     };
     format!(
-        "Take unreleased {what} of {window} of {}/{} back {where_to}? Such an hour is filled again only by a new plan.",
+        "Take unreleased {what} of {window} of {}/{} back {where_to}? Such an hour is filled \
+         again only by a new plan.",
         args.campaign, args.pool
     )
 }
 
-/// The start of the window: as given, or of the hour that holds a moment told relative to now.
+/// The start of the window: as given, or of the hour that contains a moment relative to now.
 async fn window_start(
     server: &mut Campaigns,
     campaign: &str,

@@ -1,7 +1,7 @@
-//! `tombola recover`: shows which entries a Redis store has lost in a rollback, and lets its halted
-//! partitions go on.
+//! `tombola recover`: shows which entries a Redis store has lost in a rollback, and ends the halt
+//! of its partitions.
 //!
-//! It works on Redis itself, beside the services that are running or without any.
+//! It works on Redis directly; services may run meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -35,21 +35,21 @@ these entries. Otherwise choose one of the two ways; each lets all halted partit
 pub(super) struct RecoverArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Go on, and withdraw every unit that could be won when the loss was noticed: none is won
-    /// twice. Open envelopes end, and what nobody has grabbed is refunded
+    /// Go on, and withdraw every unit that could be won when the loss was noticed, so that none is
+    /// won twice. Open envelopes end, and the packets that nobody has grabbed are refunded
     #[arg(long, env = "TOMBOLA_WITHDRAW_DUE", conflicts_with = "accept")]
     withdraw_due: bool,
     /// Go on as if nothing had happened: units that were won in the lost entries may be won again
     #[arg(long, env = "TOMBOLA_ACCEPT")]
     accept: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
 
-/// What becomes of units that may have been won in the lost entries.
+/// What to do with units that may have been won in the lost entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Withdraw,
@@ -109,15 +109,17 @@ fn question(halted: &[HaltedPartition], way: Way) -> String {
     let partitions = output::counted(halted.len() as u64, "partition");
     match way {
         Way::Withdraw => format!(
-            "Let {partitions} go on without the lost entries, and withdraw every unit that could be won when the loss was noticed?"
+            "Let {partitions} go on without the lost entries, and withdraw every unit that could \
+             be won when the loss was noticed?"
         ),
         Way::Accept => format!(
-            "Let {partitions} go on without the lost entries? Units that were won in them may be won again."
+            "Let {partitions} go on without the lost entries? Units that were won in them may be \
+             won again."
         ),
     }
 }
 
-/// Shows what is lost, and what was withdrawn if the partitions go on.
+/// Shows the losses, and once the partitions go on, also what was withdrawn.
 fn show(client: &Client, halted: &[HaltedPartition], went_on: Option<&BTreeMap<u32, Withdrawn>>) {
     let text = if client.json {
         format!("{:#}", as_json(halted, went_on))
@@ -147,7 +149,9 @@ fn as_text(halted: &[HaltedPartition], went_on: Option<&BTreeMap<u32, Withdrawn>
     }
     match went_on {
         None => lines.push(
-            "Restore the data that has these entries, or choose --withdraw-due or --accept (see --help).".into(),
+            "Restore the data that has these entries, or choose --withdraw-due or --accept (see \
+             --help)."
+                .into(),
         ),
         Some(withdrawn) => {
             lines.push("all of them go on in two seconds".into());

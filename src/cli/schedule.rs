@@ -1,4 +1,4 @@
-//! `tombola schedule`: what is planned, injected, released and won, hour by hour.
+//! `tombola schedule`: shows what is planned, injected, released and won, hour by hour.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     proto::{GetScheduleRequest, GetScheduleResponse, Window, WindowPrize, WindowState},
 };
 
-/// The most hours, of all pools, that are listed one by one unless that is asked for.
+/// The largest number of hours, over all pools, that is listed hour by hour by default.
 const HOURS_MAX: usize = 72;
 
 #[derive(Args, Clone, Debug)]
@@ -36,12 +36,12 @@ pub(super) struct ScheduleArgs {
     /// Hours that begin before this [default: all]
     #[arg(long, env = "TOMBOLA_TO", value_name = "TIME", value_parser = Time::parse)]
     to: Option<Time>,
-    /// A line for each hour, or sums of each day [default: hour; day where that is a long list]
+    /// A line for each hour, or for each day [default: hour; day for a long list]
     #[arg(long, env = "TOMBOLA_BY", value_name = "WHAT", value_enum)]
     by: Option<By>,
 }
 
-/// What has a line of its own.
+/// What each line shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
     /// Each hour
@@ -132,7 +132,7 @@ const NUMBERS: [&str; 7] = [
     "planned", "carried", "injected", "released", "won", "recalled", "returned",
 ];
 
-/// An empty table with these columns of words, and the numbers.
+/// An empty table with these columns of words, followed by the numbers.
 fn table(words: &[&'static str]) -> Table {
     let words = words.iter().map(|name| (*name, Side::Left));
     Table::new(words.chain(NUMBERS.map(|name| (name, Side::Right))))
@@ -150,7 +150,7 @@ fn numbers(prize: &WindowPrize) -> [u64; NUMBERS.len()] {
     ]
 }
 
-/// Windows as a table, one line a day, pool and prize.
+/// Windows as a table, one line per day, pool and prize.
 fn days(windows: &[Window]) -> String {
     let mut days: BTreeMap<(&str, &str), Day> = BTreeMap::new();
     for window in windows {
@@ -187,12 +187,12 @@ fn days(windows: &[Window]) -> String {
 /// The sums of a day in a pool.
 #[derive(Default)]
 struct Day<'a> {
-    /// Hours by their state.
+    /// The number of hours in each state.
     states: BTreeMap<&'static str, u32>,
     prizes: BTreeMap<&'a str, [u64; NUMBERS.len()]>,
 }
 
-/// Windows as a table, one line a prize.
+/// Windows as a table, one line per prize.
 pub(super) fn windows(windows: &[Window]) -> String {
     let mut table = table(&["hour", "pool", "state", "prize"]);
     for window in windows {

@@ -31,27 +31,27 @@ use crate::{
     },
 };
 
-/// What the keys of a store on Redis begin with unless the options say otherwise.
+/// The key prefix of a store on Redis unless the options name one.
 pub(super) const PREFIX: &str = "tombola";
-/// The shortest and the longest memory of request ids.
+/// The shortest and the longest request memory.
 const MEMORY_MIN: Duration = Duration::from_secs(60);
 const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);
-/// How long an envelope may be kept after it is settled.
+/// The shortest and the longest time to keep a settled envelope.
 const RETENTION_MIN: Duration = Duration::from_secs(60);
 const RETENTION_MAX: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
-/// How long a connection may be without calls.
+/// The shortest and the longest time without calls on a connection.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The earliest moment of a test clock, in seconds: 1971. What stores pack of moments is as long
-/// from then on.
+/// The earliest start of a test clock, in seconds: 1971. From then on, the moments that stores
+/// encode all have the same length.
 const CLOCK_SECOND_MIN: i64 = 365 * 86_400;
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
   tombola serve --data /var/lib/tombola --listen 0.0.0.0:50051 --log-format json")]
 pub(super) struct ServeArgs {
-    /// Where callers connect
+    /// The address that callers connect to
     #[arg(
         long,
         env = "TOMBOLA_LISTEN",
@@ -85,7 +85,7 @@ pub(super) struct ServeArgs {
         default_value = "7d"
     )]
     pub(super) envelope_retention: String,
-    /// How long a connection may be without calls until it is closed
+    /// How long a connection may be without calls before it is closed
     #[arg(
         long,
         env = "TOMBOLA_IDLE_TIMEOUT",
@@ -93,10 +93,10 @@ pub(super) struct ServeArgs {
         default_value = "10m"
     )]
     pub(super) idle_timeout: String,
-    /// How log lines are written
+    /// The format of log lines
     #[arg(long, env = "TOMBOLA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
-    /// What is logged, e.g. debug or info,tombola=debug
+    /// The log filter, e.g. debug or info,tombola=debug
     #[arg(
         long,
         env = "TOMBOLA_LOG",
@@ -106,8 +106,8 @@ pub(super) struct ServeArgs {
     pub(super) log: String,
     #[command(flatten)]
     pub(super) store: StoreArgs,
-    /// Wait for a Redis that is away or still loads its data, not ready meanwhile, instead of
-    /// ending with code 69
+    /// If Redis is away or still loads its data, wait and report "not ready" instead of ending with
+    /// code 69
     #[arg(
         long,
         env = "TOMBOLA_WAIT",
@@ -121,8 +121,8 @@ pub(super) struct ServeArgs {
         help_heading = "Redis"
     )]
     pub(super) wait: bool,
-    /// For first tries, not for production: make the store if Redis holds none, and the master key.
-    /// A Redis that has lost its data holds none either; use `tombola init`
+    /// For first tries, not for production: create the store if Redis has none, and the master key.
+    /// A Redis that has lost its data has none either; for production use `tombola init`
     #[arg(
         long,
         env = "TOMBOLA_INIT_IF_EMPTY",
@@ -132,8 +132,8 @@ pub(super) struct ServeArgs {
     pub(super) init_if_empty: bool,
 }
 
-/// Serves until it is told to stop. What keeps it from that, or ends it, is written behind the log,
-/// as JSON in one line.
+/// Serves until a signal stops it. The error of a failed start or run is printed after the log
+/// lines, as one line of JSON if `json`.
 pub(super) async fn run(json: bool, args: ServeArgs) -> ExitCode {
     let Err(failure) = serve_logged(&args).await else {
         log::flush();
@@ -155,7 +155,7 @@ async fn serve_logged(args: &ServeArgs) -> Outcome {
     served.map_err(|error| Failure::start(error.exit(), error.reason(), error.to_string()))
 }
 
-/// What the arguments say, checked.
+/// The arguments after their checks.
 struct Configuration {
     alarm: Alarm,
     idle_time: Duration,
@@ -165,7 +165,7 @@ struct Configuration {
 }
 
 impl Configuration {
-    /// Checks all arguments and reports all problems at once.
+    /// Checks all arguments, and reports all problems at once.
     fn read(args: &ServeArgs) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let alarm = Alarm::parse(&args.inject_cron)
@@ -240,7 +240,7 @@ fn read_idle_time(text: &str) -> Result<Duration, String> {
     Ok(idle_time)
 }
 
-/// The test clock that an option describes, or none.
+/// The test clock that an option asks for, if any.
 pub(super) fn read_clock(start: Option<&str>) -> Result<Option<Arc<dyn Clock>>, String> {
     let Some(start) = start else {
         return Ok(None);
@@ -255,7 +255,7 @@ pub(super) fn read_clock(start: Option<&str>) -> Result<Option<Arc<dyn Clock>>, 
     Ok(Some(Arc::new(clock)))
 }
 
-/// Why the server ended other than by a signal.
+/// Why the server ended, if not by a signal.
 #[derive(Debug, Error)]
 enum ServeError {
     #[error("cannot take signals to stop: {0}")]
@@ -309,23 +309,25 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
         Err(error) = alarm => return Err(error.into()),
     }
     close(injector).await;
-    info!("stopped: everything begun was finished");
+    info!("stopped: all work in progress was finished");
     Ok(())
 }
 
-/// What is promised of an acknowledged draw.
+/// What an acknowledged draw survives.
 fn promise(durability: Durability) -> &'static str {
     match durability {
         Durability::Embedded => "every acknowledged draw is on disk",
         Durability::Fast => {
-            "acknowledged draws are in the memory of Redis, on its disk within about a second: a crash of its machine may \
-             undo some two seconds"
+            "acknowledged draws are in the memory of Redis, and on its disk within about a \
+             second: a crash of its machine may undo some two seconds"
         }
         Durability::Local => {
-            "every acknowledged draw is on the disk of Redis; a failover may undo what was not replicated"
+            "every acknowledged draw is on the disk of Redis; a failover may undo what was not \
+             replicated"
         }
         Durability::Strict => {
-            "every acknowledged draw is on the disk of Redis and held by its replicas: the loss of the primary undoes nothing"
+            "every acknowledged draw is on the disk of Redis and held by its replicas: the loss \
+             of the primary undoes nothing"
         }
     }
 }
@@ -338,7 +340,7 @@ impl ServeError {
         }
     }
 
-    /// For programs.
+    /// The reason, for programs.
     fn reason(&self) -> &'static str {
         match self {
             Self::Build(error) => error.reason(),
@@ -348,14 +350,14 @@ impl ServeError {
     }
 }
 
-/// Closes the store, which finishes what waits in it.
+/// Closes the store, which finishes the commands in its queue.
 pub(super) async fn close(injector: Arc<Injector>) {
-    // A task that did not end only keeps files open that the operating system closes in a moment.
+    // A task that has not ended only keeps files open, and the operating system closes them soon.
     drop(tokio::task::spawn_blocking(move || drop(injector)).await);
 }
 
-/// Ends with the first SIGINT or SIGTERM that comes from now on, awaited or not yet; a second one
-/// ends the process at once.
+/// Completes at the first SIGINT or SIGTERM from now on, even one that arrives before it is
+/// awaited. A second one ends the process at once.
 pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

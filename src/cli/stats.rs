@@ -1,4 +1,4 @@
-//! `tombola stats`: where every unit is.
+//! `tombola stats`: shows the state of every unit.
 
 use clap::Args;
 use jiff::tz::TimeZone;
@@ -16,13 +16,13 @@ use crate::{
     proto::{DeckStats, GetStatsRequest, GetStatsResponse, PrizeStats},
 };
 
-/// Hours that people want to see; `schedule` has them all.
+/// The number of hours to show; `schedule` shows all.
 const HOURS_SHOWN: usize = 24;
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  tombola stats spring-wheel\n  tombola stats")]
 pub(super) struct StatsArgs {
-    /// The campaign [default: none, but all envelopes]
+    /// The campaign [default: none, but the sums of all envelopes]
     #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
     campaign: Option<String>,
 }
@@ -49,12 +49,13 @@ pub(super) async fn run(client: &Client, args: StatsArgs) -> Outcome {
     Ok(())
 }
 
-/// All money of envelopes.
+/// All money in envelopes.
 fn envelopes(response: &GetStatsResponse) -> String {
     let balance = if response.balanced {
         "balanced: created = grabbed + waiting + refunded"
     } else {
-        "NOT BALANCED: money is missing or too much; keep the data and look at the server's log"
+        "NOT BALANCED: there is too little or too much money; keep the data and look at the \
+         server's log"
     };
     let read = shown(response.read_time.as_ref(), &TimeZone::UTC);
     let clock = if response.test_clock {
@@ -75,7 +76,8 @@ fn view(response: &GetStatsResponse, zone: &TimeZone) -> String {
     let balance = if response.balanced {
         "balanced: every unit is accounted for"
     } else {
-        "NOT BALANCED: units are missing or too many; keep the data and look at the server's log"
+        "NOT BALANCED: there are too few or too many units; keep the data and look at the \
+         server's log"
     };
     let mut parts = vec![
         format!(
@@ -167,7 +169,8 @@ fn decks(decks: &[DeckStats]) -> String {
         ]);
     }
     format!(
-        "{}\ncards are dealt some hundreds ahead, into the next round too: those that wait are for the draws to come",
+        "{}\ncards are dealt some hundreds ahead, into the next round too: those that wait are \
+         for the draws to come",
         table.render()
     )
 }

@@ -1,4 +1,4 @@
-//! The options that choose a store: those of `serve`, `init` and `demo`.
+//! The options that choose a store, for `serve`, `init` and `demo`.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use crate::{
     },
 };
 
-/// Partitions of a new store unless the options say otherwise.
+/// The number of partitions of a new store unless the options name one.
 pub(super) const PARTITIONS: u32 = 16;
 
-/// What is promised of an acknowledged draw in Redis.
+/// What an acknowledged draw in Redis survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Level {
     /// In memory, on disk within about a second (appendfsync everysec)
@@ -26,12 +26,12 @@ pub(super) enum Level {
     Strict,
 }
 
-/// What to do while Redis keeps less than the level.
+/// What to do while Redis keeps less than the durability level needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum OnWeaker {
     /// Refuse draws until the settings are restored
     Refuse,
-    /// Draw, and state the lower level in each answer
+    /// Draw, and state the lower level in each response
     State,
 }
 
@@ -57,8 +57,8 @@ pub(super) struct StoreArgs {
         requires = "redis_url"
     )]
     durability: Option<Level>,
-    /// How many replicas hold a draw before its answer, with --durability strict [default: as many
-    /// as make a majority with the primary; all of a cluster's shard]
+    /// How many replicas must have a draw before its response, with --durability strict [default: a
+    /// majority together with the primary; all of a cluster's shard]
     #[arg(
         long,
         env = "TOMBOLA_ACK_REPLICAS",
@@ -67,7 +67,7 @@ pub(super) struct StoreArgs {
         requires = "redis_url"
     )]
     ack_replicas: Option<u32>,
-    /// What to do once someone sets Redis so that it keeps less than the level
+    /// What to do if someone changes Redis so that it keeps less than the level needs
     #[arg(
         long,
         env = "TOMBOLA_ON_WEAKER_LEVEL",
@@ -77,7 +77,7 @@ pub(super) struct StoreArgs {
         requires = "redis_url"
     )]
     on_weaker_level: OnWeaker,
-    /// What all keys begin with; a store of its own for each [default: tombola]
+    /// The prefix of all keys; each prefix is a store of its own [default: tombola]
     #[arg(
         long,
         env = "TOMBOLA_REDIS_PREFIX",
@@ -85,7 +85,7 @@ pub(super) struct StoreArgs {
         requires = "redis_url"
     )]
     redis_prefix: Option<String>,
-    /// Into how many parts a new store is divided; a campaign is in one of them
+    /// The number of partitions of a new store; a campaign is in one of them
     #[arg(
         long,
         env = "TOMBOLA_PARTITIONS",
@@ -95,8 +95,8 @@ pub(super) struct StoreArgs {
         requires = "redis_url"
     )]
     partitions: u32,
-    /// Refuse any other store than this one, also if Redis has lost it [default: the id that
-    /// PREFIX.store-id in --data keeps]
+    /// The id of the store; any other store is refused, and an emptied Redis too [default: the id
+    /// in PREFIX.store-id in --data]
     #[arg(
         long,
         env = "TOMBOLA_STORE_ID",
@@ -106,10 +106,10 @@ pub(super) struct StoreArgs {
     store_id: Option<String>,
 }
 
-/// The options that say where a service keeps what is its own.
+/// The options for a service's own files.
 #[derive(Args, Clone, Debug)]
 pub(super) struct HomeArgs {
-    /// The directory of the embedded store, and of the master key; made if it is absent
+    /// The directory of the embedded store and of the master key; created if it does not exist
     #[arg(
         long,
         env = "TOMBOLA_DATA",
@@ -117,8 +117,8 @@ pub(super) struct HomeArgs {
         default_value = "./tombola-data"
     )]
     pub(super) data: PathBuf,
-    /// The file of the master key, the same for all services of a store; the embedded store makes
-    /// its own, for Redis `tombola key generate` does [default: master.key in --data]
+    /// The file of the master key, the same for all services of a store. The embedded store makes
+    /// one; for Redis, `tombola key generate` makes one [default: master.key in --data]
     #[arg(long, env = "TOMBOLA_MASTER_KEY", value_name = "FILE")]
     pub(super) master_key: Option<PathBuf>,
     /// For tests: the store's clock starts at this moment instead of now (RFC 3339)
@@ -138,8 +138,8 @@ pub(super) struct OnRedis {
 }
 
 impl StoreArgs {
-    /// The store on Redis, where one is asked for; `prefix` is what its keys begin with where the
-    /// options do not say.
+    /// The store on Redis, if the options name one. `prefix` is the key prefix if the options name
+    /// none.
     pub(super) fn on_redis(&self, prefix: &str, problems: &mut Problems) -> Option<OnRedis> {
         let url = self.redis_url.as_ref()?;
         let url = RedisUrl::parse(url)
@@ -169,7 +169,8 @@ impl StoreArgs {
         })
     }
 
-    /// The level that was named; else the one that survives what this kind of Redis does by itself.
+    /// The named durability level; by default the one that survives the failovers of this kind of
+    /// Redis.
     fn level_on(&self, url: &RedisUrl) -> Durability {
         match self.durability {
             Some(Level::Fast) => Durability::Fast,

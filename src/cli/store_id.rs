@@ -1,6 +1,5 @@
-//! The file in which a service on Redis keeps the id of the store that it serves, beside the data
-//! directory's master key. A Redis that lost its data looks like one that never had any: only who
-//! remembers the store can tell.
+//! The file in which a service on Redis keeps the id of its store, next to the master key. A Redis
+//! that lost its data looks like a new one; the file shows that there was a store.
 
 use std::{
     io::{self, Write as _},
@@ -9,11 +8,11 @@ use std::{
 
 use crate::store::redis::{Expected, KeyPrefix};
 
-/// The file of a store.
+/// The file for one store.
 pub(super) struct StoreIdFile(PathBuf);
 
 impl StoreIdFile {
-    /// In this directory, of the store under this prefix.
+    /// The file in this directory for the store with this prefix.
     pub(super) fn new(directory: &Path, prefix: &KeyPrefix) -> Self {
         Self(directory.join(format!("{}.store-id", prefix.as_str())))
     }
@@ -22,10 +21,10 @@ impl StoreIdFile {
         &self.0
     }
 
-    /// The store that is expected: the one that the option names, else the one that the file names.
+    /// The expected store: from the option, else from the file.
     ///
     /// # Errors
-    /// A file that is there and cannot be read.
+    /// If the file exists and cannot be read.
     pub(super) fn expected(&self, option: Option<&str>) -> io::Result<Option<Expected>> {
         if let Some(id) = option {
             return Ok(Some(Expected {
@@ -43,10 +42,10 @@ impl StoreIdFile {
         }
     }
 
-    /// Remembers the store. A crash leaves the file as it was or as it should be.
+    /// Writes the id. After a crash the file is either the old one or the new one.
     ///
     /// # Errors
-    /// A directory that cannot be written to.
+    /// If the directory cannot be written to.
     pub(super) fn keep(&self, id: &str) -> io::Result<()> {
         if std::fs::read_to_string(&self.0).is_ok_and(|text| text.trim() == id) {
             return Ok(());

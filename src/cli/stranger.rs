@@ -1,5 +1,5 @@
-//! What answers at an address where no Tombola does. Asked only once a call has failed without a
-//! word from the service itself.
+//! Finds out what answers at an address if it is not Tombola. It is asked only after a call has
+//! failed without an answer from the service itself.
 
 use std::{
     fmt,
@@ -17,34 +17,34 @@ use tonic_types::StatusExt as _;
 
 use crate::model::text::visible;
 
-/// How long a connection, a write or an answer may take.
+/// How long a connection, a write or a read may take.
 const TIME_MAX: Duration = Duration::from_secs(2);
-/// How a client of HTTP/2 begins (RFC 9113, section 3.4), with empty settings.
+/// The first bytes of an HTTP/2 client (RFC 9113, section 3.4), with empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// The type of a frame of settings, and where a frame has its type.
+/// The frame type SETTINGS, and the offset of the type in a frame.
 const SETTINGS: u8 = 4;
 const TYPE_OFFSET: usize = 3;
-/// How a TLS alert begins.
+/// The first bytes of a TLS alert.
 const TLS_ALERT: [u8; 2] = [21, 3];
-/// The most characters of an answer that are shown.
+/// The largest number of characters to show of an answer.
 const SHOWN_MAX: usize = 60;
 
-/// What an address answers with.
+/// What answers at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stranger {
     /// HTTP/1.
     Http1,
     /// An error of the Redis protocol.
     Redis,
-    /// It wants TLS.
+    /// A server that expects TLS.
     Tls,
-    /// HTTP/2, most probably gRPC, but other services.
+    /// HTTP/2, most probably gRPC, but with other services.
     OtherService,
-    /// Something else: the first line of it.
+    /// Something else: the first line of its answer.
     Says(String),
-    /// Nothing: the connection is closed.
+    /// It closes the connection without an answer.
     Closes,
-    /// Nothing.
+    /// It does not answer.
     Silent,
 }
 
@@ -53,7 +53,8 @@ impl fmt::Display for Stranger {
         match self {
             Self::Http1 => f.write_str("an HTTP/1 server answers there"),
             Self::Redis => f.write_str(
-                "a Redis answers there (that is for \"tombola serve --redis-url\", not for --server)",
+                "a Redis answers there (that is for \"tombola serve --redis-url\", not for \
+                 --server)",
             ),
             Self::Tls => f.write_str("a server that expects TLS answers there"),
             Self::OtherService => f.write_str("another gRPC or HTTP/2 service answers there"),
@@ -64,7 +65,7 @@ impl fmt::Display for Stranger {
     }
 }
 
-/// What answers at `url`; nothing where it is a Tombola, or where nothing listens.
+/// Finds out what answers at `url`; `None` if it is a Tombola, or if nothing listens.
 pub(super) async fn at(url: &str) -> Option<Stranger> {
     let uri: Uri = url.parse().ok()?;
     let host = uri.host()?.trim_matches(['[', ']']).to_owned();
@@ -76,14 +77,14 @@ pub(super) async fn at(url: &str) -> Option<Stranger> {
     }
 }
 
-/// What a server answers to the beginning of HTTP/2; nothing where there is no server.
+/// The server's answer to the beginning of an HTTP/2 connection; `None` if there is no server.
 fn first_bytes(host: &str, port: u16) -> Option<FirstBytes> {
     let mut addresses = (host, port).to_socket_addrs().ok()?;
     let mut stream =
         addresses.find_map(|address| TcpStream::connect_timeout(&address, TIME_MAX).ok())?;
     stream.set_write_timeout(Some(TIME_MAX)).ok()?;
     stream.set_read_timeout(Some(TIME_MAX)).ok()?;
-    // What cannot be written shows when the answer is read.
+    // A failed write shows when the answer is read.
     drop(stream.write_all(PREFACE));
     let mut bytes = [0; 512];
     Some(match stream.read(&mut bytes) {
@@ -94,14 +95,14 @@ fn first_bytes(host: &str, port: u16) -> Option<FirstBytes> {
     })
 }
 
-/// What a server sent first.
+/// The first bytes of a server.
 enum FirstBytes {
     Some(Vec<u8>),
     Closed,
     None,
 }
 
-/// What that tells.
+/// What those bytes mean.
 enum Kind {
     Http2,
     Stranger(Stranger),
@@ -130,7 +131,7 @@ fn kind(first: &FirstBytes) -> Kind {
     }
 }
 
-/// Whether a server of HTTP/2 knows nothing of our services.
+/// Whether an HTTP/2 server does not know our services.
 async fn is_other(url: &str) -> bool {
     let Ok(endpoint) = Endpoint::from_shared(url.to_owned()) else {
         return false;

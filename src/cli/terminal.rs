@@ -1,10 +1,11 @@
-//! The operator's terminal: questions before what cannot be undone, and commands ready to paste.
+//! The operator's terminal: asks before changes that cannot be undone, and quotes commands to
+//! paste.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use super::{client::Outcome, failure::Failure};
 
-/// Asks before what cannot be undone; without a terminal to ask on, refuses.
+/// Asks for a confirmation; fails if there is no terminal to ask on.
 pub(super) fn confirm(question: &str, yes: bool) -> Outcome {
     if yes {
         return Ok(());
@@ -27,13 +28,13 @@ pub(super) fn confirm(question: &str, yes: bool) -> Outcome {
     }
 }
 
-/// This very command with more flags, ready to paste.
+/// The current command with further flags, ready to paste.
 pub(super) fn this_command_with(flags: &str) -> String {
     let words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
     format!("{} {flags}", words.join(" "))
 }
 
-/// A word as a POSIX shell reads it back.
+/// A word, quoted for a POSIX shell.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,20 +1,20 @@
-//! Moments: how the command line reads them, and how it shows those that the service tells.
+//! Moments: parsing them from the command line, and showing those of a response.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, tz::TimeZone};
 
-/// A moment that an operator names.
+/// A moment on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Time {
     /// A moment with its offset, as RFC 3339 writes it.
     At(Timestamp),
-    /// So long after the service's own clock; `now` is zero.
+    /// A time span after the current time of the service's clock; `now` is zero.
     After(SignedDuration),
 }
 
 impl Time {
-    /// Reads `2026-11-20T20:00:00+08:00`, `now`, `+2h` or `+1d12h`.
+    /// Parses `2026-11-20T20:00:00+08:00`, `now`, `+2h` or `+1d12h`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const FORMS: &str =
             "a time is 2026-11-20T20:00:00+08:00 (with its offset or Z), now, or +2h";
@@ -27,7 +27,7 @@ impl Time {
         text.parse().map(Self::At).map_err(|_| FORMS.into())
     }
 
-    /// The moment, by a clock that shows `now`.
+    /// The absolute moment, if the service's clock shows `now`.
     pub(super) fn by(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(moment) => moment,
@@ -36,19 +36,19 @@ impl Time {
     }
 }
 
-/// Reads a span such as `90s`, `5m`, `1h30m` or `2d`, which is not negative.
+/// Parses a time span such as `90s`, `5m`, `1h30m` or `2d`. It is never negative.
 pub(super) fn parse_span(text: &str) -> Result<SignedDuration, String> {
     duration(text).ok_or("a span of time is 90s, 5m, 1h30m or 2d".into())
 }
 
-/// A span that is not negative, with days of 24 hours.
+/// Parses a span that is not negative; a day has 24 hours.
 fn duration(text: &str) -> Option<SignedDuration> {
     let span: Span = text.parse().ok()?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     (!duration.is_negative()).then_some(duration)
 }
 
-/// A span as the wire has it.
+/// Converts a span to its protobuf type.
 pub(super) fn span_to_wire(span: SignedDuration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: span.as_secs(),
@@ -56,7 +56,7 @@ pub(super) fn span_to_wire(span: SignedDuration) -> prost_types::Duration {
     }
 }
 
-/// As the wire has it.
+/// Converts a moment to its protobuf type.
 pub(super) fn to_wire(moment: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp {
         seconds: moment.as_second(),
@@ -64,23 +64,23 @@ pub(super) fn to_wire(moment: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-/// From the wire; absent or out of range: nothing.
+/// Converts a moment from its protobuf type; `None` if it is absent or out of range.
 pub(super) fn from_wire(moment: Option<&prost_types::Timestamp>) -> Option<Timestamp> {
     let moment = moment?;
     Timestamp::new(moment.seconds, moment.nanos).ok()
 }
 
-/// To the second, in the zone of that name, UTC where the name is unknown; `-` where it is absent.
+/// To the second, in the zone of this name, or in UTC if the name is unknown; `-` if it is absent.
 pub(super) fn shown_in_zone(moment: Option<&prost_types::Timestamp>, zone: &str) -> String {
     shown(moment, &zone_named(zone))
 }
 
-/// The zone of that name, UTC where it is unknown.
+/// The zone of this name, or UTC if it is unknown.
 pub(super) fn zone_named(name: &str) -> TimeZone {
     TimeZone::get(name).unwrap_or(TimeZone::UTC)
 }
 
-/// To the second, with the offset of `zone`, UTC as `Z`; `-` where it is absent.
+/// To the second, with the offset of `zone` (`Z` for UTC); `-` if it is absent.
 pub(super) fn shown(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) -> String {
     let Some(moment) = from_wire(moment) else {
         return "-".into();
@@ -92,7 +92,7 @@ pub(super) fn shown(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) ->
     local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
-/// The full hour of that zone which holds `moment`, but not before `first`.
+/// The full hour in this zone that contains `moment`, but not before `first`.
 pub(super) fn hour_of(moment: Timestamp, zone: &str, first: Option<Timestamp>) -> Timestamp {
     let local = moment.to_zoned(zone_named(zone));
     let into = Duration::from_secs(u64::from(local.minute().unsigned_abs()) * 60)
@@ -102,7 +102,7 @@ pub(super) fn hour_of(moment: Timestamp, zone: &str, first: Option<Timestamp>) -
     first.map_or(hour, |first| hour.max(first))
 }
 
-/// A span for people: `5m`, `1h 30m`.
+/// A time span for people: `5m`, `1h 30m`.
 pub(super) fn span(span: &prost_types::Duration) -> String {
     let duration = SignedDuration::new(span.seconds, span.nanos);
     format!("{duration:#}")

@@ -24,11 +24,11 @@ needs no upgrade: the version that opens it brings its data up to date.")]
 pub(super) struct UpgradeArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Raise the format of the data to the one of this version. Older versions cannot use the data
-    /// any more. Refused while a service of an older version is running
+    /// Raise the format of the data to this version's format. Older versions cannot use the data
+    /// afterwards. Refused while an older service is running
     #[arg(long, env = "TOMBOLA_FINISH")]
     finish: bool,
-    /// For a store that was made on a test clock: a moment of it (RFC 3339)
+    /// For a store on a test clock: its current time (RFC 3339)
     #[arg(long, env = "TOMBOLA_CLOCK_START", value_name = "TIME")]
     clock_start: Option<String>,
 }
@@ -58,8 +58,8 @@ async fn open(args: &UpgradeArgs) -> Outcome<Upgrade> {
 
 fn refusal(older: OlderService) -> String {
     format!(
-        "a service that reads only format {} was running at {}: replace all services by this version, then try again a minute \
-         after the last one has stopped",
+        "a service that reads only format {} was running at {}: replace all services by this \
+         version, then try again a minute after the last one has stopped",
         older.format, older.probed_at
     )
 }
@@ -96,8 +96,8 @@ fn show(
             refusal(older)
         ),
         (false, None) => format!(
-            "the store {id} is of format {before}, this version writes {newest}; once no older service runs: \
-             tombola upgrade --finish"
+            "the store {id} is of format {before}, this version writes {newest}; once no older \
+             service runs: tombola upgrade --finish"
         ),
     };
     output::say(&text);

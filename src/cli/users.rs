@@ -1,5 +1,5 @@
-//! Changes for a list of users of any length, in calls of a bounded size: what `grant`, `block` and
-//! `unblock` share.
+//! Changes for a list of users of any length, sent in calls of bounded size. `grant`, `block` and
+//! `unblock` use it.
 
 use std::{collections::HashSet, path::PathBuf};
 
@@ -14,24 +14,24 @@ use super::{
 };
 use crate::proto::{BlockUsersRequest, GrantDrawsRequest, UnblockUsersRequest};
 
-/// The most users that one call takes.
+/// The largest number of users in a call.
 const CALL_USERS_MAX: usize = 1_000;
 
-/// The campaign and its users.
+/// A campaign and some of its users.
 #[derive(Args, Clone, Debug)]
 pub(super) struct UserArgs {
     /// The campaign
     #[arg(value_name = "CAMPAIGN", value_parser = campaign_id)]
     pub(super) campaign: String,
-    /// The users; a user named twice counts once
+    /// The users; a user who is named twice counts once
     #[arg(value_name = "USER", value_parser = user_id, required_unless_present = "users_file")]
     users: Vec<String>,
-    /// A file with one user id a line, to the byte; - reads standard input
+    /// A file with one user id per line, taken byte for byte; - reads standard input
     #[arg(long, env = "TOMBOLA_USERS_FILE", value_name = "FILE")]
     users_file: Option<PathBuf>,
 }
 
-/// One of the changes that go in calls.
+/// The change to send.
 pub(super) enum Kind {
     Grant {
         draws: u32,
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 }
 
 impl UserArgs {
-    /// Every user once, in the order named; all wrong ids are told at once.
+    /// Every user once, in the order named; reports all wrong ids at once.
     pub(super) fn all(&self) -> Outcome<Vec<String>> {
         let mut users = self.users.clone();
         if let Some(path) = &self.users_file {
@@ -60,7 +60,7 @@ impl UserArgs {
     }
 }
 
-/// What all calls together did.
+/// The sum of all calls.
 pub(super) struct Sum {
     pub(super) users: u32,
     named: usize,
@@ -68,7 +68,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    pub(super) fn told(&self, what: &str) -> String {
+    pub(super) fn describe(&self, what: &str) -> String {
         let replayed = if self.replayed {
             " (some of it by earlier calls)"
         } else {
@@ -96,7 +96,7 @@ pub(super) async fn in_calls(
         replayed: false,
     };
     if calls > 1 {
-        change.numbered(calls)?; // the longest id fits, before anything is sent
+        change.numbered(calls)?; // fails early if the longest id is too long
     }
     for (index, some) in users.chunks(CALL_USERS_MAX).enumerate() {
         let change = if calls > 1 {
@@ -104,15 +104,17 @@ pub(super) async fn in_calls(
         } else {
             change.clone()
         };
-        let answer = call(server, campaign, some, &change, kind).await;
-        let (users, replayed) = answer.map_err(|status| stopped(status, &change, calls, index))?;
+        let response = call(server, campaign, some, &change, kind).await;
+        let (users, replayed) =
+            response.map_err(|status| stopped(status, &change, calls, index))?;
         sum.users += users;
         sum.replayed |= replayed;
     }
     Ok(sum)
 }
 
-/// Says how far the list got and how it goes on without doing anything twice.
+/// The failure of a call in the middle of a list: says how far it got, and how to go on without
+/// repeating a change.
 fn stopped(status: tonic::Status, change: &Change, calls: usize, index: usize) -> Box<Failure> {
     let failure = Failure::change(status, &change.request_id);
     if calls == 1 {
@@ -124,7 +126,8 @@ fn stopped(status: tonic::Status, change: &Change, calls: usize, index: usize) -
         .map_or("", |(whole, _)| whole);
     let done = counted((index * CALL_USERS_MAX) as u64, "user");
     failure.advise(format!(
-        "{done} of the list are done; the same command with --request-id {} goes on and does nothing twice",
+        "{done} of the list are done; the same command with --request-id {} goes on and repeats \
+         nothing",
         quoted(whole)
     ))
 }

@@ -1,5 +1,5 @@
-//! Waiting for a Redis that is away at the start, or still loads its data. What does not pass by
-//! itself, like a wrong password or another master key, ends the start at once.
+//! Waits at the start for a Redis that is away or still loads its data. Failures that do not pass
+//! by themselves, such as a wrong password or another master key, end the start at once.
 
 use std::{
     net::TcpListener as StdListener,
@@ -14,14 +14,13 @@ use tracing::{info, warn};
 use super::house::{self, BuildError, Plan};
 use crate::{grpc::waiting, injector::Injector};
 
-/// The pause between two tries: from this, twice as long each time, to that.
+/// The pause between two tries doubles from the first of these to the second.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How often the log says what is waited for.
-const TOLD_INTERVAL: Duration = Duration::from_secs(30);
+/// How often the log says what the service waits for.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Builds the house; as long as its Redis is away, answers on the listener that it is not ready,
-/// and tries again.
+/// Opens the store. While its Redis is away, reports "not ready" on the listener, and tries again.
 pub(super) async fn build(plan: Plan, listener: &TcpListener) -> Result<Arc<Injector>, BuildError> {
     match house::build(plan.clone()).await {
         Err(absence) if absence.may_pass() => {
@@ -38,16 +37,16 @@ pub(super) async fn build(plan: Plan, listener: &TcpListener) -> Result<Arc<Inje
     }
 }
 
-/// Tries until it succeeds, or fails for good.
+/// Tries until it succeeds or fails for good.
 async fn build_again(plan: Plan, absence: BuildError) -> Result<Arc<Injector>, BuildError> {
     let begun = Instant::now();
     let (mut absence, mut pause) = (absence, PAUSE_MIN);
-    let mut told: Option<Instant> = None;
+    let mut logged: Option<Instant> = None;
     loop {
-        if told.is_none_or(|told| told.elapsed() >= TOLD_INTERVAL) {
+        if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
             let waited_s = begun.elapsed().as_secs();
             warn!(waited_s, "not ready, waiting for the store: {absence}");
-            told = Some(Instant::now());
+            logged = Some(Instant::now());
         }
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
@@ -64,7 +63,7 @@ async fn build_again(plan: Plan, absence: BuildError) -> Result<Arc<Injector>, B
     }
 }
 
-/// A second handle of the same port, which clients that connect meanwhile wait at.
+/// A second handle of the same port. Clients that connect meanwhile wait there.
 fn same(listener: &TcpListener) -> std::io::Result<TcpListener> {
     let handle = listener.as_fd().try_clone_to_owned()?;
     TcpListener::from_std(StdListener::from(handle))

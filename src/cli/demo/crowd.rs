@@ -1,4 +1,4 @@
-//! Simulated users: most draw for free, some pay, some retry, and more of them come in the evening.
+//! Simulated users. Most draw for free, some pay, some retry, and more of them draw in the evening.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use crate::proto::{
     DrawRequest, DrawResponse, Funding, Outcome, lottery_service_client::LotteryServiceClient,
 };
 
-/// Calls under way at once.
+/// Calls in progress at once.
 const CALLS_MAX: usize = 64;
 
-/// What the users met.
+/// The results of all draws.
 #[derive(Default)]
 pub(super) struct Tally {
     /// Draws made.
     pub(super) draws: u64,
-    /// Calls answered a second time for a retry.
+    /// Calls that were sent again, and got the same response.
     pub(super) replays: u64,
-    /// Draws by the prize's name.
+    /// Draws by name of the prize.
     pub(super) prizes: BTreeMap<String, u64>,
-    /// Users by the limit that refused them, and refusals.
+    /// By limit: the users that it refused, and the number of refusals.
     pub(super) refusals: BTreeMap<String, (std::collections::BTreeSet<u32>, u64)>,
 }
 
-/// The users.
+/// The simulated users.
 pub(super) struct Crowd {
     client: LotteryServiceClient<Channel>,
     campaign: String,
@@ -52,7 +52,7 @@ impl Crowd {
         &self.tally
     }
 
-    /// Everyone decides whether to draw in these ten minutes.
+    /// Lets each user decide whether to draw in these ten minutes.
     pub(super) async fn draw(&mut self, local_hour: u32) -> Result<(), Status> {
         let percent = match local_hour {
             1..=6 => 1,
@@ -90,7 +90,7 @@ impl Crowd {
             funding: funding.into(),
             ..DrawRequest::default()
         };
-        // One in seven hears nothing of the first answer and asks again.
+        // For one call in seven, the user acts as if the response was lost, and asks again.
         let tries = if kind % 7 == 3 { 2 } else { 1 };
         for _ in 0..tries {
             let (mut client, request) = (self.client.clone(), request.clone());

@@ -1,5 +1,5 @@
-//! `tombola demo`: a server, a campaign and its users in one process, over real gRPC, on a clock
-//! that skips the waiting.
+//! `tombola demo`: a server, a campaign and its users in one process. The users call over gRPC, and
+//! a test clock skips the waiting.
 
 mod crowd;
 mod red_packet;
@@ -35,12 +35,12 @@ use crate::{
     store::clock::{Clock, ShiftedClock},
 };
 
-/// The campaign that is shown.
+/// The campaign of the demo.
 const CAMPAIGN: &str = include_str!("../../../deploy/campaigns/spring-wheel.yaml");
-/// 28 November 2026, 18:00 in Shanghai: before an evening peak, a midnight and a day that counts
-/// twice.
+/// 28 November 2026, 18:00 in Shanghai: before an evening peak, a midnight and a special day with
+/// twice the units.
 const START_SECONDS: i64 = 1_795_860_000;
-/// The clock's step, and how many of them: 30 hours.
+/// The clock's step, and the number of steps: 30 hours.
 const STEP: Duration = Duration::from_secs(600);
 const STEPS: u32 = 180;
 /// How long before its start an hour is injected.
@@ -50,7 +50,7 @@ const REQUEST_MEMORY: Duration = Duration::from_secs(86_400);
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  tombola demo --exit")]
 pub(super) struct DemoArgs {
-    /// Where callers connect
+    /// The address that callers connect to
     #[arg(
         long,
         env = "TOMBOLA_DEMO_LISTEN",
@@ -61,10 +61,10 @@ pub(super) struct DemoArgs {
     /// Keep the data in this directory [default: a temporary one]
     #[arg(long, env = "TOMBOLA_DEMO_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
-    /// End once all have drawn, instead of serving on
+    /// Exit once all users have drawn, instead of serving on
     #[arg(long, env = "TOMBOLA_DEMO_EXIT")]
     pub(super) exit: bool,
-    /// Users who draw
+    /// The number of users who draw
     #[arg(
         long,
         env = "TOMBOLA_DEMO_USERS",
@@ -77,7 +77,7 @@ pub(super) struct DemoArgs {
     pub(super) store: StoreArgs,
 }
 
-/// Anything that ends the demo early, as text for its reader.
+/// An error that ends the demo early, as text.
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the demo.
@@ -140,7 +140,7 @@ fn serve(
         injector,
         IDLE_TIME_DEFAULT,
         async {
-            // The sender is dropped, never used: both mean the end.
+            // The sender is never used. Dropping it stops the server.
             drop(stopped.await);
         },
     ))
@@ -158,8 +158,8 @@ async fn play(
     let mut operators = CampaignServiceClient::new(channel.clone());
     let id = apply(&mut operators).await?;
     report::section(&format!(
-        "{} users of campaign {id} draw through gRPC at {address}, from 28 November 18:00 to 30 November 00:00 in \
-         Shanghai. The clock is a TEST clock: it skips the waiting.",
+        "{} users of campaign {id} draw over gRPC at {address}, from 28 November 18:00 to 30 \
+         November 00:00 in Shanghai. The clock is a TEST clock: it skips the waiting.",
         args.users
     ));
     let bar = ProgressBar::new(u64::from(STEPS)).with_style(

@@ -1,5 +1,5 @@
-//! An envelope of the demo: grabbed by a crowd that clicks twice, and what nobody grabbed goes
-//! back.
+//! The envelope of the demo. Users grab from it, each with two clicks at once, and the rest is
+//! refunded when it expires.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,11 +22,11 @@ use crate::{
 const TOTAL_MINOR: i64 = 8_888;
 const PACKETS: u32 = 10;
 const USERS: u32 = 8;
-/// Each of them clicks so often at once.
+/// How often each user clicks at once.
 const CLICKS: u32 = 2;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Creates an envelope, has it grabbed, lets its time pass, and prints what became of it.
+/// Creates an envelope, lets users grab, lets it expire, and prints the result.
 pub(super) async fn show(
     channel: &Channel,
     clock: &ShiftedClock,
@@ -59,8 +59,8 @@ pub(super) async fn show(
     };
     let grabs = server.list_grabs(request).await?.into_inner().grabs;
     section(&format!(
-        "An envelope: {USERS} users grabbed, each with {CLICKS} clicks at once; {again} clicks got the packet of before. A day \
-         later the rest went back.\n\n{}",
+        "An envelope: {USERS} users grabbed, each with {CLICKS} clicks at once; {again} clicks \
+         got the packet of before. A day later the rest went back.\n\n{}",
         envelope_view::shown(&envelope, &grabs)
     ));
     let mut operators = CampaignServiceClient::new(channel.clone());
@@ -72,7 +72,7 @@ pub(super) async fn show(
     }
 }
 
-/// All clicks at once; how many got the packet of before.
+/// Sends all clicks at once; returns how many got the packet of an earlier click.
 async fn clicks(
     server: &EnvelopeServiceClient<Channel>,
     envelope_id: &str,

@@ -1,5 +1,5 @@
-//! What the demo shows at its end: prizes, limits, the release of prizes over time, where every
-//! unit is.
+//! The report at the end of the demo: prizes, limits, the release of prizes over time, and the
+//! state of every unit.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -18,7 +18,7 @@ use crate::{
 /// The longest bar of the chart, in characters.
 const BAR: u64 = 40;
 
-/// Prints everything.
+/// Prints the report.
 pub(super) async fn show(
     operators: &mut CampaignServiceClient<Channel>,
     campaign: &str,
@@ -72,7 +72,7 @@ fn limits(tally: &Tally) {
     section(&format!("Who hit which limit\n{}", table.render()));
 }
 
-/// Released and won units hour by hour.
+/// A chart of the released and won units, hour by hour.
 async fn chart(
     operators: &mut CampaignServiceClient<Channel>,
     campaign: &str,
@@ -115,7 +115,7 @@ fn sum(window: &Window, units: impl Fn(&crate::proto::WindowPrize) -> u64) -> u6
     window.prizes.iter().map(units).sum()
 }
 
-/// P2, prize by prize.
+/// The balance of P2 for each prize.
 fn sums(stats: &GetStatsResponse) {
     let mut table = Table::new(
         ["stock", "left", "waiting", "held", "won", "withdrawn"]
@@ -148,13 +148,14 @@ fn sums(stats: &GetStatsResponse) {
     ));
 }
 
-/// How to go on.
+/// Prints commands to try next.
 pub(super) fn invite(address: SocketAddr) {
     say(&format!(
         "Serving on {address} until Ctrl-C, with the clock running from 30 November on. Try:
 
   grpcurl -plaintext {address} list
-  grpcurl -plaintext -d '{{\"campaign_id\": \"spring-wheel\", \"user_id\": \"me\", \"request_id\": \"my-1\"}}' \\
+  grpcurl -plaintext -d '{{\"campaign_id\": \"spring-wheel\", \"user_id\": \"me\", \
+         \"request_id\": \"my-1\"}}' \\
       {address} tombola.v1.LotteryService/Draw
   grpcurl -plaintext -d '{{\"campaign_id\": \"spring-wheel\", \"user_id\": \"me\"}}' \\
       {address} tombola.v1.LotteryService/CheckLimit
