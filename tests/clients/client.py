@@ -1,8 +1,8 @@
-"""A client that knows nothing of Tombola but its name: services and messages come from the server by reflection.
+"""A client without generated code: it reads services and messages from the server by reflection.
 
     client.py ADDRESS PART
 
-runs one of the parts below and prints `good`, or fails with what was wrong.
+runs one of the parts below and prints `good`, or fails and says what was wrong.
 """
 
 import sys
@@ -16,10 +16,11 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 from grpc_status import rpc_status
 
 START, END = "2026-12-01T00:00:00+08:00", "2027-01-01T00:00:00+08:00"
+SERVICES = [f"tombola.v1.{name}Service" for name in ["Lottery", "Envelope", "Campaign"]]
 
 
 class Client:
-    """Calls methods with plain dictionaries, by the JSON mapping of their messages."""
+    """Calls methods with dictionaries in the JSON form of their messages."""
 
     def __init__(self, address):
         self.channel = grpc.insecure_channel(address)
@@ -44,7 +45,7 @@ class Client:
         return json_format.MessageToDict(answer, descriptor_pool=self.pool)
 
     def refusal(self, path, **body):
-        """The error that a call is to end with."""
+        """The error of a call that must fail."""
         try:
             answer = self.call(path, **body)
         except grpc.RpcError as error:
@@ -58,7 +59,9 @@ class Client:
             "startTime": START,
             "endTime": END,
             "consolation": {"id": "points", "name": "5 points", "attributes": {"points": "5"}},
-            "prizes": [{"id": "mug", "name": "Mug", "stock": 1000, "attributes": {"colour": "red"}}],
+            "prizes": [
+                {"id": "mug", "name": "Mug", "stock": 1000, "attributes": {"colour": "red"}}
+            ],
             "pools": [{"id": "all", "deck": {"size": 1000, "cards": {"mug": 500}}}],
             **fields,
         }
@@ -102,7 +105,7 @@ def unpacked(detail, message):
 
 def reflection(client):
     services = set(client.reflection.get_services())
-    wanted = {f"tombola.v1.{name}Service" for name in ["Lottery", "Envelope", "Campaign"]} | {"grpc.health.v1.Health"}
+    wanted = {*SERVICES, "grpc.health.v1.Health"}
     assert wanted <= services, services
     draw = client.pool.FindMessageTypeByName("tombola.v1.DrawRequest")
     assert "request_id" in draw.fields_by_name
@@ -113,7 +116,7 @@ def reflection(client):
 
 
 def health(client):
-    for service in ["", "liveness", *(f"tombola.v1.{name}Service" for name in ["Lottery", "Envelope", "Campaign"])]:
+    for service in ["", "liveness", *SERVICES]:
         answer = client.call("grpc.health.v1.Health/Check", service=service)
         assert answer == {"status": "SERVING"}, (service, answer)
     try:
@@ -177,11 +180,13 @@ def limits(client):
     refused = client.refusal("LotteryService/Draw", **user, requestId="late")
     refused.expect("RESOURCE_EXHAUSTED", "DRAWS_PER_DAY", "late")
     assert 0 < refused.retry <= 12 * 3600, refused.retry
-    made = client.refusal("LotteryService/Draw", **user).expect("RESOURCE_EXHAUSTED", "DRAWS_PER_DAY")
-    assert made.info.metadata["request_id"], "the request id that the service made is not told"
-    client.refusal("LotteryService/GetDraw", **user, requestId="late").expect("NOT_FOUND", "DRAW_NOT_FOUND")
+    made = client.refusal("LotteryService/Draw", **user)
+    made = made.expect("RESOURCE_EXHAUSTED", "DRAWS_PER_DAY")
+    assert made.info.metadata["request_id"], "the error lacks the request id that the service made"
+    missing = client.refusal("LotteryService/GetDraw", **user, requestId="late")
+    missing.expect("NOT_FOUND", "DRAW_NOT_FOUND")
 
-    # All or nothing: two draws do not fit into the one that is left, by which nothing is lost.
+    # All or nothing: one draw is left, so two are refused, and the one is still left.
     paid = dict(**user, funding="FUNDING_PAID")
     whole = client.refusal("LotteryService/Draw", **paid, count=2)
     assert whole.expect("RESOURCE_EXHAUSTED", "DRAWS_PER_USER").retry is None, whole.retry
@@ -205,8 +210,10 @@ def refusals(client):
         refused.expect("INVALID_ARGUMENT", "INVALID_REQUEST")
         assert list(refused.violations) == [snake(field)], (field, bad, refused.violations)
         assert refused.violations[snake(field)], "the violation is not described"
-    every = client.refusal("LotteryService/Draw", campaignId="", userId="a\tb", requestId="c\td", count=101)
-    assert set(every.violations) == {"campaign_id", "user_id", "request_id", "count"}, every.violations
+    wrong = dict(campaignId="", userId="a\tb", requestId="c\td", count=101)
+    every = client.refusal("LotteryService/Draw", **wrong)
+    fields = {"campaign_id", "user_id", "request_id", "count"}
+    assert set(every.violations) == fields, every.violations
 
     client.refusal("LotteryService/Draw", **{**good, "campaignId": "none"}).expect(
         "NOT_FOUND", "CAMPAIGN_NOT_FOUND", "r-1"
@@ -216,7 +223,8 @@ def refusals(client):
     )
     client.refusal("LotteryService/GetDraw", **good).expect("NOT_FOUND", "DRAW_NOT_FOUND")
     client.call("LotteryService/Draw", **good)
-    client.refusal("LotteryService/Draw", **good, count=2).expect("INVALID_ARGUMENT", "REQUEST_ID_REUSED", "r-1")
+    reused = client.refusal("LotteryService/Draw", **good, count=2)
+    reused.expect("INVALID_ARGUMENT", "REQUEST_ID_REUSED", "r-1")
     client.refusal("LotteryService/Draw", **good, funding="FUNDING_PAID").expect(
         "INVALID_ARGUMENT", "REQUEST_ID_REUSED"
     )
@@ -241,10 +249,12 @@ def refusals(client):
 
 
 def deadlines(client):
-    """Calls whose deadlines all pass at once do no harm to the other calls of their channel."""
+    """Calls whose deadlines all pass at once do not affect other calls of their channel."""
     client.apply()
-    described = client.pool.FindServiceByName("tombola.v1.LotteryService").methods_by_name["CheckLimit"]
-    request = message_factory.GetMessageClass(described.input_type)(campaign_id="wheel", user_id="u-1")
+    service = client.pool.FindServiceByName("tombola.v1.LotteryService")
+    described = service.methods_by_name["CheckLimit"]
+    request_class = message_factory.GetMessageClass(described.input_type)
+    request = request_class(campaign_id="wheel", user_id="u-1")
     call = client.channel.unary_unary(
         "/tombola.v1.LotteryService/CheckLimit",
         request_serializer=lambda message: message.SerializeToString(),

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the dumps of this directory: what a version of tombola has written, in each of its stores.
+"""Makes the dumps of this directory: the data that a version of tombola writes in each store.
 
     tests/formats/make.py TOMBOLA NAME
 
-runs the program TOMBOLA, which is of the version to keep, and writes NAME.sql (the embedded store) and NAME.redis (Redis: a key and
-its DUMP in hexadecimal a line). Needs redis-server. The tests upgrade every dump and draw from it.
+runs the program TOMBOLA, which must be of the version to keep. It writes NAME.sql (the embedded
+store) and NAME.redis (one line per key: its name, and its DUMP in hexadecimal). It needs
+redis-server. The tests upgrade every dump and draw from it.
 """
 
 import os
@@ -41,8 +42,9 @@ def free_port():
 class Service:
     def __init__(self, tombola, data, *more):
         self.tombola, self.port = tombola, free_port()
-        listen = ["serve", "--listen", f"127.0.0.1:{self.port}", "--data", data, "--clock-start", NOW, *more]
-        self.process = subprocess.Popen([tombola, *listen], stderr=subprocess.PIPE, text=True)
+        address = f"127.0.0.1:{self.port}"
+        serve = ["serve", "--listen", address, "--data", data, "--clock-start", NOW, *more]
+        self.process = subprocess.Popen([tombola, *serve], stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if "serving on" in line:
                 return
@@ -55,7 +57,7 @@ class Service:
             raise SystemExit(f"{words}: {done.stderr}")
 
     def fill(self):
-        """Something of everything: draws in all forms of a record, an operator's acts, envelopes."""
+        """Writes all kinds of data: all forms of user records, changes by operators, envelopes."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             file.write(CAMPAIGN)
             file.flush()
@@ -85,7 +87,7 @@ def prepare(data):
 
 def dump_embedded(tombola, name):
     with tempfile.TemporaryDirectory() as data:
-        # Its own key: the embedded store takes a key without data for the remains of a lost store.
+        # In a file elsewhere: the embedded store refuses a data directory with a key but no data.
         key = pathlib.Path(data, "key")
         key.write_text("07" * 32)
         key.chmod(0o600)
@@ -101,7 +103,7 @@ def dump_embedded(tombola, name):
 
 
 def command(port, *words):
-    """One command to Redis; the reply of a string or a list of strings, as bytes."""
+    """Sends one command to Redis. The reply is a string or a list of strings, as bytes."""
     packed = b"*%d\r\n" % len(words)
     for word in words:
         word = word if isinstance(word, bytes) else word.encode()
@@ -126,8 +128,9 @@ def dump_redis(tombola, name):
     with tempfile.TemporaryDirectory() as data:
         prepare(data)
         port = free_port()
-        settings = ["--port", str(port), "--dir", data, "--appendonly", "yes", "--appendfsync", "always"]
-        redis = subprocess.Popen(["redis-server", *settings, "--save", ""], stdout=subprocess.DEVNULL)
+        settings = ["--port", str(port), "--dir", data, "--save", ""]
+        settings += ["--appendonly", "yes", "--appendfsync", "always"]
+        redis = subprocess.Popen(["redis-server", *settings], stdout=subprocess.DEVNULL)
         time.sleep(1)
         url = f"redis://127.0.0.1:{port}"
         on_redis = ["--redis-url", url, "--partitions", "2"]

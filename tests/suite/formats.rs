@@ -1,5 +1,5 @@
-//! Data of earlier versions: each dump in `tests/formats` is upgraded, and everything in it is
-//! still there and is drawn from.
+//! Data of earlier versions: each dump in `tests/formats` is upgraded. All its contents must still
+//! be there, and draws must go on.
 
 use std::{fs, path::Path};
 
@@ -21,17 +21,17 @@ use crate::{
     support::redis_server::{RedisServer, until},
 };
 
-/// The versions that dumps were made by: the first one, and the one that brought forks.
+/// The versions of the dumps: the first one, and the one that introduced forks.
 const VERSIONS: [&str; 2] = ["0.1-first", "0.1-forks"];
 const PARTITIONS: &str = "--partitions 2";
-/// The partitions' own keys in Redis.
+/// The partition keys in Redis.
 const OWN: [&str; 2] = ["tombola{0}:partition", "tombola{1}:partition"];
 
 fn dump(version: &str, store: &str) -> String {
     fs::read_to_string(project(&format!("tests/formats/{version}.{store}"))).unwrap()
 }
 
-/// All that was done before is there, and everything goes on.
+/// Checks that all earlier draws are there and that everything goes on.
 async fn goes_on(server: &Server) {
     let mut lottery = server.lottery().await;
     let mut ids: Vec<_> = ["plain", "granted", "blocked"]
@@ -87,7 +87,7 @@ async fn goes_on(server: &Server) {
     assert!(stats.balanced, "{stats:#?}");
 }
 
-/// Puts a dump into an empty Redis.
+/// Restores a dump into an empty Redis.
 async fn restore(redis: &RedisServer, version: &str) {
     let connections = Connections::new(&RedisUrl::parse(&redis.url()).unwrap(), 1).unwrap();
     for line in dump(version, "redis").lines() {
@@ -103,12 +103,12 @@ async fn restore(redis: &RedisServer, version: &str) {
     }
 }
 
-/// Services on a house's Redis, on the dumps' test clock.
+/// Services on this Redis, with the test clock of the dumps.
 fn start(house: &House) -> Start<'_> {
     house.start().with(PARTITIONS).at(NOW.into())
 }
 
-/// The format of each partition, which two fields have: versions before format 3 know no
+/// The format of each partition. Two fields have it, since versions before format 3 do not know
 /// `min_reader`.
 fn formats(house: &House) -> Vec<String> {
     let field = |key: &&str, name| house.redis.command(&["HGET", key, name]);
@@ -157,7 +157,7 @@ async fn an_upgrade_waits_for_older_services_to_stop() {
         let moment = jiff::Timestamp::from_microsecond(micros.cast_signed()).unwrap();
         format!("--clock-start {moment}")
     };
-    // It reads format 2, and has probed at the time of the last entry.
+    // It reads format 2, and its last probe was at the time of the last entry.
     let probed = last.to_string();
     house.redis.command(&["HSET", OWN[1], "reader:2", &probed]);
     let finish = |micros: u64| {

@@ -1,17 +1,19 @@
-//! The promises, held against every store.
+//! Tests of the promises on every store, and of the program around them.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `support` | a world to test in: a store, its time, its injector; and the audit that every test ends with |
-//! | `conformance` | plain functions over a world, the same for every store; one promise each |
-//! | `simulation` | random operations, held against a small model after every step |
-//! | `process` | the real binary as a process |
-//! | `clients` | other people's clients against it |
-//! | `cli` | its own commands |
-//! | `docs` | the documents: their code, their links, their lists |
-//! | `redis` | how Redis is reached, what it is asked at the start, and what its faults are called |
+//! | `support` | the test environment: a store, its clock and an injector; and the audit that ends
+//! every test |
+//! | `conformance` | one function per promise, which runs on every store |
+//! | `simulation` | random operations, compared with a small model after every step |
+//! | `process` | the real program as a process |
+//! | `clients` | clients in other languages |
+//! | `cli` | the client commands |
+//! | `docs` | the documents: their code, links and lists |
+//! | `redis` | connections to Redis, checks at the start, and the errors of its faults |
 //! | `formats` | data of earlier versions |
-//! | `faults` | what it does when it, or its Redis, is killed, hangs, is told to stop or started wrongly |
+//! | `faults` | the program when it or its Redis is killed or hangs, when it is stopped, and when
+//! it is started wrongly |
 
 #![allow(
     unreachable_pub,

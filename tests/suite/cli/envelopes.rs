@@ -1,4 +1,4 @@
-//! `tombola envelope`, and what becomes of a store that is older than envelopes.
+//! `tombola envelope`, and opening a store from before there were envelopes.
 
 use rusqlite::Connection;
 
@@ -10,9 +10,9 @@ fn an_envelope_is_created_grabbed_shown_and_cancelled() {
     let desk = Desk::new();
     let create = "envelope create e --sender boss --total 1000 --currency CNY --packets 4 --ttl 2h \
                   --attribute greeting=luck";
-    let told = desk.run(create, &[]).well();
-    assert!(told.contains("e: open"), "{told}");
-    assert!(told.contains("CNY 10.00"), "{told}");
+    let output = desk.run(create, &[]).well();
+    assert!(output.contains("e: open"), "{output}");
+    assert!(output.contains("CNY 10.00"), "{output}");
     let again = desk.run(create, &[]).well();
     assert!(again.contains("by an earlier call"), "{again}");
 
@@ -39,10 +39,10 @@ fn an_envelope_is_created_grabbed_shown_and_cancelled() {
     assert_eq!(json["envelope"]["seed"], "");
 
     desk.run("envelope cancel e", &[]).badly(1, &["--yes"]);
-    let told = desk.run("envelope cancel e --yes", &[]).well();
-    assert!(told.contains("cancelled"), "{told}");
-    let told = desk.run("envelope cancel e --yes", &[]).well();
-    assert!(told.contains("nothing was left to cancel"), "{told}");
+    let output = desk.run("envelope cancel e --yes", &[]).well();
+    assert!(output.contains("cancelled"), "{output}");
+    let output = desk.run("envelope cancel e --yes", &[]).well();
+    assert!(output.contains("nothing was left to cancel"), "{output}");
     let late = desk.run("envelope grab e user-2", &[]).well();
     assert!(late.contains("time is over"), "{late}");
     let json = desk.json("envelope show e");
@@ -59,16 +59,18 @@ fn an_envelope_is_created_grabbed_shown_and_cancelled() {
 }
 
 #[test]
-fn bad_envelopes_are_told_with_all_their_problems() {
+fn all_problems_of_a_bad_envelope_are_reported() {
     let desk = Desk::new();
-    let line = "envelope create e --sender boss --total 3 --currency RMB --packets 4 --ttl 365d --rain 400d";
+    let line = "envelope create e --sender boss --total 3 --currency RMB --packets 4 --ttl 365d \
+        --rain 400d";
     let words = ["total_minor", "the yuan is CNY", "ttl", "30 days"];
     desk.run(line, &[]).badly(1, &words);
     let good = "envelope create e --sender boss --currency EUR --packets 4 --total";
     desk.run(good, &["100"]).well();
     let words = ["another envelope", "envelope show"];
     desk.run(good, &["101"]).badly(1, &words);
-    let late = "envelope create f --sender s --currency EUR --packets 4 --total 9 --start 2020-01-01T00:00:00Z";
+    let late = "envelope create f --sender s --currency EUR --packets 4 --total 9 --start \
+        2020-01-01T00:00:00Z";
     desk.run(late, &[]).badly(1, &["start_time", "too early"]);
     let missing = desk.run("envelope grab none user-1", &["--json"]);
     let missing = missing.badly(1, &["ENVELOPE_NOT_FOUND"]);
@@ -83,10 +85,10 @@ fn bad_envelopes_are_told_with_all_their_problems() {
 fn an_envelope_for_few_starts_later_and_rains() {
     let desk = Desk::new();
     let list = desk.file("list.txt", "a\nb\n");
-    let line = "envelope create e --sender s --total 500 --currency JPY --packets 5 --start +1h --ttl 1h --rain 30m \
-                --allow-file";
-    let told = desk.run(line, &[&list]).well();
-    assert!(told.contains("scheduled"), "{told}");
+    let line = "envelope create e --sender s --total 500 --currency JPY --packets 5 --start +1h \
+        --ttl 1h --rain 30m --allow-file";
+    let output = desk.run(line, &[&list]).well();
+    assert!(output.contains("scheduled"), "{output}");
     let early = desk.run("envelope grab e a", &[]).well();
     assert!(early.contains("starts"), "{early}");
     let other = desk.run("envelope grab e z", &[]).well();
@@ -98,7 +100,7 @@ fn an_envelope_for_few_starts_later_and_rains() {
     desk.run(line, &[&empty]).badly(1, &["names no user"]);
 }
 
-/// A store of the first schema, as it was before there were envelopes.
+/// Opens a store of schema 1, from before there were envelopes.
 #[test]
 fn an_older_store_is_brought_up_to_date_with_all_it_has() {
     let mut desk = Desk::with_wheel();
@@ -109,7 +111,8 @@ fn an_older_store_is_brought_up_to_date_with_all_it_has() {
     db.execute_batch(WITHOUT_INDEX).unwrap();
     db.execute_batch(
         "DROP TABLE envelopes; DROP TABLE packets; DROP TABLE grabs; DROP TABLE envelope_users;
-         DROP TABLE envelope_sums; DROP TABLE removed_envelopes; ALTER TABLE ledger DROP COLUMN envelope;
+         DROP TABLE envelope_sums; DROP TABLE removed_envelopes;
+         ALTER TABLE ledger DROP COLUMN envelope;
          PRAGMA user_version = 1;",
     )
     .unwrap();

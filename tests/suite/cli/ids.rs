@@ -1,4 +1,4 @@
-//! Ids that callers own, through the binary: its RPCs, its commands, and its log.
+//! Ids that callers choose, end to end: RPCs, commands and the log.
 
 use tombola::proto::{
     BlockUsersRequest, CheckLimitRequest, CreateEnvelopeRequest, DrawRequest, GetDrawRequest,
@@ -211,8 +211,8 @@ fn commands_take_them(server: &Server) {
     std::fs::write(&file, "auth0|1\r\n\n老板 2\n#3\na,b\n").unwrap();
     let file = file.to_str().unwrap();
     let block = ["block", "wheel", "--json", "--users-file", file];
-    let told = server.run(&block).well();
-    assert!(told.contains("\"users\": 4"), "{told}");
+    let output = server.run(&block).well();
+    assert!(output.contains("\"users\": 4"), "{output}");
     std::fs::write(file, "auth0|1\n padded\n").unwrap();
     server
         .run(&block)

@@ -1,16 +1,16 @@
-//! Input that is wrong: told at once, with what would be right, and nothing is sent.
+//! Wrong input: it is reported at once, with what would be right, and nothing is sent.
 
 use super::{Desk, WHEEL};
 use crate::process::{Ended, tombola};
 
-/// An address where nothing listens: the port is one that was free a moment ago.
+/// An address at which nothing listens: its port was free a moment ago.
 fn nowhere() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told() {
+fn a_server_that_is_not_there_is_reported() {
     let url = nowhere();
     for line in [
         "campaigns",
@@ -44,7 +44,7 @@ fn wrong_usage_has_a_code_of_its_own() {
 }
 
 #[test]
-fn the_bench_says_where_it_went_whatever_it_is_given() {
+fn the_bench_says_where_it_went_whatever_its_arguments() {
     for line in [
         "bench",
         "bench cost --users 1000",
@@ -83,24 +83,24 @@ fn completions_are_written_for_each_shell() {
 }
 
 #[test]
-fn every_problem_of_a_file_is_told_at_once() {
+fn every_problem_of_a_file_is_reported_at_once() {
     let desk = Desk::new();
     let bad = WHEEL
         .replace("drawsPerDay: 3", "drawsPerDy: 3")
         .replace("Asia/Shanghai", "Asia/Shanghigh")
         .replace("stock: 300000", "stock: 10");
     let file = desk.file("bad.yaml", &bad);
-    let told = desk
+    let output = desk
         .run("apply -f", &[&file])
         .badly(1, &["drawsPerDy", "nothing was sent"]);
-    assert!(told.contains("drawsPerDay"), "no suggestion: {told}");
+    assert!(output.contains("drawsPerDay"), "no suggestion: {output}");
     for problem in [
         "timeZone: ",
         "Asia/Shanghigh",
         "prizes[1].stock: ",
         "10 given",
     ] {
-        assert!(told.contains(problem), "no {problem}: {told}");
+        assert!(output.contains(problem), "no {problem}: {output}");
     }
     let file = desk.file("bad.yaml", &bad.replace("drawsPerDy", "drawsPerDay"));
     let dry = desk.run("apply --dry-run -f", &[&file]);
@@ -113,7 +113,7 @@ fn every_problem_of_a_file_is_told_at_once() {
 }
 
 #[test]
-fn files_that_are_no_campaigns_are_told() {
+fn files_that_are_no_campaigns_are_reported() {
     let desk = Desk::new();
     let huge = format!("{WHEEL}# {}\n", "x".repeat(5 << 20));
     let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned()
@@ -168,11 +168,11 @@ fn a_file_of_two_campaigns_of_one_id_is_refused_whole() {
 }
 
 #[test]
-fn an_error_is_json_where_json_is_wanted() {
+fn an_error_is_json_if_json_is_asked_for() {
     let desk = Desk::new();
     let ended = desk.run("draw none u-1 --request-id r-1 --json", &[]);
-    let told = ended.badly(1, &[]);
-    let error: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let output = ended.badly(1, &[]);
+    let error: serde_json::Value = serde_json::from_str(&output).unwrap();
     assert_eq!(error["reason"], "CAMPAIGN_NOT_FOUND", "{error:#}");
     assert_eq!(error["executed"], "no", "{error:#}");
     assert_eq!(error["request_id"], "r-1", "{error:#}");

@@ -1,4 +1,4 @@
-//! The binary's own client commands against a running server.
+//! The client commands of the real program, against a running server.
 
 mod envelopes;
 mod ids;
@@ -31,7 +31,7 @@ pools:
   - {id: deck, deck: {size: 100, cards: {car: 1, coupon: 9}, onExhausted: RESHUFFLE}}
 "#;
 
-/// A server, and a directory for files of the test.
+/// A server, and a directory for the test's files.
 struct Desk {
     server: Server,
     directory: TempDir,
@@ -44,7 +44,7 @@ impl Desk {
         Self { server, directory }
     }
 
-    /// With the campaign `wheel`.
+    /// A server with the campaign `wheel`.
     fn with_wheel() -> Self {
         let desk = Self::new();
         let file = desk.file("wheel.yaml", WHEEL);
@@ -52,21 +52,21 @@ impl Desk {
         desk
     }
 
-    /// Writes a file and tells its path.
+    /// Writes a file and returns its path.
     fn file(&self, name: &str, text: &str) -> String {
         let path: PathBuf = self.directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    /// Runs a command, written as on the command line, with arguments that may have blanks.
+    /// Runs a command. `line` is split at blanks; arguments with blanks go into `more`.
     fn run(&self, line: &str, more: &[&str]) -> Ended {
         let mut words: Vec<&str> = line.split_whitespace().collect();
         words.extend(more);
         self.server.run(&words)
     }
 
-    /// What a command answers with `--json`.
+    /// Runs a command with `--json` and returns its output.
     #[track_caller]
     fn json(&self, line: &str) -> Value {
         let said = self.run(line, &["--json"]).well();

@@ -1,4 +1,4 @@
-//! What operators do, command by command.
+//! The operators' commands.
 
 use super::{Desk, WHEEL};
 
@@ -42,8 +42,8 @@ fn a_draw_is_retried_under_its_request_id_and_found_again() {
     let found = desk.json("get-draw wheel u-1 r-1");
     assert_eq!(found["draw"]["results"], first["results"]);
     let missing = desk.run("get-draw wheel u-1 r-2", &[]);
-    let told = missing.badly(1, &["no draw", "may yet draw"]);
-    assert!(!told.contains("nothing happened"), "{told}");
+    let output = missing.badly(1, &["no draw", "may yet draw"]);
+    assert!(!output.contains("nothing happened"), "{output}");
     assert_eq!(desk.json("stats wheel")["draws"], "5");
 }
 
@@ -56,16 +56,17 @@ fn a_limit_is_checked_refuses_and_is_lifted_by_a_grant() {
     let refused = desk.run("draw wheel u-1", &[]);
     refused.badly(1, &["DRAWS_PER_DAY", "worth another try", "tombola grant"]);
     let users = desk.file("users.txt", "u-2\n\nu-3\n");
-    let grant = "grant wheel u-1 --draws 2 --expire 2026-12-06T12:00:00+08:00 --request-id apology --users-file";
-    let told = desk.run(grant, &[&users]).well();
-    assert!(told.contains('3'), "{told}");
+    let grant = "grant wheel u-1 --draws 2 --expire 2026-12-06T12:00:00+08:00 --request-id \
+        apology --users-file";
+    let output = desk.run(grant, &[&users]).well();
+    assert!(output.contains('3'), "{output}");
     desk.run(grant, &[&users]).well(); // a retry grants nothing more
     desk.run("draw wheel u-1 --count 2", &[]).well();
     desk.run("draw wheel u-1", &[]).badly(1, &["DRAWS_PER_DAY"]);
 }
 
 #[test]
-fn a_grant_until_a_span_from_now_says_how_it_is_retried() {
+fn a_grant_that_expires_after_a_span_says_how_to_retry_it() {
     let desk = Desk::with_wheel();
     let grant = "grant wheel u-1 --draws 2 --expire +24h --request-id apology";
     desk.run(grant, &[]).well();
@@ -118,8 +119,8 @@ fn a_plan_is_shown_before_it_replaces_another() {
         .well();
     assert_eq!(desk.json("campaign wheel")["status"]["version"], 2);
     let deck = desk.run("plan wheel deck --base-version 2 -f", &[&plan]);
-    let told = deck.badly(1, &["deck"]);
-    assert_eq!(told.matches("is a deck").count(), 1, "{told}");
+    let output = deck.badly(1, &["deck"]);
+    assert_eq!(output.matches("is a deck").count(), 1, "{output}");
 }
 
 #[test]
@@ -140,7 +141,7 @@ fn unreleased_units_are_recalled_only_when_confirmed() {
 }
 
 #[test]
-fn a_schedule_is_shown_in_part_and_by_day_where_it_is_long() {
+fn a_schedule_is_shown_in_part_and_by_day_if_it_is_long() {
     let desk = Desk::with_wheel();
     let all = desk.run("schedule wheel", &[]).well();
     assert!(
@@ -175,18 +176,18 @@ fn a_campaign_applied_late_shows_what_is_still_to_come() {
         "needed, 61,209 given",
         "or plan less",
     ];
-    let told = refused.badly(1, &words);
+    let output = refused.badly(1, &words);
     assert!(
-        told.contains("in the hours of pool hours from 2026-12-"),
-        "{told}"
+        output.contains("in the hours of pool hours from 2026-12-"),
+        "{output}"
     );
     let wrong = desk.file(
         "wrong.yaml",
         "special: [{from: 2026-12-07T00:30, to: 2026-12-08T00:00, multiply: 2}]",
     );
     let refused = desk.run("plan wheel hours --base-version 1", &[&wrong]);
-    let told = refused.badly(1, &["wrong.yaml", "special[0].from: "]);
-    assert!(!told.contains("pools[0]"), "{told}");
+    let output = refused.badly(1, &["wrong.yaml", "special[0].from: "]);
+    assert!(!output.contains("pools[0]"), "{output}");
 }
 
 #[test]
@@ -194,7 +195,8 @@ fn special_hours_are_multiplied_by_a_decimal() {
     let desk = Desk::with_wheel();
     let plan = |factor: &str| {
         format!(
-            "perHour: {{coupon: 3}}\nspecial: [{{from: 2026-12-07T10:00, to: 2026-12-07T12:00, {factor}}}]\n"
+            "perHour: {{coupon: 3}}\nspecial: [{{from: 2026-12-07T10:00, to: 2026-12-07T12:00, \
+             {factor}}}]\n"
         )
     };
     let file = desk.file("plan.yaml", &plan("factor: \"1.5\""));
@@ -235,7 +237,7 @@ fn special_hours_are_multiplied_by_a_decimal() {
 }
 
 #[test]
-fn a_closed_campaign_tells_its_seed() {
+fn a_closed_campaign_reveals_its_seed() {
     let desk = Desk::with_wheel();
     assert_eq!(desk.json("odds wheel")["seed"], "");
     desk.run("close wheel", &[]).badly(1, &["--yes"]);
@@ -256,7 +258,10 @@ fn times_are_those_of_the_campaign_s_zone() {
         "stats wheel",
     ];
     let answers = answers.map(|line| desk.run(line, &[]).well());
-    for told in answers.iter().chain([&draw]) {
-        assert!(told.contains("+08:00") && !told.contains("00Z"), "{told}");
+    for output in answers.iter().chain([&draw]) {
+        assert!(
+            output.contains("+08:00") && !output.contains("00Z"),
+            "{output}"
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! The sample campaigns that come with the project.
+//! The sample campaigns of the project.
 
 use super::Desk;
 use crate::process::{Ended, project, tombola};
 
-/// Paths and ids of the samples.
+/// The paths and ids of the samples.
 fn samples() -> Vec<(String, String)> {
     let directory = project("deploy/campaigns").read_dir().unwrap();
     let paths = directory.map(|entry| entry.unwrap().path());
@@ -73,12 +73,12 @@ fn each_sample_gives_draws_and_odds() {
 #[test]
 fn the_demo_ends_balanced() {
     let demo = "demo --exit --users 50 --listen 127.0.0.1:0";
-    let told = Ended::of(&mut tombola(demo.split_whitespace())).well();
-    assert!(told.contains("nothing vanished"), "{told}");
+    let output = Ended::of(&mut tombola(demo.split_whitespace())).well();
+    assert!(output.contains("nothing vanished"), "{output}");
     for section in ["What", "Who hit", "Prizes released", "Where every unit"] {
         assert!(
-            told.contains(&format!("\n\n{section}")),
-            "{section}: {told}"
+            output.contains(&format!("\n\n{section}")),
+            "{section}: {output}"
         );
     }
 }

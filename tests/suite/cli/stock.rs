@@ -1,10 +1,10 @@
-//! Stock of a campaign that has begun: what is used counts as it was used, only the rest follows a
-//! new plan.
+//! The stock of a campaign that has begun: used units count as they were used, and only the rest
+//! follows a new plan.
 
 use super::Desk;
 use crate::process::Start;
 
-/// Ten days, of which missed hours are released at once.
+/// A campaign of ten days that releases missed hours at once.
 fn ten_days(stock: u64, plan: &str) -> String {
     format!(
         "
@@ -18,7 +18,7 @@ pools: [{{id: hours, schedule: {{missed: RELEASE, {plan}}}}}]
     )
 }
 
-/// The campaign, begun by this plan, when so many units are used.
+/// A running campaign with this plan, at the moment `now`, with `used` units used.
 fn begun(stock: u64, plan: &str, (now, used): (&str, u64)) -> Desk {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
@@ -67,7 +67,7 @@ fn a_plan_that_needs_exactly_what_is_left_is_accepted() {
         .well();
     let applied = "apply --base-version 1 --request-id double -f";
     desk.run(applied, &[&file]).well();
-    desk.run(applied, &[&file]).well(); // a retry is told the same
+    desk.run(applied, &[&file]).well(); // a retry gets the same response
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_campaign_that_comes_late_needs_the_hours_to_come_only() {
 }
 
 #[test]
-fn nothing_is_applied_where_a_later_campaign_of_the_file_is_short_of_stock() {
+fn nothing_is_applied_if_a_later_campaign_of_the_file_is_short_of_stock() {
     let desk = Desk::new();
     let short = super::WHEEL
         .replace("id: wheel", "id: short")

@@ -1,4 +1,4 @@
-//! What is no Tombola, and what has a port already: told truly.
+//! Commands and `serve` at an address that another program uses: the error says what answers there.
 
 use std::{
     io::{Read as _, Write as _},
@@ -14,14 +14,14 @@ use crate::{
     support::redis_server::RedisServer,
 };
 
-/// A server that answers whatever it is asked with these bytes, for as long as the test runs.
+/// A server that answers anything with these bytes, for as long as the test runs.
 fn answering(bytes: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream: TcpStream = stream.unwrap();
-            // The client may be gone at any moment.
+            // The client may close the connection at any moment.
             let mut request = [0; 512];
             drop(stream.read(&mut request));
             drop(stream.write_all(bytes));
@@ -31,7 +31,7 @@ fn answering(bytes: &'static [u8]) -> String {
 }
 
 #[track_caller]
-fn is_told(url: &str, words: &[&str]) {
+fn assert_reported(url: &str, words: &[&str]) {
     for line in ["campaigns", "pause wheel"] {
         let words = [&[url, "no Tombola"], words].concat();
         let mut command = tombola(line.split_whitespace());
@@ -40,43 +40,43 @@ fn is_told(url: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_server_of_something_else_is_told() {
+fn a_server_of_another_kind_is_reported() {
     let http =
         answering(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    is_told(&http, &["HTTP/1 server"]);
-    is_told(
+    assert_reported(&http, &["HTTP/1 server"]);
+    assert_reported(
         &answering(b"SSH-2.0-OpenSSH_9.2\r\n"),
         &["SSH-2.0-OpenSSH_9.2"],
     );
-    is_told(&answering(b"\x15\x03\x01\0\x02\x02\x46"), &["expects TLS"]);
-    is_told(&answering(b""), &["closes the connection"]);
+    assert_reported(&answering(b"\x15\x03\x01\0\x02\x02\x46"), &["expects TLS"]);
+    assert_reported(&answering(b""), &["closes the connection"]);
 }
 
 #[test]
-fn a_redis_is_told() {
+fn a_redis_is_reported() {
     let redis = RedisServer::start(&[]);
     let url = redis.url().replace("redis://", "http://");
-    is_told(&url, &["a Redis", "--redis-url"]);
+    assert_reported(&url, &["a Redis", "--redis-url"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_grpc_service_is_told() {
+async fn another_grpc_service_is_reported() {
     let (_, health) = tonic_health::server::health_reporter();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
     let server = tonic::transport::Server::builder().add_service(health);
     let serving = tokio::spawn(server.serve_with_incoming(incoming));
-    let told = tokio::task::spawn_blocking(move || is_told(&url, &["another gRPC"]));
-    told.await.unwrap();
+    let reported = tokio::task::spawn_blocking(move || assert_reported(&url, &["another gRPC"]));
+    reported.await.unwrap();
     serving.abort();
 }
 
 #[test]
 fn an_error_of_wrong_usage_or_of_the_start_is_one_json_object() {
     let object = |ended: Ended, code: i32| -> Value {
-        let told = ended.badly(code, &[]);
-        serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told}"))
+        let output = ended.badly(code, &[]);
+        serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"))
     };
     let mut typo = tombola(["draw", "wheel", "u", "--cuont", "1", "--json"]);
     let typo = object(Ended::of(&mut typo), 64);

@@ -1,5 +1,5 @@
-//! Other people's clients against the real binary: gRPC for Python and buf, both by reflection,
-//! without a line of ours.
+//! Other clients against the real program: gRPC for Python, and buf. Both find the API by
+//! reflection and use none of the project's code.
 
 use std::{path::PathBuf, process::Command};
 
@@ -15,12 +15,13 @@ fn tool(path: &str) -> PathBuf {
     let tool = project(path);
     assert!(
         tool.exists(),
-        "{path} is missing: ./test installs what the tests need and runs them, tests/prepare only installs it"
+        "{path} is missing: ./test installs what the tests need and runs them, tests/prepare only \
+         installs it"
     );
     tool
 }
 
-/// Runs one part of the Python client against a server of its own.
+/// Runs one part of the Python client against a new server.
 fn python(part: &str) {
     let data = tempfile::tempdir().unwrap();
     let server = Start::on(data.path()).serve();
@@ -47,12 +48,12 @@ fn python_draws_once_however_often_it_retries() {
 }
 
 #[test]
-fn python_is_told_why_a_limit_refuses_and_when_it_resets() {
+fn python_learns_why_a_limit_refuses_and_when_it_resets() {
     python("limits");
 }
 
 #[test]
-fn python_is_told_what_is_wrong_with_a_bad_request() {
+fn python_learns_what_is_wrong_with_a_bad_request() {
     python("refusals");
 }
 
@@ -93,7 +94,7 @@ fn buf_curl_calls_by_reflection() {
     }
 }
 
-/// Held against a refusal of a request that no method saw: permanent, and with its reason.
+/// Asserts that a request that reached no method is refused for good, with a reason.
 fn is_invalid(refused: &Status, word: &str) {
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
     assert!(refused.message().contains(word), "{refused:?}");

@@ -58,7 +58,9 @@ async fn a_deck_of_many_chunks_gives_exactly_its_cards_in_every_round(world: &mu
         .begin(
             "
             prizes: [{id: coupon, stock: 1000}, {id: mug, stock: 1000}]
-            pools: [{id: deck, deck: {size: 3100, cards: {coupon: 31, mug: 310}, onExhausted: RESHUFFLE}}]
+            pools:
+              - id: deck
+                deck: {size: 3100, cards: {coupon: 31, mug: 310}, onExhausted: RESHUFFLE}
             ",
         )
         .await;
@@ -75,12 +77,12 @@ async fn a_deck_of_many_chunks_gives_exactly_its_cards_in_every_round(world: &mu
 
 async fn a_deck_dealt_anew_is_in_another_order(world: &mut World) {
     begin_one_in_a_hundred(world).await;
-    let mut places = std::collections::BTreeSet::new();
+    let mut positions = std::collections::BTreeSet::new();
     for _ in 0..20 {
         let answer = world.draw(draw("u").times(100)).await;
-        places.insert(answer.prizes().iter().position(|id| *id == "coupon"));
+        positions.insert(answer.prizes().iter().position(|id| *id == "coupon"));
     }
-    assert!(places.len() > 5, "{places:?}");
+    assert!(positions.len() > 5, "{positions:?}");
 }
 
 async fn a_deck_that_stops_gives_exactly_its_cards_then_the_next_pool(world: &mut World) {
@@ -116,7 +118,8 @@ async fn a_deck_is_dealt_anew_without_its_grand_prizes(world: &mut World) {
         .begin(
             "
             prizes: [{id: car, stock: 3, grand: true}, {id: coupon, stock: 100}]
-            pools: [{id: deck, deck: {size: 10, cards: {car: 1, coupon: 3}, onExhausted: RESHUFFLE}}]
+            pools:
+              - {id: deck, deck: {size: 10, cards: {car: 1, coupon: 3}, onExhausted: RESHUFFLE}}
             ",
         )
         .await;
@@ -220,7 +223,7 @@ async fn begin_two_decks(world: &World) {
         .await;
 }
 
-/// Wins in each whole hundred of all draws, in the order of the ledger.
+/// The wins in each hundred of all draws, in the order of the ledger.
 async fn wins_of_each_hundred(world: &World) -> Vec<usize> {
     let mut results = Vec::new();
     for entry in audit::ledger(&**world.store()).await {

@@ -1,4 +1,4 @@
-//! Grabs: one packet a user, never more than was put in, whatever happens at once.
+//! Grabs: one packet per user, and never more than the total, however many calls run in parallel.
 
 use std::{
     collections::BTreeMap,
@@ -23,13 +23,13 @@ promises![
     ten_thousand_users_share_five_hundred_packets,
     a_user_who_grabs_a_hundred_times_at_once_has_one_packet,
     grabbed_and_refunded_is_the_total_whenever_time_is_over,
-    a_packet_had_is_told_again_whatever_became_of_the_envelope,
+    a_repeated_grab_returns_the_same_packet_in_any_state_of_the_envelope,
     outcomes_are_checked_in_their_order,
     rain_falls_packet_by_packet,
     a_large_envelope_is_filled_as_it_is_grabbed,
     an_equal_split_is_as_equal_as_can_be,
     a_grab_that_comes_too_late_takes_nothing,
-    an_envelope_that_never_was_is_told,
+    an_unknown_envelope_is_reported,
     replicas_hand_out_the_same_envelope,
     a_store_that_was_closed_goes_on_with_its_envelopes,
 ];
@@ -78,7 +78,7 @@ async fn a_user_who_grabs_a_hundred_times_at_once_has_one_packet(world: &mut Wor
     assert_eq!(world.grabs_of("e").await.len(), 1);
 }
 
-/// Two hundred envelopes, each in a storm in the midst of which its time is over.
+/// Two hundred envelopes; each expires in the middle of many grabs.
 async fn grabbed_and_refunded_is_the_total_whenever_time_is_over(world: &mut World) {
     const USERS: usize = 12;
     for round in 0..200 {
@@ -109,13 +109,15 @@ async fn grabbed_and_refunded_is_the_total_whenever_time_is_over(world: &mut Wor
         world.tick().await;
         let view = world.envelope(&id).await;
         assert_eq!(view.grabbed.packets as usize, grabbed.len());
-        let refunded = view.refund.map_or(0, |told| told.refund.amount_minor);
+        let refunded = view
+            .refund
+            .map_or(0, |refunded| refunded.refund.amount_minor);
         assert_eq!(grabbed.iter().sum::<u64>() + refunded, 100, "to the unit");
         assert!(view.is_settled());
     }
 }
 
-async fn a_packet_had_is_told_again_whatever_became_of_the_envelope(world: &mut World) {
+async fn a_repeated_grab_returns_the_same_packet_in_any_state_of_the_envelope(world: &mut World) {
     world.create(&envelope("empty", 10, 1)).await;
     world.create(&envelope("cancelled", 10, 2)).await;
     world.create(&envelope("expired", 10, 2)).await;
@@ -246,7 +248,7 @@ async fn a_grab_that_comes_too_late_takes_nothing(world: &mut World) {
     assert_eq!(again.outcome, GrabOutcome::AlreadyGrabbed(packet));
 }
 
-async fn an_envelope_that_never_was_is_told(world: &mut World) {
+async fn an_unknown_envelope_is_reported(world: &mut World) {
     let missing = StoreError::Refused(Refusal::EnvelopeNotFound);
     assert_eq!(world.try_grab("none", "u").await, Err(missing.clone()));
     assert!(world.is_no_envelope("none").await);

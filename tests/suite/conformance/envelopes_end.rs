@@ -1,5 +1,5 @@
-//! The end of envelopes: what nobody grabbed goes back once, and nothing of them stays for ever but
-//! the ledger.
+//! The end of envelopes: what nobody grabbed is refunded once, and only the ledger keeps an
+//! envelope for ever.
 
 use std::{
     collections::BTreeSet,
@@ -26,13 +26,13 @@ use crate::support::{
 
 promises![
     the_rest_goes_back_after_hours_away,
-    a_grab_after_the_end_sees_to_the_refund,
-    looking_at_an_expired_envelope_sees_to_the_refund,
+    a_grab_after_the_end_causes_the_refund,
+    reading_an_expired_envelope_causes_the_refund,
     replicas_refund_once,
     a_cancelled_envelope_gives_its_rest_back_at_once,
     cancelling_what_is_over_changes_nothing,
-    cancelling_amid_a_storm_loses_nothing,
-    cancelling_comes_through_a_storm_that_never_pauses,
+    cancelling_during_many_grabs_loses_nothing,
+    cancelling_succeeds_while_grabs_never_pause,
     a_thousand_refunds_are_done_in_one_tick,
     an_envelope_is_kept_to_the_microsecond_and_removed_in_steps,
     envelopes_are_kept_as_long_as_the_service_says,
@@ -70,7 +70,7 @@ async fn the_rest_goes_back_after_hours_away(world: &mut World) {
     assert_eq!(refunds(world).await, 1);
 }
 
-async fn a_grab_after_the_end_sees_to_the_refund(world: &mut World) {
+async fn a_grab_after_the_end_causes_the_refund(world: &mut World) {
     let view = world.create(&envelope("e", 1_000, 10)).await;
     world.set_time(view.expiry).await;
     assert_eq!(world.grab("e", "u").await, GrabOutcome::Expired);
@@ -80,7 +80,7 @@ async fn a_grab_after_the_end_sees_to_the_refund(world: &mut World) {
     assert_eq!(refunds(world).await, 1);
 }
 
-async fn looking_at_an_expired_envelope_sees_to_the_refund(world: &mut World) {
+async fn reading_an_expired_envelope_causes_the_refund(world: &mut World) {
     let view = world.create(&envelope("e", 1_000, 10)).await;
     world.set_time(view.expiry).await;
     let view = world.injector().envelope(&envelope_id("e")).await.unwrap();
@@ -140,7 +140,7 @@ async fn cancelling_what_is_over_changes_nothing(world: &mut World) {
     assert_eq!(refund.cause, RefundCause::Expired);
 }
 
-async fn cancelling_amid_a_storm_loses_nothing(world: &mut World) {
+async fn cancelling_during_many_grabs_loses_nothing(world: &mut World) {
     for round in 0..30 {
         let id = format!("e{round}");
         world.create(&envelope(&id, 500, 20)).await;
@@ -157,12 +157,14 @@ async fn cancelling_amid_a_storm_loses_nothing(world: &mut World) {
         });
         let grabbed: u64 = grabs.await.iter().sum();
         let view = world.envelope(&id).await;
-        let refunded = view.refund.map_or(0, |told| told.refund.amount_minor);
+        let refunded = view
+            .refund
+            .map_or(0, |refunded| refunded.refund.amount_minor);
         assert_eq!(grabbed + refunded, 500);
     }
 }
 
-async fn cancelling_comes_through_a_storm_that_never_pauses(world: &mut World) {
+async fn cancelling_succeeds_while_grabs_never_pause(world: &mut World) {
     const PACKETS: u32 = 50_000;
     world.create(&envelope("e", 100_000, PACKETS)).await;
     let (users, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
@@ -205,7 +207,7 @@ async fn a_thousand_refunds_are_done_in_one_tick(world: &mut World) {
     assert_eq!(due, []);
 }
 
-/// More grabs than one step removes, and those who may grab besides.
+/// More grabs and allowed users than one step removes.
 async fn an_envelope_is_kept_to_the_microsecond_and_removed_in_steps(world: &mut World) {
     let users: Vec<String> = (0..1200).map(|n| format!("u{n}")).collect();
     let names: Vec<&str> = users.iter().map(String::as_str).collect();

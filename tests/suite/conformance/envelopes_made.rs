@@ -18,10 +18,10 @@ promises![
     an_envelope_that_would_have_expired_is_refused_and_a_retry_is_not,
     an_id_is_not_used_again_after_its_envelope_was_removed,
     ten_thousand_users_may_grab_and_no_one_else,
-    what_is_told_of_an_envelope_follows_its_time,
-    the_seed_tells_every_packet,
+    an_envelope_s_state_follows_the_clock,
+    every_packet_can_be_recomputed_from_the_seed,
     grabs_are_read_in_pages_of_any_size,
-    sums_are_told_by_currency,
+    sums_are_reported_by_currency,
 ];
 
 const EXISTS: StoreError = StoreError::Refused(Refusal::EnvelopeExists);
@@ -40,7 +40,7 @@ async fn the_same_request_gives_the_same_envelope(world: &mut World) {
         assert!(again.replayed);
         assert_eq!(again.view.commitment, first.commitment);
         assert_eq!(again.view.created, first.created);
-        assert_eq!(again.view.expiry, first.expiry, "not counted anew");
+        assert_eq!(again.view.expiry, first.expiry, "not counted again");
         assert_eq!(again.view.ledger, first.ledger);
     }
     assert!(packet.got().is_some() || world.grab("e", "a").await.got().is_some());
@@ -133,7 +133,7 @@ async fn ten_thousand_users_may_grab_and_no_one_else(world: &mut World) {
     assert!(world.is_no_envelope("e").await);
 }
 
-async fn what_is_told_of_an_envelope_follows_its_time(world: &mut World) {
+async fn an_envelope_s_state_follows_the_clock(world: &mut World) {
     let start = world.time() + hours(1);
     world.create(&envelope("e", 100, 2).starting(start)).await;
     assert_eq!(world.envelope("e").await.phase(), Phase::Scheduled);
@@ -164,7 +164,7 @@ async fn what_is_told_of_an_envelope_follows_its_time(world: &mut World) {
     assert_eq!(luckiest.user.as_str(), "c", "the earliest of equals");
 }
 
-async fn the_seed_tells_every_packet(world: &mut World) {
+async fn every_packet_can_be_recomputed_from_the_seed(world: &mut World) {
     let view = world.create(&envelope("e", 12_345, 20).at_least(7)).await;
     let seed = world.injector().envelope_seed(&view);
     assert_eq!(seed.commitment(), view.commitment);
@@ -208,7 +208,7 @@ async fn grabs_are_read_in_pages_of_any_size(world: &mut World) {
     }
 }
 
-async fn sums_are_told_by_currency(world: &mut World) {
+async fn sums_are_reported_by_currency(world: &mut World) {
     let most = (1 << 53) - 1;
     world.create(&envelope("a", 1_000, 10)).await;
     world.create(&envelope("b", 500, 5)).await;

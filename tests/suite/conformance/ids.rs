@@ -1,4 +1,4 @@
-//! Ids of users, requests and operators are any text: no two of them are ever taken for the same.
+//! Ids of users, requests and operators are any text, and two different ones are never confused.
 
 use tombola::{
     model::{Moment, OperatorId},
@@ -28,7 +28,7 @@ const YAML: &str = "
     pools: [{id: deck, deck: {cards: {coupon: 10000}}}]
 ";
 
-/// All ids of the tests.
+/// All ids that the tests use.
 fn all_ids() -> Vec<String> {
     let ids = FOREIGN_IDS.iter().map(|id| (*id).to_owned());
     ids.chain([longest()]).collect()
@@ -54,8 +54,8 @@ async fn every_id_is_a_user_of_its_own(world: &mut World) {
     assert_eq!(world.stats().await.users, all_ids().len() as u64);
 }
 
-/// The latest draw of a user lies with the record, older ones in fields of their own; both are
-/// found.
+/// The latest draw of a user is in the user's record, older ones are in separate fields. Both must
+/// be found.
 async fn every_request_id_is_a_draw_of_its_own(world: &mut World) {
     world.begin(YAML).await;
     let mut first = Vec::new();

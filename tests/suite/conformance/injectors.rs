@@ -1,5 +1,5 @@
-//! Any number of injectors may run at once, and any may die at any moment: each window gets what
-//! was planned, once.
+//! Any number of injectors may run at once, and any may die at any moment: each window still gets
+//! exactly what was planned, once.
 
 use std::sync::{
     Arc, Mutex,
@@ -41,7 +41,7 @@ promises![
     eight_injectors_return_what_the_end_leaves_once,
 ];
 
-/// Twelve hours with so many coupons each.
+/// Twelve hours with `per_hour` coupons each.
 fn twelve_hours(per_hour: u32) -> String {
     format!(
         "
@@ -179,7 +179,7 @@ async fn windows_with_a_gap_are_not_frozen_in_part(world: &mut World) {
     assert_eq!(injected(world, campaign.start).await, 10);
 }
 
-/// Draws whenever some units are in and others are not.
+/// An injector that draws while only some of the units are in the pool.
 struct DrawsMeanwhile {
     world: World,
     fills: Arc<AtomicUsize>,
@@ -237,7 +237,8 @@ fn released_late(per_hour: u32) -> String {
     )
 }
 
-/// Draws whenever units are put in, once the first ones are, and sees that each wins the next one.
+/// Draws after each chunk once the first one is in, and checks that each draw wins the next unit in
+/// order of release.
 struct DrawsInOrder {
     world: World,
     fills: AtomicUsize,
@@ -265,7 +266,7 @@ impl Meddler for Arc<DrawsInOrder> {
     }
 }
 
-/// More hours than are frozen in one step, some of them in several chunks.
+/// More hours than one step freezes, some of them filled in several chunks.
 async fn draws_go_on_while_many_missed_hours_are_released(world: &mut World) {
     const HOURS: u64 = 70;
     let campaign = world.begin(&released_late(600)).await;
@@ -283,13 +284,13 @@ async fn draws_go_on_while_many_missed_hours_are_released(world: &mut World) {
     let rest = world.drain().await;
     let releases: Vec<Moment> = rest.iter().flat_map(Answer::releases).collect();
     assert!(releases.is_sorted() && releases[0] >= last);
-    // The running hour may have given some that are due by now.
+    // The current hour may have units that are due by now, too.
     let missed = HOURS as usize * 600;
     let won = releases.len() + fills - 1;
     assert!((missed..=missed + 600).contains(&won), "{won}");
 }
 
-/// Lets one chunk be put in, and all others once it is told to.
+/// Lets one chunk be put in, and all others once `go_on` says so.
 struct OneChunk {
     fills: AtomicUsize,
     goes_on: Semaphore,
@@ -312,7 +313,7 @@ async fn a_draw_waits_for_the_first_units_of_missed_hours_and_not_for_all(world:
         goes_on: Semaphore::new(0),
     });
     let injector = world.injector_with(Arc::clone(&meddler));
-    // Where it waited for more, it would wait for ever.
+    // A draw that waited for more would wait for ever.
     let drawn = tokio::time::timeout(minutes(1), injector.draw(draw("u")));
     let drawn = drawn
         .await
@@ -333,11 +334,11 @@ async fn a_draw_of_older_units_at_the_turn_of_an_hour_has_the_new_hour_filled(wo
     world.set_time(turn).await;
     let answer = world.draw(draw("u")).await;
     assert!(answer.releases()[0] < turn);
-    // Nobody but that draw has the next hour filled: no injector ticks.
+    // Only that draw causes the next hour to be filled: no injector ticks.
     while world.windows().await.len() < 2 {
         tokio::task::yield_now().await;
     }
-    // While it is filled, or once it is, draws ask for nothing more.
+    // During and after the fill, draws ask for no other fill.
     let id = &campaign.id;
     while world.store().filling(id).await.unwrap().due == Some(Moment::EPOCH) {
         tokio::task::yield_now().await;
@@ -394,8 +395,8 @@ fn coupons_and_mugs(coupons: u32, mugs: u32) -> String {
     )
 }
 
-/// While an injector reads that mugs are recalled, another one takes them back, and dies in the
-/// middle of a new plan.
+/// While one injector reads that mugs are recalled, another one takes them back and dies in the
+/// middle of following a new plan.
 struct NewPlan {
     world: World,
     is_made: AtomicBool,
@@ -463,7 +464,7 @@ async fn an_injector_that_is_late_to_take_back_puts_in_first(world: &mut World) 
     assert_eq!(left, [5, 20]);
 }
 
-/// An injector dies when it has put some of the first window's units in, and not all.
+/// An injector that dies when some of the first window's units are in, but not all.
 async fn inject_half(world: &World, campaign: &Campaign) {
     let (injector, id) = (world.another_injector(), campaign.id.clone());
     let doomed = tokio::spawn(async move { injector.settle(&id).await });
@@ -477,7 +478,7 @@ async fn inject_half(world: &World, campaign: &Campaign) {
     assert!((1..20_000).contains(&filled), "{filled}");
 }
 
-/// Units of open fills that are in the pool.
+/// The number of units of open fills that are in the pool.
 async fn filled(world: &World, campaign: &Campaign) -> u64 {
     let filling = world.store().filling(&campaign.id).await.unwrap();
     match &filling.pools[0] {
@@ -486,8 +487,8 @@ async fn filled(world: &World, campaign: &Campaign) -> u64 {
     }
 }
 
-/// Settles until the first window has this many units. The injector that followed the change itself
-/// may be at work too: if it takes long, it goes on beside its caller.
+/// Settles until the first window has this many units. The injector that followed the change may
+/// still be at work: if it takes long, it goes on after its caller got a response.
 async fn settles_at(world: &World, campaign: &Campaign, units: u32) {
     const TRIES_MAX: usize = 1000;
     let injector = world.another_injector();
@@ -505,13 +506,13 @@ async fn settles_at(world: &World, campaign: &Campaign, units: u32) {
     );
 }
 
-/// What a window has of stock.
+/// The units that a window got from stock.
 async fn injected(world: &World, start: Moment) -> u64 {
     let given = given(world, start).await;
     given.expect("the window is injected")
 }
 
-/// What a window has of stock, if all of it is in the pool.
+/// The units that a window got from stock, if all of them are in the pool.
 async fn given(world: &World, start: Moment) -> Option<u64> {
     let windows = world.windows().await;
     let window = windows.iter().find(|w| w.start == start).unwrap();
@@ -519,7 +520,7 @@ async fn given(world: &World, start: Moment) -> Option<u64> {
     (window.state == WindowState::Injected).then(|| units.injected - units.recalled)
 }
 
-/// What draws find in the pool by the end of the first hour.
+/// The number of units that draws find in the pool at the end of the first hour.
 async fn in_pool(world: &World, campaign: &Campaign) -> usize {
     assert_eq!(campaign.pool_no("hours"), Some(PoolNo(0)));
     let last = campaign.start + hours(1) - std::time::Duration::from_micros(1);

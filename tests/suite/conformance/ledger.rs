@@ -1,5 +1,6 @@
-//! The ledger is the truth: no gap, nothing missing, and every sum can be told from it alone (P2,
-//! P3). The audit that comes after every promise does the sums; here is what it does them of.
+//! The ledger has everything (P2, P3): there is no gap, nothing is missing, and every sum follows
+//! from the entries alone. The audit after each test checks the sums; the tests here make many
+//! kinds of entries.
 
 use tombola::{
     model::Moment,

@@ -18,7 +18,7 @@ promises![
     a_draw_of_more_than_the_wins_left_wins_what_is_left,
     wins_are_limited_under_parallel_draws,
     an_absent_limit_is_unlimited_and_zero_is_none,
-    the_answer_tells_the_limits_as_they_are_after_the_draw,
+    the_response_has_the_limits_after_the_draw,
 ];
 
 async fn a_unit_of_a_deck_is_won_once_by_a_thousand_parallel_draws(world: &mut World) {
@@ -155,7 +155,7 @@ async fn an_absent_limit_is_unlimited_and_zero_is_none(world: &mut World) {
     world.draw(draw("u").paid("order").times(100)).await;
 }
 
-async fn the_answer_tells_the_limits_as_they_are_after_the_draw(world: &mut World) {
+async fn the_response_has_the_limits_after_the_draw(world: &mut World) {
     world
         .begin(&everyone_wins("{drawsPerDay: 5, winsPerUser: 9}"))
         .await;
@@ -171,7 +171,7 @@ async fn the_answer_tells_the_limits_as_they_are_after_the_draw(world: &mut Worl
     assert_eq!(quotas.wins_total.remaining(), Some(7));
 }
 
-/// A campaign where every draw wins.
+/// A campaign in which every draw wins.
 fn everyone_wins(limits: &str) -> String {
     format!(
         "

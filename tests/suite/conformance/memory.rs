@@ -1,4 +1,4 @@
-//! For how long requests are remembered: exactly as long as the store says (P4).
+//! How long requests are remembered: exactly as long as the store says (P4).
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -29,8 +29,8 @@ async fn a_request_is_remembered_to_the_microsecond(world: &mut World) {
     assert_remembered_exactly(world, &command, &first).await;
 }
 
-/// A request every five hours, and a tick in between, so that they lie in many generations and at
-/// any place of them.
+/// Makes a draw every five hours, with a tick in between, so that the requests are spread over many
+/// generations and their whole length.
 async fn requests_of_many_days_are_each_remembered_to_the_microsecond(world: &mut World) {
     let campaign = world.begin(YAML).await;
     let mut made = VecDeque::new();
@@ -69,7 +69,7 @@ async fn a_request_is_remembered_though_nobody_forgets_for_days(world: &mut Worl
     world.pass(hours(80)).await;
     let command = draw("u").named("late").times(100);
     let first = world.draw(command.clone()).await;
-    // The first of these ends what should have ended days ago.
+    // The first of these calls ends what should have ended days ago.
     for _ in 0..3 {
         world.tick().await;
         assert!(world.draw(command.clone()).await.replayed);
@@ -88,7 +88,8 @@ async fn forgetting_comes_to_an_end_while_the_clock_stands(world: &mut World) {
     assert!(!world.draw(draw("u").named("once")).await.replayed);
 }
 
-/// Replayed until its time is over, a new draw right after. The clock is left there.
+/// The draw is replayed until its time is over, and right after that it is a new draw. The clock
+/// stays at that moment.
 async fn assert_remembered_exactly(world: &World, command: &DrawCommand, first: &DrawAnswer) {
     for moment in [first.at + MEMORY - MICROSECOND, first.at + MEMORY] {
         world.set_time(moment.max(world.time())).await;

@@ -121,8 +121,8 @@ async fn begin(world: &World, zone: &str, start: &str) {
         .await;
 }
 
-/// A day from `start` to `end` gives five draws: at its start, around every hour of it, and at its
-/// end.
+/// Checks that a day from `start` to `end` gives five draws in all: at its start, around every
+/// hour, and at its end.
 async fn one_quota(world: &World, start: Moment, end: Moment) {
     storm_over(world, (start - hours(24), start), false).await;
     let mut now = start + hours(1);
@@ -136,8 +136,8 @@ async fn one_quota(world: &World, start: Moment, end: Moment) {
     storm_over(world, (start, end), false).await;
 }
 
-/// Eight callers draw without pause while the clock goes over the day's end; five draws are made on
-/// either side.
+/// Eight callers draw without pause while the clock passes the day's end. Five draws must be made
+/// on either side.
 async fn storm_over(world: &World, (day_start, midnight): (Moment, Moment), is_paid: bool) {
     let began = midnight - seconds(2);
     world.set_time(began).await;
@@ -150,7 +150,7 @@ async fn storm_over(world: &World, (day_start, midnight): (Moment, Moment), is_p
                 let command = if is_paid { free.paid("order") } else { free };
                 let _ = world.try_draw(command).await; // refused or not: counted below
                 let call = calls.fetch_add(1, Ordering::SeqCst);
-                world.set_time(began + seconds(call) / 100).await; // goes back a little, too
+                world.set_time(began + seconds(call) / 100).await; // goes back a little at times
             }
         }
     })

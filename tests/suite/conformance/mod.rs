@@ -1,7 +1,7 @@
-//! The promises, each a plain function over a world. A store is added in [`promises`], nowhere
-//! else.
+//! The promises, each as a function that runs on any store. To add a store, add it to [`promises`]
+//! only.
 
-/// Registers each function once for every store. Whatever a function did, the audit comes after it.
+/// Registers each function once for every store. The audit runs after each function.
 macro_rules! promises {
     ($($promise:ident,)+) => {
         $crate::conformance::promises_on! { embedded, $crate::support::embedded::Embedded::new(), $($promise,)+ }

@@ -1,4 +1,4 @@
-//! What operators do to users and to a campaign: grants, blocks, pauses; and their retries.
+//! Operations on users and on a campaign: grants, blocks and pauses, and their retries.
 
 use tombola::{
     model::{Moment, limits::LimitKind},
@@ -142,7 +142,7 @@ async fn a_blocked_user_gets_the_consolation_only_until_unblocked(world: &mut Wo
     assert_eq!(operated.users, 2);
     let answer = world.draw(draw("bad").times(2)).await;
     assert_eq!(answer.prizes(), ["-", "-"]);
-    world.refused(draw("bad")).await; // the limits are theirs as anyone's
+    world.refused(draw("bad")).await; // limits apply to blocked users too
     assert_eq!(world.draw(draw("good")).await.prizes(), ["coupon"]);
     assert_eq!(world.stats().await.view.blocked_users, 2);
     world.reopen().await;

@@ -1,4 +1,4 @@
-//! A new plan: what is injected is brought to it by the difference, what comes follows it.
+//! A new plan: injected windows are changed by the difference, later windows follow the new plan.
 
 use tombola::store::view::WindowUnits;
 
@@ -26,7 +26,7 @@ fn planned(per_hour: &str) -> String {
     )
 }
 
-/// Five to one: the first hour runs, the second one is injected.
+/// At 00:55, five minutes to one: the first hour runs, and the second one is injected.
 async fn five_to_one(world: &World, per_hour: &str) {
     world.begin(&planned(per_hour)).await;
     world.tick().await;
@@ -44,7 +44,7 @@ async fn window(world: &World, hour: u64, prize: &str) -> WindowUnits {
     units.map(|(_, units)| *units).unwrap_or_default()
 }
 
-/// What the draws of the hour from this one on win, by the hour's end.
+/// The number of wins of a prize in the hour from this one on, drawn at the hour's end.
 async fn won_in_hour(world: &World, hour: u64, prize: &str) -> usize {
     let start = at("2026-11-20T00:00:00+08:00") + hours(hour);
     world.set_time(start).await;

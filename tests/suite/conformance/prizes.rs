@@ -1,4 +1,4 @@
-//! Which prize a draw gives: stopped prizes, locked pools, what counts as a win, what a draw
+//! Which prize a draw gives: stopped prizes, locked pools, what counts as a win, and what a draw
 //! without a win gives.
 
 use tombola::{
@@ -15,12 +15,12 @@ promises![
     no_draw_that_begins_after_a_stop_is_acknowledged_wins_the_prize,
     a_stopped_prize_s_units_wait_and_come_back_with_resume,
     a_stopped_prize_stays_stopped_after_a_reopen,
-    a_stopped_prize_stays_stopped_when_a_version_gives_it_another_number,
+    a_stopped_prize_stays_stopped_when_a_version_gives_it_another_index,
     a_locked_pool_opens_with_the_draws_of_the_user_within_one_call,
     a_prize_that_does_not_count_as_a_win_is_won_beyond_the_limit_of_wins,
     consolations_are_not_wins,
     a_draw_that_asks_for_the_consolation_only_does_not_touch_the_pools,
-    a_draw_without_a_win_gives_nothing_where_there_is_no_consolation,
+    a_draw_without_a_win_gives_nothing_if_there_is_no_consolation,
     pools_are_tried_in_their_order,
     a_prize_is_neither_stopped_nor_resumed_after_the_end,
 ];
@@ -79,7 +79,7 @@ async fn a_stopped_prize_stays_stopped_after_a_reopen(world: &mut World) {
     assert_eq!(*world.stats().await.view.paused_prizes, [prize]);
 }
 
-async fn a_stopped_prize_stays_stopped_when_a_version_gives_it_another_number(world: &mut World) {
+async fn a_stopped_prize_stays_stopped_when_a_version_gives_it_another_index(world: &mut World) {
     let definition = |prizes: &str| {
         format!(
             "
@@ -173,7 +173,7 @@ async fn a_draw_that_asks_for_the_consolation_only_does_not_touch_the_pools(worl
     );
 }
 
-async fn a_draw_without_a_win_gives_nothing_where_there_is_no_consolation(world: &mut World) {
+async fn a_draw_without_a_win_gives_nothing_if_there_is_no_consolation(world: &mut World) {
     world
         .begin(
             "

@@ -1,5 +1,5 @@
-//! Units taken back: the sum is kept whatever else goes on (P2), and a recalled window stays empty
-//! until a new plan.
+//! Recalls: the sums hold whatever else happens (P2), and a recalled window stays empty until there
+//! is a new plan.
 
 use tombola::{
     chance::Nonce,
@@ -20,7 +20,7 @@ promises![
     a_recalled_window_is_not_filled_again_until_a_new_plan_says_so,
     a_plan_from_before_a_recall_does_not_fill_its_window_again,
     a_recall_of_every_window_leaves_coming_ones,
-    recalls_in_a_storm_of_draws_keep_the_sum,
+    recalls_during_many_draws_keep_the_sum,
     a_recall_sent_again_recalls_once,
     restock_recall_return_and_close_keep_the_sum,
 ];
@@ -49,7 +49,7 @@ fn recall(window: Option<Moment>, prize: Option<PrizeNo>, withdraw: bool) -> Ope
     }
 }
 
-/// Five to one: nobody drew, the first hour runs, the second one is injected.
+/// At 00:55, five minutes to one: nobody drew, the first hour runs, and the second one is injected.
 async fn five_to_one(world: &World, per_hour: u32) {
     world.begin(&two_prizes(per_hour)).await;
     world.tick().await;
@@ -57,7 +57,7 @@ async fn five_to_one(world: &World, per_hour: u32) {
     world.tick().await;
 }
 
-/// What is won of coupons and mugs released in the second hour.
+/// The coupons and mugs that are won of those released in the second hour.
 async fn won_in_second_hour(world: &World) -> [usize; 2] {
     world.set_time(one_o_clock()).await;
     world.drain().await;
@@ -125,10 +125,10 @@ async fn a_recall_of_a_prize_that_the_pool_does_not_plan_is_refused(world: &mut 
     let Err(StoreError::Refused(Refusal::ChangeRefused(problems))) = refused else {
         panic!("not refused: {refused:?}");
     };
-    let told = problems.to_string();
+    let text = problems.to_string();
     assert!(
-        told.contains("prize_id") && told.contains("`hours`"),
-        "{told}"
+        text.contains("prize_id") && text.contains("`hours`"),
+        "{text}"
     );
     let mug = world.prize_no("mug").await;
     world.operate(recall(None, Some(mug), false)).await;
@@ -159,7 +159,7 @@ async fn a_recalled_window_is_not_filled_again_until_a_new_plan_says_so(world: &
 
 async fn a_plan_from_before_a_recall_does_not_fill_its_window_again(world: &mut World) {
     five_to_one(world, 10).await;
-    // The injector that should follow the plan has not come to it yet.
+    // The injector that should follow the plan has not done so yet.
     let command = ApplyCommand {
         campaign: campaign(&two_prizes(12)),
         base_version: 1,
@@ -187,7 +187,7 @@ async fn a_recall_of_every_window_leaves_coming_ones(world: &mut World) {
     assert_eq!(world.drained().await, 20);
 }
 
-async fn recalls_in_a_storm_of_draws_keep_the_sum(world: &mut World) {
+async fn recalls_during_many_draws_keep_the_sum(world: &mut World) {
     five_to_one(world, 3000).await;
     world.set_time(one_o_clock() + minutes(20)).await;
     let storm = Storm::of(world, |world, i, _| async move {

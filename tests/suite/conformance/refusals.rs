@@ -1,5 +1,5 @@
-//! A refused draw says why, costs nothing and leaves nothing (P5). `World::refused` compares
-//! ledger, stats and user.
+//! A refused draw says why, costs nothing and changes nothing (P5). `World::refused` compares the
+//! ledger, the statistics and the user before and after.
 
 use tombola::{
     model::{PoolNo, PrizeNo},
@@ -15,7 +15,7 @@ promises![
     a_draw_of_a_paused_campaign_is_refused_until_it_is_resumed,
     a_draw_of_a_closed_campaign_is_refused_for_ever,
     a_draw_above_a_limit_is_refused_for_each_limit,
-    a_draw_after_the_end_is_told_the_same_for_ever,
+    a_draw_after_the_end_gets_the_same_refusal_for_ever,
     a_command_that_contradicts_the_data_fails_alone,
     a_sweep_of_a_pool_that_is_gone_takes_nothing,
 ];
@@ -94,7 +94,7 @@ async fn a_draw_above_a_limit_is_refused_for_each_limit(world: &mut World) {
     world.refused(draw("u")).await;
 }
 
-async fn a_draw_after_the_end_is_told_the_same_for_ever(world: &mut World) {
+async fn a_draw_after_the_end_gets_the_same_refusal_for_ever(world: &mut World) {
     let campaign = world.begin(YAML).await;
     world.set_time(campaign.end).await;
     let ended = Refusal::Ended(campaign.end);
@@ -124,7 +124,7 @@ async fn a_command_that_contradicts_the_data_fails_alone(world: &mut World) {
     world.store().now().await.unwrap();
 }
 
-/// Who sweeps may have read a version that another one has replaced, pools and all.
+/// A sweep may have read a version that another one has replaced, with other pools.
 async fn a_sweep_of_a_pool_that_is_gone_takes_nothing(world: &mut World) {
     let campaign = world.begin(YAML).await;
     let pool = PoolNo(1);

@@ -229,7 +229,7 @@ async fn replayed(world: &World, first: &DrawAnswer) {
     assert_eq!(world.ledger_length().await, length);
 }
 
-/// The same answer to the caller, down to names and limits.
+/// Asserts that two answers are the same for the caller, including names and limits.
 fn same(one: &DrawAnswer, other: &DrawAnswer) {
     assert_eq!(one.entry, other.entry);
     assert_eq!((one.ledger, one.at), (other.ledger, other.at));

@@ -23,7 +23,7 @@ promises![
     a_new_version_through_one_replica_is_followed_by_draws_through_another,
     a_campaign_laid_out_anew_through_one_replica_is_drawn_through_another,
     versions_follow_each_other_while_another_replica_draws,
-    eight_replicas_inject_while_draws_storm_through_all_of_them,
+    eight_replicas_inject_while_many_draws_go_through_all_of_them,
     draws_that_do_not_wait_for_each_other_keep_their_order,
 ];
 
@@ -216,14 +216,16 @@ async fn versions_follow_each_other_while_another_replica_draws(world: &mut Worl
     storm.ends().await;
 }
 
-async fn eight_replicas_inject_while_draws_storm_through_all_of_them(world: &mut World) {
+async fn eight_replicas_inject_while_many_draws_go_through_all_of_them(world: &mut World) {
     world
         .begin(
             "
             consolation: {id: points}
             prizes: [{id: coupon, stock: 2000000}, {id: mug, stock: 100000}]
             pools:
-              - {id: hours, schedule: {perHour: {coupon: 2500, mug: 20}, unclaimed: RETURN, returnAfter: 1800s}}
+              - id: hours
+                schedule:
+                  {perHour: {coupon: 2500, mug: 20}, unclaimed: RETURN, returnAfter: 1800s}
               - {id: deck, deck: {size: 100, cards: {mug: 10}, onExhausted: RESHUFFLE}}
             ",
         )
@@ -262,7 +264,12 @@ async fn eight_replicas_inject_while_draws_storm_through_all_of_them(world: &mut
 }
 
 async fn draws_that_do_not_wait_for_each_other_keep_their_order(world: &mut World) {
-    world.begin("consolation: {id: points}\nprizes: [{id: coupon, stock: 10}]\npools: [{id: deck, deck: {size: 10, cards: {coupon: 1}}}]").await;
+    world
+        .begin(
+            "consolation: {id: points}\nprizes: [{id: coupon, stock: 10}]\npools: [{id: deck, \
+        deck: {size: 10, cards: {coupon: 1}}}]",
+        )
+        .await;
     let names = ["one", "two", "three"];
     let commands = (0..1500u32).map(|n| draw(names[n as usize % 3]).times(1 + n % 7));
     let store = world.store();
@@ -270,7 +277,7 @@ async fn draws_that_do_not_wait_for_each_other_keep_their_order(world: &mut Worl
         .map(|command| Box::pin(store.draw(command.consolation_only())))
         .collect();
     let mut answers: Vec<_> = calls.iter().map(|_| None).collect();
-    // Each is polled, and so sent, before the next.
+    // Each draw is polled, and so sent, before the next.
     poll_fn(|context| {
         for (call, answer) in calls.iter_mut().zip(&mut answers) {
             if answer.is_none()

@@ -1,5 +1,5 @@
-//! Schedules: units come when the seed says, none early and none late, whoever fills the pools and
-//! when (P7).
+//! Schedules: the seed decides when units come, none early and none late, whoever fills the pools,
+//! and whenever (P7).
 
 use tombola::{
     chance::{Fill, scatter},
@@ -18,11 +18,11 @@ promises![
     a_running_hour_is_filled_into_what_is_left_of_it,
     a_window_is_injected_its_lead_before_it_begins,
     missed_hours_are_spread_over_as_many_of_the_next,
-    missed_hours_are_skipped_where_the_plan_says_so,
-    missed_hours_are_released_at_once_where_the_plan_says_so,
+    missed_hours_are_skipped_if_the_plan_says_so,
+    missed_hours_are_released_at_once_if_the_plan_says_so,
     missed_hours_that_are_released_late_are_not_returned_at_once,
     units_nobody_took_wait,
-    units_nobody_took_go_back_to_stock_where_the_plan_says_so,
+    units_nobody_took_go_back_to_stock_if_the_plan_says_so,
     a_schedule_without_a_due_unit_passes_to_the_next_pool,
     the_end_returns_every_unit_and_closes,
     a_car_of_the_whole_campaign_is_given_exactly_once_hour_by_hour,
@@ -103,7 +103,8 @@ async fn a_late_injector_does_not_make_a_draw_lose(world: &mut World) {
     let campaign = world.begin(&six_hours("")).await;
     let mut won = 0;
     for hour in 1..=6 {
-        won += world.draw(draw("early")).await.wins(); // fills: no injector ever ticks
+        // The draw causes the fill: no injector ever ticks.
+        won += world.draw(draw("early")).await.wins();
         let last = campaign.start + hours(hour) - std::time::Duration::from_micros(1);
         world.set_time(last).await;
         won += world.drained().await;
@@ -142,7 +143,8 @@ async fn a_window_is_injected_its_lead_before_it_begins(world: &mut World) {
     assert!(windows.iter().all(|w| w.end == w.start + hours(1)));
 }
 
-/// Two hours pass before the first tick, then everybody draws; what was won at once, and in all.
+/// Two hours pass before the first tick, then everybody draws. Returns the wins at once, and the
+/// wins in all.
 async fn miss_two_hours(world: &World, missed: &str) -> (usize, usize) {
     world.begin(&six_hours(missed)).await;
     world.at("2026-11-20T02:00:00+08:00").await;
@@ -172,13 +174,13 @@ async fn missed_hours_are_spread_over_as_many_of_the_next(world: &mut World) {
     assert_eq!([0, 1].map(|i| sum(i).injected), [0, 0]);
 }
 
-async fn missed_hours_are_skipped_where_the_plan_says_so(world: &mut World) {
+async fn missed_hours_are_skipped_if_the_plan_says_so(world: &mut World) {
     let (at_once, all) = miss_two_hours(world, ", missed: SKIP").await;
     assert!(at_once < 10);
     assert_eq!(all, 40);
 }
 
-async fn missed_hours_are_released_at_once_where_the_plan_says_so(world: &mut World) {
+async fn missed_hours_are_released_at_once_if_the_plan_says_so(world: &mut World) {
     let (at_once, all) = miss_two_hours(world, ", missed: RELEASE").await;
     assert!((20..30).contains(&at_once));
     assert_eq!(all, 60);
@@ -212,7 +214,7 @@ async fn units_nobody_took_wait(world: &mut World) {
     assert!(world.drained().await >= 50);
 }
 
-async fn units_nobody_took_go_back_to_stock_where_the_plan_says_so(world: &mut World) {
+async fn units_nobody_took_go_back_to_stock_if_the_plan_says_so(world: &mut World) {
     let returns = ", unclaimed: RETURN, returnAfter: 3600s";
     world.begin(&six_hours(returns)).await;
     for hour in 0..3 {

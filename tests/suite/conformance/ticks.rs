@@ -20,7 +20,7 @@ use crate::support::{
 };
 
 promises![
-    a_tick_reads_campaigns_that_something_is_due_of_and_no_others,
+    a_tick_reads_campaigns_with_due_steps_and_no_others,
     a_campaign_that_is_closed_is_never_read_again,
     units_nobody_took_are_returned_by_the_first_tick_that_may,
     units_that_were_held_are_returned_by_the_first_tick_that_may,
@@ -40,7 +40,7 @@ impl Meddler for Reads {
     }
 }
 
-/// How often a tick of another injector reads a campaign.
+/// The number of campaigns that a tick of another injector reads.
 async fn reads_of_a_tick(world: &World) -> usize {
     let reads = Arc::default();
     let injector = world.injector_with(Reads(Arc::clone(&reads)));
@@ -69,8 +69,8 @@ async fn hours_filling(world: &World) -> ScheduleFilling {
     }
 }
 
-async fn a_tick_reads_campaigns_that_something_is_due_of_and_no_others(world: &mut World) {
-    // More than an injector asks for at once, and all due at the same moment.
+async fn a_tick_reads_campaigns_with_due_steps_and_no_others(world: &mut World) {
+    // More than an injector asks for at once, all due at the same moment.
     const CAMPAIGNS: usize = 105;
     for n in 0..CAMPAIGNS {
         let campaign = campaign(&six_hours(&format!("c{n}"), ""));
@@ -169,7 +169,7 @@ async fn a_shorter_time_to_return_holds_for_units_that_wait_already(world: &mut 
     assert!(world.prize("coupon").await.returned > 0);
 }
 
-/// Does what an operator asks, and nothing of what follows from it.
+/// Does the operation itself, but none of the steps that follow from it.
 async fn only_begin(world: &World, operation: Operation) {
     let command = OperateCommand {
         campaign: campaign_id(SPRING),
@@ -239,7 +239,7 @@ async fn campaigns_of_data_without_an_index_are_found(world: &mut World) {
         let windows = world.store().windows(&id, PoolNo(0), Moment::EPOCH, 9);
         assert_eq!(windows.await.unwrap().len(), 2, "{id}");
     }
-    // Found once, each has its moment in the index again.
+    // Once found, each campaign is in the index again.
     assert_eq!(reads_of_a_tick(world).await, 0);
     world.draw(draw("u")).await;
 }

@@ -1,5 +1,5 @@
-//! Versions of a campaign: none is lost to another, none breaks what was promised, no id is used
-//! twice.
+//! Versions of a campaign: no change is lost to another one, none breaks what was promised, and no
+//! id is used twice.
 
 use tombola::store::{Operation, Refusal, StoreError};
 
@@ -26,12 +26,12 @@ const YAML: &str = "
       - {id: deck, deck: {size: 100, cards: {coupon: 50}}}
 ";
 
-/// The campaign with more stock, so that it is another version.
+/// The campaign with this stock, which makes it another version.
 fn with_stock(coupons: u32) -> String {
     YAML.replace("coupon, stock: 100", &format!("coupon, stock: {coupons}"))
 }
 
-/// Sees that a change is refused and changes nothing.
+/// Asserts that a change is refused and changes nothing.
 async fn refused(world: &World, yaml: &str, base: u32) -> Refusal {
     let stock = async || -> Vec<u64> {
         let prizes = world.stats().await.prizes;
@@ -209,7 +209,7 @@ async fn every_version_is_kept(world: &mut World) {
     assert_eq!(numbers, [1, 2]);
 }
 
-/// The paths of what may not change.
+/// The paths of the fields that may not change.
 async fn changed(world: &World, yaml: &str) -> Vec<String> {
     match refused(world, yaml, 1).await {
         Refusal::ChangeRefused(problems) => problems.0.into_iter().map(|p| p.path).collect(),

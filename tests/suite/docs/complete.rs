@@ -1,4 +1,4 @@
-//! Lists in the documents have all that there is: reasons, keys, options, commands.
+//! Lists in the documents are complete: error reasons, keys of campaign files, and options.
 
 use std::{collections::BTreeSet, fs};
 
@@ -15,7 +15,7 @@ fn document(path: &str) -> String {
     fs::read_to_string(project(path)).unwrap()
 }
 
-/// Asserts that the documents name each of these as code.
+/// Asserts that the documents name each of these in code style.
 #[track_caller]
 fn assert_named(paths: &[&str], names: BTreeSet<String>) {
     let text: String = paths.iter().map(|path| document(path)).collect();

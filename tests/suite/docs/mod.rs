@@ -1,9 +1,10 @@
-//! The documents: links lead somewhere, code runs, lists are complete, and the translation keeps
-//! step with its original.
+//! The documents: links lead somewhere, code runs, lists are complete, and the translation has the
+//! same structure as its original.
 //!
-//! The first word of a fence's info string is its language. `norun` after it: the code is not run,
-//! because it needs something that a test does not have. `background`: each line is a server, which
-//! runs until the end of its document. `file=NAME`: the text is saved under this name first.
+//! The first word of a fence's info string is its language. More words may follow. `norun`: the
+//! code is not run, because it needs something that a test does not have. `background`: each line
+//! is a server, which runs until the end of its document. `file=NAME`: the text is saved under this
+//! name first.
 
 mod complete;
 mod page;
@@ -21,12 +22,12 @@ use crate::process::{Ended, project, tombola};
 const README: &str = "README.md";
 const TRANSLATION: &str = "README.zh.md";
 
-/// What became of a fence.
+/// The result of a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Ran,
     Parsed,
-    /// Output or pseudocode.
+    /// Not run: output or pseudocode.
     Shown,
     NotRun,
 }
@@ -48,7 +49,7 @@ fn every_link_leads_to_a_file_and_a_heading_of_it() {
 #[test]
 fn every_fence_runs_or_parses_or_says_that_it_does_not() {
     let pages = Page::all();
-    // The translation's code is that of the original, as another test checks.
+    // Another test checks that the translation has the same code as the original.
     let run = pages.iter().filter(|page| page.path != TRANSLATION);
     let outcomes: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = run.map(|page| scope.spawn(|| run_page(page))).collect();

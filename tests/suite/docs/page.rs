@@ -26,12 +26,12 @@ pub struct Heading {
     pub text: String,
 }
 
-/// A fence of code.
+/// A fenced code block.
 #[derive(Debug)]
 pub struct Fence {
-    /// The line of its beginning, from 1.
+    /// Its first line, counted from 1.
     pub line: usize,
-    /// What follows the backticks: the language, then words for this test.
+    /// The words after the backticks: the language, then words for this test.
     pub info: String,
     pub text: String,
 }
@@ -48,7 +48,7 @@ impl Page {
         pages
     }
 
-    /// The document at a path in the project.
+    /// Reads the document at a path in the project.
     pub fn read(path: &str) -> Self {
         let text =
             fs::read_to_string(project(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -100,7 +100,7 @@ impl Page {
             .extend(targets.map(|(target, _)| target.to_owned()));
     }
 
-    /// Checks that there is what a link names.
+    /// Checks that the target of a link exists.
     pub fn follow(&self, link: &str, pages: &[Self]) -> Result<(), String> {
         if link.starts_with("https://") {
             return Ok(());
@@ -127,7 +127,7 @@ impl Page {
 }
 
 impl Heading {
-    /// The anchor that GitHub gives it.
+    /// The anchor that GitHub gives the heading.
     fn anchor(&self) -> String {
         let text = self.text.to_lowercase();
         let kept = text
@@ -138,7 +138,7 @@ impl Heading {
 }
 
 impl Fence {
-    /// The language, and the words that follow it.
+    /// The language.
     pub fn language(&self) -> &str {
         self.info.split(' ').next().unwrap_or_default()
     }
@@ -148,14 +148,14 @@ impl Fence {
         self.info.split(' ').skip(1).any(|found| found == word)
     }
 
-    /// The name under which its text is saved.
+    /// The name under which the text is saved.
     pub fn file(&self) -> Option<&str> {
         self.info
             .split(' ')
             .find_map(|word| word.strip_prefix("file="))
     }
 
-    /// Its text without comments and without the blanks before them.
+    /// The text without comments, and without the blanks before them.
     pub fn code(&self) -> String {
         let lines = self.text.lines().map(|line| {
             let comment = line
@@ -167,7 +167,7 @@ impl Fence {
     }
 }
 
-/// The Markdown files of a directory.
+/// Finds the Markdown files of a directory.
 fn collect(directory: &Path, deep: bool, paths: &mut Vec<String>) {
     for entry in fs::read_dir(project(directory.to_str().unwrap())).unwrap() {
         let entry = entry.unwrap();
@@ -182,7 +182,7 @@ fn collect(directory: &Path, deep: bool, paths: &mut Vec<String>) {
     }
 }
 
-/// A path without `..` in it.
+/// The path without `..` components.
 fn plain(path: &Path) -> String {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -1,5 +1,5 @@
-//! A reader who follows a document: a directory, servers in the background, and ports that nobody
-//! else has in place of those in the text.
+//! Runs a document as a reader would: in a directory of its own, with its servers in the
+//! background, and with free ports instead of those in the text.
 
 use std::{
     fs,
@@ -17,13 +17,14 @@ use crate::{
     support::redis_server::free_port,
 };
 
-/// Ports of the documents: two services and a Redis.
+/// Ports in the documents: two services and a Redis.
 const PORTS: [&str; 3] = ["50051", "50052", "6379"];
-/// A comment that marks a command which is to fail.
+/// The comment on a command that must fail.
 const REFUSED: &str = "# refused";
-/// Lines that say that a server is there.
+/// Output of a server that is ready.
 const READY: [&str; 2] = ["serving on ", "Ready to accept connections"];
-/// In place of grpcurl, which few machines have: the same call by buf, by reflection too.
+/// A replacement for grpcurl, which few machines have. It makes the same call with buf, also by
+/// reflection.
 const GRPCURL: &str = r#"#!/bin/bash
 set -euo pipefail
 body='{}'
@@ -39,7 +40,7 @@ if [ "$2" = list ]; then exec "$BUF" curl "${call[@]}" --list-services "http://$
 exec "$BUF" curl "${call[@]}" --data "$body" "http://$1/$2"
 "#;
 
-/// A document that is being followed. Its servers are killed when this is dropped.
+/// A running document. Its servers are killed when it is dropped.
 pub struct Session {
     directory: TempDir,
     ports: [u16; PORTS.len()],
@@ -64,7 +65,7 @@ impl Session {
         }
     }
 
-    /// Does what a fence says.
+    /// Runs a fence.
     pub fn run(&mut self, fence: &Fence) -> Result<Verdict, String> {
         let text = self.at_own_ports(&fence.text);
         if let Some(name) = fence.file() {
@@ -101,7 +102,7 @@ impl Session {
         text
     }
 
-    /// A command with the document's tools and the first port as that of its server.
+    /// A command with the document's tools; `TOMBOLA_SERVER` names the first port.
     fn command(&self, program: &str) -> Command {
         let address = format!("127.0.0.1:{}", self.ports[0]);
         let paths = [self.directory.path().join("bin"), project(".venv/bin")];
@@ -126,7 +127,7 @@ impl Session {
         Err(format!("{script}\n{}\n{}", ended.stdout, ended.stderr))
     }
 
-    /// Starts a server with each line and waits until it is there.
+    /// Starts each line as a server, and waits until it is ready.
     fn start(&mut self, text: &str) -> Result<(), String> {
         for line in text.lines() {
             let mut command = self.command("bash");
@@ -153,7 +154,7 @@ impl Drop for Session {
     }
 }
 
-/// The script, in which lines that are to be refused succeed if they fail.
+/// The script, changed so that commands which must fail succeed if they do fail.
 fn expecting_refusals(text: &str) -> String {
     let lines = text.lines().map(|line| match line.split_once(REFUSED) {
         Some((command, _)) => {
@@ -164,7 +165,7 @@ fn expecting_refusals(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A campaign keeps all rules of campaigns; anything else is YAML.
+/// Checks a campaign by all rules of campaigns, any other text as YAML.
 fn parse_yaml(text: &str) -> Result<(), String> {
     if text.contains("\npools:") {
         return match file::check(text) {
@@ -178,7 +179,7 @@ fn parse_yaml(text: &str) -> Result<(), String> {
     }
 }
 
-/// Every line of an excerpt stands in one of the proto files.
+/// Checks that every line of an excerpt is in one of the proto files.
 fn find_in_protos(text: &str) -> Result<(), String> {
     let files = fs::read_dir(project("proto/tombola/v1")).unwrap();
     let protos: Vec<String> = files

@@ -1,4 +1,4 @@
-//! What clients know together, held against what the server says after it came back.
+//! What all clients know together, compared with what the server says after its return.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,15 +9,15 @@ use tombola::proto::{
 };
 use tonic::{Code, transport::Channel};
 
-use super::load::{Attempt, IDS, Told, told_by};
+use super::load::{Attempt, Heard, IDS, heard_from};
 use crate::process::Server;
 
 type Lottery = LotteryServiceClient<Channel>;
 
-/// Connections that settle at once.
-const HANDS: usize = 16;
+/// Connections that settle attempts in parallel.
+const CONNECTIONS: usize = 16;
 
-/// Every draw that was made, of all rounds.
+/// All draws that were made, over all rounds.
 #[derive(Default)]
 pub struct Book {
     draws: Vec<(DrawRequest, DrawResponse)>,
@@ -25,7 +25,7 @@ pub struct Book {
     users: BTreeMap<(String, String), Used>,
 }
 
-/// What a user has used.
+/// The draws that a user has used.
 #[derive(Clone, Copy, Default)]
 struct Used {
     free: u64,
@@ -34,8 +34,8 @@ struct Used {
 }
 
 impl Book {
-    /// Settles what became of a round's draws, enters it, and holds everything against the server's
-    /// own figures.
+    /// Finds the outcome of each attempt of a round, notes it, and compares everything with the
+    /// server's own figures.
     pub async fn settle(&mut self, server: &Server, attempts: Vec<Attempt>) {
         for (request, response) in in_parallel(server, attempts, settled).await {
             self.enter(request, response);
@@ -145,7 +145,7 @@ where
     F: Future<Output = Option<R>> + Send,
 {
     let mut hands = JoinSet::new();
-    for share in items.chunks(items.len().div_ceil(HANDS).max(1)) {
+    for share in items.chunks(items.len().div_ceil(CONNECTIONS).max(1)) {
         let (lottery, share) = (server.lottery().await, share.to_vec());
         hands.spawn(async move {
             let mut done = Vec::new();
@@ -158,27 +158,28 @@ where
     hands.join_all().await.into_iter().flatten().collect()
 }
 
-/// Finds out what became of a draw: an acknowledged one is as it was told, a refused one was not
-/// made, and of any other a retry makes certain, with one effect however often it is sent.
+/// Finds the outcome of a draw. An acknowledged draw must be found as it was answered, and a
+/// refused one must not exist. Any other is settled by a retry, which has one effect however often
+/// it is sent.
 async fn settled(mut lottery: Lottery, attempt: Attempt) -> Option<(DrawRequest, DrawResponse)> {
-    let Attempt { request, told } = attempt;
+    let Attempt { request, heard } = attempt;
     let found = find(&mut lottery, &request).await;
-    let answer = match (told, found) {
-        (Told::Answer(answer), found) => {
+    let answer = match (heard, found) {
+        (Heard::Answer(answer), found) => {
             assert_eq!(found, Some(replayed(&answer)), "acknowledged: {request:?}");
             *answer
         }
-        (Told::Refused, None) => return None,
-        (Told::Refused, Some(found)) => panic!("refused, but made: {request:?} {found:?}"),
-        (Told::Nothing, Some(found)) => found,
-        (Told::Nothing, None) => match lottery.draw(request.clone()).await {
+        (Heard::Refused, None) => return None,
+        (Heard::Refused, Some(found)) => panic!("refused, but made: {request:?} {found:?}"),
+        (Heard::Nothing, Some(found)) => found,
+        (Heard::Nothing, None) => match lottery.draw(request.clone()).await {
             Ok(response) => {
                 let response = response.into_inner();
                 assert!(!response.replayed, "made, but not found: {request:?}");
                 response
             }
             Err(status) => {
-                assert!(matches!(told_by(&status), Told::Refused), "{status:?}");
+                assert!(matches!(heard_from(&status), Heard::Refused), "{status:?}");
                 return None;
             }
         },
@@ -203,7 +204,7 @@ async fn find(lottery: &mut Lottery, request: &DrawRequest) -> Option<DrawRespon
     }
 }
 
-/// An answer as a retry gets it.
+/// The answer as a retry gets it.
 fn replayed(answer: &DrawResponse) -> DrawResponse {
     DrawResponse {
         replayed: true,

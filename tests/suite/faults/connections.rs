@@ -1,4 +1,4 @@
-//! Clients that do not speak, do not read, do nothing, or cancel what they ask for.
+//! Clients that send nothing, read nothing, do nothing, or cancel their calls.
 
 use std::net::TcpStream;
 
@@ -26,7 +26,7 @@ fn a_client_that_does_not_read_is_closed() {
     let data = tempfile::tempdir().unwrap();
     let server = Start::on(data.path()).serve();
     let mut slow = Raw::connect(server.address);
-    // As it reads nothing, it never opens the connection's window of 64 KiB further.
+    // A client that reads nothing never extends the connection's window of 64 KiB.
     let campaign = crate::process::project("deploy/campaigns/spring-wheel.yaml");
     let apply = ["apply", "-f", campaign.to_str().unwrap()];
     server.run(&apply).well();
@@ -85,6 +85,6 @@ fn a_flood_of_cancelled_calls_ends_its_connection() {
     let mut client = Raw::connect(server.address);
     client.ping();
     client.call_and_cancel(CHECK, 100 * CALLS_MAX);
-    let goodbye = client.frames().pop(); // which may be lost on its way
+    let goodbye = client.frames().pop(); // this frame may be lost
     assert!(goodbye.is_none_or(|last| last.payload.ends_with(b"too_many_resets")));
 }

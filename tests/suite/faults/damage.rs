@@ -1,5 +1,5 @@
-//! The database is damaged, or contradicts itself: what is wrong is said in words that help, at a
-//! start and while it runs, and nothing is guessed.
+//! The database is damaged or contradicts itself. At a start and during a run, the error says what
+//! is wrong and what to do, and nothing is guessed.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use crate::process::{Server, Start};
 
 const PAGE: u64 = 4096;
 
-/// A directory that was drawn from; all of it is in the database's own file.
+/// A data directory with draws; all data are in the database file itself, none in its log.
 async fn used() -> TempDir {
     let data = tempdir().unwrap();
     let mut server = Start::on(data.path()).serve();
@@ -54,8 +54,8 @@ fn executed(status: &Status) -> String {
     details.error_info().unwrap().metadata["executed"].clone()
 }
 
-/// Writes over a page, from 1.
-fn spoil_page(data: &TempDir, page: u64) {
+/// Overwrites a page; pages are counted from 1.
+fn overwrite_page(data: &TempDir, page: u64) {
     let file = File::options().write(true).open(database(data)).unwrap();
     let noise = vec![0xa5; usize::try_from(PAGE).unwrap()];
     file.write_all_at(&noise, (page - 1) * PAGE).unwrap();
@@ -69,10 +69,10 @@ fn root_page(data: &TempDir, table: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_damaged_is_told_from_one_that_is_another_program_s() {
+async fn a_damaged_database_is_not_reported_as_another_program_s() {
     let data = used().await;
     let whole = fs::read(database(&data)).unwrap();
-    let told = ["tombola.sqlite3", "is damaged", "Restore it from a backup"];
+    let words = ["tombola.sqlite3", "is damaged", "Restore it from a backup"];
     let ledger = root_page(&data, "ledger");
     for (what, spoil) in [
         (
@@ -81,11 +81,11 @@ async fn a_database_that_is_damaged_is_told_from_one_that_is_another_program_s()
         ),
         ("cut to a page", &|| cut(&data, 4096)),
         ("cut within its header", &|| cut(&data, 40)),
-        ("a page is noise", &|| spoil_page(&data, ledger)),
+        ("a page is noise", &|| overwrite_page(&data, ledger)),
     ] {
         spoil();
         let spoiled = fs::read(database(&data)).unwrap();
-        let said = Start::on(data.path()).fail().badly(1, &told);
+        let said = Start::on(data.path()).fail().badly(1, &words);
         for lie in ["request id", "not a tombola database"] {
             assert!(!said.contains(lie), "{what}: {said}");
         }
@@ -107,7 +107,7 @@ fn cut(data: &TempDir, bytes: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_page_is_a_permanent_error_and_nothing_is_drawn() {
     let data = used().await;
-    spoil_page(&data, root_page(&data, "users"));
+    overwrite_page(&data, root_page(&data, "users"));
     let server = Start::on(data.path()).serve();
     for number in 0..3 {
         let refused = draw(&server, "flow", &format!("r-{number}"))

@@ -1,4 +1,4 @@
-//! The disk is full: no file can grow, or nothing fits on it any more.
+//! The disk is full: no file can grow, or nothing fits on the disk any more.
 
 use std::{
     fs::{self, File},
@@ -27,7 +27,7 @@ fn database_bytes(directory: &Path) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_loses_no_acknowledged_draw_and_tells_no_lie() {
+async fn a_full_disk_loses_no_acknowledged_draw_and_reports_no_false_outcome() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Start::on(data.path()).serve();
     load::apply(&server).await;
@@ -42,8 +42,7 @@ async fn a_full_disk_loses_no_acknowledged_draw_and_tells_no_lie() {
     let mut load = Load::start(&server, 2, 0).await;
     load.answered(24).await;
     server.says("the store is unavailable");
-    // A draw that did not fit was not made, and its client is told so: nobody is left to guess and
-    // gives up.
+    // A draw that did not fit was not made, and its client learns so: no client has to guess.
     load.answered(240).await;
     server.kill();
 
@@ -51,14 +50,14 @@ async fn a_full_disk_loses_no_acknowledged_draw_and_tells_no_lie() {
     Book::default().settle(&server, load.end().await).await;
 }
 
-/// A disk of its own size, in memory. It is gone when this is dropped.
+/// A disk of its own size, in memory. It is removed when this is dropped.
 struct SmallDisk {
     holder: Child,
     mount: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// Mounts it where only the holder, and who goes through the holder, sees it.
+    /// Mounts it in a namespace that only the holder process, and commands run through it, can see.
     fn of_mib(mib: u32) -> Self {
         const HOLD: &str = r#"mount -t tmpfs -o size="$1" tmpfs "$2" && echo mounted && exec cat"#;
         let mount = tempfile::tempdir().unwrap();
@@ -78,7 +77,7 @@ impl SmallDisk {
         Self { holder, mount }
     }
 
-    /// Where it is for those who do not see its mount.
+    /// Its path for processes outside that namespace.
     fn path(&self) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
         root.join(self.mount.path().strip_prefix("/").unwrap())
@@ -103,7 +102,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Who is root can mount; anybody else only as the root of a user namespace.
+/// Root can mount; any other user only as the root of a user namespace.
 fn new_namespaces() -> &'static [&'static str] {
     if rustix::process::geteuid().is_root() {
         &["--mount"]
@@ -112,7 +111,7 @@ fn new_namespaces() -> &'static [&'static str] {
     }
 }
 
-/// The draw of this number; its user has one draw.
+/// Makes a draw; each number has a user of its own.
 async fn draw(server: &Server, number: u32) -> Result<(), Status> {
     let draw = DrawRequest {
         campaign_id: "flow".into(),
@@ -132,9 +131,9 @@ async fn health(server: &Server, service: &str, wanted: ServingStatus) {
     while watch.message().await.unwrap().unwrap().status() != wanted {}
 }
 
-/// Fills the disk and draws, again and again, until a draw does not fit and the health says so: the
-/// draws that were made, and the one that was not. The store makes room by what its log frees, so
-/// one time is not enough.
+/// Fills the disk and draws, again and again, until a draw does not fit and health says so. Returns
+/// the draws that were made, and the one that was not. The store frees space by shortening its log,
+/// so filling the disk once is not enough.
 async fn fill_until_a_draw_fails(disk: &SmallDisk, server: &Server) -> (Vec<u32>, u32) {
     let mut client = HealthClient::new(server.connect().await);
     let mut made = Vec::new();
@@ -149,7 +148,7 @@ async fn fill_until_a_draw_fails(disk: &SmallDisk, server: &Server) -> (Vec<u32>
             return (made, number);
         }
     }
-    unreachable!("a full disk holds only so many draws")
+    unreachable!("a full disk holds only a limited number of draws")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,7 +156,7 @@ async fn a_full_disk_is_survived_by_the_reserve_and_left_once_there_is_room() {
     let disk = SmallDisk::of_mib(128);
     let data = disk.mount.path().join("data");
     let start = Start {
-        beside: Some(disk.holder.id()),
+        in_namespaces_of: Some(disk.holder.id()),
         ..Start::on(&data)
     };
     let mut server = start.serve();

@@ -1,7 +1,7 @@
-//! The server is killed in the midst of a storm on an envelope, and between the envelope's end and
-//! its refund, again and again on the same data.
+//! The server is killed during many grabs from an envelope, and between the envelope's end and its
+//! refund, again and again on the same data.
 //!
-//! `TOMBOLA_KILLS` sets the number of rounds, `TOMBOLA_SEED` when the server is killed.
+//! `TOMBOLA_KILLS` sets the number of rounds. `TOMBOLA_SEED` decides when the server is killed.
 
 use std::sync::{
     Arc,
@@ -27,13 +27,13 @@ type Envelopes = EnvelopeServiceClient<Channel>;
 
 const TOTAL: u64 = 1_000_000;
 const PACKETS: u32 = 400;
-/// Connections, each with grabs one after the other.
-const HANDS: usize = 16;
+/// Connections; each makes one grab after the other.
+const CONNECTIONS: usize = 16;
 
-/// A grab, and what was answered where anything was.
+/// A grab, and its response if there was one.
 struct Attempt {
     request: GrabEnvelopeRequest,
-    told: Option<GrabEnvelopeResponse>,
+    response: Option<GrabEnvelopeResponse>,
 }
 
 fn clock(hours: i64) -> String {
@@ -45,12 +45,12 @@ async fn envelopes(server: &Server) -> Envelopes {
     EnvelopeServiceClient::new(server.connect().await)
 }
 
-/// Data that servers are started on, one after the other.
+/// Data on which servers are started, one after the other.
 trait Data {
     fn start(&self) -> Start<'_>;
-    /// Makes the store, unless the service does so itself.
+    /// Creates the store, unless the service does so itself.
     fn make(&self, _start: &Start<'_>) {}
-    /// Refunds of an envelope in the ledger.
+    /// The number of refunds of an envelope in the ledger.
     fn refunds(&self, id: &str) -> u64;
 }
 
@@ -61,7 +61,8 @@ impl Data for TempDir {
 
     fn refunds(&self, id: &str) -> u64 {
         let db = Connection::open(self.path().join("tombola.sqlite3")).unwrap();
-        let sql = "SELECT COUNT(*) FROM ledger WHERE envelope = ?1 AND json_extract(body, '$.kind') = 'refund'";
+        let sql = "SELECT COUNT(*) FROM ledger WHERE envelope = ?1 AND json_extract(body, \
+            '$.kind') = 'refund'";
         db.query_row(sql, [id], |row| row.get(0)).unwrap()
     }
 }
@@ -81,14 +82,15 @@ impl Data for House {
             for _, ledger in ipairs(redis.call('KEYS', '*:ledger')) do
                 for _, item in ipairs(redis.call('XRANGE', ledger, '-', '+')) do
                     local fields = item[2]
-                    if fields[1] == 'e' and fields[2] == ARGV[1] and string.find(fields[8], '"kind":"refund"', 1, true) then
+                    local is_refund = string.find(fields[8], '"kind":"refund"', 1, true)
+                    if fields[1] == 'e' and fields[2] == ARGV[1] and is_refund then
                         refunds = refunds + 1
                     end
                 end
             end
             return refunds"#;
-        let told = self.redis.command(&["EVAL", count, "0", id]);
-        told.parse().unwrap()
+        let reply = self.redis.command(&["EVAL", count, "0", id]);
+        reply.parse().unwrap()
     }
 }
 
@@ -111,15 +113,15 @@ async fn survive(data: &impl Data) {
     let start = |hours: i64| data.start().at(clock(hours)).serve();
     for round in 0..rounds {
         let id = format!("envelope-{round}");
-        // Killed in the midst of a storm.
+        // Killed during many grabs.
         let mut server = start(round * 50);
         create(&server, &id).await;
-        let storm = Storm::start(&server, &id).await;
+        let storm = Grabbers::start(&server, &id).await;
         storm.answered(rng.random_range(0..500)).await;
         server.kill();
         let attempts = storm.end().await;
 
-        // Back again: everyone who was told of a packet has it.
+        // After the restart, everyone who got a packet still has it.
         let mut server = start(round * 50 + 1);
         let count = attempts.len();
         settle(&server, attempts).await;
@@ -129,7 +131,7 @@ async fn survive(data: &impl Data) {
         assert_eq!(grabbed + envelope.waiting_minor, TOTAL);
         server.kill();
 
-        // Killed while it refunds, or before, or after.
+        // Killed before, during or after the refund.
         let mut server = start(round * 50 + 30);
         if rng.random_bool(0.5) {
             let late = grab(&mut envelopes(&server).await, &id, "late").await;
@@ -180,31 +182,31 @@ async fn grab(
 }
 
 /// Users who grab until the server is gone.
-struct Storm {
+struct Grabbers {
     hands: JoinSet<Vec<Attempt>>,
     answered: Arc<AtomicUsize>,
 }
 
-impl Storm {
+impl Grabbers {
     async fn start(server: &Server, id: &str) -> Self {
         let answered = Arc::<AtomicUsize>::default();
         let mut hands = JoinSet::new();
-        for hand in 0..HANDS {
+        for hand in 0..CONNECTIONS {
             let mut server = envelopes(server).await;
             let (id, answered) = (id.to_owned(), answered.clone());
             hands.spawn(async move {
                 let mut attempts = Vec::new();
                 for n in 0.. {
-                    // Every other call is a double click.
+                    // Every other call is sent twice at once.
                     let user = format!("u{hand}-{}", n / 2);
-                    let told = grab(&mut server, &id, &user).await.ok();
-                    let is_gone = told.is_none();
+                    let response = grab(&mut server, &id, &user).await.ok();
+                    let is_gone = response.is_none();
                     attempts.push(Attempt {
                         request: GrabEnvelopeRequest {
                             envelope_id: id.clone(),
                             user_id: user,
                         },
-                        told,
+                        response,
                     });
                     if is_gone {
                         break;
@@ -217,7 +219,7 @@ impl Storm {
         Self { hands, answered }
     }
 
-    /// Waits until so many grabs were answered.
+    /// Waits until `count` grabs were answered.
     async fn answered(&self, count: usize) {
         while self.answered.load(Ordering::SeqCst) < count {
             tokio::task::yield_now().await;
@@ -229,23 +231,23 @@ impl Storm {
     }
 }
 
-/// Grabs again for everyone: a packet that was told is told again.
+/// Grabs again for everyone: a user who got a packet gets the same one.
 async fn settle(server: &Server, attempts: Vec<Attempt>) {
     let mut server = envelopes(server).await;
-    for Attempt { request, told } in attempts {
+    for Attempt { request, response } in attempts {
         let again = server.grab_envelope(request.clone()).await.unwrap();
         let again = again.into_inner();
-        let Some(told) = told.filter(|told| told.packet > 0) else {
+        let Some(first) = response.filter(|response| response.packet > 0) else {
             continue;
         };
         assert_eq!(again.outcome(), GrabOutcome::AlreadyGrabbed, "{request:?}");
         let packet =
             |it: &GrabEnvelopeResponse| (it.packet, it.amount_minor, it.grab_time, it.ledger_id);
-        assert_eq!(packet(&again), packet(&told), "{request:?}");
+        assert_eq!(packet(&again), packet(&first), "{request:?}");
     }
 }
 
-/// An envelope and its grabs, page by page.
+/// Reads an envelope and its grabs, page by page.
 async fn read(server: &Server, id: &str) -> (Envelope, Vec<Grab>) {
     let mut server = envelopes(server).await;
     let request = GetEnvelopeRequest {

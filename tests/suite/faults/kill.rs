@@ -1,7 +1,7 @@
 //! The server is killed while it draws, again and again on the same data.
 //!
-//! `TOMBOLA_KILLS` sets the number of rounds, `TOMBOLA_SEED` what is drawn and when the server is
-//! killed.
+//! `TOMBOLA_KILLS` sets the number of rounds. `TOMBOLA_SEED` decides what is drawn, and when the
+//! server is killed.
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::process::Start;
 
-/// A number from the environment.
+/// Reads a number from the environment.
 pub fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
@@ -20,7 +20,7 @@ pub fn setting(name: &str) -> Option<u64> {
     )
 }
 
-/// The clock of a round: a little later than that of the round before.
+/// The clock of a round: a little later than in the round before.
 fn clock(round: u64) -> String {
     let minutes = round * 5;
     format!(

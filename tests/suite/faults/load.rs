@@ -1,4 +1,4 @@
-//! Many clients that draw until their server is gone, and remember what they were told.
+//! Clients that draw until their server is gone, and remember the responses.
 
 use jiff::Timestamp;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -12,10 +12,11 @@ use tonic_types::StatusExt as _;
 
 use crate::process::Server;
 
-/// Clients at once.
+/// Clients that run in parallel.
 const CLIENTS: u64 = 24;
 
-/// A schedule, a deck that is dealt anew without its grand prize, and limits that are soon reached.
+/// A schedule, a deck that is dealt again without its grand prize, and limits that are soon
+/// reached.
 const CAMPAIGNS: &str = "
 id: flow
 timeZone: Asia/Shanghai
@@ -42,20 +43,21 @@ prizes: [{id: mug, stock: 1000000}]
 pools: [{id: deck, deck: {size: 100, cards: {mug: 50}, onExhausted: RESHUFFLE}}]
 ";
 
-/// Their ids.
+/// The ids of these campaigns.
 pub const IDS: [&str; 3] = ["flow", "cards", "limited"];
 
-/// Creates them.
+/// Creates these campaigns.
 pub async fn apply(server: &Server) {
     apply_all(server, CAMPAIGNS).await;
 }
 
-/// Creates them so that they run by the real time, where it is about noon.
+/// Creates these campaigns for the real time, in a zone where it is about noon.
 pub async fn apply_now(server: &Server) {
     apply_all(server, &now_and_about_noon(CAMPAIGNS)).await;
 }
 
-/// Campaigns of a test clock, moved to the real time: no day ends while a test runs.
+/// Moves campaigns of a test clock to the real time, in a zone where it is about noon: no day ends
+/// while a test runs.
 pub fn now_and_about_noon(campaigns: &str) -> String {
     let now = Timestamp::now().as_second();
     let hour = now / 3600 % 24;
@@ -89,7 +91,7 @@ pub async fn apply_all(server: &Server, campaigns: &str) {
     }
 }
 
-/// Sends a call again while the store does not answer in time, as on a machine whose disk is busy.
+/// Repeats a call while the store does not answer in time, as on a machine with a busy disk.
 pub async fn patiently<T>(call: impl AsyncFn() -> Result<T, Status>) -> Result<T, Status> {
     const RETRIES: usize = 10;
     for _ in 0..RETRIES {
@@ -101,44 +103,45 @@ pub async fn patiently<T>(call: impl AsyncFn() -> Result<T, Status>) -> Result<T
     call().await
 }
 
-/// A draw and what its client was told.
+/// A draw, and what its client heard.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub request: DrawRequest,
-    pub told: Told,
+    pub heard: Heard,
 }
 
-/// What a client was told.
+/// What a client heard of a draw.
 #[derive(Clone, Debug)]
-pub enum Told {
-    /// An acknowledged draw.
+pub enum Heard {
+    /// The draw was acknowledged, with this response.
     Answer(Box<DrawResponse>),
     /// It was not made.
     Refused,
-    /// Nothing, or that it may have been made.
+    /// No response, or that the draw may have been made.
     Nothing,
 }
 
-/// What an error tells: only the service's own word says that nothing happened.
-pub fn told_by(status: &Status) -> Told {
+/// What an error says about the draw: only the service's own `executed: no` means that it was not
+/// made.
+pub fn heard_from(status: &Status) -> Heard {
     let details = status.get_error_details();
     let executed = details
         .error_info()
         .and_then(|info| info.metadata.get("executed"));
     match executed.map(String::as_str) {
-        Some("no") => Told::Refused,
-        _ => Told::Nothing,
+        Some("no") => Heard::Refused,
+        _ => Heard::Nothing,
     }
 }
 
-/// Clients at work.
+/// The running clients.
 pub struct Load {
     clients: JoinSet<Vec<Attempt>>,
     answers: mpsc::UnboundedReceiver<()>,
 }
 
 impl Load {
-    /// Lets many clients draw; who draws what follows from the seed and the round.
+    /// Starts the clients; the seed and the round decide who draws what.
     pub async fn start(server: &Server, seed: u64, round: u64) -> Self {
         let (sender, answers) = mpsc::unbounded_channel();
         let mut clients = JoinSet::new();
@@ -154,14 +157,14 @@ impl Load {
         Self { clients, answers }
     }
 
-    /// Waits until the clients have this many answers together.
+    /// Waits until the clients have this many responses together.
     pub async fn answered(&mut self, count: u64) {
         for _ in 0..count {
             self.answers.recv().await.unwrap();
         }
     }
 
-    /// What all clients were told, once the server is gone.
+    /// What all clients heard; the server must be gone.
     pub async fn end(self) -> Vec<Attempt> {
         self.clients.join_all().await.concat()
     }
@@ -175,7 +178,7 @@ struct Client {
 }
 
 impl Client {
-    /// Draws until nothing is told any more.
+    /// Draws until there is no response any more.
     async fn draw(
         mut self,
         mut lottery: tombola::proto::lottery_service_client::LotteryServiceClient<
@@ -185,12 +188,12 @@ impl Client {
         let mut attempts = Vec::new();
         loop {
             let request = request(&mut self.rng, &self.name, self.generation, attempts.len());
-            let told = match lottery.draw(request.clone()).await {
-                Ok(response) => Told::Answer(Box::new(response.into_inner())),
-                Err(status) => told_by(&status),
+            let heard = match lottery.draw(request.clone()).await {
+                Ok(response) => Heard::Answer(Box::new(response.into_inner())),
+                Err(status) => heard_from(&status),
             };
-            let is_over = matches!(told, Told::Nothing);
-            attempts.push(Attempt { request, told });
+            let is_over = matches!(heard, Heard::Nothing);
+            attempts.push(Attempt { request, heard });
             if is_over {
                 return attempts;
             }
@@ -199,7 +202,7 @@ impl Client {
     }
 }
 
-/// The next draw of a client, one of six users of its generation.
+/// A client's next draw, by one of six users of its generation.
 pub fn request(rng: &mut StdRng, client: &str, generation: u64, number: usize) -> DrawRequest {
     let campaign = IDS[rng.random_range(0..IDS.len())];
     let user = rng.random_range(0..6);

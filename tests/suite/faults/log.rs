@@ -1,4 +1,4 @@
-//! The log cannot be written. The service does its work nevertheless, and ends as it is told.
+//! The log cannot be written. The service still does its work, and stops when it is asked to.
 
 use std::{fs::File, io::pipe, net::TcpListener, process::Stdio, time::Duration};
 
@@ -8,11 +8,11 @@ use tonic::Request;
 use super::load;
 use crate::process::Start;
 
-/// Of so many draws the log at this level is far longer than a pipe holds.
+/// With this number of draws, the log at this level is far longer than a pipe holds.
 const DRAWS: usize = 200;
 const LEVEL: &str = "--log trace";
 
-/// A port of this machine that nobody uses now.
+/// An address with a port that nobody uses now.
 fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()

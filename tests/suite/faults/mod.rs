@@ -1,5 +1,5 @@
-//! What the real binary does when it, or its Redis, is killed, hangs, is told to stop or started
-//! wrongly.
+//! What the real program does when it, or its Redis, is killed or hangs, when it is stopped, and
+//! when it is started wrongly.
 
 mod book;
 mod connections;

@@ -1,5 +1,5 @@
-//! The server is started where it cannot serve: it ends at once, changes nothing and says what to
-//! do.
+//! The server is started on data or with options with which it cannot serve: it ends at once,
+//! changes nothing and says what to do.
 
 use std::{
     fs::{self, Permissions},
@@ -14,7 +14,7 @@ use tempfile::{TempDir, tempdir};
 
 use crate::process::{Ended, Start, tombola};
 
-/// A directory that a server has used.
+/// A data directory that a server has used.
 fn used() -> TempDir {
     let data = tempdir().unwrap();
     let mut server = Start::on(data.path()).serve();
@@ -31,13 +31,13 @@ fn key(data: &TempDir) -> std::path::PathBuf {
     data.path().join("master.key")
 }
 
-/// It serves again, so nothing was changed.
+/// Asserts that the server can serve again, so that nothing was changed.
 fn serves(data: &TempDir) {
     drop(Start::on(data.path()).serve());
 }
 
 #[test]
-fn a_port_in_use_is_told() {
+fn a_port_in_use_is_reported() {
     let data = tempdir().unwrap();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
@@ -51,7 +51,7 @@ fn a_port_in_use_is_told() {
 }
 
 #[test]
-fn data_in_use_by_another_process_is_told() {
+fn data_in_use_by_another_process_is_reported() {
     let data = tempdir().unwrap();
     let server = Start::on(data.path()).serve();
     let directory = data.path().to_str().unwrap();
@@ -84,13 +84,13 @@ fn a_newer_schema_is_refused_if_it_says_that_a_newer_reader_is_needed() {
         "--data",
     ];
     Start::on(data.path()).fail().badly(1, &words);
-    // A newer version has only added what this one does not need.
+    // A newer version has only added things that this version does not need.
     set(ours + 2, ours);
     serves(&data);
 }
 
 #[test]
-fn a_lost_master_key_is_told_and_no_new_one_is_made() {
+fn a_lost_master_key_is_reported_and_no_new_one_is_made() {
     let data = used();
     let kept = fs::read(key(&data)).unwrap();
     fs::remove_file(key(&data)).unwrap();
@@ -103,7 +103,7 @@ fn a_lost_master_key_is_told_and_no_new_one_is_made() {
 }
 
 #[test]
-fn a_wrong_master_key_is_told() {
+fn a_wrong_master_key_is_reported() {
     let (data, other) = (used(), used());
     let kept = fs::read(key(&data)).unwrap();
     fs::copy(key(&other), key(&data)).unwrap();
@@ -119,7 +119,7 @@ fn a_wrong_master_key_is_told() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_told_and_left_alone() {
+fn a_file_that_is_no_database_is_reported_and_left_alone() {
     let data = used();
     for suffix in ["", "-wal", "-shm"] {
         fs::remove_file(format!("{}{suffix}", database(&data).display())).ok();
@@ -139,7 +139,7 @@ fn a_file_that_is_no_database_is_told_and_left_alone() {
 }
 
 #[test]
-fn another_program_s_database_is_told_and_left_alone() {
+fn another_program_s_database_is_reported_and_left_alone() {
     let data = used();
     for suffix in ["", "-wal", "-shm"] {
         fs::remove_file(format!("{}{suffix}", database(&data).display())).ok();
@@ -175,18 +175,18 @@ fn a_test_clock_and_the_real_one_do_not_mix() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_told() {
+fn a_directory_that_cannot_be_made_is_reported() {
     let data = tempdir().unwrap();
     let file = data.path().join("file");
     fs::write(&file, "").unwrap();
     let inside = file.join("data");
-    let told = [inside.to_str().unwrap(), "--data"];
-    Start::on(&inside).fail().badly(1, &told);
+    let words = [inside.to_str().unwrap(), "--data"];
+    Start::on(&inside).fail().badly(1, &words);
 }
 
-/// Permissions do not bind root, so root starts it as another user.
+/// Permissions do not restrict root, so root starts the server as another user.
 #[test]
-fn a_directory_that_cannot_be_written_is_told() {
+fn a_directory_that_cannot_be_written_is_reported() {
     let home = tempdir().unwrap();
     let data = home.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -198,14 +198,14 @@ fn a_directory_that_cannot_be_written_is_told() {
         fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
         command = as_another_user(&command, home.path());
     }
-    let told = [data.to_str().unwrap(), "--data", "permission"];
-    Ended::of(&mut command).badly(1, &told);
+    let words = [data.to_str().unwrap(), "--data", "permission"];
+    Ended::of(&mut command).badly(1, &words);
 }
 
-/// The same command as the user whom everyone else's files do not concern, from a place that this
-/// user can read.
-fn as_another_user(command: &Command, place: &Path) -> Command {
-    let binary = place.join("tombola");
+/// The same command as user `nobody`, with a copy of the program in a directory that this user can
+/// read.
+fn as_another_user(command: &Command, directory: &Path) -> Command {
+    let binary = directory.join("tombola");
     fs::copy(command.get_program(), &binary).unwrap();
     let mut other = Command::new(binary);
     other.args(command.get_args()).current_dir("/").uid(65_534);
@@ -213,7 +213,7 @@ fn as_another_user(command: &Command, place: &Path) -> Command {
 }
 
 #[test]
-fn bad_configuration_is_told_before_anything_is_made() {
+fn bad_configuration_is_reported_before_anything_is_made() {
     let home = tempdir().unwrap();
     let data = home.path().join("data");
     for (flag, value) in [
@@ -244,7 +244,7 @@ fn bad_configuration_is_told_before_anything_is_made() {
 }
 
 #[test]
-fn a_lost_database_is_told_and_no_new_one_is_made() {
+fn a_lost_database_is_reported_and_no_new_one_is_made() {
     let data = used();
     let kept = fs::read(database(&data)).unwrap();
     for lost in [None, Some("")] {

@@ -1,4 +1,4 @@
-//! The server is told to stop.
+//! The server is stopped by a signal.
 
 use std::{io::Write as _, net::TcpStream};
 
@@ -60,7 +60,7 @@ async fn clients_that_never_go_do_not_keep_a_stopped_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_who_watches_the_health_is_told_and_does_not_keep_a_stopped_server() {
+async fn a_client_that_watches_health_learns_of_a_stop_and_does_not_delay_it() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Start::on(data.path()).serve();
     let mut client = HealthClient::new(server.connect().await);

@@ -1,4 +1,4 @@
-//! Commands that run the binary.
+//! Commands that run the real program.
 
 use std::{
     ffi::OsStr,
@@ -7,24 +7,24 @@ use std::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tombola");
 
-/// The binary with these arguments, free of the caller's settings.
+/// The program with these arguments, without the caller's settings.
 pub fn tombola<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = alone(BINARY);
     command.args(arguments);
     command
 }
 
-/// The same where no file can grow beyond this: a write past it fails, as on a full disk.
+/// The same with a limit on the size of files: a write beyond it fails, as on a full disk.
 pub fn on_a_small_disk(file_bytes_max: u64) -> Command {
     const LIMITED: &str = r#"trap '' XFSZ; ulimit -f "$1"; shift; exec "$@""#;
-    let blocks = (file_bytes_max / 512).to_string(); // of 512 bytes, as POSIX has it
+    let blocks = (file_bytes_max / 512).to_string(); // POSIX counts blocks of 512 bytes
     let mut command = alone("sh");
     command.args(["-c", LIMITED, "sh", &blocks, BINARY]);
     command
 }
 
-/// The same in the namespaces of another process, where it sees that process's mounts.
-pub fn beside(process: u32) -> Command {
+/// The same in the namespaces of another process, so that it sees that process's mounts.
+pub fn in_namespaces_of(process: u32) -> Command {
     let mut command = alone("nsenter");
     command.args(["--mount", "--preserve-credentials"]);
     if !rustix::process::geteuid().is_root() {
@@ -35,7 +35,7 @@ pub fn beside(process: u32) -> Command {
     command
 }
 
-/// A command without standard input, and without settings of ours that the caller may have.
+/// A command without standard input and without the caller's `TOMBOLA_` variables.
 pub fn alone(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {

@@ -1,8 +1,8 @@
-//! One run of a program from its start to its end.
+//! A finished run of a program.
 
 use std::process::{Command, Output};
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -26,22 +26,23 @@ impl Ended {
         command.output().unwrap().into()
     }
 
-    /// It ended well; what it printed.
+    /// Asserts that it succeeded; returns what it printed.
     #[track_caller]
     pub fn well(self) -> String {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self.stdout
     }
 
-    /// It ended with this code and told all of these words on standard error, in whatever case.
+    /// Asserts that it ended with this code and printed all of these words to standard error, in
+    /// upper or lower case; returns that text.
     #[track_caller]
     pub fn badly(self, code: i32, words: &[&str]) -> String {
         assert_eq!(self.code, Some(code), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
-        let told = self.stderr.to_lowercase();
+        let printed = self.stderr.to_lowercase();
         for word in words {
             assert!(
-                told.contains(&word.to_lowercase()),
+                printed.contains(&word.to_lowercase()),
                 "no `{word}` in {self:#?}"
             );
         }

@@ -1,5 +1,4 @@
-//! The real binary as a process: a server on a port that nobody else has, and the commands of its
-//! client.
+//! The real program as a process: a server on a free port, and the client commands.
 
 mod command;
 mod ended;
@@ -15,14 +14,14 @@ pub use server::{Server, Start};
 
 use std::{path::Path, time::Duration};
 
-/// What should happen within moments fails the test only after this long: it bounds a hang, it
-/// measures nothing.
+/// A test fails if something that should take moments takes longer than this. It is a bound for
+/// hangs, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A test clock's start within every campaign of the tests and every sample.
 pub const NOW: &str = "2026-12-05T12:10:00+08:00";
 
-/// A file or directory of the project.
+/// The path of a file or directory of the project.
 pub fn project(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }

@@ -1,4 +1,4 @@
-//! What a process says, line by line, on both of its streams.
+//! The output of a process, line by line, from both of its streams.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
@@ -12,14 +12,15 @@ use std::{
 
 use super::PATIENCE;
 
-/// The lines of a running process. Its pipes are always drained, so it never waits for the test.
+/// The output of a running process. A thread reads the pipes all the time, so the process never
+/// waits for the test.
 pub struct Output {
     lines: Receiver<String>,
     all: Arc<Mutex<String>>,
 }
 
 impl Output {
-    /// Takes over the streams of a process, as far as they are pipes to us.
+    /// Takes the streams of a process that are pipes.
     pub fn of(child: &mut Child) -> Self {
         let (sender, lines) = channel();
         let all = Arc::new(Mutex::new(String::new()));
@@ -32,7 +33,7 @@ impl Output {
         Self { lines, all }
     }
 
-    /// The next line for which `found` gives something; `None` where the process ends first.
+    /// Waits for the next line for which `found` returns a value; `None` if the process ends first.
     pub fn wait_for<T>(&self, found: impl Fn(&str) -> Option<T>) -> Option<T> {
         loop {
             match self.lines.recv_timeout(PATIENCE) {
@@ -57,7 +58,7 @@ impl Output {
         self.wait_for(|_| None::<()>);
     }
 
-    /// All that was said up to now.
+    /// The output so far.
     pub fn text(&self) -> String {
         self.all.lock().unwrap().clone()
     }

@@ -1,5 +1,5 @@
-//! A client that speaks HTTP/2 by hand, so that it can do what no library does: fall silent, not
-//! read, cancel at once.
+//! A hand-written HTTP/2 client, which can do what no library does: send nothing, not read, or
+//! cancel at once.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -8,7 +8,7 @@ use std::{
 
 use super::PATIENCE;
 
-/// Types of frames (RFC 9113, section 6).
+/// Frame types (RFC 9113, section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -31,21 +31,21 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The last one of a call.
+    /// Whether it is the last frame of a call.
     pub fn ends(&self, stream: u32) -> bool {
         let is_last = self.flags & END_STREAM != 0 && matches!(self.kind, DATA | HEADERS);
         self.stream == stream && is_last
     }
 }
 
-/// A connection after its hello.
+/// A connection after the HTTP/2 preface.
 pub struct Raw {
     stream: TcpStream,
     next_call: u32,
 }
 
 impl Raw {
-    /// Connects, and sends the preface and settings by which the client takes large answers.
+    /// Connects, and sends the preface and settings that allow large responses.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -61,19 +61,19 @@ impl Raw {
         raw
     }
 
-    /// Sends bytes as far as the server takes them.
+    /// Sends bytes, as far as the server accepts them.
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).ok();
     }
 
-    /// Begins a call without its message, which leaves it open.
+    /// Begins a call without its message, so that the call stays open.
     pub fn begin_call(&mut self, path: &str) -> u32 {
         let call = self.next_call();
         self.send(&head(call, path));
         call
     }
 
-    /// Calls with an empty message.
+    /// Makes a call with an empty message.
     pub fn call(&mut self, path: &str) -> u32 {
         let call = self.next_call();
         let mut frames = head(call, path);
@@ -82,7 +82,7 @@ impl Raw {
         call
     }
 
-    /// Begins calls and cancels each one at once, in one write.
+    /// Begins calls and cancels each one at once, all in one write.
     pub fn call_and_cancel(&mut self, path: &str, calls: usize) {
         let mut frames = Vec::new();
         for _ in 0..calls {
@@ -104,15 +104,18 @@ impl Raw {
         panic!("the server has closed the connection");
     }
 
-    /// Reads on until the server closes the connection, and shows it that the client lives, but
-    /// opens no window: so most answers cannot be sent.
+    /// Reads until the server closes the connection. It answers pings, so that the server sees a
+    /// live client, but never extends the flow-control window: most responses cannot be sent.
     pub fn live_without_reading(&mut self) {
         const PINGS_MAX: usize = 4; // one every 30 s
         let mut pings = 0;
         while let Some(asked) = self.frame() {
             if asked.kind == PING && asked.flags != ACK {
                 pings += 1;
-                assert!(pings <= PINGS_MAX, "the server keeps who does not read");
+                assert!(
+                    pings <= PINGS_MAX,
+                    "the server keeps a client that does not read"
+                );
                 self.send(&frame(PING, ACK, 0, &asked.payload));
             }
         }
@@ -150,7 +153,7 @@ impl Raw {
     }
 }
 
-/// `None` where the server has closed the connection, in whatever way.
+/// `None` if the server has closed the connection, in whatever way.
 fn closed(read: std::io::Result<()>) -> Option<()> {
     match read {
         Ok(()) => Some(()),
@@ -172,7 +175,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The head of a gRPC call.
+/// The header frame of a gRPC call.
 fn head(call: u32, path: &str) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in [

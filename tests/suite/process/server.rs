@@ -15,38 +15,38 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{
     NOW, PATIENCE,
-    command::{beside, on_a_small_disk, tombola},
+    command::{in_namespaces_of, on_a_small_disk, tombola},
     ended::Ended,
     output::Output,
 };
 
-/// How a server is started.
+/// How to start a server.
 pub struct Start<'a> {
     pub data: &'a Path,
     pub clock: Option<String>,
     pub listen: &'a str,
-    /// The size that no file can exceed, in bytes.
+    /// The largest size of a file, in bytes.
     pub file_bytes_max: Option<u64>,
-    /// The process whose mounts it sees.
-    pub beside: Option<u32>,
+    /// The process whose mounts the server sees.
+    pub in_namespaces_of: Option<u32>,
     /// Further arguments.
     pub more: Vec<String>,
 }
 
 impl<'a> Start<'a> {
-    /// On these data, on a free port, on the test clock.
+    /// A server on these data, on a free port and the test clock.
     pub fn on(data: &'a Path) -> Self {
         Self {
             data,
             clock: Some(NOW.into()),
             listen: "127.0.0.1:0",
             file_bytes_max: None,
-            beside: None,
+            in_namespaces_of: None,
             more: Vec::new(),
         }
     }
 
-    /// On a store in Redis and its clock; the master key is in the directory.
+    /// A server on a store in Redis and on the clock of Redis; the master key is in the directory.
     pub fn on_redis(data: &'a Path, url: &str) -> Self {
         Self {
             clock: None,
@@ -55,13 +55,13 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// With further arguments, written as on the command line.
+    /// Adds arguments, written as on the command line.
     pub fn with(mut self, line: &str) -> Self {
         self.more.extend(line.split_whitespace().map(str::to_owned));
         self
     }
 
-    /// With the test clock at another moment.
+    /// Sets the test clock to another moment.
     pub fn at(self, clock: String) -> Self {
         Self {
             clock: Some(clock),
@@ -69,11 +69,11 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// The command that would start it.
+    /// The command that starts the server.
     pub fn command(&self) -> Command {
-        let mut command = match (self.file_bytes_max, self.beside) {
+        let mut command = match (self.file_bytes_max, self.in_namespaces_of) {
             (Some(bytes), _) => on_a_small_disk(bytes),
-            (None, Some(process)) => beside(process),
+            (None, Some(process)) => in_namespaces_of(process),
             (None, None) => tombola([""; 0]),
         };
         command.args(["serve", "--listen", self.listen, "--data"]);
@@ -85,7 +85,7 @@ impl<'a> Start<'a> {
         command
     }
 
-    /// Makes the store in Redis that it would serve from.
+    /// Creates the store in Redis.
     pub fn init(&self) -> Ended {
         let mut command = tombola(["init", "--data"]);
         command.arg(self.data);
@@ -95,12 +95,13 @@ impl<'a> Start<'a> {
         Ended::of(command.args(&self.more))
     }
 
-    /// Starts it and waits until it serves.
+    /// Starts the server, and waits until it serves.
     pub fn serve(&self) -> Server {
         self.serve_once(serving_address)
     }
 
-    /// Starts it and waits until it waits for its store, at an address that the caller chose.
+    /// Starts the server, and waits until it waits for its store. The caller has chosen the
+    /// address.
     pub fn wait(&self) -> Server {
         let address = self.listen.parse().unwrap();
         self.serve_once(|line| line.contains("not ready, waiting").then_some(address))
@@ -123,8 +124,8 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Starts it with another standard error and waits until it takes connections. It needs a port
-    /// of its own.
+    /// Starts the server with another standard error, and waits until it accepts connections. The
+    /// caller has chosen its port.
     pub fn serve_saying_to(&self, stderr: Stdio) -> Server {
         let mut child = self
             .command()
@@ -146,13 +147,13 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Runs it to its end, which is to come by itself.
+    /// Runs the server until it ends by itself.
     pub fn fail(&self) -> Ended {
         Ended::of(&mut self.command())
     }
 }
 
-/// The address in the line that says that it serves.
+/// The address in the line that says that the server serves.
 fn serving_address(line: &str) -> Option<SocketAddr> {
     let (_, after) = line.split_once("serving on ")?;
     let address = after.split_whitespace().next()?;
@@ -167,40 +168,40 @@ pub struct Server {
 }
 
 impl Server {
-    /// Its address for clients.
+    /// The URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A connection of its own.
+    /// Opens a new connection.
     pub async fn connect(&self) -> Channel {
         let endpoint = Endpoint::from_shared(self.url()).unwrap();
         endpoint.connect().await.unwrap()
     }
 
-    /// What callers use, over a connection of its own.
+    /// A client of `LotteryService` on a new connection.
     pub async fn lottery(&self) -> LotteryServiceClient<Channel> {
         LotteryServiceClient::new(self.connect().await)
     }
 
-    /// What operators use, over a connection of its own.
+    /// A client of `CampaignService` on a new connection.
     pub async fn campaigns(&self) -> CampaignServiceClient<Channel> {
         CampaignServiceClient::new(self.connect().await)
     }
 
-    /// A command of the client against this server.
+    /// Runs a client command of `tombola` against this server.
     pub fn run(&self, arguments: &[&str]) -> Ended {
         Ended::of(tombola(arguments).args(["--server", &self.url()]))
     }
 
-    /// Kills it as a crash would, and waits until it is gone.
+    /// Kills the server as a crash would, and waits until it is gone.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.output.wait_for_end();
         self.child.wait().unwrap();
     }
 
-    /// Sends a signal by its name, e.g. `TERM`.
+    /// Sends the signal with this name, e.g. `TERM`.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id();
         let sent = Command::new("sh")
@@ -209,7 +210,7 @@ impl Server {
         assert!(sent.unwrap().success(), "kill -{name} {pid}");
     }
 
-    /// Waits until it says this.
+    /// Waits until the server prints this.
     pub fn says(&self, word: &str) {
         let said = self
             .output
@@ -217,7 +218,7 @@ impl Server {
         assert!(said.is_some(), "not said: {word}\n{}", self.output.text());
     }
 
-    /// Waits until it ended by itself: its exit code, and all it said.
+    /// Waits until the server ends by itself; returns its exit code and all its output.
     pub fn ended(&mut self) -> (Option<i32>, String) {
         self.output.wait_for_end();
         (self.child.wait().unwrap().code(), self.output.text())

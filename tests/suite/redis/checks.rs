@@ -1,4 +1,4 @@
-//! A Redis that would lose draws is refused, with everything that is to be changed.
+//! A Redis that would lose draws is refused, and the error lists everything to change.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn settings_that_keep_draws_are_accepted() {
 
 #[tokio::test]
 async fn settings_that_lose_draws_are_refused_with_what_to_write() {
-    for (settings, durability, told) in [
+    for (settings, durability, word) in [
         (
             &[("appendonly", "no")][..],
             Durability::Fast,
@@ -73,13 +73,13 @@ async fn settings_that_lose_draws_are_refused_with_what_to_write() {
             .await
             .unwrap_err()
             .to_string();
-        assert!(error.contains(told), "{settings:?}: {error}");
+        assert!(error.contains(word), "{settings:?}: {error}");
         assert_eq!(error.lines().count(), 2, "{settings:?}: {error}");
     }
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_is_told_at_once() {
+async fn all_problems_are_reported_at_once() {
     let server = RedisServer::start(&[
         ("appendonly", "no"),
         ("appendfsync", "no"),
@@ -122,7 +122,7 @@ async fn a_user_who_may_not_see_the_settings() {
         "{error}"
     );
 
-    // What the text advises suffices.
+    // The permissions that the text names are sufficient.
     let words = [
         "ACL",
         "SETUSER",
@@ -143,7 +143,7 @@ async fn a_user_who_may_not_see_the_settings() {
 }
 
 #[tokio::test]
-async fn clocks_that_differ_are_told() {
+async fn clocks_that_differ_are_reported() {
     let server = RedisServer::start(&[]);
     let behind = SystemClock.now() - Duration::from_secs(90);
     let found = checked_at(&server.url(), Durability::Local, behind)

@@ -1,4 +1,4 @@
-//! A cluster, and Sentinel.
+//! Clusters, and the lookup of the master through Sentinel.
 
 use tombola::{
     model::Moment,
@@ -48,7 +48,7 @@ async fn a_cluster_is_used_and_checked_as_a_whole() {
     assert_eq!(found, there);
     check(&connections, Durability::Local, now()).await.unwrap();
 
-    // A setting of one node that is wrong is told with that node's address.
+    // A wrong setting of one node is reported with the node's address.
     cluster.nodes[1].command(&["CONFIG", "SET", "appendfsync", "everysec"]);
     let error = check(&connections, Durability::Local, now())
         .await
@@ -61,7 +61,7 @@ async fn a_cluster_is_used_and_checked_as_a_whole() {
     );
     assert_eq!(error.lines().count(), 2, "{error}");
 
-    // One node down: an error within the bounds, then all is well again.
+    // One node is down: calls fail within the time limits, and then succeed again.
     cluster.nodes[1].kill();
     let mut faults = 0;
     for slot in 0..20 {
@@ -69,7 +69,8 @@ async fn a_cluster_is_used_and_checked_as_a_whole() {
             Ok(_) => {}
             Err(fault) => {
                 faults += 1;
-                // Of a connection that breaks nobody knows; one that cannot be made sent nothing.
+                // A connection that breaks leaves the outcome unknown; one that cannot be made has
+                // sent nothing.
                 let executed = match fault.kind {
                     FaultKind::Lost => Executed::Unknown,
                     _ => Executed::No,
@@ -92,7 +93,7 @@ async fn a_cluster_is_used_and_checked_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_url_of_the_wrong_kind_is_told_the_right_one() {
+async fn the_error_of_a_url_of_the_wrong_kind_names_the_right_one() {
     let cluster = RedisCluster::start();
     let urls = cluster.nodes.iter().map(RedisServer::url);
     let mut moved = 0;
@@ -138,7 +139,7 @@ async fn a_slot_that_moved_is_followed() {
         .map(|node| node.command(&["CLUSTER", "MYID"]));
     let ids: Vec<String> = ids.collect();
     for id in &ids {
-        // The new owner first: it then has the newest word on the slot.
+        // The new owner is set first, so that it has the newest epoch for the slot.
         let owner = cluster
             .nodes
             .iter()
@@ -175,7 +176,7 @@ async fn nobody_there() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_through_a_cluster_and_through_sentinel() {
+async fn a_wrong_password_is_reported_through_a_cluster_and_through_sentinel() {
     let node = RedisServer::start(&[("cluster-enabled", "yes"), ("requirepass", "right-secret")]);
     let url = node
         .url()

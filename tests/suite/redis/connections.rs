@@ -1,4 +1,4 @@
-//! What becomes of connections and commands when the server goes, hangs or forgets.
+//! Connections and commands when the server goes away, hangs or forgets scripts.
 
 use tombola::store::{
     Executed,
@@ -60,8 +60,8 @@ async fn after_a_timeout_the_outcome_is_unknown_and_the_connection_is_gone() {
     let fault = run(&connections, COUNT, "n").await.unwrap_err();
     assert_kind(&fault, FaultKind::TimedOut, &["SLOWLOG"]);
     assert_eq!(fault.executed, Executed::Unknown);
-    // What was sent before runs late, if at all; a new connection cannot even be made while it
-    // hangs.
+    // What was sent before runs late, if at all. While the server hangs, a new connection cannot
+    // even be made.
     let fault = run(&connections, COUNT, "n").await.unwrap_err();
     assert_kind(&fault, FaultKind::Unreachable, &["in time"]);
     assert_eq!(fault.executed, Executed::No);
@@ -70,10 +70,10 @@ async fn after_a_timeout_the_outcome_is_unknown_and_the_connection_is_gone() {
 }
 
 #[tokio::test]
-async fn after_a_crash_one_call_finds_out_and_the_next_one_connects_anew() {
+async fn after_a_crash_one_call_fails_and_the_next_one_connects_again() {
     let mut server = RedisServer::start(&[]);
     let connections = connections(&server.url());
-    // Several connections, all idle when it happens.
+    // Several connections, all idle when the server is killed.
     let calls = || run(&connections, COUNT, "n");
     let (a, b, c) = tokio::join!(calls(), calls(), calls());
     assert!(a.is_ok() && b.is_ok() && c.is_ok());

@@ -1,4 +1,4 @@
-//! What envelopes take of Redis's memory, and what stays of them.
+//! How much of Redis's memory envelopes need, and what they leave behind.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::support::{
     on_redis::OnRedis, redis_server::RedisServer,
 };
 
-/// Bytes of an envelope of 500 packets before anyone has grabbed, and of each grab.
+/// Bytes of an envelope with 500 packets before any grab, and bytes of each grab.
 const ENVELOPE_BYTES_MAX: usize = 3 * 1024;
 const GRAB_BYTES_MAX: usize = 48;
 
@@ -25,8 +25,8 @@ fn bytes(server: &RedisServer, pattern: &str) -> usize {
             bytes = bytes + redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0)
         end
         return bytes";
-    let told = server.command(&["EVAL", sum, "0", pattern]);
-    told.parse().unwrap()
+    let reply = server.command(&["EVAL", sum, "0", pattern]);
+    reply.parse().unwrap()
 }
 
 /// The encodings of the keys that match, each once.
@@ -45,14 +45,14 @@ fn encodings(server: &RedisServer, pattern: &str) -> String {
     server.command(&["EVAL", list, "0", pattern])
 }
 
-/// Keys that match.
+/// The number of keys that match.
 fn keys(server: &RedisServer, pattern: &str) -> usize {
     let count = "return #redis.call('KEYS', ARGV[1])";
-    let told = server.command(&["EVAL", count, "0", pattern]);
-    told.parse().unwrap()
+    let reply = server.command(&["EVAL", count, "0", pattern]);
+    reply.parse().unwrap()
 }
 
-/// A UUID that nobody chose by chance, so that the test is the same each time.
+/// A UUID that depends only on `n`, so that the test is the same each time.
 fn uuid(n: usize) -> String {
     let bits = (n as u128).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     let part = |shift: u32, bits_wanted: u32| (bits >> shift) & ((1 << bits_wanted) - 1);
@@ -90,7 +90,7 @@ async fn an_envelope_takes_kilobytes_and_a_grab_some_ten_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_ids_spoil_the_buckets_of_no_others() {
+async fn long_ids_do_not_enlarge_the_buckets_of_others() {
     let (server, world) = world().await;
     world.create(&envelope("e", 1_000_000, 300)).await;
     for n in 0..120 {
@@ -108,7 +108,7 @@ async fn long_ids_spoil_the_buckets_of_no_others() {
     world.audit().await;
 }
 
-/// Envelopes with many buckets of which few are there, and with lists of those who may grab.
+/// Envelopes with many buckets, of which few exist, and with lists of allowed users.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_removed_envelope_stays_but_that_its_id_was_used() {
     let (server, world) = world().await;
@@ -135,7 +135,7 @@ async fn nothing_of_a_removed_envelope_stays_but_that_its_id_was_used() {
     world.audit().await;
 }
 
-/// Two thousand of the largest envelopes are more than 2^63 minor units.
+/// The sum of two thousand of the largest envelopes is more than 2^63 minor units.
 #[tokio::test(flavor = "multi_thread")]
 async fn sums_beyond_all_integers_are_exact() {
     const AMOUNT: u64 = (1 << 53) - 1;
@@ -159,8 +159,8 @@ async fn sums_beyond_all_integers_are_exact() {
     assert!(sums[0].balanced());
 }
 
-/// Another envelope under the same id, as on data that went back in time: what a service has kept
-/// of the first one is not used.
+/// Another envelope has the same id, as after a rollback: the service must not use what it has
+/// cached of the first one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_envelope_that_is_not_the_one_known_is_read_again() {
     let (server, world) = world().await;

@@ -1,4 +1,4 @@
-//! What is as large as it may be, and what was spoilt: the scripts take both.
+//! The largest allowed input, and damaged data: the scripts handle both.
 
 use std::sync::Arc;
 
@@ -31,13 +31,14 @@ async fn the_largest_campaign_is_injected_drawn_held_recalled_and_closed() {
         .map(|pool| format!("  - {{id: {pool}}}\n"));
     let pools: String = pools.collect();
     let yaml = format!(
-        "endTime: 2026-11-20T03:00:00+08:00\nconsolation: {{id: points}}\nprizes: [{prizes}]\npools:\n{pools}"
+        "endTime: 2026-11-20T03:00:00+08:00\nconsolation: {{id: points}}\nprizes: \
+         [{prizes}]\npools:\n{pools}"
     );
     let campaign = world.begin(&yaml).await;
     world.tick().await;
     world.set_time(campaign.start + hours(1)).await;
     world.tick().await;
-    // All that was released in ten pools, then card after card.
+    // All released units of ten pools, then card after card.
     let answers = all_of(20, |n| {
         let world = world.clone();
         async move { world.draw(draw(&format!("u{n}")).times(100)).await }
@@ -71,7 +72,10 @@ async fn a_thousand_users_are_granted_blocked_and_freed_at_once() {
     let server = Arc::new(RedisServer::start(&[]));
     let world = world(&server).await;
     let campaign = world
-        .begin("limits: {drawsPerDay: 1}\nconsolation: {id: points}\nprizes: [{id: coupon, stock: 10}]\npools: [{id: deck, deck: {size: 10, cards: {coupon: 10}}}]")
+        .begin(
+            "limits: {drawsPerDay: 1}\nconsolation: {id: points}\nprizes: [{id: coupon, stock: \
+            10}]\npools: [{id: deck, deck: {size: 10, cards: {coupon: 10}}}]",
+        )
         .await;
     let users: Vec<_> = (0..1000).map(|n| user(&format!("{n:0>128}"))).collect();
     let drawing = world.clone();
@@ -90,10 +94,10 @@ async fn a_thousand_users_are_granted_blocked_and_freed_at_once() {
     }
     draws.await.unwrap();
     let blocked = users.clone();
-    let told = world.operate(Operation::Block { users: blocked }).await;
-    assert_eq!(told.users, 1000);
-    let told = world.operate(Operation::Unblock { users }).await;
-    assert_eq!(told.users, 1000);
+    let operated = world.operate(Operation::Block { users: blocked }).await;
+    assert_eq!(operated.users, 1000);
+    let operated = world.operate(Operation::Unblock { users }).await;
+    assert_eq!(operated.users, 1000);
     for n in [0, 199, 999] {
         let name = format!("{n:0>128}");
         assert_eq!(world.record(&name).await.bonus_left(), 10_001);
@@ -102,15 +106,16 @@ async fn a_thousand_users_are_granted_blocked_and_freed_at_once() {
     world.audit().await;
 }
 
-/// Two campaigns whose draws lie in one batch: what is wrong with one is no matter of the other.
+/// Two campaigns share a batch: an error in one does not affect the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_campaign_that_was_spoilt_fails_alone() {
     let server = Arc::new(RedisServer::start(&[]));
     let world = world(&server).await;
-    let deck = "consolation: {id: points}\nprizes: [{id: coupon, stock: 5000}]\npools: [{id: deck, deck: {size: 5000, cards: {coupon: 5000}}}]";
+    let deck = "consolation: {id: points}\nprizes: [{id: coupon, stock: 5000}]\npools: [{id: \
+        deck, deck: {size: 5000, cards: {coupon: 5000}}}]";
     world.begin(deck).await;
     let partition = world.draw(draw("u")).await.ledger.partition;
-    // One whose keys lie beside those of the first.
+    // A campaign in the same partition as the first one.
     let mut other = String::new();
     for n in 0.. {
         other = format!("other-{n}");

@@ -24,13 +24,13 @@ use crate::support::{
 
 const PUT: &str = "redis.call('HSET', KEYS[1], ARGV[1], '1') return 1";
 
-/// Writes that were acknowledged, one after another under a name of their own.
+/// The acknowledged writes of one writer, each with a name of its own.
 struct Writer {
     acknowledged: Vec<String>,
     unknown: usize,
 }
 
-/// Writes until it is told to stop.
+/// Writes until `stop` is set.
 async fn write(connections: Arc<Connections>, name: usize, stop: Arc<AtomicBool>) -> Writer {
     let script = Script::new(&[PUT]);
     let mut writer = Writer {
@@ -54,7 +54,8 @@ async fn write(connections: Arc<Connections>, name: usize, stop: Arc<AtomicBool>
     writer
 }
 
-/// Four writers while something happens; what they wrote is all on the server that it gives.
+/// Runs four writers during `disturb`. The server that it returns must have all their acknowledged
+/// writes.
 async fn loses_nothing(
     connections: Connections,
     disturb: impl FnOnce() -> Box<dyn Fn(&[&str]) -> String>,
@@ -78,7 +79,7 @@ async fn loses_nothing(
     assert!(acknowledged > 100, "{acknowledged}");
 }
 
-/// Makes a replica the primary, and gives its index.
+/// Promotes a replica, and returns its index.
 fn fail_over(watched: &Sentinels) -> usize {
     let before = watched.primary().unwrap();
     watched.fail_over();
@@ -170,7 +171,7 @@ async fn what_is_under_way_ends_at_once_when_the_master_changes() {
         async move {
             let mut wait = ::redis::cmd("BLPOP");
             wait.arg("nothing").arg(0);
-            // A wait that began too early ends by its time-out, long before or long after the
+            // If the wait began too early, it ends by its timeout, long before or long after the
             // switch.
             loop {
                 match connections.command(&wait).await {
@@ -199,7 +200,7 @@ async fn a_server_that_says_it_is_a_replica_is_refused() {
     assert_kind(&fault, FaultKind::ReadOnly, &[&master, "redis+sentinel://"]);
     assert_eq!(fault.executed, Executed::No);
 
-    // Connections of before are not used either once it is demoted.
+    // After the demotion, earlier connections are not used either.
     let connections = connections(&servers[0].url());
     run(&connections, COUNT, "n").await.unwrap();
     let port = servers[1].port().to_string();

@@ -1,4 +1,4 @@
-//! The durability level is watched while the service runs.
+//! The service watches the durability settings while it runs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -65,7 +65,7 @@ async fn draws_are_refused_while_the_settings_keep_less() {
         let advice = format!("CONFIG SET {restored}");
         assert!(detail.contains(&advice), "no `{advice}` in: {detail}");
         assert!(detail.contains("--durability local"), "{detail}");
-        assert!(world.store().now().await.is_err(), "health is told");
+        assert!(world.store().now().await.is_err(), "health reports it");
         set(&server, restored);
         draw_until(&world, |drawn| drawn.ok()).await;
         world.store().now().await.unwrap();
@@ -83,7 +83,7 @@ async fn answers_state_the_level_that_is_left_if_so_asked_for() {
         (store.durability() == Durability::Fast).then_some(())
     };
     draw_until(&world, lower).await;
-    // Nothing that could be stated is left.
+    // No lower level is left to state.
     set(&server, "appendonly no");
     draw_until(&world, |drawn| drawn.err()).await;
     set(&server, "appendonly yes");

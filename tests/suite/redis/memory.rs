@@ -1,4 +1,4 @@
-//! What the memory of requests leaves behind in Redis.
+//! What forgotten requests leave in Redis.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ const YAML: &str = "
     pools: [{id: deck, deck: {size: 10000, cards: {coupon: 5000}}}]
 ";
 
-/// Draws that are remembered: those that make a user's record long, and those in fields of their
-/// own.
+/// The number of remembered draws: those in `long`, and those in fields of their own.
 fn remembered(server: &RedisServer) -> usize {
     let count = "
         local found = 0
@@ -47,7 +46,7 @@ async fn what_is_forgotten_is_removed() {
         most = most.max(remembered(&server));
         world.pass(hours(25)).await;
         world.tick().await;
-        // Those of the day before are gone.
+        // The draws of the day before are gone.
         assert!(remembered(&server) <= 3 * 40, "day {day}");
     }
     assert!(most > 2 * 40, "all were there, and long ones twice: {most}");
@@ -73,7 +72,9 @@ async fn what_is_not_ours_is_left_and_keeps_nothing_else_from_being_forgotten() 
     let keys = "
         local found = {}
         for _, kind in ipairs({ 'users', 'older' }) do
-            for _, key in ipairs(redis.call('KEYS', '*:' .. kind .. ':*')) do found[#found + 1] = key end
+            for _, key in ipairs(redis.call('KEYS', '*:' .. kind .. ':*')) do
+                found[#found + 1] = key
+            end
         end
         return table.concat(found, ' ')";
     let keys = server.command(&["EVAL", keys, "0"]);
@@ -116,9 +117,9 @@ async fn of_two_services_the_one_that_remembers_longer_counts() {
     let again = day.draw(command.clone()).await;
     assert!(again.replayed);
     assert_eq!(again.ledger, first.ledger);
-    // Each goes by its own time when it looks.
+    // Each service uses its own retention period when it reads.
     assert!(!hour.draw(command).await.replayed);
-    // And once nobody remembers for longer, an hour counts.
+    // Once no service remembers for longer, one hour counts.
     for _ in 0..30 {
         hour.pass(hours(2)).await;
         hour.tick().await;

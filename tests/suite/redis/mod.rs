@@ -1,5 +1,4 @@
-//! Redis as it is reached: what is asked of it at the start, what its faults are called, and what
-//! becomes of connections.
+//! Connections to Redis: the checks at the start, the names of faults, and the life of connections.
 
 mod checks;
 mod cluster;
@@ -22,7 +21,7 @@ fn connections(url: &str) -> Connections {
     Connections::new(&RedisUrl::parse(url).unwrap(), 4).unwrap()
 }
 
-/// Runs a text as a script with one key.
+/// Runs this text as a script with one key.
 async fn run(connections: &Connections, text: &str, key: &str) -> Result<::redis::Value, Fault> {
     let script = Script::new(&[text]);
     connections.run(&script, &[key].into(), &["1"].into()).await
@@ -31,7 +30,7 @@ async fn run(connections: &Connections, text: &str, key: &str) -> Result<::redis
 #[tokio::test]
 async fn the_servers_of_these_tests_compare_texts_by_the_rules_of_a_language() {
     let server = RedisServer::start(&[]);
-    // By their bytes it would be the other way round.
+    // In byte order the comparison would have the other result.
     let found = server.command(&["EVAL", "return tostring('a' < 'B')", "0"]);
     assert_eq!(found, "true", "no locale: run tests/prepare");
 }

@@ -1,4 +1,4 @@
-//! A refusal of Redis has a name, says what to do and that nothing was executed.
+//! Every refusal by Redis has a name, says what to do, and says that nothing was executed.
 
 use tombola::store::{
     Executed, StoreError,
@@ -54,7 +54,7 @@ async fn what_the_user_may_not_do() {
         FaultKind::Permission,
         &["ACL SETUSER"],
     );
-    // What the script itself may not do, perhaps after it wrote something.
+    // The script itself may not do it, perhaps after it wrote something.
     permit(&["+@all", "-incrby"]);
     let fault = fault_of(&url).await;
     assert_kind(&fault, FaultKind::Permission, &["ACL SETUSER"]);
@@ -101,13 +101,13 @@ async fn a_demoted_master_is_left_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_script_of_someone_that_does_not_end() {
+async fn a_script_of_another_client_that_does_not_end() {
     let server = RedisServer::start(&[("lua-time-limit", "50")]);
     let connections = connections(&server.url());
     let endless = run(&connections, "while true do end", "n");
     let beside = async {
         loop {
-            // The first calls may come before the other one is seen to take long.
+            // The first calls may come before Redis notices that the other script takes long.
             match run(&connections, COUNT, "n").await {
                 Err(fault) if fault.kind == FaultKind::Busy => break fault,
                 _ => tokio::task::yield_now().await,

@@ -1,5 +1,5 @@
-//! The groups of servers that failovers are tested on do what they are for: they promote, they come
-//! back, they can be split.
+//! The groups of servers in the failover tests work: they can promote a node, take it back, and be
+//! split.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn confirmed(primary: &RedisServer) -> String {
     primary.commands(&[&["SET", KEY, "1"], &["WAIT", "2", "500"]])
 }
 
-/// Every program runs as what it is called.
+/// Every program reports the name and version that it stands for.
 #[test]
 fn each_program_is_the_server_that_it_stands_for() {
     for (program, name, version) in [

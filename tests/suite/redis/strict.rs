@@ -1,4 +1,4 @@
-//! `--durability strict`: no answer before replicas have it.
+//! `--durability strict`: no acknowledgement before replicas have the write.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ async fn write(connections: &Connections) -> std::result::Result<::redis::Value,
         .await
 }
 
-/// What is to be changed before the server is fit.
+/// The problems that the checks find on the server.
 async fn problems(connections: &Connections) -> Vec<String> {
     match check(connections, Durability::Strict, now()).await {
         Err(CheckError::Unfit(problems)) => problems,
@@ -43,13 +43,13 @@ async fn problems(connections: &Connections) -> Vec<String> {
 
 /// Redis 7.0 knows only `WAIT`, the others `WAITAOF`.
 #[tokio::test]
-async fn a_write_is_acknowledged_only_with_the_word_of_a_replica() {
+async fn a_write_is_acknowledged_only_once_a_replica_has_it() {
     for program in Program::ALL {
-        acknowledges_with_the_word_of_a_replica(program).await;
+        acknowledges_once_a_replica_has_it(program).await;
     }
 }
 
-async fn acknowledges_with_the_word_of_a_replica(program: Program) {
+async fn acknowledges_once_a_replica_has_it(program: Program) {
     let servers = with_replicas_of(program, 1, &[]);
     let connections = connections(&servers[0].url()).confirming(None);
     check(&connections, Durability::Strict, now())
@@ -180,8 +180,7 @@ async fn an_answer_that_repeats_an_earlier_one_is_as_durable() {
     let first = world.draw(draw("u").named("first")).await;
     assert_eq!(world.store().durability(), Durability::Strict);
     servers[1].freeze();
-    // The first answer of this one is lost on the way, so its retries must not say more than is
-    // kept.
+    // The first response of this draw is lost, so its retries must not promise more than is stored.
     unavailable(
         world.try_draw(draw("u").named("second")).await,
         Executed::Unknown,
@@ -196,7 +195,7 @@ async fn an_answer_that_repeats_an_earlier_one_is_as_durable() {
         .find_draw(&id, &user, &request("second"))
         .await;
     unavailable(found, Executed::No);
-    // A refusal says nothing of what was written.
+    // A refusal depends on nothing that was written.
     let refused = world.try_draw(draw("u").named("third")).await;
     assert!(
         matches!(refused, Err(StoreError::Refused(_))),

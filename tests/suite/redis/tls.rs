@@ -1,4 +1,4 @@
-//! TLS where both sides speak it, and a clear word where they do not.
+//! TLS connections, and clear errors if only one side uses TLS.
 
 use tombola::store::redis::FaultKind;
 

@@ -1,5 +1,4 @@
-//! Envelopes in a simulation: what may be done to them, and what should come of it, in the fewest
-//! words.
+//! Envelopes in the simulation: the possible steps, and a minimal model of their results.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,11 +16,11 @@ use tombola::{
 use crate::support::{EnvelopeWords as _, Outcome as _, World, all_of, envelope, hours};
 
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Envelopes are few, so that their ids meet.
+/// There are few envelopes, so that steps often use the same id.
 const SLOTS: u8 = 4;
 const USERS: u16 = 40;
 
-/// What may be done.
+/// A step.
 #[derive(Clone, Debug)]
 pub enum Step {
     Create {
@@ -40,7 +39,7 @@ pub enum Step {
         slot: u8,
         user: u16,
     },
-    /// So many users at once, from this one on.
+    /// Grabs by `calls` users at once, the first of whom is `from`.
     Storm {
         slot: u8,
         user: u16,
@@ -79,13 +78,13 @@ pub fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All envelopes as they should stand.
+/// All envelopes as the model expects them.
 #[derive(Default)]
 pub struct Envelopes {
     by_slot: BTreeMap<u8, Envelope>,
 }
 
-/// An envelope as it should stand.
+/// An envelope as the model expects it.
 struct Envelope {
     request: CreateEnvelopeRequest,
     start: Moment,
@@ -94,7 +93,7 @@ struct Envelope {
     releases: Vec<Moment>,
     packets: BTreeMap<String, Packet>,
     is_cancelled: bool,
-    /// Nothing can happen to it since then, as far as anyone has looked.
+    /// The time since when nothing can happen to it any more, as far as anyone has read it.
     settled: Option<Moment>,
     is_removed: bool,
 }
@@ -165,8 +164,8 @@ impl Envelopes {
         }
     }
 
-    /// Who gets which packet, nobody can say before; that each got the next one, the model can
-    /// after it.
+    /// Which user gets which packet cannot be predicted. The model checks afterwards that each got
+    /// the next one.
     async fn storm(&mut self, world: &World, slot: u8, from: u16, calls: u16) {
         let grab = |call: usize| {
             let (world, id, user) = (world.clone(), id(slot), name(from + call as u16));
@@ -182,14 +181,14 @@ impl Envelopes {
             );
             return;
         };
-        // Parts of a store may tell different times once the clock was set back.
+        // Partitions may have different times once the clock was set back.
         let now = world.envelope(&id(slot)).await.now;
         answers.sort_by_key(|(_, answer)| {
             let got = answer.as_ref().ok().and_then(GrabOutcome::got);
             got.map_or(u32::MAX, |packet| packet.number)
         });
         for (user, answer) in answers {
-            envelope.hold(&user, now, answer.unwrap());
+            envelope.compare(&user, now, answer.unwrap());
         }
     }
 
@@ -203,7 +202,7 @@ impl Envelopes {
         envelope.is_cancelled |= !is_over;
     }
 
-    /// What the store must say of every envelope, after a step that was a tick or another one.
+    /// Checks what the store says of every envelope, after a step that was a tick or another one.
     pub async fn check(&mut self, world: &World, is_ticked: bool) {
         for (slot, envelope) in &mut self.by_slot {
             if world.is_no_envelope(&id(*slot)).await {
@@ -271,10 +270,10 @@ impl Envelope {
         }
     }
 
-    /// Holds an outcome against what it should be.
-    fn hold(&mut self, user: &str, now: Moment, outcome: GrabOutcome) {
+    /// Compares an outcome with the expected one.
+    fn compare(&mut self, user: &str, now: Moment, outcome: GrabOutcome) {
         let allowed = &self.request.allowed_user_ids;
-        let place = self.packets.len();
+        let index = self.packets.len();
         let expected = if let Some(packet) = self.packets.get(user) {
             GrabOutcome::AlreadyGrabbed(*packet)
         } else if !allowed.is_empty() && !allowed.iter().any(|id| id == user) {
@@ -285,12 +284,12 @@ impl Envelope {
             GrabOutcome::Expired
         } else if self.is_empty() {
             GrabOutcome::Empty
-        } else if self.releases[place] > now {
+        } else if self.releases[index] > now {
             GrabOutcome::NotYet
         } else {
             let packet = outcome.got().unwrap_or_else(|| panic!("{outcome:?}"));
-            assert_eq!(packet.number as usize, place + 1);
-            assert_eq!(packet.amount_minor, self.amounts[place]);
+            assert_eq!(packet.number as usize, index + 1);
+            assert_eq!(packet.amount_minor, self.amounts[index]);
             assert_eq!(packet.at, now);
             self.packets.insert(user.to_owned(), packet);
             GrabOutcome::Grabbed(packet)

@@ -1,12 +1,11 @@
-//! Random failovers on three real Redis servers, with real services on them: nodes that replicate
-//! late, fail over, split, restart and come back; services that pause, die and change sides.
+//! Random failovers of three real Redis servers with real services. Nodes replicate late, fail
+//! over, split, restart and come back; services pause, die and change sides.
 //!
-//! Replication is played: after each step the primary's keys are copied, and a node that is
-//! promoted gets a copy that may be some steps old. So each run decides to the step what a failover
-//! loses, which real replication does not allow. The servers, the scripts and the services are the
-//! real ones.
+//! Replication is simulated: after each step the primary's keys are copied to replicas, and a
+//! promoted node gets a copy that may be some steps old. So each run decides exactly what a
+//! failover loses, which real replication does not allow. Servers, scripts and services are real.
 //!
-//! `TOMBOLA_FORK_RUNS` sets the number of runs, `TOMBOLA_FORK_SEED` repeats one.
+//! `TOMBOLA_FORK_RUNS` sets the number of runs. `TOMBOLA_FORK_SEED` repeats one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,8 +39,8 @@ use crate::{
 const NODES: usize = 3;
 const SERVICES: usize = 3;
 const STEPS: usize = 250;
-/// Long enough that every step of a living service that follows a fork can come before it opens, or
-/// after.
+/// After a fork, writes wait this long. The services' next steps come before its end in some runs,
+/// and after it in others.
 const FORK_PAUSE: Duration = Duration::from_millis(20);
 const NOW: &str = "2026-11-20T00:00:00+08:00";
 const WHEEL: &str = "
@@ -51,7 +50,7 @@ const WHEEL: &str = "
       - id: everyday
         deck: {size: 50, cards: {coupon: 20}, onExhausted: RESHUFFLE}
 ";
-/// All keys of the server with their values.
+/// Reads all keys and values of a server.
 const COPY: &str = "
     local copy = {}
     for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -61,8 +60,8 @@ const COPY: &str = "
     return copy";
 const PASTE: &str = "
     redis.call('FLUSHALL')
-    for place = 1, #ARGV, 2 do
-        redis.call('RESTORE', ARGV[place], 0, ARGV[place + 1])
+    for index = 1, #ARGV, 2 do
+        redis.call('RESTORE', ARGV[index], 0, ARGV[index + 1])
     end";
 
 /// All keys and values of a server at some time.
@@ -71,7 +70,7 @@ type Copy = Arc<Vec<Vec<u8>>>;
 struct Node {
     server: RedisServer,
     connection: MultiplexedConnection,
-    /// What has been replicated to it; for a replica, the primary's data of some step.
+    /// The data replicated to it; for a replica, the primary's data of an earlier step.
     data: Copy,
     is_alive: bool,
 }
@@ -95,7 +94,7 @@ impl Node {
         Arc::new(eval.query_async(&mut self.connection).await.unwrap())
     }
 
-    /// It becomes a primary with the data that it has.
+    /// Makes it a primary with the data that it has.
     async fn promote(&mut self) {
         let mut eval = redis::cmd("EVAL");
         eval.arg(PASTE).arg(0).arg(self.data.as_slice());
@@ -103,7 +102,7 @@ impl Node {
         self.change_replid();
     }
 
-    /// As a promotion or a restart does.
+    /// Changes the replication id, as a promotion or a restart does.
     fn change_replid(&self) {
         assert_eq!(self.server.command(&["DEBUG", "CHANGE-REPL-ID"]), "OK");
     }
@@ -114,7 +113,7 @@ struct Service {
     injector: Arc<Injector>,
     node: usize,
     is_alive: bool,
-    /// Steps that it is stopped for.
+    /// For how many steps it is stopped.
     paused: usize,
 }
 
@@ -131,10 +130,10 @@ struct World {
     nodes: Vec<Node>,
     services: Vec<Service>,
     primary: usize,
-    /// Old primaries that still take writes, with the step at which they become replicas.
+    /// Old primaries that still accept writes, with the step at which they become replicas.
     split: Vec<(usize, usize)>,
     acknowledged: Vec<Acknowledged>,
-    /// The node on which a service found that entries are lost.
+    /// The node on which a service noticed a loss of entries.
     noticed_on: Option<usize>,
     _network: Network,
 }
@@ -218,7 +217,7 @@ impl World {
         self.rng.random_bool(probability)
     }
 
-    /// Some replicas get what the primary has now; the others lag behind.
+    /// Copies the primary's current data to some replicas; the others lag behind.
     async fn replicate(&mut self) {
         let data = self.nodes[self.primary].copy().await;
         for number in 0..NODES {
@@ -234,7 +233,8 @@ impl World {
         self.split.iter().any(|(split, _)| *split == node)
     }
 
-    /// Old primaries hear of the new one; whoever was connected to them goes there.
+    /// Old primaries become replicas of the new one, and services that were connected to them move
+    /// there.
     fn end_splits(&mut self, step: usize) {
         let over = |(_, until): &(usize, usize)| *until <= step;
         let ended: Vec<_> = self.split.iter().copied().filter(over).collect();
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// The service connects to the primary.
+    /// Connects the service to the primary.
     fn follow(&mut self, service: usize) {
         let service = &mut self.services[service];
         service.node = self.primary;
@@ -262,7 +262,7 @@ impl World {
         if self.chance(0.02) {
             self.fail_over(step).await;
         } else if self.chance(0.01) {
-            self.nodes[self.primary].change_replid(); // it restarts with all its data
+            self.nodes[self.primary].change_replid(); // a restart with all its data
         }
         for number in 0..NODES {
             if !self.nodes[number].is_alive && self.chance(0.05) {
@@ -278,7 +278,7 @@ impl World {
         }
     }
 
-    /// A replica is promoted, mostly one that is in sync; the primary has died, or goes on for a
+    /// Promotes a replica, usually one that is in sync. The primary has died, or goes on for a
     /// while.
     async fn fail_over(&mut self, step: usize) {
         let is_candidate = |number: &usize| {
@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    /// A service draws or probes, unless it is stopped.
+    /// Lets a service draw or probe, unless it is stopped.
     async fn act(&mut self, number: usize) {
         let moves = self.chance(0.1);
         let draws = self.chance(0.7);
@@ -377,7 +377,7 @@ impl World {
     }
 
     async fn check(&mut self, tally: &mut Tally) {
-        // The living have time to speak.
+        // Gives living services time to probe.
         for _ in 0..3 {
             for number in 0..SERVICES {
                 if self.services[number].is_alive && self.noticed_on.is_none() {
@@ -411,7 +411,7 @@ impl World {
         tally.lossy += usize::from(!lost_by.is_empty());
         tally.noticed += usize::from(self.noticed_on.is_some());
         if let Some(node) = self.noticed_on {
-            // It need not be the node that is the primary now.
+            // This need not be the current primary.
             let there = self.ledger_of(node).await;
             let is_kept = |drawn: &Acknowledged| there.get(&drawn.id) == Some(&drawn.request);
             let is_whole = self.acknowledged.iter().all(is_kept);
@@ -425,7 +425,7 @@ impl World {
         }
     }
 
-    /// Request ids by entry, on the primary.
+    /// The request ids by entry, on the primary.
     async fn ledger(&mut self) -> BTreeMap<LedgerId, String> {
         self.ledger_of(self.primary).await
     }

@@ -1,7 +1,7 @@
-//! Random operations on a store, held against a small model after every step.
+//! Random operations on a store, compared with a small model after every step.
 //!
-//! `TOMBOLA_SIMULATION_CASES` says how many runs (by default fewer where each takes longer),
-//! `TOMBOLA_SIMULATION_SEED` repeats one that failed.
+//! `TOMBOLA_SIMULATION_CASES` sets the number of runs; by default there are fewer on slower stores.
+//! `TOMBOLA_SIMULATION_SEED` repeats a failed run.
 
 mod envelopes;
 mod forks;

@@ -1,6 +1,5 @@
-//! What a campaign should do, in the fewest words: users' counts, remembered answers, what is
-//! stopped. Written apart from the rules of the crate, so that a mistake there is not repeated
-//! here.
+//! A minimal model of a campaign: users' counts, remembered answers, and what is stopped. It does
+//! not use the rules of the crate, so that it does not repeat their mistakes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +16,7 @@ pub const PAID_A_DAY: u32 = 2;
 pub const DRAWS_IN_ALL: u32 = 14;
 pub const WINS_IN_ALL: u64 = 6;
 
-/// A campaign as it should stand.
+/// A campaign as the model expects it.
 #[derive(Default)]
 pub struct Model {
     pub users: BTreeMap<String, User>,
@@ -29,22 +28,22 @@ pub struct Model {
     won: BTreeSet<(u16, Unit)>,
 }
 
-/// A user as it should stand.
+/// A user as the model expects it.
 #[derive(Clone, Debug, Default)]
 pub struct User {
     day: Option<Day>,
     pub free_today: u32,
     pub paid_today: u32,
-    /// Draws that the limit of all draws counts.
+    /// Draws that count against `drawsPerUser`.
     pub counted: u32,
     pub bonus_used: u32,
     pub wins: u64,
-    /// When each bonus draw left lapses, soonest first.
+    /// The expiry of each unused bonus draw, soonest first.
     bonus: Vec<Moment>,
 }
 
 impl User {
-    /// As it stands at `now`.
+    /// The user at `now`: a new day begins, and grants expire.
     pub fn at(&self, now: Moment, campaign: &Campaign) -> Self {
         let mut user = self.clone();
         let today = campaign.zone.day(now);
@@ -91,14 +90,14 @@ impl User {
     }
 }
 
-/// What a draw should come to.
+/// The expected result of a draw.
 #[derive(Debug)]
 pub enum Expected {
-    /// This answer again.
+    /// The earlier answer again.
     Replay(DrawAnswer),
-    /// A new answer, after which the user stands so, wins aside.
+    /// A new answer; then the user is as given here, except for wins.
     Made(User),
-    /// A refusal that this holds of.
+    /// A refusal for which this predicate is true.
     Refused(fn(&Refusal) -> bool),
 }
 
@@ -146,7 +145,7 @@ impl Model {
         self.users.get(id).cloned().unwrap_or_default()
     }
 
-    /// Books a new answer, and checks it.
+    /// Notes a new answer, and checks it.
     pub fn book(&mut self, command: DrawCommand, answer: DrawAnswer, mut user: User) {
         assert!(!answer.replayed);
         assert_eq!(answer.entry.results.len(), command.count as usize);

@@ -1,4 +1,4 @@
-//! What may be done in a simulation.
+//! The operations of a simulation.
 
 use proptest::{prelude::*, sample::Index};
 
@@ -32,9 +32,9 @@ pub enum Step {
     SetBack {
         seconds: u64,
     },
-    /// Every campaign is settled, old requests are forgotten.
+    /// Settles every campaign, and forgets old requests.
     Tick,
-    /// The campaign is settled.
+    /// Settles the campaign.
     Settle,
     Pause,
     Resume,
@@ -65,13 +65,13 @@ pub enum Step {
         withdraw: bool,
     },
     Close,
-    /// Something with envelopes.
+    /// A step with envelopes.
     Envelope(envelopes::Step),
     /// The store is closed and opened again.
     Reopen,
 }
 
-/// Users are few, so that they meet their limits.
+/// There are few users, so that they reach their limits.
 pub const USERS: u8 = 4;
 
 /// Any step.
@@ -82,7 +82,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Any step of a campaign; those that end the game are rare.
+/// Any step of a campaign; steps that end the campaign are rare.
 fn of_campaigns() -> impl Strategy<Value = Step> {
     let user = || 0..USERS;
     let prize = || 0..2_u16;
@@ -116,7 +116,8 @@ fn of_campaigns() -> impl Strategy<Value = Step> {
         1 => user().prop_map(|user| Step::Unblock { user }),
         2 => (prop::option::of(prize()), any::<bool>())
             .prop_map(|(prize, withdraw)| Step::Recall { prize, withdraw }),
-        1 => prop::bool::weighted(0.2).prop_map(|close| if close { Step::Close } else { Step::Tick }),
+        1 => prop::bool::weighted(0.2)
+            .prop_map(|close| if close { Step::Close } else { Step::Tick }),
         2 => Just(Step::Reopen),
     ]
 }

@@ -1,4 +1,4 @@
-//! Does a step, holds the answer against the model, then holds the whole store against it.
+//! Runs a step, and compares its result, and then the whole store, with the model.
 
 use std::{future::Future, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, user, users};
 
-/// A simulation on its way.
+/// A running simulation.
 struct Simulation {
     world: World,
     model: Model,
@@ -126,21 +126,20 @@ impl Simulation {
         }
     }
 
-    /// The time of the campaign: parts of a store may tell different ones once the clock was set
-    /// back.
+    /// The campaign's time: partitions may have different times once the clock was set back.
     async fn now(&self) -> Moment {
         let anyone = user("u0");
-        let told = self.world.store().user(&self.campaign.id, &anyone).await;
-        told.unwrap().now
+        let view = self.world.store().user(&self.campaign.id, &anyone).await;
+        view.unwrap().now
     }
 
     async fn draw(&mut self, command: DrawCommand) {
         let answer = self.world.try_draw(command.clone()).await;
-        self.hold(command, answer).await;
+        self.compare(command, answer).await;
     }
 
-    /// Holds an answer against the model.
-    async fn hold(&mut self, command: DrawCommand, answer: Result<DrawAnswer>) {
+    /// Compares an answer with the model.
+    async fn compare(&mut self, command: DrawCommand, answer: Result<DrawAnswer>) {
         let now = self.now().await;
         match (self.model.expect(&command, now, &self.campaign), answer) {
             (Expected::Replay(first), Ok(answer)) => {
@@ -160,18 +159,18 @@ impl Simulation {
         }
     }
 
-    /// Which of the calls is refused, nobody can say; how many are, the model can.
+    /// Which of the calls is refused cannot be predicted, but the model knows how many are.
     async fn storm(&mut self, user: u8, calls: u32) {
         let commands: Vec<_> = (0..calls).map(|_| draw(&name(user))).collect();
         let answers = self.world.storm(commands.clone()).await;
         let mut pairs: Vec<_> = commands.into_iter().zip(answers).collect();
-        let place = |answer: &Result<DrawAnswer>| {
+        let order = |answer: &Result<DrawAnswer>| {
             let sequence = answer.as_ref().map(|answer| answer.ledger.sequence);
             sequence.unwrap_or(u64::MAX)
         };
-        pairs.sort_by_key(|(_, answer)| place(answer));
+        pairs.sort_by_key(|(_, answer)| order(answer));
         for (command, answer) in pairs {
-            self.hold(command, answer).await;
+            self.compare(command, answer).await;
         }
     }
 
@@ -199,7 +198,7 @@ impl Simulation {
         }
     }
 
-    /// Operates; whether it was done. Only what is over refuses.
+    /// Makes a change; returns whether it was done. Only a campaign that is over refuses one.
     async fn operate(&mut self, operation: Operation) -> bool {
         let is_recall = matches!(operation, Operation::Recall { .. });
         match self.world.try_operate(operation).await {
@@ -260,22 +259,22 @@ impl Simulation {
         }
     }
 
-    /// The audit, and every user's record.
+    /// Runs the audit, and checks every user's record.
     async fn check(&mut self, is_ticked: bool) {
         self.world.audit().await;
         self.envelopes.check(&self.world, is_ticked).await;
         let now = self.now().await;
         for user in (0..USERS).map(name) {
-            let told = self.world.record(&user).await;
+            let record = self.world.record(&user).await;
             let model = self.model.user(&user).at(now, &self.campaign);
-            let told_counts = (told.free_today, told.paid_today, told.limited_draws());
+            let record_counts = (record.free_today, record.paid_today, record.limited_draws());
             let model_counts = (model.free_today, model.paid_today, u64::from(model.counted));
-            assert_eq!(told_counts, model_counts, "{user}");
+            assert_eq!(record_counts, model_counts, "{user}");
             assert_eq!(
-                (told.wins, told.bonus_used),
+                (record.wins, record.bonus_used),
                 (model.wins, u64::from(model.bonus_used))
             );
-            assert_eq!(told.bonus_left(), model.bonus_left() as u64, "{user}");
+            assert_eq!(record.bonus_left(), model.bonus_left() as u64, "{user}");
         }
     }
 }

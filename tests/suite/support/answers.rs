@@ -1,4 +1,4 @@
-//! What a draw answered, in a test's words.
+//! Helpers to read the answer of a draw.
 
 use tombola::{
     model::Moment,
@@ -7,13 +7,13 @@ use tombola::{
 
 /// Reads an answer.
 pub trait Answer {
-    /// The prizes' ids in order; `-` for the consolation prize, the empty text for nothing.
+    /// The ids of the prizes in order; `-` for the consolation prize, an empty text for nothing.
     fn prizes(&self) -> Vec<&str>;
-    /// Wins of this prize.
+    /// The number of wins of this prize.
     fn count(&self, prize: &str) -> usize;
-    /// Wins.
+    /// The number of wins.
     fn wins(&self) -> usize;
-    /// Release times of what a schedule gave, in order.
+    /// The release times of units from schedules, in order.
     fn releases(&self) -> Vec<Moment>;
 }
 
@@ -24,7 +24,7 @@ impl Answer for DrawAnswer {
             DrawResult::Consolation => "-",
             DrawResult::Nothing => "",
         };
-        // The ids live as long as the answer, not as the closure's argument.
+        // The ids live as long as the answer, which is longer than the closure's argument.
         let mut prizes = Vec::new();
         for result in &self.entry.results {
             prizes.push(name(result));

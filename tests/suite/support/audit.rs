@@ -1,4 +1,5 @@
-//! The audit: what the ledger says, recomputed from its entries alone, against what the store says.
+//! The audit: recomputes the sums from the ledger's entries alone, and compares them with the
+//! store.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,12 +35,12 @@ pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
     entries
 }
 
-/// Checks, from the ledger, the promises that can be told from it.
+/// Checks the promises that the ledger alone can show.
 pub async fn check(store: &dyn Store, acknowledged: &[DrawAnswer]) {
     check_with(store, acknowledged, &Acknowledged::new()).await;
 }
 
-/// As [`check`], with the grabs that were acknowledged.
+/// Does the same as [`check`], also with the acknowledged grabs.
 pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &Acknowledged) {
     let (entries, stats, envelopes) = snapshot(store).await;
     envelope_audit::check(&entries, &envelopes, grabs);
@@ -63,10 +64,10 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
     check_index(store).await;
 }
 
-/// The index of due campaigns finds every campaign when something is due of it, and never one that
-/// is closed.
+/// Checks that the index of due campaigns has every campaign at its due time, and no closed
+/// campaign.
 async fn check_index(store: &dyn Store) {
-    // Where an injector is at work beside this, what was read may be of two moments.
+    // While an injector works, the two reads may be of different moments.
     loop {
         let before = ledger(store).await.len();
         let index = index(store).await;
@@ -89,7 +90,7 @@ async fn check_index(store: &dyn Store) {
     }
 }
 
-/// The moments in the index of due campaigns.
+/// The due times in the index.
 async fn index(store: &dyn Store) -> BTreeMap<CampaignId, Moment> {
     const EVER: Duration = Duration::from_secs(10_000 * 366 * 24 * 60 * 60);
     let mut index = BTreeMap::new();
@@ -106,9 +107,9 @@ async fn index(store: &dyn Store) -> BTreeMap<CampaignId, Moment> {
     index
 }
 
-/// The ledger and what the store says at the same time: an injector may still deal ahead of the
-/// last draw.
-async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit::Told) {
+/// Reads the ledger and the store's sums at the same time: an injector may still deal cards after
+/// the last draw.
+async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit::Views) {
     loop {
         let before = ledger(store).await;
         let mut stats = Vec::new();
@@ -122,14 +123,17 @@ async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit:
     }
 }
 
-/// The sequence has no gap but those of forks, and time never steps back (P6).
+/// The sequence has no gaps except those of forks, and time never steps back (P6).
 fn check_sequence(entries: &[Entry]) {
     for part in entries.chunk_by(|a, b| a.id.partition == b.id.partition) {
         let mut last = 0;
         for entry in part {
             let sequence = entry.id.sequence;
             if let Body::Forked { base, .. } = &entry.body {
-                assert_eq!(*base, last, "a fork says where it begins");
+                assert_eq!(
+                    *base, last,
+                    "a fork names the last entry before it"
+                );
                 assert!(sequence > last + (1 << 20), "a fork jumps far");
             } else {
                 assert_eq!(sequence, last + 1, "the ledger has no gap");
@@ -141,11 +145,11 @@ fn check_sequence(entries: &[Entry]) {
     }
 }
 
-/// Every acknowledged draw is an entry as it was answered (P3).
+/// Every acknowledged draw is an entry with the same answer (P3).
 fn check_acknowledged(entries: &[Entry], acknowledged: &[DrawAnswer]) {
     for answer in acknowledged {
-        let place = entries.binary_search_by_key(&answer.ledger, |entry| entry.id);
-        let entry = &entries[place.expect("P3: an acknowledged draw is in the ledger")];
+        let index = entries.binary_search_by_key(&answer.ledger, |entry| entry.id);
+        let entry = &entries[index.expect("P3: an acknowledged draw is in the ledger")];
         assert_eq!(entry.body, Body::Draw((*answer.entry).clone()), "P3");
         assert_eq!(
             (entry.at, entry.subject.campaign()),
@@ -154,7 +158,7 @@ fn check_acknowledged(entries: &[Entry], acknowledged: &[DrawAnswer]) {
     }
 }
 
-/// What a campaign's entries add up to.
+/// The sums of a campaign's entries.
 #[derive(Default)]
 struct Book {
     versions: BTreeMap<u32, std::sync::Arc<Campaign>>,
@@ -183,7 +187,7 @@ impl Book {
                 assert!(!self.is_over, "no version after the end");
                 if *stock_anew {
                     self.prizes.clear();
-                    self.number_anew(*base_version, *version);
+                    self.renumber_prizes(*base_version, *version);
                 }
                 self.add(stock_added, |prize, units| {
                     prize.stock += units;
@@ -209,8 +213,8 @@ impl Book {
         }
     }
 
-    /// Prizes may have other numbers in this version; those that are stopped stay so.
-    fn number_anew(&mut self, before: u32, after: u32) {
+    /// Prizes may have other indexes in this version; stopped prizes stay stopped.
+    fn renumber_prizes(&mut self, before: u32, after: u32) {
         let (before, after) = (&self.versions[&before], &self.versions[&after]);
         let paused = self.paused.iter();
         self.paused = paused
@@ -294,7 +298,7 @@ impl Book {
         self.check_limits(at, draw, &campaign, counted);
     }
 
-    /// No limit is exceeded, bonus draws aside (P5).
+    /// No limit is exceeded; bonus draws do not count (P5).
     fn check_limits(&mut self, at: Moment, draw: &DrawEntry, campaign: &Campaign, wins: u64) {
         let made = draw.results.len() as u64;
         let bonus = self.granted.get(&draw.user).copied().unwrap_or(0);
@@ -319,14 +323,14 @@ impl Book {
         assert_eq!((draw.counts.draws, draw.counts.wins), (*all, *won));
     }
 
-    /// The store says the same (P2).
+    /// The store has the same sums (P2).
     fn check(&self, stats: &Stats) {
         assert!(stats.balanced(), "P2: {stats:#?}");
         for (no, prize) in (0..).map(PrizeNo).zip(&stats.prizes) {
-            let mut told = self.prizes.get(&no).copied().unwrap_or_default();
-            told.released = prize.released;
+            let mut expected = self.prizes.get(&no).copied().unwrap_or_default();
+            expected.released = prize.released;
             assert_eq!(
-                *prize, told,
+                *prize, expected,
                 "P2: the store's sums are the ledger's, {no:?}"
             );
             assert_eq!(prize.stock, stats.view.campaign.prize(no).stock);

@@ -1,4 +1,4 @@
-//! A store between an injector and the real one, so that a test may do something between two steps
+//! A store between an injector and the real one, so that a test can do something between two steps
 //! of the injector.
 
 use std::{sync::Arc, time::Duration};
@@ -15,16 +15,16 @@ use tombola::{
     },
 };
 
-/// What happens between the steps.
+/// The test's code between the steps.
 #[async_trait]
 pub trait Meddler: Send + Sync {
-    /// The injector has read how far the pools are filled, and does not know it yet.
+    /// The injector has read how far the pools are filled, but does not have the result yet.
     async fn after_filling(&self) {}
-    /// The injector puts units in.
+    /// The injector is about to put units in.
     async fn before_fill(&self) {}
-    /// The injector deals.
+    /// The injector is about to deal cards.
     async fn before_deal(&self) {}
-    /// The injector takes units back.
+    /// The injector is about to take units back.
     async fn before_sweep(&self) {}
 }
 

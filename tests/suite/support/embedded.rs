@@ -1,4 +1,5 @@
-//! The embedded store in a directory of its own, with a clock that stands until the test moves it.
+//! The embedded store in a temporary directory, with a clock that stands still until the test moves
+//! it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,19 +19,19 @@ use super::world::{Host, LONG_BEFORE, key};
 
 const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Makes the tables those of version 2.
+/// Changes the tables back to schema version 2.
 pub const WITHOUT_INDEX: &str = "
     DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due; PRAGMA user_version = 2;
 ";
 
-/// Data of an embedded store, and its time.
+/// The data of an embedded store, and its clock.
 pub struct Embedded {
     directory: TempDir,
     clock: Arc<ManualClock>,
 }
 
 impl Embedded {
-    /// A new, empty one.
+    /// A new, empty store.
     pub fn new() -> Self {
         Self {
             directory: tempfile::tempdir().unwrap(),
@@ -51,7 +52,7 @@ impl Host for Embedded {
         loop {
             match SqliteStore::open(options.clone()) {
                 Ok(store) => return Arc::new(store),
-                // An injector that deals ahead still holds the store that was closed.
+                // An injector that deals ahead may still hold the closed store.
                 Err(OpenError::InUse(_)) => tokio::task::yield_now().await,
                 Err(error) => panic!("{error}"),
             }

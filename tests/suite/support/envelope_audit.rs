@@ -1,4 +1,4 @@
-//! The audit of envelopes: what the ledger and the seeds say, against what the store says.
+//! The audit of envelopes: compares the ledger and the seeds with the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,36 +14,36 @@ use tombola::{
 
 use super::{envelopes::Acknowledged, world::key};
 
-/// What the store says of envelopes.
-pub struct Told {
+/// What the store says of all envelopes.
+pub struct Views {
     sums: Vec<EnvelopeSums>,
-    /// None where it was removed.
+    /// `None` if it was removed.
     by_id: BTreeMap<EnvelopeId, Option<(EnvelopeView, Vec<GrabView>)>>,
 }
 
 /// Reads all envelopes that these entries name.
-pub async fn read(store: &dyn Store, entries: &[Entry]) -> Told {
+pub async fn read(store: &dyn Store, entries: &[Entry]) -> Views {
     let ids: BTreeSet<_> = entries
         .iter()
         .filter_map(|e| e.subject.envelope())
         .collect();
     let mut by_id = BTreeMap::new();
     for id in ids {
-        let told = match store.envelope(id).await {
+        let view = match store.envelope(id).await {
             Ok(view) => Some((view, store.grabs(id, 0, 200_000).await.unwrap())),
             Err(StoreError::Refused(Refusal::EnvelopeNotFound)) => None,
             Err(error) => panic!("{error}"),
         };
-        by_id.insert(id.clone(), told);
+        by_id.insert(id.clone(), view);
     }
-    Told {
+    Views {
         sums: store.envelope_sums().await.unwrap(),
         by_id,
     }
 }
 
-/// Checks, from the ledger and the seeds, the promises on envelopes.
-pub fn check(entries: &[Entry], told: &Told, acknowledged: &Acknowledged) {
+/// Checks the promises on envelopes that the ledger and the seeds can show.
+pub fn check(entries: &[Entry], views: &Views, acknowledged: &Acknowledged) {
     let mut books = BTreeMap::<&EnvelopeId, Book<'_>>::new();
     for entry in entries {
         match (&entry.subject, &entry.body) {
@@ -65,16 +65,16 @@ pub fn check(entries: &[Entry], told: &Told, acknowledged: &Acknowledged) {
         assert_eq!(found.packet, *packet, "P3: {user} of {id}");
     }
     for (id, book) in &books {
-        match &told.by_id[*id] {
+        match &views.by_id[*id] {
             Some((view, grabs)) => book.check(view, grabs),
             None => assert!(book.is_settled(), "{id} was removed too early"),
         }
     }
-    check_sums(books.values(), &told.sums);
+    check_sums(books.values(), &views.sums);
 }
 
-/// By currency, what was created is what was grabbed, waits and was refunded (P2).
-fn check_sums<'a>(books: impl Iterator<Item = &'a Book<'a>>, told: &[EnvelopeSums]) {
+/// For each currency: created = grabbed + waiting + refunded (P2).
+fn check_sums<'a>(books: impl Iterator<Item = &'a Book<'a>>, found: &[EnvelopeSums]) {
     let mut sums = BTreeMap::<&str, EnvelopeSums>::new();
     for book in books {
         let envelope = &book.created.envelope;
@@ -88,11 +88,11 @@ fn check_sums<'a>(books: impl Iterator<Item = &'a Book<'a>>, told: &[EnvelopeSum
         sum.waiting_minor += u128::from(book.waiting_minor());
         sum.refunded_minor += u128::from(book.refunded_minor());
     }
-    assert!(told.iter().all(EnvelopeSums::balanced), "P2: {told:#?}");
-    assert_eq!(told, sums.into_values().collect::<Vec<_>>(), "P2");
+    assert!(found.iter().all(EnvelopeSums::balanced), "P2: {found:#?}");
+    assert_eq!(found, sums.into_values().collect::<Vec<_>>(), "P2");
 }
 
-/// What an envelope's entries add up to.
+/// The sums of an envelope's entries.
 struct Book<'a> {
     entry: &'a Entry,
     created: &'a EnvelopeCreated,
@@ -163,9 +163,9 @@ impl<'a> Book<'a> {
         let allowed = &created.allowed_users;
         assert!(allowed.is_empty() || allowed.contains(user), "{entry:?}");
         assert_eq!(number as usize, self.grabs.len() + 1, "in order: {entry:?}");
-        let place = self.grabs.len();
-        assert_eq!(amount_minor, self.amounts[place], "as the seed says");
-        assert!(entry.at >= self.releases[place], "P7: before its release");
+        let index = self.grabs.len();
+        assert_eq!(amount_minor, self.amounts[index], "as the seed says");
+        assert!(entry.at >= self.releases[index], "P7: before its release");
         let is_open = (created.start..created.expiry).contains(&entry.at);
         assert!(is_open, "in its time: {entry:?}");
         self.grabs.push(GrabView {
@@ -195,7 +195,7 @@ impl<'a> Book<'a> {
         self.refund.is_some() || self.grabs.len() == self.amounts.len()
     }
 
-    /// The store says the same.
+    /// The store has the same.
     fn check(&self, view: &EnvelopeView, grabs: &[GrabView]) {
         let created = self.created;
         assert_eq!(*view.envelope, created.envelope);
@@ -209,18 +209,20 @@ impl<'a> Book<'a> {
         assert_eq!(view.grabbed.last, grabs.last().map(|grab| grab.packet.at));
         assert_eq!(view.waiting_minor(), self.waiting_minor(), "P2");
         assert_eq!(view.is_settled(), self.is_settled());
-        let told = view.refund.map(|told| (told.ledger, told.refund));
+        let found = view
+            .refund
+            .map(|refunded| (refunded.ledger, refunded.refund));
         let known = self.refund.map(|(entry, packets, amount_minor, cause)| {
             let refund = Refund {
                 packets,
                 amount_minor,
                 cause,
-                // Told by the record, which may be a little older than its entry.
-                at: told.map_or(entry.at, |(_, refund)| refund.at),
+                // The time in the record may be a little earlier than the entry's.
+                at: found.map_or(entry.at, |(_, refund)| refund.at),
             };
             assert!(refund.at <= entry.at);
             (entry.id, refund)
         });
-        assert_eq!(told, known);
+        assert_eq!(found, known);
     }
 }

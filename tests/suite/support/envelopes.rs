@@ -1,4 +1,4 @@
-//! Envelopes in a test's words.
+//! Helpers to write tests of envelopes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,14 +14,14 @@ use tombola::{
 
 use super::{World, author, user, words::new_request};
 
-/// Packets that were acknowledged, by envelope and user.
+/// Acknowledged packets, by envelope and user.
 pub type Acknowledged = BTreeMap<(EnvelopeId, String), Packet>;
 
 pub fn envelope_id(id: &str) -> EnvelopeId {
     EnvelopeId::parse("envelope", id).unwrap()
 }
 
-/// An envelope of so much, in so many packets, for a day from its creation.
+/// An envelope of this amount, in this many packets, for a day from its creation.
 pub fn envelope(id: &str, total_minor: i64, packets: u32) -> CreateEnvelopeRequest {
     CreateEnvelopeRequest {
         envelope_id: id.into(),
@@ -33,7 +33,7 @@ pub fn envelope(id: &str, total_minor: i64, packets: u32) -> CreateEnvelopeReque
     }
 }
 
-/// What else an envelope may say.
+/// Further properties of an envelope.
 pub trait EnvelopeWords {
     fn equal(self) -> Self;
     fn at_least(self, min_minor: i64) -> Self;
@@ -81,11 +81,11 @@ impl EnvelopeWords for CreateEnvelopeRequest {
     }
 }
 
-/// Reads how a grab came out.
+/// Reads the outcome of a grab.
 pub trait Outcome {
-    /// The packet that the user has, from now or from before.
+    /// The packet that the user has, from this grab or an earlier one.
     fn packet(&self) -> Option<Packet>;
-    /// The packet that the user got now.
+    /// The packet that this grab took.
     fn got(&self) -> Option<Packet>;
 }
 
@@ -105,7 +105,7 @@ impl Outcome for GrabOutcome {
     }
 }
 
-/// A grab of this user that may take as long as it likes.
+/// A grab by this user without a deadline.
 pub fn grab_command(id: &str, user_id: &str) -> GrabCommand {
     GrabCommand {
         envelope: envelope_id(id),
@@ -148,7 +148,7 @@ impl World {
         self.try_grab(id, user).await.unwrap()
     }
 
-    /// As [`Self::grab`], again as often as the store has too much to do.
+    /// Like [`Self::grab`], but retries while the store is overloaded.
     pub async fn grab_patiently(&self, id: &str, user: &str) -> GrabOutcome {
         loop {
             match self.try_grab(id, user).await {
@@ -166,7 +166,8 @@ impl World {
         self.injector().cancel_envelope(command).await.unwrap()
     }
 
-    /// As the store has it: nothing is refunded for being looked at.
+    /// Reads an envelope from the store, without the refund that reading through the injector
+    /// causes.
     pub async fn envelope(&self, id: &str) -> EnvelopeView {
         self.store().envelope(&envelope_id(id)).await.unwrap()
     }

@@ -1,7 +1,7 @@
-//! Ids that callers own: any text, to the byte.
+//! Ids that callers choose: any text, compared byte by byte.
 
-/// Ids that look alike, or that something in between might cut, fold, join or normalise. Every one
-/// is another user.
+/// Ids that look alike, or that something on the way might cut, fold, join or normalise. Each one
+/// is a different user.
 pub const FOREIGN_IDS: [&str; 24] = [
     "auth0|5f7c8",
     "max+tag@example.org",
@@ -29,7 +29,7 @@ pub const FOREIGN_IDS: [&str; 24] = [
     "0E0B1F5E-5B0C-4C55-9B7A-3A4C5D6E7F80",
 ];
 
-/// An id of the greatest length, in characters of several bytes.
+/// An id of the maximum length, of characters with several bytes.
 pub fn longest() -> String {
     let id = format!("{}ab", "老".repeat(42));
     assert_eq!(id.len(), 128);

@@ -1,4 +1,4 @@
-//! What every test needs: a world, words to write a test in, and the audit.
+//! The test environment: a world to test in, helpers to write tests, and the audit.
 
 pub mod answers;
 pub mod audit;

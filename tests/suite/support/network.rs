@@ -1,7 +1,7 @@
 //! A network whose links can be cut: TCP proxies in front of servers.
 //!
-//! Every server of a rig speaks from an address of its own (`bind-source-addr` 127.0.0.x), so a
-//! proxy knows who has connected and can cut one side off while it lets another one through.
+//! Every server of a group connects from an address of its own (`bind-source-addr` 127.0.0.x). So a
+//! proxy knows which server connects, and can cut one off and let another one through.
 
 use std::{
     collections::BTreeMap,
@@ -21,21 +21,21 @@ use tokio::{
     time::sleep,
 };
 
-/// Bytes that a proxy takes at once.
+/// Bytes that a proxy reads at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What becomes of what someone sends and is sent.
+/// What a proxy does with the data of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Link {
-    /// It passes.
+    /// It passes the data on.
     #[default]
     Up,
-    /// It passes this much later.
+    /// It passes the data on after this time.
     Slow(Duration),
-    /// Nothing passes and nobody hears of it: a network that is cut. What was sent waits, as it
-    /// does in TCP.
+    /// It passes nothing on and reports nothing, as a network that is cut. Sent data wait, as they
+    /// do in TCP.
     Cut,
-    /// Connections are closed at once: a port where nobody listens.
+    /// It closes connections at once, as a port at which nobody listens.
     Refused,
 }
 
@@ -53,7 +53,7 @@ impl Network {
         }
     }
 
-    /// A proxy on a free port; it refuses connections until it leads somewhere.
+    /// A proxy on a free port. It refuses connections until [`Proxy::lead_to`] is called.
     pub fn proxy(&self) -> Proxy {
         let runtime = self.runtime.as_ref().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -79,7 +79,7 @@ impl Drop for Network {
     }
 }
 
-/// A port that leads to another one, as long as the links are up.
+/// A port that leads to another port, as long as the links are up.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
@@ -91,19 +91,19 @@ impl Proxy {
         self.port
     }
 
-    /// From now on it leads to this port.
+    /// Leads new connections to this port.
     pub fn lead_to(&self, port: u16) {
         self.shared.target.send_replace(Some(port));
     }
 
-    /// From now on this is the link with whoever connects from this address.
+    /// Sets the link for connections from this address.
     pub fn link(&self, source: Ipv4Addr, link: Link) {
         self.shared.links.send_modify(|links| {
             links.of_source.insert(source.into(), link);
         });
     }
 
-    /// Closes all connections of now; what was on its way is lost.
+    /// Closes all open connections; data in transit are lost.
     pub fn reset(&self) {
         self.shared.reset.send_replace(());
     }
@@ -135,12 +135,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Relays one connection until an end closes it, or all are reset.
+/// Relays one connection until one end closes it or all are reset.
 async fn relay(client: TcpStream, source: SocketAddr, shared: Arc<Shared>) {
     let mut reset = shared.reset.subscribe();
     let links = || shared.links.subscribe();
     let connected = async {
-        // A cut network does not answer; whoever connects waits.
+        // A cut network does not answer, so the client waits.
         pass(&mut links(), source.ip()).await?;
         let target = *shared.target.borrow();
         let target = target.ok_or(io::ErrorKind::ConnectionRefused)?;
@@ -151,7 +151,7 @@ async fn relay(client: TcpStream, source: SocketAddr, shared: Arc<Shared>) {
         let (from_server, to_server) = server.into_split();
         let there = pump(from_client, to_server, links(), source.ip());
         let back = pump(from_server, to_client, links(), source.ip());
-        // Redis never half-closes: an end that is gone ends both ways.
+        // Redis never half-closes: if one end is gone, both directions end.
         tokio::select! { ended = there => ended, ended = back => ended }
     };
     tokio::select! {
@@ -172,7 +172,7 @@ async fn pump(
             readable = from.readable() => readable?,
             _ = links.changed() => {}
         }
-        // What comes while the network is cut stays where it is.
+        // Data that arrive while the network is cut are kept.
         pass(&mut links, source).await?;
         let read = match from.try_read(&mut bytes) {
             Ok(0) => return Ok(()),
@@ -192,7 +192,7 @@ async fn pump(
     }
 }
 
-/// Waits for as long as the link holds things up. An error means that the link refuses.
+/// Waits as long as the link delays data. An error means that the link refuses connections.
 async fn pass(links: &mut watch::Receiver<Links>, source: IpAddr) -> io::Result<()> {
     loop {
         let link = links.borrow_and_update().of(source);

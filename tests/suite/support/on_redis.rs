@@ -1,4 +1,4 @@
-//! Stores on Redis, each under a key prefix of its own, with a clock that stands until the test
+//! Stores on Redis, each under its own key prefix, with a clock that stands still until the test
 //! moves it.
 
 use std::{
@@ -32,25 +32,25 @@ use super::{
 };
 
 const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
-/// More than one, so that campaigns may lie in different ones.
+/// More than one, so that campaigns can be in different partitions.
 const PARTITIONS: u32 = 3;
 
-/// Data of a store on Redis, and its time.
+/// The data of a store on Redis, and its clock.
 pub struct OnRedis {
     options: Options,
     clock: Arc<ManualClock>,
-    /// The store is made once: it is never begun anew by a service that comes later.
+    /// The store is created once: a service that opens it later never creates it again.
     made: Arc<OnceCell<()>>,
     _server: Arc<dyn Any + Send + Sync>,
 }
 
 impl OnRedis {
-    /// A new, empty one on the server that tests share.
+    /// A new, empty store on the server that tests share.
     pub fn single() -> Self {
         Self::single_of(Program::System)
     }
 
-    /// A new, empty one on the server of this program that tests share.
+    /// A new, empty store on the shared server of this program.
     pub fn single_of(program: Program) -> Self {
         static SHARED: [Mutex<Weak<RedisServer>>; Program::ALL.len()] =
             [const { Mutex::new(Weak::new()) }; Program::ALL.len()];
@@ -60,12 +60,12 @@ impl OnRedis {
         Self::at(&server.url(), server)
     }
 
-    /// A new, empty one on the cluster that tests share.
+    /// A new, empty store on the cluster that tests share.
     pub fn cluster() -> Self {
         Self::cluster_of(Program::System)
     }
 
-    /// A new, empty one on the cluster of this program that tests share.
+    /// A new, empty store on the shared cluster of this program.
     pub fn cluster_of(program: Program) -> Self {
         static SHARED: [Mutex<Weak<RedisCluster>>; Program::ALL.len()] =
             [const { Mutex::new(Weak::new()) }; Program::ALL.len()];
@@ -75,7 +75,7 @@ impl OnRedis {
         Self::at(&cluster.url(), cluster)
     }
 
-    /// A new, empty one on this Redis, which lives as long.
+    /// A new, empty store on this Redis. It keeps `server` alive.
     pub fn at(url: &str, server: Arc<dyn Any + Send + Sync>) -> Self {
         static STORES: AtomicU32 = AtomicU32::new(0);
         let number = STORES.fetch_add(1, Ordering::Relaxed);
@@ -101,25 +101,25 @@ impl OnRedis {
 }
 
 impl OnRedis {
-    /// The same, but all of it in one partition, before anything is there.
+    /// The same with a single partition; call it before anything is stored.
     pub fn undivided(mut self) -> Self {
         self.options.partitions = 1;
         self
     }
 
-    /// The same at another level, before anything is there.
+    /// The same at another durability level; call it before anything is stored.
     pub fn keeping(mut self, durability: Durability, level: LevelOptions) -> Self {
         self.options.durability = durability;
         self.options.level = level;
         self
     }
 
-    /// What its keys begin with, where it is undivided.
+    /// The prefix of its keys if there is a single partition.
     pub fn tag(&self) -> String {
         format!("{}{{0}}:", self.options.prefix.as_str())
     }
 
-    /// The same data for a service that remembers requests for another time.
+    /// The same data for a service with another request memory.
     pub fn remembering(&self, request_memory: Duration) -> Self {
         Self {
             options: Options {
@@ -133,7 +133,7 @@ impl OnRedis {
     }
 }
 
-/// What others use, or a new one where nobody does: so it ends with the last test.
+/// The server that other tests use now, or a new one. It ends with the last test that uses it.
 fn share<T>(shared: &Mutex<Weak<T>>, start: impl FnOnce() -> T) -> Arc<T> {
     let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {

@@ -1,11 +1,11 @@
-//! Servers with replicas and nothing between them: a primary, or a cluster of one shard.
+//! Servers with replicas and no proxies between them: a primary, or a cluster of one shard.
 
 use super::{
     program::Program,
     redis_server::{RedisServer, until},
 };
 
-/// A primary, then so many replicas of it; waits until they follow it.
+/// A primary and this many replicas of it; waits until they follow it.
 pub fn with_replicas(replicas: usize, settings: &[(&str, &str)]) -> Vec<RedisServer> {
     with_replicas_of(Program::System, replicas, settings)
 }

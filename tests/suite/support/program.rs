@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A server program. It is a Sentinel too when it is started as one.
+/// A server program. Started as a Sentinel, it is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// The `redis-server` of the system: Redis 7.0 on Debian bookworm.
@@ -26,8 +26,8 @@ impl Program {
     }
 }
 
-/// A file of the project, from whichever member of the workspace this is compiled into: the lock
-/// file is in its root.
+/// The path of a file of the project. It works in all members of the workspace: the lock file is in
+/// the root.
 pub fn project(path: &str) -> PathBuf {
     let mut directories = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let root = directories.find(|directory| directory.join("Cargo.lock").is_file());

@@ -1,4 +1,4 @@
-//! Redis servers that belong together: a cluster, and a sentinel with its master.
+//! Groups of Redis servers: a cluster, and a sentinel with its master.
 
 use super::{
     program::Program,
@@ -26,7 +26,7 @@ impl RedisSentinel {
         }
     }
 
-    /// The URL of a master that it may know.
+    /// The URL for a master of this name, whether or not the sentinel knows it.
     pub fn url(&self, master: &str) -> String {
         let password = self
             .password
@@ -43,12 +43,12 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Starts them and waits until each one knows that all slots are served.
+    /// Starts them, and waits until each knows that all slots are served.
     pub fn start() -> Self {
         Self::start_as(Program::System)
     }
 
-    /// The same of this program.
+    /// The same with this program.
     pub fn start_as(program: Program) -> Self {
         const SETTINGS: [(&str, &str); 2] =
             [("cluster-enabled", "yes"), ("cluster-node-timeout", "2000")];
@@ -82,7 +82,7 @@ impl RedisCluster {
         });
     }
 
-    /// Its URL.
+    /// The URL.
     pub fn url(&self) -> String {
         let nodes = self
             .nodes

@@ -1,5 +1,5 @@
-//! Real Redis servers, each on a free port with a directory of its own; killed when they are
-//! dropped.
+//! Real Redis servers, each on a free port and in a directory of its own. They are killed when they
+//! are dropped.
 
 use std::{
     collections::BTreeSet,
@@ -17,22 +17,22 @@ use tempfile::TempDir;
 
 use super::program::{Program, project};
 
-/// What should happen within moments fails the test only after this long: it bounds a hang, it
-/// measures nothing.
+/// A test fails if something that should take moments takes longer than this. It is a bound for
+/// hangs, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Locales that `tests/prepare` makes: by their rules a server's scripts compare texts.
+/// Locales that `tests/prepare` makes; a server's scripts compare texts by their rules.
 const LOCALES: &str = "tests/clients/locale";
-/// Someone else may take a port between its choice and its use.
+/// Another process may take a port between its choice and its use.
 const ATTEMPTS: usize = 20;
 
-/// What a server program is started as.
+/// What a program is started as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Data,
     Sentinel,
 }
 
-/// A server that holds every write (AOF, always) unless its settings say otherwise.
+/// A server that has every write on disk (AOF, always) unless its settings say otherwise.
 pub struct RedisServer {
     program: Program,
     role: Role,
@@ -44,24 +44,24 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts one with these settings of redis.conf, and waits until it answers.
+    /// Starts a server with these settings of redis.conf, and waits until it answers.
     pub fn start(settings: &[(&str, &str)]) -> Self {
         Self::start_as(Program::System, settings)
     }
 
-    /// Starts one of this program.
+    /// Starts a server of this program.
     pub fn start_as(program: Program, settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self::start_in(directory, program, Role::Data, settings, false)
     }
 
-    /// Starts this program as a Sentinel, which keeps what it learns in its file of settings.
+    /// Starts this program as a Sentinel, which keeps what it learns in its settings file.
     pub fn start_sentinel(program: Program, settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self::start_in(directory, program, Role::Sentinel, settings, false)
     }
 
-    /// One that also speaks TLS, with a certificate for 127.0.0.1 and localhost; see
+    /// Starts a server that also accepts TLS, with a certificate for 127.0.0.1 and localhost; see
     /// [`Self::tls_url`].
     pub fn start_with_tls(settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -101,18 +101,18 @@ impl RedisServer {
         );
     }
 
-    /// Its URL, with the password where it has one.
+    /// The URL, with the password if there is one.
     pub fn url(&self) -> String {
         format!("redis://{}127.0.0.1:{}", self.credentials(), self.port)
     }
 
-    /// Its URL for TLS, with the CA that signed its certificate.
+    /// The URL for TLS, with the CA that signed the certificate.
     pub fn tls_url(&self) -> String {
         let ca = self.directory.path().join("ca.crt");
         format!("{}?ca={}", self.tls_url_of_strangers(), ca.display())
     }
 
-    /// Its URL for TLS, for someone who does not know its CA.
+    /// The URL for TLS, for a client that does not know the CA.
     pub fn tls_url_of_strangers(&self) -> String {
         let port = self.tls_port.expect("started without TLS");
         format!("rediss://{}127.0.0.1:{port}", self.credentials())
@@ -124,7 +124,7 @@ impl RedisServer {
             .map_or(String::new(), |password| format!(":{password}@"))
     }
 
-    /// Its port without TLS.
+    /// The port without TLS.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -153,7 +153,7 @@ impl RedisServer {
         }
     }
 
-    /// Kills it and starts it again without its data. A cluster's node keeps its place.
+    /// Kills it and starts it again without its data. A cluster's node keeps its identity.
     pub fn restart_empty(&mut self) {
         self.kill();
         let path = |name| self.directory.path().join(name);
@@ -161,7 +161,7 @@ impl RedisServer {
         self.restart();
     }
 
-    /// Kills it and starts it again with the data that [`Self::restart_empty`] took away.
+    /// Kills it and starts it again with the data that [`Self::restart_empty`] removed.
     pub fn restart_restored(&mut self) {
         self.kill();
         let path = |name| self.directory.path().join(name);
@@ -170,7 +170,7 @@ impl RedisServer {
         self.restart();
     }
 
-    /// How many keys it holds, and a digest of all of them. It needs the setting
+    /// The number of keys, and a digest of all of them. It needs the setting
     /// `enable-debug-command`.
     pub fn digest(&self) -> (String, String) {
         let digest = self.command(&["DEBUG", "DIGEST"]);
@@ -178,12 +178,12 @@ impl RedisServer {
         (self.command(&["DBSIZE"]), digest)
     }
 
-    /// It hangs, as a machine that is paused does.
+    /// Stops the process, so that it hangs as on a paused machine.
     pub fn freeze(&self) {
         self.signal("STOP");
     }
 
-    /// It goes on.
+    /// Lets a frozen process go on.
     pub fn thaw(&self) {
         self.signal("CONT");
     }
@@ -196,20 +196,19 @@ impl RedisServer {
         assert!(sent.unwrap().success(), "kill -{name} {pid}");
     }
 
-    /// A command over a connection of its own; what it answers, as lines. An error begins with `-`.
+    /// Runs a command over a new connection; returns the reply as lines. An error begins with `-`.
     pub fn command(&self, words: &[&str]) -> String {
         let answer = self.try_command(words, PATIENCE);
         answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// Commands over one connection, all of which answer `OK` but the last one; what that one
-    /// answers.
+    /// Runs commands over one connection. All but the last must reply `OK`; returns the last reply.
     pub fn commands(&self, commands: &[&[&str]]) -> String {
         let answer = ask(self.port, commands, PATIENCE);
         answer.unwrap_or_else(|error| panic!("{commands:?}: {error}"))
     }
 
-    /// One command to a server that may be gone, or hang for longer than this.
+    /// Runs one command on a server that may be gone, or may hang for longer than this.
     pub fn try_command(&self, words: &[&str], patience: Duration) -> io::Result<String> {
         let mut commands = vec![words];
         let auth = self.password.as_ref().map(|password| ["AUTH", password]);
@@ -219,7 +218,7 @@ impl RedisServer {
         ask(self.port, &commands, patience)
     }
 
-    /// The same for whatever listens on this port, such as a proxy.
+    /// The same for any server on this port, such as a proxy.
     pub fn ask_port(port: u16, words: &[&str], patience: Duration) -> io::Result<String> {
         ask(port, &[words], patience)
     }
@@ -245,7 +244,7 @@ impl Drop for RedisServer {
         }
     }
 }
-/// Waits for something that comes to be by itself.
+/// Waits until a condition becomes true by itself.
 #[track_caller]
 pub fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -255,7 +254,7 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Begins something that may come to nothing on a busy machine, again and again until it is so.
+/// Begins something that may fail on a busy machine, again and again until the condition is true.
 #[track_caller]
 pub fn until_begun(what: &str, attempt_max: Duration, begin: impl Fn(), is_so: impl Fn() -> bool) {
     until(what, || {
@@ -268,9 +267,9 @@ pub fn until_begun(what: &str, attempt_max: Duration, begin: impl Fn(), is_so: i
     });
 }
 
-/// A port below those that the system gives to outgoing connections (from 32,768 on Linux), and
-/// that no other test has had: nobody takes it while its server is dead. A cluster's node also
-/// takes the port 10,000 above.
+/// A port below those that the system uses for outgoing connections (from 32,768 on Linux), and
+/// that no other test has had. So nobody takes it while its server is dead. A cluster's node also
+/// uses the port 10,000 above.
 pub fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -284,7 +283,7 @@ pub fn free_port() -> u16 {
     panic!("no free port below 22,000");
 }
 
-/// Writes the file of settings; the caller's come last.
+/// Writes the settings file; the caller's settings come last.
 fn write_settings(
     directory: &Path,
     role: Role,
@@ -303,7 +302,8 @@ fn write_settings(
     }
     if let Some(port) = tls_port {
         lines.push_str(&format!(
-            "tls-port {port}\ntls-cert-file redis.crt\ntls-key-file redis.key\ntls-ca-cert-file ca.crt\ntls-auth-clients no\n"
+            "tls-port {port}\ntls-cert-file redis.crt\ntls-key-file redis.key\ntls-ca-cert-file \
+             ca.crt\ntls-auth-clients no\n"
         ));
     }
     for (name, value) in settings {
@@ -312,7 +312,7 @@ fn write_settings(
     fs::write(directory.join("redis.conf"), lines).unwrap();
 }
 
-/// Starts a server on its file of settings. `None` if it ends before it listens, as when another
+/// Starts a server with its settings file. `None` if it ends before it listens, as when another
 /// process took the port.
 fn launch(program: Program, role: Role, directory: &Path, port: u16) -> Option<Child> {
     let mut command = Command::new(program.path());
@@ -352,7 +352,7 @@ fn log(directory: &Path) -> String {
     fs::read_to_string(directory.join("redis.log")).unwrap_or_default()
 }
 
-/// The answer to the last of these commands; all before it must succeed.
+/// The reply to the last of these commands; all commands before it must succeed.
 fn ask(port: u16, commands: &[&[&str]], patience: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(patience))?;
@@ -374,7 +374,7 @@ fn send(stream: &mut TcpStream, words: &[&str]) -> io::Result<()> {
     stream.write_all(packed.as_bytes())
 }
 
-/// A reply as text: lists line by line.
+/// A reply as text: lists as lines.
 fn receive(answers: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     answers.read_line(&mut line)?;
@@ -400,15 +400,16 @@ fn receive(answers: &mut impl BufRead) -> io::Result<String> {
     })
 }
 
-/// `ca.crt`, and `redis.crt` with its key, made by the openssl that Redis's packages bring.
+/// Makes `ca.crt`, and `redis.crt` with its key, with the openssl that Redis's packages install.
 fn make_certificates(directory: &Path) {
     const SCRIPT: &str = "
-        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test-ca \
-            -keyout ca.key -out ca.crt &&
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+            -subj /CN=test-ca -keyout ca.key -out ca.crt &&
         openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost \
             -keyout redis.key -out redis.csr &&
         printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > extensions &&
-        openssl x509 -req -in redis.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile extensions -out redis.crt";
+        openssl x509 -req -in redis.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
+            -extfile extensions -out redis.crt";
     let made = Command::new("sh")
         .args(["-c", SCRIPT])
         .current_dir(directory)

@@ -1,4 +1,4 @@
-//! A primary with its replicas, each behind a proxy of its own.
+//! A primary with its replicas, each behind its own proxy.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -11,8 +11,7 @@ use super::{
 /// Longer than any live server takes to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// A server that is known to others by its proxy's port, and connects to them from an address of
-/// its own.
+/// A server that others know by its proxy's port. It connects to them from an address of its own.
 pub struct Node {
     pub server: RedisServer,
     pub proxy: Proxy,
@@ -20,12 +19,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// The source address of node `number` of a rig.
+    /// The source address of node `number` of a group.
     pub fn source_of(number: usize) -> Ipv4Addr {
         Ipv4Addr::new(127, 0, 0, 10 + u8::try_from(number).unwrap())
     }
 
-    /// Starts one behind this proxy.
+    /// Starts a server behind this proxy.
     pub fn start(program: Program, number: usize, proxy: Proxy, settings: &[(&str, &str)]) -> Self {
         let source = Self::source_of(number);
         let address = source.to_string();
@@ -42,18 +41,18 @@ impl Node {
         }
     }
 
-    /// What a live server answers; `None` if it is dead or hangs.
+    /// The reply of a live server; `None` if it is dead or hangs.
     pub fn ask(&self, words: &[&str]) -> Option<String> {
         self.server.try_command(words, ANSWER_MAX).ok()
     }
 
-    /// True if it takes itself for a primary.
+    /// Whether it considers itself a primary.
     pub fn is_primary(&self) -> bool {
         let role = self.ask(&["ROLE"]);
         role.is_some_and(|role| role.starts_with("master"))
     }
 
-    /// True if it is a replica of the server behind this port, and its link is up.
+    /// Whether it is a replica of the server behind this port, with its link up.
     pub fn follows(&self, port: u16) -> bool {
         let role = self.ask(&["ROLE"]).unwrap_or_default();
         let mut lines = role.lines();
@@ -62,7 +61,7 @@ impl Node {
             && lines.next() == Some("connected")
     }
 
-    /// How far its data have come, in bytes of the replication stream.
+    /// Its replication offset, in bytes.
     pub fn offset(&self) -> Option<u64> {
         let info = self.ask(&["INFO", "replication"])?;
         let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
@@ -74,8 +73,8 @@ impl Node {
     }
 }
 
-/// A primary, which is the first node at the start, and its replicas. All of them write AOF,
-/// always.
+/// A primary, which is the first node at the start, and its replicas. All of them have every write
+/// on disk (AOF, always).
 pub struct Replicated {
     pub nodes: Vec<Node>,
     _network: Network,
@@ -106,19 +105,19 @@ impl Replicated {
         started
     }
 
-    /// The URL of the primary at the start, by its proxy.
+    /// The URL of the primary at the start, through its proxy.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.nodes[0].proxy.port())
     }
 
-    /// Waits until all others are replicas of this node, with its data.
+    /// Waits until all others are replicas of this node and have its data.
     pub fn wait_until_followed(&self, primary: usize) {
         until("all replicas follow the primary", || {
             self.is_followed(primary)
         });
     }
 
-    /// True if all others are replicas of this node, with the data that it has now.
+    /// Whether all others are replicas of this node and have its current data.
     pub fn is_followed(&self, primary: usize) -> bool {
         let port = self.nodes[primary].proxy.port();
         let written = self.nodes[primary].offset();
@@ -133,7 +132,7 @@ impl Replicated {
         (0..self.nodes.len()).filter(move |&other| other != number)
     }
 
-    /// The link between a node and those that replicate it.
+    /// Sets the link between a node and its replicas.
     pub fn link_replicas(&self, primary: usize, link: Link) {
         for replica in self.others(primary) {
             let source = self.nodes[replica].source;

@@ -11,10 +11,10 @@ use super::{
 
 const SHARDS: usize = 3;
 
-/// A cluster's node takes the port this much above its own for the others.
+/// The cluster bus of a node uses the port this much above the node's own.
 const BUS: u16 = 10_000;
 
-/// A planned failover is given up after five seconds.
+/// Longer than the five seconds after which a planned failover is given up.
 const FAILOVER_MAX: Duration = Duration::from_secs(6);
 
 /// Three masters, which are the first nodes at the start, and three replicas.
@@ -108,15 +108,15 @@ impl ReplicatedCluster {
         votes.iter().position(|&votes| votes * 2 > self.nodes.len())
     }
 
-    /// The nodes that replicate this one, or did before it went.
+    /// The replicas of this node, also if it is gone.
     pub fn shard_of(&self, node: usize) -> Vec<usize> {
-        // Replicas do not migrate, so a node's shard is what it was at the start.
+        // Replicas do not migrate, so the shard is the same as at the start.
         (0..self.nodes.len())
             .filter(|other| other % SHARDS == node % SHARDS && *other != node)
             .collect()
     }
 
-    /// A planned failover of this master to its replica.
+    /// Makes a planned failover of this master to its replica.
     pub fn fail_over(&self, master: usize) {
         let replica = &self.nodes[self.shard_of(master)[0]];
         until_begun(
@@ -127,8 +127,8 @@ impl ReplicatedCluster {
         );
     }
 
-    /// Waits until most nodes name another master than this one for the key, and it takes itself
-    /// for one.
+    /// Waits until most nodes name another master for the key, and that master considers itself
+    /// one.
     pub fn wait_until_moved(&self, key: &str, from: usize) -> usize {
         until("the replica is promoted", || {
             self.master_of(key)
@@ -160,7 +160,7 @@ impl ReplicatedCluster {
         });
     }
 
-    /// The link between a master and its replica.
+    /// Sets the link between a master and its replica.
     pub fn link_replicas(&self, master: usize, link: Link) {
         for replica in self.shard_of(master) {
             self.nodes[master]
@@ -190,7 +190,7 @@ impl ReplicatedCluster {
     }
 }
 
-/// The port of the master that has this slot, by the answer of CLUSTER NODES.
+/// The port of the master that owns this slot, from the reply to CLUSTER NODES.
 fn owner(table: &str, slot: u16) -> Option<u16> {
     let has_slot = |range: &str| {
         let (from, to) = range.split_once('-').unwrap_or((range, range));

@@ -1,4 +1,4 @@
-//! Three sentinels over a primary and two replicas.
+//! Three sentinels that watch a primary and two replicas.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -15,7 +15,7 @@ const REPLICAS: usize = 2;
 /// The name of the group in the sentinels' settings.
 const NAME: &str = "main";
 
-/// More than a sentinel takes until it gives a failover up.
+/// Longer than a sentinel takes until it gives up a failover.
 const FAILOVER_MAX: Duration = Duration::from_secs(10);
 
 /// Sentinels that watch one group of servers, with a quorum of two.
@@ -90,7 +90,7 @@ impl Sentinels {
         self.data.nodes.iter().position(is_named)
     }
 
-    /// A planned failover, until most sentinels name another primary.
+    /// Makes a planned failover, and waits until most sentinels name another primary.
     pub fn fail_over(&self) {
         let from = self.primary();
         until_begun(
@@ -101,7 +101,7 @@ impl Sentinels {
         );
     }
 
-    /// Waits until most sentinels name another primary than this one, and it takes itself for one.
+    /// Waits until most sentinels name another primary, and that server considers itself one.
     pub fn wait_until_moved(&self, from: usize) -> usize {
         until("another primary is promoted", || {
             self.primary()
@@ -133,7 +133,7 @@ impl Sentinels {
         });
     }
 
-    /// Waits until every sentinel takes this node for dead, so that it is not promoted.
+    /// Waits until every sentinel considers this node dead, so that it is not promoted.
     pub fn wait_until_out_of_sight(&self, node: usize) {
         let address = format!("127.0.0.1:{}", self.data.nodes[node].proxy.port());
         until("the sentinels take the node for dead", || {
@@ -175,7 +175,7 @@ fn named(sentinel: &RedisServer) -> Option<u16> {
     address.get(1)?.parse().ok()
 }
 
-/// True if a sentinel can reach every replica, and these their primary.
+/// Whether a sentinel can reach every replica, and the replicas their primary.
 fn sees_replicas(sentinel: &RedisServer) -> bool {
     let replicas = state(sentinel, &["SENTINEL", "REPLICAS", NAME]);
     let count = |name: &str, wanted: &str| {
@@ -193,8 +193,8 @@ fn state(sentinel: &RedisServer, words: &[&str]) -> Vec<String> {
     answer.lines().map(str::to_owned).collect()
 }
 
-/// Lets a sentinel look more often than it does by default: a node that came back is a replica
-/// within two seconds, not ten.
+/// Makes a sentinel check more often than by default: a node that came back is a replica within two
+/// seconds instead of ten.
 fn hasten(sentinel: &RedisServer) {
     for (period, milliseconds) in [("INFO-PERIOD", "500"), ("PUBLISH-PERIOD", "500")] {
         let set = ["SENTINEL", "DEBUG", period, milliseconds];

@@ -11,16 +11,16 @@ use super::{World, all_of};
 
 const CALLERS: usize = 8;
 
-/// A storm of draws; it ends with [`Storm::ends`] only.
+/// Running callers; only [`Storm::ends`] stops them.
 pub struct Storm {
-    /// When something is stopped.
+    /// Notes when something is stopped.
     pub stops: Stops,
     done: Arc<AtomicBool>,
     callers: JoinHandle<Vec<()>>,
 }
 
 impl Storm {
-    /// Eight callers, each doing `call` again and again.
+    /// Starts eight callers, each of which runs `call` again and again.
     pub fn of<F>(
         world: &World,
         call: impl Fn(World, usize, Stops) -> F + Clone + Send + Sync + 'static,
@@ -48,7 +48,7 @@ impl Storm {
         }
     }
 
-    /// Waits until so many draws more were made.
+    /// Waits until this many more draws were made.
     pub async fn goes_on(&self, world: &World, draws: usize) {
         let enough = world.acknowledged() + draws;
         while world.acknowledged() < enough {
@@ -57,24 +57,24 @@ impl Storm {
         }
     }
 
-    /// Ends it; fails where a caller failed.
+    /// Stops the callers; fails if one of them failed.
     pub async fn ends(self) {
         self.done.store(true, Ordering::SeqCst);
         self.callers.await.unwrap();
     }
 }
 
-/// Tells whether something was stopped all the time that a call took. Odd while it is stopped.
+/// Shows whether something was stopped during a whole call. The number is odd while it is stopped.
 #[derive(Clone, Default)]
 pub struct Stops(Arc<AtomicU64>);
 
 impl Stops {
-    /// The stop is acknowledged.
+    /// Notes that the stop is acknowledged.
     pub fn begin(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It will be resumed.
+    /// Notes that it is about to be resumed.
     pub fn end(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -83,7 +83,7 @@ impl Stops {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Stopped at `before`, and ever since.
+    /// Whether it was stopped at `before`, and ever since.
     pub fn held_since(&self, before: u64) -> bool {
         before % 2 == 1 && self.now() == before
     }

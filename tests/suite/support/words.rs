@@ -1,4 +1,4 @@
-//! Words to write a test in: moments, users, draws, campaigns.
+//! Helpers to write tests: moments, users, draws and campaigns.
 
 use std::{
     collections::BTreeMap,
@@ -19,10 +19,10 @@ use tombola::{
     store::{Author, DrawCommand},
 };
 
-/// The campaign that tests draw in where they name no other.
+/// The campaign that tests use unless they name another.
 pub const SPRING: &str = "spring";
 
-/// What a campaign is where its test does not say.
+/// The properties of a campaign that its test does not set.
 const DEFAULTS: [(&str, &str); 4] = [
     ("id:", "spring"),
     ("timeZone:", "Asia/Shanghai"),
@@ -30,7 +30,7 @@ const DEFAULTS: [(&str, &str); 4] = [
     ("endTime:", "2026-12-20T00:00:00+08:00"),
 ];
 
-/// A moment, as RFC 3339.
+/// A moment in RFC 3339 form.
 pub fn at(time: &str) -> Moment {
     Moment::from_timestamp(time.parse().unwrap())
 }
@@ -63,7 +63,7 @@ pub fn campaign_id(id: &str) -> CampaignId {
     CampaignId::parse("campaign", id).unwrap()
 }
 
-/// An operator's name under this request id.
+/// An operator's change with this request id.
 pub fn author(id: &str) -> Author {
     Author {
         request: request(id),
@@ -72,13 +72,13 @@ pub fn author(id: &str) -> Author {
     }
 }
 
-/// A request id that nobody used.
+/// A request id that nobody has used.
 pub fn new_request() -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     format!("new-{}", LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A campaign of a file that names only what its test is about.
+/// A campaign from a file that sets only what the test is about.
 pub fn campaign(yaml: &str) -> Arc<Campaign> {
     let yaml = dedented(yaml);
     let is_given = |key: &str| yaml.lines().any(|line| line.starts_with(key));
@@ -104,7 +104,7 @@ fn dedented(text: &str) -> String {
         .collect()
 }
 
-/// One free draw of this user, under a new request id.
+/// One free draw by this user, with a new request id.
 pub fn draw(user: &str) -> DrawCommand {
     DrawCommand {
         campaign: campaign_id(SPRING),
@@ -119,7 +119,7 @@ pub fn draw(user: &str) -> DrawCommand {
     }
 }
 
-/// What else a draw may say.
+/// Further properties of a draw.
 pub trait DrawWords {
     fn times(self, count: u32) -> Self;
     fn paid(self, payment_ref: &str) -> Self;
@@ -179,7 +179,7 @@ impl DrawWords for DrawCommand {
     }
 }
 
-/// Runs `count` tasks in parallel; their results in order.
+/// Runs `count` tasks in parallel; returns their results in order.
 pub async fn all_of<F>(count: usize, task: impl Fn(usize) -> F) -> Vec<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -189,7 +189,7 @@ where
         let task = task(i);
         tasks.spawn(async move { (i, task.await) });
     }
-    // The first that fails fails the test, though others go on for ever.
+    // The first task that fails fails the test, even if others never end.
     let mut results = BTreeMap::new();
     while let Some(done) = tasks.join_next().await {
         results.extend([done.unwrap()]);

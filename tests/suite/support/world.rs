@@ -1,4 +1,4 @@
-//! A world to test in: a store on data of its own, an injector, and a time that only the test
+//! A world to test in: a store with data of its own, an injector, and a clock that only the test
 //! moves.
 
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ use super::{
     words::{SPRING, all_of, campaign_id, new_request},
 };
 
-/// When a world begins: before every campaign of the tests.
+/// The time at which a world begins: before every campaign of the tests.
 pub const LONG_BEFORE: &str = "2026-01-01T00:00:00Z";
 
 /// The master key of every world.
@@ -34,31 +34,31 @@ pub fn key() -> MasterKey {
     MasterKey::from_bytes([7; 32])
 }
 
-/// Data that a store can be opened on again and again, and their time.
+/// Data on which a store can be opened again and again, and their clock.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// Opens the store on these data; no other is open on them.
+    /// Opens the store on these data; no other store may be open on them.
     async fn open(&self) -> Arc<dyn Store>;
-    /// Opens one more on these data, where there may be several at once.
+    /// Opens one more store on these data, if several can be open at once.
     async fn open_another(&self) -> Option<Arc<dyn Store>> {
         None
     }
-    /// Makes the data, which nobody has open, such as they were before there was an index of due
-    /// campaigns.
+    /// Removes the index of due campaigns, as in data of a version without it. No store may be
+    /// open.
     async fn remove_index(&self);
-    /// Moves the store's clock, back too.
+    /// Moves the store's clock, forward or back.
     async fn set_time(&self, now: Moment);
-    /// What the clock shows.
+    /// The time that the clock shows.
     fn time(&self) -> Moment;
 }
 
-/// A world to test in. A clone is another hand in the same world.
+/// A world to test in. A clone uses the same store and clock.
 #[derive(Clone)]
 pub struct World {
     host: Arc<dyn Host>,
     opened: Option<(Arc<dyn Store>, Arc<Injector>)>,
     acknowledged: Arc<Mutex<Vec<DrawAnswer>>>,
-    /// Packets that were acknowledged up to now.
+    /// The packets that were acknowledged so far.
     pub grabs: Arc<Mutex<Acknowledged>>,
 }
 
@@ -82,8 +82,7 @@ impl World {
         self.opened = Some((store, Arc::new(injector)));
     }
 
-    /// Opens the store on the same data, as a version without an index of due campaigns has left
-    /// them.
+    /// Closes the store, removes the index of due campaigns, and opens the store again.
     pub async fn reopen_without_index(&mut self) {
         self.opened = None;
         self.host.remove_index().await;
@@ -98,8 +97,8 @@ impl World {
         &self.opened.as_ref().unwrap().1
     }
 
-    /// Another replica of the service: a store of its own where the data may have several, an
-    /// injector of its own in any case.
+    /// Another replica of the service. It has its own injector, and its own store if the data can
+    /// have several.
     pub async fn another_replica(&self) -> Self {
         let another = self.host.open_another().await;
         let store = another.unwrap_or_else(|| self.store().clone());
@@ -115,14 +114,14 @@ impl World {
         Arc::new(Injector::new(self.store().clone(), key(), minutes(5)))
     }
 
-    /// An injector in whose work something comes between.
+    /// An injector whose steps the test interrupts.
     pub fn injector_with(&self, meddler: impl Meddler + 'static) -> Arc<Injector> {
         let store = self.store().clone();
         let between = Arc::new(Between { store, meddler });
         Arc::new(Injector::new(between, key(), minutes(5)))
     }
 
-    /// Moves the clock to a moment, as RFC 3339.
+    /// Moves the clock to a moment in RFC 3339 form.
     pub async fn at(&self, time: &str) {
         self.host.set_time(at(time)).await;
     }
@@ -148,7 +147,7 @@ impl World {
         campaign
     }
 
-    /// Applies a new version of a campaign onto the current one.
+    /// Applies a new version of a campaign, based on the current one.
     pub async fn change(&self, yaml: &str) -> Operated {
         let campaign = campaign(yaml);
         let current = self.store().campaign(&campaign.id).await.unwrap().version;
@@ -164,7 +163,7 @@ impl World {
         self.injector().tick().await.unwrap();
     }
 
-    /// Operates on the campaign.
+    /// Makes a change to the campaign.
     pub async fn operate(&self, operation: Operation) -> Operated {
         self.try_operate(operation).await.unwrap()
     }
@@ -194,7 +193,7 @@ impl World {
         answer.unwrap_or_else(|error| panic!("{error}: {shown}"))
     }
 
-    /// Makes a draw that must be refused, and sees that it cost nothing and left nothing.
+    /// Makes a draw that must be refused, and checks that it cost nothing and changed nothing.
     pub async fn refused(&self, command: DrawCommand) -> Refusal {
         let before = self.traces(&command).await;
         let refusal = match self.try_draw(command.clone()).await {
@@ -206,7 +205,7 @@ impl World {
         refusal
     }
 
-    /// All these draws at once, each in a task of its own; their results in order.
+    /// Makes all these draws at once, each in a task; returns their results in order.
     pub async fn storm(&self, commands: Vec<DrawCommand>) -> Vec<Result<DrawAnswer>> {
         let commands = Arc::new(commands);
         let draw = |i: usize| {
@@ -216,7 +215,7 @@ impl World {
         all_of(commands.len(), draw).await
     }
 
-    /// Draws a hundred at a time until some draw wins nothing; the answers.
+    /// Draws a hundred at a time until a draw wins nothing; returns the answers.
     pub async fn drain(&self) -> Vec<DrawAnswer> {
         let mut answers = Vec::new();
         loop {
@@ -231,7 +230,7 @@ impl World {
         }
     }
 
-    /// As [`Self::drain`]; how much was won.
+    /// Draws like [`Self::drain`], and returns the number of wins.
     pub async fn drained(&self) -> usize {
         let answers = self.drain().await;
         answers.iter().map(|answer| answer.wins()).sum()
@@ -241,7 +240,7 @@ impl World {
         self.store().stats(&campaign_id(SPRING)).await.unwrap()
     }
 
-    /// Where the units of a prize are.
+    /// The sums of a prize's units.
     pub async fn prize(&self, id: &str) -> PrizeStats {
         let stats = self.stats().await;
         let no = stats.view.campaign.prize_no(id).unwrap();
@@ -258,19 +257,19 @@ impl World {
         view.unwrap().record
     }
 
-    /// Every frozen window of the first pool, by start.
+    /// Every frozen window of the first pool, in order of start.
     pub async fn windows(&self) -> Vec<WindowView> {
         let id = campaign_id(SPRING);
         let windows = self.store().windows(&id, PoolNo(0), Moment::EPOCH, 10_000);
         windows.await.unwrap()
     }
 
-    /// Draws that were acknowledged up to now.
+    /// The number of draws that were acknowledged so far.
     pub fn acknowledged(&self) -> usize {
         self.acknowledged.lock().unwrap().len()
     }
 
-    /// When this user's draws were made.
+    /// The times of this user's draws.
     pub async fn draw_times(&self, user: &str) -> Vec<Moment> {
         let entries = audit::ledger(&**self.store()).await;
         let is_mine =
@@ -282,14 +281,14 @@ impl World {
             .collect()
     }
 
-    /// Entries in the ledger, cards dealt ahead of later draws aside.
+    /// The number of ledger entries, without those of cards dealt ahead of draws.
     pub async fn ledger_length(&self) -> usize {
         let entries = audit::ledger(&**self.store()).await;
         let is_dealt = |entry: &&Entry| matches!(entry.body, Body::Dealt { .. });
         entries.len() - entries.iter().filter(is_dealt).count()
     }
 
-    /// The audit of everything this world did: see [`audit`].
+    /// Audits everything that this world did: see [`audit`].
     pub async fn audit(&self) {
         let acknowledged = self.acknowledged.lock().unwrap().clone();
         let grabs = self.grabs.lock().unwrap().clone();
@@ -307,7 +306,7 @@ impl World {
     }
 }
 
-/// What a draw that was made leaves, and one that was refused does not.
+/// The data that a successful draw changes, and a refused one must not.
 #[derive(Debug, PartialEq)]
 struct Traces {
     ledger_length: usize,

@@ -1,4 +1,4 @@
-//! Clients that draw again and again, and write down every answer.
+//! Clients that draw again and again, and record every answer.
 
 use std::{
     collections::BTreeMap,
@@ -15,24 +15,24 @@ use tonic::{
 };
 
 use crate::{
-    faults::load::{Told, told_by},
+    faults::load::{Heard, heard_from},
     process::Server,
 };
 
 type Lottery = LotteryServiceClient<Channel>;
 
-/// Clients at once.
+/// Clients that run in parallel.
 const CLIENTS: u64 = 16;
-/// Users of each client and campaign.
+/// Users of each client in each campaign.
 const USERS: u32 = 50;
-/// The longest pause of a client between two draws, in milliseconds: several groups of servers
-/// share a machine.
+/// The longest pause of a client between two draws, in milliseconds. It is long because several
+/// groups of servers share the machine.
 const THINK_MAX: u64 = 20;
-/// A client's patience with one call.
+/// How long a client waits for one call.
 const CALL_MAX: Duration = Duration::from_secs(4);
-/// Between two attempts at the same draw.
+/// The pause between two attempts at the same draw.
 const BACK_OFF: Duration = Duration::from_millis(20);
-/// How long a client insists on a draw after the end, and how long it may take until draws go on.
+/// How long a client retries a draw after the end, and how long draws may take to go on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A draw, and what its client knows of it in the end.
@@ -45,7 +45,7 @@ pub struct Record {
 /// What a client knows of a draw.
 #[derive(Clone, Debug)]
 pub enum End {
-    /// It was made, with this answer.
+    /// It was made, with this response.
     Acknowledged(Box<DrawResponse>),
     /// It was not made: the first and only attempt said `executed: no`.
     No,
@@ -53,20 +53,20 @@ pub enum End {
     Unknown,
 }
 
-/// What all clients learned.
+/// The results of all clients.
 #[derive(Default)]
-pub struct Learned {
+pub struct Outcomes {
     pub records: Vec<Record>,
-    /// Retries of an acknowledged draw that got another answer.
+    /// Retries of an acknowledged draw that got another response.
     pub other_outcomes: u64,
-    /// The campaigns whose draws were refused in the end because their partition is halted.
+    /// Campaigns whose last draws were refused because their partition is halted.
     pub halted: Vec<String>,
-    /// The longest time since the fault in which no draw of some campaign was acknowledged, halted
-    /// ones aside.
+    /// The longest time since the fault in which a campaign had no acknowledged draw; halted
+    /// campaigns do not count.
     pub pause: Duration,
 }
 
-/// Clients at work.
+/// The running clients.
 pub struct Clients {
     tasks: JoinSet<Vec<Record>>,
     shared: Arc<Shared>,
@@ -88,7 +88,7 @@ struct State {
 
 #[derive(Default)]
 struct Campaign {
-    /// When the call began that was acknowledged last, and when it was.
+    /// When the latest acknowledged call began, and when it was acknowledged.
     last: Option<(Instant, Instant)>,
     acknowledged: u64,
     pause: Duration,
@@ -102,7 +102,8 @@ impl Shared {
 }
 
 impl Clients {
-    /// Lets them draw from these campaigns, each attempt through any of these services.
+    /// Starts the clients. They draw from these campaigns, and send each attempt to any of these
+    /// services.
     pub fn start(servers: &[&Server], campaigns: &[String], seed: u64) -> Self {
         let shared = Arc::new(Shared {
             campaigns: campaigns.to_vec(),
@@ -125,15 +126,15 @@ impl Clients {
         Self { tasks, shared }
     }
 
-    /// Waits until this many more draws are acknowledged. False if that takes too long.
+    /// Waits until this many more draws are acknowledged. Returns false if that takes too long.
     #[must_use]
     pub async fn go_on(&self, draws: u64) -> bool {
         let enough = self.shared.state().acknowledged + draws;
         self.until(|state| state.acknowledged >= enough).await
     }
 
-    /// Waits until this many more draws of the first campaign are acknowledged. False if that takes
-    /// too long.
+    /// Waits until this many more draws of the first campaign are acknowledged. Returns false if
+    /// that takes too long.
     #[must_use]
     pub async fn go_on_in_first(&self, draws: u64) -> bool {
         let first = &self.shared.campaigns[0];
@@ -147,14 +148,14 @@ impl Clients {
         self.until(|state| count(state) >= enough).await
     }
 
-    /// The fault begins.
+    /// Notes that the fault begins now.
     pub fn fault(&self) {
         self.shared.state().fault_at = Some(Instant::now());
     }
 
-    /// Waits until every campaign has an acknowledged draw that began from now on, or is halted,
-    /// and, unless all are halted, until this many more draws are acknowledged. False if that takes
-    /// too long.
+    /// Waits until every campaign is halted or has an acknowledged draw that began after this call,
+    /// and, unless all are halted, until this many more draws are acknowledged. Returns false if
+    /// that takes too long.
     #[must_use]
     pub async fn recover(&self, draws: u64) -> bool {
         let since = Instant::now();
@@ -184,8 +185,8 @@ impl Clients {
         true
     }
 
-    /// Ends them, once they know of every draw what became of it, if that can be known.
-    pub async fn end(self) -> Learned {
+    /// Stops the clients, once they know the outcome of every draw that can be known.
+    pub async fn end(self) -> Outcomes {
         self.shared.state().ends_at = Some(Instant::now() + PATIENCE);
         let records = self.tasks.join_all().await.concat();
         let state = self.shared.state();
@@ -193,7 +194,7 @@ impl Clients {
             .of_campaign
             .iter()
             .partition(|(_, campaign)| campaign.is_halted);
-        Learned {
+        Outcomes {
             records,
             other_outcomes: state.other_outcomes,
             halted: halted.into_iter().map(|(id, _)| id.clone()).collect(),
@@ -240,8 +241,8 @@ impl Client {
         }
     }
 
-    /// Asks with the same request id until it knows what became of the draw. What it is told first
-    /// and is a clear no, it believes.
+    /// Retries with the same request id until the outcome of the draw is known. A clear no to the
+    /// first attempt is final.
     async fn insist(&mut self, request: &DrawRequest) -> End {
         let mut may_be_made = false;
         loop {
@@ -255,10 +256,10 @@ impl Client {
                 Err(status) => status,
             };
             let is_halted = self.note_halt(request, &status);
-            match told_by(&status) {
-                Told::Refused if !may_be_made => return End::No,
-                Told::Refused => {}
-                Told::Nothing | Told::Answer(_) => may_be_made = true,
+            match heard_from(&status) {
+                Heard::Refused if !may_be_made => return End::No,
+                Heard::Refused => {}
+                Heard::Nothing | Heard::Answer(_) => may_be_made = true,
             }
             let is_over = self
                 .shared
@@ -296,9 +297,9 @@ impl Client {
         campaign.last = Some((begun, now));
     }
 
-    /// True if a refusal says that the campaign's partition is halted.
+    /// Notes a refusal because of a halted partition; returns whether this is one.
     fn note_halt(&self, request: &DrawRequest, status: &Status) -> bool {
-        let is_halted = matches!(told_by(status), Told::Refused)
+        let is_halted = matches!(heard_from(status), Heard::Refused)
             && status.message().to_lowercase().contains("halted");
         if is_halted {
             let mut state = self.shared.state();
@@ -311,7 +312,7 @@ impl Client {
         is_halted
     }
 
-    /// Now and then, an acknowledged draw is sent once more: it has the same outcome.
+    /// Now and then sends an acknowledged draw again: it must have the same outcome.
     async fn ask_again(&mut self, request: &DrawRequest, first: &DrawResponse) {
         if self.rng.random_bool(0.9) {
             return;

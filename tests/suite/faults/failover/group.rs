@@ -1,5 +1,4 @@
-//! The servers that a fault comes over, whatever they are: one Redis, a group under Sentinel, or a
-//! cluster.
+//! The Redis servers that a fault affects: one server, a group under Sentinel, or a cluster.
 
 use crate::support::{
     network::Link,
@@ -9,12 +8,12 @@ use crate::support::{
     sentinels::Sentinels,
 };
 
-/// What the store lies on.
+/// The Redis servers of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One server, without replicas.
+    /// One server without replicas.
     Single,
-    /// Three sentinels over a primary and two replicas.
+    /// Three sentinels, a primary and two replicas.
     Sentinel,
     /// Three masters with a replica each.
     Cluster,
@@ -33,11 +32,11 @@ impl Layout {
 enum Servers {
     Single(RedisServer),
     Sentinel(Sentinels),
-    /// With a key that lies in the shard to which faults happen.
+    /// With a key of the shard that faults affect.
     Cluster(ReplicatedCluster, String),
 }
 
-/// Servers at work.
+/// The running servers.
 pub struct Group(Servers);
 
 impl Group {
@@ -49,7 +48,7 @@ impl Group {
         })
     }
 
-    /// Faults come over the shard that has this partition.
+    /// Makes faults affect the shard of this partition.
     pub fn aim_at(&mut self, partition: u32) {
         if let Servers::Cluster(_, key) = &mut self.0 {
             *key = format!("tombola{{{partition}}}:partition");
@@ -84,7 +83,7 @@ impl Group {
         }
     }
 
-    /// The nodes that replicate this one.
+    /// The replicas of this node.
     pub fn replicas(&self, primary: usize) -> Vec<usize> {
         match &self.0 {
             Servers::Single(_) => Vec::new(),
@@ -93,7 +92,7 @@ impl Group {
         }
     }
 
-    /// The link between a primary and its replicas.
+    /// Changes the link between a primary and its replicas.
     pub fn link_replicas(&self, primary: usize, link: Link) {
         match &self.0 {
             Servers::Single(_) => {}
@@ -102,7 +101,7 @@ impl Group {
         }
     }
 
-    /// Kills a primary together with all that it has sent and that did not arrive.
+    /// Kills a primary, and drops everything that it has sent but that has not arrived.
     pub fn kill(&mut self, primary: usize) {
         self.server(primary).kill();
         let proxy = match &self.0 {
@@ -113,7 +112,7 @@ impl Group {
         proxy.reset();
     }
 
-    /// A planned failover.
+    /// Makes a planned failover.
     pub fn fail_over(&self, primary: usize) {
         match &self.0 {
             Servers::Single(_) => panic!("one server has nothing to fail over to"),
@@ -140,7 +139,7 @@ impl Group {
         }
     }
 
-    /// Waits until another node than this one is the primary; which it is.
+    /// Waits until another node is the primary, and returns it.
     pub fn wait_until_moved(&self, from: usize) -> usize {
         match &self.0 {
             Servers::Single(_) => from,
@@ -149,7 +148,8 @@ impl Group {
         }
     }
 
-    /// Waits until a frozen node is not promoted any more. A cluster's master has one replica only.
+    /// Waits until a frozen node cannot be promoted any more. A cluster's master has only one
+    /// replica.
     pub fn wait_until_out_of_sight(&self, node: usize) {
         if let Servers::Sentinel(group) = &self.0 {
             group.wait_until_out_of_sight(node);

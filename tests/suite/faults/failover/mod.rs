@@ -1,14 +1,16 @@
-//! Faults of servers and services under load, counted: what is lost, doubled, denied or unknown.
+//! Faults of servers and services under load. The tests count lost, doubled, denied and unknown
+//! draws.
 //!
-//! Each fault is a test that runs once; `TOMBOLA_FAULT_ROUNDS` sets the number of rounds:
+//! Each fault is a test that runs one round; `TOMBOLA_FAULT_ROUNDS` sets the number of rounds:
 //!
 //! ```text
 //! TOMBOLA_FAULT_ROUNDS=20 cargo test --locked --test suite -- faults::failover --nocapture
 //! ```
 //!
-//! All faults as one table, which is also written to a file if `TOMBOLA_FAULTS_REPORT` names one.
-//! `TOMBOLA_FAULT_JOBS` of them run at a time, each on servers of its own. Rounds are kept in
-//! `docs/faults.jsonl`, so a run that is stopped goes on from there, on another machine too:
+//! The test `report` runs all faults and prints one table. If `TOMBOLA_FAULTS_REPORT` names a file,
+//! the table is written there too. `TOMBOLA_FAULT_JOBS` faults run at a time, each on its own
+//! servers. Rounds are recorded in `docs/faults.jsonl`, so a run that was stopped can go on, on
+//! another machine too:
 //!
 //! ```text
 //! TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \
@@ -42,7 +44,7 @@ use crate::{
     support::program::Program,
 };
 
-/// Every draw gives a prize: mostly one of a deck, now and then one of a schedule.
+/// Every draw gives a prize: most from a deck, some from a schedule.
 const CAMPAIGN: &str = "
 id: ID
 timeZone: Asia/Shanghai
@@ -53,10 +55,10 @@ pools:
   - {id: hours, schedule: {perHour: {coupon: 20000}}}
   - {id: deck, deck: {size: 1000, cards: {coin: 1000}, onExhausted: RESHUFFLE}}
 ";
-/// Enough for every shard to have some.
+/// Enough campaigns for every shard to have some.
 const CAMPAIGNS: usize = 6;
 
-/// The durability of a service.
+/// The durability level of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Local,
@@ -72,7 +74,7 @@ impl Level {
     }
 }
 
-/// What is run, in the order of the table.
+/// All combinations, in the order of the table.
 const ALL: [(Fault, Layout, &[Level]); 19] = {
     use Fault::*;
     use Layout::*;
@@ -101,7 +103,7 @@ const ALL: [(Fault, Layout, &[Level]); 19] = {
     ]
 };
 
-/// One round on new servers of this program.
+/// Runs one round on new servers of this program.
 async fn round(fault: Fault, layout: Layout, level: Level, program: Program) -> Counts {
     let data = directory_with_key();
     let group = Group::start(layout, program);
@@ -123,8 +125,8 @@ async fn round(fault: Fault, layout: Layout, level: Level, program: Program) -> 
     let learned = clients.end().await;
     let store = store_at(&url, PARTITIONS).await;
     let counts = tally::count(&learned, &stage.servers[0], &store).await;
-    // Clients insist on draws of halted partitions until the end, so there may be few draws of
-    // others amid the fault.
+    // Clients retry draws of halted partitions until the end, so there may be few draws of other
+    // partitions during the fault.
     let is_stuck = !goes_on || (!goes_on_amid && counts.halted == 0);
     Counts {
         stuck: u64::from(is_stuck),
@@ -144,7 +146,7 @@ async fn partition_of(server: &Server, campaign: &str) -> u32 {
     drawn.results[0].ledger_id.unwrap().partition
 }
 
-/// The programs take turns, another one first for each fault.
+/// The programs (Redis and Valkey) take turns; each fault starts with another one.
 fn program(fault: Fault, round: u64) -> Program {
     let turn = fault as usize + usize::try_from(round).unwrap();
     Program::ALL[turn % Program::ALL.len()]
@@ -168,7 +170,7 @@ async fn check(fault: Fault, layout: Layout, level: Level) {
     assert!(failures.is_empty(), "{}: {row:#?}", failures.join(", "));
 }
 
-/// All of it, as one table. Rounds that were recorded before are not run again.
+/// Runs all faults and makes one table. Rounds that were recorded before are not repeated.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it takes hours; each fault is a test of its own"]
 async fn report() {

@@ -1,4 +1,4 @@
-//! Rows of the table: what was counted for each fault.
+//! The rows of the table: the counts for each fault.
 
 use std::{fmt::Write as _, fs, io::Write as _, ops::AddAssign, path::PathBuf, time::Duration};
 
@@ -6,36 +6,36 @@ use serde::{Deserialize, Serialize};
 
 use super::{Level, group::Layout, scenario::Fault};
 
-/// What was counted in one or more rounds.
+/// The counts of one or more rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Draws that clients wanted.
+    /// Draws that clients asked for.
     pub attempts: u64,
     pub acknowledged: u64,
-    /// Acknowledged, and not in the store as it was answered.
+    /// Acknowledged draws that the store does not have as they were answered.
     pub lost: u64,
-    /// Lost, and the partition is not halted.
+    /// Lost draws whose partition is not halted.
     pub unnoticed: u64,
-    /// Units given to two draws.
+    /// Units that two draws got.
     pub doubled: u64,
-    /// Sequence numbers given to two draws.
+    /// Sequence numbers that two draws got.
     pub sequence_twice: u64,
-    /// Retries of an acknowledged draw that got another answer.
+    /// Retries of an acknowledged draw that got another response.
     pub other_outcomes: u64,
-    /// Said not to be made.
+    /// Draws that were reported as not made.
     pub refused: u64,
-    /// Said not to be made, and in the ledger.
+    /// Draws that were reported as not made, but are in the ledger.
     pub falsely_no: u64,
-    /// Nobody could say whether they were made.
+    /// Draws whose outcome nobody could find out.
     pub unknown: u64,
-    /// Partitions that are halted in the end.
+    /// Partitions that are halted at the end.
     pub halted: u64,
     /// Campaigns whose sums do not hold.
     pub unbalanced: u64,
-    /// Rounds in which draws did not go on: after the fault in some partition that is not halted,
-    /// or amid it if none is halted.
+    /// Rounds in which draws did not go on: after the fault in a partition that is not halted, or
+    /// during the fault if no partition is halted.
     pub stuck: u64,
-    /// The longest time without an acknowledged draw of a campaign.
+    /// The longest time in which a campaign had no acknowledged draw.
     pub pause: Duration,
 }
 
@@ -85,7 +85,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Every expectation that does not hold.
+    /// The expectations that do not hold.
     pub fn failures(&self) -> Vec<&'static str> {
         let counts = &self.counts;
         let is_safe = self.level == Level::Strict || self.layout == Layout::Single;
@@ -119,11 +119,11 @@ impl Row {
     }
 }
 
-/// The file that keeps every round, a line each, so that a report can be made in several runs.
+/// The file that records every round, one per line, so that a report can be made in several runs.
 #[derive(Clone)]
 pub struct Record(PathBuf);
 
-/// A round as the file has it.
+/// A line of the file.
 #[derive(Serialize, Deserialize)]
 struct Round {
     fault: String,
@@ -137,7 +137,7 @@ impl Record {
         Self(path)
     }
 
-    /// A row of the rounds that are kept of it.
+    /// The row with all recorded rounds of this combination.
     pub fn row(&self, fault: Fault, layout: Layout, level: Level) -> Row {
         let text = fs::read_to_string(&self.0).unwrap_or_default();
         let (mut rounds, mut counts) = (0, Counts::default());
@@ -176,11 +176,13 @@ impl Record {
 }
 
 const HEAD: &str = "\
-| fault | store | level | rounds | draws | acknowledged | lost | of these unnoticed | units doubled | sequence twice | two outcomes | said no | falsely no | unknown | partitions halted | longest pause |
+| fault | store | level | rounds | draws | acknowledged | lost | of these unnoticed \
+| units doubled | sequence twice | two outcomes | said no | falsely no | unknown \
+| partitions halted | longest pause |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 ";
 
-/// The table, in Markdown.
+/// The table in Markdown.
 pub fn table(rows: &[Row]) -> String {
     let mut text = HEAD.to_owned();
     for row in rows {
@@ -211,7 +213,7 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The page that the table is published on.
+/// The page with the table.
 pub fn page(rows: &[Row]) -> String {
     format!("{INTRODUCTION}\n{}", table(rows))
 }
@@ -226,18 +228,20 @@ TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \\
     cargo test --locked --test suite -- --ignored --nocapture faults::failover::report
 ```
 
-Rounds are kept in [faults.jsonl](faults.jsonl), a line each; a run that is stopped goes on from
-there, and with the file removed all begin again.
+Rounds are recorded in [faults.jsonl](faults.jsonl), one per line, so a run that was stopped can go
+on. To begin again, remove the file.
 
-Two services and 16 clients draw from six campaigns while the fault happens. Every client writes down what it is told of each
-draw. Once all is calm, the records are compared with `GetDraw`, `GetStats` and the whole ledger. The rounds alternate between
-Redis 7.0, Redis 8.0 and Valkey 8.1.
+Two services and 16 clients draw from six campaigns while the fault happens. Every client
+records the responses to each draw. After the fault, the records are compared with `GetDraw`,
+`GetStats` and the whole ledger. The rounds alternate between Redis 7.0, Redis 8.0 and Valkey 8.1.
 
-- *lost*: acknowledged, and not in the store as it was answered. *Unnoticed*: the partition was not halted for it.
+- *lost*: acknowledged, but not in the store as it was answered. *Unnoticed*: the partition was not
+  halted because of it.
 - *units doubled*, *sequence twice*: given to two draws, lost ones included.
 - *two outcomes*: a retry of an acknowledged draw got another answer.
 - *said no*: refused with `executed: no`. *Falsely no*: such a draw is in the ledger.
-- *unknown*: the client's retries did not tell either. A partition that is halted does not say what became of earlier draws.
-- *longest pause*: the longest time after the fault in which no draw of some campaign was acknowledged; campaigns of halted
-  partitions do not count.
+- *unknown*: the client's retries did not settle it either. A halted partition does not say what
+  became of earlier draws.
+- *longest pause*: the longest time after the fault in which a campaign had no acknowledged draw;
+  campaigns of halted partitions do not count.
 ";

@@ -10,27 +10,27 @@ use crate::{
     support::network::Link,
 };
 
-/// Draws that are acknowledged before a fault and after it.
+/// Draws that must be acknowledged before a fault, and again after it.
 pub const DRAWS: u64 = 300;
-/// How much later replicas hear of everything while they lag, if draws wait for them. Else they
-/// hear of nothing.
+/// How long replicas lag behind if draws wait for them. If draws do not wait, lagging replicas
+/// receive nothing.
 const LAG: Duration = Duration::from_millis(400);
 /// Draws of the first campaign that are acknowledged while replicas lag.
 const DRAWS_BEHIND: u64 = 10;
-/// Draws that are acknowledged in the middle of a fault. A client whose service or shard hangs
-/// waits long for each.
-const DRAWS_AMID: u64 = 40;
-/// The same if a shard's only replica hangs: in the end every client waits for that shard.
-const DRAWS_BESIDE: u64 = 8;
+/// Draws that must be acknowledged during a fault. A client whose service or shard hangs waits long
+/// for each.
+const DRAWS_DURING: u64 = 40;
+/// The same if the only replica of a shard hangs: in the end every client waits for that shard.
+const DRAWS_WHILE_BLOCKED: u64 = 8;
 
-/// What happens.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A service dies and is started again.
     ServiceKilled,
     /// A service hangs for a while.
     ServiceFrozen,
-    /// The primary dies and is started again before anyone is promoted; one Redis has no other.
+    /// The primary dies and is started again before a replica is promoted; a single Redis has none.
     PrimaryRestarted,
     /// The primary hangs for a while.
     PrimaryFrozen,
@@ -38,7 +38,7 @@ pub enum Fault {
     MemoryFull,
     /// A planned failover.
     Planned,
-    /// The primary dies with its replicas in sync.
+    /// The primary dies while its replicas are in sync.
     Killed,
     /// The primary dies while all its replicas are behind.
     KilledLagging,
@@ -47,9 +47,9 @@ pub enum Fault {
     /// The primary is cut off from servers and sentinels, but not from the services, while another
     /// one is promoted.
     CutOff,
-    /// A planned failover from A to B, and one back to A.
+    /// A planned failover from A to B, and then one back to A.
     ThereAndBack,
-    /// The primary is cut off; meanwhile a service hangs, and wakes once another primary is at
+    /// The primary is cut off. Meanwhile a service hangs, and wakes up once another primary is at
     /// work.
     ServiceAsleep,
 }
@@ -73,7 +73,7 @@ impl Fault {
     }
 }
 
-/// Two services on a group.
+/// Two services on a group of servers.
 pub struct Stage<'a> {
     pub group: Group,
     pub servers: [Server; 2],
@@ -96,7 +96,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Lets the fault come over draws. False if draws did not go on after it.
+    /// Causes the fault while clients draw. Returns false if draws did not go on after it.
     pub async fn run(&mut self, fault: Fault, clients: &Clients) -> bool {
         if !clients.go_on(DRAWS).await {
             return false;
@@ -106,7 +106,7 @@ impl<'a> Stage<'a> {
             Fault::ServiceKilled => self.kill_service(clients).await,
             Fault::ServiceFrozen => {
                 self.servers[1].signal("STOP");
-                let goes_on = clients.go_on(DRAWS_AMID).await;
+                let goes_on = clients.go_on(DRAWS_DURING).await;
                 self.servers[1].signal("CONT");
                 goes_on
             }
@@ -126,7 +126,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits are of threads, beside which the clients go on.
+    /// The waits block a thread, so the clients must be able to go on on other threads.
     fn on_primary(&mut self, act: impl FnOnce(&mut Group, usize)) -> bool {
         block_in_place(|| {
             let primary = self.group.primary();
@@ -149,7 +149,7 @@ impl<'a> Stage<'a> {
         goes_on
     }
 
-    /// For longer than a service waits for an answer.
+    /// Longer than a service waits for a reply.
     async fn freeze_primary(&mut self) -> bool {
         let primary = block_in_place(|| self.group.primary());
         self.group.server(primary).freeze();
@@ -186,15 +186,15 @@ impl<'a> Stage<'a> {
         goes_on
     }
 
-    /// Where there is one replica, the frozen one is promoted once it goes on.
+    /// If there is only one replica, the frozen one is promoted once it goes on.
     async fn kill_frozen(&mut self, clients: &Clients) -> bool {
         let primary = block_in_place(|| self.group.primary());
         let replicas = self.group.replicas(primary);
         self.group.server(replicas[0]).freeze();
         let amid = if replicas.len() > 1 {
-            DRAWS_AMID
+            DRAWS_DURING
         } else {
-            DRAWS_BESIDE
+            DRAWS_WHILE_BLOCKED
         };
         let goes_on = clients.go_on(amid).await;
         block_in_place(|| {
@@ -222,12 +222,12 @@ impl<'a> Stage<'a> {
             self.group.wait_until_moved(primary);
             (primary, has_more || self.level == Level::Local)
         });
-        let mut goes_on = !can_go_on || clients.go_on(DRAWS_AMID).await;
+        let mut goes_on = !can_go_on || clients.go_on(DRAWS_DURING).await;
         if let Some(service) = asleep {
-            // It still has connections to the old primary, which takes writes for as long as it is
-            // cut off.
+            // This service still has connections to the old primary, which accepts writes as long
+            // as it is cut off.
             self.servers[service].signal("CONT");
-            goes_on &= !can_go_on || clients.go_on(DRAWS_AMID).await;
+            goes_on &= !can_go_on || clients.go_on(DRAWS_DURING).await;
         }
         block_in_place(|| {
             self.group.heal(primary);
@@ -248,7 +248,7 @@ fn kill_and_replace(group: &mut Group, primary: usize) {
     group.server(primary).restart();
 }
 
-/// A third node does not take part in the way back, so that it leads to A.
+/// The third node is kept from being promoted on the way back, so that A is.
 fn there_and_back(group: &mut Group, a: usize) {
     group.fail_over(a);
     let b = group.wait_until_moved(a);

@@ -1,4 +1,4 @@
-//! The clients' records, held against what the store says once all is calm.
+//! Compares the clients' records with the store once the fault is over.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,45 +21,45 @@ use tombola::{
 use tonic::{Code, transport::Channel};
 
 use super::{
-    clients::{End, Learned, Record},
+    clients::{End, Outcomes, Record},
     report::Counts,
 };
 use crate::{process::Server, support::audit};
 
-/// Connections that ask at once.
-const HANDS: usize = 16;
+/// Connections that ask in parallel.
+const CONNECTIONS: usize = 16;
 /// How long the replicas of `strict` may take to come back.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Lost draws that are printed.
+/// The number of lost draws to print.
 const SHOWN: u64 = 5;
 
-/// A draw as a client or the ledger has it.
+/// A draw as a client or the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Draw {
     partition: u32,
     sequence: u64,
-    /// Of each result the unit, or the empty text.
+    /// The unit of each result, or the empty text.
     units: Vec<String>,
 }
 
-/// Every draw in the ledger by its request id, and who has each sequence number.
+/// Every draw in the ledger by its request id, and the owner of each sequence number.
 struct Ledger {
     draws: HashMap<String, (String, Draw)>,
     owners: HashMap<(u32, u64), String>,
 }
 
-/// Counts what does not agree between the clients, the service that answers now, and the ledger.
-pub async fn count(learned: &Learned, server: &Server, store: &dyn Store) -> Counts {
+/// Counts the differences between the clients, the service that answers now, and the ledger.
+pub async fn count(outcomes: &Outcomes, server: &Server, store: &dyn Store) -> Counts {
     let ledger = read(store).await;
     let mut counts = Counts {
-        attempts: learned.records.len() as u64,
-        other_outcomes: learned.other_outcomes,
-        pause: learned.pause,
+        attempts: outcomes.records.len() as u64,
+        other_outcomes: outcomes.other_outcomes,
+        pause: outcomes.pause,
         ..Counts::default()
     };
     let mut owners = Owners::of(&ledger);
     let mut acknowledged = Vec::new();
-    for Record { request, end } in &learned.records {
+    for Record { request, end } in &outcomes.records {
         let made = ledger.draws.get(&request.request_id);
         match end {
             End::Unknown => counts.unknown += 1,
@@ -75,7 +75,7 @@ pub async fn count(learned: &Learned, server: &Server, store: &dyn Store) -> Cou
             }
         }
     }
-    let halted: BTreeSet<_> = partitions_of(&learned.halted, &acknowledged);
+    let halted: BTreeSet<_> = partitions_of(&outcomes.halted, &acknowledged);
     for (request, draw, kept) in found(server, acknowledged).await {
         if kept.as_ref() != Some(&draw) {
             counts.lost += 1;
@@ -96,7 +96,7 @@ pub async fn count(learned: &Learned, server: &Server, store: &dyn Store) -> Cou
     counts
 }
 
-/// Who was given each sequence number and each unit, by clients and ledger together.
+/// The draws that got each sequence number and each unit, from clients and ledger together.
 struct Owners {
     sequences: HashMap<(u32, u64), BTreeSet<String>>,
     units: HashMap<(String, String), BTreeSet<String>>,
@@ -201,11 +201,11 @@ fn draw_of(entry: &Entry, results: &[DrawResult], campaign: &Campaign) -> Draw {
 
 type Acknowledged = (DrawRequest, Draw, Option<Draw>);
 
-/// Asks for every acknowledged draw with GetDraw, which must say the same as the ledger, unless its
+/// Asks for every acknowledged draw with GetDraw, which must agree with the ledger, unless its
 /// partition is halted.
 async fn found(server: &Server, acknowledged: Vec<Acknowledged>) -> Vec<Acknowledged> {
     let mut hands = JoinSet::new();
-    for share in acknowledged.chunks(acknowledged.len().div_ceil(HANDS).max(1)) {
+    for share in acknowledged.chunks(acknowledged.len().div_ceil(CONNECTIONS).max(1)) {
         let (mut lottery, share) = (server.lottery().await, share.to_vec());
         hands.spawn(async move {
             for (request, _, kept) in &share {
@@ -225,8 +225,8 @@ async fn found(server: &Server, acknowledged: Vec<Acknowledged>) -> Vec<Acknowle
     hands.join_all().await.concat()
 }
 
-/// What GetDraw answers, asked again while the replicas of `strict` come back; none if the
-/// partition is halted.
+/// The response of GetDraw, retried while the replicas of `strict` come back; none if the partition
+/// is halted.
 async fn get_draw(
     lottery: &mut LotteryServiceClient<Channel>,
     names: GetDrawRequest,
@@ -245,14 +245,14 @@ async fn get_draw(
     }
 }
 
-/// The partitions of these campaigns, as far as draws of them were acknowledged.
+/// The partitions of these campaigns that have acknowledged draws.
 fn partitions_of(campaigns: &[String], acknowledged: &[Acknowledged]) -> BTreeSet<u32> {
     let is_one = |(request, ..): &&Acknowledged| campaigns.contains(&request.campaign_id);
     let ones = acknowledged.iter().filter(is_one);
     ones.map(|(_, draw, _)| draw.partition).collect()
 }
 
-/// Campaigns whose sums do not hold, or are not those of the ledger.
+/// Campaigns whose sums do not hold, or differ from the sums of the ledger.
 async fn unbalanced(server: &Server, ledger: &Ledger) -> u64 {
     let mut of_campaign: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (campaign, draw) in ledger.draws.values() {

@@ -1,4 +1,4 @@
-//! Redis goes away, or becomes a replica, under a running service.
+//! Redis goes away, or becomes a replica, while a service runs.
 
 use tombola::proto::{GetDrawRequest, ListCampaignsRequest};
 use tonic::Code;
@@ -19,7 +19,7 @@ async fn while_redis_is_away_draws_say_so_and_all_goes_on_when_it_is_back() {
     for number in 0..10 {
         let draw = request("cards", "u-1", &format!("away-{number}"));
         let status = lottery.draw(draw).await.unwrap_err();
-        // The first may have been on its way over a connection that broke.
+        // The first one may have been sent on a connection that broke.
         assert_eq!(status.code(), Code::Unavailable, "{status:?}");
         assert!(number == 0 || executed(&status) == "no", "{status:?}");
     }

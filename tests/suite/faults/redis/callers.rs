@@ -1,5 +1,5 @@
-//! Callers that draw through one or more services without pause, and insist until they know what
-//! became of each draw.
+//! Callers that draw through one or more services without pause. They retry each draw until they
+//! know its outcome.
 
 use std::{
     sync::{
@@ -17,18 +17,18 @@ use tonic_types::StatusExt as _;
 
 use super::Lottery;
 use crate::{
-    faults::load::{Attempt, Told, request, told_by},
+    faults::load::{Attempt, Heard, heard_from, request},
     process::Server,
 };
 
-/// Callers at once.
+/// Callers that run in parallel.
 const CALLERS: u64 = 24;
-/// Between two attempts at the same draw.
+/// The pause between two attempts at the same draw.
 const BACK_OFF: Duration = Duration::from_millis(5);
-/// What should happen within moments fails the test only after this long.
+/// What should take moments fails the test only after this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Callers at work.
+/// The running callers.
 pub struct Callers {
     tasks: JoinSet<Vec<Attempt>>,
     progress: Arc<Progress>,
@@ -42,8 +42,8 @@ struct Progress {
 }
 
 impl Callers {
-    /// Lets them draw, each attempt through any of these services; who draws what follows from the
-    /// seed and the round.
+    /// Starts the callers. They send each attempt to any of these services; the seed and the round
+    /// decide who draws what.
     pub fn start(servers: &[&Server], seed: u64, round: u64) -> Self {
         let progress = Arc::new(Progress::default());
         let mut tasks = JoinSet::new();
@@ -64,14 +64,14 @@ impl Callers {
         Self { tasks, progress }
     }
 
-    /// Waits until so many draws more were answered, also by a refusal of a limit.
+    /// Waits until this many more draws were answered; a refusal by a limit counts too.
     pub async fn go_on(&self, draws: u64) {
         let enough = self.progress.answers.load(Ordering::SeqCst) + draws;
         self.until(|progress| progress.answers.load(Ordering::SeqCst) >= enough)
             .await;
     }
 
-    /// Waits until so many attempts more failed.
+    /// Waits until this many more attempts failed.
     pub async fn fail(&self, attempts: u64) {
         let enough = self.progress.faults.load(Ordering::SeqCst) + attempts;
         self.until(|progress| progress.faults.load(Ordering::SeqCst) >= enough)
@@ -86,12 +86,12 @@ impl Callers {
         }
     }
 
-    /// Attempts that failed up to now.
+    /// The number of failed attempts so far.
     pub fn faults(&self) -> u64 {
         self.progress.faults.load(Ordering::SeqCst)
     }
 
-    /// Ends them; what each draw's caller was told in the end.
+    /// Stops the callers; returns what each draw's caller heard in the end.
     pub async fn end(self) -> Vec<Attempt> {
         self.progress.is_over.store(true, Ordering::SeqCst);
         self.tasks.join_all().await.concat()
@@ -111,27 +111,26 @@ impl Caller {
         let mut attempts = Vec::new();
         while !self.progress.is_over.load(Ordering::SeqCst) {
             let request = request(&mut self.rng, &self.name, self.generation, attempts.len());
-            let told = self.insist(&request).await;
-            attempts.push(Attempt { request, told });
+            let heard = self.insist(&request).await;
+            attempts.push(Attempt { request, heard });
         }
         attempts
     }
 
-    /// Asks again and again, until it is told what became of the draw. Told only that nothing
-    /// happened, it believes it.
-    async fn insist(&mut self, request: &DrawRequest) -> Told {
+    /// Retries until the outcome of the draw is known. A clear no is final.
+    async fn insist(&mut self, request: &DrawRequest) -> Heard {
         let mut may_be_made = false;
         loop {
-            let place = self.rng.random_range(0..self.lotteries.len());
-            let status = match self.lotteries[place].draw(request.clone()).await {
+            let index = self.rng.random_range(0..self.lotteries.len());
+            let status = match self.lotteries[index].draw(request.clone()).await {
                 Ok(response) => {
                     self.progress.answers.fetch_add(1, Ordering::SeqCst);
-                    return Told::Answer(Box::new(response.into_inner()));
+                    return Heard::Answer(Box::new(response.into_inner()));
                 }
                 Err(status) => status,
             };
             assert_is_clear(&status);
-            let is_refusal = matches!(told_by(&status), Told::Refused);
+            let is_refusal = matches!(heard_from(&status), Heard::Refused);
             may_be_made |= !is_refusal;
             let is_final = is_refusal && !is_transient(status.code());
             if is_final {
@@ -141,9 +140,9 @@ impl Caller {
             }
             if is_final || self.progress.is_over.load(Ordering::SeqCst) {
                 return if may_be_made {
-                    Told::Nothing
+                    Heard::Nothing
                 } else {
-                    Told::Refused
+                    Heard::Refused
                 };
             }
             sleep(BACK_OFF).await;
@@ -155,7 +154,7 @@ fn is_transient(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::DeadlineExceeded)
 }
 
-/// Where the service says something, it is a limit, or that it is worth another try.
+/// Asserts that an error of the service is a limit, or says that a retry is worth it.
 fn assert_is_clear(status: &Status) {
     if status.get_error_details().error_info().is_some() {
         let code = status.code();

@@ -16,7 +16,8 @@ async fn clock_is(server: &Server, wanted: ServingStatus) {
     while watch.message().await.unwrap().unwrap().status() != wanted {}
 }
 
-/// Lets a partition have been written this long from now, by the clock of Redis.
+/// Makes a partition look as if it was last written this many seconds from now, by the clock of
+/// Redis.
 fn write_ahead(house: &House, partition: u32, seconds: i64) {
     let time = house.redis.command(&["TIME"]);
     let now: i64 = time.lines().next().unwrap().parse().unwrap();

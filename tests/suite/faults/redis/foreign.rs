@@ -1,5 +1,5 @@
-//! Someone writes something else over our keys: what cannot be read is told, nothing is half done,
-//! and whatever does not need the key goes on.
+//! Another program writes other values into our keys: the error names what cannot be read, nothing
+//! is half done, and whatever does not need the key goes on.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pools:
   - {id: deck, deck: {size: 1000, cards: {cup: 100}, onExhausted: RESHUFFLE}}
 ";
 
-/// A service on one partition with two campaigns that are drawn from.
+/// A service on one partition, with two campaigns to draw from.
 pub(super) struct Stall {
     pub(super) house: House,
     pub(super) server: Server,
@@ -76,9 +76,9 @@ impl Stall {
         drawn.unwrap_or_else(|status| panic!("{campaign} {id}: {status:?}"));
     }
 
-    /// Puts a text where something of ours is, or would be.
+    /// Puts a text into a key of ours, or into a key that does not exist yet.
     fn spoil(&self, key: &str) {
-        self.redis().command(&["RENAME", key, "kept"]); // an error where nothing is there yet
+        self.redis().command(&["RENAME", key, "kept"]); // an error if there is nothing yet
         assert_eq!(self.redis().command(&["SET", key, "x"]), "OK");
     }
 
@@ -87,8 +87,8 @@ impl Stall {
         self.redis().command(&["RENAME", "kept", key]);
     }
 
-    /// It is refused, and has written nothing. Decks may be dealt beside it, so it may be tried
-    /// again.
+    /// Asserts that an attempt is refused and writes nothing. Decks may be dealt meanwhile, so it
+    /// may be repeated.
     pub(super) async fn refused(&self, what: &str, attempt: impl AsyncFn(usize) -> Status) {
         for number in 0..5 {
             let before = self.redis().digest();
@@ -115,7 +115,7 @@ impl Stall {
         .await;
     }
 
-    /// Draws of both campaigns in the same batches: those of the second one alone are made.
+    /// Draws from both campaigns in the same batches: only those of the second one are made.
     pub(super) async fn both_at_once(&self, what: &str) {
         let drawn = all_of(100, |number| {
             let campaign = if number % 2 == 0 { "one" } else { "two" };
@@ -131,7 +131,7 @@ impl Stall {
         }
     }
 
-    /// The sums hold, and are those of the ledger.
+    /// The sums hold, and agree with the ledger.
     pub(super) async fn is_balanced(&self) {
         let store = store_at(&self.redis().url(), 1).await;
         audit::check(&store, &[]).await;
@@ -155,7 +155,7 @@ fn block(campaign: &str, user: &str) -> BlockUsersRequest {
     }
 }
 
-/// The hash of a user, as keys have it.
+/// The hash of a user, as in key names.
 fn hash(user: &str) -> String {
     format!("{:x}", Sha256::digest(user)[1] % 16)
 }
@@ -183,7 +183,7 @@ async fn a_draw_that_meets_a_foreign_value_writes_nothing_and_other_campaigns_go
         stall.spoil(key);
         stall.draw_is_refused(key).await;
         if key == "tombola{0}:campaign:one" {
-            // Later keys have the same line, which is written once a second.
+            // Later keys cause the same log line, which is written once a second.
             stall.server.says("hold something else than tombola wrote");
         }
         stall.goes_on("two").await;
@@ -274,7 +274,7 @@ async fn a_foreign_value_where_older_draws_are_remembered_stops_these_and_no_oth
     let again = |id: &str| request("one", "u-again", id);
     let first = stall.lottery.clone().draw(again("q-1")).await.unwrap();
     stall.spoil(&key);
-    // The next draw would move the one before there: the first one that ever is.
+    // The next draw would move the one before into this key, as the first one ever.
     let status = stall.lottery.clone().draw(again("q-2")).await.unwrap_err();
     assert_eq!(executed(&status), "no", "{status:?}");
     stall.goes_on("one").await;
@@ -331,7 +331,7 @@ async fn a_counter_that_is_no_number_stops_its_campaign_with_nothing_half_done()
     {
         let before = stall.redis().command(&["HGET", key, counter]);
         stall.redis().command(&["HSET", key, counter, value]);
-        // It may be a counter that a draw does not touch, or one that it adds to.
+        // It may be a counter that a draw does not use, or one that a draw increments.
         let draw = stall.lottery.draw(request("one", "u-new", "counted")).await;
         if draw.is_err() {
             stall.draw_is_refused(counter).await;

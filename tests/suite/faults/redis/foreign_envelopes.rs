@@ -1,5 +1,5 @@
-//! Someone writes something else over the keys of an envelope: it is stopped with nothing half
-//! done, and the others go on.
+//! Another program writes other values into the keys of an envelope: it stops with nothing half
+//! done, and other envelopes go on.
 
 use std::sync::Arc;
 
@@ -45,9 +45,9 @@ impl Stall {
         Self { redis, world, tag }
     }
 
-    /// Puts a text where something of ours is, or would be.
+    /// Puts a text into a key of ours, or into a key that does not exist yet.
     fn spoil(&self, key: &str) {
-        self.redis.command(&["RENAME", key, "kept"]); // an error where nothing is there yet
+        self.redis.command(&["RENAME", key, "kept"]); // an error if there is nothing yet
         assert_eq!(self.redis.command(&["SET", key, "x"]), "OK");
     }
 
@@ -56,8 +56,8 @@ impl Stall {
         self.redis.command(&["RENAME", "kept", key]);
     }
 
-    /// What is tried is refused as contradicting data, and writes nothing. The service of the world
-    /// works beside it, so it may be tried again.
+    /// Asserts that an attempt is refused as contradicting data and writes nothing. The world's
+    /// service works at the same time, so the attempt may be repeated.
     async fn refused<T>(&self, what: &str, attempt: impl AsyncFn() -> Result<T, StoreError>) {
         for _ in 0..5 {
             let before = self.redis.digest();
@@ -85,7 +85,7 @@ impl Stall {
         for (n, outcome) in outcomes.await.into_iter().enumerate() {
             match outcome {
                 Ok(outcome) if n % 2 == 1 => assert!(outcome.got().is_some()),
-                // Nobody asks for a packet of whom it is known before that there is none.
+                // No user asks for a packet if it is known before that there is none.
                 Ok(outcome) => assert_eq!(outcome, GrabOutcome::NotAllowed),
                 Err(StoreError::Corrupt { .. }) if n % 2 == 0 => {}
                 Err(error) => panic!("{what}: {error}"),
@@ -99,7 +99,7 @@ fn grab(world: &World, command: GrabCommand) -> impl Future<Output = Result<(), 
     async move { store.grab(command).await.map(drop) }
 }
 
-/// Creates an envelope, past the injector.
+/// Creates an envelope without the injector.
 fn create(world: &World, id: &str) -> impl Future<Output = Result<(), StoreError>> {
     let (envelope, users) = envelope_from_proto(&envelope(id, 10, 1)).unwrap();
     let command = CreateEnvelope {
@@ -127,12 +127,13 @@ async fn a_grab_that_meets_a_foreign_value_writes_nothing_and_other_envelopes_go
         stall.restore(&key);
         assert!(world.grab("one", user).await.got().is_some(), "{kind}");
     }
-    // What contradicts itself.
+    // Values that contradict each other.
     let key = format!("{}envelope:one", stall.tag);
     for field in ["gate", "grabbed", "created"] {
         let before = stall.redis.command(&["HGET", &key, field]);
         let keep = format!(
-            "redis.call('RENAME', KEYS[1], 'kept') redis.call('COPY', 'kept', KEYS[1]) redis.call('HSET', KEYS[1], '{field}', 'x')"
+            "redis.call('RENAME', KEYS[1], 'kept') redis.call('COPY', 'kept', KEYS[1]) \
+             redis.call('HSET', KEYS[1], '{field}', 'x')"
         );
         assert!(!before.is_empty());
         stall.redis.command(&["EVAL", &keep, "1", &key]);

@@ -1,5 +1,5 @@
-//! Redis is rolled back under a running service: what it notices, and how an operator lets it go
-//! on.
+//! Redis is rolled back while a service runs: what the service notices, and how an operator lets it
+//! go on.
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Every unit is due at once, and everyone wins as long as there are any.
+/// Every unit is due at once, and everyone wins as long as there are units.
 const CAMPAIGNS: &str = "
 id: wheel
 timeZone: Asia/Shanghai
@@ -34,7 +34,7 @@ pools:
   - {id: deck, deck: {size: 100, cards: {coin: 50}, onExhausted: RESHUFFLE}}
 ";
 
-/// A primary with one replica, and a service that reaches the primary by a proxy.
+/// A primary with one replica, and a service that reaches the primary through a proxy.
 struct Pair {
     nodes: Replicated,
     server: Server,
@@ -74,7 +74,7 @@ impl Pair {
         }
     }
 
-    /// The primary dies and its replica takes over with what it has.
+    /// The primary dies, and its replica takes over with what it has.
     fn fail_over(&mut self) {
         self.nodes.nodes[0].server.kill();
         let replica = self.nodes.nodes[1].server.port();
@@ -86,14 +86,14 @@ impl Pair {
         self.nodes.nodes[0].proxy.reset();
     }
 
-    /// The replica gets nothing more while the service goes on, then it takes over.
+    /// The replica receives nothing more while the service goes on; then it takes over.
     async fn fail_over_with_loss(&mut self) {
         self.nodes.link_replicas(0, Link::Cut);
         self.draw("lost", 20).await;
         self.fail_over();
     }
 
-    /// Every draw is refused, and the service says so.
+    /// Asserts that every draw is refused and that the service says so.
     async fn is_halted(&mut self) {
         healthy(&self.server, NotServing).await;
         let refused = self.lottery.draw(request("wheel", "late", "late")).await;
@@ -101,8 +101,7 @@ impl Pair {
         assert_not_executed(&refused, Code::Unavailable);
         assert!(refused.message().contains("is halted"), "{refused:?}");
         assert!(refused.message().contains("tombola recover"), "{refused:?}");
-        // Nobody is told that a lost draw was never made: its caller would give the user's points
-        // back.
+        // No caller learns that a lost draw was never made: it would give the user's points back.
         let lost = self
             .lottery
             .draw(request("wheel", "lost-1", "lost-1"))
@@ -137,7 +136,7 @@ impl Pair {
         doubled.map(|pair| pair[0]).collect()
     }
 
-    /// No sequence number was given to two draws.
+    /// Asserts that no two draws have the same sequence number.
     fn assert_numbers_differ(&self) {
         let mut numbers: Vec<u64> = self
             .drawn
@@ -164,7 +163,8 @@ async fn a_failover_that_loses_nothing_is_a_fork_and_no_halt() {
             .filter(|e| matches!(e.body, Body::Forked { .. }));
         forks.count()
     };
-    // A connection that breaks at that moment leaves its draw open, so it is made again.
+    // A connection that breaks at that moment leaves the outcome of its draw open, so the draw is
+    // repeated.
     while pair
         .lottery
         .draw(request("wheel", "after", "after"))
@@ -196,7 +196,7 @@ async fn a_failover_that_loses_acknowledged_draws_halts_their_partition() {
         "{shown}"
     );
     assert_eq!(halted[0]["campaigns"], serde_json::json!(["wheel"]));
-    // A restarted service has witnessed nothing, but the halt stays.
+    // A restarted service is no witness, but the halt stays.
     let another = Start::on_redis(pair.data.path(), &pair.nodes.url()).serve();
     let mut lottery = another.lottery().await;
     let refused = lottery.draw(request("wheel", "late", "late")).await;

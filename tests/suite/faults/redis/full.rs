@@ -7,7 +7,7 @@ use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving
 use super::{House, assert_not_executed, callers::Callers, healthy, request};
 use crate::faults::{book::Book, load};
 
-/// A deck so small that a draw of a hundred must have it dealt anew.
+/// A deck so small that a draw of a hundred must have it dealt again.
 const DRY: &str = "
 id: dry
 timeZone: Asia/Shanghai

@@ -1,5 +1,5 @@
-//! Keys of a campaign or an envelope are removed by someone: that is never taken for a campaign
-//! that never was, nor for a pool that has nothing.
+//! Someone removes keys of a campaign or an envelope. The service must not treat it as a campaign
+//! that never existed, nor as an empty pool.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ async fn a_campaign_whose_hash_is_gone_is_not_one_that_never_was_and_its_id_is_n
             .unwrap_err()
     };
     stall.refused("apply", apply).await;
-    // Nor where nobody lists it any more, as its other keys are there.
+    // The same if the list of ids lacks it too, as its other keys exist.
     assert_eq!(
         stall
             .redis()
@@ -80,7 +80,7 @@ async fn a_campaign_whose_hash_is_gone_is_not_one_that_never_was_and_its_id_is_n
         .redis()
         .command(&["ZADD", "tombola{0}:campaigns", "0", "one"]);
 
-    // One that never was is not found, as ever.
+    // A campaign that never existed is still reported as not found.
     let status = stall
         .lottery
         .draw(request("three", "u-1", "r-1"))
@@ -94,7 +94,7 @@ async fn a_campaign_whose_hash_is_gone_is_not_one_that_never_was_and_its_id_is_n
     stall.is_balanced().await;
 }
 
-/// The request that makes such a campaign.
+/// The request that creates such a campaign.
 fn application(id: &str) -> ApplyCampaignRequest {
     let yaml = CAMPAIGN.replace("id: one", &format!("id: {id}"));
     let campaigns = tombola::model::file::parse(&load::now_and_about_noon(&yaml));
@@ -124,7 +124,8 @@ async fn a_ledger_that_is_gone_stops_its_partition_and_is_not_begun_anew() {
 #[tokio::test(flavor = "multi_thread")]
 async fn units_that_are_gone_stop_their_campaign_and_are_not_taken_for_none() {
     let mut stall = Stall::new().await;
-    // All that the hour has released so far is drawn, so that draws come to the deck.
+    // First draws all units that the hour has released so far, so that further draws reach the
+    // deck.
     let all = |id: String| DrawRequest {
         count: 100,
         ..request("one", "u-1", &id)
@@ -133,7 +134,7 @@ async fn units_that_are_gone_stop_their_campaign_and_are_not_taken_for_none() {
         let drawn = stall.lottery.draw(all(format!("drain-{number}"))).await;
         drawn.unwrap();
     }
-    // Units of an hour that are all to come, the cards of a deck, and its blanks.
+    // Keys of units that are not released yet, of the cards of a deck, and of its blanks.
     for queue in ["units:one:0:0", "units:one:1:1", "units:one:1:-1"] {
         let key = format!("tombola{{0}}:{queue}");
         assert_eq!(
@@ -171,7 +172,7 @@ async fn units_that_are_gone_in_part_stop_what_would_put_more_in_or_take_them_ba
             operator: "faults".into(),
             ..Default::default()
         };
-        // The recall itself is written; units are taken back after it.
+        // The recall itself is recorded before units are taken back.
         drop(campaigns.recall_units(recall).await);
     };
     recall(0).await;
@@ -197,16 +198,16 @@ async fn an_envelope_whose_hash_is_gone_is_not_one_that_never_was_and_its_id_is_
     for id in ["open", "empty"] {
         let key = format!("{tag}envelope:{id}");
         assert_eq!(redis.command(&["RENAME", &key, "kept"]), "OK");
-        let told = |answer: Result<String, StoreError>, what: &str| match answer {
+        let assert_named = |answer: Result<String, StoreError>, what: &str| match answer {
             Err(StoreError::Corrupt { detail, .. }) => {
                 assert!(detail.contains(&key), "{what}: {detail}");
             }
             other => panic!("{what} of {id}: {other:?}"),
         };
         let grabbed = world.try_grab(id, "a").await;
-        told(grabbed.map(|grabbed| format!("{grabbed:?}")), "grab");
+        assert_named(grabbed.map(|grabbed| format!("{grabbed:?}")), "grab");
         let made = world.try_create(&of(id)).await;
-        told(made.map(|made| format!("{made:?}")), "create");
+        assert_named(made.map(|made| format!("{made:?}")), "create");
         assert_eq!(redis.command(&["RENAME", "kept", &key]), "OK");
         assert!(world.grab(id, "a").await.packet().is_some());
     }

@@ -1,6 +1,6 @@
-//! Redis hangs, as a machine that is paused does, and goes on.
+//! Redis hangs, as on a paused machine, and then goes on.
 //!
-//! `TOMBOLA_HANG_SECONDS` sets for how long.
+//! `TOMBOLA_HANG_SECONDS` sets for how long it hangs.
 
 use std::{
     sync::{
@@ -32,7 +32,7 @@ use crate::{
     support::{Answer as _, DrawWords as _, all_of, audit, redis_server::until, words},
 };
 
-/// A deck that wins always: any draw that wins nothing is a lie.
+/// A deck in which every card wins: a draw without a win would be false.
 const SURE: &str = "
 id: sure
 timeZone: Asia/Shanghai
@@ -41,7 +41,7 @@ endTime: 2027-01-01T00:00:00+08:00
 prizes: [{id: mug, stock: 1000000}]
 pools: [{id: deck, deck: {size: 100, cards: {mug: 100}, onExhausted: RESHUFFLE}}]
 ";
-/// Draws that wait while it hangs.
+/// The number of draws that wait while Redis hangs.
 const LATE: usize = 40;
 
 fn span() -> Duration {
@@ -94,8 +94,8 @@ async fn a_redis_that_hangs_draws_nothing_late_and_nothing_twice() {
     };
     assert_eq!(late.len(), LATE);
     let over = SystemClock.now();
-    // Long enough for a connection's patience: what only reads was not done, whatever it waited
-    // for.
+    // Long enough for the connections to time out. Calls that only read are reported as not
+    // executed.
     let names = GetDrawRequest {
         campaign_id: "sure".into(),
         user_id: "u-1".into(),
@@ -193,7 +193,7 @@ async fn more_callers_than_may_wait_for_a_redis_that_hangs_are_sent_away_while_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_told_to_stop_while_redis_hangs_ends() {
+async fn a_service_that_is_stopped_while_redis_hangs_ends() {
     let house = House::new();
     let mut server = house.serve();
     load::apply_now(&server).await;

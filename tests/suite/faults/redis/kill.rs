@@ -1,6 +1,7 @@
 //! Redis, or one of two services, is killed while callers draw, again and again on the same data.
 //!
-//! `TOMBOLA_KILLS` sets the number of rounds, `TOMBOLA_SEED` what is drawn and when it is killed.
+//! `TOMBOLA_KILLS` sets the number of rounds. `TOMBOLA_SEED` decides what is drawn, and when a
+//! process is killed.
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -70,7 +71,7 @@ async fn a_replica_that_is_killed_leaves_nothing_half_done_to_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scripts_that_redis_forgets_in_mid_load_are_no_caller_s_concern() {
+async fn no_caller_notices_that_redis_forgets_scripts_under_load() {
     let house = House::new();
     let server = house.serve();
     load::apply_now(&server).await;
@@ -85,7 +86,7 @@ async fn scripts_that_redis_forgets_in_mid_load_are_no_caller_s_concern() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_break_in_mid_load_leave_every_draw_with_one_outcome() {
+async fn connections_that_break_under_load_leave_every_draw_with_one_outcome() {
     let house = House::new();
     let server = house.serve();
     load::apply_now(&server).await;

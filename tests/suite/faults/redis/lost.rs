@@ -13,7 +13,7 @@ use crate::{
     support::redis_group::RedisCluster,
 };
 
-/// Every call says that the store is not available.
+/// Asserts that every call is refused because the store is not available.
 async fn refuses_all(server: &Server) {
     let mut lottery = server.lottery().await;
     let mut campaigns = server.campaigns().await;
@@ -61,7 +61,7 @@ pools: [{id: deck, deck: {size: 10, cards: {mug: 10}}}]
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_was_emptied_is_not_filled_anew() {
+async fn an_emptied_store_is_not_filled_again() {
     let house = House::new();
     let server = house.serve();
     load::apply_now(&server).await;
@@ -76,14 +76,13 @@ async fn a_store_that_was_emptied_is_not_filled_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_restarts_without_its_data_is_not_filled_anew_and_goes_on_once_they_are_restored()
- {
+async fn a_redis_that_restarts_without_its_data_is_refused_until_they_are_restored() {
     let mut house = House::new();
     let server = house.serve();
     load::apply_now(&server).await;
     draws(&mut server.lottery().await, "cards", "u-1", "r-1").await;
     house.redis.restart_empty();
-    // A connection that broke is told to one caller.
+    // One caller gets the error of the connection that broke.
     let lost = server
         .lottery()
         .await
@@ -119,7 +118,7 @@ async fn a_node_without_its_data_stops_its_own_campaigns_only_and_no_service_beg
         load::apply_all(&server, &load::now_and_about_noon(&yaml)).await;
         draws(&mut lottery, &format!("c-{number}"), "u-1", "r-1").await;
     }
-    // Not the one of the first partition, which says that there is a store at all.
+    // Not the partition key of the first partition, which shows that there is a store at all.
     let first =
         |node: usize| cluster.nodes[node].command(&["EXISTS", "tombola{0}:partition"]) == "1";
     let wiped = (0..3).find(|&node| !first(node)).unwrap();
@@ -129,7 +128,7 @@ async fn a_node_without_its_data_stops_its_own_campaigns_only_and_no_service_beg
     let (mut refused, mut drawn) = (0, 0);
     for number in 0..CAMPAIGNS {
         let id = format!("c-{number}");
-        // A connection that broke is mended by the driver, or told to one caller.
+        // Either the driver replaces the broken connection, or one caller gets its error.
         let mut draw = lottery.draw(request(&id, "u-1", "r-2")).await;
         while draw
             .as_ref()

@@ -1,5 +1,5 @@
-//! What the service does when its Redis is killed, hangs, forgets, is full, is demoted or holds
-//! something else than it wrote; and what Redis keeps when the service is killed.
+//! What the service does when its Redis is killed, hangs, loses data, is full, is demoted or holds
+//! values of another program; and what Redis keeps when the service is killed.
 
 mod away;
 mod callers;
@@ -42,24 +42,24 @@ use crate::{
 
 type Lottery = LotteryServiceClient<Channel>;
 
-/// What a store has unless its service is told otherwise.
+/// The number of partitions of a store unless the options say otherwise.
 pub(super) const PARTITIONS: u32 = 16;
 
-/// Redis, and a directory with the master key for services on it.
+/// A Redis server, and a directory with the master key for services on it.
 pub struct House {
     pub redis: RedisServer,
     data: TempDir,
 }
 
 impl House {
-    /// With a store.
+    /// Starts Redis and creates a store.
     pub fn new() -> Self {
         let house = Self::with(&[]);
         house.start().init().well();
         house
     }
 
-    /// With settings of redis.conf, and no store yet.
+    /// Starts Redis with these settings of redis.conf, without a store.
     pub fn with(settings: &[(&str, &str)]) -> Self {
         let settings = [settings, &[("enable-debug-command", "yes")]].concat();
         Self {
@@ -72,7 +72,7 @@ impl House {
         Start::on_redis(self.data.path(), &self.redis.url())
     }
 
-    /// A service on the embedded store beside the same key, on the test clock.
+    /// A service on the embedded store with the same key, on the test clock.
     pub fn embedded(&self) -> Start<'_> {
         Start::on(self.data.path())
     }
@@ -81,28 +81,28 @@ impl House {
         self.start().serve()
     }
 
-    /// The store, opened beside the services; its ledger against its sums.
+    /// Opens the store while the services run, and compares its ledger with its sums.
     async fn audit(&self) {
         let store = store_at(&self.redis.url(), PARTITIONS).await;
         audit::check(&store, &[]).await;
     }
 }
 
-/// A directory with the master key of every world.
+/// A directory with the master key that all tests use.
 pub(super) fn directory_with_key() -> TempDir {
     let data = tempfile::tempdir().unwrap();
     put_key(data.path(), "07");
     data
 }
 
-/// Writes a master key that consists of one byte, in hexadecimal.
+/// Writes a master key in which every byte is `byte`, in hexadecimal.
 fn put_key(directory: &Path, byte: &str) {
     let file = directory.join("master.key");
     fs::write(&file, byte.repeat(32)).unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
 }
 
-/// The store as one more service has it.
+/// Opens the store as one more service would.
 pub(super) async fn store_at(url: &str, partitions: u32) -> RedisStore {
     let options = Options {
         url: RedisUrl::parse(url).unwrap(),
@@ -137,7 +137,7 @@ async fn draws(lottery: &mut Lottery, campaign: &str, user: &str, id: &str) -> D
         .into_inner()
 }
 
-/// What the service says of the effect: `no` or `unknown`.
+/// Whether the call was executed, as the error says: `no` or `unknown`.
 fn executed(status: &Status) -> String {
     let details = status.get_error_details();
     let info = details
@@ -146,8 +146,8 @@ fn executed(status: &Status) -> String {
     info.metadata["executed"].clone()
 }
 
-/// The status is of this code, says that nothing happened, and nothing that only a driver's author
-/// understands.
+/// Asserts that the status has this code, says that nothing happened, and contains no text that
+/// only a Redis driver's author would understand.
 #[track_caller]
 pub fn assert_not_executed(status: &Status, code: Code) {
     assert_eq!(

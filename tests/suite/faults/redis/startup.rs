@@ -1,5 +1,5 @@
 //! A service is started on a Redis on which it cannot serve: it ends at once, changes nothing there
-//! and says what to set. Only one that is away is waited for.
+//! and says what to do. It waits only for a Redis that is away.
 
 use std::{fs, path::Path, thread};
 
@@ -16,7 +16,7 @@ use crate::{
     support::redis_server::RedisServer,
 };
 
-/// It ends with this code and these words, and never shows a password.
+/// Asserts that it ends with this code and these words, and shows no password.
 #[track_caller]
 fn refused(data: &Path, url: &str, line: &str, code: i32, words: &[&str]) {
     let ended = Start::on_redis(data, url).with(line).fail();
@@ -32,7 +32,7 @@ fn assert_clear(ended: &Ended, url: &str) {
     }
 }
 
-/// The same, and no key has changed.
+/// Asserts the same, and that no key has changed.
 #[track_caller]
 fn leaves(redis: &RedisServer, data: &Path, line: &str, code: i32, words: &[&str]) {
     let before = redis.digest();
@@ -40,7 +40,7 @@ fn leaves(redis: &RedisServer, data: &Path, line: &str, code: i32, words: &[&str
     assert_eq!(redis.digest(), before, "{line}");
 }
 
-/// A house with a store that was served from.
+/// A Redis with a store that a service has used.
 fn used() -> House {
     let house = House::new();
     drop(house.serve());
@@ -48,18 +48,18 @@ fn used() -> House {
 }
 
 #[test]
-fn a_redis_that_is_away_is_told_and_its_password_is_not() {
+fn a_redis_that_is_away_is_named_without_its_password() {
     let data = directory_with_key();
     let mut redis = RedisServer::start(&[]);
     redis.kill();
-    let place = format!("127.0.0.1:{}", redis.port());
-    let url = format!("redis://user:secret@{place}");
+    let address = format!("127.0.0.1:{}", redis.port());
+    let url = format!("redis://user:secret@{address}");
     refused(
         data.path(),
         &url,
         "--wait=false",
         69,
-        &[&place, "cannot be reached", "check that it runs"],
+        &[&address, "cannot be reached", "check that it runs"],
     );
     let url = "redis://:secret@no-such-host.invalid";
     refused(
@@ -72,16 +72,16 @@ fn a_redis_that_is_away_is_told_and_its_password_is_not() {
 }
 
 #[test]
-fn a_wrong_password_or_database_is_told() {
+fn a_wrong_password_or_database_is_reported() {
     let data = directory_with_key();
     let redis = RedisServer::start(&[
         ("requirepass", "right-secret"),
         ("enable-debug-command", "yes"),
     ]);
     let before = redis.digest();
-    let place = format!("127.0.0.1:{}", redis.port());
+    let address = format!("127.0.0.1:{}", redis.port());
     for credentials in ["", ":wrong-secret@", "nobody:right-secret@"] {
-        let url = format!("redis://{credentials}{place}");
+        let url = format!("redis://{credentials}{address}");
         refused(
             data.path(),
             &url,
@@ -101,7 +101,7 @@ fn a_wrong_password_or_database_is_told() {
 }
 
 #[test]
-fn tls_on_one_side_only_is_told() {
+fn tls_on_one_side_only_is_reported() {
     let data = directory_with_key();
     let redis = RedisServer::start_with_tls(&[("requirepass", "secret")]);
     let plain = redis.tls_url_of_strangers().replace("rediss", "redis");
@@ -130,7 +130,7 @@ fn tls_on_one_side_only_is_told() {
 }
 
 #[test]
-fn options_that_cannot_be_right_are_told_before_anything_is_asked() {
+fn wrong_options_are_reported_before_redis_is_asked() {
     let data = directory_with_key();
     for url in [
         "localhost",
@@ -307,7 +307,7 @@ fn a_prefix_under_which_someone_else_s_keys_lie_is_refused() {
 }
 
 #[test]
-fn a_store_that_cannot_be_made_for_want_of_memory_is_told_and_made_later() {
+fn a_store_that_cannot_be_made_without_memory_is_reported_and_made_later() {
     let house = House::with(&[("maxmemory", "1")]);
     let before = house.redis.digest();
     house.start().init().badly(69, &["CONFIG SET maxmemory"]);
@@ -355,7 +355,7 @@ fn a_store_that_lost_partitions_is_refused() {
     drop(house.serve());
 }
 
-/// The id that the store has in Redis.
+/// The id of the store in Redis.
 fn store_id(house: &House) -> String {
     house
         .redis
@@ -429,14 +429,14 @@ fn an_emptied_redis_is_refused_whoever_restarts_until_the_store_is_given_up_by_n
     other.badly(1, &["gives up the store 0123", &lost]);
     assert_eq!(redis.command(&["DBSIZE"]), "0");
 
-    // A service elsewhere that knows the lost store does not take the new one for it.
+    // A service elsewhere that knows the lost store does not accept the new one.
     let elsewhere = directory_with_key();
     let id_file = "tombola.store-id";
     fs::copy(data.join(id_file), elsewhere.path().join(id_file)).unwrap();
     let said = house.start().with(&begin_anew).init().well();
     let made = store_id(&house);
     assert!(made != lost && said.contains(&made), "{said}");
-    // Tried again, as after a crash before the new id was kept.
+    // The command is repeated, as after a crash before the new id was written to the file.
     fs::copy(elsewhere.path().join(id_file), data.join(id_file)).unwrap();
     assert!(
         house
@@ -501,7 +501,7 @@ fn init_tells_programs_what_it_made() {
     embedded.badly(64, &["--redis-url is missing", "tombola serve"]);
 }
 
-/// A service of the house that waits for its store.
+/// Starts a service that waits for its store.
 fn waits_at(house: &House, listen: &str) -> Server {
     let start = Start {
         listen,
@@ -540,7 +540,7 @@ async fn a_redis_that_is_away_at_the_start_is_waited_for() {
     server.run(&["campaigns"]).well();
     drop(server);
 
-    // It stops at a signal while it waits.
+    // A signal stops it while it waits.
     house.redis.kill();
     let mut server = waits_at(&house, &listen);
     server.signal("TERM");
