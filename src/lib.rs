@@ -1,17 +1,17 @@
 //! Tombola hands out prizes: a user draws, the service answers what was won, and the answer is
 //! right under any load, any retry and any crash.
 //!
-//! The house has floors, and nothing looks up: `model` < `chance` < `store` < `injector` < `grpc` <
-//! `cli`.
+//! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
+//! `injector` < `grpc` < `cli`.
 //!
-//! | floor | what it is | what it must never know |
+//! | layer | contents | must not know |
 //! |---|---|---|
 //! | [`model`] | validated types: campaign, envelope, plan, limits, ids, money | I/O, clocks, randomness |
 //! | [`chance`] | seeds, scatter, decks, splits: pure functions of a seed | I/O, clocks, libraries' shuffles |
-//! | [`store`] | whole atomic operations on durable state | gRPC, seeds |
-//! | [`injector`] | plan to windows to store, the cron, draws and grabs that need a fill | gRPC |
-//! | [`grpc`] | services, the one map of statuses | SQL |
-//! | [`cli`] | one file a subcommand | how a draw is made |
+//! | [`store`] | atomic operations on durable state | gRPC, seeds |
+//! | [`injector`] | fills pools from plans: windows, cron, draws and grabs that need a fill | gRPC |
+//! | [`grpc`] | services, and the only map from errors to statuses | SQL |
+//! | [`cli`] | a file for each subcommand | how a draw is made |
 
 pub mod chance;
 pub mod cli;
@@ -21,7 +21,7 @@ pub mod model;
 pub mod proto;
 pub mod store;
 
-/// A digest of the sources that this was built from, in 16 hexadecimal digits. Programs with the
+/// A digest of the sources of this build, in 16 hexadecimal digits. Programs with the
 /// same id have the same messages, options and behaviour.
 pub const BUILD_ID: &str = env!("TOMBOLA_BUILD_ID");
 
