@@ -56,7 +56,7 @@ pub(super) enum BuildError {
     /// There is a key, but the data made with it are missing.
     #[error(
         "{0} has a master key but no data: restore {DATABASE_FILE} with its -wal file from a \
-         backup; if nothing was ever served from there, remove master.key to begin anew"
+         backup; if nothing was ever served from there, remove master.key to start with a new one"
     )]
     DataLost(String),
     /// The embedded store could not be opened.

@@ -131,7 +131,7 @@ fn view(response: &SetPlanResponse, dry_run: bool) -> String {
         (false, false) => {}
     }
     if response.window_changes.is_empty() {
-        parts.push("no hour to come releases more or less than before".into());
+        parts.push("no later hour releases more or less than before".into());
     } else {
         parts.push(change_view::windows(
             &response.window_changes,

@@ -103,7 +103,7 @@ async fn assert_remembered_exactly(world: &World, command: &DrawCommand, first: 
         world.tick().await;
     }
     world.set_time(first.at + MEMORY + MICROSECOND).await;
-    let anew = world.draw(command.clone()).await;
-    assert!(!anew.replayed);
-    assert!(anew.ledger > first.ledger);
+    let again = world.draw(command.clone()).await;
+    assert!(!again.replayed);
+    assert!(again.ledger > first.ledger);
 }

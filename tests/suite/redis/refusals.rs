@@ -105,7 +105,7 @@ async fn a_script_of_another_client_that_does_not_end() {
     let server = RedisServer::start(&[("lua-time-limit", "50")]);
     let connections = connections(&server.url());
     let endless = run(&connections, "while true do end", "n");
-    let beside = async {
+    let call = async {
         loop {
             // The first calls may come before Redis notices that the other script takes long.
             match run(&connections, COUNT, "n").await {
@@ -115,7 +115,7 @@ async fn a_script_of_another_client_that_does_not_end() {
         }
     };
     let killed = async {
-        let fault = beside.await;
+        let fault = call.await;
         assert_eq!(server.command(&["SCRIPT", "KILL"]), "OK");
         fault
     };

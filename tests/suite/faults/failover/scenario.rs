@@ -191,12 +191,12 @@ impl<'a> Stage<'a> {
         let primary = block_in_place(|| self.group.primary());
         let replicas = self.group.replicas(primary);
         self.group.server(replicas[0]).freeze();
-        let amid = if replicas.len() > 1 {
+        let draws = if replicas.len() > 1 {
             DRAWS_DURING
         } else {
             DRAWS_WHILE_BLOCKED
         };
-        let goes_on = clients.go_on(amid).await;
+        let goes_on = clients.go_on(draws).await;
         block_in_place(|| {
             self.group.kill(primary);
             if replicas.len() > 1 {
