@@ -268,17 +268,17 @@ impl Figures {
                 );
                 // A baseline that only counts is compared with CheckLimit, one that draws with a
                 // draw.
-                let mine = |way: &Series| match one.call.as_str() {
-                    "draw" => !way.is_limit,
-                    "check" => way.is_limit,
+                let mine = |series: &Series| match one.call.as_str() {
+                    "draw" => !series.is_limit,
+                    "check" => series.is_limit,
                     _ => false,
                 };
-                for way in self
+                for series in self
                     .series
                     .iter()
-                    .filter(|way| way.is_baseline() && mine(way))
+                    .filter(|series| series.is_baseline() && mine(series))
                 {
-                    over(&way.label(), Some(way.per_second.median));
+                    over(&series.label(), Some(series.per_second.median));
                 }
             }
         }

@@ -47,14 +47,14 @@ impl Calls {
     fn name(&self) -> &'static str {
         match self {
             Self::Grpc(calls) => calls.scenario.name(),
-            Self::Baseline(way) => way.name(),
+            Self::Baseline(baseline) => baseline.name(),
         }
     }
 
     async fn round(&self, plan: &Plan, numbers: &Arc<Numbers>) -> Outcome<Record> {
         match self {
             Self::Grpc(calls) => call(calls, plan, numbers).await,
-            Self::Baseline(way) => way.round(plan, numbers).await.map_err(unconnected),
+            Self::Baseline(baseline) => baseline.round(plan, numbers).await.map_err(unconnected),
         }
     }
 }
@@ -97,11 +97,11 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
             .find(|(_, one)| one.name == Store::Redis.name());
         let redis = subject.and_then(|(_, subject)| subject.redis.as_ref());
         if let (Some(subject), Some(redis)) = (subject, redis) {
-            for way in Baseline::all(redis, settings.units).await? {
+            for baseline in Baseline::all(redis, settings.units).await? {
                 bar.inc_length(settings.rounds + 1);
                 all.push(Turns::new(
                     Some(subject),
-                    Calls::Baseline(way),
+                    Calls::Baseline(baseline),
                     &settings.plan,
                 ));
             }
@@ -213,7 +213,7 @@ impl Turns {
     fn new(subject: Option<(usize, &Subject)>, calls: Calls, plan: &Plan) -> Self {
         let plan = match &calls {
             Calls::Grpc(_) => plan.clone(),
-            Calls::Baseline(way) => way.plan(plan),
+            Calls::Baseline(baseline) => baseline.plan(plan),
         };
         Self {
             subject: subject.map(|(index, _)| index),

@@ -4,15 +4,15 @@
 //! The load generator calls them directly, without gRPC, which favours them. Each does less than a
 //! draw does. [`promises`] shows what that breaks.
 
+mod methods;
 pub(crate) mod ours;
 pub(crate) mod promises;
-mod ways;
 
-pub(crate) use self::ways::OneKey;
+pub(crate) use self::methods::OneKey;
 
 use std::sync::Arc;
 
-use self::ways::{Counter, JsonTable, Lock, RedPacket};
+use self::methods::{Counter, JsonTable, Lock, RedPacket};
 use crate::{
     failure::Outcome,
     load::{self, Fault, Numbers, Plan},

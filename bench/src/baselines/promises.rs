@@ -7,7 +7,7 @@ use redis::{RedisResult, aio::MultiplexedConnection, cmd, pipe};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::ways::{Counter, JsonTable, Lock, QUOTA, RedPacket, connect, expire};
+use super::methods::{Counter, JsonTable, Lock, QUOTA, RedPacket, connect, expire};
 use crate::{
     failure::Outcome,
     redis_server::{RedisServer, redis_failed},

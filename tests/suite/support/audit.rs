@@ -130,10 +130,7 @@ fn check_sequence(entries: &[Entry]) {
         for entry in part {
             let sequence = entry.id.sequence;
             if let Body::Forked { base, .. } = &entry.body {
-                assert_eq!(
-                    *base, last,
-                    "a fork names the last entry before it"
-                );
+                assert_eq!(*base, last, "a fork names the last entry before it");
                 assert!(sequence > last + (1 << 20), "a fork jumps far");
             } else {
                 assert_eq!(sequence, last + 1, "the ledger has no gap");

@@ -120,32 +120,32 @@ impl RedPacket {
 }
 
 /// A connection, and the baseline that it calls.
-pub(crate) struct WayCaller<W> {
+pub(crate) struct BaselineCaller<W> {
     connection: MultiplexedConnection,
-    way: std::rc::Rc<W>,
+    baseline: std::rc::Rc<W>,
 }
 
-impl<W> Clone for WayCaller<W> {
+impl<W> Clone for BaselineCaller<W> {
     fn clone(&self) -> Self {
         Self {
             connection: self.connection.clone(),
-            way: std::rc::Rc::clone(&self.way),
+            baseline: std::rc::Rc::clone(&self.baseline),
         }
     }
 }
 
 macro_rules! targets {
-    ($($way:ident: |$caller:ident, $number:ident| $call:expr;)*) => {$(
-        impl Target for $way {
-            type Caller = WayCaller<Self>;
+    ($($baseline:ident: |$caller:ident, $number:ident| $call:expr;)*) => {$(
+        impl Target for $baseline {
+            type Caller = BaselineCaller<Self>;
 
             async fn connect(&self) -> Result<Self::Caller, Fault> {
                 let connection = connect(&self.client).await?;
-                Ok(WayCaller { connection, way: std::rc::Rc::new(self.copy()) })
+                Ok(BaselineCaller { connection, baseline: std::rc::Rc::new(self.copy()) })
             }
         }
 
-        impl Caller for WayCaller<$way> {
+        impl Caller for BaselineCaller<$baseline> {
             async fn call(&mut self, $number: u64) -> Answer {
                 let $caller = self;
                 answer($call.await)
@@ -157,14 +157,14 @@ macro_rules! targets {
 targets! {
     RedPacket: |it, number| async {
         let user = format!("user-{number:010}");
-        Ok(it.way.take(&mut it.connection, &user).await?.is_some())
+        Ok(it.baseline.take(&mut it.connection, &user).await?.is_some())
     };
-    JsonTable: |it, number| it.way.draw(&mut it.connection, number);
+    JsonTable: |it, number| it.baseline.draw(&mut it.connection, number);
     Lock: |it, number| async {
-        Ok(it.way.draw(&mut it.connection, &format!("{number:016x}")).await?.is_some())
+        Ok(it.baseline.draw(&mut it.connection, &format!("{number:016x}")).await?.is_some())
     };
-    OneKey: |it, number| it.way.write(&mut it.connection, number);
-    Counter: |it, number| it.way.count(&mut it.connection, &format!("user-{number:010}"), DAY);
+    OneKey: |it, number| it.baseline.write(&mut it.connection, number);
+    Counter: |it, number| it.baseline.count(&mut it.connection, &format!("user-{number:010}"), DAY);
 }
 
 impl RedPacket {
