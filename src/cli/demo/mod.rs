@@ -158,7 +158,7 @@ async fn play(
     let mut operators = CampaignServiceClient::new(channel.clone());
     let id = apply(&mut operators).await?;
     report::section(&format!(
-        "{} users of campaign {id} draw over gRPC at {address}, from 28 November 18:00 to 30 \
+        "{} users of campaign {id} draw through gRPC at {address}, from 28 November 18:00 to 30 \
          November 00:00 in Shanghai. The clock is a TEST clock: it skips the waiting.",
         args.users
     ));
