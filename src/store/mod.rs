@@ -14,6 +14,7 @@ pub mod entry;
 pub mod envelope;
 pub mod error;
 pub mod fill;
+pub mod hold;
 pub mod redis;
 mod rules;
 pub mod sqlite;
@@ -32,6 +33,7 @@ pub use fill::{
     AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, Filling, FreezeCommand, Step,
     Sweep, Swept,
 };
+pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds, UserDetails};
 pub use view::{CampaignView, Lifecycle, Stats, UserView, WindowView};
 
 use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId};
@@ -116,6 +118,17 @@ pub trait Store: EnvelopeStore {
 
     /// A user's record.
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView>;
+
+    /// A user's record and block. A user who never drew has an empty record.
+    async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails>;
+
+    /// A campaign's blocked users by id, after `after`, at most `limit`.
+    async fn blocked_users(
+        &self,
+        campaign: &CampaignId,
+        after: Option<&UserId>,
+        limit: usize,
+    ) -> Result<BlockedUsers>;
 
     /// Creates a campaign or a new version of one. The rules of what may change are checked in the
     /// step.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::fill::DeckStop;
+use super::{fill::DeckStop, hold::Holds};
 use crate::{
     chance::Nonce,
     model::{
@@ -67,6 +67,9 @@ pub struct CampaignView {
     pub touched: bool,
     /// Held prizes, by number.
     pub paused_prizes: Arc<[PrizeNo]>,
+    /// What is paused, with notes; [`UserView`] has them without their notes on Redis, where limits
+    /// are checked often.
+    pub holds: Holds,
     /// Every version, oldest first.
     pub versions: Arc<[VersionInfo]>,
     /// The nonce of the seed.

@@ -69,10 +69,10 @@ use self::{
     },
 };
 use super::{
-    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
-    DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
+    AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
+    Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
     OperateCommand, Operated, Operation, Refusal, Result, StandingStill, Stats, Step, Store,
-    StoreError, StoreInfo, Sweep, Swept, UserView, WindowView,
+    StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView, WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };
@@ -302,6 +302,19 @@ impl Store for RedisStore {
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
         self.looks.user(&self.core, campaign, user).await
+    }
+
+    async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails> {
+        self.core.user_details(campaign, user).await
+    }
+
+    async fn blocked_users(
+        &self,
+        campaign: &CampaignId,
+        after: Option<&UserId>,
+        limit: usize,
+    ) -> Result<BlockedUsers> {
+        self.core.blocked_users(campaign, after, limit).await
     }
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {

@@ -12,13 +12,14 @@ use crate::{
         convert,
     },
     store::{
-        ApplyCommand, Lifecycle, Refusal, Result, StoreError, entry::Body, fill::TotalsBase,
+        ApplyCommand, Hold, Lifecycle, Refusal, Result, StoreError, entry::Body, fill::TotalsBase,
         view::VersionInfo,
     },
 };
 
 use super::{
     book::{add, less},
+    hold::holds,
     state::{DeckState, PoolState, ScheduleState, State, Stock},
 };
 
@@ -161,12 +162,22 @@ impl State {
     /// Prizes may have other numbers now: those that were held stay held, those that are gone do
     /// not count.
     fn hold_by_id(&mut self, before: &Campaign, after: &Campaign) {
-        let held = self.view.paused_prizes.iter();
-        let mut held: Vec<PrizeNo> = held
-            .filter_map(|prize| after.prize_no(before.prize(*prize).id.as_str()))
-            .collect();
+        let number = |prize: PrizeNo| after.prize_no(before.prize(prize).id.as_str());
+        let view = &mut self.view;
+        let held = view.paused_prizes.iter();
+        let mut held: Vec<PrizeNo> = held.filter_map(|prize| number(*prize)).collect();
         held.sort_unstable();
-        self.view.paused_prizes = held.into();
+        let known = view.holds.iter().filter_map(|hold| {
+            let prize = match hold.prize {
+                Some(prize) => Some(number(prize)?),
+                None => None,
+            };
+            let note = hold.note.clone();
+            Some(Hold { prize, note })
+        });
+        let known: Vec<Hold> = known.collect();
+        view.holds = holds(view.lifecycle, &held, &known, None);
+        view.paused_prizes = held.into();
     }
 
     /// What a new version adds to a campaign that has begun.

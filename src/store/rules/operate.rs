@@ -2,7 +2,9 @@
 
 use crate::{
     model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo, Problems, UserId, limits::UserRecord},
-    store::{Lifecycle, OperateCommand, Operation, Refusal, Result, StoreError, entry::Body},
+    store::{
+        HoldNote, Lifecycle, OperateCommand, Operation, Refusal, Result, StoreError, entry::Body,
+    },
 };
 
 use super::book::less;
@@ -37,6 +39,11 @@ pub(in crate::store) fn operate(
 ) -> Result<u32> {
     refuse_unknown(&state.view.campaign, &command.operation)?;
     refuse_closed(state)?;
+    let note = HoldNote {
+        at: state.now,
+        operator: command.author.operator.clone(),
+        reason: command.author.reason.clone(),
+    };
     let users = match (&command.operation, subjects) {
         (Operation::Pause, _) => set_lifecycle(state, Lifecycle::Paused)?,
         (Operation::Resume, _) => set_lifecycle(state, Lifecycle::Open)?,
@@ -57,7 +64,8 @@ pub(in crate::store) fn operate(
         }
         (Operation::Block { .. }, Subjects::Users(users)) => {
             state.view.blocked_users += users.len() as u64;
-            state.changes.blocked.clone_from(users);
+            let users_with_notes = users.iter().map(|user| (user.clone(), note.clone()));
+            state.changes.blocked = users_with_notes.collect();
             count(users)
         }
         (Operation::Unblock { .. }, Subjects::Users(users)) => {
@@ -70,6 +78,7 @@ pub(in crate::store) fn operate(
             return Err(StoreError::corrupt("the users were not read"));
         }
     };
+    state.update_holds(Some(&note));
     state.changes.request = Some(command.author.request.clone());
     state.changes.entries.push(Body::Operated {
         operation: command.operation.clone(),

@@ -12,7 +12,7 @@ use crate::{
         deck::CardCount, limits::UserRecord,
     },
     store::{
-        CampaignView, Result, StoreError,
+        CampaignView, HoldNote, Result, StoreError,
         entry::{Body, Unit},
         fill::{DeckStop, TotalsBase},
     },
@@ -215,7 +215,8 @@ pub(in crate::store) struct Changes {
     pub(in crate::store) units_out: Vec<Placed>,
     /// Records that must be unchanged since they were read, and what they become.
     pub(in crate::store) users: Vec<UserChange>,
-    pub(in crate::store) blocked: Vec<UserId>,
+    /// Users who become blocked, each with the note of it.
+    pub(in crate::store) blocked: Vec<(UserId, HoldNote)>,
     pub(in crate::store) unblocked: Vec<UserId>,
     /// What was laid out before is void: stock, pools, windows, and what is counted of them.
     pub(in crate::store) is_anew: bool,
@@ -265,6 +266,7 @@ impl State {
                 lifecycle: crate::store::Lifecycle::Open,
                 touched: false,
                 paused_prizes: [].into(),
+                holds: [].into(),
                 versions: [].into(),
                 nonce,
                 commitment: commitment.into(),

@@ -137,6 +137,7 @@ fn ending(state: &mut State, found: &[Placed]) -> Result<Swept> {
     }
     if found.is_empty() {
         state.view.lifecycle = Lifecycle::Closed;
+        state.update_holds(None);
         state.changes.entries.push(Body::Closed {});
     }
     Ok(Swept {

@@ -54,10 +54,10 @@ use self::{
     writer::Writer,
 };
 use super::{
-    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
-    DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
+    AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
+    Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
     OperateCommand, Operated, Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep,
-    Swept, UserView, WindowView, clock::Clock,
+    Swept, UserDetails, UserView, WindowView, clock::Clock,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -343,6 +343,23 @@ impl Store for SqliteStore {
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
         let view = self.view(campaign)?;
         self.looks.user(view, user.clone(), self.clock_now()).await
+    }
+
+    async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails> {
+        let (view, user, now) = (self.view(campaign)?, user.clone(), self.clock_now());
+        self.read(move |db| read::user_details(db, view, &user, now))
+            .await
+    }
+
+    async fn blocked_users(
+        &self,
+        campaign: &CampaignId,
+        after: Option<&UserId>,
+        limit: usize,
+    ) -> Result<BlockedUsers> {
+        let (id, after) = (campaign.clone(), after.cloned());
+        self.read(move |db| read::blocked_users(db, &id, after.as_ref(), limit))
+            .await
     }
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {

@@ -26,7 +26,7 @@ use crate::{
 pub const DATABASE_FILE: &str = "tombola.sqlite3";
 /// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`, 3 `schema_due.sql`,
 /// 4 `schema_reader.sql`.
-const SCHEMA_VERSION: u32 = 4;
+const SCHEMA_VERSION: u32 = 5;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep
@@ -354,18 +354,25 @@ fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
             include_str!("schema.sql"),
             include_str!("schema_envelopes.sql"),
             include_str!("schema_due.sql"),
-            include_str!("schema_reader.sql")
+            include_str!("schema_reader.sql"),
+            include_str!("schema_holds.sql")
         ),
         1 => concat!(
             include_str!("schema_envelopes.sql"),
             include_str!("schema_due.sql"),
-            include_str!("schema_reader.sql")
+            include_str!("schema_reader.sql"),
+            include_str!("schema_holds.sql")
         ),
         2 => concat!(
             include_str!("schema_due.sql"),
-            include_str!("schema_reader.sql")
+            include_str!("schema_reader.sql"),
+            include_str!("schema_holds.sql")
         ),
-        3 => include_str!("schema_reader.sql"),
+        3 => concat!(
+            include_str!("schema_reader.sql"),
+            include_str!("schema_holds.sql")
+        ),
+        4 => include_str!("schema_holds.sql"),
         _ => return Ok(()),
     };
     db.execute_batch(&format!(

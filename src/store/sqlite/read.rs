@@ -8,14 +8,14 @@ use super::{
     draw::{available, deck_stop},
     load::{load, load_live, read_window, window_columns},
     state::{CampaignState, Stock},
-    step::{definition, entry_columns, moment, read_entry},
-    users::{load_user, remembered},
+    step::{definition, entry_columns, moment, read_entry, scalar},
+    users::{find_block, list_blocks, load_user, remembered},
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        CampaignView, DrawAnswer, DueCampaign, Entry, Executed, Filling, Refusal, Result, Stats,
-        StoreError, UserView, WindowView,
+        BlockedUsers, CampaignView, DrawAnswer, DueCampaign, Entry, Executed, Filling, Refusal,
+        Result, Stats, StoreError, UserDetails, UserView, WindowView,
         rules::{self, PoolState, Window, WindowMark},
         view::{DeckStats, PrizeStats, WindowState, WindowUnits},
     },
@@ -45,6 +45,38 @@ pub(super) fn user(
     let today = view.campaign.zone.day(now);
     let record = load_user(db, no, user)?.unwrap_or_default().on(today, now);
     Ok(UserView { view, record, now })
+}
+
+/// A user's record and block.
+pub(super) fn user_details(
+    db: &Connection,
+    known: CampaignView,
+    id: &UserId,
+    now: Moment,
+) -> Result<UserDetails> {
+    let no = campaign_no(db, &known.campaign.id)?;
+    Ok(UserDetails {
+        view: user(db, known, id, now)?,
+        block: find_block(db, no, id)?,
+    })
+}
+
+/// Blocked users by id, after `after`.
+pub(super) fn blocked_users(
+    db: &Connection,
+    id: &CampaignId,
+    after: Option<&UserId>,
+    limit: usize,
+) -> Result<BlockedUsers> {
+    let no = campaign_no(db, id)?;
+    Ok(BlockedUsers {
+        users: list_blocks(db, no, after, limit)?,
+        total: scalar(
+            db,
+            "SELECT blocked_users FROM campaigns WHERE no = ?1",
+            [no],
+        )?,
+    })
 }
 
 /// What a remembered draw answered.

@@ -6,7 +6,7 @@ use super::{
     state::{CampaignState, Pool, Stock},
     step::{Step, to_json},
     units::{self, Waiting},
-    users::{save_blocked, save_user},
+    users::{block, save_user, unblock},
 };
 use crate::{
     model::{Moment, PoolNo, RequestId, convert},
@@ -39,8 +39,8 @@ pub(super) fn save(
         campaign.users += u64::from(change.before.is_none());
         campaign.dirty = true;
     }
-    save_blocked(step.db, campaign.no, &changes.blocked, true)?;
-    save_blocked(step.db, campaign.no, &changes.unblocked, false)?;
+    block(step.db, campaign.no, &changes.blocked)?;
+    unblock(step.db, campaign.no, &changes.unblocked)?;
     let mut last = None;
     for body in &changes.entries {
         last = Some(step.append(campaign.no, body)?);
@@ -90,14 +90,17 @@ fn save_view(
     let view = &campaign.view;
     step.db
         .prepare_cached(
-            "UPDATE campaigns SET version = ?2, lifecycle = ?3, paused_prizes = ?4, blocked_users = ?5 WHERE no = ?1",
+            "UPDATE campaigns SET version = ?2, lifecycle = ?3, paused_prizes = ?4,
+                                  blocked_users = ?5, holds = ?6
+             WHERE no = ?1",
         )?
         .execute(params![
             campaign.no,
             view.version,
             view.lifecycle.code(),
             to_json(&view.paused_prizes.as_ref()),
-            view.blocked_users
+            view.blocked_users,
+            to_json(&view.holds.as_ref())
         ])?;
     step.changed(campaign);
     Ok(())

@@ -14,7 +14,7 @@ use crate::{
     chance::Nonce,
     model::{Campaign, CampaignId, Moment, OperatorId, PoolKind, PoolNo, PrizeNo, deck::CardCount},
     store::{
-        CampaignView, Lifecycle, Result, StoreError,
+        CampaignView, Hold, Lifecycle, Result, StoreError,
         rules::{self, PoolState},
         view::{DrawCounts, VersionInfo},
     },
@@ -287,7 +287,7 @@ pub(super) fn load_view(
     let found = db
         .prepare_cached(
             "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment, blocked_users, users,
-                    wins, consolations, nothings
+                    wins, consolations, nothings, holds
              FROM campaigns WHERE id = ?1",
         )?
         .query_row([id.as_str()], |row| {
@@ -309,11 +309,23 @@ pub(super) fn load_view(
                 row.get::<_, u64>(7)?,
                 row.get::<_, u64>(8)?,
                 counts,
+                row.get::<_, Option<String>>(12)?,
             ))
         })
         .optional()?;
-    let Some((no, version, code, touched, paused, nonce, commitment, blocked, users, counts)) =
-        found
+    let Some((
+        no,
+        version,
+        code,
+        touched,
+        paused,
+        nonce,
+        commitment,
+        blocked,
+        users,
+        counts,
+        noted,
+    )) = found
     else {
         return Ok(None);
     };
@@ -323,10 +335,13 @@ pub(super) fn load_view(
         None => definition(db, no, version)?,
     };
     rules::check_prizes(&campaign, paused.iter())?;
+    let noted: Vec<Hold> = noted.map_or(Ok(Vec::new()), |noted| from_json(&noted))?;
+    let lifecycle = Lifecycle::from_code(code.into())?;
     let view = CampaignView {
         campaign,
         version,
-        lifecycle: Lifecycle::from_code(code.into())?,
+        lifecycle,
+        holds: rules::holds(lifecycle, &paused, &noted, None),
         touched,
         paused_prizes: paused.into(),
         versions: load_versions(db, no)?.into(),

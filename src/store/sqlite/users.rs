@@ -1,6 +1,6 @@
 //! What is kept of each user: the record, the draws remembered beside it, and who is blocked.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     state::CampaignState,
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     model::{Moment, RequestId, UserId, limits::UserRecord, zone::Day},
     store::{
-        Result, StoreError,
+        BlockedUser, HoldNote, Result, StoreError,
         entry::{Body, DrawEntry, Entry},
     },
 };
@@ -122,21 +122,64 @@ pub(super) fn is_blocked(db: &Connection, state: &CampaignState, user: &UserId) 
         .exists(params![state.no, user.as_str()])?)
 }
 
-/// Blocks users, or ends that.
-pub(super) fn save_blocked(
-    db: &Connection,
-    campaign: i64,
-    users: &[UserId],
-    blocked: bool,
-) -> Result<()> {
-    let sql = if blocked {
-        "INSERT OR IGNORE INTO blocked (campaign, user) VALUES (?1, ?2)"
-    } else {
-        "DELETE FROM blocked WHERE campaign = ?1 AND user = ?2"
-    };
-    for user in users {
-        db.prepare_cached(sql)?
-            .execute(params![campaign, user.as_str()])?;
+/// Blocks users.
+pub(super) fn block(db: &Connection, campaign: i64, users: &[(UserId, HoldNote)]) -> Result<()> {
+    let mut insert = db.prepare_cached(
+        "INSERT OR IGNORE INTO blocked (campaign, user, note) VALUES (?1, ?2, ?3)",
+    )?;
+    for (user, note) in users {
+        insert.execute(params![campaign, user.as_str(), to_json(note)])?;
     }
     Ok(())
+}
+
+/// Unblocks users.
+pub(super) fn unblock(db: &Connection, campaign: i64, users: &[UserId]) -> Result<()> {
+    let mut delete = db.prepare_cached("DELETE FROM blocked WHERE campaign = ?1 AND user = ?2")?;
+    for user in users {
+        delete.execute(params![campaign, user.as_str()])?;
+    }
+    Ok(())
+}
+
+/// The block of a user who is blocked.
+pub(super) fn find_block(
+    db: &Connection,
+    campaign: i64,
+    user: &UserId,
+) -> Result<Option<BlockedUser>> {
+    let found = db
+        .prepare_cached("SELECT user, note FROM blocked WHERE campaign = ?1 AND user = ?2")?
+        .query_row(params![campaign, user.as_str()], block_columns)
+        .optional()?;
+    found.map(read_block).transpose()
+}
+
+/// Blocked users by id, after `after`.
+pub(super) fn list_blocks(
+    db: &Connection,
+    campaign: i64,
+    after: Option<&UserId>,
+    limit: usize,
+) -> Result<Vec<BlockedUser>> {
+    // No id is empty.
+    let after = after.map_or("", UserId::as_str);
+    let mut statement = db.prepare_cached(
+        "SELECT user, note FROM blocked WHERE campaign = ?1 AND user > ?2 ORDER BY user LIMIT ?3",
+    )?;
+    let rows = statement.query_map(params![campaign, after, limit], block_columns)?;
+    rows.map(|columns| read_block(columns?)).collect()
+}
+
+/// Columns of a block: user, note.
+fn block_columns(row: &Row<'_>) -> rusqlite::Result<(String, Option<String>)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+fn read_block((user, note): (String, Option<String>)) -> Result<BlockedUser> {
+    let user = UserId::parse("user", &user);
+    Ok(BlockedUser {
+        user: user.map_err(|problem| StoreError::corrupt(problem.message))?,
+        note: note.map(|note| from_json(&note)).transpose()?,
+    })
 }

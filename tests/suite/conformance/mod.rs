@@ -42,6 +42,7 @@ mod limits;
 mod memory;
 mod midnight;
 mod operators;
+mod people;
 mod plans;
 mod prizes;
 mod recall;

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use tombola::{
     model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId},
     store::{
-        AdjustCommand, ApplyCommand, CampaignView, CancelEnvelope, CreateEnvelope, DealCommand,
-        DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry, EnvelopeReply, EnvelopeStore,
-        EnvelopeSums, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling, FreezeCommand,
-        GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result, Settled, Stats, Step,
-        Store, StoreInfo, Sweep, Swept, UserView, WindowView,
+        AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, CancelEnvelope, CreateEnvelope,
+        DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry, EnvelopeReply,
+        EnvelopeStore, EnvelopeSums, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling,
+        FreezeCommand, GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result, Settled,
+        Stats, Step, Store, StoreInfo, Sweep, Swept, UserDetails, UserView, WindowView,
     },
 };
 
@@ -98,6 +98,19 @@ impl<M: Meddler> Store for Between<M> {
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
         self.store.user(campaign, user).await
+    }
+
+    async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails> {
+        self.store.user_details(campaign, user).await
+    }
+
+    async fn blocked_users(
+        &self,
+        campaign: &CampaignId,
+        after: Option<&UserId>,
+        limit: usize,
+    ) -> Result<BlockedUsers> {
+        self.store.blocked_users(campaign, after, limit).await
     }
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {

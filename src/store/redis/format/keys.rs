@@ -106,6 +106,7 @@ impl PartitionKeys {
             versions: key("versions"),
             operations: key("operations"),
             blocked: key("blocked"),
+            blocks: key("blocks"),
             long: key("long"),
             users: format!("{}:users:{id}:", self.tag),
             older: format!("{}:older:{id}:", self.tag),
@@ -198,6 +199,8 @@ pub(crate) struct CampaignKeys {
     pub(crate) operations: Key,
     /// Blocked users.
     pub(crate) blocked: Key,
+    /// Notes of who blocked them, when and why.
+    pub(crate) blocks: Key,
     /// Draws that do not fit into a compact hash.
     pub(crate) long: Key,
     users: String,

@@ -1,6 +1,7 @@
 //! How data are written in Redis, and how scripts are called: names of keys, packed values, scripts
 //! and their replies.
 
+pub(super) mod blocks;
 pub(super) mod codec;
 mod constants;
 pub(super) mod effect;

@@ -453,8 +453,14 @@ fn decode_bonus(unpacker: &mut Unpacker<'_>) -> Result<Vec<Bonus>> {
     let mut bonus = Vec::new();
     for _ in 0..unpacker.list()? {
         unpacker.list()?;
+        let expires = unpacker.moment()?;
         bonus.push(Bonus {
-            expires: unpacker.moment()?,
+            // The latest moment that scripts take stands for every later one.
+            expires: if expires < LAST_MOMENT {
+                expires
+            } else {
+                Moment::FAR_FUTURE
+            },
             left: unpacker.int()?,
         });
     }

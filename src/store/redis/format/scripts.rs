@@ -39,6 +39,10 @@ scripts! {
     USER = "user" ["record"];
     /// Reads users' records.
     RECORDS = "records";
+    /// Reads a user's record and block.
+    USER_DETAILS = "user_details";
+    /// Lists blocked users.
+    BLOCKED_USERS = "blocked_users";
     /// Reads a remembered draw.
     FIND = "find" => |_| Effect::Repeated;
     /// Tells whether a campaign that was not found should be there.

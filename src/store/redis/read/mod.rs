@@ -1,5 +1,6 @@
 //! Reads, each of one moment: campaigns, users, draws, the ledger, and the sums of a campaign.
 
 pub(super) mod looks;
+mod people;
 mod reads;
 mod stats;

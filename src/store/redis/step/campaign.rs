@@ -21,7 +21,7 @@ use crate::{
     chance::Nonce,
     model::{Campaign, CampaignId, Moment, OperatorId, PoolNo, convert},
     store::{
-        CampaignView, Lifecycle, Refusal, Result, StoreError, rules,
+        CampaignView, Hold, Lifecycle, Refusal, Result, StoreError, rules,
         view::{DrawCounts, VersionInfo},
     },
 };
@@ -200,10 +200,17 @@ impl Fields {
             .collect::<Result<_>>()?;
         let held: Vec<crate::model::PrizeNo> = self.json("held")?;
         rules::check_prizes(&campaign, held.iter())?;
+        // An older version writes no notes, and checks of limits do not read them.
+        let noted: Vec<Hold> = match self.bytes("holds") {
+            Some(noted) => from_json(noted)?,
+            None => Vec::new(),
+        };
+        let lifecycle = Lifecycle::from_code(self.number("lifecycle")?)?;
         Ok(CampaignView {
             campaign,
             version: self.version()?,
-            lifecycle: Lifecycle::from_code(self.number("lifecycle")?)?,
+            lifecycle,
+            holds: rules::holds(lifecycle, &held, &noted, None),
             touched: self.text("touched")? == "1",
             paused_prizes: held.into(),
             versions: versions.into(),

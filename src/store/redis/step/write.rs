@@ -12,17 +12,17 @@ use super::{
 use crate::store::redis::{
     core::{Core, letter},
     format::{
-        codec,
+        blocks, codec,
         keys::{self, Place, USER_HASHES, slot},
         record, reply, scripts,
     },
     gone::{left_over, units_gone},
 };
 use crate::{
-    model::{Moment, PoolNo, PrizeNo},
+    model::{Moment, PoolNo, PrizeNo, UserId},
     store::{
         LedgerId, Result, StoreError,
-        rules::{self, Placed, PoolState, State},
+        rules::{self, Changes, Placed, PoolState, State},
     },
 };
 
@@ -137,6 +137,7 @@ impl Loaded {
             expect_counts(&mut commit, layout, state)?;
         }
         self.write_users(&mut commit, layout);
+        write_blocks(&mut commit, layout, &state.changes);
         if state.changes.is_new_version {
             let versions = commit.key(Kind::Hash, layout.keys.versions.clone());
             let definition = crate::model::convert::encode(&view.campaign);
@@ -192,6 +193,7 @@ impl Loaded {
             ("lifecycle".into(), view.lifecycle.code().to_string().into()),
             ("touched".into(), i32::from(view.touched).to_string().into()),
             ("held".into(), to_json(&view.paused_prizes.as_ref())),
+            ("holds".into(), to_json(&view.holds.as_ref())),
             ("nonce".into(), hex(&view.nonce.0).into()),
             ("commitment".into(), view.commitment.as_bytes().into()),
             ("blocked".into(), view.blocked_users.to_string().into()),
@@ -279,13 +281,30 @@ impl Loaded {
         if made > 0 {
             commit.count("users".into(), made);
         }
-        for (command, users) in [("SADD", &changes.blocked), ("SREM", &changes.unblocked)] {
-            if !users.is_empty() {
-                let blocked = commit.key(Kind::Set, layout.keys.blocked.clone());
-                let fields = users.iter().map(|user| Place::user(user).field.to_vec());
-                commit.write(command, blocked, fields);
-            }
-        }
+    }
+}
+
+/// Blocks and unblocks users.
+fn write_blocks(commit: &mut Commit, layout: &Layout, changes: &Changes) {
+    if changes.blocked.is_empty() && changes.unblocked.is_empty() {
+        return;
+    }
+    let blocked = commit.key(Kind::Set, layout.keys.blocked.clone());
+    let blocks = commit.key(Kind::SortedSet, layout.keys.blocks.clone());
+    let field = |user: &UserId| Place::user(user).field.to_vec();
+    let newly = changes.blocked.iter().map(|(user, _)| user);
+    // Also before a block: a version without notes may have left one when it unblocked the user.
+    for user in newly.clone().chain(&changes.unblocked) {
+        commit.write("ZREMRANGEBYLEX", blocks, blocks::range_of(user));
+    }
+    if !changes.unblocked.is_empty() {
+        commit.write("SREM", blocked, changes.unblocked.iter().map(field));
+    }
+    if !changes.blocked.is_empty() {
+        commit.write("SADD", blocked, newly.map(field));
+        let scored = changes.blocked.iter();
+        let scored = scored.flat_map(|(user, note)| [b"0".to_vec(), blocks::encode(user, note)]);
+        commit.write("ZADD", blocks, scored);
     }
 }
 
@@ -309,6 +328,7 @@ fn expect_nothing_left(commit: &mut Commit, layout: &Layout) {
         (Kind::Hash, keys.versions.clone()),
         (Kind::Hash, keys.operations.clone()),
         (Kind::Set, keys.blocked.clone()),
+        (Kind::SortedSet, keys.blocks.clone()),
         (Kind::Hash, keys.long.clone()),
     ];
     all.extend((0..USER_HASHES).map(|hash| (Kind::Hash, keys.users(hash))));

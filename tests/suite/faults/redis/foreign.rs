@@ -443,6 +443,7 @@ async fn an_operation_that_meets_a_foreign_value_writes_nothing() {
         "versions:one" => change;
         users => grant;
         "blocked:one" => block;
+        "blocks:one" => block;
         "campaigns" => create, list;
         "windows:one:0" => recall;
         "ends:one:0" => pause, recall;
