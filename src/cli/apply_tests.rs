@@ -158,6 +158,17 @@ impl CampaignService for FakeServer {
         absent()
     }
 
+    async fn get_user(&self, _: Request<proto::GetUserRequest>) -> Answer<proto::GetUserResponse> {
+        absent()
+    }
+
+    async fn list_blocked_users(
+        &self,
+        _: Request<proto::ListBlockedUsersRequest>,
+    ) -> Answer<proto::ListBlockedUsersResponse> {
+        absent()
+    }
+
     async fn get_stats(
         &self,
         _: Request<proto::GetStatsRequest>,

@@ -8,7 +8,7 @@ use tonic::Request;
 use super::{
     apply,
     desk::{Desk, Reply},
-    operations, reads, schedule, stats,
+    operations, people, reads, schedule, stats,
 };
 use crate::proto::{self, campaign_service_server::CampaignService};
 
@@ -121,6 +121,20 @@ impl CampaignService for Campaigns {
         request: Request<proto::UnblockUsersRequest>,
     ) -> Reply<proto::UnblockUsersResponse> {
         operations::unblock_users(&self.desk, request).await
+    }
+
+    async fn get_user(
+        &self,
+        request: Request<proto::GetUserRequest>,
+    ) -> Reply<proto::GetUserResponse> {
+        people::get_user(&self.desk, request).await
+    }
+
+    async fn list_blocked_users(
+        &self,
+        request: Request<proto::ListBlockedUsersRequest>,
+    ) -> Reply<proto::ListBlockedUsersResponse> {
+        people::list_blocked_users(&self.desk, request).await
     }
 
     async fn get_stats(

@@ -80,7 +80,7 @@ impl LotteryService for Lottery {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
         let work = pin!(async {
-            let (campaign, user) = request::check_limit(&message)?;
+            let (campaign, user) = request::user(&message.campaign_id, &message.user_id)?;
             let user = self.desk.store().user(&campaign, &user).await?;
             let reason = match user.admits_free_draw() {
                 Ok(()) => proto::ErrorReason::Unspecified,

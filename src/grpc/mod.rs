@@ -16,6 +16,7 @@ mod health;
 mod lottery;
 mod odds;
 mod operations;
+mod people;
 mod reads;
 mod request;
 mod schedule;

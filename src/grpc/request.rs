@@ -230,13 +230,11 @@ pub(super) fn find_draw(
     Ok((campaign, user, request))
 }
 
-/// Whom a call about a user's limits is about.
-pub(super) fn check_limit(
-    message: &proto::CheckLimitRequest,
-) -> Result<(CampaignId, UserId), Problems> {
+/// The campaign and the user of a call that names nothing else.
+pub(super) fn user(campaign_id: &str, user_id: &str) -> Result<(CampaignId, UserId), Problems> {
     let mut fields = Fields::default();
-    let campaign = fields.campaign(&message.campaign_id);
-    let user = fields.take(UserId::parse("user_id", &message.user_id));
+    let campaign = fields.campaign(campaign_id);
+    let user = fields.take(UserId::parse("user_id", user_id));
     fields.finish(campaign.zip(user))
 }
 

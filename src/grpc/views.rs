@@ -2,17 +2,17 @@
 
 use crate::{
     model::{
-        Campaign, Moment, PoolNo,
+        Campaign, Moment, PoolNo, UserId,
         campaign::Quantities,
         change::Difference,
         convert::{campaign_to_proto, moment_to_proto, money_to_proto},
-        limits::{Quota, Quotas},
+        limits::{Bonus, Quota, Quotas},
         summary::{PlanSummary, PlannedHour, PrizePlan},
     },
     proto,
     store::{
-        CampaignView, DrawAnswer, Durability, LedgerId, Lifecycle, entry::DrawResult,
-        view::VersionInfo,
+        BlockedUser, CampaignView, DrawAnswer, Durability, Hold, LedgerId, Lifecycle, UserDetails,
+        entry::DrawResult, view::VersionInfo,
     },
 };
 
@@ -128,6 +128,7 @@ pub(super) fn campaign_status(
         test_clock,
         read_time: Some(moment_to_proto(now)),
         blocked_users: view.blocked_users,
+        holds: view.holds.iter().map(|held| hold(held, view)).collect(),
     }
 }
 
@@ -142,6 +143,52 @@ pub(super) fn campaign_state(view: &CampaignView, now: Moment) -> proto::Campaig
         Lifecycle::Paused => proto::CampaignState::Paused,
         Lifecycle::Open if now < view.campaign.start => proto::CampaignState::Scheduled,
         Lifecycle::Open => proto::CampaignState::Running,
+    }
+}
+
+fn hold(hold: &Hold, view: &CampaignView) -> proto::Hold {
+    let prize = hold.prize.map(|no| view.campaign.prize(no).id.to_string());
+    let note = hold.note.as_ref();
+    proto::Hold {
+        prize_id: prize.unwrap_or_default(),
+        hold_time: note.map(|note| moment_to_proto(note.at)),
+        operator: note.map_or("", |note| note.operator.as_str()).into(),
+        reason: note.map_or("", |note| &note.reason).into(),
+    }
+}
+
+/// A user as operators see one.
+pub(super) fn user(id: &UserId, details: &UserDetails) -> proto::User {
+    let record = &details.view.record;
+    let bonus = record.bonus.iter();
+    proto::User {
+        user_id: id.as_str().into(),
+        draws: record.draws,
+        bonus_draws_used: record.bonus_used,
+        wins: record.wins,
+        bonus_draws: bonus.map(bonus_draws).collect(),
+        limits: Some(limits(&details.view.quotas())),
+        block: details.block.as_ref().map(blocked_user),
+        read_time: Some(moment_to_proto(details.view.now)),
+    }
+}
+
+fn bonus_draws(bonus: &Bonus) -> proto::BonusDraws {
+    let lapses = bonus.expires < Moment::FAR_FUTURE;
+    proto::BonusDraws {
+        draws: bonus.left.into(),
+        expire_time: lapses.then(|| moment_to_proto(bonus.expires)),
+    }
+}
+
+/// A blocked user.
+pub(super) fn blocked_user(blocked: &BlockedUser) -> proto::BlockedUser {
+    let note = blocked.note.as_ref();
+    proto::BlockedUser {
+        user_id: blocked.user.as_str().into(),
+        block_time: note.map(|note| moment_to_proto(note.at)),
+        operator: note.map_or("", |note| note.operator.as_str()).into(),
+        reason: note.map_or("", |note| &note.reason).into(),
     }
 }
 

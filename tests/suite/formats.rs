@@ -7,8 +7,9 @@ use redis::cmd;
 use rusqlite::Connection;
 use tombola::{
     proto::{
-        CheckLimitRequest, DrawRequest, GetDrawRequest, GetStatsRequest, GrabEnvelopeRequest,
-        GrabOutcome, envelope_service_client::EnvelopeServiceClient,
+        BlockUsersRequest, BlockedUser, CheckLimitRequest, DrawRequest, GetDrawRequest,
+        GetStatsRequest, GetUserRequest, GrabEnvelopeRequest, GrabOutcome, ListBlockedUsersRequest,
+        ListBlockedUsersResponse, envelope_service_client::EnvelopeServiceClient,
     },
     store::redis::{Connections, RedisUrl, Upgrade},
 };
@@ -87,6 +88,63 @@ async fn goes_on(server: &Server) {
     assert!(stats.balanced, "{stats:#?}");
 }
 
+/// The user who was blocked before is blocked; nobody knows since when. The embedded store can also
+/// list the user.
+async fn an_old_block_has_no_note(server: &Server, is_listed: bool) {
+    let mut campaigns = server.campaigns().await;
+    let user = GetUserRequest {
+        campaign_id: "kept".into(),
+        user_id: "blocked".into(),
+    };
+    let user = campaigns.get_user(user).await.unwrap().into_inner();
+    let block = BlockedUser {
+        user_id: "blocked".into(),
+        ..BlockedUser::default()
+    };
+    assert_eq!(user.user.unwrap().block, Some(block.clone()));
+    let listed = blocked_users(server).await;
+    assert_eq!(listed.blocked_users, 1);
+    assert_eq!(listed.users, Vec::from_iter(is_listed.then_some(block)));
+}
+
+async fn blocked_users(server: &Server) -> ListBlockedUsersResponse {
+    let request = ListBlockedUsersRequest {
+        campaign_id: "kept".into(),
+        ..ListBlockedUsersRequest::default()
+    };
+    let listed = server.campaigns().await.list_blocked_users(request).await;
+    listed.unwrap().into_inner()
+}
+
+/// A version without notes, which runs beside this one, unblocks users; this one blocks one of them
+/// again.
+async fn a_note_does_not_outlive_its_block(house: &House, server: &Server) {
+    let mut campaigns = server.campaigns().await;
+    let mut block = async |reason: &str, users: &[&str]| {
+        let request = BlockUsersRequest {
+            campaign_id: "kept".into(),
+            user_ids: users.iter().map(|user| (*user).to_owned()).collect(),
+            operator: "anna".into(),
+            reason: reason.into(),
+            ..BlockUsersRequest::default()
+        };
+        campaigns.block_users(request).await.unwrap();
+        blocked_users(server).await.users
+    };
+    assert_eq!(block("first", &["u-1", "u-2"]).await.len(), 2);
+    for partition in 0..2 {
+        let key = format!("tombola{{{partition}}}:blocked:kept");
+        house.redis.command(&["DEL", &key]);
+    }
+    assert_eq!(blocked_users(server).await.users, []);
+    let listed = block("second", &["u-2"]).await;
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|block| (block.user_id.as_str(), block.reason.as_str()))
+        .collect();
+    assert_eq!(listed, [("u-2", "second")]);
+}
+
 /// Restores a dump into an empty Redis.
 async fn restore(redis: &RedisServer, version: &str) {
     let connections = Connections::new(&RedisUrl::parse(&redis.url()).unwrap(), 1).unwrap();
@@ -142,6 +200,8 @@ async fn data_in_redis_are_upgraded_and_drawn_from() {
         assert!(said.contains("is upgraded from format 2 to 3"), "{said}");
         let server = start(&house).serve();
         goes_on(&server).await;
+        an_old_block_has_no_note(&server, false).await;
+        a_note_does_not_outlive_its_block(&house, &server).await;
         let said = upgrade(&house, "--finish").well();
         assert!(said.contains("nothing to upgrade"), "{said}");
     }
@@ -220,5 +280,6 @@ async fn embedded_data_are_upgraded_and_drawn_from() {
         restore_embedded(start.data, version);
         let server = start.serve();
         goes_on(&server).await;
+        an_old_block_has_no_note(&server, true).await;
     }
 }
