@@ -158,6 +158,7 @@ fn full(status: &CampaignStatus) -> String {
     lines.push(format!("commitment   {}", status.seed_commitment));
     lines.push(format!("clock        {}", moment(&status.read_time)));
     let tables = [
+        holds(status),
         prizes(&campaign, &status.paused_prize_ids),
         pools(&campaign.pools),
         versions(status),
@@ -213,6 +214,32 @@ fn prizes(campaign: &Campaign, paused: &[String]) -> Table {
             grouped(prize.stock),
             prize.name.clone(),
             marks.join(", "),
+        ]);
+    }
+    table
+}
+
+/// What is paused, and who paused it.
+fn holds(status: &CampaignStatus) -> Table {
+    use Side::Left;
+    let zone = super::change_view::zone(status);
+    let columns = [
+        ("paused", Left),
+        ("since", Left),
+        ("by", Left),
+        ("why", Left),
+    ];
+    let mut table = Table::new(columns);
+    for hold in &status.holds {
+        let held = match hold.prize_id.as_str() {
+            "" => "the campaign".to_owned(),
+            prize => format!("prize {prize}"),
+        };
+        table.row([
+            held,
+            shown_in_zone(hold.hold_time.as_ref(), zone),
+            hold.operator.clone(),
+            hold.reason.clone(),
         ]);
     }
     table

@@ -41,6 +41,7 @@ mod stranger;
 mod terminal;
 mod time;
 mod upgrade;
+mod user;
 mod users;
 mod wait;
 
@@ -122,6 +123,9 @@ enum Command {
     Block(block::BlockArgs),
     /// Undo a block
     Unblock(block::UnblockArgs),
+    /// Show a user, or the blocked users
+    #[command(subcommand)]
+    User(user::UserCommand),
     /// Draw for a user
     Draw(draw::DrawArgs),
     /// Show the result of an earlier draw
@@ -238,6 +242,7 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Grant(args) => grant::run(&client, args).await,
         Command::Block(args) => block::block(&client, args).await,
         Command::Unblock(args) => block::unblock(&client, args).await,
+        Command::User(command) => user::run(&client, command).await,
         Command::Draw(args) => draw::run(&client, args).await,
         Command::GetDraw(args) => draw::get(&client, args).await,
         Command::Check(args) => check::run(&client, args).await,

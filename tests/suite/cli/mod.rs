@@ -4,6 +4,7 @@ mod envelopes;
 mod ids;
 mod input;
 mod operators;
+mod people;
 mod samples;
 mod stock;
 mod strangers;
