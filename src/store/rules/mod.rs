@@ -1,5 +1,5 @@
-//! What every step but a draw decides: pure functions over a campaign's [`State`], the same for
-//! every store.
+//! What every step decides: pure functions over a campaign's [`State`], the same for every store.
+//! (A draw, which must be fast, sees only its pools; on Redis its script decides.)
 //!
 //! A store reads the state, runs a rule, and writes what changed, all or nothing; a rule that
 //! refuses leaves a state that must not be written. Nothing here knows how it is kept.
@@ -9,6 +9,7 @@ mod apply;
 mod book;
 mod check;
 mod deal;
+mod draw;
 mod due;
 pub(in crate::store) mod envelope;
 mod fill;
@@ -24,6 +25,9 @@ pub(in crate::store) use adjust::adjust;
 pub(in crate::store) use apply::{change, create, digest};
 pub(in crate::store) use check::{check_pools, check_prizes, check_stock};
 pub(in crate::store) use deal::{LOW_CARDS, deal};
+pub(in crate::store) use draw::{
+    Admitted, Outcome, Pick, Pools, QueueView, Waiting, cards_available, draw, running_low,
+};
 pub(in crate::store) use due::due;
 pub(in crate::store) use fill::fill;
 pub(in crate::store) use freeze::freeze;

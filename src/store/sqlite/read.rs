@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    draw::{available, deck_stop},
+    draw::deck_stop,
     load::{load, load_live, read_window, window_columns},
     state::{CampaignState, Stock},
-    step::{definition, entry_columns, moment, read_entry, scalar},
+    step::{definition, entry_columns, moment, read_entry},
+    units::Queue,
     users::{find_block, list_blocks, load_user, remembered},
 };
 use crate::{
@@ -116,7 +117,11 @@ pub(super) fn version(
 pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Result<Filling> {
     let campaign = state(db, known)?;
     let state = load(db, &campaign, now, &[])?;
-    rules::filling(&state, |no| available(&campaign, no))
+    let paused = &campaign.view.paused_prizes;
+    rules::filling(&state, |no| {
+        let queues = campaign.pools[usize::from(no.0)].queues.iter();
+        rules::cards_available(paused, queues.map(Queue::view))
+    })
 }
 
 /// Where every unit is.

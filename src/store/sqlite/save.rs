@@ -5,14 +5,14 @@ use rusqlite::{Connection, params};
 use super::{
     state::{CampaignState, Pool, Stock},
     step::{Step, to_json},
-    units::{self, Waiting},
+    units,
     users::{block, save_user, unblock},
 };
 use crate::{
     model::{Moment, PoolNo, RequestId, convert},
     store::{
         CampaignView, LedgerId, Result, StoreError,
-        rules::{self, Changes, Placed, PoolState, ScheduleState},
+        rules::{self, Changes, Placed, PoolState, ScheduleState, Waiting},
     },
 };
 

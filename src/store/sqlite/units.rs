@@ -12,19 +12,12 @@ use crate::{
     store::{
         Result, StoreError,
         entry::Unit,
-        rules::{Placed, Range},
+        rules::{Placed, QueueView, Range, Waiting},
     },
 };
 
 /// How many units are read ahead.
 const READ_AHEAD: u64 = 256;
-
-/// A waiting unit. The order is that of the sorted set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Waiting {
-    pub(super) score: i64,
-    pub(super) unit: Unit,
-}
 
 /// The waiting units of one prize of one pool.
 pub(super) struct Queue {
@@ -78,6 +71,14 @@ impl Queue {
             Ok(Self::new(prize_of_slot(row, 0)?, row.get(1)?))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The queue without its units.
+    pub(super) fn view(&self) -> QueueView {
+        QueueView {
+            prize: self.prize,
+            waiting: self.waiting,
+        }
     }
 
     /// The unit `ahead` places behind the first; none where there are not so many.

@@ -7,12 +7,14 @@ mod envelopes;
 mod forks;
 mod model;
 mod operations;
+mod same_draws;
 mod step;
 
 use std::env;
 
 use proptest::{
     collection::vec,
+    strategy::Strategy,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
@@ -35,8 +37,32 @@ fn a_store_on_a_cluster_keeps_its_promises_whatever_is_done_in_whatever_order() 
     simulate(OnRedis::cluster, 16);
 }
 
+#[test]
+fn the_script_of_redis_gives_the_units_that_the_rule_gives() {
+    run_random(24, same_draws::any_game(), |game| {
+        same_draws::play(
+            World::new(Embedded::new()),
+            World::new(OnRedis::single()),
+            game,
+        )
+    });
+}
+
 /// Random runs, each on new data.
 fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64) {
+    run_random(
+        cases_default,
+        vec(operations::any_step(), STEPS..=STEPS),
+        |operations| step::run(World::new(data()), operations),
+    );
+}
+
+/// Runs with random values; a failure says how to repeat it.
+fn run_random<S: Strategy, F: Future<Output = ()>>(
+    cases_default: u64,
+    values: S,
+    run: impl Fn(S::Value) -> F,
+) {
     let number = |name: &str| env::var(name).ok().map(|value| value.parse().unwrap());
     let cases = number("TOMBOLA_SIMULATION_CASES").unwrap_or(cases_default);
     let seed: u64 = number("TOMBOLA_SIMULATION_SEED").unwrap_or_else(rand::random);
@@ -50,13 +76,10 @@ fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64) {
     };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let outcome = TestRunner::new_with_rng(config, rng).run(
-        &vec(operations::any_step(), STEPS..=STEPS),
-        |operations| {
-            runtime.block_on(step::run(World::new(data()), operations));
-            Ok(())
-        },
-    );
+    let outcome = TestRunner::new_with_rng(config, rng).run(&values, |values| {
+        runtime.block_on(run(values));
+        Ok(())
+    });
     if let Err(failure) = outcome {
         panic!("{failure}\nrepeat it with TOMBOLA_SIMULATION_SEED={seed}");
     }

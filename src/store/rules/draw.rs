@@ -1,0 +1,285 @@
+//! Which units a draw gives: pool by pool in the campaign's order, the first unit that is due.
+//!
+//! The same for every store but Redis, whose script `draw.lua` decides it in the same way. A store
+//! shows its pools as [`Pools`]. Nothing leaves them before the whole command is decided.
+
+use crate::{
+    model::{Campaign, Moment, PoolNo, PrizeNo},
+    store::{
+        Need, Result,
+        entry::{DrawResult, Unit},
+    },
+};
+
+use super::deal::LOW_CARDS;
+
+/// A unit that waits in a queue. The order is that of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::store) struct Waiting {
+    /// The moment of release in microseconds, or a card's position.
+    pub(in crate::store) score: i64,
+    pub(in crate::store) unit: Unit,
+}
+
+/// What a draw must know of a queue besides its units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct QueueView {
+    /// None for the blanks of a deck.
+    pub(in crate::store) prize: Option<PrizeNo>,
+    /// The number of units off stock for this queue and neither won nor taken back.
+    pub(in crate::store) waiting: u64,
+}
+
+/// A campaign's pools as a draw sees them. A pool has a queue for each prize, known by its index.
+pub(in crate::store) trait Pools {
+    /// Of a schedule: every unit released before this moment is in its queues. None for a deck.
+    fn filled_until(&self, pool: PoolNo) -> Option<Moment>;
+
+    /// More cards are dealt once those that wait are drawn. False for a schedule.
+    fn is_dealt_on(&self, pool: PoolNo) -> bool;
+
+    /// The queue of this index; none after the last one.
+    fn queue(&self, pool: PoolNo, queue: usize) -> Option<QueueView>;
+
+    /// The unit of this index in a queue, from 0; none after the last one.
+    fn unit(&mut self, pool: PoolNo, queue: usize, index: usize) -> Result<Option<Waiting>>;
+}
+
+/// What a command asks for that limits have admitted.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Admitted {
+    /// The number of draws to make.
+    pub(in crate::store) count: u32,
+    /// The pools are not touched.
+    pub(in crate::store) consolation_only: bool,
+    /// Draws of the user before this command.
+    pub(in crate::store) draws: u64,
+    /// Wins of the user before this command.
+    pub(in crate::store) wins: u64,
+}
+
+/// A unit that leaves its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Pick {
+    pub(in crate::store) pool: PoolNo,
+    /// The index of the queue, of which the unit is the first one left.
+    pub(in crate::store) queue: usize,
+    /// None for a blank.
+    pub(in crate::store) prize: Option<PrizeNo>,
+    pub(in crate::store) waiting: Waiting,
+}
+
+/// The outcome of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Outcome {
+    Made(Made),
+    /// Nothing may be taken before this pool is filled further.
+    NeedFill(Need),
+}
+
+/// The draws of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct Made {
+    /// One for each draw.
+    pub(in crate::store) results: Vec<DrawResult>,
+    /// The units to take, blanks included, each queue's from its first unit on.
+    pub(in crate::store) picks: Vec<Pick>,
+    /// Wins of the user after this command.
+    pub(in crate::store) wins: u64,
+}
+
+/// Decides a command's draws one after another.
+pub(in crate::store) fn draw(
+    campaign: &Campaign,
+    paused: &[PrizeNo],
+    now: Moment,
+    pools: &mut impl Pools,
+    admitted: Admitted,
+) -> Result<Outcome> {
+    let mut search = Search {
+        campaign,
+        paused,
+        now,
+        pools,
+        made: Made {
+            wins: admitted.wins,
+            ..Made::default()
+        },
+    };
+    for number in 0..u64::from(admitted.count) {
+        let mut found = Found::Nothing;
+        if !admitted.consolation_only && !search.has_all_wins() {
+            found = search.pools_in_turn(admitted.draws + number)?;
+        }
+        match found {
+            Found::NeedFill(need) => return Ok(Outcome::NeedFill(need)),
+            Found::Unit(pick) => search.take(pick),
+            Found::Nothing => search.give_without(),
+        }
+    }
+    Ok(Outcome::Made(search.made))
+}
+
+/// Pools to fill beside the draws: decks that have just run low, and schedules that gave a unit
+/// though they are not filled up to now. To be asked before the units are taken.
+pub(in crate::store) fn running_low(
+    paused: &[PrizeNo],
+    now: Moment,
+    pools: &impl Pools,
+    picks: &[Pick],
+) -> Vec<PoolNo> {
+    let mut low: Vec<PoolNo> = Vec::new();
+    for pick in picks {
+        if low.contains(&pick.pool) {
+            continue;
+        }
+        let is_low = match pools.filled_until(pick.pool) {
+            Some(filled_until) => now >= filled_until,
+            None => {
+                // One draw passes the mark, and it alone asks for more.
+                let queues = (0..).map_while(|queue| pools.queue(pick.pool, queue));
+                let before = cards_available(paused, queues);
+                let drawn = picks.iter().filter(|other| other.pool == pick.pool).count() as u64;
+                (LOW_CARDS..LOW_CARDS + drawn).contains(&before) && pools.is_dealt_on(pick.pool)
+            }
+        };
+        if is_low {
+            low.push(pick.pool);
+        }
+    }
+    low
+}
+
+/// Cards that wait in a deck of these queues, those of paused prizes aside.
+pub(in crate::store) fn cards_available(
+    paused: &[PrizeNo],
+    queues: impl Iterator<Item = QueueView>,
+) -> u64 {
+    queues
+        .filter(|queue| !is_paused(paused, queue.prize))
+        .map(|queue| queue.waiting)
+        .sum()
+}
+
+fn is_paused(paused: &[PrizeNo], prize: Option<PrizeNo>) -> bool {
+    prize.is_some_and(|prize| paused.contains(&prize))
+}
+
+/// What the pools give.
+enum Found {
+    /// A unit, or a blank.
+    Unit(Pick),
+    /// No pool has anything.
+    Nothing,
+    NeedFill(Need),
+}
+
+/// The draws of a command, one by one.
+struct Search<'a, P> {
+    campaign: &'a Campaign,
+    paused: &'a [PrizeNo],
+    now: Moment,
+    pools: &'a mut P,
+    made: Made,
+}
+
+impl<P: Pools> Search<'_, P> {
+    /// The user has as many wins as the campaign allows.
+    fn has_all_wins(&self) -> bool {
+        let limit = self.campaign.limits.wins_per_user;
+        limit.is_some_and(|limit| self.made.wins >= u64::from(limit))
+    }
+
+    /// The first thing that a pool gives to a user with so many draws.
+    fn pools_in_turn(&mut self, draws: u64) -> Result<Found> {
+        for (no, pool) in self.campaign.numbered_pools() {
+            if draws < u64::from(pool.unlock_after_draws) {
+                continue;
+            }
+            match self.pool(no)? {
+                Found::Nothing => {}
+                found => return Ok(found),
+            }
+        }
+        Ok(Found::Nothing)
+    }
+
+    fn pool(&mut self, no: PoolNo) -> Result<Found> {
+        let filled_until = self.pools.filled_until(no);
+        // What is released before `filled_until` is all there, so the first unit of it may be drawn
+        // while a fill goes on.
+        let due_before = filled_until.map_or(i64::MAX, |until| {
+            until.as_micros().min(self.now.as_micros() + 1)
+        });
+        if let Some(pick) = self.first_waiting(no)?
+            && pick.waiting.score < due_before
+        {
+            return Ok(Found::Unit(pick));
+        }
+        let cards = match filled_until {
+            Some(until) if self.now >= until => 0,
+            None if self.pools.is_dealt_on(no) => self.picked(no, None) as u64 + 1,
+            _ => return Ok(Found::Nothing),
+        };
+        Ok(Found::NeedFill(Need { pool: no, cards }))
+    }
+
+    /// The unit with the lowest score that is of no paused prize and that no earlier draw of this
+    /// command picked.
+    fn first_waiting(&mut self, pool: PoolNo) -> Result<Option<Pick>> {
+        let mut first: Option<Pick> = None;
+        for queue in 0.. {
+            let Some(QueueView { prize, waiting }) = self.pools.queue(pool, queue) else {
+                break;
+            };
+            if waiting == 0 || is_paused(self.paused, prize) {
+                continue;
+            }
+            let picked = self.picked(pool, Some(queue));
+            let Some(waiting) = self.pools.unit(pool, queue, picked)? else {
+                continue;
+            };
+            if first.is_none_or(|best| waiting < best.waiting) {
+                first = Some(Pick {
+                    pool,
+                    queue,
+                    prize,
+                    waiting,
+                });
+            }
+        }
+        Ok(first)
+    }
+
+    /// Units that earlier draws of this command picked of a pool, or of one of its queues.
+    fn picked(&self, pool: PoolNo, queue: Option<usize>) -> usize {
+        let picks = self.made.picks.iter().filter(|pick| pick.pool == pool);
+        picks
+            .filter(|pick| queue.is_none_or(|queue| pick.queue == queue))
+            .count()
+    }
+
+    /// A unit is won, or a blank drawn.
+    fn take(&mut self, pick: Pick) {
+        self.made.picks.push(pick);
+        let Some(prize) = pick.prize else {
+            return self.give_without();
+        };
+        let is_scheduled = self.pools.filled_until(pick.pool).is_some();
+        self.made.wins += u64::from(self.campaign.prize(prize).counts_as_win);
+        self.made.results.push(DrawResult::Won {
+            prize,
+            pool: pick.pool,
+            unit: pick.waiting.unit,
+            release: is_scheduled.then(|| Moment::from_micros(pick.waiting.score)),
+        });
+    }
+
+    /// No unit is won.
+    fn give_without(&mut self) {
+        self.made.results.push(match self.campaign.consolation {
+            Some(_) => DrawResult::Consolation,
+            None => DrawResult::Nothing,
+        });
+    }
+}
