@@ -8,7 +8,7 @@ use super::{
     draw::deck_stop,
     load::{load, load_live, read_window, window_columns},
     state::{CampaignState, Stock},
-    step::{definition, entry_columns, moment, read_entry},
+    step::{definition, entry_columns, moment, read_entry, scalar},
     units::Queue,
     users::{find_block, list_blocks, load_user, remembered},
 };
