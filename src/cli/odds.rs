@@ -7,14 +7,12 @@ use super::{
     client::{Client, Outcome, campaign_id, whole},
     failure::Failure,
     output::{Side, Table, counted},
+    plan_view::listed,
     time::shown,
 };
 use crate::{
     model::text::grouped,
-    proto::{
-        CardCount, GetOddsRequest, GetOddsResponse, PoolOdds, PrizeQuantity, ScheduleOdds,
-        pool_odds::Kind,
-    },
+    proto::{CardCount, GetOddsRequest, GetOddsResponse, PoolOdds, ScheduleOdds, pool_odds::Kind},
 };
 
 #[derive(Args, Clone, Debug)]
@@ -108,30 +106,39 @@ fn pool(pool: &PoolOdds, zone: &TimeZone) -> String {
 
 fn cards(cards: &[CardCount]) -> String {
     use Side::{Left, Right};
-    let mut table = Table::new([
+    let is_rounded = cards.iter().any(|card| !card.written_odds.is_empty());
+    let mut columns = vec![
         ("prize", Left),
         ("cards", Right),
         ("of", Right),
         ("odds", Right),
-    ]);
+    ];
+    if is_rounded {
+        columns.push(("written as", Right));
+    }
+    let mut table = Table::new(columns);
     for card in cards {
         let prize = if card.prize_id.is_empty() {
             "(blank)"
         } else {
             &card.prize_id
         };
-        table.row([
+        let mut row = vec![
             prize.into(),
             grouped(card.cards),
             grouped(card.size),
             percent(card.cards, card.size),
-        ]);
+        ];
+        if is_rounded {
+            row.push(card.written_odds.clone());
+        }
+        table.row(row);
     }
     table.render()
 }
 
 /// A percentage for people, cut to six digits. The exact odds are the counts beside it.
-fn percent(cards: u64, size: u64) -> String {
+pub(super) fn percent(cards: u64, size: u64) -> String {
     if size == 0 {
         return "-".into();
     }
@@ -158,13 +165,6 @@ fn quantities(schedule: &ScheduleOdds, zone: &TimeZone) -> String {
     format!("{}\n{count}\n{}", table.render(), hours.render())
 }
 
-fn listed(prizes: &[PrizeQuantity]) -> String {
-    let prizes = prizes
-        .iter()
-        .map(|prize| format!("{} {}", grouped(prize.units), prize.prize_id));
-    prizes.collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,5 +176,20 @@ mod tests {
         assert_eq!(percent(1, 300), "~0.333333%");
         assert_eq!(percent(1, 14_000_000), "~0.000007%");
         assert_eq!(percent(0, 0), "-");
+    }
+
+    #[test]
+    fn odds_that_were_rounded_stand_beside_those_that_were_written() {
+        let card = |cards, written: &str| CardCount {
+            prize_id: "mug".into(),
+            cards,
+            size: 100,
+            written_odds: written.into(),
+        };
+        let table = cards(&[card(33, "33.333%"), card(1, "")]);
+        for part in ["written as", "33.333%", "33%"] {
+            assert!(table.contains(part), "{part} in {table}");
+        }
+        assert!(!cards(&[card(1, "")]).contains("written"));
     }
 }

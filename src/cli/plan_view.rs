@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::output::{Side, Table};
+use super::{
+    odds,
+    output::{Side, Table, counted},
+};
 use crate::{
     model::text::grouped,
-    proto::{Money, PlanSummary, PlannedHour, PrizePlan},
+    proto::{CardCount, DeckPlan, Money, PlanSummary, PlannedHour, PrizePlan, PrizeQuantity},
 };
 
 /// Consecutive hours with equal releases. The start of the first and the start of the last hour
@@ -230,7 +233,53 @@ fn money(money: Option<&Money>) -> String {
     }
 }
 
-/// The whole plan: a table for each pool with a schedule, then the sums.
+/// How far stock brings a deck that is dealt anew, and which odds it does not have exactly.
+fn deck(plan: &DeckPlan) -> Vec<String> {
+    let rounded = plan.rounded.iter();
+    let mut lines: Vec<String> = rounded.map(|card| self::rounded(plan, card)).collect();
+    // Without anything lacking it ends by itself.
+    if !plan.lacking.is_empty() {
+        let at_most = if plan.shares_stock { "at most " } else { "" };
+        let left_over = match listed(&plan.left_over) {
+            listed if listed.is_empty() => "nothing is left over".into(),
+            listed => format!("{listed} left over"),
+        };
+        lines.push(format!(
+            "pool {}: stock pays for {at_most}{} of {}, then the deck stops: {} more would pay for \
+             another round; {left_over}",
+            plan.pool_id,
+            counted(plan.rounds, "round"),
+            counted(plan.size, "card"),
+            listed(&plan.lacking),
+        ));
+    }
+    lines
+}
+
+/// The odds that a prize has instead of those that were written.
+fn rounded(plan: &DeckPlan, card: &CardCount) -> String {
+    format!(
+        "pool {}: {} of {} is no whole number of cards: {} gets {} of {}, which is {}",
+        plan.pool_id,
+        card.written_odds,
+        counted(card.size, "card"),
+        card.prize_id,
+        grouped(card.cards),
+        grouped(card.size),
+        odds::percent(card.cards, card.size)
+    )
+}
+
+/// `20 mug, 1 car`
+pub(super) fn listed(prizes: &[PrizeQuantity]) -> String {
+    let prizes = prizes
+        .iter()
+        .map(|prize| format!("{} {}", grouped(prize.units), prize.prize_id));
+    prizes.collect::<Vec<_>>().join(", ")
+}
+
+/// The whole plan for people: a table for each pool with a schedule, then the sums, then how far
+/// decks go.
 pub(super) fn plan(plan: &PlanSummary) -> String {
     let mut pools: Vec<(&str, Vec<&PlannedHour>)> = Vec::new();
     for hour in &plan.hours {
@@ -247,11 +296,15 @@ pub(super) fn plan(plan: &PlanSummary) -> String {
         ));
     }
     if plan.hours_omitted > 0 {
-        let omitted = super::output::counted(u64::from(plan.hours_omitted), "hour");
+        let omitted = counted(u64::from(plan.hours_omitted), "hour");
         parts.push(format!("… and {omitted} more, not listed"));
     }
     if !plan.prizes.is_empty() {
         parts.push(prize_table(&plan.prizes));
+    }
+    let decks: Vec<String> = plan.decks.iter().flat_map(deck).collect();
+    if !decks.is_empty() {
+        parts.push(decks.join("\n"));
     }
     parts.join("\n\n")
 }

@@ -93,6 +93,7 @@ fn sums_show_what_is_short_and_what_it_is_worth() {
         }],
         hours: vec![],
         hours_omitted: 3,
+        decks: vec![],
     });
     for part in [
         "3 hours more",
@@ -104,4 +105,65 @@ fn sums_show_what_is_short_and_what_it_is_worth() {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(!text.contains("round"), "{text}");
+}
+
+#[test]
+fn a_deck_says_how_far_stock_brings_it() {
+    let prize = |units| {
+        vec![PrizeQuantity {
+            prize_id: "mug".into(),
+            units,
+        }]
+    };
+    let once = DeckPlan {
+        pool_id: "everyday".into(),
+        size: 100,
+        rounds: 1,
+        lacking: prize(20),
+        left_over: prize(5),
+        ..DeckPlan::default()
+    };
+    assert_eq!(
+        deck(&once),
+        [
+            "pool everyday: stock pays for 1 round of 100 cards, then the deck stops: 20 mug more \
+             would pay for another round; 5 mug left over"
+        ]
+    );
+    let shared = DeckPlan {
+        rounds: 40,
+        left_over: vec![],
+        shares_stock: true,
+        ..once.clone()
+    };
+    let lines = deck(&shared).join("");
+    assert!(lines.contains("at most 40 rounds"), "{lines}");
+    assert!(lines.contains("nothing is left over"), "{lines}");
+    let ends = DeckPlan {
+        lacking: vec![],
+        ..once
+    };
+    assert!(deck(&ends).is_empty(), "it ends by itself");
+}
+
+#[test]
+fn odds_that_are_no_whole_cards_are_noted() {
+    let card = CardCount {
+        prize_id: "mug".into(),
+        cards: 33,
+        size: 100,
+        written_odds: "33.333%".into(),
+    };
+    let plan = DeckPlan {
+        pool_id: "everyday".into(),
+        rounded: vec![card],
+        ..DeckPlan::default()
+    };
+    assert_eq!(
+        deck(&plan),
+        [
+            "pool everyday: 33.333% of 100 cards is no whole number of cards: mug gets 33 of 100, \
+             which is 33%"
+        ]
+    );
 }

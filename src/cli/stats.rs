@@ -8,6 +8,7 @@ use super::{
     envelope_view,
     failure::Failure,
     output::{Side, Table, counted},
+    plan_view::listed,
     schedule,
     time::shown,
 };
@@ -158,7 +159,8 @@ fn decks(decks: &[DeckStats]) -> String {
     for deck in decks {
         let stopped = match deck.stopped.as_str() {
             "" => String::new(),
-            why => format!("STOPPED: {why}"),
+            why if deck.lacking.is_empty() => format!("STOPPED: {why}"),
+            why => format!("STOPPED: {why}; it needs {} more", listed(&deck.lacking)),
         };
         table.row([
             deck.pool_id.clone(),

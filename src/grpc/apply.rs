@@ -298,7 +298,8 @@ async fn propose(
     let (plan, changes, windows) = compute(move || {
         let needed = stock::needed(&campaign, begun.as_deref(), now);
         let from = stock::running_hour(&campaign, now);
-        let summary = plan_summary(&campaign, &needed, from, PLAN_HOURS_MAX);
+        let dealt = stock::dealt(begun.as_deref());
+        let summary = plan_summary(&campaign, &needed, &dealt, from, PLAN_HOURS_MAX);
         let plan = views::plan(&summary, &campaign);
         let Some(base) = base else {
             return (plan, Vec::new(), WindowChanges::default());

@@ -3,12 +3,7 @@
 
 use crate::{
     chance::Seed,
-    model::{
-        Campaign, Pool, PoolKind,
-        convert::moment_to_proto,
-        deck::{CardCount, Deck},
-        schedule::Schedule,
-    },
+    model::{Campaign, Pool, PoolKind, convert::moment_to_proto, deck::Deck, schedule::Schedule},
     proto,
     store::CampaignView,
 };
@@ -58,20 +53,10 @@ fn pool_odds(pool: &Pool, campaign: &Campaign) -> proto::PoolOdds {
 }
 
 fn deck_odds(deck: &Deck, campaign: &Campaign) -> proto::DeckOdds {
-    let round = |cards: Vec<CardCount>| {
-        let kinds = cards.into_iter();
-        let kinds = kinds.map(|kind| proto::CardCount {
-            prize_id: kind
-                .prize
-                .map_or_else(String::new, |no| campaign.prize(no).id.to_string()),
-            cards: kind.cards,
-            size: deck.size,
-        });
-        kinds.collect()
-    };
+    let later = deck.later_round(|no| campaign.prize(no).grand);
     proto::DeckOdds {
-        first_round: round(deck.first_round()),
-        later_rounds: round(deck.later_round(|no| campaign.prize(no).grand)),
+        first_round: views::first_round(deck, campaign),
+        later_rounds: views::cards(&later, deck.size, campaign),
     }
 }
 

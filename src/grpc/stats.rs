@@ -126,6 +126,7 @@ fn deck_stats(deck: &DeckStats, stats: &Stats) -> proto::DeckStats {
         cards_left: deck.cards_left,
         cards_waiting: deck.cards_waiting,
         stopped: stopped.into(),
+        lacking: views::quantities(&deck.lacking, &stats.view.campaign),
     }
 }
 

@@ -11,9 +11,8 @@ use crate::{
     model::{
         Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo, Problems,
         campaign::Quantities,
-        deck::OnExhausted,
         schedule::{Missed, Schedule},
-        summary::planned_units,
+        summary::{Dealt, planned_units},
         text::grouped_digits,
         zone::Window,
     },
@@ -80,17 +79,14 @@ pub(super) async fn check(
     Ok(compute(move || problems(&campaign, begun.as_deref(), now)).await??)
 }
 
-/// Units that a campaign has used and still asks for, hours that passed aside; of decks, those that
-/// stop.
+/// Units that a campaign has used and still asks for, hours that passed and later rounds of decks
+/// aside.
 pub(super) fn needed(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Quantities {
     let Some(begun) = begun else {
         return planned_units(campaign, running_hour(campaign, now));
     };
     let mut needed = begun.filling.used.clone();
     for coming in coming(campaign, Some(begun), now) {
-        if is_dealt_anew(campaign, coming.pool) {
-            continue;
-        }
         for (prize, units) in coming.units {
             let sum = needed.entry(prize).or_default();
             *sum = sum.saturating_add(units);
@@ -99,11 +95,23 @@ pub(super) fn needed(campaign: &Campaign, begun: Option<&Begun>, now: Moment) ->
     needed
 }
 
-fn is_dealt_anew(campaign: &Campaign, pool: PoolNo) -> bool {
-    match &campaign.pool(pool).kind {
-        PoolKind::Deck(deck) => deck.on_exhausted == OnExhausted::Reshuffle,
-        PoolKind::Schedule(_) => false,
-    }
+/// How far the decks of a campaign are dealt.
+pub(super) fn dealt(begun: Option<&Begun>) -> BTreeMap<PoolNo, Dealt> {
+    let pools = begun.map(|begun| begun.filling.pools.as_slice());
+    let pools = (0..).map(PoolNo).zip(pools.unwrap_or_default());
+    let decks = pools.filter_map(|(no, pool)| match pool {
+        PoolFilling::Deck(deck) => Some((no, deck)),
+        PoolFilling::Schedule(_) => None,
+    });
+    decks
+        .map(|(no, deck)| {
+            let dealt = Dealt {
+                round: deck.round,
+                remaining: deck.remaining.clone(),
+            };
+            (no, dealt)
+        })
+        .collect()
 }
 
 async fn read_shared(

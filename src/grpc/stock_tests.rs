@@ -136,7 +136,7 @@ fn a_deck_of_cards_is_what_a_new_pool_needs() {
     let deck = "{id: deck, deck: {size: 100, cards: {coupon: 9}, onExhausted: RESHUFFLE}}";
     let campaign = campaign(9, deck);
     assert_eq!(coming(&campaign, None, campaign.start)[0].units[&COUPON], 9);
-    assert!(needed(&campaign, None, campaign.start).is_empty());
+    assert_eq!(needed(&campaign, None, campaign.start)[&COUPON], 9);
     let dealt = DeckFilling {
         round: 1,
         chunk: 1,
@@ -146,6 +146,7 @@ fn a_deck_of_cards_is_what_a_new_pool_needs() {
         }],
         available: 5,
         stopped: None,
+        lacking: Quantities::new(),
         fork: 0,
     };
     assert_eq!(of_deck(&dealt)[&COUPON], 4);

@@ -2,12 +2,13 @@
 
 use crate::{
     model::{
-        Campaign, Moment, PoolNo, UserId,
+        Campaign, Moment, PoolKind, PoolNo, UserId,
         campaign::Quantities,
         change::Difference,
         convert::{campaign_to_proto, moment_to_proto, money_to_proto},
+        deck::{CardCount, Deck},
         limits::{Bonus, Quota, Quotas},
-        summary::{PlanSummary, PlannedHour, PrizePlan},
+        summary::{DeckPlan, PlanSummary, PlannedHour, PrizePlan},
     },
     proto,
     store::{
@@ -223,7 +224,52 @@ pub(super) fn plan(summary: &PlanSummary, campaign: &Campaign) -> proto::PlanSum
         prizes: prizes.map(|plan| prize_plan(plan, campaign)).collect(),
         hours: hours.map(|hour| planned_hour(hour, campaign)).collect(),
         hours_omitted: summary.hours_omitted,
+        decks: summary
+            .decks
+            .iter()
+            .filter_map(|plan| match &campaign.pool(plan.pool).kind {
+                PoolKind::Deck(deck) => Some(deck_plan(plan, deck, campaign)),
+                PoolKind::Schedule(_) => None,
+            })
+            .collect(),
     }
+}
+
+fn deck_plan(plan: &DeckPlan, deck: &Deck, campaign: &Campaign) -> proto::DeckPlan {
+    let mut rounded = first_round(deck, campaign);
+    rounded.retain(|kind| !kind.written_odds.is_empty());
+    proto::DeckPlan {
+        pool_id: pool_id(campaign, plan.pool),
+        size: deck.size,
+        rounds: plan.rounds.whole,
+        lacking: quantities(&plan.rounds.lacking, campaign),
+        left_over: quantities(&plan.rounds.left_over, campaign),
+        shares_stock: plan.shares_stock,
+        rounded,
+    }
+}
+
+/// The cards of a deck's first round, with the odds that they were rounded from.
+pub(super) fn first_round(deck: &Deck, campaign: &Campaign) -> Vec<proto::CardCount> {
+    let mut cards = cards(&deck.first_round(), deck.size, campaign);
+    for (kind, card) in deck.first_round().iter().zip(&mut cards) {
+        let written = kind.prize.and_then(|prize| deck.rounded_odds.get(&prize));
+        card.written_odds = written.cloned().unwrap_or_default();
+    }
+    cards
+}
+
+/// The cards of a round by kind.
+pub(super) fn cards(round: &[CardCount], size: u64, campaign: &Campaign) -> Vec<proto::CardCount> {
+    let card = |kind: &CardCount| proto::CardCount {
+        prize_id: kind
+            .prize
+            .map_or_else(String::new, |no| campaign.prize(no).id.to_string()),
+        cards: kind.cards,
+        size,
+        written_odds: String::new(),
+    };
+    round.iter().map(card).collect()
 }
 
 fn prize_plan(plan: &PrizePlan, campaign: &Campaign) -> proto::PrizePlan {

@@ -1,12 +1,14 @@
 //! Dealing decks, chunk by chunk, when a draw needs cards or soon will.
 
+use tracing::warn;
+
 use super::Injector;
 use crate::{
     chance,
     model::{CampaignId, Deck, PoolKind, PoolNo, deck::CardCount},
     store::{
-        CampaignView, DealCommand, Result, StoreError,
-        fill::{CHUNK_CARDS_MAX, DeckFilling, PoolFilling},
+        CampaignView, DealCommand, Result, Step, StoreError,
+        fill::{CHUNK_CARDS_MAX, DeckFilling, DeckStop, PoolFilling},
     },
 };
 
@@ -41,13 +43,17 @@ impl Injector {
         cards: u64,
         deals_max: usize,
     ) -> Result<()> {
-        for _ in 0..deals_max {
+        let mut step = Step::Stale;
+        for deals in 0..=deals_max {
             let (view, deck) = self.deck_filling(id, pool).await?;
+            if step == Step::Done {
+                warn_of_stop(&view, pool, &deck);
+            }
             let is_done = deck.available >= cards || deck.stopped.is_some();
-            if is_done || view.has_ended(self.store.clock_hint()) {
+            if is_done || deals == deals_max || view.has_ended(self.store.clock_hint()) {
                 return Ok(());
             }
-            self.deal_next(&view, pool, &deck).await?;
+            step = self.deal_next(&view, pool, &deck).await?;
         }
         Ok(())
     }
@@ -68,10 +74,15 @@ impl Injector {
 
     /// Deals the next chunk of the round, or the first of the next round. Someone else may be
     /// faster: then nothing happens.
-    async fn deal_next(&self, view: &CampaignView, pool: PoolNo, deck: &DeckFilling) -> Result<()> {
+    async fn deal_next(
+        &self,
+        view: &CampaignView,
+        pool: PoolNo,
+        deck: &DeckFilling,
+    ) -> Result<Step> {
         let definition = view.campaign.pool(pool);
         let PoolKind::Deck(composition) = &definition.kind else {
-            return Ok(());
+            return Ok(Step::Stale);
         };
         let is_new_round = deck.remaining.is_empty();
         let round = if is_new_round {
@@ -95,7 +106,7 @@ impl Injector {
             CHUNK_CARDS_MAX,
         );
         if cards.is_empty() {
-            return Ok(());
+            return Ok(Step::Stale);
         }
         let remaining = chance::take(before, &cards);
         let command = DealCommand {
@@ -109,8 +120,30 @@ impl Injector {
             cards,
             remaining,
         };
-        self.store.deal(command).await.map(drop)
+        self.store.deal(command).await
     }
+}
+
+/// Warns if the deal that was just done has stopped the deck for want of stock. Only one of several
+/// services did that deal, so each stop is logged once.
+fn warn_of_stop(view: &CampaignView, pool: PoolNo, deck: &DeckFilling) {
+    if deck.stopped != Some(DeckStop::OutOfStock) {
+        return;
+    }
+    let campaign = &view.campaign;
+    let (id, pool) = (&campaign.id, &campaign.pool(pool).id);
+    let lacking = deck.lacking.iter();
+    let lacking = lacking.map(|(prize, units)| format!("{units} {}", campaign.prize(*prize).id));
+    let lacking = lacking.collect::<Vec<_>>().join(", ");
+    let cards = deck.available;
+    warn!(
+        campaign = %id,
+        %pool,
+        %lacking,
+        cards,
+        "campaign {id}: the deck of pool {pool} stops after {cards} more cards: stock lacks \
+         {lacking} for the next ones; raise it to go on",
+    );
 }
 
 /// The cards of a round.

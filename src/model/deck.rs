@@ -1,5 +1,7 @@
 //! A deck: whole cards by prize, the rest blanks.
 
+use std::collections::BTreeMap;
+
 use super::{
     apportion::largest_remainder,
     campaign::{PrizeNo, Quantities},
@@ -14,6 +16,8 @@ pub struct Deck {
     pub cards: Quantities,
     /// What happens when all are drawn.
     pub on_exhausted: OnExhausted,
+    /// The odds as they were written, of prizes of which whole cards cannot have these odds.
+    pub rounded_odds: BTreeMap<PrizeNo, String>,
 }
 
 /// What happens when a deck is used up.
@@ -80,6 +84,7 @@ mod tests {
             size,
             cards: (0..).map(PrizeNo).zip(cards.iter().copied()).collect(),
             on_exhausted,
+            rounded_odds: BTreeMap::new(),
         }
     }
 

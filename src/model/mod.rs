@@ -16,6 +16,7 @@ pub mod limits;
 pub mod moment;
 pub mod money;
 pub mod problem;
+pub mod rounds;
 pub mod schedule;
 pub mod summary;
 pub mod text;

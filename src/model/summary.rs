@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{
     campaign::{Campaign, PoolKind, PoolNo, PrizeNo, Quantities},
-    deck::OnExhausted,
+    deck::{CardCount, Deck, OnExhausted},
     moment::Moment,
+    rounds::{Rounds, whole_rounds},
     schedule::Schedule,
     zone::Window,
 };
@@ -20,6 +21,8 @@ pub struct PlanSummary {
     pub hours: Vec<PlannedHour>,
     /// Hours left out of `hours`, to keep it short.
     pub hours_omitted: u32,
+    /// Every deck.
+    pub decks: Vec<DeckPlan>,
 }
 
 /// What a prize needs.
@@ -29,11 +32,31 @@ pub struct PrizePlan {
     pub prize: PrizeNo,
     /// Units given to the campaign.
     pub stock: u64,
-    /// Units that are used already, and those that schedules are still to release and decks that
-    /// stop to deal.
+    /// Units that are used already, and those that schedules are still to release and decks to deal
+    /// in their first round.
     pub planned: u64,
     /// Cards in the first round of all decks that are dealt anew.
     pub per_round: u64,
+}
+
+/// How far stock brings a deck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeckPlan {
+    /// The pool.
+    pub pool: PoolNo,
+    /// What stock pays for, if no other deck takes of it after its first round.
+    pub rounds: Rounds,
+    /// Another deck that is dealt anew takes units of the same stock.
+    pub shares_stock: bool,
+}
+
+/// How far a deck is dealt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dealt {
+    /// The round, from 1.
+    pub round: u64,
+    /// Cards of this round that are not dealt.
+    pub remaining: Vec<CardCount>,
 }
 
 /// The plan of one hour of a pool.
@@ -47,11 +70,13 @@ pub struct PlannedHour {
     pub quantities: Quantities,
 }
 
-/// The plan of a campaign from the hour that begins at `from`, with at most `hours_max` hours;
-/// `needed` is what it takes off stock in all, decks that are dealt anew aside.
+/// The plan of a campaign from the hour that begins at `from`, with at most `hours_max` hours.
+/// `needed` is what it takes off stock in all, later rounds of decks aside; `dealt` has the decks
+/// of which something may be dealt already.
 pub fn plan_summary(
     campaign: &Campaign,
     needed: &Quantities,
+    dealt: &BTreeMap<PoolNo, Dealt>,
     from: Moment,
     hours_max: usize,
 ) -> PlanSummary {
@@ -60,11 +85,12 @@ pub fn plan_summary(
         prizes: prize_plans(campaign, needed),
         hours,
         hours_omitted,
+        decks: deck_plans(campaign, needed, dealt),
     }
 }
 
 /// Units that the plan of a campaign of which nothing is used takes off stock from `from` on: those
-/// of its schedules, and of decks that stop.
+/// of its schedules, and of the first round of its decks.
 pub fn planned_units(campaign: &Campaign, from: Moment) -> Quantities {
     let mut planned = Quantities::new();
     for pool in &campaign.pools {
@@ -75,25 +101,67 @@ pub fn planned_units(campaign: &Campaign, from: Moment) -> Quantities {
                     &schedule.sum(&campaign.zone, from, campaign.end),
                 );
             }
-            PoolKind::Deck(deck) if deck.on_exhausted == OnExhausted::Stop => {
-                add(&mut planned, &deck.cards);
-            }
-            PoolKind::Deck(_) => {}
+            PoolKind::Deck(deck) => add(&mut planned, &deck.cards),
         }
     }
     planned
 }
 
+fn decks(campaign: &Campaign) -> impl Iterator<Item = (PoolNo, &Deck)> {
+    let pools = campaign.numbered_pools();
+    pools.filter_map(|(no, pool)| match &pool.kind {
+        PoolKind::Deck(deck) => Some((no, deck)),
+        PoolKind::Schedule(_) => None,
+    })
+}
+
+fn deck_plans(
+    campaign: &Campaign,
+    needed: &Quantities,
+    dealt: &BTreeMap<PoolNo, Dealt>,
+) -> Vec<DeckPlan> {
+    let plan = |(pool, deck): (PoolNo, &Deck)| DeckPlan {
+        pool,
+        rounds: rounds(campaign, deck, needed, dealt.get(&pool)),
+        shares_stock: shares_stock(campaign, pool, deck),
+    };
+    decks(campaign).map(plan).collect()
+}
+
+fn rounds(campaign: &Campaign, deck: &Deck, needed: &Quantities, dealt: Option<&Dealt>) -> Rounds {
+    let first = deck.first_round();
+    let (done, rest) = match dealt {
+        Some(dealt) => (dealt.round - 1, &dealt.remaining),
+        None => (0, &first),
+    };
+    // The rest of the first round is among what is needed.
+    let own = rest.iter().filter(|_| done == 0);
+    let own: Quantities = own
+        .filter_map(|kind| Some((kind.prize?, kind.cards)))
+        .collect();
+    let spare = |prize: &PrizeNo| {
+        let needed = units(needed, *prize).saturating_sub(units(&own, *prize));
+        campaign.prize(*prize).stock.saturating_sub(needed)
+    };
+    let stock = deck.cards.keys().map(|prize| (*prize, spare(prize)));
+    let later = deck.later_round(|prize| campaign.prize(prize).grand);
+    whole_rounds(done, rest, &later, stock.collect())
+}
+
+fn shares_stock(campaign: &Campaign, pool: PoolNo, deck: &Deck) -> bool {
+    let is_anew = |deck: &Deck| deck.on_exhausted == OnExhausted::Reshuffle;
+    let others = decks(campaign).filter(|(no, other)| *no != pool && is_anew(other));
+    let mut others = others.flat_map(|(_, other)| other.cards.keys());
+    is_anew(deck) && others.any(|prize| deck.cards.contains_key(prize))
+}
+
 fn prize_plans(campaign: &Campaign, needed: &Quantities) -> Vec<PrizePlan> {
     let mut per_round = Quantities::new();
-    for pool in &campaign.pools {
-        if let PoolKind::Deck(deck) = &pool.kind
-            && deck.on_exhausted == OnExhausted::Reshuffle
-        {
+    for (_, deck) in decks(campaign) {
+        if deck.on_exhausted == OnExhausted::Reshuffle {
             add(&mut per_round, &deck.cards);
         }
     }
-    let units = |sums: &Quantities, prize| sums.get(&prize).copied().unwrap_or(0);
     campaign
         .numbered_prizes()
         .map(|(no, prize)| PrizePlan {
@@ -103,6 +171,10 @@ fn prize_plans(campaign: &Campaign, needed: &Quantities) -> Vec<PrizePlan> {
             per_round: units(&per_round, no),
         })
         .collect()
+}
+
+fn units(quantities: &Quantities, prize: PrizeNo) -> u64 {
+    quantities.get(&prize).copied().unwrap_or(0)
 }
 
 fn add(sums: &mut Quantities, more: &Quantities) {
@@ -185,6 +257,7 @@ mod tests {
                 size: 100,
                 cards: [(PrizeNo(1), 7)].into(),
                 on_exhausted,
+                rounded_odds: BTreeMap::new(),
             })
         };
         let schedule = Schedule {
@@ -220,16 +293,22 @@ mod tests {
     fn summary(hours_max: usize) -> PlanSummary {
         let campaign = campaign();
         let needed = planned_units(&campaign, campaign.start);
-        plan_summary(&campaign, &needed, campaign.start, hours_max)
+        plan_summary(
+            &campaign,
+            &needed,
+            &BTreeMap::new(),
+            campaign.start,
+            hours_max,
+        )
     }
 
     #[test]
     fn hours_that_have_passed_do_not_count() {
         let (campaign, second_day) = (campaign(), at("2026-11-21T00:00+08:00"));
         let needed = planned_units(&campaign, second_day);
-        assert_eq!(needed[&PrizeNo(1)], 3 * 50 + 7);
-        let summary = plan_summary(&campaign, &needed, second_day, 1000);
-        assert_eq!(summary.prizes[1].planned, 3 * 50 + 7);
+        assert_eq!(needed[&PrizeNo(1)], 3 * 50 + 2 * 7);
+        let summary = plan_summary(&campaign, &needed, &BTreeMap::new(), second_day, 1000);
+        assert_eq!(summary.prizes[1].planned, 3 * 50 + 2 * 7);
         assert_eq!(summary.hours[0].window.start, at("2026-11-21T20:00+08:00"));
     }
 
@@ -238,7 +317,61 @@ mod tests {
         let summary = summary(1000);
         let needs = |prize: &PrizePlan| (prize.stock, prize.planned, prize.per_round);
         assert_eq!(needs(&summary.prizes[0]), (1, 1, 0));
-        assert_eq!(needs(&summary.prizes[1]), (1000, 5 * 50 + 7, 7));
+        assert_eq!(needs(&summary.prizes[1]), (1000, 5 * 50 + 2 * 7, 7));
+    }
+
+    #[test]
+    fn a_deck_goes_on_with_what_the_rest_of_the_plan_leaves() {
+        let plans = summary(0).decks;
+        let pools: Vec<u16> = plans.iter().map(|plan| plan.pool.0).collect();
+        assert_eq!(pools, [0, 2]);
+        assert_eq!((plans[0].rounds.whole, plans[0].shares_stock), (1, false));
+        // 1,000 less 250 of the hours and 7 of the other deck is 743: 106 rounds and one unit.
+        let coupon = PrizeNo(1);
+        assert_eq!(
+            plans[1].rounds,
+            Rounds {
+                whole: 106,
+                lacking: [(coupon, 6)].into(),
+                left_over: [(coupon, 1)].into(),
+            }
+        );
+    }
+
+    #[test]
+    fn a_deck_that_was_dealt_goes_on_from_where_it_is() {
+        let campaign = campaign();
+        let dealt = |round, cards| Dealt {
+            round,
+            remaining: vec![CardCount {
+                prize: Some(PrizeNo(1)),
+                cards,
+            }],
+        };
+        let whole = |needed: u64, dealt: Dealt| {
+            let needed = [(PrizeNo(1), needed)].into();
+            let dealt = [(PoolNo(2), dealt)].into();
+            let summary = plan_summary(&campaign, &needed, &dealt, campaign.start, 0);
+            summary.decks[1].rounds.whole
+        };
+        assert_eq!(
+            whole(1000, dealt(1, 2)),
+            1,
+            "the rest is among what is needed"
+        );
+        assert_eq!(whole(1000, dealt(3, 2)), 2);
+        assert_eq!(whole(998, dealt(3, 2)), 3);
+        assert_eq!(whole(991, dealt(3, 2)), 4);
+    }
+
+    #[test]
+    fn decks_that_are_dealt_anew_may_share_stock() {
+        let mut campaign = campaign();
+        campaign.pools.push(campaign.pools[2].clone());
+        let needed = planned_units(&campaign, campaign.start);
+        let summary = plan_summary(&campaign, &needed, &BTreeMap::new(), campaign.start, 0);
+        let shares: Vec<bool> = summary.decks.iter().map(|plan| plan.shares_stock).collect();
+        assert_eq!(shares, [false, true, true]);
     }
 
     #[test]

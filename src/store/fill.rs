@@ -132,6 +132,8 @@ pub struct DeckFilling {
     pub available: u64,
     /// No more cards come.
     pub stopped: Option<DeckStop>,
+    /// Units that stock lacks for the next chunk, if it could not be dealt.
+    pub lacking: Quantities,
     /// Mark of the store's current fork, under which the next chunk is dealt.
     pub fork: u32,
 }

@@ -223,7 +223,7 @@ pub struct PrizeStats {
 }
 
 /// How far a deck is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeckStats {
     /// The pool.
     pub pool: PoolNo,
@@ -235,6 +235,8 @@ pub struct DeckStats {
     pub cards_waiting: u64,
     /// No more cards come.
     pub stopped: Option<DeckStop>,
+    /// Units that stock lacks for the next cards, if they could not be dealt.
+    pub lacking: Quantities,
 }
 
 /// A window whose injection has begun, or that passed unfilled.

@@ -30,10 +30,13 @@ pub(super) fn read(
         );
         return None;
     }
-    let (size, cards) = match (message.cards.is_empty(), message.odds.is_empty()) {
+    let note = (at(path, "roundedOdds"), &message.rounded_odds);
+    let (size, cards, rounded_odds) = match (message.cards.is_empty(), message.odds.is_empty()) {
         (false, true) => {
             let cards = read_cards(&at(path, "cards"), &message.cards, prizes, problems);
-            (size_of_cards(path, message.size, &cards, problems)?, cards)
+            let size = size_of_cards(path, message.size, &cards, problems)?;
+            let rounded = odds::read_rounded(&note.0, note.1, (&cards, size), prizes, problems);
+            (size, cards, rounded)
         }
         (true, false) if message.size == 0 => {
             problems.add(
@@ -43,9 +46,13 @@ pub(super) fn read(
             return None;
         }
         (true, false) => {
+            if !note.1.is_empty() {
+                problems.add(note.0, "is made from odds: leave it out beside them");
+            }
             let path = at(path, "odds");
-            let cards = odds::read(&path, &message.odds, message.size, prizes, problems)?;
-            (message.size, cards)
+            let (cards, rounded) =
+                odds::read(&path, &message.odds, message.size, prizes, problems)?;
+            (message.size, cards, rounded)
         }
         (true, true) => {
             problems.add(path, "has nothing to win: add cards or odds");
@@ -69,6 +76,7 @@ pub(super) fn read(
         size,
         cards,
         on_exhausted,
+        rounded_odds,
     })
 }
 

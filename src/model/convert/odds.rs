@@ -20,14 +20,14 @@ struct Odds {
 const FORMS: &str = "write a percentage like 1% or 0.5%, or a fraction like 1/300";
 
 /// Makes odds whole cards of a deck of `size`, by the largest remainder with blanks as one more
-/// kind.
+/// kind; and the odds as written of which whole cards are not exactly these odds.
 pub(super) fn read(
     path: &str,
     map: &BTreeMap<String, String>,
     size: u64,
     prizes: &Prizes<'_>,
     problems: &mut Problems,
-) -> Option<Quantities> {
+) -> Option<(Quantities, BTreeMap<PrizeNo, String>)> {
     let before = problems.0.len();
     let odds = prizes.read_map(path, map, problems, |path, text, problems| {
         parse(text)
@@ -42,7 +42,34 @@ pub(super) fn read(
     let weights = weights(&odds).map_err(|message| problems.add(path, message));
     let weights = weights.ok().filter(|_| problems.0.len() == before)?;
     let cards = largest_remainder(&weights, size);
-    Some(odds.into_keys().zip(cards).collect())
+    let rounded = odds.iter().filter(|(_, odds)| !odds.is_exact(size));
+    let rounded = rounded.map(|(no, _)| (*no, map[prizes.id(*no)].trim().to_owned()));
+    let rounded = rounded.collect();
+    Some((odds.into_keys().zip(cards).collect(), rounded))
+}
+
+/// Reads the note of odds that were rounded to `cards` of a deck of `size`.
+pub(super) fn read_rounded(
+    path: &str,
+    map: &BTreeMap<String, String>,
+    (cards, size): (&Quantities, u64),
+    prizes: &Prizes<'_>,
+    problems: &mut Problems,
+) -> BTreeMap<PrizeNo, String> {
+    let mut rounded = prizes.read_map(path, map, problems, |_, text, _| Some(text.clone()));
+    rounded.retain(|no, text| {
+        let cards = cards.get(no).copied().unwrap_or(0);
+        let fits = parse(text).is_ok_and(|odds| odds.rounds_to(cards, size));
+        if !fits {
+            let (cards, size) = (grouped(cards), grouped(size));
+            problems.add(
+                entry(path, prizes.id(*no)),
+                format!("does not fit {cards} of {size} cards: leave the note out"),
+            );
+        }
+        fits
+    });
+    rounded
 }
 
 impl Odds {
@@ -61,6 +88,19 @@ impl Odds {
             numerator: numerator / divisor,
             denominator: denominator / divisor,
         })
+    }
+
+    /// A deck of `size` has a whole number of cards of exactly these odds.
+    fn is_exact(self, size: u64) -> bool {
+        // In lowest terms, so the denominator must divide the size.
+        size.is_multiple_of(self.denominator)
+    }
+
+    /// These odds of `size` cards are not whole, and `cards` is the next whole number below or
+    /// above.
+    fn rounds_to(self, cards: u64, size: u64) -> bool {
+        let quota = u128::from(size) * u128::from(self.numerator) / u128::from(self.denominator);
+        !self.is_exact(size) && [quota, quota + 1].contains(&u128::from(cards))
     }
 
     /// Says so where a deck of `size` would have less than a card of these odds.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::hours;
 use crate::{
     model::{
-        campaign::{Campaign, Consolation, Pool, PoolKind, Prize, Quantities},
+        campaign::{Campaign, Consolation, Pool, PoolKind, Prize, PrizeNo},
         deck::{Deck, OnExhausted},
         limits::DrawLimits,
         moment::Moment,
@@ -181,6 +181,7 @@ fn deck_to_proto(deck: &Deck, campaign: &Campaign) -> proto::Deck {
         cards: by_id(&deck.cards, campaign),
         odds: BTreeMap::new(),
         on_exhausted: on_exhausted.into(),
+        rounded_odds: by_id(&deck.rounded_odds, campaign),
     }
 }
 
@@ -192,10 +193,10 @@ pub fn duration_to_proto(duration: Duration) -> prost_types::Duration {
     }
 }
 
-fn by_id(quantities: &Quantities, campaign: &Campaign) -> BTreeMap<String, u64> {
-    quantities
+fn by_id<T: Clone>(by_no: &BTreeMap<PrizeNo, T>, campaign: &Campaign) -> BTreeMap<String, T> {
+    by_no
         .iter()
-        .map(|(no, units)| (campaign.prize(*no).id.to_string(), *units))
+        .map(|(no, value)| (campaign.prize(*no).id.to_string(), value.clone()))
         .collect()
 }
 

@@ -60,7 +60,8 @@ fn limits() -> Options {
 /// The line and column where a reader should look, and what to do there.
 fn syntax_problem(text: &str, error: &Error) -> Problems {
     let Some(at) = error.location() else {
-        return one_problem("file", error.to_string());
+        let (_, message) = innermost(error);
+        return one_problem("file", format!("is not YAML: {}", plain(&message)));
     };
     let place = format!("line {}, column {}", at.line(), at.column());
     let (innermost, message) = innermost(error);
@@ -86,27 +87,56 @@ fn syntax_problem(text: &str, error: &Error) -> Problems {
     one_problem(&place, message)
 }
 
-/// What a reader does about a message of the parser, by a part of it.
-const ADVICE: [(&str, &str); 16] = [
+/// What a reader does about a message of the parser, by a part of it; the first that fits counts.
+const ADVICE: [(&str, &str); 31] = [
+    (
+        "finite",
+        "a number is infinite, or none at all: write its digits",
+    ),
     (
         "expected ':'",
         "`:` is missing after a key: write `key: value`",
     ),
     (
+        "simple key",
+        "a key goes over several lines, or `:` is missing after it: write `key: value`",
+    ),
+    (
         "multiline quoted scalar",
         "a quotation mark before this line is not closed",
     ),
+    ("unclosed quote", "a quotation mark is not closed"),
     ("bracket '['", "`[` is not closed: add `]`"),
     ("bracket '{'", "`{` is not closed: add `}`"),
+    (
+        "mismatched bracket",
+        "a bracket is closed by one of the other kind: `[` belongs to `]`, `{` to `}`",
+    ),
     ("misplaced bracket", "a bracket closes nothing: remove it"),
     (
         "unknown anchor",
         "`*` refers to a name that nothing before has; put text that begins with `*` in quotes",
     ),
     (
+        "anchor or alias",
+        "`&` or `*` begins a name here, and the name is missing: put the text in quotes",
+    ),
+    (
         "mapping values are not allowed",
         "there is one `: ` too many, or the line is indented too far: put text that contains `: ` in \
          quotes, and indent the keys of a map alike",
+    ),
+    (
+        "keys are not allowed",
+        "`?` begins a key here: put the text in quotes",
+    ),
+    (
+        "sequence entries are not allowed",
+        "`- ` may not begin a list here: begin the list on the line below its key",
+    ),
+    (
+        "expected '-' indicator",
+        "an entry of a list begins with `- `: indent the entries alike",
     ),
     (
         "did not find expected key",
@@ -121,12 +151,16 @@ const ADVICE: [(&str, &str); 16] = [
         "there is a comma too many, or a value is missing",
     ),
     (
+        "flow sequence",
+        "a comma or `]` is missing, or there is a comma too many",
+    ),
+    (
         "trailing content after",
         "text stands behind a closing quotation mark: add a comma before it, or one pair of quotes \
          around all of it",
     ),
     (
-        "unknown escape character",
+        "quoted scalar",
         "`\\` begins no escape here: write `\\\\`, or use single quotes",
     ),
     (
@@ -138,31 +172,60 @@ const ADVICE: [(&str, &str); 16] = [
         "`<<` has nothing to merge: remove it, or put the key in quotes",
     ),
     (
-        "unsupported tag",
+        "omment",
+        "`#` begins a comment: put a blank before it, or the text in quotes",
+    ),
+    (
+        "irective",
+        "`%` may not begin a line: remove it, or put the text in quotes",
+    ),
+    (
+        "document",
+        "`---` and `...` separate documents: put nothing behind them, or the text in quotes",
+    ),
+    (
+        "tag",
         "`!` begins a tag, and campaigns have none: put the text in quotes",
     ),
     (
         "base64",
         "`!` begins a tag, and campaigns have none: put the text in quotes",
     ),
+    (
+        "indent",
+        "it is indented otherwise than what it belongs to: indent the keys of a map alike",
+    ),
+    (
+        "hitespace",
+        "`-` and `:` need a blank behind them: add it, or put the text in quotes",
+    ),
+    (
+        "end of",
+        "something ends too early: look for a quotation mark, a bracket or a value that is missing",
+    ),
 ];
 
-/// A message of the parser in plain words; one that is not known, as it is.
+/// A message of the parser in plain words; where it is not known, the usual mistakes.
 fn plain(message: &str) -> String {
-    let advice = ADVICE.iter().find(|(part, _)| message.contains(part));
-    if let Some((_, advice)) = advice {
-        return (*advice).to_owned();
-    }
     let character = message.strip_prefix("unexpected character: `");
     match character.and_then(|rest| rest.strip_suffix('\'')) {
         Some(character) if character.starts_with("\\u{") => {
-            format!("it has the control character {character}: save the file as UTF-8 text")
+            return format!(
+                "it has the control character {character}: save the file as UTF-8 text"
+            );
         }
         Some(character) => {
-            format!("a value may not begin with `{character}`: put it in quotes")
+            return format!("a value may not begin with `{character}`: put it in quotes");
         }
-        None => message.to_owned(),
+        None => {}
     }
+    let advice = ADVICE.iter().find(|(part, _)| message.contains(part));
+    let (_, advice) = advice.unwrap_or(&(
+        "",
+        "look for quotation marks, brackets, commas and `: ` that are missing or too many, here \
+         and on the line before",
+    ));
+    (*advice).to_owned()
 }
 
 /// The error itself, out of what merely says that an alias led to it, and its message without the

@@ -17,7 +17,8 @@ use super::{
 /// Cards waiting in a deck below which its next chunk is asked for.
 pub(in crate::store) const LOW_CARDS: u64 = 500;
 
-/// Deals a chunk, if the deck is where the command says and stock has all of it.
+/// Deals a chunk, if the deck is where the command says and stock has all of it; stops the deck if
+/// stock has not.
 pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result<Step> {
     let pool = command.pool;
     let (ended, fork) = (state.view.has_ended(state.now), state.fork);
@@ -40,6 +41,9 @@ pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result
         .all(|(prize, cards)| state.stock[usize::from(prize.0)].remaining >= *cards);
     let deck = state.deck(pool)?;
     if !in_stock {
+        if deck.short.as_ref() == Some(&granted) {
+            return Ok(Step::Stale); // someone else has stopped it
+        }
         deck.short = Some(granted);
         return Ok(Step::Done);
     }

@@ -29,6 +29,7 @@ pub(in crate::store) fn filling(
             remaining: deck.remaining.clone(),
             available: available(no),
             stopped: state.deck_stop(no),
+            lacking: state.deck_lacking(deck),
             fork: state.fork,
         })),
     });
@@ -102,6 +103,18 @@ fn live_window(start: Moment, window: &Window) -> Result<LiveWindow> {
 }
 
 impl DeckState {
+    /// Units that stock lacks for the next chunk, if it could not be dealt.
+    pub(in crate::store) fn lacks(
+        &self,
+        in_stock: impl Fn(PrizeNo) -> u64,
+    ) -> impl Iterator<Item = (PrizeNo, u64)> {
+        let needed = self.short.iter().flatten();
+        needed.filter_map(move |(prize, needed)| {
+            let lacking = needed.saturating_sub(in_stock(*prize));
+            (lacking > 0).then_some((*prize, lacking))
+        })
+    }
+
     /// Why the deck gives no more cards than wait in it; none where it does.
     pub(in crate::store) fn stop(
         &self,
@@ -112,12 +125,7 @@ impl DeckState {
         if self.remaining.is_empty() && later_round.is_empty() {
             return Some(DeckStop::Exhausted);
         }
-        let lacks = |(prize, needed): (&PrizeNo, &u64)| in_stock(*prize) < *needed;
-        if self
-            .short
-            .as_ref()
-            .is_some_and(|short| short.iter().any(lacks))
-        {
+        if self.lacks(in_stock).next().is_some() {
             return Some(DeckStop::OutOfStock);
         }
         let is_held = |kind: &CardCount| kind.prize.is_some_and(&is_held);

@@ -312,6 +312,12 @@ impl State {
         let in_stock = |prize: PrizeNo| self.stock[usize::from(prize.0)].remaining;
         deck.stop(&later_round, in_stock, |prize| self.is_paused(prize))
     }
+
+    /// Units that stock lacks for the next chunk of a deck, if it could not be dealt.
+    pub(in crate::store) fn deck_lacking(&self, deck: &DeckState) -> Quantities {
+        deck.lacks(|prize| self.stock[usize::from(prize.0)].remaining)
+            .collect()
+    }
 }
 
 impl Stock {

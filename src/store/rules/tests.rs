@@ -11,8 +11,8 @@ use crate::{
         convert::{campaign_from_proto, tests::spring_wheel},
     },
     store::{
-        AdjustCommand, ApplyCommand, Author, FillCommand, Filled, FreezeCommand, OperateCommand,
-        Operation, Step, Sweep, entry::Unit, fill::PlannedWindow,
+        AdjustCommand, ApplyCommand, Author, DealCommand, FillCommand, Filled, FreezeCommand,
+        OperateCommand, Operation, Step, Sweep, entry::Unit, fill::PlannedWindow,
     },
 };
 
@@ -232,4 +232,33 @@ fn an_hour_takes_over_no_more_of_missed_ones_than_an_hour_may_have() {
     assert_eq!((units.planned, units.carried), (most - 1, 1));
     assert_eq!(schedule.carry.units[&COUPON], 2 * (most - 1) - 1);
     assert_eq!(schedule.carry.windows, 1);
+}
+
+#[test]
+fn one_of_several_deals_stops_a_deck_that_stock_cannot_fill() {
+    let mut state = two_hours();
+    let pool = state.view.campaign.pool_no("everyday").unwrap();
+    let command = DealCommand {
+        campaign: state.view.campaign.id.clone(),
+        pool,
+        expected: (1, 0),
+        fork: 0,
+        round: 1,
+        chunk: 0,
+        round_cards: 10_000,
+        cards: vec![Some(COUPON); 100],
+        remaining: Vec::new(),
+    };
+    let stock = std::mem::replace(&mut state.stock[1].remaining, 70);
+    assert_eq!(deal(&mut state, &command), Ok(Step::Done));
+    let lacking = |state: &mut State| {
+        let deck = state.deck(pool).unwrap().clone();
+        state.deck_lacking(&deck)
+    };
+    assert_eq!(lacking(&mut state), [(COUPON, 30)].into());
+    assert_eq!(deal(&mut state, &command), Ok(Step::Stale));
+    state.stock[1].remaining = stock;
+    assert!(lacking(&mut state).is_empty());
+    assert_eq!(deal(&mut state, &command), Ok(Step::Done));
+    assert_eq!(state.stock[1].remaining, stock - 100);
 }

@@ -156,6 +156,9 @@ pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Resul
                 cards_left: deck.remaining.iter().map(|kind| kind.cards).sum(),
                 cards_waiting,
                 stopped: deck_stop(&state, pool_no),
+                lacking: deck
+                    .lacks(|prize| state.stock[usize::from(prize.0)].units.remaining)
+                    .collect(),
             }),
         }
     }

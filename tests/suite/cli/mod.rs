@@ -1,5 +1,6 @@
 //! The client commands of the real program, against a running server.
 
+mod decks;
 mod envelopes;
 mod ids;
 mod input;

@@ -148,11 +148,14 @@ async fn a_deck_out_of_stock_stops_and_goes_on_after_restock(world: &mut World) 
     assert_eq!(world.draw(draw("u").times(10)).await.prizes(), ["-"; 10]);
     let stats = world.stats().await;
     assert_eq!(stats.decks[0].stopped, Some(DeckStop::OutOfStock));
+    let coupon = world.prize_no("coupon").await;
+    assert_eq!(stats.decks[0].lacking, [(coupon, 3)].into());
     assert_eq!(
         stats.prizes[0].left, 2,
         "a chunk is dealt whole or not at all"
     );
     world.change(&stocked(15)).await;
+    assert_eq!(world.stats().await.decks[0].lacking, [].into());
     assert_eq!(world.draw(draw("u").times(10)).await.count("coupon"), 5);
     assert_eq!(world.draw(draw("u").times(10)).await.wins(), 0);
     assert_eq!(world.prize("coupon").await.won, 15);

@@ -224,6 +224,7 @@ impl Loaded {
                 cards_left: deck.remaining.iter().map(|kind| kind.cards).sum(),
                 cards_waiting: cards_waiting[usize::from(no.0)],
                 stopped: state.deck_stop(no),
+                lacking: state.deck_lacking(deck),
             }),
             _ => None,
         });
