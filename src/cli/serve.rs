@@ -316,6 +316,7 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
 /// What an acknowledged draw survives.
 fn promise(durability: Durability) -> &'static str {
     match durability {
+        Durability::Volatile => "nothing is kept",
         Durability::Embedded => "every acknowledged draw is on disk",
         Durability::Fast => {
             "acknowledged draws are in the memory of Redis, and on its disk within about a \

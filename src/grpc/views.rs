@@ -33,6 +33,7 @@ pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawRe
 /// What a crash could undo.
 pub(super) fn durability(level: Durability) -> proto::Durability {
     match level {
+        Durability::Volatile => proto::Durability::Unspecified,
         Durability::Embedded => proto::Durability::Embedded,
         Durability::Fast => proto::Durability::Fast,
         Durability::Local => proto::Durability::Local,

@@ -15,6 +15,7 @@ pub mod envelope;
 pub mod error;
 pub mod fill;
 pub mod hold;
+pub mod memory;
 pub mod redis;
 mod rules;
 pub mod sqlite;
@@ -41,6 +42,8 @@ use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, 
 /// How long an acknowledged draw survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
+    /// In the memory of the process, and nowhere else: gone with the store. No server offers it.
+    Volatile,
     /// On disk (fsync) before the answer.
     Embedded,
     /// In Redis's memory, on its disk within about a second (`appendfsync everysec`): a crash of

@@ -5,6 +5,7 @@
 //! refuses leaves a state that must not be written. Nothing here knows how it is kept.
 
 mod adjust;
+mod admission;
 mod apply;
 mod book;
 mod check;
@@ -17,16 +18,18 @@ mod freeze;
 mod hold;
 mod operate;
 mod read;
+mod replay;
 mod search;
 mod state;
 mod sweep;
 
 pub(in crate::store) use adjust::adjust;
+pub(in crate::store) use admission::{admit_time, admit_user, is_same_draw};
 pub(in crate::store) use apply::{change, create, digest};
 pub(in crate::store) use check::{check_pools, check_prizes, check_stock};
 pub(in crate::store) use deal::{LOW_CARDS, deal};
 pub(in crate::store) use draw::{
-    Admitted, Outcome, Pick, Pools, QueueView, Waiting, cards_available, draw, running_low,
+    Admitted, Made, Outcome, Pick, Pools, QueueView, Waiting, cards_available, draw, running_low,
 };
 pub(in crate::store) use due::due;
 pub(in crate::store) use fill::fill;
@@ -34,6 +37,7 @@ pub(in crate::store) use freeze::freeze;
 pub(in crate::store) use hold::holds;
 pub(in crate::store) use operate::{Subjects, operate, windows_needed};
 pub(in crate::store) use read::filling;
+pub(in crate::store) use replay::{is_same_operation, is_same_version, replay};
 pub(in crate::store) use search::{search, windows_of};
 #[allow(
     unused_imports,
@@ -41,7 +45,7 @@ pub(in crate::store) use search::{search, windows_of};
 )]
 pub(in crate::store) use state::{Carry, DeckState, Fill, RecallDue, UserChange, WindowPrize};
 pub(in crate::store) use state::{
-    Changes, Placed, PoolState, Range, ScheduleState, State, Stock, Window, WindowMark,
+    Changes, Placed, PoolState, Range, ScheduleState, State, Stock, Window,
 };
 pub(in crate::store) use sweep::sweep;
 

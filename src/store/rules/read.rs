@@ -5,12 +5,13 @@ use crate::{
     store::{
         Filling, Result,
         fill::{DeckFilling, DeckStop, FillRecord, LiveWindow, PoolFilling, ScheduleFilling},
+        view::{PrizeStats, WindowState, WindowUnits, WindowView},
     },
 };
 
 use super::book::{add, less};
 use super::due::due;
-use super::state::{DeckState, PoolState, ScheduleState, State, Window, WindowMark};
+use super::state::{DeckState, PoolState, ScheduleState, State, Stock, Window, WindowMark};
 
 /// How far the pools are filled; `available` tells the cards that wait in a deck, those of held
 /// prizes aside.
@@ -100,6 +101,64 @@ fn live_window(start: Moment, window: &Window) -> Result<LiveWindow> {
         live.injected.insert(*prize, injected);
     }
     Ok(live)
+}
+
+impl Window {
+    /// How far it is, as readers see it.
+    pub(in crate::store) fn state(&self) -> WindowState {
+        match self.mark {
+            WindowMark::Missed => WindowState::Missed,
+            WindowMark::Recalled => WindowState::Recalled,
+            WindowMark::Frozen if self.is_filling() => WindowState::Injecting,
+            WindowMark::Frozen => WindowState::Injected,
+        }
+    }
+
+    /// As readers see it; `count` gives the units of a prize that were won, and those that are
+    /// released and wait.
+    pub(in crate::store) fn view(
+        &self,
+        pool: PoolNo,
+        start: Moment,
+        mut count: impl FnMut(PrizeNo) -> Result<(u64, u64)>,
+    ) -> Result<WindowView> {
+        let prizes = self.prizes.iter().map(|(prize, units)| {
+            let (won, due) = count(*prize)?;
+            let units = WindowUnits {
+                planned: units.planned,
+                carried: units.carried,
+                injected: units.granted,
+                released: won + units.returned + due,
+                won,
+                recalled: units.recalled,
+                returned: units.returned,
+            };
+            Ok((*prize, units))
+        });
+        Ok(WindowView {
+            pool,
+            start,
+            end: self.end,
+            version: self.version,
+            state: self.state(),
+            prizes: prizes.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl Stock {
+    /// As readers see it, without what is in the pools.
+    pub(in crate::store) fn stats(&self, won: u64) -> PrizeStats {
+        PrizeStats {
+            stock: self.given,
+            left: self.remaining,
+            waiting: 0,
+            won,
+            withdrawn: self.withdrawn,
+            returned: self.returned,
+            released: won,
+        }
+    }
 }
 
 impl DeckState {

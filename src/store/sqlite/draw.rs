@@ -41,29 +41,12 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
         // Whatever hides the answer, the draw was made.
         return replay(command, step.db, state, &entry, draw).map_err(StoreError::after_write);
     }
-    if step.now > command.not_after {
-        return Err(Refusal::DeadlineExceeded.into());
-    }
-    if let Some(expire) = command.expire.filter(|expire| step.now > *expire) {
-        return Err(Refusal::Expired(expire).into());
-    }
-    state.view.admits_draws(step.now)?;
+    rules::admit_time(&state.view, command, step.now)?;
 
     let campaign = Arc::clone(&state.view.campaign);
     let stored = load_user(step.db, state.no, &command.user)?;
     let is_new = stored.is_none();
-    let mut user = stored
-        .unwrap_or_default()
-        .on(campaign.zone.day(step.now), step.now);
-    let charge = user
-        .admit(&campaign.limits, command.funding, command.count)
-        .map_err(|reached| Refusal::Limit {
-            reached,
-            retry_at: reached
-                .resets
-                .then(|| campaign.zone.next_day_start(step.now)),
-            now: step.now,
-        })?;
+    let (mut user, charge) = rules::admit_user(&campaign, command, stored, step.now)?;
 
     let admitted = Admitted {
         count: command.count,
@@ -128,13 +111,7 @@ fn replay(
     entry: &Entry,
     draw: DrawEntry,
 ) -> Result<Drawn> {
-    let same = draw.user == command.user
-        && draw.request == command.request
-        && draw.results.len() == command.count as usize
-        && draw.funding == command.funding
-        && draw.payment_ref == command.payment_ref
-        && draw.consolation_only == command.consolation_only;
-    if !same {
+    if !rules::is_same_draw(&draw, command) {
         return Err(Refusal::RequestIdReused.into());
     }
     let campaign = if draw.version == state.view.version {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     draw::deck_stop,
     load::{load, load_live, read_window, window_columns},
-    state::{CampaignState, Stock},
+    state::CampaignState,
     step::{definition, entry_columns, moment, read_entry, scalar},
     units::Queue,
     users::{find_block, list_blocks, load_user, remembered},
@@ -17,8 +17,8 @@ use crate::{
     store::{
         BlockedUsers, CampaignView, DrawAnswer, DueCampaign, Entry, Executed, Filling, Refusal,
         Result, Stats, StoreError, UserDetails, UserView, WindowView,
-        rules::{self, PoolState, Window, WindowMark},
-        view::{DeckStats, PrizeStats, WindowState, WindowUnits},
+        rules::{self, PoolState, Window},
+        view::DeckStats,
     },
 };
 
@@ -127,7 +127,8 @@ pub(super) fn filling(db: &Connection, known: &CampaignView, now: Moment) -> Res
 /// Where every unit is.
 pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Result<Stats> {
     let state = state(db, known)?;
-    let mut prizes: Vec<PrizeStats> = state.stock.iter().map(prize_stats).collect();
+    let stock = state.stock.iter();
+    let mut prizes: Vec<_> = stock.map(|stock| stock.units.stats(stock.won)).collect();
     let mut pools_agree = true;
     let mut decks = Vec::new();
     for (pool_no, pool) in (0..).map(PoolNo).zip(&state.pools) {
@@ -197,18 +198,6 @@ fn unplaced(open: &BTreeMap<Moment, Window>, prize: PrizeNo) -> u64 {
     units.map(|units| units.granted - units.placed).sum()
 }
 
-fn prize_stats(stock: &Stock) -> PrizeStats {
-    PrizeStats {
-        stock: stock.units.given,
-        left: stock.units.remaining,
-        waiting: 0,
-        won: stock.won,
-        withdrawn: stock.units.withdrawn,
-        returned: stock.units.returned,
-        released: stock.won,
-    }
-}
-
 /// Frozen windows of a pool that end after `after`.
 pub(super) fn windows(
     db: &Connection,
@@ -229,60 +218,34 @@ pub(super) fn windows(
     )?;
     rows.map(|columns| {
         let (start, window) = read_window(&columns?)?;
-        let state = match window.mark {
-            WindowMark::Missed => WindowState::Missed,
-            WindowMark::Recalled => WindowState::Recalled,
-            WindowMark::Frozen if window.is_filling() => WindowState::Injecting,
-            WindowMark::Frozen => WindowState::Injected,
-        };
-        Ok(WindowView {
-            pool,
-            start,
-            end: window.end,
-            version: window.version,
-            state,
-            prizes: window_units(db, no, (pool, start), &window, now)?,
+        window.view(pool, start, |prize| {
+            won_and_due(db, no, (pool, start, prize), now)
         })
     })
     .collect()
 }
 
-fn window_units(
+/// Units of a window that were won, and those that are released and wait.
+fn won_and_due(
     db: &Connection,
     campaign: i64,
-    (pool, start): (PoolNo, Moment),
-    window: &Window,
+    (pool, start, prize): (PoolNo, Moment, PrizeNo),
     now: Moment,
-) -> Result<Vec<(PrizeNo, WindowUnits)>> {
+) -> Result<(u64, u64)> {
     let mut statement = db.prepare_cached(
         "SELECT COALESCE((SELECT won FROM window_wins WHERE campaign = ?1 AND pool = ?2 AND window = ?3 AND prize = ?4), 0),
                 (SELECT COUNT(*) FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?4
                  AND score BETWEEN ?5 AND ?6 AND window = ?3)",
     )?;
-    let mut prizes = Vec::with_capacity(window.prizes.len());
-    for (prize, units) in &window.prizes {
-        let place = params![
-            campaign,
-            pool.0,
-            start.as_seconds(),
-            prize.0,
-            start.as_micros(),
-            now.as_micros()
-        ];
-        let (won, due): (u64, u64) =
-            statement.query_row(place, |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let units = WindowUnits {
-            planned: units.planned,
-            carried: units.carried,
-            injected: units.granted,
-            released: won + units.returned + due,
-            won,
-            recalled: units.recalled,
-            returned: units.returned,
-        };
-        prizes.push((*prize, units));
-    }
-    Ok(prizes)
+    let values = params![
+        campaign,
+        pool.0,
+        start.as_seconds(),
+        prize.0,
+        start.as_micros(),
+        now.as_micros()
+    ];
+    Ok(statement.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 /// Entries of the ledger after `sequence`.

@@ -16,8 +16,7 @@ use crate::{
     model::{CampaignId, Moment, PoolNo, RequestId},
     store::{
         AdjustCommand, ApplyCommand, DealCommand, FillCommand, Filled, FreezeCommand, LedgerId,
-        OperateCommand, Operated, Operation, Refusal, Result, Step as Outcome, StoreError, Sweep,
-        Swept,
+        OperateCommand, Operated, Operation, Result, Step as Outcome, StoreError, Sweep, Swept,
         entry::Body,
         fill::CHUNK_UNITS_MAX,
         rules::{self, Placed, Range, State, Subjects},
@@ -49,9 +48,7 @@ fn apply(
     campaign: &mut CampaignState,
 ) -> Result<Operated> {
     let replayed = replay_of(step.db, campaign, &command.author.request, |body| {
-        matches!(body, Body::Applied { base_version, definition_sha256, .. }
-            if *base_version == command.base_version
-                && *definition_sha256 == rules::digest(&command.campaign))
+        rules::is_same_version(body, command)
     })?;
     if let Some(operated) = replayed {
         return Ok(operated);
@@ -78,12 +75,9 @@ fn operate(
     campaign: &mut CampaignState,
 ) -> Result<Operated> {
     let operation = &command.operation;
-    let replayed = replay_of(
-        step.db,
-        campaign,
-        &command.author.request,
-        |body| matches!(body, Body::Operated { operation: earlier, .. } if earlier == operation),
-    )?;
+    let replayed = replay_of(step.db, campaign, &command.author.request, |body| {
+        rules::is_same_operation(body, operation)
+    })?;
     if let Some(operated) = replayed {
         return Ok(operated);
     }
@@ -144,20 +138,7 @@ fn replay_of(
     };
     let found = entry(db, sequence)?
         .ok_or_else(|| StoreError::corrupt(format!("ledger entry {sequence} is missing")))?;
-    if !is_same(&found.body) {
-        return Err(Refusal::RequestIdReused.into());
-    }
-    let (users, version) = match found.body {
-        Body::Applied { version, .. } => (0, version),
-        Body::Operated { users, .. } => (users, campaign.view.version),
-        _ => (0, campaign.view.version),
-    };
-    Ok(Some(Operated {
-        replayed: true,
-        ledger: found.id,
-        users,
-        version,
-    }))
+    rules::replay(&found.body, found.id, campaign.view.version, is_same).map(Some)
 }
 
 /// Runs a rule that needs no more than a campaign and some of its windows.

@@ -18,13 +18,20 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
-use crate::support::{World, embedded::Embedded, on_redis::OnRedis, world::Host};
+use crate::support::{
+    World, embedded::Embedded, in_memory::InMemory, on_redis::OnRedis, world::Host,
+};
 
 const STEPS: usize = 40;
 
 #[test]
 fn the_embedded_store_keeps_its_promises_whatever_is_done_in_whatever_order() {
     simulate(Embedded::new, 64);
+}
+
+#[test]
+fn the_store_in_memory_keeps_its_promises_whatever_is_done_in_whatever_order() {
+    simulate(InMemory::new, 256);
 }
 
 #[test]

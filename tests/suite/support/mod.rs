@@ -7,6 +7,7 @@ pub mod embedded;
 pub mod envelope_audit;
 pub mod envelopes;
 pub mod foreign_ids;
+pub mod in_memory;
 pub mod network;
 pub mod on_redis;
 pub mod plain_replicas;

@@ -327,7 +327,11 @@ impl Inspection<'_> {
                 "appendfsync is no, so that a crash forgets any number of draws; everysec is needed: \
                  `CONFIG SET appendfsync everysec`, then `CONFIG REWRITE`",
             ),
-            Durability::Fast | Durability::Local | Durability::Strict | Durability::Embedded => {}
+            Durability::Fast
+            | Durability::Local
+            | Durability::Strict
+            | Durability::Embedded
+            | Durability::Volatile => {}
         }
         Ok(())
     }
@@ -365,6 +369,7 @@ impl Inspection<'_> {
 /// The level as `--durability` has it.
 pub(crate) fn name_of(durability: Durability) -> &'static str {
     match durability {
+        Durability::Volatile => "volatile",
         Durability::Embedded => "embedded",
         Durability::Fast => "fast",
         Durability::Local => "local",

@@ -19,8 +19,8 @@ use crate::{
     model::{CampaignId, Moment, PoolKind, PoolNo, PrizeNo},
     store::{
         Result, Stats, StoreError, WindowView,
-        rules::{PoolState, Window, WindowMark, WindowPrize},
-        view::{DeckStats, PrizeStats, WindowState, WindowUnits},
+        rules::{PoolState, Window, WindowPrize},
+        view::{DeckStats, PrizeStats, WindowUnits},
     },
 };
 
@@ -132,20 +132,11 @@ impl Core {
                 start,
                 end: window.end,
                 version: window.version,
-                state: window_state(&window),
+                state: window.state(),
                 prizes,
             });
         }
         Ok(views)
-    }
-}
-
-fn window_state(window: &Window) -> WindowState {
-    match window.mark {
-        WindowMark::Missed => WindowState::Missed,
-        WindowMark::Recalled => WindowState::Recalled,
-        WindowMark::Frozen if window.is_filling() => WindowState::Injecting,
-        WindowMark::Frozen => WindowState::Injected,
     }
 }
 

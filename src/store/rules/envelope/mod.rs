@@ -11,7 +11,7 @@ mod steps;
 #[allow(unused_imports, reason = "a store may keep the record in its own form")]
 pub(in crate::store) use state::EnvelopeRecord;
 pub(in crate::store) use state::{EnvelopeChanges, EnvelopeState, Removal, SumsChange};
-pub(in crate::store) use steps::{admit, cancel, create, fill, is_same, settle};
+pub(in crate::store) use steps::{admit, answer, cancel, create, fill, is_same, settle};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use crate::{
     chance::Nonce,
     model::{Envelope, Moment, UserId},
     store::{
-        EnvelopeView, Result, StoreError,
+        EnvelopeSums, EnvelopeView, Result, StoreError,
         entry::{Body, LedgerId},
         envelope::{GrabCounts, Refund, RefundView, WaitingPacket},
     },
@@ -186,6 +186,35 @@ impl SumsChange {
             waiting_minor: -signed(amount_minor),
             ..Self::default()
         }
+    }
+}
+
+impl EnvelopeSums {
+    /// Brings the sums of a currency to what a change makes of them.
+    pub(in crate::store) fn change(&mut self, change: SumsChange) -> Result<()> {
+        let below_zero = || {
+            let text = format!(
+                "the sums of {} envelopes are less than {change:?}",
+                self.currency
+            );
+            StoreError::corrupt(text)
+        };
+        let count = |sum: u64, change: i64| sum.checked_add_signed(change).ok_or_else(below_zero);
+        let plus = |sum: u128, change: i64| {
+            let change = i128::from(change);
+            sum.checked_add_signed(change).ok_or_else(below_zero)
+        };
+        *self = Self {
+            envelopes: count(self.envelopes, change.envelopes)?,
+            open: count(self.open, change.open)?,
+            created_minor: plus(self.created_minor, change.created_minor)?,
+            grabbed_minor: plus(self.grabbed_minor, change.grabbed_minor)?,
+            waiting_minor: plus(self.waiting_minor, change.waiting_minor)?,
+            refunded_minor: plus(self.refunded_minor, change.refunded_minor)?,
+            currency: self.currency.clone(),
+            envelopes_agree: self.envelopes_agree,
+        };
+        Ok(())
     }
 }
 

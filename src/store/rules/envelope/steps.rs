@@ -1,15 +1,17 @@
 //! Creating an envelope, filling packets in, taking the rest back, and removing it.
 
+use std::sync::Arc;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     model::{Envelope, Moment, Problem, Problems, UserId},
     store::{
-        CancelEnvelope, CreateEnvelope, FillEnvelope, GrabOutcome, Refusal, Result, Settled, Step,
-        StoreError,
+        CancelEnvelope, CreateEnvelope, FillEnvelope, GrabAnswer, GrabOutcome, Refusal, Result,
+        Settled, Step, StoreError,
         command::Author,
         entry::{Body, EnvelopeCreated, RefundCause},
-        envelope::{CHUNK_PACKETS_MAX, GrabCounts, REMOVED_ROWS_MAX, Refund},
+        envelope::{CHUNK_PACKETS_MAX, GrabCounts, REMOVED_ROWS_MAX, Refund, low_packets},
     },
 };
 
@@ -108,6 +110,26 @@ pub(in crate::store) fn admit(
         Some(GrabOutcome::Empty)
     } else {
         None
+    }
+}
+
+/// The answer to a grab, of the envelope as it stands after it.
+pub(in crate::store) fn answer(
+    state: &EnvelopeState,
+    outcome: GrabOutcome,
+    now: Moment,
+) -> GrabAnswer {
+    let record = &state.record;
+    GrabAnswer {
+        outcome,
+        envelope: Arc::clone(&record.envelope),
+        start: record.start,
+        expiry: record.expiry,
+        // One grab passes the mark, and it alone asks for more.
+        running_low: matches!(outcome, GrabOutcome::Grabbed(_))
+            && state.waiting() == low_packets(state.grabbed.packets)
+            && record.filled < record.envelope.packets,
+        refund_due: now >= record.expiry && state.refund_due_at().is_some(),
     }
 }
 

@@ -1,18 +1,16 @@
 //! A grab as one step: the packet of before, the envelope's state, the packet, the memory of it,
 //! ledger. Everything is decided first and written last.
 
-use std::sync::Arc;
-
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::row::EnvelopeRow;
 use crate::{
     model::{Moment, UserId},
     store::{
-        GrabAnswer, GrabCommand, GrabOutcome, Grabbed, LedgerId, Refusal, Result, StoreError,
+        GrabCommand, GrabOutcome, Grabbed, LedgerId, Refusal, Result, StoreError,
         entry::Body,
-        envelope::{Packet, WaitingPacket, low_packets},
-        rules::envelope::{SumsChange, admit},
+        envelope::{Packet, WaitingPacket},
+        rules::envelope::{self as rules, SumsChange, admit},
         sqlite::{
             job::Command,
             step::{PARTITION, Step},
@@ -104,19 +102,7 @@ fn take(
 }
 
 fn answer(row: &EnvelopeRow, outcome: GrabOutcome, now: Moment) -> Grabbed {
-    let record = &row.state.record;
-    let waiting = row.state.waiting();
-    Grabbed::Done(GrabAnswer {
-        outcome,
-        envelope: Arc::clone(&record.envelope),
-        start: record.start,
-        expiry: record.expiry,
-        // One grab passes the mark, and it alone asks for more.
-        running_low: matches!(outcome, GrabOutcome::Grabbed(_))
-            && waiting == low_packets(row.state.grabbed.packets)
-            && record.filled < record.envelope.packets,
-        refund_due: now >= record.expiry && row.state.refund_due_at().is_some(),
-    })
+    Grabbed::Done(rules::answer(&row.state, outcome, now))
 }
 
 /// The packet that a user has.

@@ -49,22 +49,7 @@ impl Sums {
     pub(super) fn flush(&mut self, db: &Connection) -> Result<()> {
         for (currency, change) in std::mem::take(&mut self.changed) {
             let mut sums = load(db, &currency)?;
-            let below_zero = || {
-                let text = format!("the sums of {currency} envelopes are less than {change:?}");
-                StoreError::corrupt(text)
-            };
-            let count =
-                |sum: u64, change: i64| sum.checked_add_signed(change).ok_or_else(below_zero);
-            let plus = |sum: u128, change: i64| {
-                let change = i128::from(change);
-                sum.checked_add_signed(change).ok_or_else(below_zero)
-            };
-            sums.envelopes = count(sums.envelopes, change.envelopes)?;
-            sums.open = count(sums.open, change.open)?;
-            sums.created_minor = plus(sums.created_minor, change.created_minor)?;
-            sums.grabbed_minor = plus(sums.grabbed_minor, change.grabbed_minor)?;
-            sums.waiting_minor = plus(sums.waiting_minor, change.waiting_minor)?;
-            sums.refunded_minor = plus(sums.refunded_minor, change.refunded_minor)?;
+            sums.change(change)?;
             save(db, &sums)?;
         }
         Ok(())

@@ -1,0 +1,126 @@
+//! What the store holds, behind its lock.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    campaign::CampaignData,
+    envelopes::EnvelopeData,
+    ledger::{Ledger, What, id},
+};
+use crate::{
+    model::{CampaignId, EnvelopeId, Moment},
+    store::{
+        CampaignView, DueCampaign, EnvelopeSums, Refusal, Result, StoreError, clock::Clock,
+        fill::CHUNK_UNITS_MAX,
+    },
+};
+
+/// What the store holds.
+pub(super) struct Core {
+    clock: Arc<dyn Clock>,
+    /// The latest moment that anyone has seen.
+    last: Moment,
+    pub(super) request_memory: Duration,
+    pub(super) campaigns: HashMap<CampaignId, CampaignData>,
+    pub(super) envelopes: HashMap<EnvelopeId, EnvelopeData>,
+    /// Envelopes that are gone: their ids are not used again.
+    pub(super) removed_envelopes: HashSet<EnvelopeId>,
+    /// By currency.
+    pub(super) sums: BTreeMap<String, EnvelopeSums>,
+    pub(super) ledger: Ledger,
+    /// The number of the last entry whose request was forgotten.
+    pub(super) forgotten: u64,
+}
+
+impl Core {
+    pub(super) fn new(clock: Arc<dyn Clock>, request_memory: Duration) -> Self {
+        Self {
+            clock,
+            last: Moment::EPOCH,
+            request_memory,
+            campaigns: HashMap::new(),
+            envelopes: HashMap::new(),
+            removed_envelopes: HashSet::new(),
+            sums: BTreeMap::new(),
+            ledger: Ledger::default(),
+            forgotten: 0,
+        }
+    }
+
+    /// The store's clock, which never steps back.
+    pub(super) fn now(&mut self) -> Moment {
+        self.last = self.last.max(self.clock.now());
+        self.last
+    }
+
+    /// A campaign.
+    pub(super) fn campaign(&self, id: &CampaignId) -> Result<&CampaignData> {
+        let found = self.campaigns.get(id);
+        found.ok_or_else(|| Refusal::CampaignNotFound.into())
+    }
+
+    /// Campaigns by id.
+    pub(super) fn campaigns(&self, after: Option<&str>, limit: usize) -> Vec<CampaignView> {
+        let views = self.campaigns.values().map(|campaign| &campaign.state.view);
+        let mut views: Vec<_> = views
+            .filter(|view| after.is_none_or(|after| view.campaign.id.as_str() > after))
+            .collect();
+        views.sort_unstable_by(|a, b| a.campaign.id.cmp(&b.campaign.id));
+        views.into_iter().take(limit).cloned().collect()
+    }
+
+    /// Campaigns that the injector has something to do with.
+    pub(super) fn due_campaigns(
+        &mut self,
+        lead: Duration,
+        after: Option<&DueCampaign>,
+        limit: usize,
+    ) -> Vec<DueCampaign> {
+        let until = self.now() + lead;
+        let order = |due: &DueCampaign| (due.due, due.id.clone());
+        let after = after.map(order);
+        let due = self.campaigns.iter().filter_map(|(id, campaign)| {
+            let due = campaign.due.filter(|due| *due <= until)?;
+            Some(DueCampaign {
+                due,
+                id: id.clone(),
+            })
+        });
+        let mut due: Vec<_> = due
+            .filter(|due| after.as_ref().is_none_or(|after| order(due) > *after))
+            .collect();
+        due.sort_unstable_by_key(order);
+        due.truncate(limit);
+        due
+    }
+
+    /// Forgets a chunk of requests that are older than the memory; true if there may be more.
+    pub(super) fn forget(&mut self) -> bool {
+        let oldest = self.now() - self.request_memory;
+        for _ in 0..CHUNK_UNITS_MAX {
+            let sequence = self.forgotten + 1;
+            let Some(record) = self.ledger.get(sequence).filter(|it| it.at < oldest) else {
+                return false;
+            };
+            self.forgotten = sequence;
+            let campaign = record.subject.campaign();
+            let campaign = campaign.and_then(|id| self.campaigns.get_mut(id));
+            if let (What::Draw(draw), Some(campaign)) = (&record.what, campaign)
+                && let Some(user) = campaign.users.get_mut(&draw.user)
+                && user.draws.get(&draw.request) == Some(&id(sequence))
+            {
+                user.draws.remove(&draw.request);
+            }
+        }
+        true
+    }
+}
+
+/// A record that another one names is not there.
+pub(super) fn missing(sequence: u64) -> StoreError {
+    StoreError::corrupt(format!("ledger entry {sequence} is missing"))
+}

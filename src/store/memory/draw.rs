@@ -1,0 +1,191 @@
+//! A draw as one step: replay, state, limits, units, record, memory, ledger.
+
+use std::sync::Arc;
+
+use super::{
+    campaign::CampaignData,
+    core::{Core, missing},
+    ledger::What,
+};
+use crate::{
+    model::{CampaignId, Moment, PoolNo, RequestId, UserId},
+    store::{
+        DrawAnswer, DrawCommand, Drawn, LedgerId, Refusal, Result, Subject,
+        entry::{DrawEntry, DrawResult},
+        rules::{self, Admitted, Made, Outcome, PoolState, Pools, QueueView, Waiting},
+    },
+};
+
+impl Core {
+    pub(super) fn draw(&mut self, command: DrawCommand) -> Result<Drawn> {
+        let now = self.now();
+        let remembered = self.remembered(&command.campaign, &command.user, &command.request)?;
+        if let Some(answer) = remembered {
+            if !rules::is_same_draw(&answer.entry, &command) {
+                return Err(Refusal::RequestIdReused.into());
+            }
+            return Ok(Drawn::Done(answer));
+        }
+        let campaign = self
+            .campaigns
+            .get_mut(&command.campaign)
+            .ok_or(Refusal::CampaignNotFound)?;
+        rules::admit_time(&campaign.state.view, &command, now)?;
+        let definition = Arc::clone(&campaign.state.view.campaign);
+        let known = campaign.users.get(&command.user);
+        let (mut record, charge) = rules::admit_user(
+            &definition,
+            &command,
+            known.map(|it| it.record.clone()),
+            now,
+        )?;
+        let admitted = Admitted {
+            count: command.count,
+            consolation_only: command.consolation_only || campaign.is_blocked(&command.user),
+            draws: record.draws,
+            wins: record.wins,
+        };
+        let paused = Arc::clone(&campaign.state.view.paused_prizes);
+        let made = match rules::draw(&definition, &paused, now, campaign, admitted)? {
+            Outcome::Made(made) => made,
+            Outcome::NeedFill(need) => return Ok(Drawn::NeedFill(vec![need])),
+        };
+        let running_low = rules::running_low(&paused, now, &*campaign, &made.picks);
+        record.charge(charge);
+        record.wins = made.wins;
+        campaign.take(&made);
+        let entry = Arc::new(DrawEntry {
+            version: campaign.state.view.version,
+            counts: record.counts(),
+            user: command.user.clone(),
+            request: command.request.clone(),
+            funding: command.funding,
+            payment_ref: command.payment_ref,
+            consolation_only: command.consolation_only,
+            results: made.results,
+        });
+        let subject = Subject::Campaign(command.campaign);
+        let ledger = self
+            .ledger
+            .append(now, subject, What::Draw(Arc::clone(&entry)));
+        let user = campaign.users.entry(command.user).or_default();
+        user.record = record;
+        user.draws.insert(command.request, ledger);
+        Ok(Drawn::Done(DrawAnswer {
+            entry,
+            ledger,
+            at: now,
+            replayed: false,
+            campaign: definition,
+            running_low,
+        }))
+    }
+
+    /// What a remembered draw answered.
+    pub(super) fn find_draw(
+        &mut self,
+        campaign: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<DrawAnswer> {
+        let found = self.remembered(campaign, user, request)?;
+        found.ok_or_else(|| Refusal::DrawNotFound.into())
+    }
+
+    /// The draw of this request, unless it is older than the memory.
+    fn remembered(
+        &mut self,
+        id: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<Option<DrawAnswer>> {
+        let oldest = self.now() - self.request_memory;
+        let campaign = self.campaign(id)?;
+        let found = campaign.users.get(user);
+        let Some(ledger) = found.and_then(|user| user.draws.get(request)) else {
+            return Ok(None);
+        };
+        self.answer_of(campaign, *ledger, oldest)
+    }
+
+    fn answer_of(
+        &self,
+        campaign: &CampaignData,
+        ledger: LedgerId,
+        oldest: Moment,
+    ) -> Result<Option<DrawAnswer>> {
+        let record = self.ledger.get(ledger.sequence);
+        let record = record.ok_or_else(|| missing(ledger.sequence))?;
+        let What::Draw(entry) = &record.what else {
+            return Err(missing(ledger.sequence));
+        };
+        if record.at < oldest {
+            return Ok(None);
+        }
+        Ok(Some(DrawAnswer {
+            entry: Arc::clone(entry),
+            ledger,
+            at: record.at,
+            replayed: true,
+            campaign: campaign.definition(entry.version)?,
+            running_low: Vec::new(),
+        }))
+    }
+}
+
+impl CampaignData {
+    pub(super) fn is_blocked(&self, user: &UserId) -> bool {
+        !self.blocked.is_empty() && self.blocked.contains(user)
+    }
+
+    /// Takes what a draw was given, and counts it.
+    fn take(&mut self, made: &Made) {
+        self.state.view.touched = true;
+        for pick in &made.picks {
+            let pool = &mut self.pools[usize::from(pick.pool.0)];
+            pool.queues[pick.queue].take();
+            let Some(prize) = pick.prize else { continue };
+            self.won[usize::from(prize.0)] += 1;
+            if pool.filled_until.is_some() {
+                let window = (pick.pool, pick.waiting.unit.window, prize);
+                *self.window_wins.entry(window).or_default() += 1;
+            }
+        }
+        for result in &made.results {
+            match result {
+                DrawResult::Won { .. } => self.counts.wins += 1,
+                DrawResult::Consolation => self.counts.consolations += 1,
+                DrawResult::Nothing => self.counts.nothings += 1,
+            }
+        }
+    }
+}
+
+impl Pools for CampaignData {
+    fn filled_until(&self, pool: PoolNo) -> Option<Moment> {
+        self.pools[usize::from(pool.0)].filled_until
+    }
+
+    fn is_dealt_on(&self, pool: PoolNo) -> bool {
+        let index = usize::from(pool.0);
+        let PoolState::Deck(deck) = &self.state.pools[index] else {
+            return false;
+        };
+        let state = &self.state;
+        let stop = deck.stop(
+            &self.pools[index].later_round,
+            |prize| state.stock[usize::from(prize.0)].remaining,
+            |prize| state.is_paused(prize),
+        );
+        stop.is_none()
+    }
+
+    fn queue(&self, pool: PoolNo, queue: usize) -> Option<QueueView> {
+        let queues = &self.pools[usize::from(pool.0)].queues;
+        queues.get(queue).map(|queue| queue.view)
+    }
+
+    fn unit(&mut self, pool: PoolNo, queue: usize, index: usize) -> Result<Option<Waiting>> {
+        Ok(self.pools[usize::from(pool.0)].queues[queue].get(index))
+    }
+}

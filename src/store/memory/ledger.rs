@@ -1,0 +1,76 @@
+//! The ledger: every entry, from the first one on.
+
+use std::sync::Arc;
+
+use super::PARTITION;
+use crate::{
+    model::Moment,
+    store::{
+        Entry, LedgerId, Subject,
+        entry::{Body, DrawEntry},
+    },
+};
+
+/// An entry; the one of a draw is shared with the memory of draws and with answers.
+pub(super) struct Record {
+    pub(super) at: Moment,
+    pub(super) subject: Subject,
+    pub(super) what: What,
+}
+
+/// The body of an entry.
+pub(super) enum What {
+    Draw(Arc<DrawEntry>),
+    Other(Body),
+}
+
+/// All entries in order.
+#[derive(Default)]
+pub(super) struct Ledger {
+    records: Vec<Record>,
+}
+
+impl Ledger {
+    /// Appends an entry.
+    pub(super) fn append(&mut self, at: Moment, subject: Subject, what: What) -> LedgerId {
+        self.records.push(Record { at, subject, what });
+        id(self.records.len() as u64)
+    }
+
+    /// The entry of this number.
+    pub(super) fn get(&self, sequence: u64) -> Option<&Record> {
+        let index = usize::try_from(sequence.checked_sub(1)?).ok()?;
+        self.records.get(index)
+    }
+
+    /// Entries after this number, at most `limit`.
+    pub(super) fn after(&self, sequence: u64, limit: usize) -> Vec<Entry> {
+        let numbered = (sequence + 1..).map_while(|sequence| Some((sequence, self.get(sequence)?)));
+        let entries = numbered.take(limit);
+        entries
+            .map(|(sequence, record)| record.entry(sequence))
+            .collect()
+    }
+}
+
+impl Record {
+    fn entry(&self, sequence: u64) -> Entry {
+        Entry {
+            id: id(sequence),
+            at: self.at,
+            subject: self.subject.clone(),
+            body: match &self.what {
+                What::Draw(draw) => Body::Draw(DrawEntry::clone(draw)),
+                What::Other(body) => body.clone(),
+            },
+        }
+    }
+}
+
+/// The name of the entry of this number.
+pub(super) fn id(sequence: u64) -> LedgerId {
+    LedgerId {
+        partition: PARTITION,
+        sequence,
+    }
+}

@@ -1,0 +1,41 @@
+//! Operations and new versions that were made before: a retry gets the same reply.
+
+use crate::store::{ApplyCommand, LedgerId, Operated, Operation, Refusal, Result, entry::Body};
+
+use super::apply::digest;
+
+/// The entry is that of the version which a command brings.
+pub(in crate::store) fn is_same_version(body: &Body, command: &ApplyCommand) -> bool {
+    matches!(body, Body::Applied { base_version, definition_sha256, .. }
+        if *base_version == command.base_version
+            && *definition_sha256 == digest(&command.campaign))
+}
+
+/// The entry is that of an operation.
+pub(in crate::store) fn is_same_operation(body: &Body, operation: &Operation) -> bool {
+    matches!(body, Body::Operated { operation: earlier, .. } if earlier == operation)
+}
+
+/// The reply of the operation whose entry is found under a request id; an error if the request asks
+/// for something else. `version` is the current one.
+pub(in crate::store) fn replay(
+    body: &Body,
+    ledger: LedgerId,
+    version: u32,
+    is_same: impl FnOnce(&Body) -> bool,
+) -> Result<Operated> {
+    if !is_same(body) {
+        return Err(Refusal::RequestIdReused.into());
+    }
+    let (users, version) = match body {
+        Body::Applied { version, .. } => (0, *version),
+        Body::Operated { users, .. } => (*users, version),
+        _ => (0, version),
+    };
+    Ok(Operated {
+        replayed: true,
+        ledger,
+        users,
+        version,
+    })
+}
