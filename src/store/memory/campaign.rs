@@ -1,7 +1,7 @@
 //! A campaign: what rules see of it, and what they do not: units, users, wins, past windows.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -15,7 +15,7 @@ use crate::{
         limits::UserRecord,
     },
     store::{
-        LedgerId, Refusal, Result, Subject,
+        HoldNote, LedgerId, Refusal, Result, Subject,
         rules::{self, Changes, Placed, PoolState, State, Waiting, Window},
         view::DrawCounts,
     },
@@ -32,7 +32,8 @@ pub(super) struct CampaignData {
     /// Units won, by pool, window (in seconds) and prize.
     pub(super) window_wins: HashMap<(PoolNo, i64, PrizeNo), u64>,
     pub(super) users: HashMap<UserId, User>,
-    pub(super) blocked: HashSet<UserId>,
+    /// Who is blocked, and who blocked them.
+    pub(super) blocked: BTreeMap<UserId, HoldNote>,
     /// Ledger entries of operations, by the request that they answer.
     pub(super) operations: HashMap<RequestId, LedgerId>,
     pub(super) counts: DrawCounts,
@@ -108,7 +109,7 @@ impl CampaignData {
             won: Vec::new(),
             window_wins: HashMap::new(),
             users: HashMap::new(),
-            blocked: HashSet::new(),
+            blocked: BTreeMap::new(),
             operations: HashMap::new(),
             counts: DrawCounts::default(),
             due: None,

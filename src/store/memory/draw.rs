@@ -135,7 +135,7 @@ impl Core {
 
 impl CampaignData {
     pub(super) fn is_blocked(&self, user: &UserId) -> bool {
-        !self.blocked.is_empty() && self.blocked.contains(user)
+        !self.blocked.is_empty() && self.blocked.contains_key(user)
     }
 
     /// Takes what a draw was given, and counts it.

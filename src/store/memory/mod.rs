@@ -22,10 +22,10 @@ mod steps;
 
 use self::core::Core;
 use super::{
-    AdjustCommand, ApplyCommand, CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn,
-    DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
+    AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
+    Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
     OperateCommand, Operated, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept,
-    UserView, WindowView, clock::Clock, rules,
+    UserDetails, UserView, WindowView, clock::Clock, rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -106,6 +106,22 @@ impl Store for MemoryStore {
         let mut core = self.turn().await?;
         let now = core.now();
         Ok(core.campaign(campaign)?.user(user, now))
+    }
+
+    async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails> {
+        let mut core = self.turn().await?;
+        let now = core.now();
+        Ok(core.campaign(campaign)?.user_details(user, now))
+    }
+
+    async fn blocked_users(
+        &self,
+        campaign: &CampaignId,
+        after: Option<&UserId>,
+        limit: usize,
+    ) -> Result<BlockedUsers> {
+        let core = self.turn().await?;
+        Ok(core.campaign(campaign)?.blocked_users(after, limit))
     }
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {

@@ -1,16 +1,24 @@
 //! What can be read of a campaign.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound};
 
 use super::campaign::{CampaignData, Pool};
 use crate::{
     model::{Moment, PoolNo, PrizeNo, UserId},
     store::{
-        Filling, Result, Stats, UserView, WindowView,
+        BlockedUser, BlockedUsers, Filling, HoldNote, Result, Stats, UserDetails, UserView,
+        WindowView,
         rules::{self, PoolState},
         view::DeckStats,
     },
 };
+
+fn blocked_user(user: &UserId, note: &HoldNote) -> BlockedUser {
+    BlockedUser {
+        user: user.clone(),
+        note: Some(note.clone()),
+    }
+}
 
 impl CampaignData {
     /// A user's record as it stands now.
@@ -23,6 +31,27 @@ impl CampaignData {
             view,
             record: record.on(today, now),
             now,
+        }
+    }
+
+    /// A user's record and block.
+    pub(super) fn user_details(&self, user: &UserId, now: Moment) -> UserDetails {
+        let note = self.blocked.get(user);
+        UserDetails {
+            view: self.user(user, now),
+            block: note.map(|note| blocked_user(user, note)),
+        }
+    }
+
+    /// Blocked users by id, after `after`.
+    pub(super) fn blocked_users(&self, after: Option<&UserId>, limit: usize) -> BlockedUsers {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let blocked = self.blocked.range((from, Bound::Unbounded)).take(limit);
+        BlockedUsers {
+            users: blocked
+                .map(|(user, note)| blocked_user(user, note))
+                .collect(),
+            total: self.blocked.len() as u64,
         }
     }
 

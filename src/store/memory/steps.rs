@@ -117,7 +117,7 @@ impl CampaignData {
     fn subjects(&self, operation: &Operation) -> Subjects {
         let changed = |users: &[UserId], is_blocked: bool| {
             let users = users.iter();
-            let users = users.filter(|user| self.blocked.contains(*user) == is_blocked);
+            let users = users.filter(|user| self.blocked.contains_key(*user) == is_blocked);
             Subjects::Users(users.cloned().collect())
         };
         match operation {
