@@ -5,6 +5,21 @@ read_globals = {
     "redis", "cmsgpack", "struct", "KEYS", "ARGV",
     "FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "COMPACT_BYTES_MAX", "LOW_CARDS",
     "LIFECYCLE_OPEN", "LIFECYCLE_CLOSED", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
-    -- modules
-    "store", "record", "packed", "queues", "sums",
+    -- what modules return
+    "digits", "server_time", "read_clock", -- clock
+    "open_to_look", "open_to_read", -- store
+    "open_to_write", "server_replid", "reply_head", "append", "ledger_is_gone", -- writing
+    "start_of", "read_record", -- record
+    "read_records", -- users
+    "pack_six", "pack_three", "pack_sequence_head", -- packed
+    "refusal_of", "regular_draws", "open_bonus", "take_bonus", -- admission
+    "recall", "move_older", -- memory
+    "first_waiting", "count_windows", -- queues
+    "draw_units", "find_empty", "refuse_gone", -- pools
+    "add_up", -- counters
+    "read_campaign", "open_campaign", -- campaign
+    "draw_batch", -- batch
+    "check_sums", "add_to_sum", -- sums
+    "read_envelope", "open_envelope", "find_had", "read_due", -- envelope
+    "grab_batch", -- grabbing
 }

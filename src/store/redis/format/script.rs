@@ -53,12 +53,13 @@ impl Script {
         }
     }
 
-    /// From modules, each of which returns what the later ones use under its name, followed by the
-    /// command's own text.
-    pub(crate) fn of_modules(constants: &str, modules: &[(&str, &str)], main: &str) -> Self {
+    /// From modules, followed by the command's own text. A module ends with a line `return a, b`;
+    /// later modules and the command use what it returns under these names.
+    pub(crate) fn of_modules(constants: &str, modules: &[&str], main: &str) -> Self {
         let mut parts = vec![constants.to_owned()];
-        for (name, text) in modules {
-            parts.push(format!("local {name} = (function()\n{text}\nend)()"));
+        for text in modules {
+            let (_, names) = text.trim_end().rsplit_once("\nreturn ").unwrap_or_default();
+            parts.push(format!("local {names} = (function()\n{text}\nend)()"));
         }
         parts.push(main.to_owned());
         let parts: Vec<_> = parts.iter().map(String::as_str).collect();
@@ -123,6 +124,20 @@ mod tests {
             Script::new(&[]).sha(),
             "da39a3ee5e6b4b0d3255bfef95601890afd80709"
         );
+    }
+
+    #[test]
+    fn what_modules_return_has_the_same_names_outside_of_them() {
+        let module = "local function one() return 1 end\nlocal two = 2\nreturn one, two\n";
+        let script = Script::of_modules("local three = 3", &[module], "return one() + two");
+        let expected = [
+            "local three = 3",
+            "local one, two = (function()",
+            module,
+            "end)()",
+            "return one() + two\n",
+        ];
+        assert_eq!(script.text(), expected.join("\n"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ macro_rules! scripts {
     ($($(#[$doc:meta])* $name:ident = $main:literal $([$($module:literal),+])? $(=> $effect:expr)?;)+) => { $(
         $(#[$doc])*
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-            let modules = [("store", text!("modules/", "store")), $($(($module, text!("modules/", $module))),+)?];
+            let modules = [text!("modules/", "clock"), text!("modules/", "store"), $($(text!("modules/", $module)),+)?];
             Script::of_modules(&CONSTANTS, &modules, text!($main))
                 $(.telling($effect))?
         });
@@ -28,15 +28,17 @@ macro_rules! scripts {
 
 scripts! {
     /// Draws, many at once.
-    DRAW = "draw" ["record", "packed", "queues"] => effect::of_draws;
+    DRAW = "draw" [
+        "writing", "record", "users", "packed", "admission", "memory", "queues", "pools", "counters", "campaign", "batch"
+    ] => effect::of_draws;
     /// Reads a campaign as rules need it.
     LOAD = "load";
     /// Writes what a rule has decided.
-    COMMIT = "commit" ["sums"];
+    COMMIT = "commit" ["writing", "sums"];
     /// Reads units by score.
     UNITS = "units";
     /// Reads users' records, many at once.
-    USER = "user" ["record"];
+    USER = "user" ["users"];
     /// Reads users' records.
     RECORDS = "records";
     /// Reads a user's record and block.
@@ -52,7 +54,7 @@ scripts! {
     /// Lists campaigns that something is due of.
     DUE_CAMPAIGNS = "due_campaigns";
     /// Adds campaigns that are missing among those.
-    COMPLETE_INDEX = "complete_index";
+    COMPLETE_INDEX = "complete_index" ["writing"];
     /// Counts what waits.
     COUNT = "count";
     /// Reads frozen windows.
@@ -60,9 +62,9 @@ scripts! {
     /// Reads entries of the ledger.
     LEDGER = "ledger";
     /// Forgets old requests.
-    FORGET = "forget" ["record"];
+    FORGET = "forget" ["writing", "record"];
     /// Grabs, many at once.
-    GRAB = "grab" ["sums"] => effect::of_grabs;
+    GRAB = "grab" ["writing", "sums", "envelope", "grabbing"] => effect::of_grabs;
     /// Reads envelopes.
     ENVELOPES = "envelopes";
     /// Reads who has which packets.
@@ -72,15 +74,15 @@ scripts! {
     /// Reads the sums of envelopes.
     ENVELOPE_SUMS = "envelope_sums";
     /// Asks whether a partition is whole and takes writes.
-    PROBE = "probe";
+    PROBE = "probe" ["writing"];
     /// Records a fork.
-    FORK = "fork";
+    FORK = "fork" ["writing"];
     /// Lets a halted partition go on.
-    RECOVER = "recover";
+    RECOVER = "recover" ["writing"];
     /// Raises the format of a partition's data.
-    UPGRADE = "upgrade";
+    UPGRADE = "upgrade" ["writing"];
     /// Reads or makes a partition's identity.
-    IDENTIFY = "identify";
+    IDENTIFY = "identify" ["writing"];
 }
 
 /// Writes to a partition without a change, so that replicas can confirm all that came before.

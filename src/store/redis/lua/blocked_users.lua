@@ -4,13 +4,12 @@
 -- ARGV  clock, store id and witnesses, the lower bound of the members of blocks, most users
 -- reply {now, 'M'}: no such campaign
 --       {now, number of all blocked users, members of blocks}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
-local now = store.digits(partition.now)
 if redis.call('EXISTS', KEYS[2]) == 0 then
-    return { now, 'M' }
+    return { digits(now), 'M' }
 end
 
 -- The user's field in a member of blocks: twelve bytes after the zero that ends the id.
@@ -30,4 +29,4 @@ repeat
     end
     offset = offset + #part
 until #part < most or #members == most
-return { now, redis.call('SCARD', KEYS[3]), members }
+return { digits(now), redis.call('SCARD', KEYS[3]), members }

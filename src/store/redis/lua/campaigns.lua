@@ -3,9 +3,8 @@
 -- KEYS  partition, campaigns
 -- ARGV  clock, store id and witnesses, where to begin as ZRANGEBYLEX has it, most ids
 -- reply {now, ids}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
-local now = partition.now
-return { store.digits(now), redis.call('ZRANGEBYLEX', KEYS[2], ARGV[3], '+', 'LIMIT', 0, ARGV[4]) }
+return { digits(now), redis.call('ZRANGEBYLEX', KEYS[2], ARGV[3], '+', 'LIMIT', 0, ARGV[4]) }

@@ -24,15 +24,15 @@
 -- reply {head, number of the last entry}; {now, 'S'}: something has changed;
 --       {now, 'G', key}: it is left of something that is gone; {now, 'U', key}: units of it are
 --       gone
-local partition = store.open(store.WRITE)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, last, replid, mark = open_to_write()
+if refusal then
+    return refusal
 end
-local now, sequence = partition.now, partition.sequence
+local sequence = last
 local read_at = tonumber(ARGV[7])
-local is_of_fork = ARGV[3] == '*' or ARGV[3] == partition.mark
+local is_of_fork = ARGV[3] == '*' or ARGV[3] == mark
 if not is_of_fork or read_at > now or now - read_at > tonumber(ARGV[8]) then
-    return { store.digits(now), 'S' }
+    return { digits(now), 'S' }
 end
 local arg = 9
 local function take()
@@ -54,7 +54,7 @@ for place = 1, tonumber(take()) do
     end
 end
 if (redis.call('HGET', KEYS[3], 'revision') or '') ~= ARGV[6] then
-    return { store.digits(now), 'S' }
+    return { digits(now), 'S' }
 end
 for _ = 1, tonumber(take()) do
     local kind, key = take(), KEYS[tonumber(take())]
@@ -66,27 +66,27 @@ for _ = 1, tonumber(take()) do
             end
         end)
         if not are_there then
-            return { store.digits(now), 'S' }
+            return { digits(now), 'S' }
         end
     elseif kind == 'field' then
         if redis.call('HGET', key, take()) ~= take() then
-            return { store.digits(now), 'S' }
+            return { digits(now), 'S' }
         end
     elseif kind == 'gone' then
         if redis.call('EXISTS', key) == 1 then
-            return { store.digits(now), 'G', key }
+            return { digits(now), 'G', key }
         end
     elseif kind == 'unlisted' then
         if redis.call('ZSCORE', key, take()) then
-            return { store.digits(now), 'G', key }
+            return { digits(now), 'G', key }
         end
     elseif kind == 'count' then
         local counted = tonumber(redis.call('HGET', KEYS[3], take()) or 0)
         if counted ~= redis.call('ZCARD', key) + tonumber(take()) then
-            return { store.digits(now), 'U', key }
+            return { digits(now), 'U', key }
         end
     elseif redis.call('HEXISTS', key, take()) == 1 then
-        return { store.digits(now), 'S' }
+        return { digits(now), 'S' }
     end
 end
 
@@ -107,7 +107,7 @@ for place = 1, number_of_sums do
     sum_changes[place] = { sum_names[place], take() }
 end
 if #sum_changes > 0 then
-    local are_sums, flaw = pcall(sums.check, sums_key, sum_names)
+    local are_sums, flaw = pcall(check_sums, sums_key, sum_names)
     if not are_sums then
         return redis.error_reply(type(flaw) == 'table' and flaw.err or flaw)
     end
@@ -116,20 +116,20 @@ end
 local entries = tonumber(take())
 while entries > 0 do
     local some = math.min(entries, 1000)
-    local item = { ARGV[4], ARGV[5], 't', store.digits(now), 'n', some }
+    local item = { ARGV[4], ARGV[5], 't', digits(now), 'n', some }
     for _ = 1, some do
         item[#item + 1] = 'j'
         item[#item + 1] = take()
     end
     entries, sequence = entries - some, sequence + some
-    if not store.append(partition, sequence, unpack(item)) then
-        return store.ledger_is_gone()
+    if not append(last, sequence, unpack(item)) then
+        return ledger_is_gone()
     end
-    redis.call('HSET', KEYS[1], 'sequence', store.digits(sequence), 'last', store.digits(now))
+    redis.call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits(now))
 end
 local request, answer = take(), take()
 if request ~= '' then
-    redis.call('HSET', KEYS[4], request, store.digits(sequence) .. answer)
+    redis.call('HSET', KEYS[4], request, digits(sequence) .. answer)
 end
 for _ = 1, tonumber(take()) do
     local command, key, number = take(), KEYS[tonumber(take())], tonumber(take())
@@ -141,9 +141,9 @@ for _ = 1, tonumber(take()) do
     end)
 end
 for _, sum in ipairs(sum_changes) do
-    sums.add(sums_key, sum[1], sum[2])
+    add_to_sum(sums_key, sum[1], sum[2])
 end
 for _, count in ipairs(counts) do
     redis.call('HINCRBY', KEYS[3], count[1], count[2])
 end
-return { store.head(partition, sequence > partition.sequence and sequence or 0), store.digits(sequence) }
+return { reply_head(now, replid, sequence > last and sequence or 0), digits(sequence) }

@@ -4,9 +4,9 @@
 -- KEYS  partition, due campaigns, campaigns
 -- ARGV  clock, store id and witnesses, ids of these campaigns
 -- reply {head, how many were added}
-local partition = store.open(store.WRITE)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, _, replid = open_to_write()
+if refusal then
+    return refusal
 end
 local added = 0
 for place = 3, #KEYS do
@@ -16,4 +16,4 @@ for place = 3, #KEYS do
         added = added + redis.call('ZADD', KEYS[2], 'NX', 0, ARGV[place])
     end
 end
-return { store.head(partition, 0), store.digits(added) }
+return { reply_head(now, replid, 0), digits(added) }

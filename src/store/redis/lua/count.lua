@@ -5,17 +5,16 @@
 -- reply {now, 'S'}: something has changed
 --       {now, campaign's fields and values, for each queue: how many units, and how many of them
 --       are due}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
-local now = partition.now
 if redis.call('HGET', KEYS[2], 'revision') ~= ARGV[3] then
-    return { store.digits(now), 'S' }
+    return { digits(now), 'S' }
 end
 local counts = {}
 for place = 3, #KEYS do
     counts[#counts + 1] = redis.call('ZCARD', KEYS[place])
-    counts[#counts + 1] = redis.call('ZCOUNT', KEYS[place], '-inf', store.digits(now))
+    counts[#counts + 1] = redis.call('ZCOUNT', KEYS[place], '-inf', digits(now))
 end
-return { store.digits(now), redis.call('HGETALL', KEYS[2]), counts }
+return { digits(now), redis.call('HGETALL', KEYS[2]), counts }

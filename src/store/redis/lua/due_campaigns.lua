@@ -5,11 +5,10 @@
 --       ids, and the
 --       campaign after which to begin: its score and its id, or twice nothing
 -- reply {now, ids and scores in turn}
-local partition = store.open(store.READ)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_read()
+if refusal then
+    return refusal
 end
-local now = partition.now
 local due_until, most, score = now + tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local first = 0
 if score then
@@ -27,4 +26,4 @@ for place = 1, #found, 2 do
     end
     due[place], due[place + 1] = found[place], found[place + 1]
 end
-return { store.digits(now), due }
+return { digits(now), due }

@@ -3,15 +3,14 @@
 -- KEYS  partition, open envelopes, settled envelopes
 -- ARGV  clock, store id and witnesses, for how long settled ones are kept (microseconds), most ids
 -- reply {now, ids}
-local partition = store.open(store.READ)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_read()
+if refusal then
+    return refusal
 end
-local now = partition.now
 local most = tonumber(ARGV[4])
-local ids = redis.call('ZRANGE', KEYS[2], '-inf', store.digits(now), 'BYSCORE', 'LIMIT', 0, most)
-local kept_until = store.digits(now - tonumber(ARGV[3]))
+local ids = redis.call('ZRANGE', KEYS[2], '-inf', digits(now), 'BYSCORE', 'LIMIT', 0, most)
+local kept_until = digits(now - tonumber(ARGV[3]))
 for _, id in ipairs(redis.call('ZRANGE', KEYS[3], '-inf', kept_until, 'BYSCORE', 'LIMIT', 0, most - #ids)) do
     ids[#ids + 1] = id
 end
-return { store.digits(now), ids }
+return { digits(now), ids }

@@ -3,9 +3,8 @@
 -- KEYS  partition, sums of envelopes
 -- ARGV  clock, store id and witnesses
 -- reply {now, names and values in turn}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
-local now = partition.now
-return { store.digits(now), redis.call('HGETALL', KEYS[2]) }
+return { digits(now), redis.call('HGETALL', KEYS[2]) }

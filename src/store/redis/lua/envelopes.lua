@@ -5,12 +5,11 @@
 -- ARGV  clock, store id and witnesses, then of each: its id, its field in that bucket
 -- reply {now, then for each: its fields and values; where it is not there 'R' if it
 --       was removed, 'G' if it should be there, else 'M'; or 'X': a key has another type}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
-local now = partition.now
-local reply = { store.digits(now) }
+local reply = { digits(now) }
 for place = 1, (#KEYS - 3) / 2 do
     local fields = redis.pcall('HGETALL', KEYS[place * 2 + 2])
     if not fields.err and #fields == 0 then

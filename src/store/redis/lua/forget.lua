@@ -11,11 +11,10 @@
 --       hashes and buckets: hashes come first
 -- reply {head, campaign, number of its hash or bucket to go on with}, where the campaign
 --       is empty when there is nothing to forget for now
-local partition = store.open(store.WRITE)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, _, replid = open_to_write()
+if refusal then
+    return refusal
 end
-local now = partition.now
 local campaign, number, cursor, began, memory, memory_before =
     unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'began', 'memory', 'memory_before'))
 local INTERVAL_MIN = 600 * 1000000 -- in which every service tells for how long it remembers
@@ -28,8 +27,8 @@ local oldest = now - longest
 
 -- A record without its latest draw, if that is too old.
 local function without_latest(kept)
-    local has, day, _, _, _, _, _, _, _, length = record.read(kept)
-    if has < LATEST or record.start_of(day) + struct.unpack('>I5', kept, length + 1) >= oldest then
+    local has, day, _, _, _, _, _, _, _, length = read_record(kept)
+    if has < LATEST or start_of(day) + struct.unpack('>I5', kept, length + 1) >= oldest then
         return nil
     end
     return struct.pack('>I3', struct.unpack('>I3', kept) - LATEST) .. string.sub(kept, 4, length)
@@ -101,6 +100,6 @@ elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
         campaign, number = after(campaign), 0
     end
 end
-redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began', store.digits(began),
-    'memory', store.digits(memory), 'memory_before', store.digits(memory_before or 0))
-return { store.head(partition, 0), campaign, store.digits(number) }
+redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began', digits(began),
+    'memory', digits(memory), 'memory_before', digits(memory_before or 0))
+return { reply_head(now, replid, 0), campaign, digits(number) }

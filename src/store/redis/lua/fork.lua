@@ -5,31 +5,30 @@
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, step of the numbers, microseconds until the fork opens
 -- reply {head}: the fork is recorded, by this call or by another one (see store.lua)
-local partition = store.open(store.READ)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, last, known_fork = open_to_read()
+if refusal then
+    return refusal
 end
-local replid = store.server_replid()
-if replid ~= partition.replid then
-    local base, number = partition.sequence, partition.sequence + tonumber(ARGV[3])
+local replid = server_replid()
+if replid ~= known_fork then
+    local number = last + tonumber(ARGV[3])
     local mark = tonumber(string.sub(replid, 1, 6), 16)
     if mark == 0 then
         mark = 1
     end
-    local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%d}', replid, store.digits(base), mark)
-    if not store.append(partition, number, 't', store.digits(partition.now), 'n', 1, 'j', entry) then
-        return store.ledger_is_gone()
+    local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%d}', replid, digits(last), mark)
+    if not append(last, number, 't', digits(now), 'n', 1, 'j', entry) then
+        return ledger_is_gone()
     end
-    local time = store.server_time()
+    local time = server_time()
     local fields = {
-        'sequence', store.digits(number), 'last', store.digits(partition.now), 'replid', replid, 'fork:' .. replid, '', 'mark', mark,
-        'opens', store.digits(time) .. ' ' .. store.digits(time + tonumber(ARGV[4])),
+        'sequence', digits(number), 'last', digits(now), 'replid', replid, 'fork:' .. replid, '', 'mark', mark,
+        'opens', digits(time) .. ' ' .. digits(time + tonumber(ARGV[4])),
     }
-    if partition.replid then
-        fields[#fields + 1] = 'fork:' .. partition.replid
-        fields[#fields + 1] = store.digits(base)
+    if known_fork then
+        fields[#fields + 1] = 'fork:' .. known_fork
+        fields[#fields + 1] = digits(last)
     end
     redis.call('HSET', KEYS[1], unpack(fields))
-    partition.replid = replid
 end
-return { store.head(partition, 0) }
+return { reply_head(now, replid, 0) }

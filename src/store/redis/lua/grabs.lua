@@ -3,12 +3,11 @@
 -- KEYS  partition, then buckets of grabs
 -- ARGV  clock, store id and witnesses
 -- reply {now, then for each bucket: users and packets in turn}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
-local now = partition.now
-local reply = { store.digits(now) }
+local reply = { digits(now) }
 for place = 2, #KEYS do
     reply[place] = redis.call('HGETALL', KEYS[place])
 end

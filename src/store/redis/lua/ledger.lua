@@ -3,9 +3,8 @@
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, sequence, most items
 -- reply {now, items}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
-local now = partition.now
-return { store.digits(now), redis.call('XRANGE', KEYS[2], '(' .. ARGV[3] .. '-0', '+', 'COUNT', ARGV[4]) }
+return { digits(now), redis.call('XRANGE', KEYS[2], '(' .. ARGV[3] .. '-0', '+', 'COUNT', ARGV[4]) }

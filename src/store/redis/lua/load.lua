@@ -10,24 +10,23 @@
 --       version where the
 --       caller knows another one}
 --       and where the caller knows it: for each schedule starts and windows in turn
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, _, _, mark = open_to_look()
+if refusal then
+    return refusal
 end
-local now = partition.now
 local fields = redis.call('HGETALL', KEYS[2])
 if #fields == 0 then
-    return { store.digits(now), 'M' }
+    return { digits(now), 'M' }
 end
-fields[#fields + 1], fields[#fields + 2] = 'mark', partition.mark
+fields[#fields + 1], fields[#fields + 2] = 'mark', mark
 local campaign = {}
 for place = 1, #fields, 2 do
     campaign[fields[place]] = fields[place + 1]
 end
 if campaign.version ~= ARGV[3] then
-    return { store.digits(now), fields, redis.call('HGET', KEYS[3], campaign.version) }
+    return { digits(now), fields, redis.call('HGET', KEYS[3], campaign.version) }
 end
-local reply = { store.digits(now), fields, false }
+local reply = { digits(now), fields, false }
 local key, arg = 4, 5
 for _ = 1, tonumber(ARGV[4]) do
     local starts, seen = {}, {}
@@ -37,7 +36,7 @@ for _ = 1, tonumber(ARGV[4]) do
             starts[#starts + 1] = start
         end
     end
-    for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[key], '(' .. store.digits(now), '+inf')) do
+    for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[key], '(' .. digits(now), '+inf')) do
         add(start)
     end
     for start in string.gmatch(campaign['open:' .. ARGV[arg]] or '', '%d+') do

@@ -5,28 +5,28 @@
 -- KEYS  partition, ledger, then further keys of the partition
 -- ARGV  clock, store id and witnesses, then the type of each further key
 -- reply {head}; {head, text}: what is wrong with the ledger or with a key
-local partition = store.open(store.WRITE)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, sequence, replid = open_to_write()
+if refusal then
+    return refusal
 end
 local newest = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
 local number = newest and tonumber(string.match(newest[1], '^%d+')) or 0
-if number ~= partition.sequence then
+if number ~= sequence then
     return {
-        store.head(partition, 0),
-        KEYS[2] .. ' ends with entry ' .. store.digits(number) .. ', but ' .. store.digits(partition.sequence) ..
+        reply_head(now, replid, 0),
+        KEYS[2] .. ' ends with entry ' .. digits(number) .. ', but ' .. digits(sequence) ..
             ' was written: it was deleted, or cut off',
     }
 end
 for index = 3, #KEYS do
     local found = redis.call('TYPE', KEYS[index]).ok
     if found ~= 'none' and found ~= ARGV[index] then
-        return { store.head(partition, 0), KEYS[index] .. ' is of type ' .. found .. ', not ' .. ARGV[index] }
+        return { reply_head(now, replid, 0), KEYS[index] .. ' is of type ' .. found .. ', not ' .. ARGV[index] }
     end
 end
 local NOTED = 10 * 1000000
 local reader = 'reader:' .. FORMAT
 local noted = tonumber(redis.call('HGET', KEYS[1], reader) or 0)
 redis.call('HSET', KEYS[1], 'store', string.sub(ARGV[2], 1, 32), reader,
-    store.digits(partition.now - noted < NOTED and noted or partition.now))
-return { store.head(partition, 0) }
+    digits(now - noted < NOTED and noted or now))
+return { reply_head(now, replid, 0) }

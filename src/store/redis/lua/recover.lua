@@ -7,24 +7,23 @@
 --       until it opens, the operator's entry as JSON
 -- reply {head, number of the last entry}; {head, 'S'}: the partition is not halted any more, or for
 --       another reason
-local partition = store.open(store.WRITE)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, last, replid = open_to_write()
+if refusal then
+    return refusal
 end
 if redis.call('HGET', KEYS[1], 'halt') ~= ARGV[3] then
-    return { store.head(partition, 0), 'S' }
+    return { reply_head(now, replid, 0), 'S' }
 end
-local replid, acknowledged = string.match(ARGV[3], '^(%x+) (%d+) ')
-local base = partition.sequence
-local forked = math.max(base, tonumber(acknowledged)) + tonumber(ARGV[4])
-local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%s}', partition.replid, store.digits(base), ARGV[5])
-local now = store.digits(partition.now)
-if not store.append(partition, forked, 't', now, 'n', 1, 'j', entry) then
-    return store.ledger_is_gone()
+local lost_fork, acknowledged = string.match(ARGV[3], '^(%x+) (%d+) ')
+local forked = math.max(last, tonumber(acknowledged)) + tonumber(ARGV[4])
+local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%s}', replid, digits(last), ARGV[5])
+local digits_now = digits(now)
+if not append(last, forked, 't', digits_now, 'n', 1, 'j', entry) then
+    return ledger_is_gone()
 end
-redis.call('XADD', KEYS[2], store.digits(forked + 1) .. '-0', 't', now, 'n', 1, 'j', ARGV[7])
-local time = store.server_time()
-redis.call('HSET', KEYS[1], 'sequence', store.digits(forked + 1), 'last', now, 'mark', ARGV[5], 'fork:' .. replid, '*',
-    'opens', store.digits(time) .. ' ' .. store.digits(time + tonumber(ARGV[6])))
+redis.call('XADD', KEYS[2], digits(forked + 1) .. '-0', 't', digits_now, 'n', 1, 'j', ARGV[7])
+local time = server_time()
+redis.call('HSET', KEYS[1], 'sequence', digits(forked + 1), 'last', digits_now, 'mark', ARGV[5], 'fork:' .. lost_fork, '*',
+    'opens', digits(time) .. ' ' .. digits(time + tonumber(ARGV[6])))
 redis.call('HDEL', KEYS[1], 'halt')
-return { store.head(partition, 0), store.digits(forked + 1) }
+return { reply_head(now, replid, 0), digits(forked + 1) }

@@ -5,12 +5,11 @@
 --       highest score, 1 from the
 --       highest down, most units
 -- reply {now, for each range: units}
-local partition = store.open(store.READ)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_read()
+if refusal then
+    return refusal
 end
-local now = partition.now
-local reply, room = { store.digits(now) }, tonumber(ARGV[3])
+local reply, room = { digits(now) }, tonumber(ARGV[3])
 for place = 2, #KEYS do
     local at = 4 + (place - 2) * 4
     local command, from, to = 'ZRANGEBYSCORE', ARGV[at], ARGV[at + 1]

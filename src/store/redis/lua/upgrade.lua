@@ -7,20 +7,20 @@
 -- reply {head}; {head, 'O', format, moment}: a service that reads no more than this older format
 --       has probed at that moment, within
 --       the last minute
-local partition = store.open(store.WRITE)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, _, replid = open_to_write()
+if refusal then
+    return refusal
 end
 local RECENT = 60 * 1000000
 local fields = redis.call('HGETALL', KEYS[1])
 for place = 1, #fields, 2 do
     local format = tonumber(string.match(fields[place], '^reader:(%d+)$'))
-    if format and format < FORMAT and partition.now - tonumber(fields[place + 1]) < RECENT then
-        return { store.head(partition, 0), 'O', store.digits(format), fields[place + 1] }
+    if format and format < FORMAT and now - tonumber(fields[place + 1]) < RECENT then
+        return { reply_head(now, replid, 0), 'O', digits(format), fields[place + 1] }
     end
 end
 if ARGV[3] == '1' then
     -- Versions before format 3 compare `format`, and know no `min_reader`.
     redis.call('HSET', KEYS[1], 'min_reader', FORMAT, 'format', FORMAT)
 end
-return { store.head(partition, 0) }
+return { reply_head(now, replid, 0) }

@@ -9,11 +9,10 @@
 --       there is one}, or
 --       'M': no such
 --       campaign, or 'X' and what is wrong}
-local partition = store.open(store.READ)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_read()
+if refusal then
+    return refusal
 end
-local now = partition.now
 -- Not its counters, of which there is one for each queue.
 local names = { 'version', 'lifecycle', 'touched', 'held', 'versions', 'nonce', 'commitment', 'blocked' }
 
@@ -30,14 +29,14 @@ local function read(key, arg)
         end
     end
     local hash_of, answer = ARGV[arg + 1], { fields }
-    local records = record.read_all(key + 1, tonumber(ARGV[arg]), hash_of, arg + 2, 1)
+    local records = read_records(key + 1, tonumber(ARGV[arg]), hash_of, arg + 2, 1)
     for place = 1, #hash_of do
         answer[place + 1] = records[ARGV[arg + 1 + place]]
     end
     return answer
 end
 
-local reply, key, arg = { store.digits(now) }, 2, 4
+local reply, key, arg = { digits(now) }, 2, 4
 for place = 1, tonumber(ARGV[3]) do
     local is_sound, answer = pcall(read, key, arg)
     if not is_sound then

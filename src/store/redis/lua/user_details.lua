@@ -5,12 +5,12 @@
 --       user's member of blocks
 -- reply {now, the record if there is one, 1 if the user is blocked (else 0), the user's member of
 --       blocks if there is one}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
 return {
-    store.digits(partition.now),
+    digits(now),
     redis.call('HGET', KEYS[2], ARGV[3]),
     redis.call('SISMEMBER', KEYS[3], ARGV[3]),
     redis.call('ZRANGEBYLEX', KEYS[4], ARGV[4], ARGV[5])[1] or false,

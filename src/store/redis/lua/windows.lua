@@ -5,13 +5,12 @@
 --       queue
 -- reply {now, 'M'}: no such campaign
 --       {now, for each window: start, window, for each queue: units won, units to be released}
-local partition = store.open(store.LOOK)
-if partition.refusal then
-    return partition.refusal
+local refusal, now = open_to_look()
+if refusal then
+    return refusal
 end
-local now = partition.now
 if redis.call('EXISTS', KEYS[2]) == 0 then
-    return { store.digits(now), 'M' }
+    return { digits(now), 'M' }
 end
 local windows = {}
 for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[3], '+inf', 'LIMIT', '0', ARGV[4])) do
@@ -22,8 +21,8 @@ for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[3], '+in
         -- What is released later and before a window's end is of this window; what is due may be of
         -- an earlier one.
         local from = math.max(now + 1, start * 1000000)
-        counts[#counts + 1] = redis.call('ZCOUNT', KEYS[place], store.digits(from), '(' .. finish)
+        counts[#counts + 1] = redis.call('ZCOUNT', KEYS[place], digits(from), '(' .. finish)
     end
     windows[#windows + 1] = { start, redis.call('HGET', KEYS[4], start), counts }
 end
-return { store.digits(now), windows }
+return { digits(now), windows }

@@ -1,17 +1,17 @@
 -- The queues of a pool: which unit is next. A queue is read ahead, and what draws have taken of it
 -- is counted; it is written at the end.
 --
--- Reads  store
+-- Reads  clock
 --        a pool: queues, chunk, up_to, wins_key
 --        a queue: pool, prize, key, is_held
 -- Gives  first_waiting, count_windows
-local byte_of, call, digits = string.byte, redis.call, store.digits
+local byte_of, call = string.byte, redis.call
 
 -- Reads more of a queue's head, up to the pool's highest score: all cards, or units that are due.
 local function read_ahead(pool, queue)
     local units, have = queue.units, queue.have
     local wanted = math.max(pool.chunk, have) -- twice as many each time
-    local part = call('ZRANGEBYSCORE', queue.key, '-inf', pool.up_to, 'LIMIT', have, wanted)
+    local part = call('ZRANGEBYSCORE', queue.key, '-inf', pool.up_to, 'LIMIT', digits(have), digits(wanted))
     if have == 0 then
         queue.units = part
     else
@@ -73,4 +73,4 @@ local function count_windows(queue, won)
     won[wins_key] = counts
 end
 
-return { first_waiting = first_waiting, count_windows = count_windows }
+return first_waiting, count_windows

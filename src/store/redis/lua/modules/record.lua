@@ -1,6 +1,6 @@
--- Records of users, as `record.rs` describes them: how one is read, and how many are read at once.
+-- Records of users, as `record.rs` describes them: how one is read.
 --
--- Gives  start_of, read, read_all
+-- Gives  start_of, read_record
 local byte_of = string.byte
 
 -- The moment from which that of a record's draw is counted: two days before its day in UTC, for in
@@ -24,7 +24,7 @@ end
 
 -- What a record holds besides its counts (OLDER and LATEST), its day, its six counts, bonus draws
 -- where there are any, and how many bytes there are before its latest draw (-1: it ends there).
-local function read(record)
+local function read_record(record)
     local head = struct.unpack('>I3', record)
     local has = head % 16
     local day = (head - has) / 16
@@ -47,27 +47,4 @@ local function read(record)
     return has, day, free, paid, drawn, bonus_used, won, left, bonus, length
 end
 
--- The records of users (false: there is none) by field, and the fields in each key. A byte of
--- `key_of` is the index of a user's key from `first_key` on; the fields are every `step`-th
--- argument from `first_arg` on.
-local function read_all(first_key, keys, key_of, first_arg, step)
-    local fields_of, records, arg = {}, {}, first_arg
-    for number = 1, keys do
-        fields_of[number] = {}
-    end
-    for index = 1, #key_of do
-        local fields = fields_of[byte_of(key_of, index) + 1]
-        fields[#fields + 1] = ARGV[arg]
-        arg = arg + step
-    end
-    for number = 1, keys do
-        local fields = fields_of[number]
-        local values = redis.call('HMGET', KEYS[first_key + number - 1], unpack(fields))
-        for index = 1, #fields do
-            records[fields[index]] = values[index]
-        end
-    end
-    return records, fields_of
-end
-
-return { start_of = start_of, read = read, read_all = read_all }
+return start_of, read_record

@@ -1,11 +1,12 @@
--- Shared by all scripts: the clock, and the opening of the partition, which each script does first.
+-- Shared by all scripts: the opening of the partition, which each script does first.
 --
--- Gives  LOOK, READ, WRITE, open, head, append, ledger_is_gone, clock, digits, server_time,
--- server_replid
+-- Reads  clock
+-- Gives  open_to_look, open_to_read
+--        What may be done in a partition that is halted or has forked: looking always works,
+--        reading unless it is halted, writing (see writing.lua) only in the current fork.
 --
 -- KEYS[1]  partition
--- ARGV[1]  clock: microseconds, the last moment that the calling service has seen; or `=` and the
---          moment of a test clock
+-- ARGV[1]  clock (see clock.lua)
 -- ARGV[2]  store id (32 characters), then what the service witnesses: for each fork under which it
 --          has acknowledged entries, the
 --          replication id of that fork (40 characters), `:`, the number of the last of these
@@ -33,39 +34,17 @@
 --   'W', micros    the fork opens only after this time
 --   'N', format    the data are of this format, which is newer than this version's
 
--- What a script may do in a partition that is halted or has forked: LOOK always works, READ unless
--- it is halted, WRITE only in the partition's current fork.
-local LOOK, READ, WRITE = 1, 2, 3
-
--- Whole numbers beyond 14 digits would come out in exponent form.
-local function digits(number)
-    return string.format('%.0f', number)
-end
-
--- The server's time in microseconds.
-local function server_time()
-    local time = redis.call('TIME')
-    return time[1] * 1000000 + time[2]
-end
-
--- The store's clock in microseconds. It is never behind `last`, the moment of the partition's last
--- entry, nor behind the moment that the calling service has seen. Besides the server's own time,
--- which is read only if it is needed.
-local function clock(last)
-    local seen, test = tonumber(ARGV[1]) or 0, tonumber(string.match(ARGV[1], '^=(%d+)$'))
-    local time = not test and server_time() or nil
-    return math.max(test or time, seen, tonumber(last) or 0), time
-end
-
--- The replication id of this server. ROLE, which is shorter, is not allowed in scripts.
-local function server_replid()
-    return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
-end
-
 -- The first of the service's witnesses that this partition contradicts: the service has
 -- acknowledged an entry that is not here. As text: replication id, number of the last acknowledged
 -- entry, number of the last entry of that fork here (or -: the fork is not known here).
 local function lost_entries(sequence, replid)
+    -- Most services witness the current fork only.
+    if replid and string.find(ARGV[2], replid, 33, true) == 33 then
+        local number = tonumber(string.sub(ARGV[2], 74))
+        if number and number <= sequence then
+            return nil
+        end
+    end
     for fork, number in string.gmatch(string.sub(ARGV[2], 33), '(%x+):(%d+) ') do
         local base = sequence
         if fork ~= replid then
@@ -80,23 +59,17 @@ local function lost_entries(sequence, replid)
     return nil
 end
 
--- Microseconds until a fork opens. None if the server's clock has been set back since: it says
--- nothing about the pause then.
-local function pause_of(opens, time)
-    local recorded, from = string.match(opens, '^(%d+) (%d+)$')
-    return time >= tonumber(recorded) and tonumber(from) - time or 0
-end
-
--- Opens the partition. The result has a `refusal`, which is the script's reply, or: `now`,
--- `sequence` (number of the last entry), `replid`, `mark`.
-local function open(access)
+-- Opens the partition. The result is the script's reply if it is refused; else nil, the store's
+-- clock, the number of the last entry, the replication id and the mark of the fork; besides, the
+-- partition's `opens`, and the server's time if it was read.
+local function open(is_look)
     local store, sequence, last, replid, mark, opens, halt, min_reader = unpack(
         redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last', 'replid', 'mark', 'opens', 'halt', 'min_reader'))
-    local now, time = clock(last)
+    local now, time = read_clock(last)
     if store ~= string.sub(ARGV[2], 1, 32) then
-        return { refusal = { digits(now), 'L' } }
+        return { digits(now), 'L' }
     elseif min_reader and tonumber(min_reader) > FORMAT then
-        return { refusal = { digits(now), 'N', min_reader } }
+        return { digits(now), 'N', min_reader }
     end
     sequence = tonumber(sequence)
     if not halt then
@@ -106,45 +79,18 @@ local function open(access)
             redis.call('HSET', KEYS[1], 'halt', halt)
         end
     end
-    if halt and access ~= LOOK and string.sub(ARGV[2], 33) ~= '*' then
-        return { refusal = { digits(now), 'H', halt } }
+    if halt and not is_look and string.sub(ARGV[2], 33) ~= '*' then
+        return { digits(now), 'H', halt }
     end
-    if access == WRITE then
-        if server_replid() ~= replid then
-            return { refusal = { digits(now), 'K' } }
-        end
-        local pause = opens and pause_of(opens, time or server_time()) or 0
-        if pause > 0 then
-            return { refusal = { digits(now), 'W', digits(pause) } }
-        elseif opens then
-            redis.call('HDEL', KEYS[1], 'opens')
-        end
-    end
-    return { now = now, sequence = sequence, replid = replid, mark = mark or '0' }
+    return nil, now, sequence, replid, mark or '0', opens, time
 end
 
--- The first part of a writing script's reply: the store's clock, the replication id of the fork,
--- and the number of the last entry that the script has written (0: none).
-local function head(partition, written)
-    return digits(partition.now) .. ' ' .. partition.replid .. ' ' .. digits(written)
+local function open_to_look()
+    return open(true)
 end
 
--- Appends an item to the ledger, KEYS[2]; its id is the number of its last entry. The first item
--- that a script appends is its first write: false means that the ledger was deleted, and nothing is
--- written.
-local function append(partition, number, ...)
-    if partition.sequence > 0 then
-        return redis.call('XADD', KEYS[2], 'NOMKSTREAM', digits(number) .. '-0', ...)
-    end
-    return redis.call('XADD', KEYS[2], digits(number) .. '-0', ...)
+local function open_to_read()
+    return open(false)
 end
 
--- The reply if `append` gives false.
-local function ledger_is_gone()
-    return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is gone: the ledger was deleted, restore it')
-end
-
-return {
-    LOOK = LOOK, READ = READ, WRITE = WRITE, open = open, head = head, append = append, ledger_is_gone = ledger_is_gone, clock = clock,
-    digits = digits, server_time = server_time, server_replid = server_replid,
-}
+return open_to_look, open_to_read

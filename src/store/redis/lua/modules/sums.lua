@@ -2,11 +2,11 @@
 -- 10^18 times what the field with `:high` behind its name holds. No change is more than 2^53 either
 -- way.
 --
--- Gives  check, add
+-- Gives  check_sums, add_to_sum
 local SUM_PART = 1e18
 
 -- What is counted must be numbers, for a count that fails would leave the rest half done.
-local function check(key, names)
+local function check_sums(key, names)
     local fields = {}
     for place, name in ipairs(names) do
         fields[place * 2 - 1], fields[place * 2] = name, name .. ':high'
@@ -18,7 +18,7 @@ local function check(key, names)
     end
 end
 
-local function add(key, name, change)
+local function add_to_sum(key, name, change)
     local sum = redis.call('HINCRBY', key, name, change)
     if sum >= SUM_PART then
         redis.call('HINCRBY', key, name, '-1000000000000000000')
@@ -29,4 +29,4 @@ local function add(key, name, change)
     end
 end
 
-return { check = check, add = add }
+return check_sums, add_to_sum

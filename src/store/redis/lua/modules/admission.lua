@@ -1,0 +1,82 @@
+-- Admission: whether a draw is made. That depends on what is remembered of its request, on its
+-- deadline, on the campaign, and on the user's limits and bonus draws.
+--
+-- Reads  a campaign: now, earliest, not_after, is_open, lifecycle, user_limit, day_limit,
+--        paid_day_limit
+--        the kind of a draw: count, expire, is_paid, asked
+-- Gives  refusal_of, regular_draws, open_bonus, take_bonus
+
+-- Whether the deadline of draw `number` has passed.
+local function is_late(c, number)
+    local high, low = struct.unpack('>I4I4', c.not_after, number * 8 - 7)
+    return c.now > high * 4294967296 + low
+end
+
+-- Why a draw is not made whatever the user's limits are: a letter and what is replied with it (see
+-- draw.lua); nil if nothing speaks against it. `known` is the draw that its request has made.
+local function refusal_of(c, number, kind, known)
+    if known then
+        local rest = cmsgpack.unpack_limit(known, 7, 7)
+        if string.sub(known, rest + 1, rest + #kind.asked) == kind.asked then
+            return 'R', known
+        end
+        return 'U', ''
+    elseif c.now > c.earliest and is_late(c, number) then
+        return 'P', ''
+    elseif kind.expire > 0 and c.now > kind.expire then
+        return 'E', ''
+    elseif not c.is_open then
+        return 'A', tostring(c.lifecycle)
+    end
+    return nil
+end
+
+-- How many of a draw's `count` are regular draws: as many as the limits allow. The others are bonus
+-- draws, of which `left` are left and which pay for free draws only; nil if there are too few.
+local function regular_draws(c, kind, free, paid, regular_before, left)
+    local count, regular = kind.count, c.user_limit - regular_before
+    local room
+    if kind.is_paid then
+        room, left = c.paid_day_limit - paid, 0
+    else
+        room = c.day_limit - free
+    end
+    if regular > room then
+        regular = room
+    end
+    if regular >= count then
+        return count
+    elseif regular < 0 then
+        regular = 0
+    end
+    if count - regular > left then
+        return nil
+    end
+    return regular
+end
+
+-- Bonus draws that have not lapsed, soonest to lapse first, and how many they are; nil if there are
+-- none.
+local function open_bonus(bonus, now)
+    local kept, left = {}, 0
+    for index = 1, #bonus do
+        local grant = bonus[index]
+        if now < grant[1] and grant[2] > 0 then
+            kept[#kept + 1] = grant
+            left = left + grant[2]
+        end
+    end
+    return left > 0 and kept or nil, left
+end
+
+-- Takes bonus draws, of which there are enough.
+local function take_bonus(bonus, count)
+    for index = 1, #bonus do
+        local grant = bonus[index]
+        local part = math.min(count, grant[2])
+        grant[2] = grant[2] - part
+        count = count - part
+    end
+end
+
+return refusal_of, regular_draws, open_bonus, take_bonus

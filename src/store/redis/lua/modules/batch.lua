@@ -1,0 +1,186 @@
+-- A batch: the draws of one campaign, in the order given. Everything is decided here; draw.lua
+-- writes it.
+--
+-- Reads  record, users, packed, memory, admission, pools, counters; ARGV as draw.lua describes it
+--        a campaign as campaign.lua sets it
+-- Gives  draw_batch
+local COUNTS = 2 ^ 16 -- three counts below this make one exact number
+local NOBODY = '\0\0\0\0\0\0\0\0\0' -- the record of one who has not drawn
+
+-- What the draws ask for, by kind, each with what is remembered of it; whether one has expired.
+local function read_kinds(c)
+    local values, version, kinds, is_expired = { cmsgpack.unpack(c.kinds) }, cmsgpack.pack(c.version), {}, false
+    for index = 1, #values, 3 do
+        local what, expire = values[index], values[index + 1]
+        local asked = cmsgpack.pack(what) .. values[index + 2]
+        kinds[#kinds + 1] = {
+            asked = asked, asked_now = asked .. version, expire = expire,
+            count = math.floor(what / 8), is_paid = what % 4 >= 2, is_barred = what % 2 == 1,
+        }
+        is_expired = is_expired or expire > 0 and c.now > expire
+    end
+    return kinds, is_expired
+end
+
+-- How a draw is refused.
+local function refuse(letter, detail)
+    if #detail > 65535 then
+        error('a record is none', 0)
+    end
+    return letter .. struct.pack('>I2', #detail) .. detail
+end
+
+-- How a user's record begins, up to its latest draw; besides, the six counts. Users who never had
+-- more than free draws have few different counts in a batch, so theirs are kept in `starts` and
+-- `counts_of`.
+local function start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won, left, bonus)
+    local is_plain, index = paid + bonus_used + left == 0, nil
+    if is_plain and free + drawn + won < COUNTS then
+        index = ((has * COUNTS + free) * COUNTS + drawn) * COUNTS + won
+        local start = starts[index]
+        if start then
+            return start, counts_of[index]
+        end
+    end
+    local counts = pack_six(free, paid, drawn, bonus_used, won, left)
+    local middle = counts
+    if is_plain then
+        has, middle = has + PLAIN, pack_three(free, drawn, won)
+    elseif left > 0 then
+        has, middle = has + BONUS, counts .. cmsgpack.pack(bonus)
+    end
+    local start = string.sub(struct.pack('>I4', today * 16 + LATEST + has), 2) .. middle
+    if index then
+        starts[index], counts_of[index] = start, counts
+    end
+    return start, counts
+end
+
+-- Decides all draws of a campaign; `sequence` is the number of the last entry. The result, by draw:
+-- replies, entries, and which are refused; new records by field, moved draws as HSET takes them;
+-- the number of the last entry; counts of draws made, new users, units, results without a unit.
+local function decide(c, sequence, records)
+    local kinds, is_expired = read_kinds(c)
+    local only_kind, kind_of, arg, today = #kinds == 1 and kinds[1], c.kind_of, c.first_arg, c.today
+    local may_refuse = is_expired or c.now > c.earliest or not c.is_open
+    local moment, char = struct.pack('>I5', c.now - start_of(today)), string.char
+    local replies, entries, refused, drawn_now, moved, older = {}, {}, {}, {}, {}, {}
+    local done, users, units, nothings, head, head_until = 0, 0, 0, 0, '', -1
+    local starts, counts_of = {}, {}
+
+    for number = 1, c.draws do
+        local field, request, kind = ARGV[arg], ARGV[arg + 1], only_kind or kinds[string.byte(kind_of, number) + 1]
+        local stored, count, letter, detail, regular, results, won_units = records[field], kind.count
+        local has, day, free, paid, drawn, bonus_used, won, left = 0, 0, 0, 0, 0, 0, 0, 0
+        local bonus, known, before, before_request
+        arg = arg + 2
+        if stored then
+            has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request = recall(c, stored, number, request, moved)
+        end
+        if known or may_refuse then
+            letter, detail = refusal_of(c, number, kind, known)
+        end
+        if not letter then
+            -- A later day starts at zero.
+            if today > day then
+                free, paid = 0, 0
+            end
+            if bonus then
+                bonus, left = open_bonus(bonus, c.now)
+            end
+            regular = regular_draws(c, kind, free, paid, drawn - bonus_used, left)
+            if not regular then
+                letter, detail = 'Q', stored or NOBODY
+            else
+                results, won, won_units = draw_units(c, kind, field, drawn, won)
+                if not results then
+                    letter, detail = 'F', won
+                end
+            end
+        end
+        if letter then
+            refused[number], replies[number] = true, refuse(letter, detail)
+        else
+            if kind.is_paid then
+                paid = paid + count
+            else
+                free = free + regular
+                if count > regular then
+                    take_bonus(bonus, count - regular)
+                    bonus_used, left = bonus_used + count - regular, left - (count - regular)
+                end
+            end
+            drawn, sequence, done = drawn + count, sequence + 1, done + 1
+            units, nothings = units + won_units, nothings + count - won_units
+            if not stored then
+                users = users + 1
+            elseif before then
+                move_older(c, number, before_request, before, has == OLDER, moved, older)
+                has = OLDER
+            end
+            local start, counts =
+                start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won, left, bonus)
+            if sequence > head_until then
+                head, head_until = pack_sequence_head(sequence), sequence - sequence % 256 + 255
+            end
+            local new = start .. moment .. request .. head .. char(sequence % 256) .. kind.asked_now .. results
+            replies[number], records[field], drawn_now[field] = new, new, new
+            entries[done * 2 - 1], entries[done * 2] = counts, results
+        end
+    end
+    return replies, entries, refused, drawn_now, older, sequence, done, users, units, nothings
+end
+
+-- New records as HSET takes them, for each hash of users.
+local function records_by_hash(fields_of, drawn_now)
+    local written = {}
+    for number = 1, #fields_of do
+        local fields, words, length = fields_of[number], {}, 0
+        for index = 1, #fields do
+            local field = fields[index]
+            local new = drawn_now[field]
+            if new then
+                words[length + 1], words[length + 2] = field, new
+                length = length + 2
+                drawn_now[field] = nil -- a user may be there more than once
+            end
+        end
+        written[number] = words
+    end
+    return written
+end
+
+-- What the ledger keeps of those requests whose draws were made.
+local function kept_parts(parts, lengths, refused)
+    if not next(refused) then
+        return parts
+    end
+    local kept, from = {}, 1
+    for number = 1, #lengths / 2 do
+        local length = struct.unpack('>I2', lengths, number * 2 - 1)
+        if not refused[number] then
+            kept[#kept + 1] = string.sub(parts, from, from + length - 1)
+        end
+        from = from + length
+    end
+    return table.concat(kept)
+end
+
+-- Draws for users of a campaign; `last` is the number of the last entry. The result is the reply,
+-- and what is written; no such item if no draw is made.
+local function draw_batch(c, last)
+    local records, fields_of = read_records(c.first_key, c.hashes, c.hash_of, c.first_arg, 2)
+    local replies, entries, refused, drawn_now, older, sequence, done, users, units, nothings = decide(c, last, records)
+    local reply = table.concat(replies)
+    if done == 0 then
+        return { reply, '' }, nil
+    end
+    local sums, wins, taken, low = add_up(c, users, units, nothings)
+    return { reply, low }, {
+        campaign = c, last = sequence, done = done, taken = taken, sums = sums, wins = wins,
+        written = records_by_hash(fields_of, drawn_now), older = older, parts = kept_parts(c.parts, c.lengths, refused),
+        answers = table.concat(entries),
+    }
+end
+
+return draw_batch

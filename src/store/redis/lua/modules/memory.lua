@@ -1,0 +1,63 @@
+-- Draws that are remembered. A user's latest draw lies in the user's record; the next one moves it
+-- to a field of its own, in the user's bucket of older draws.
+--
+-- Reads  record, packed
+--        a campaign: long_key, first_older, oldest
+-- Gives  recall, move_older
+--        A draw's number is its index among those of the campaign. Draws are given as fields of
+--        their own have them. Those that this batch has moved are in `moved`, by request, and in
+--        `older`, as HSET takes them.
+
+-- The draw of a request in a field of its own; nil if none is remembered.
+local function find(c, number, request, moved)
+    local draw = moved[request] or redis.call('HGET', KEYS[c.first_older + number], request)
+    if draw == '' then
+        draw = redis.call('HGET', c.long_key, request)
+    end
+    if draw and struct.unpack('>I7', draw) >= c.oldest then
+        return draw
+    end
+    return nil
+end
+
+-- Reads a user's record: whether there are older draws (OLDER or 0), the day, the six counts, bonus
+-- draws; the draw that the request has made; the latest draw if it is another one, and its request.
+local function recall(c, stored, number, request, moved)
+    local known, before, before_request
+    local has, day, free, paid, drawn, bonus_used, won, left, bonus, length = read_record(stored)
+    if has >= LATEST then
+        has = has - LATEST
+        local at, its_request, rest = struct.unpack('>I5c8', stored, length + 1)
+        at = start_of(day) + at
+        if at >= c.oldest then
+            local counts = pack_six(free, paid, drawn, bonus_used, won, left)
+            local draw = struct.pack('>I7', at) .. counts .. string.sub(stored, rest)
+            if its_request == request then
+                known = draw
+            else
+                before, before_request = draw, its_request
+            end
+        end
+    end
+    if has == OLDER and not known then
+        known = find(c, number, request, moved)
+    end
+    return has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request
+end
+
+-- Gives a draw a field of its own in the bucket of draw `number`.
+local function move_older(c, number, request, draw, has_older, moved, older)
+    local key = KEYS[c.first_older + number]
+    if not has_older then
+        redis.call('HLEN', key)
+    end
+    moved[request] = draw
+    if #draw > COMPACT_BYTES_MAX then
+        redis.call('HLEN', c.long_key)
+        older[#older + 1] = { c.long_key, request, draw }
+        draw = ''
+    end
+    older[#older + 1] = { key, request, draw }
+end
+
+return recall, move_older

@@ -1,0 +1,137 @@
+-- The pools of a campaign: which units a draw takes. What is taken is only counted here; it is
+-- written at the end.
+--
+-- Reads  queues
+--        a campaign: key, pools, counts_as_win, wins_limit, without
+--        a pool: number, unlock, is_deck, gate, is_behind, queues
+--        a queue: pool, prize, won
+-- Gives  draw_units, find_empty, refuse_gone
+local picks, picked = {}, 0 -- the queues that the draw at hand has taken from
+
+-- What must be filled before a pool without a unit may be passed over: pool and cards, packed; nil
+-- if nothing.
+local function need_of(pool)
+    if pool.is_behind then
+        return cmsgpack.pack(pool.number, 0)
+    elseif not (pool.is_deck and pool.gate == 1) then
+        return nil
+    end
+    local cards = 1
+    for index = 1, picked do
+        if picks[index].pool == pool then
+            cards = cards + 1
+        end
+    end
+    return cmsgpack.pack(pool.number, cards)
+end
+
+-- The result of one draw of a user with so many draws and wins, packed (see record.rs); false if it
+-- wins nothing; nil and the need if a pool must be filled first. Besides, the wins after it.
+local function take(c, drawn, won)
+    local pools = c.pools
+    for number = 1, #pools do
+        local pool = pools[number]
+        if drawn >= pool.unlock then
+            local queue = pool.first
+            if queue == nil then
+                queue = first_waiting(pool)
+            end
+            local at = queue and queue.taken + 1
+            local unit = queue and queue.units[at]
+            -- What is released before the gate is all there, so the first of it may be drawn while
+            -- a fill goes on.
+            if unit and not (pool.is_behind and struct.unpack('>I7', unit) >= pool.gate) then
+                queue.taken, pool.first = at, nil
+                picked = picked + 1
+                picks[picked] = queue
+                if queue.prize < 0 then
+                    return false, won
+                end
+                return queue.won .. unit, won + c.counts_as_win[queue.prize + 1]
+            end
+            local need = need_of(pool)
+            if need then
+                return nil, need
+            end
+        end
+    end
+    return false, won
+end
+
+-- Queues that were looked at and had nothing, and the names of their counters.
+local function find_empty(pools)
+    local found, names = {}, {}
+    for number = 1, #pools do
+        local its_queues = pools[number].queues
+        for index = 1, #its_queues do
+            local queue = its_queues[index]
+            if queue.is_whole and queue.have == 0 then
+                found[#found + 1] = queue
+                names[#names + 1] = string.format('waiting:%d:%d', number - 1, queue.prize)
+            end
+        end
+    end
+    return found, names
+end
+
+-- Stops the campaign if one of these queues is gone: its counter says that units wait in it, and no
+-- fill is open that has still to bring them.
+local function refuse_gone(c, empty, counters)
+    local keys, waiting = {}, {}
+    for index = 1, #empty do
+        if tonumber(counters[index] or 0) > 0 then
+            keys[#keys + 1], waiting[#waiting + 1] = empty[index].key, empty[index]
+        end
+    end
+    if #keys == 0 or redis.call('EXISTS', unpack(keys)) == #keys then
+        return
+    end
+    for index = 1, #waiting do
+        local queue = waiting[index]
+        local is_filled = queue.pool.is_deck or redis.call('HGET', c.key, 'open:' .. queue.pool.number) == ''
+        if is_filled and redis.call('EXISTS', queue.key) == 0 then
+            error(queue.key .. ' is gone, and units wait in it', 0)
+        end
+    end
+end
+
+-- Gives back what the draw at hand has taken.
+local function give_back(c)
+    for index = 1, picked do
+        local queue = picks[index]
+        queue.taken, queue.pool.first = queue.taken - 1, nil
+    end
+    local empty, names = find_empty(c.pools)
+    if #names > 0 then
+        refuse_gone(c, empty, redis.call('HMGET', c.key, unpack(names)))
+    end
+end
+
+-- Draws once or more for a user with so many draws and wins. The results, packed; the wins after
+-- it; how many units it won. Or nil and the need if a pool must be filled first.
+local function draw_units(c, kind, field, drawn, won)
+    local results, units, wins_limit, without = nil, 0, c.wins_limit, c.without
+    if kind.is_barred or (c.blocked > 0 and redis.call('SISMEMBER', c.blocked_key, field) == 1) then
+        return string.rep(without, kind.count), won, 0
+    end
+    picked = 0
+    for number = drawn, drawn + kind.count - 1 do
+        local result = false
+        if won < wins_limit then
+            result, won = take(c, number, won)
+            if result == nil then
+                give_back(c)
+                return nil, won
+            end
+        end
+        if result then
+            units = units + 1
+        else
+            result = without
+        end
+        results = results and results .. result or result
+    end
+    return results, won, units
+end
+
+return draw_units, find_empty, refuse_gone

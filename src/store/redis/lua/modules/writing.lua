@@ -1,0 +1,57 @@
+-- Shared by the scripts that write: the opening of the partition for writing, the ledger, and how a
+-- reply begins.
+--
+-- Reads  clock, store
+-- Gives  open_to_write, server_replid, reply_head, append, ledger_is_gone
+
+-- The replication id of this server. ROLE, which is shorter, is not allowed in scripts.
+local function server_replid()
+    return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+end
+
+-- Microseconds until a fork opens. None if the server's clock has been set back since: it says
+-- nothing about the pause then.
+local function pause_of(opens, time)
+    local recorded, from = string.match(opens, '^(%d+) (%d+)$')
+    return time >= tonumber(recorded) and tonumber(from) - time or 0
+end
+
+-- Opens the partition for writing; the result is that of `open_to_read`.
+local function open_to_write()
+    local refusal, now, last, replid, mark, opens, time = open_to_read()
+    if refusal then
+        return refusal
+    elseif not replid or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. replid .. '\r', 1, true) then
+        return { digits(now), 'K' }
+    elseif opens then
+        local pause = pause_of(opens, time or server_time())
+        if pause > 0 then
+            return { digits(now), 'W', digits(pause) }
+        end
+        redis.call('HDEL', KEYS[1], 'opens')
+    end
+    return nil, now, last, replid, mark
+end
+
+-- The first part of a writing script's reply: the store's clock, the replication id of the fork,
+-- and the number of the last entry that the script has written (0: none).
+local function reply_head(now, replid, written)
+    return digits(now) .. ' ' .. replid .. ' ' .. digits(written)
+end
+
+-- Appends an item to the ledger, KEYS[2]; its id is the number of its last entry. `last` is the
+-- number of the last entry before this script. The first item that a script appends is its first
+-- write: false means that the ledger was deleted, and nothing is written.
+local function append(last, number, ...)
+    if last > 0 then
+        return redis.call('XADD', KEYS[2], 'NOMKSTREAM', digits(number) .. '-0', ...)
+    end
+    return redis.call('XADD', KEYS[2], digits(number) .. '-0', ...)
+end
+
+-- The reply if `append` gives false.
+local function ledger_is_gone()
+    return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is gone: the ledger was deleted, restore it')
+end
+
+return open_to_write, server_replid, reply_head, append, ledger_is_gone
