@@ -4,7 +4,7 @@
 use std::num::NonZeroU64;
 
 use super::{seed::Seed, stream::Stream};
-use crate::model::{Moment, PoolId, PrizeNo, campaign::Quantities};
+use crate::model::{Moment, PoolId, PrizeNo, Quantities};
 
 /// One filling of a window of a scheduled pool, as its record froze it.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{secrets::totals, views};
 use crate::{
     model::{
-        Campaign, Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities,
-        convert::moment_to_proto, schedule::Schedule, zone::Window,
+        Campaign, Moment, PoolKind, PoolNo, PrizeNo, Quantities, convert::moment_to_proto,
+        schedule::Schedule, zone::Window,
     },
     proto,
     store::{

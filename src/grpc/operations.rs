@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     injector::Injector,
-    model::{Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities},
+    model::{Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, Quantities},
     proto,
     store::{Author, Executed, OperateCommand, Operated, Operation, Refusal, Store},
 };

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     model::{
-        Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities,
+        Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, Quantities,
         convert::moment_to_proto, schedule::Schedule, zone,
     },
     proto,

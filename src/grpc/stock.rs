@@ -9,8 +9,7 @@ use std::{
 use super::{desk::compute, schedule::schedules, secrets::totals, status::CallError};
 use crate::{
     model::{
-        Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo, Problems,
-        campaign::Quantities,
+        Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo, Problems, Quantities,
         schedule::{Missed, Schedule},
         summary::{Dealt, planned_units},
         text::grouped_digits,

@@ -2,8 +2,7 @@
 
 use crate::{
     model::{
-        Campaign, Moment, PoolKind, PoolNo, UserId,
-        campaign::Quantities,
+        Campaign, Moment, PoolKind, PoolNo, Quantities, UserId,
         change::Difference,
         convert::{campaign_to_proto, moment_to_proto, money_to_proto},
         deck::{CardCount, Deck},

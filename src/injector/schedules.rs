@@ -9,8 +9,7 @@ use super::{
 use crate::{
     chance,
     model::{
-        Campaign, CampaignId, Moment, PoolId, PoolKind, PoolNo, PrizeNo,
-        campaign::Quantities,
+        Campaign, CampaignId, Moment, PoolId, PoolKind, PoolNo, PrizeNo, Quantities,
         schedule::{Schedule, Unclaimed},
     },
     store::{

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use super::scattering::{Scattering, Urgency};
 use crate::{
     chance::{self, Seed},
-    model::{Campaign, CampaignId, Moment, PoolNo, campaign::Quantities},
+    model::{Campaign, CampaignId, Moment, PoolNo, Quantities},
     store::{Result, fill::TotalsBase, view::total},
 };
 

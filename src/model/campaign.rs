@@ -1,14 +1,8 @@
 //! A campaign as it was validated: what can be won, when, by whom, how often.
 //!
-//! Made by [`super::convert`] only. Prizes and pools are known by their number, their place in the
-//! campaign, which never changes once units exist (see [`super::change`]).
+//! Made by [`super::convert`] only.
 
-use std::{collections::BTreeMap, fmt};
-
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{self, Visitor},
-};
+use std::collections::BTreeMap;
 
 use super::{
     deck::Deck,
@@ -16,48 +10,10 @@ use super::{
     limits::DrawLimits,
     moment::Moment,
     money::Money,
+    number::{PoolNo, PrizeNo},
     schedule::Schedule,
     zone::Zone,
 };
-
-/// The place of a prize in its campaign, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct PrizeNo(pub u16);
-
-/// As a number, or as the text that JSON makes of a number that is the key of a map.
-impl<'de> Deserialize<'de> for PrizeNo {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberOrText;
-
-        impl Visitor<'_> for NumberOrText {
-            type Value = PrizeNo;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the number of a prize")
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<PrizeNo, E> {
-                let number = u16::try_from(number).map_err(E::custom)?;
-                Ok(PrizeNo(number))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<PrizeNo, E> {
-                text.parse().map(PrizeNo).map_err(E::custom)
-            }
-        }
-
-        deserializer.deserialize_any(NumberOrText)
-    }
-}
-
-/// The place of a pool in its campaign, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PoolNo(pub u16);
-
-/// Units by prize: sorted by prize, each prize once, no zero.
-pub type Quantities = BTreeMap<PrizeNo, u64>;
 
 /// Text that callers get with a prize.
 pub type Attributes = BTreeMap<String, String>;
@@ -156,17 +112,17 @@ impl Campaign {
 
     /// The number of the prize with this id.
     pub fn prize_no(&self, id: &str) -> Option<PrizeNo> {
-        let place = self
+        let index = self
             .prizes
             .iter()
             .position(|prize| prize.id.as_str() == id)?;
-        u16::try_from(place).ok().map(PrizeNo)
+        u16::try_from(index).ok().map(PrizeNo)
     }
 
     /// The number of the pool with this id.
     pub fn pool_no(&self, id: &str) -> Option<PoolNo> {
-        let place = self.pools.iter().position(|pool| pool.id.as_str() == id)?;
-        u16::try_from(place).ok().map(PoolNo)
+        let index = self.pools.iter().position(|pool| pool.id.as_str() == id)?;
+        u16::try_from(index).ok().map(PoolNo)
     }
 
     /// Every prize with its number.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     apportion::largest_remainder,
-    campaign::{PrizeNo, Quantities},
+    number::{PrizeNo, Quantities},
 };
 
 /// The composition of a deck.

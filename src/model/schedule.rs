@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::civil::DateTime;
 
 use super::{
-    campaign::{PrizeNo, Quantities},
     factor::Factor,
     moment::Moment,
+    number::{PrizeNo, Quantities},
     zone::{Window, Zone},
 };
 
@@ -162,7 +162,7 @@ impl Daily {
 
 #[cfg(test)]
 mod tests {
-    use super::super::campaign::PrizeNo;
+    use super::super::number::PrizeNo;
     use super::*;
 
     fn q(quantities: &[(u16, u64)]) -> Quantities {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{
-    campaign::{Campaign, PoolKind, PoolNo, PrizeNo, Quantities},
+    campaign::{Campaign, PoolKind},
     deck::{CardCount, Deck, OnExhausted},
     moment::Moment,
+    number::{PoolNo, PrizeNo, Quantities},
     rounds::{Rounds, whole_rounds},
     schedule::Schedule,
     zone::Window,

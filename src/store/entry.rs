@@ -1,7 +1,7 @@
 //! The ledger: every change of a campaign or an envelope is an entry, written in the step that
 //! makes the change.
 //!
-//! Prizes and pools are told by number (see [`crate::model::campaign`]); moments in microseconds
+//! Prizes and pools are written as numbers (see [`crate::model::number`]); moments as microseconds
 //! since the Unix epoch.
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use super::{
     command::{Author, Operation},
 };
 use crate::model::{
-    Campaign, CampaignId, Envelope, EnvelopeId, Moment, PoolId, PoolNo, PrizeNo, RequestId, UserId,
-    campaign::Quantities,
+    Campaign, CampaignId, Envelope, EnvelopeId, Moment, PoolId, PoolNo, PrizeNo, Quantities,
+    RequestId, UserId,
     limits::{Funding, UserCounts},
 };
 

@@ -5,7 +5,7 @@
 
 use crate::{
     chance::Release,
-    model::{CampaignId, Moment, PoolNo, PrizeNo, campaign::Quantities, deck::CardCount},
+    model::{CampaignId, Moment, PoolNo, PrizeNo, Quantities, deck::CardCount},
 };
 
 /// How far the pools of a campaign are filled.

@@ -6,8 +6,7 @@ use super::{fill::DeckStop, hold::Holds};
 use crate::{
     chance::Nonce,
     model::{
-        Campaign, Moment, OperatorId, PoolNo, PrizeNo,
-        campaign::Quantities,
+        Campaign, Moment, OperatorId, PoolNo, PrizeNo, Quantities,
         limits::{Funding, Quotas, UserRecord},
     },
     store::{

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use super::{HOUR_MICROS, START, after_start, kind, pool};
 use crate::{
     chance::{Fill, MasterKey, Nonce, Seed, Stream, deal, scatter, take, totals},
-    model::{CampaignId, Moment, PrizeNo, campaign::Quantities},
+    model::{CampaignId, Moment, PrizeNo, Quantities},
 };
 
 /// `first, first + 1, …`

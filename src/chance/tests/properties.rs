@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 use super::{after_start, numbered_seed, pool};
 use crate::{
     chance::{Fill, Release, deal, scatter, take, totals},
-    model::{Moment, PrizeNo, campaign::Quantities, deck::CardCount},
+    model::{Moment, PrizeNo, Quantities, deck::CardCount},
 };
 
 fn any_quantities() -> impl Strategy<Value = Quantities> {

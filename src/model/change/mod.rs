@@ -9,9 +9,10 @@ mod difference;
 pub use difference::{Difference, differences};
 
 use super::{
-    campaign::{Campaign, Pool, PoolKind, PrizeNo, Quantities},
+    campaign::{Campaign, Pool, PoolKind},
     deck::{Deck, OnExhausted},
     moment::Moment,
+    number::{PrizeNo, Quantities},
     problem::Problems,
     text::grouped,
 };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{COUNT_MAX, at, campaign::unknown_enum, odds, prizes::Prizes};
 use crate::{
     model::{
-        campaign::Quantities,
         deck::{Deck, OnExhausted},
+        number::Quantities,
         problem::Problems,
         text::{grouped, grouped_digits},
     },

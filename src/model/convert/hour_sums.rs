@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use super::{HOUR_UNITS_MAX, campaign::Parts, hours};
 use crate::model::{
-    campaign::{PoolKind, Quantities},
+    campaign::PoolKind,
     moment::Moment,
+    number::Quantities,
     problem::Problems,
     schedule::{HourKind, Schedule},
     text::grouped_digits,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{COUNT_MAX, entry, prizes::Prizes};
 use crate::model::{
     apportion::largest_remainder,
-    campaign::{PrizeNo, Quantities},
+    number::{PrizeNo, Quantities},
     problem::Problems,
     text::grouped,
 };

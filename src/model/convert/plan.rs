@@ -7,8 +7,9 @@ use jiff::civil::DateTime;
 use super::{campaign::Parts, hour_sums, hours};
 use crate::{
     model::{
-        campaign::{PoolKind, PrizeNo},
+        campaign::PoolKind,
         moment::Moment,
+        number::PrizeNo,
         problem::{Problem, Problems},
         text::grouped_digits,
         zone::Zone,

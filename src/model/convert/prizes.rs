@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::entry;
 use crate::{
     model::{
-        campaign::PrizeNo,
+        number::PrizeNo,
         problem::{Problem, Problems},
         text::nearest,
     },

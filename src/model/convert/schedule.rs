@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     model::{
-        campaign::Quantities,
+        number::Quantities,
         problem::Problems,
         schedule::{Daily, Missed, Schedule, Unclaimed},
         text::grouped,

@@ -7,8 +7,8 @@ use jiff::{ToSpan as _, civil::DateTime};
 use super::{PLANNED_UNITS_MAX, at, hours, prizes::Prizes, schedule::Layers};
 use crate::{
     model::{
-        campaign::Quantities,
         factor::Factor,
+        number::Quantities,
         problem::Problems,
         schedule::{Daily, Special},
         text::grouped,

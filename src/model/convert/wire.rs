@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use super::hours;
 use crate::{
     model::{
-        campaign::{Campaign, Consolation, Pool, PoolKind, Prize, PrizeNo},
+        campaign::{Campaign, Consolation, Pool, PoolKind, Prize},
         deck::{Deck, OnExhausted},
         limits::DrawLimits,
         moment::Moment,
         money::{Money, NANOS_PER_UNIT},
+        number::Quantities,
         problem::Problem,
         schedule::{Daily, Missed, Schedule, Special, Unclaimed},
     },

@@ -1,7 +1,7 @@
 //! Bringing an injected window to a new plan: units on top, or units to recall.
 
 use crate::{
-    model::campaign::Quantities,
+    model::Quantities,
     store::{AdjustCommand, Result, Step, entry::Injected},
 };
 

@@ -6,8 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     model::{
-        Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo,
-        campaign::Quantities,
+        Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo, Quantities,
         change::{self, Standing},
         convert,
     },

@@ -2,7 +2,7 @@
 //! both sides at once.
 
 use crate::{
-    model::{Moment, PoolNo, PrizeNo, campaign::Quantities},
+    model::{Moment, PoolNo, PrizeNo, Quantities},
     store::{
         Result, StoreError,
         entry::{Body, Injected, TakenBackCause},

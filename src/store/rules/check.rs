@@ -4,7 +4,7 @@
 
 use super::state::{DeckState, PoolState, ScheduleState, State, Stock, Window};
 use crate::{
-    model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo, campaign::Quantities},
+    model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo, Quantities},
     store::{Result, StoreError, view::total},
 };
 

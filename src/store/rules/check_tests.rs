@@ -83,7 +83,7 @@ fn numbers_that_contradict_each_other_are_found_before_anything_is_decided() {
 #[test]
 fn more_than_there_is_cannot_be_taken_off() {
     use super::super::book::{less, subtract};
-    let mut units = crate::model::campaign::Quantities::from([(COUPON, 3)]);
+    let mut units = crate::model::Quantities::from([(COUPON, 3)]);
     assert!(subtract(&mut units, COUPON, 4).is_err());
     assert!(subtract(&mut units, PrizeNo(7), 1).is_err());
     assert_eq!(units, [(COUPON, 3)].into());

@@ -1,7 +1,7 @@
 //! Dealing the next chunk of a deck.
 
 use crate::{
-    model::{PoolKind, campaign::Quantities},
+    model::{PoolKind, Quantities},
     store::{
         DealCommand, Result, Step, StoreError,
         entry::{Body, Unit},

@@ -2,7 +2,7 @@
 //! end.
 
 use crate::{
-    model::{Moment, PoolNo, campaign::Quantities},
+    model::{Moment, PoolNo, Quantities},
     store::{
         FillCommand, Filled, Result, StoreError,
         entry::{TakenBackCause, Unit},

@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use crate::{
-    model::{
-        Moment, PoolKind, PoolNo, campaign::Quantities, convert::HOUR_UNITS_MAX, schedule::Missed,
-    },
+    model::{Moment, PoolKind, PoolNo, Quantities, convert::HOUR_UNITS_MAX, schedule::Missed},
     store::{
         FreezeCommand, Result, Step,
         entry::{Body, Injected},

@@ -1,7 +1,7 @@
 //! How far the pools of a campaign are filled, as the injector reads it.
 
 use crate::{
-    model::{Moment, PoolNo, PrizeNo, campaign::Quantities, deck::CardCount},
+    model::{Moment, PoolNo, PrizeNo, Quantities, deck::CardCount},
     store::{
         Filling, Result,
         fill::{DeckFilling, DeckStop, FillRecord, LiveWindow, PoolFilling, ScheduleFilling},

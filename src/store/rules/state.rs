@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     chance::Nonce,
     model::{
-        Campaign, Moment, PoolKind, PoolNo, PrizeNo, RequestId, UserId, campaign::Quantities,
+        Campaign, Moment, PoolKind, PoolNo, PrizeNo, Quantities, RequestId, UserId,
         deck::CardCount, limits::UserRecord,
     },
     store::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    model::{Moment, PoolNo, campaign::Quantities},
+    model::{Moment, PoolNo, Quantities},
     store::{
         Lifecycle, Result, Sweep, Swept,
         entry::{Body, TakenBackCause},

@@ -135,9 +135,8 @@ fn check_sums(state: &mut State) {
         let injected = injected + units.granted - units.recalled;
         (injected, returned + units.returned)
     });
-    let kept = |quantities: &crate::model::campaign::Quantities| {
-        quantities.get(&COUPON).copied().unwrap_or(0)
-    };
+    let kept =
+        |quantities: &crate::model::Quantities| quantities.get(&COUPON).copied().unwrap_or(0);
     assert_eq!(kept(&schedule.injected), injected);
     assert_eq!(kept(&schedule.returned), returned);
     assert_eq!(waiting.unwrap_or(0).unsigned_abs(), injected - returned);

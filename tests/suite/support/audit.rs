@@ -8,8 +8,8 @@ use std::{
 
 use tombola::{
     model::{
-        Campaign, CampaignId, Moment, PoolNo, PrizeNo, UserId, campaign::Quantities,
-        limits::Funding, zone::Day,
+        Campaign, CampaignId, Moment, PoolNo, PrizeNo, Quantities, UserId, limits::Funding,
+        zone::Day,
     },
     store::{
         DrawAnswer, DueCampaign, Entry, Lifecycle, Operation, Stats, Store,

@@ -11,7 +11,7 @@ use prost_types::Timestamp;
 
 use super::*;
 use crate::{
-    model::campaign::{PoolKind, PrizeNo, Quantities},
+    model::{PoolKind, PrizeNo, Quantities},
     proto::pool::Kind,
 };
 
