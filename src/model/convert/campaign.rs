@@ -2,11 +2,17 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{at, deck, entry, moment_from_proto, prizes::Prizes, schedule};
+use super::{
+    bounds::COUNT_MAX,
+    deck,
+    prizes::Prizes,
+    report::{at, entry, noted, unknown_enum},
+    schedule,
+    wire::moment_from_proto,
+};
 use crate::{
     model::{
         campaign::{Attributes, Campaign, Consolation, Pool, PoolKind, Prize},
-        convert::COUNT_MAX,
         id::{CampaignId, PoolId, PrizeId},
         limits::DrawLimits,
         moment::Moment,
@@ -126,16 +132,6 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
         pools: read_pools,
         publish_hours: read_publication(message.publish_plan, problems),
     }
-}
-
-/// The value, or the problem noted.
-pub(super) fn noted<T>(result: Result<T, Problem>, problems: &mut Problems) -> Option<T> {
-    result.map_err(|problem| problems.0.push(problem)).ok()
-}
-
-/// Notes a number that this version does not know.
-pub(super) fn unknown_enum(path: String, number: i32, known: &str, problems: &mut Problems) {
-    problems.add(path, format!("{number} is unknown: write {known}"));
 }
 
 fn read_times(

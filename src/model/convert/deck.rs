@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{COUNT_MAX, at, campaign::unknown_enum, odds, prizes::Prizes};
+use super::{
+    bounds::COUNT_MAX,
+    odds,
+    prizes::Prizes,
+    report::{at, unknown_enum},
+};
 use crate::{
     model::{
         deck::{Deck, OnExhausted},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{campaign::check_attributes, moment_from_proto};
+use super::{campaign::check_attributes, wire::moment_from_proto};
 use crate::{
     model::{
         Envelope, EnvelopeId, Problems, Split, UserId,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use super::{HOUR_UNITS_MAX, campaign::Parts, hours};
+use super::{bounds::HOUR_UNITS_MAX, campaign::Parts, hours};
 use crate::model::{
     campaign::PoolKind,
     moment::Moment,

@@ -5,14 +5,17 @@
 //! what would be right. What passes is a [`Campaign`] that cannot be wrong afterwards. It knows no
 //! clock: what may change once a campaign runs is [`super::change`]'s.
 
+mod bounds;
 mod campaign;
 mod deck;
 mod envelope;
 mod hour_sums;
 mod hours;
+mod layers;
 mod odds;
 mod plan;
 mod prizes;
+mod report;
 mod schedule;
 mod special;
 mod wire;
@@ -22,29 +25,15 @@ use prost::Message as _;
 use super::{campaign::Campaign, problem::Problems};
 use crate::proto;
 
+pub use bounds::{
+    COUNT_MAX, DAILY_LAYERS_MAX, HOUR_UNITS_MAX, PLANNED_UNITS_MAX, SPECIAL_LAYERS_MAX,
+};
 pub use envelope::envelope_from_proto;
 pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
 pub use wire::{
     campaign_to_proto, duration_to_proto, moment_from_proto, moment_to_proto, money_to_proto,
 };
-
-/// The largest count and amount: 2^53 - 1, what a double holds exactly (Lua and JSON have no other
-/// numbers).
-pub const COUNT_MAX: u64 = (1 << 53) - 1;
-
-/// The most units of one prize that a schedule plans in one hour, or by `total` in the whole
-/// campaign.
-pub const PLANNED_UNITS_MAX: u64 = 10_000_000;
-
-/// The most units of all prizes that the schedules of a campaign plan in one hour.
-pub const HOUR_UNITS_MAX: u64 = 10_000_000;
-
-/// The most layers of daily hours in a schedule.
-pub const DAILY_LAYERS_MAX: usize = 100;
-
-/// The most special hours in a schedule.
-pub const SPECIAL_LAYERS_MAX: usize = 1_000;
 
 /// Checks a campaign and makes it whole: defaults filled in, odds made cards.
 ///
@@ -110,29 +99,6 @@ pub fn decode(bytes: &[u8]) -> Result<Campaign, Problems> {
     }
     let parts = campaign::read(&message, &mut problems);
     parts.finish(problems)
-}
-
-/// The path of a field; fields of the campaign itself have no path before them.
-fn at(path: &str, field: &str) -> String {
-    if path.is_empty() {
-        field.to_owned()
-    } else {
-        format!("{path}.{field}")
-    }
-}
-
-/// The path of a map's entry: `perHour.coupon`, or `perHour["a.b"]` where a dot would mislead.
-fn entry(path: &str, key: &str) -> String {
-    const SHOWN_CHARS_MAX: usize = 40;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if key.chars().count() > SHOWN_CHARS_MAX {
-        let start: String = key.chars().take(SHOWN_CHARS_MAX).collect();
-        return format!("{path}[{start:?}...]");
-    }
-    if key.is_empty() || !key.chars().all(is_plain) {
-        return format!("{path}[{key:?}]");
-    }
-    format!("{path}.{key}")
 }
 
 #[cfg(test)]

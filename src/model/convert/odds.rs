@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{COUNT_MAX, entry, prizes::Prizes};
+use super::{bounds::COUNT_MAX, prizes::Prizes, report::entry};
 use crate::model::{
     apportion::largest_remainder,
     number::{PrizeNo, Quantities},

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::entry;
+use super::report::entry;
 use crate::{
     model::{
         number::PrizeNo,

@@ -1,17 +1,19 @@
 //! Schedules: layers of quantities, and what becomes of units that come late or stay.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use super::{
-    DAILY_LAYERS_MAX, PLANNED_UNITS_MAX, SPECIAL_LAYERS_MAX, at, campaign::unknown_enum, entry,
-    hours, prizes::Prizes, special,
+    bounds::{DAILY_LAYERS_MAX, SPECIAL_LAYERS_MAX},
+    hours,
+    layers::{Layers, read_quantities},
+    prizes::Prizes,
+    report::{at, unknown_enum},
+    special,
 };
 use crate::{
     model::{
-        number::Quantities,
         problem::Problems,
         schedule::{Daily, Missed, Schedule, Unclaimed},
-        text::grouped,
     },
     proto,
 };
@@ -62,47 +64,6 @@ pub(super) fn read(
         missed: read_missed(path, message.missed, problems),
         unclaimed: read_unclaimed(path, message, problems),
     }
-}
-
-/// What every hourly layer is checked against.
-pub(super) struct Layers<'a> {
-    prizes: &'a Prizes<'a>,
-    total: &'a Quantities,
-}
-
-impl Layers<'_> {
-    /// Reads the `perHour` of the layer at `path`.
-    pub(super) fn read(
-        &self,
-        path: &str,
-        map: &BTreeMap<String, u64>,
-        problems: &mut Problems,
-    ) -> Quantities {
-        let path = at(path, "perHour");
-        let quantities = read_quantities(&path, map, self.prizes, problems);
-        for no in quantities.keys().filter(|no| self.total.contains_key(no)) {
-            problems.add(
-                entry(&path, self.prizes.id(*no)),
-                "is planned by total already: a prize of total is in no other layer",
-            );
-        }
-        quantities
-    }
-}
-
-fn read_quantities(
-    path: &str,
-    map: &BTreeMap<String, u64>,
-    prizes: &Prizes<'_>,
-    problems: &mut Problems,
-) -> Quantities {
-    prizes.read_map(path, map, problems, |path, units, problems| {
-        if *units > PLANNED_UNITS_MAX {
-            let (units, most) = (grouped(*units), grouped(PLANNED_UNITS_MAX));
-            problems.add(path, format!("{units} is too much: at most {most}"));
-        }
-        Some((*units).min(PLANNED_UNITS_MAX))
-    })
 }
 
 fn read_daily(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{ToSpan as _, civil::DateTime};
 
-use super::{PLANNED_UNITS_MAX, at, hours, prizes::Prizes, schedule::Layers};
+use super::{bounds::PLANNED_UNITS_MAX, hours, layers::Layers, prizes::Prizes, report::at};
 use crate::{
     model::{
         factor::Factor,
