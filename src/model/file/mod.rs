@@ -8,9 +8,7 @@
 use std::{collections::HashMap, sync::LazyLock};
 
 use prost::Message;
-use prost_reflect::{
-    DescriptorPool, DynamicMessage, EnumDescriptor, MessageDescriptor, SerializeOptions,
-};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, SerializeOptions};
 use serde_json::{Map, Value};
 
 use super::{
@@ -176,13 +174,6 @@ fn descriptor(full_name: &str) -> MessageDescriptor {
     DESCRIPTORS
         .get_message_by_name(full_name)
         .expect("the name is that of a message of tombola.v1")
-}
-
-/// What the names of an enum's values begin with, e.g. `MISSED_`.
-fn enum_prefix(desc: &EnumDescriptor) -> String {
-    let default = desc.default_value();
-    let name = default.name();
-    name.strip_suffix("UNSPECIFIED").unwrap_or_default().into()
 }
 
 #[cfg(test)]

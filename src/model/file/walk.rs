@@ -8,7 +8,9 @@ use prost_reflect::{
 };
 use serde_json::{Map, Value};
 
-use super::words::{describe, entry_path, is_unreadably_large, join, shorten, whole_number};
+use super::words::{
+    describe, entry_path, enum_prefix, is_unreadably_large, join, shorten, whole_number,
+};
 use crate::model::{convert::COUNT_MAX, problem::Problems, text::nearest};
 
 /// So many problems are enough to work on.
@@ -307,7 +309,7 @@ impl Walk {
     }
 
     fn choice(&mut self, desc: &EnumDescriptor, path: &str, value: &Value) -> Option<i32> {
-        let prefix = super::enum_prefix(desc);
+        let prefix = enum_prefix(desc);
         let number = match value {
             Value::String(text) => desc
                 .values()

@@ -1,6 +1,14 @@
 //! What is said of a value and its place, and numbers as the JSON mapping has them.
 
+use prost_reflect::EnumDescriptor;
 use serde_json::Value;
+
+/// The common prefix of the names of an enum's values, e.g. `MISSED_`.
+pub(super) fn enum_prefix(desc: &EnumDescriptor) -> String {
+    let default = desc.default_value();
+    let name = default.name();
+    name.strip_suffix("UNSPECIFIED").unwrap_or_default().into()
+}
 
 /// A number without a fraction. The JSON mapping writes large ones as text, and allows `1e3`.
 pub(super) fn whole_number(value: &Value) -> Option<i128> {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use prost_reflect::{DynamicMessage, Kind, MapKey, ReflectMessage as _, Value as Field};
 
+use super::words::enum_prefix;
 use crate::{model::zone::Zone, proto};
 
 /// Entries that fit into one line of this many characters are written in one.
@@ -81,7 +82,7 @@ fn field_node(value: &Field, kind: &Kind, zone: &Zone) -> Node {
             Kind::Enum(desc) => desc.get_value(*number).map_or_else(
                 || number.to_string(),
                 |choice| {
-                    let prefix = super::enum_prefix(desc);
+                    let prefix = enum_prefix(desc);
                     let name = choice.name();
                     name.strip_prefix(&prefix).unwrap_or(name).to_owned()
                 },
