@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use super::entry::{DrawEntry, LedgerId};
+use super::{
+    entry::{DrawEntry, LedgerId},
+    operation::{Author, Operation},
+};
 use crate::{
     chance::Nonce,
     model::{
-        Campaign, CampaignId, Moment, OperatorId, PoolNo, PrizeNo, RequestId, UserId,
+        Campaign, CampaignId, Moment, PoolNo, RequestId, UserId,
         limits::{Funding, Quotas},
     },
 };
@@ -84,18 +85,6 @@ impl DrawAnswer {
     }
 }
 
-/// Who changes something, why, and under which request id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Author {
-    /// Names the change for retries.
-    pub request: RequestId,
-    /// Who.
-    pub operator: OperatorId,
-    /// Why.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-}
-
 /// Creates a campaign or a new version of one.
 #[derive(Clone, Debug)]
 pub struct ApplyCommand {
@@ -109,58 +98,6 @@ pub struct ApplyCommand {
     pub commitment: String,
     /// By whom.
     pub author: Author,
-}
-
-/// What an operator does to a campaign, other than a new version.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "action")]
-pub enum Operation {
-    /// Refuses draws.
-    Pause,
-    /// Takes draws again.
-    Resume,
-    /// Ends the campaign for good; [`super::Sweep::Ending`] returns its units.
-    Close,
-    /// Holds a prize.
-    PausePrize {
-        /// Which.
-        prize: PrizeNo,
-    },
-    /// Releases a held prize.
-    ResumePrize {
-        /// Which.
-        prize: PrizeNo,
-    },
-    /// Fences injected windows; [`super::Sweep::Recall`] takes their unreleased units.
-    Recall {
-        /// The pool.
-        pool: PoolNo,
-        /// The window's start; none for every injected window that has not ended.
-        window: Option<Moment>,
-        /// The prize; none for all.
-        prize: Option<PrizeNo>,
-        /// The units leave the campaign.
-        withdraw: bool,
-    },
-    /// Gives bonus draws.
-    Grant {
-        /// To whom, each once.
-        users: Vec<UserId>,
-        /// How many to each.
-        draws: u32,
-        /// When they lapse.
-        expires: Moment,
-    },
-    /// Blocks users.
-    Block {
-        /// Whom, each once.
-        users: Vec<UserId>,
-    },
-    /// Unblocks users.
-    Unblock {
-        /// Whom, each once.
-        users: Vec<UserId>,
-    },
 }
 
 /// An operation with its author.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Result, StoreError,
-    command::{Author, Operation},
+    operation::{Author, Operation},
 };
 use crate::model::{
     Campaign, CampaignId, Envelope, EnvelopeId, Moment, PoolId, PoolNo, PrizeNo, Quantities,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    command::Author,
     entry::{LedgerId, RefundCause},
+    operation::Author,
 };
 use crate::{
     chance::Nonce,

@@ -8,20 +8,6 @@ use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, Quantities, deck::CardCount},
 };
 
-/// How far the pools of a campaign are filled.
-#[derive(Clone, Debug)]
-pub struct Filling {
-    /// The campaign as it stands.
-    pub view: super::CampaignView,
-    /// When the injector has something to do next, as the index of due campaigns has it: the epoch
-    /// where it has at once, none where it never has again.
-    pub due: Option<Moment>,
-    /// Units off stock: given, less those left.
-    pub used: Quantities,
-    /// By pool.
-    pub pools: Vec<PoolFilling>,
-}
-
 /// A campaign that the injector has something to do with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueCampaign {

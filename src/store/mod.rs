@@ -16,14 +16,13 @@ pub mod error;
 pub mod fill;
 pub mod hold;
 pub mod memory;
+pub mod operation;
 pub mod redis;
 mod rules;
 pub mod sqlite;
 pub mod view;
 
-pub use command::{
-    ApplyCommand, Author, DrawAnswer, DrawCommand, Drawn, Need, OperateCommand, Operated, Operation,
-};
+pub use command::{ApplyCommand, DrawAnswer, DrawCommand, Drawn, Need, OperateCommand, Operated};
 pub use entry::{Entry, LedgerId, Subject};
 pub use envelope::{
     CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeSums, EnvelopeView, FillEnvelope,
@@ -31,11 +30,11 @@ pub use envelope::{
 };
 pub use error::{Executed, Refusal, Result, StoreError};
 pub use fill::{
-    AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, Filling, FreezeCommand, Step,
-    Sweep, Swept,
+    AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, FreezeCommand, Step, Sweep, Swept,
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds, UserDetails};
-pub use view::{CampaignView, Lifecycle, Stats, UserView, WindowView};
+pub use operation::{Author, Operation};
+pub use view::{CampaignView, Filling, Lifecycle, Stats, UserView, WindowView};
 
 use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId};
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{fill::DeckStop, hold::Holds};
+use super::{
+    fill::{DeckStop, PoolFilling},
+    hold::Holds,
+};
 use crate::{
     chance::Nonce,
     model::{
@@ -236,6 +239,20 @@ pub struct DeckStats {
     pub stopped: Option<DeckStop>,
     /// Units that stock lacks for the next cards, if they could not be dealt.
     pub lacking: Quantities,
+}
+
+/// How far the pools of a campaign are filled.
+#[derive(Clone, Debug)]
+pub struct Filling {
+    /// The campaign as it stands.
+    pub view: CampaignView,
+    /// When the injector has something to do next, as the index of due campaigns has it: the epoch
+    /// if it has at once, none if it never has again.
+    pub due: Option<Moment>,
+    /// Units off stock: given, less those left.
+    pub used: Quantities,
+    /// By pool.
+    pub pools: Vec<PoolFilling>,
 }
 
 /// A window whose injection has begun, or that passed unfilled.

@@ -9,9 +9,9 @@ use crate::{
     store::{
         CancelEnvelope, CreateEnvelope, FillEnvelope, GrabAnswer, GrabOutcome, Refusal, Result,
         Settled, Step, StoreError,
-        command::Author,
         entry::{Body, EnvelopeCreated, RefundCause},
         envelope::{CHUNK_PACKETS_MAX, GrabCounts, REMOVED_ROWS_MAX, Refund, low_packets},
+        operation::Author,
     },
 };
 

@@ -1,0 +1,69 @@
+//! What operators do to campaigns, and who does it: parts of commands and of ledger entries.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Moment, OperatorId, PoolNo, PrizeNo, RequestId, UserId};
+
+/// Who changes something, why, and under which request id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Author {
+    /// Names the change for retries.
+    pub request: RequestId,
+    /// Who.
+    pub operator: OperatorId,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// What an operator does to a campaign, other than a new version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "action")]
+pub enum Operation {
+    /// Refuses draws.
+    Pause,
+    /// Takes draws again.
+    Resume,
+    /// Ends the campaign for good; [`super::Sweep::Ending`] returns its units.
+    Close,
+    /// Holds a prize.
+    PausePrize {
+        /// Which.
+        prize: PrizeNo,
+    },
+    /// Releases a held prize.
+    ResumePrize {
+        /// Which.
+        prize: PrizeNo,
+    },
+    /// Fences injected windows; [`super::Sweep::Recall`] takes their unreleased units.
+    Recall {
+        /// The pool.
+        pool: PoolNo,
+        /// The window's start; none for every injected window that has not ended.
+        window: Option<Moment>,
+        /// The prize; none for all.
+        prize: Option<PrizeNo>,
+        /// The units leave the campaign.
+        withdraw: bool,
+    },
+    /// Gives bonus draws.
+    Grant {
+        /// To whom, each once.
+        users: Vec<UserId>,
+        /// How many to each.
+        draws: u32,
+        /// When they lapse.
+        expires: Moment,
+    },
+    /// Blocks users.
+    Block {
+        /// Whom, each once.
+        users: Vec<UserId>,
+    },
+    /// Unblocks users.
+    Unblock {
+        /// Whom, each once.
+        users: Vec<UserId>,
+    },
+}
