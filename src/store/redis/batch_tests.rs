@@ -7,7 +7,7 @@ use crate::store::Durability;
 use crate::store::redis::OnWeakerLevel;
 use crate::store::redis::{
     Connections, FORK_PAUSE, KeyPrefix, RedisUrl, clock::StoreClock, envelopes::KnownEnvelopes,
-    forks::Witnesses, format::keys::PartitionKeys, level::Level, step::campaign::Layouts,
+    forks::Witnesses, format::keys::PartitionKeys, level::Level, step::layout::Layouts,
 };
 
 /// A store whose Redis is never reached.

@@ -18,15 +18,15 @@ use super::{
     forks::{self, Halt, Head, Refused, Witnesses},
     format::{
         keys::{PartitionKeys, partition_of},
-        reply::{Parts, text},
+        reply::Parts,
         script::Script,
         scripts,
+        version::FORMAT,
         words::Words,
     },
     level::Level,
     link::connect::Connections,
-    open::identity::FORMAT,
-    step::campaign::Layouts,
+    step::layout::Layouts,
 };
 use crate::{
     model::{CampaignId, EnvelopeId, Moment},
@@ -261,18 +261,4 @@ impl Core {
             ),
         }
     }
-}
-
-/// The second part of a reply, where it is a letter that says why there is nothing else.
-pub(super) fn letter(value: &redis::Value) -> Option<u8> {
-    match value {
-        redis::Value::BulkString(bytes) if bytes.len() == 1 => Some(bytes[0]),
-        redis::Value::SimpleString(text) if text.len() == 1 => Some(text.as_bytes()[0]),
-        _ => None,
-    }
-}
-
-/// The text of a part that says what is wrong.
-pub(super) fn told(value: redis::Value) -> String {
-    text(value).unwrap_or_default()
 }

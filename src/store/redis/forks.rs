@@ -18,7 +18,7 @@ use std::{
 
 use redis::Value;
 
-use super::format::reply::{Parts, number, text, unexpected};
+use super::format::reply::{Parts, letter, number, text, unexpected};
 use crate::{
     model::Moment,
     store::{Result, StoreError},
@@ -198,7 +198,7 @@ impl Refused {
         let Some(first) = parts.maybe_next() else {
             return Ok(None);
         };
-        Ok(Some(match super::core::letter(&first) {
+        Ok(Some(match letter(&first) {
             Some(b'L') => Self::Lost,
             Some(b'H') => Self::Halted(Halt::parse(&text(parts.next()?)?)?),
             Some(b'K') => Self::Forked,

@@ -4,9 +4,9 @@
 //! id off the list in the same script and keeps a digest of it, as that of envelopes does.
 
 use super::{
-    core::{Core, letter},
+    core::Core,
     format::{
-        reply::{self, Parts},
+        reply::{self, Parts, letter},
         scripts,
     },
     step::campaign::Fields,

@@ -3,24 +3,11 @@
 //! Operators change settings of a live Redis. Within seconds draws are then refused, or, where the
 //! service was started so, their answers state the level that is left.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
-
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-use super::{
-    core::Core,
-    link::checks::{Findings, Problem, name_of, recheck},
-};
+use super::link::findings::{Findings, Problem, name_of};
 use crate::store::{Durability, Executed, Result, StoreError};
-
-/// How often the settings are read.
-const INTERVAL: Duration = Duration::from_secs(2);
-/// Every so many readings, replicas are looked at too.
-const REPLICAS_EACH: u32 = 2;
 
 /// What to do while Redis keeps less than the level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +51,11 @@ impl Level {
         }
     }
 
+    /// What was promised when the store was opened.
+    pub(super) fn promised(&self) -> Durability {
+        self.promised
+    }
+
     /// What answers state.
     pub(super) fn stated(&self) -> Durability {
         let standing = self.standing.borrow();
@@ -91,7 +83,7 @@ impl Level {
     }
 
     /// Takes note of what was found; the log has each change once.
-    fn note(&self, findings: Findings, had_replicas: bool) {
+    pub(super) fn note(&self, findings: Findings, had_replicas: bool) {
         let Findings {
             mut problems,
             warnings,
@@ -122,28 +114,6 @@ impl Level {
             before.warnings
         };
         self.standing.send_replace(Standing { problems, warnings });
-    }
-}
-
-/// Reads the settings again and again, for as long as the store lives.
-pub(super) async fn watch_settings(core: Weak<Core>) {
-    let mut readings = 0;
-    loop {
-        sleep(INTERVAL).await;
-        let Some(core) = core.upgrade() else {
-            return;
-        };
-        readings += 1;
-        let with_replicas = readings % REPLICAS_EACH == 0;
-        look_again(&core, with_replicas).await;
-    }
-}
-
-async fn look_again(core: &Arc<Core>, with_replicas: bool) {
-    let level = &core.level;
-    // Without an answer nothing can be said; calls find out for themselves.
-    if let Ok(findings) = recheck(&core.connections, level.promised, with_replicas).await {
-        level.note(findings, with_replicas);
     }
 }
 

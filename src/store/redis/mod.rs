@@ -28,6 +28,7 @@ mod level;
 mod link;
 mod open;
 mod read;
+mod settings;
 mod step;
 
 pub use self::{
@@ -39,16 +40,18 @@ pub use self::{
     },
     level::{LevelOptions, OnWeakerLevel},
     link::{
-        checks::{CheckError, Checked, check},
+        checks::check,
         connect::{Connections, Master},
         fault::Fault,
         fault_kind::FaultKind,
+        findings::{CheckError, Checked},
         pool::SetupError,
         url::{RedisUrl, UrlError},
     },
     open::{
-        identity::{Expected, Found, Made, Options, PARTITIONS_MAX},
+        identity::{Found, Made, PARTITIONS_MAX},
         open_error::OpenError,
+        options::{Expected, Options},
         recovery::{HaltedPartition, Recovery, Withdrawn},
         upgrade::{OlderService, Upgrade},
     },
@@ -63,8 +66,8 @@ use self::{
     level::Level,
     read::looks::Looks,
     step::{
-        campaign::Layouts,
         decide::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
+        layout::Layouts,
         load::Loaded,
     },
 };
@@ -126,7 +129,7 @@ impl RedisStore {
             is_recovery,
             level: Level::new(options.durability, options.level.on_weaker),
         });
-        tokio::spawn(level::watch_settings(Arc::downgrade(&core)));
+        tokio::spawn(settings::watch_settings(Arc::downgrade(&core)));
         Self {
             info,
             lanes: Lanes::start(&core),

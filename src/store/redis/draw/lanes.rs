@@ -15,7 +15,7 @@ use crate::store::redis::{
         scripts,
         words::Words,
     },
-    step::campaign::Layout,
+    step::layout::Layout,
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo},

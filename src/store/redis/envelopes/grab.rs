@@ -4,7 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     codec::{self, decode_grab},
-    known::{Known, unreadable},
+    known::Known,
+    load::unreadable,
 };
 use crate::store::redis::{
     batch::{self, Call},

@@ -1,6 +1,6 @@
 //! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`mod@write`]),
-//! reads ([`read`]); what is stored of them ([`codec`]), and what the service keeps of them
-//! ([`known`]).
+//! reads ([`mod@load`], [`read`]); what is stored of them ([`codec`]), and what the service keeps
+//! of them ([`known`]).
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use async_trait::async_trait;
 mod codec;
 mod grab;
 mod known;
+mod load;
 mod read;
 mod steps;
 mod write;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{codec, known::Loaded};
+use super::{codec, load::Loaded};
 use crate::store::redis::{
     core::Core,
     format::{

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::known::{Found, Loaded};
+use super::load::{Found, Loaded};
 use crate::store::redis::{
     RedisStore,
     step::decide::{ROUNDS_MAX, contended},

@@ -9,12 +9,13 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use super::{codec, known::Loaded};
+use super::{codec, load::Loaded};
 use crate::store::redis::{
-    core::{Core, letter},
+    core::Core,
     format::{
         keys::{EnvelopeKeys, Key, PartitionKeys, Place},
-        reply, scripts,
+        reply::{self, letter},
+        scripts,
     },
     gone::left_over,
     step::{

@@ -3,8 +3,7 @@
 
 use std::{fmt::Write as _, sync::LazyLock};
 
-use super::record;
-use crate::store::redis::open::identity::FORMAT;
+use super::{record, version::FORMAT};
 use crate::store::{
     Lifecycle,
     envelope::{LOW_PACKETS, LOW_PACKETS_OF_MANY, MANY_GRABS},

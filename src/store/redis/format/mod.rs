@@ -10,4 +10,5 @@ pub(super) mod record;
 pub(super) mod reply;
 pub(super) mod script;
 pub(super) mod scripts;
+pub(super) mod version;
 pub(super) mod words;

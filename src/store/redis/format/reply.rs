@@ -51,6 +51,16 @@ pub(crate) fn moment(value: Value) -> Result<Moment> {
     number(value).map(Moment::from_micros)
 }
 
+/// The letter that a part of a reply consists of; none if it is something else. A letter says why
+/// the script has nothing else to reply.
+pub(crate) fn letter(value: &Value) -> Option<u8> {
+    match value {
+        Value::BulkString(bytes) if bytes.len() == 1 => Some(bytes[0]),
+        Value::SimpleString(text) if text.len() == 1 => Some(text.as_bytes()[0]),
+        _ => None,
+    }
+}
+
 /// The parts of a reply, one after another.
 pub(crate) struct Parts {
     values: std::vec::IntoIter<Value>,

@@ -1,15 +1,13 @@
 //! What is asked of Redis before anything is stored there: every finding of every master is told at
 //! once.
 
-use std::{collections::HashMap, time::Instant};
-
-use redis::Value;
-use thiserror::Error;
+use std::time::Instant;
 
 use super::{
     connect::{Connections, Master},
     fault::Fault,
     fault_kind::FaultKind,
+    findings::{CheckError, Checked, Findings, Info, name_of, setting_of, text_of},
     replicas,
     url::Place,
 };
@@ -20,36 +18,6 @@ const VERSION_MIN: (u32, u32) = (6, 2);
 /// Clocks that differ by more are worth a warning: releases follow Redis's clock, plans are made by
 /// the service's.
 const SKEW_MICROS_MAX: i64 = 1_000_000;
-
-/// Why a store is not opened on this Redis. Nothing was changed.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum CheckError {
-    /// It cannot be asked.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-    /// It is not set up for the durability that it was to give.
-    #[error("{}", problems_text(.0))]
-    Unfit(Vec<String>),
-}
-
-fn problems_text(problems: &[String]) -> String {
-    let mut text = "Redis is not set up to keep draws:".to_owned();
-    for problem in problems {
-        text.push_str("\n  - ");
-        text.push_str(problem);
-    }
-    text
-}
-
-/// What was found on a Redis that is fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
-    /// How far Redis's clock is ahead of the service's, in microseconds; behind where negative. The
-    /// farthest of all masters.
-    pub skew_micros: i64,
-    /// What an operator should look at; each has been logged.
-    pub warnings: Vec<String>,
-}
 
 /// Looks at every master, and for [`Durability::Strict`] at every replica. `service_now` is the
 /// service's clock at the moment of the call.
@@ -136,50 +104,6 @@ pub(crate) async fn recheck(
         }
     }
     Ok(findings)
-}
-
-/// A reason why a level does not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// What is wrong, on which server, and what to set.
-    pub(crate) text: String,
-    /// The level that still holds, if any does.
-    pub(crate) leaves: Option<Durability>,
-    /// It was found on a replica, so it stands until replicas are looked at again.
-    pub(crate) is_of_replicas: bool,
-}
-
-#[derive(Default)]
-pub(crate) struct Findings {
-    skew_micros: i64,
-    pub(crate) problems: Vec<Problem>,
-    pub(crate) warnings: Vec<String>,
-}
-
-impl Findings {
-    pub(crate) fn problem(&mut self, leaves: Option<Durability>, text: String) {
-        self.problems.push(Problem {
-            text,
-            leaves,
-            is_of_replicas: false,
-        });
-    }
-
-    fn conclude(self) -> Result<Checked, CheckError> {
-        if !self.problems.is_empty() {
-            let problems = self.problems.into_iter();
-            return Err(CheckError::Unfit(
-                problems.map(|found| found.text).collect(),
-            ));
-        }
-        for warning in &self.warnings {
-            tracing::warn!("{warning}");
-        }
-        Ok(Checked {
-            skew_micros: self.skew_micros,
-            warnings: self.warnings,
-        })
-    }
 }
 
 /// One master under inspection.
@@ -366,17 +290,6 @@ impl Inspection<'_> {
     }
 }
 
-/// The level as `--durability` has it.
-pub(crate) fn name_of(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Volatile => "volatile",
-        Durability::Embedded => "embedded",
-        Durability::Fast => "fast",
-        Durability::Local => "local",
-        Durability::Strict => "strict",
-    }
-}
-
 /// How far this master's clock is ahead.
 async fn skew_micros(
     master: &Master<'_>,
@@ -392,39 +305,6 @@ async fn skew_micros(
     Ok(seconds * 1_000_000 + micros - middle)
 }
 
-/// The lines of an `INFO`.
-pub(crate) struct Info(HashMap<String, String>);
-
-impl Info {
-    pub(crate) fn read(text: &str) -> Self {
-        let fields = text.lines().filter_map(|line| line.split_once(':'));
-        Self(
-            fields
-                .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-                .collect(),
-        )
-    }
-
-    pub(crate) fn get(&self, name: &str) -> &str {
-        self.find(name).unwrap_or("unknown")
-    }
-
-    /// The value of a field; none if there is no such field.
-    pub(crate) fn find(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-}
-
-pub(crate) fn text_of(value: &Value) -> Result<String, Fault> {
-    redis::from_redis_value_ref(value).map_err(|_| Fault::protocol("INFO is not a text"))
-}
-
-/// The value of a `CONFIG GET` of one setting; none where the server does not have it.
-pub(crate) fn setting_of(value: &Value) -> Option<String> {
-    let mut settings: HashMap<String, String> = redis::from_redis_value_ref(value).ok()?;
-    settings.remove("appendfsync")
-}
-
 fn version_of(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split('.').map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
@@ -435,26 +315,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_info_is_read_line_by_line() {
-        let info = Info::read("# Server\r\nredis_version:7.0.15\r\nexecutable:/a:b\r\n\r\n");
-        assert_eq!(info.get("redis_version"), "7.0.15");
-        assert_eq!(info.get("executable"), "/a:b");
-        assert_eq!(info.get("role"), "unknown");
-    }
-
-    #[test]
     fn versions_compare_as_numbers() {
         assert!(version_of("6.10.1") > Some(VERSION_MIN));
         assert!(version_of("6.0.16") < Some(VERSION_MIN));
         assert_eq!(version_of("unknown"), None);
-    }
-
-    #[test]
-    fn all_problems_are_told() {
-        let error = CheckError::Unfit(vec!["a:1: one".into(), "b:2: two".into()]);
-        assert_eq!(
-            error.to_string(),
-            "Redis is not set up to keep draws:\n  - a:1: one\n  - b:2: two"
-        );
     }
 }

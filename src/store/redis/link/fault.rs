@@ -8,7 +8,7 @@ use redis::RedisError;
 
 use super::{
     fault_kind::FaultKind,
-    pool::{ANSWER_MAX, WAIT_MAX},
+    timeouts::{ANSWER_MAX, WAIT_MAX},
     url::{Address, Place, RedisUrl},
 };
 use crate::store::{Executed, StoreError};

@@ -17,7 +17,8 @@ use super::{
     fault::Fault,
     fault_kind::FaultKind,
     masters::{Directory, Node},
-    pool::{ANSWER_MAX, Connection, Manager},
+    pool::{Connection, Manager},
+    timeouts::ANSWER_MAX,
 };
 use crate::store::Executed;
 

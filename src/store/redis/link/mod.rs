@@ -2,7 +2,8 @@
 //!
 //! [`masters`] keeps a pool of connections to each master; followers of Sentinel and of clusters
 //! write there what a [`panel`] of servers says. [`connect`] sends a command by a [`lease`], and
-//! [`confirm`] waits for replicas. [`checks`] asks servers for their settings.
+//! [`confirm`] waits for replicas. [`checks`] asks servers for their settings,
+//! and [`findings`] holds what it found.
 
 pub(super) mod checks;
 mod cluster;
@@ -10,6 +11,7 @@ pub(super) mod confirm;
 pub(super) mod connect;
 pub(super) mod fault;
 pub(super) mod fault_kind;
+pub(super) mod findings;
 mod lease;
 pub(super) mod masters;
 mod panel;
@@ -17,4 +19,5 @@ pub(super) mod pool;
 mod replicas;
 mod sentinel;
 mod slots;
+mod timeouts;
 pub(super) mod url;

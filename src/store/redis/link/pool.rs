@@ -4,7 +4,7 @@
 //! for [`super::masters`] to say. A pooled connection is trusted until a call on it fails; then
 //! it is thrown away.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use deadpool::managed::{self, Metrics, RecycleResult};
 use redis::{
@@ -17,15 +17,9 @@ use thiserror::Error;
 
 use super::{
     fault::Fault,
+    timeouts::{CONNECT_MAX, WAIT_MAX},
     url::{Address, Login, RedisUrl},
 };
-
-/// TCP, TLS and AUTH with one server are a few round trips: one that needs longer is not there.
-pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// All connections are out: their calls take far longer than any should.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(2);
-/// A call takes milliseconds, behind an fsync of a slow disk up to a second or two.
-pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Why connections to this place cannot even be tried.
 #[derive(Debug, Error)]

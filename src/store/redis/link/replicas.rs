@@ -7,13 +7,14 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::timeout;
 
 use super::{
-    checks::{CheckError, Findings, Info, setting_of, text_of},
     cluster,
     connect::{Connections, Master},
     fault::Fault,
+    findings::{CheckError, Findings, Info, setting_of, text_of},
     masters::Directory,
-    pool::{CONNECT_MAX, Peer},
+    pool::Peer,
     sentinel,
+    timeouts::CONNECT_MAX,
     url::{Address, Place},
 };
 use crate::store::Durability;

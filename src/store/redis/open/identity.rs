@@ -6,34 +6,24 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use super::open_error::OpenError;
+use super::{open_error::OpenError, options::Options};
 use crate::store::redis::{
     format::{
-        keys::{KeyPrefix, PartitionKeys},
+        keys::PartitionKeys,
         reply::{Parts, bytes, moment, number, text},
         scripts,
+        version::{FORMAT, FORMAT_MIN, FORMAT_READ_MIN},
     },
-    level::LevelOptions,
-    link::{checks::check, connect::Connections, url::RedisUrl},
+    link::{checks::check, connect::Connections},
 };
 use crate::{
     model::Moment,
     store::{
         Durability, StoreError,
-        clock::{Clock, SystemClock},
+        clock::{Clock as _, SystemClock},
     },
 };
 
-/// The format of the data that this version reads and writes. It is raised whenever an older
-/// version would misread what a newer one writes:
-///
-/// - 2: users in sixteen hashes, draws remembered in buckets; forks may be absent
-/// - 3: records of users can be extended
-pub(crate) const FORMAT: u32 = 3;
-/// The lowest format that this version can write. Data of a lower one are upgraded first.
-const FORMAT_MIN: u32 = 3;
-/// The lowest format that can be upgraded. The one before was never released.
-const FORMAT_READ_MIN: u32 = 2;
 /// The most partitions of a store.
 pub const PARTITIONS_MAX: u32 = 1024;
 /// The most connections to a server: Redis takes 10,000 from everybody.
@@ -42,39 +32,6 @@ const CONNECTIONS_MAX: usize = 2064;
 const SCAN_COUNT: usize = 10_000;
 /// Real time may lag behind the store's by this much: clocks are set back by a little now and then.
 const LAG_MAX: Duration = Duration::from_secs(300);
-
-/// How a store on Redis is opened.
-#[derive(Clone)]
-pub struct Options {
-    /// Where Redis is.
-    pub url: RedisUrl,
-    /// What all keys begin with.
-    pub prefix: KeyPrefix,
-    /// Into how many partitions the store is divided; fixed when it is made.
-    pub partitions: u32,
-    /// What is promised of an acknowledged draw.
-    pub durability: Durability,
-    /// How that is kept.
-    pub level: LevelOptions,
-    /// A test clock instead of that of Redis.
-    pub clock: Option<Arc<dyn Clock>>,
-    /// How long request ids are remembered.
-    pub request_memory: Duration,
-    /// How long a fork waits before it takes writes, so that all living services can speak: two
-    /// seconds, but in tests.
-    pub fork_pause: Duration,
-    /// The store that is expected, if any.
-    pub store_id: Option<Expected>,
-}
-
-/// The store that Redis should hold, and who says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// Its id.
-    pub id: String,
-    /// For messages: an option or a file.
-    pub source: String,
-}
 
 /// What [`Found::init`] came to.
 #[derive(Clone, Debug, PartialEq, Eq)]

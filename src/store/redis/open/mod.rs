@@ -2,5 +2,6 @@
 
 pub(super) mod identity;
 pub(super) mod open_error;
+pub(super) mod options;
 pub(super) mod recovery;
 pub(super) mod upgrade;

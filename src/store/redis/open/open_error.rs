@@ -2,9 +2,10 @@
 
 use thiserror::Error;
 
-use super::identity::{Expected, FORMAT};
-use crate::store::redis::link::{
-    checks::CheckError, fault::Fault, fault_kind::FaultKind, pool::SetupError,
+use super::options::Expected;
+use crate::store::redis::{
+    format::version::FORMAT,
+    link::{fault::Fault, fault_kind::FaultKind, findings::CheckError, pool::SetupError},
 };
 use crate::{model::Moment, store::StoreError};
 

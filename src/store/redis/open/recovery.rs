@@ -8,9 +8,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{identity::Found, open_error::OpenError};
 use crate::store::redis::{
     RedisStore,
-    core::letter,
     forks::{self, Halt},
-    format::{reply, scripts},
+    format::{
+        reply::{self, letter},
+        scripts,
+    },
     step::{campaign::to_json, decide::contended},
 };
 use crate::{

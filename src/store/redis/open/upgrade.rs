@@ -5,14 +5,14 @@
 //! script compares it with its own format, so a service that is too old does nothing. Services note
 //! their format with their probes, and the upgrade is refused while an older one is alive.
 
-use super::{
-    identity::{FORMAT, Found},
-    open_error::OpenError,
-};
+use super::{identity::Found, open_error::OpenError};
 use crate::store::redis::{
     RedisStore,
-    core::letter,
-    format::{reply, scripts},
+    format::{
+        reply::{self, letter},
+        scripts,
+        version::FORMAT,
+    },
 };
 use crate::{model::Moment, store::Result};
 

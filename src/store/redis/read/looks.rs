@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::store::redis::{
     batch::{self, Call},
-    core::{Core, told},
+    core::Core,
     format::{
         keys::Place,
         record,
@@ -13,7 +13,7 @@ use crate::store::redis::{
         scripts,
         words::Words,
     },
-    step::campaign::{Fields, Layout},
+    step::{campaign::Fields, layout::Layout},
 };
 use crate::{
     model::{CampaignId, Moment, UserId, limits::UserRecord},
@@ -102,7 +102,7 @@ impl Call for Look {
     ) -> Result<Option<Vec<Result<UserView>>>> {
         let id = &group.known.campaign.id;
         if let redis::Value::BulkString(_) = reply {
-            let text = told(reply);
+            let text = reply::text(reply).unwrap_or_default();
             if text == "M" {
                 // It is read again, which tells why it is not there.
                 core.layouts.forget(id);

@@ -10,12 +10,12 @@ use redis::Value;
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::store::redis::{
-    core::{Attempt, Core, Kept, letter},
+    core::{Attempt, Core, Kept},
     envelopes::decode_grabs,
     format::{
         keys::{BUCKETS, Key, PartitionKeys, Place, USER_HASHES, request_field},
         record,
-        reply::{self, Parts, unexpected},
+        reply::{self, Parts, letter, unexpected},
         scripts,
     },
     step::campaign::from_json,

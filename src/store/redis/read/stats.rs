@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use crate::store::redis::{
-    core::{Core, letter},
+    core::Core,
     format::{
         keys::{PoolKeys, slot},
-        reply::{self, Parts, unexpected},
+        reply::{self, Parts, letter, unexpected},
         scripts,
     },
     step::{
-        campaign::{Fields, Layout, from_json},
+        campaign::{Fields, from_json},
         decide::contended,
+        layout::Layout,
         load::{Loaded, window_start},
     },
 };

@@ -1,19 +1,15 @@
-//! A campaign as its hash in Redis has it, and what its draws go by: kept by the service for each
-//! version, which the scripts check.
+//! A campaign as its hash in Redis has it.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::layout::Layout;
 use crate::store::redis::{
-    core::{Core, letter},
+    core::Core,
     format::{
-        codec,
-        keys::{self, CampaignKeys, Key, PartitionKeys, PoolKeys, Queue, Slots, slot},
-        reply::{self, Parts, unexpected},
+        keys::{Key, Queue, slot},
+        reply::{self, Parts, letter, unexpected},
         scripts,
     },
 };
@@ -25,105 +21,6 @@ use crate::{
         view::{DrawCounts, VersionInfo},
     },
 };
-
-/// A day's list is used up to this long before its end, as the store's clock may be ahead.
-const DAYS_MARGIN: std::time::Duration = std::time::Duration::from_secs(3600);
-/// The most campaigns, and the most old versions, whose definitions are kept.
-const KEPT_MAX: usize = 4096;
-
-/// What the draws of one version of a campaign go by.
-pub(crate) struct Layout {
-    pub(crate) partition: Arc<PartitionKeys>,
-    pub(crate) keys: CampaignKeys,
-    pub(crate) campaign: Arc<Campaign>,
-    pub(crate) version: u32,
-    pub(crate) slots: Slots,
-    pub(crate) pools: Vec<PoolKeys>,
-    /// For the draw script.
-    pub(crate) blob: Vec<u8>,
-    days: Mutex<Days>,
-}
-
-/// The days that the draw script is told of.
-#[derive(Default)]
-struct Days {
-    from: i64,
-    until: i64,
-    blob: Vec<u8>,
-}
-
-impl Layout {
-    pub(crate) fn new(
-        partition: &Arc<PartitionKeys>,
-        campaign: Arc<Campaign>,
-        version: u32,
-        slots: Slots,
-    ) -> Self {
-        let pools = partition.pools(&campaign, &slots);
-        Self {
-            keys: partition.campaign(&campaign.id),
-            blob: codec::encode_layout(&campaign, &pools),
-            partition: Arc::clone(partition),
-            campaign,
-            version,
-            slots,
-            pools,
-            days: Mutex::default(),
-        }
-    }
-
-    /// The days around a moment, packed for the draw script.
-    pub(crate) fn days(&self, now: Moment) -> Vec<u8> {
-        let mut days = self.days.lock().unwrap_or_else(PoisonError::into_inner);
-        let micros = now.as_micros();
-        let margin = DAYS_MARGIN.as_micros() as i64;
-        if micros < days.from + margin || micros >= days.until - margin {
-            let from = now - DAYS_MARGIN * 2;
-            let (blob, until) = codec::encode_days(&self.campaign, from);
-            *days = Days {
-                from: from.as_micros(),
-                until: until.as_micros(),
-                blob,
-            };
-        }
-        days.blob.clone()
-    }
-
-    /// All queues, pool by pool.
-    pub(crate) fn queues(&self) -> impl Iterator<Item = (&PoolKeys, &keys::Queue)> {
-        let pools = self.pools.iter();
-        pools.flat_map(|pool| pool.queues.iter().map(move |queue| (pool, queue)))
-    }
-}
-
-/// Definitions that the service has read.
-#[derive(Default)]
-pub(crate) struct Layouts {
-    current: RwLock<HashMap<CampaignId, Arc<Layout>>>,
-    earlier: RwLock<HashMap<(CampaignId, u32), Arc<Campaign>>>,
-}
-
-impl Layouts {
-    /// The newest version that is known of a campaign.
-    pub(crate) fn get(&self, id: &CampaignId) -> Option<Arc<Layout>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current.get(id).cloned()
-    }
-
-    pub(crate) fn put(&self, layout: Arc<Layout>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if current.len() >= KEPT_MAX {
-            current.clear();
-        }
-        current.insert(layout.campaign.id.clone(), layout);
-    }
-
-    /// There is no such campaign any more.
-    pub(crate) fn forget(&self, id: &CampaignId) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        current.remove(id);
-    }
-}
 
 /// The fields of a campaign's hash, or of an envelope's.
 pub(crate) struct Fields(BTreeMap<String, Vec<u8>>);
@@ -341,14 +238,7 @@ impl Core {
         {
             return Ok(Arc::clone(&layout.campaign));
         }
-        let earlier = &self.layouts.earlier;
-        let name = (id.clone(), version);
-        let known = earlier
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&name)
-            .cloned();
-        if let Some(campaign) = known {
+        if let Some(campaign) = self.layouts.earlier(id, version) {
             return Ok(campaign);
         }
         let keys: [Key; 1] = [self.partition(id).campaign(id).versions];
@@ -356,11 +246,7 @@ impl Core {
         command.arg(&keys[0]).arg(version);
         let found = reply::maybe_bytes(self.ask_command(&command).await?)?;
         let campaign = decode(&found.ok_or(Refusal::VersionNotFound(version))?)?;
-        let mut earlier = earlier.write().unwrap_or_else(PoisonError::into_inner);
-        if earlier.len() >= KEPT_MAX {
-            earlier.clear();
-        }
-        earlier.insert(name, Arc::clone(&campaign));
+        self.layouts.put_earlier(Arc::clone(&campaign), version);
         Ok(campaign)
     }
 }

@@ -9,9 +9,9 @@ use super::{
     write::write_due,
 };
 use crate::store::redis::{
-    core::{Core, letter},
+    core::Core,
     format::{
-        reply::{self, Parts},
+        reply::{self, Parts, letter},
         scripts,
     },
 };

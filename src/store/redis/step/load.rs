@@ -3,14 +3,17 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::campaign::{Fields, Layout, from_json};
+use super::{
+    campaign::{Fields, from_json},
+    layout::Layout,
+};
 use crate::store::redis::{
-    core::{Core, letter},
+    core::Core,
     format::{
         codec,
         keys::{Place, Queue},
         record::{self, Stored},
-        reply::{self, Parts},
+        reply::{self, Parts, letter},
         scripts,
     },
 };

@@ -5,5 +5,6 @@ pub(super) mod campaign;
 pub(super) mod commit;
 pub(super) mod decide;
 pub(super) mod due;
+pub(super) mod layout;
 pub(super) mod load;
 pub(super) mod write;

@@ -4,17 +4,20 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    campaign::{Layout, VersionRow, hex, to_json},
+    campaign::{VersionRow, hex, to_json},
     commit::{Commit, Kind},
     decide::remember,
+    layout::Layout,
     load::{Loaded, queue},
 };
 use crate::store::redis::{
-    core::{Core, letter},
+    core::Core,
     format::{
         blocks, codec,
         keys::{self, Place, USER_HASHES, slot},
-        record, reply, scripts,
+        record,
+        reply::{self, letter},
+        scripts,
     },
     gone::{left_over, units_gone},
 };

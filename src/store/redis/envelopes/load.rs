@@ -1,0 +1,203 @@
+//! Reading an envelope: its state, and what of it the service keeps.
+
+use std::sync::Arc;
+
+use super::{
+    codec::{self, Base},
+    known::Known,
+};
+use crate::store::redis::{
+    core::Core,
+    format::{
+        keys::{PartitionKeys, Place},
+        reply::letter,
+        scripts,
+    },
+    gone::gone,
+    step::campaign::Fields,
+};
+use crate::{
+    model::{EnvelopeId, Moment},
+    store::{
+        EnvelopeView, LedgerId, Refusal, Result, StoreError,
+        rules::envelope::{EnvelopeChanges, EnvelopeRecord, EnvelopeState},
+    },
+};
+
+/// An envelope as it was read.
+pub(super) struct Loaded {
+    pub(super) state: EnvelopeState,
+    /// Where it was read; empty for one that is not there yet.
+    pub(super) revision: String,
+    /// The field `grabbed` as it was read.
+    pub(super) counts: Option<Vec<u8>>,
+    /// Entries of its creation, 0 for one that is not there yet, and of its refund.
+    pub(super) created_sequence: u64,
+    pub(super) refund_sequence: Option<u64>,
+    /// Buckets of grabs before this one are removed already.
+    pub(super) removed_ahead: u32,
+}
+
+/// What was found under an envelope's id.
+pub(super) enum Found {
+    /// It is there, though it may be on the way to be removed.
+    Envelope(Box<Loaded>),
+    /// It was removed.
+    Removed,
+    /// It never was.
+    Nothing,
+}
+
+impl Found {
+    /// An envelope that is not being removed.
+    pub(super) fn whole(self) -> Result<Loaded> {
+        match self {
+            Self::Envelope(loaded) if !loaded.state.is_removed() => Ok(*loaded),
+            _ => Err(Refusal::EnvelopeNotFound.into()),
+        }
+    }
+}
+
+impl Loaded {
+    fn of(fields: &Fields) -> Result<Self> {
+        let record: EnvelopeRecord = fields.json("record")?;
+        let counts = fields.bytes("grabbed").map(<[u8]>::to_vec);
+        let grabbed = counts.as_deref().map(codec::decode_counts).transpose()?;
+        let state = EnvelopeState {
+            record,
+            grabbed: grabbed.unwrap_or_default(),
+            changes: EnvelopeChanges::default(),
+        };
+        state.check()?;
+        Ok(Self {
+            state,
+            revision: fields.text("revision")?.into(),
+            counts,
+            created_sequence: fields.number("created")?,
+            refund_sequence: match fields.bytes("refunded") {
+                Some(_) => Some(fields.number("refunded")?),
+                None => None,
+            },
+            removed_ahead: 0,
+        })
+    }
+
+    /// One that is not there yet.
+    pub(super) fn new(state: EnvelopeState) -> Self {
+        Self {
+            state,
+            revision: String::new(),
+            counts: None,
+            created_sequence: 0,
+            refund_sequence: None,
+            removed_ahead: 0,
+        }
+    }
+
+    /// As readers see it.
+    pub(super) fn view(&self, partition: &PartitionKeys, now: Moment) -> Result<EnvelopeView> {
+        let ledger = |sequence| LedgerId {
+            partition: partition.number,
+            sequence,
+        };
+        let refund = self.refund_sequence.map(ledger);
+        self.state.view(now, ledger(self.created_sequence), refund)
+    }
+}
+
+impl Core {
+    /// Reads an envelope.
+    pub(super) async fn load_envelope(&self, id: &EnvelopeId) -> Result<(Moment, Found)> {
+        let (now, found) = self.load_envelopes(std::slice::from_ref(id)).await?;
+        let found = found.into_iter().next().unwrap_or(Ok(Found::Nothing));
+        Ok((now, found?))
+    }
+
+    /// Reads envelopes of one partition, at least one of them, in one moment.
+    async fn load_envelopes(&self, ids: &[EnvelopeId]) -> Result<(Moment, Vec<Result<Found>>)> {
+        let partition = self.envelope_partition(&ids[0]);
+        let mut keys = vec![
+            partition.partition.clone(),
+            partition.open_envelopes.clone(),
+            partition.settled_envelopes.clone(),
+        ];
+        let mut args: Vec<Vec<u8>> = Vec::new();
+        for id in ids {
+            let place = Place::envelope(id);
+            keys.push(partition.envelope(id).envelope);
+            keys.push(partition.removed_envelopes(place));
+            args.extend([id.as_str().into(), place.field.to_vec()]);
+        }
+        let (now, mut parts) = self
+            .ask(partition, &scripts::ENVELOPES, &keys, args)
+            .await?;
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            let part = parts.next()?;
+            let one = match letter(&part) {
+                Some(b'R') => Ok(Found::Removed),
+                Some(b'M') => Ok(Found::Nothing),
+                Some(b'G') => Err(gone(&partition.envelope(id).envelope)),
+                Some(_) => Err(unreadable(id, "a key has another type")),
+                None => Fields::of(part)
+                    .and_then(|fields| Loaded::of(&fields))
+                    .map(|loaded| Found::Envelope(Box::new(loaded)))
+                    .map_err(|error| error.about(format_args!("envelope {id}"))),
+            };
+            if !matches!(one, Ok(Found::Envelope(_))) {
+                self.envelopes.forget(id);
+            }
+            found.push(one);
+        }
+        Ok((now, found))
+    }
+
+    /// Keeps what never changes of an envelope.
+    pub(super) fn learn_envelope(
+        &self,
+        partition: &Arc<PartitionKeys>,
+        loaded: &Loaded,
+    ) -> Arc<Known> {
+        let record = &loaded.state.record;
+        let known = Arc::new(Known {
+            partition: Arc::clone(partition),
+            keys: partition.envelope(&record.envelope.id),
+            envelope: Arc::clone(&record.envelope),
+            mark: codec::mark(record),
+            start: record.start,
+            expiry: record.expiry,
+            base: Base {
+                created: record.created,
+                ledger: LedgerId {
+                    partition: partition.number,
+                    sequence: loaded.created_sequence,
+                },
+            },
+        });
+        self.envelopes.put(Arc::clone(&known));
+        known
+    }
+
+    /// What never changes of envelopes of one partition, for each.
+    pub(super) async fn know_envelopes(&self, ids: &[EnvelopeId]) -> Vec<Result<Arc<Known>>> {
+        match self.load_envelopes(ids).await {
+            Ok((_, found)) => ids
+                .iter()
+                .zip(found)
+                .map(|(id, found)| {
+                    let loaded = found?.whole()?;
+                    Ok(self.learn_envelope(self.envelope_partition(id), &loaded))
+                })
+                .collect(),
+            Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+}
+
+/// What was found under the keys of an envelope is not what was left there; nothing was written.
+pub(super) fn unreadable(id: &EnvelopeId, text: &str) -> StoreError {
+    StoreError::corrupt(format!(
+        "the keys of envelope {id} in Redis hold something else than tombola wrote ({text}); nothing is done with it until \
+         they are restored"
+    ))
+}

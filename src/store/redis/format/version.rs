@@ -1,0 +1,12 @@
+//! The format of the data, and which earlier ones this version can handle.
+
+/// The format of the data that this version reads and writes. It is raised whenever an older
+/// version would misread what a newer one writes:
+///
+/// - 2: users in sixteen hashes, draws remembered in buckets; forks may be absent
+/// - 3: records of users can be extended
+pub(crate) const FORMAT: u32 = 3;
+/// The lowest format that this version can write. Data of a lower one are upgraded first.
+pub(crate) const FORMAT_MIN: u32 = 3;
+/// The lowest format that can be upgraded. The one before was never released.
+pub(crate) const FORMAT_READ_MIN: u32 = 2;

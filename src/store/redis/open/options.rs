@@ -1,0 +1,42 @@
+//! How a store on Redis is opened.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::store::{
+    Durability,
+    clock::Clock,
+    redis::{format::keys::KeyPrefix, level::LevelOptions, link::url::RedisUrl},
+};
+
+/// How a store on Redis is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// Where Redis is.
+    pub url: RedisUrl,
+    /// What all keys begin with.
+    pub prefix: KeyPrefix,
+    /// Into how many partitions the store is divided; fixed when it is made.
+    pub partitions: u32,
+    /// What is promised of an acknowledged draw.
+    pub durability: Durability,
+    /// How that is kept.
+    pub level: LevelOptions,
+    /// A test clock instead of that of Redis.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// How long request ids are remembered.
+    pub request_memory: Duration,
+    /// How long a fork waits before it takes writes, so that all living services can speak: two
+    /// seconds, but in tests.
+    pub fork_pause: Duration,
+    /// The store that is expected, if any.
+    pub store_id: Option<Expected>,
+}
+
+/// The store that Redis should hold, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Its id.
+    pub id: String,
+    /// For messages: an option or a file.
+    pub source: String,
+}
