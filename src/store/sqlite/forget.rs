@@ -3,8 +3,9 @@
 use rusqlite::params;
 
 use super::{
+    columns::{entry_columns, read_entry, scalar},
     job::Command,
-    step::{Step, entry_columns, read_entry, scalar},
+    step::Step,
 };
 use crate::store::{Result, entry::Body, fill::CHUNK_UNITS_MAX};
 

@@ -1,19 +1,17 @@
 //! Reading what rules work on: a campaign's counters as the writer has them, and the windows that
 //! are kept as rows.
 
-use std::collections::BTreeMap;
-
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     state::CampaignState,
-    step::{from_json, moment},
+    windows::{load_live, read_window, window_columns},
 };
 use crate::{
     model::{Moment, PoolNo},
     store::{
         Result,
-        rules::{Changes, PoolState, State, Window},
+        rules::{Changes, PoolState, State},
     },
 };
 
@@ -67,30 +65,4 @@ pub(super) fn add_windows(
         }
     }
     Ok(())
-}
-
-/// The windows of a pool that have not ended, or that have an open fill or a recall to come.
-pub(super) fn load_live(
-    db: &Connection,
-    campaign: i64,
-    pool: PoolNo,
-    now: Moment,
-) -> Result<BTreeMap<Moment, Window>> {
-    let mut statement = db.prepare_cached(
-        "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3
-         UNION ALL
-         SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish <= ?3 AND is_open = 1",
-    )?;
-    let rows = statement.query_map(params![campaign, pool.0, now.as_micros()], window_columns)?;
-    rows.map(|columns| read_window(&columns?)).collect()
-}
-
-/// Columns of a window: start, record.
-pub(super) fn window_columns(row: &Row<'_>) -> rusqlite::Result<(Moment, String)> {
-    Ok((moment(row, 0)?, row.get(1)?))
-}
-
-/// Makes a window of its columns.
-pub(super) fn read_window((start, record): &(Moment, String)) -> Result<(Moment, Window)> {
-    Ok((*start, from_json(record)?))
 }

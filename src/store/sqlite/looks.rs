@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::{Readers, read, unavailable};
+use super::{faults::unavailable, read, readers::Readers};
 use crate::{
     model::{Moment, UserId},
     store::{CampaignView, Executed, Result, StoreError, UserView},

@@ -6,10 +6,9 @@
 //! each on a connection of a small pool.
 
 use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     thread::JoinHandle,
@@ -19,8 +18,10 @@ use std::{
 use async_trait::async_trait;
 use rusqlite::Connection;
 
+mod columns;
 mod draw;
 mod envelopes;
+mod faults;
 mod forget;
 mod job;
 mod load;
@@ -29,6 +30,7 @@ mod open;
 mod probe;
 mod queue;
 mod read;
+mod readers;
 mod reserve;
 mod save;
 mod state;
@@ -37,16 +39,19 @@ mod steps;
 mod units;
 mod users;
 mod wal;
+mod windows;
 mod writer;
 
-pub use open::{DATABASE_FILE, DirectoryLock, OpenError};
+pub use open::{DATABASE_FILE, DirectoryLock, OpenError, Options};
 
 use self::{
+    faults::{stopped, unavailable},
     forget::ForgetCommand,
     job::{Command, job},
     looks::Looks,
     probe::{Committed, ProbeCommand},
     queue::{Inbox, NotTaken},
+    readers::Readers,
     reserve::Reserve,
     step::{Core, Published},
     steps::{IndexCommand, SweepCommand},
@@ -60,20 +65,6 @@ use super::{
     Swept, UserDetails, UserView, WindowView, clock::Clock,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
-
-/// How an embedded store is opened.
-#[derive(Clone)]
-pub struct Options {
-    /// The directory of its files; made where it is missing.
-    pub directory: PathBuf,
-    /// Its clock.
-    pub clock: Arc<dyn Clock>,
-    /// How long request ids are remembered.
-    pub request_memory: Duration,
-    /// Tells one master key from another (see [`crate::chance::MasterKey`]); a store belongs to one
-    /// key for ever.
-    pub key_fingerprint: String,
-}
 
 /// The embedded store. Dropping it finishes what waits and closes the files.
 pub struct SqliteStore {
@@ -220,18 +211,6 @@ impl SqliteStore {
     }
 }
 
-/// There is no writer any more, nor will there be one in this process.
-fn stopped(executed: Executed) -> StoreError {
-    unavailable(executed, "its writer has stopped: restart the service")
-}
-
-fn unavailable(executed: Executed, detail: &str) -> StoreError {
-    StoreError::Unavailable {
-        executed,
-        detail: detail.into(),
-    }
-}
-
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.inbox.close();
@@ -239,69 +218,6 @@ impl Drop for SqliteStore {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
-    }
-}
-
-/// Connections for reading.
-#[derive(Clone)]
-struct Readers {
-    idle: Arc<Mutex<Vec<Connection>>>,
-    returned: Arc<std::sync::Condvar>,
-}
-
-impl Readers {
-    fn new(connections: Vec<Connection>) -> Self {
-        Self {
-            idle: Arc::new(Mutex::new(connections)),
-            returned: Arc::default(),
-        }
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let lent = Lent {
-            db: Some(self.take()),
-            readers: self,
-        };
-        let Some(db) = &lent.db else {
-            return Err(unavailable(Executed::No, "a reader has failed"));
-        };
-        db.execute_batch("BEGIN")?;
-        let value = work(db)?;
-        db.execute_batch("COMMIT")?;
-        Ok(value)
-    }
-
-    fn take(&self) -> Connection {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(db) = idle.pop() {
-                return db;
-            }
-            idle = self
-                .returned
-                .wait(idle)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-/// A connection that comes back, whatever becomes of its borrower.
-struct Lent<'a> {
-    /// Always there until it comes back.
-    db: Option<Connection>,
-    readers: &'a Readers,
-}
-
-impl Drop for Lent<'_> {
-    fn drop(&mut self) {
-        let Some(db) = self.db.take() else { return };
-        if !db.is_autocommit() {
-            // Where this fails, so does the next borrower's `BEGIN`, and it is tried again.
-            let _ = db.execute_batch("ROLLBACK");
-        }
-        let idle = self.readers.idle.lock();
-        idle.unwrap_or_else(PoisonError::into_inner).push(db);
-        self.readers.returned.notify_one();
     }
 }
 
@@ -319,7 +235,7 @@ impl Store for SqliteStore {
         if self.failing.load(Ordering::Relaxed) || !self.committed.is_fresh() {
             self.submit(ProbeCommand).await?;
         }
-        self.read(|db| step::scalar::<i64>(db, "SELECT COUNT(*) FROM meta", []))
+        self.read(|db| columns::scalar::<i64>(db, "SELECT COUNT(*) FROM meta", []))
             .await?;
         Ok(self.clock_now())
     }
@@ -404,7 +320,7 @@ impl Store for SqliteStore {
         after: Option<&DueCampaign>,
         limit: usize,
     ) -> Result<Vec<DueCampaign>> {
-        if partition != step::PARTITION {
+        if partition != columns::PARTITION {
             return Ok(Vec::new());
         }
         let (until, after) = (self.clock_now() + lead, after.cloned());
@@ -476,12 +392,9 @@ impl Store for SqliteStore {
     }
 
     async fn ledger(&self, partition: u32, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
-        if partition != step::PARTITION {
+        if partition != columns::PARTITION {
             return Ok(Vec::new());
         }
         self.read(move |db| read::ledger(db, sequence, limit)).await
     }
 }
-
-/// Campaigns by id, as of the last commit.
-type Campaigns = HashMap<CampaignId, CampaignView>;

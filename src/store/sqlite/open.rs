@@ -1,9 +1,11 @@
 //! Opening the embedded store: lock, schema, identity, key.
 
 use std::{
+    collections::HashMap,
     fs::{File, TryLockError},
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
     thread::JoinHandle,
     time::Duration,
 };
@@ -11,15 +13,10 @@ use std::{
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use thiserror::Error;
 
-use super::{
-    Campaigns, Options,
-    reserve::Reserve,
-    state::load_view,
-    step::{is_damage, scalar},
-};
+use super::{columns::scalar, faults::is_damage, reserve::Reserve, state::load_view};
 use crate::{
     model::{CampaignId, Moment},
-    store::StoreError,
+    store::{CampaignView, StoreError, clock::Clock},
 };
 
 /// The database's file in its directory.
@@ -38,6 +35,23 @@ pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 const READERS: usize = 2;
 /// Real time may lag behind the store's by this much: clocks are set back by a little now and then.
 const LAG_SECONDS_MAX: u64 = 300;
+
+/// How an embedded store is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// The directory of its files; made where it is missing.
+    pub directory: PathBuf,
+    /// Its clock.
+    pub clock: Arc<dyn Clock>,
+    /// How long request ids are remembered.
+    pub request_memory: Duration,
+    /// Tells one master key from another (see [`crate::chance::MasterKey`]); a store belongs to one
+    /// key for ever.
+    pub key_fingerprint: String,
+}
+
+/// Campaigns by id, as of the last commit.
+pub(super) type Campaigns = HashMap<CampaignId, CampaignView>;
 
 /// Why an embedded store was not opened. Nothing was changed.
 #[derive(Debug, Error)]

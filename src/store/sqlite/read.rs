@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
+    columns::{definition, entry_columns, moment, read_entry, scalar},
     draw::deck_stop,
-    load::{load, load_live, read_window, window_columns},
+    load::load,
     state::CampaignState,
-    step::{definition, entry_columns, moment, read_entry, scalar},
     units::Queue,
     users::{find_block, list_blocks, load_user, remembered},
+    windows::{load_live, read_window, window_columns},
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},

@@ -3,8 +3,9 @@
 use rusqlite::{Connection, params};
 
 use super::{
+    columns::to_json,
     state::{CampaignState, Pool, Stock},
-    step::{Step, to_json},
+    step::Step,
     units,
     users::{block, save_user, unblock},
 };

@@ -6,9 +6,9 @@ use std::{collections::HashMap, sync::Arc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    load::load_live,
-    step::{definition, from_json, moment},
+    columns::{definition, from_json, moment},
     units::Queue,
+    windows::load_live,
 };
 use crate::{
     chance::Nonce,

@@ -7,19 +7,18 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params, types::FromSql};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{envelopes::Envelopes, state::CampaignState};
-use crate::{
-    model::{Campaign, CampaignId, EnvelopeId, Moment, convert},
-    store::{
-        CampaignView, Executed, LedgerId, Refusal, Result, StoreError, Subject,
-        entry::{Body, Entry},
-    },
+pub(super) use super::columns::definition;
+use super::{
+    columns::{PARTITION, moment, to_json},
+    envelopes::Envelopes,
+    state::CampaignState,
 };
-
-/// The one partition of an embedded store.
-pub(super) const PARTITION: u32 = 0;
+use crate::{
+    model::{CampaignId, EnvelopeId, Moment},
+    store::{CampaignView, LedgerId, Refusal, Result, StoreError, entry::Body},
+};
 
 /// Campaigns as readers see them: as of the last commit.
 pub(super) type Published = Arc<RwLock<HashMap<CampaignId, CampaignView>>>;
@@ -183,132 +182,5 @@ impl Step<'_> {
             partition: PARTITION,
             sequence,
         })
-    }
-}
-
-/// Reads one entry of the ledger.
-pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
-    let found = db
-        .prepare_cached(
-            "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope FROM ledger
-             WHERE sequence = ?1",
-        )?
-        .query_row([sequence], entry_columns)
-        .optional()?;
-    found.map(read_entry).transpose()
-}
-
-/// Columns of an entry: sequence, moment, body, campaign id, envelope id.
-pub(super) type EntryColumns = (u64, Moment, String, Option<String>, Option<String>);
-
-/// Reads the columns of an entry.
-pub(super) fn entry_columns(row: &Row<'_>) -> rusqlite::Result<EntryColumns> {
-    Ok((
-        row.get(0)?,
-        moment(row, 1)?,
-        row.get(2)?,
-        row.get(3)?,
-        row.get(4)?,
-    ))
-}
-
-/// Makes an entry of its columns.
-pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
-    let (sequence, at, body, campaign, envelope) = columns;
-    let subject = match (campaign, envelope) {
-        (_, Some(id)) => EnvelopeId::parse("envelope", &id).map(Subject::Envelope),
-        (Some(id), None) => CampaignId::parse("campaign", &id).map(Subject::Campaign),
-        (None, None) => {
-            return Err(StoreError::corrupt(format!(
-                "ledger entry {sequence} is about nothing"
-            )));
-        }
-    };
-    Ok(Entry {
-        id: LedgerId {
-            partition: PARTITION,
-            sequence,
-        },
-        at,
-        subject: subject.map_err(|problem| StoreError::corrupt(problem.message))?,
-        body: from_json(&body)?,
-    })
-}
-
-/// A version's definition.
-pub(super) fn definition(db: &Connection, campaign: i64, version: u32) -> Result<Arc<Campaign>> {
-    let bytes: Vec<u8> = db
-        .prepare_cached("SELECT definition FROM versions WHERE campaign = ?1 AND version = ?2")?
-        .query_row(params![campaign, version], |row| row.get(0))
-        .optional()?
-        .ok_or(Refusal::VersionNotFound(version))?;
-    let campaign =
-        convert::decode(&bytes).map_err(|problems| StoreError::corrupt(problems.to_string()))?;
-    Ok(Arc::new(campaign))
-}
-
-/// A moment column.
-pub(super) fn moment(row: &Row<'_>, column: usize) -> rusqlite::Result<Moment> {
-    row.get(column).map(Moment::from_micros)
-}
-
-/// A JSON column's text.
-pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
-    // Only maps with keys that are not text fail, and there are none.
-    serde_json::to_string(value).expect("what is stored can be written as JSON")
-}
-
-/// The value of a JSON column.
-pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text)
-        .map_err(|error| StoreError::corrupt(format!("a stored text does not read back: {error}")))
-}
-
-/// A single value of a query that always has a row.
-pub(super) fn scalar<T: FromSql>(
-    db: &Connection,
-    sql: &str,
-    params: impl rusqlite::Params,
-) -> Result<T> {
-    Ok(db
-        .prepare_cached(sql)?
-        .query_row(params, |row| row.get(0))?)
-}
-
-impl From<rusqlite::Error> for StoreError {
-    /// A fault before the commit: the transaction is rolled back, so nothing happened.
-    fn from(error: rusqlite::Error) -> Self {
-        let detail = fault_text(&error);
-        if is_damage(&error) {
-            return Self::corrupt(detail);
-        }
-        Self::Unavailable {
-            executed: Executed::No,
-            detail,
-        }
-    }
-}
-
-/// The file is at fault, or a value in it: no retry helps.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error as E;
-    match error {
-        E::FromSqlConversionFailure(..)
-        | E::IntegralValueOutOfRange(..)
-        | E::InvalidColumnType(..)
-        | E::Utf8Error(..) => true,
-        other => matches!(
-            other.sqlite_error_code(),
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-        ),
-    }
-}
-
-/// What SQLite says, and what helps where it is the file that is at fault.
-pub(super) fn fault_text(error: &rusqlite::Error) -> String {
-    if is_damage(error) {
-        format!("the database is damaged ({error}): stop the service and restore it from a backup")
-    } else {
-        error.to_string()
     }
 }

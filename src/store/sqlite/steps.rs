@@ -4,11 +4,12 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
+    columns::entry,
     job::Command,
     load::{add_windows, load},
     save::{save, save_due},
     state::CampaignState,
-    step::{Step, entry},
+    step::Step,
     units,
     users::{is_blocked, load_user},
 };

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
+    columns::{entry, from_json, to_json},
     state::CampaignState,
-    step::{entry, from_json, to_json},
 };
 use crate::{
     model::{Moment, RequestId, UserId, limits::UserRecord, zone::Day},

@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, ffi};
 use tracing::{error, info, warn};
 
 use super::{
+    faults::stopped,
     job::Job,
     probe::Committed,
     queue::Inbox,
@@ -225,7 +226,7 @@ impl Drop for WriterEnd {
                 "the embedded store's writer has panicked: nothing is written any more, restart the service"
             );
         }
-        self.inbox.abandon(&super::stopped(Executed::No));
+        self.inbox.abandon(&stopped(Executed::No));
     }
 }
 

@@ -11,10 +11,7 @@ use crate::{
         entry::Body,
         envelope::{Packet, WaitingPacket},
         rules::envelope::{self as rules, SumsChange, admit},
-        sqlite::{
-            job::Command,
-            step::{PARTITION, Step},
-        },
+        sqlite::{columns::PARTITION, job::Command, step::Step},
     },
 };
 

@@ -1,10 +1,11 @@
-//! Envelopes on SQLite: what the writer keeps of them between steps ([`row`]), grabs ([`grab`]),
-//! all other steps ([`steps`]), and reads ([`read`]).
+//! Envelopes on SQLite: what the writer keeps of them between steps ([`row`], [`access`]), grabs
+//! ([`grab`]), all other steps ([`steps`]), and reads ([`read`]).
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+mod access;
 mod grab;
 mod read;
 mod row;
@@ -14,7 +15,7 @@ mod sums;
 pub(super) use row::Envelopes;
 
 use self::steps::SettleCommand;
-use super::{SqliteStore, step};
+use super::{SqliteStore, columns};
 use crate::{
     model::EnvelopeId,
     store::{
@@ -58,7 +59,7 @@ impl EnvelopeStore for SqliteStore {
         retention: Duration,
         limit: usize,
     ) -> Result<Vec<EnvelopeId>> {
-        if partition != step::PARTITION {
+        if partition != columns::PARTITION {
             return Ok(Vec::new());
         }
         let now = self.clock_now();

@@ -9,10 +9,10 @@ use super::sums::Sums;
 use crate::{
     model::{EnvelopeId, Moment},
     store::{
-        EnvelopeView, LedgerId, Refusal, Result, StoreError,
+        EnvelopeView, LedgerId, Result,
         envelope::GrabCounts,
-        rules::envelope::{EnvelopeChanges, EnvelopeState, Removal, SumsChange},
-        sqlite::step::{PARTITION, Step, from_json, to_json},
+        rules::envelope::{EnvelopeChanges, EnvelopeState, Removal},
+        sqlite::columns::{PARTITION, from_json},
     },
 };
 
@@ -22,8 +22,8 @@ const KEPT_MAX: usize = 4096;
 /// What the writer keeps of envelopes. All of it can be read back from the database at any time.
 #[derive(Default)]
 pub(in crate::store::sqlite) struct Envelopes {
-    rows: HashMap<EnvelopeId, EnvelopeRow>,
-    sums: Sums,
+    pub(super) rows: HashMap<EnvelopeId, EnvelopeRow>,
+    pub(super) sums: Sums,
 }
 
 /// An envelope as the writer has it.
@@ -31,10 +31,10 @@ pub(super) struct EnvelopeRow {
     pub(super) no: i64,
     pub(super) state: EnvelopeState,
     /// Ledger entries of its creation and its refund.
-    created_sequence: u64,
-    refund_sequence: Option<u64>,
+    pub(super) created_sequence: u64,
+    pub(super) refund_sequence: Option<u64>,
     /// Grabs have changed it since it was written.
-    is_changed: bool,
+    pub(super) is_changed: bool,
 }
 
 impl Envelopes {
@@ -60,131 +60,6 @@ impl Envelopes {
     }
 }
 
-impl Step<'_> {
-    /// Takes an envelope out of the core, if there is such a one; [`Self::put_envelope`] brings it
-    /// back. A step that fails with a fault need not: the rollback forgets all.
-    pub(super) fn find_envelope(&mut self, id: &EnvelopeId) -> Result<Option<EnvelopeRow>> {
-        match self.core.envelopes.rows.remove(id) {
-            Some(row) => Ok(Some(row)),
-            None => load(self.db, id),
-        }
-    }
-
-    /// Brings an envelope back.
-    pub(super) fn put_envelope(&mut self, row: EnvelopeRow) {
-        let id = row.state.record.envelope.id.clone();
-        self.core.envelopes.rows.insert(id, row);
-    }
-
-    /// Runs `work` on an envelope that is not being removed.
-    pub(super) fn with_envelope<T>(
-        &mut self,
-        id: &EnvelopeId,
-        work: impl FnOnce(&mut Self, &mut EnvelopeRow) -> Result<T>,
-    ) -> Result<T> {
-        let about = |error: StoreError| error.about(format_args!("envelope {id}"));
-        let found = self.find_envelope(id).map_err(about)?;
-        let mut row = found.ok_or(Refusal::EnvelopeNotFound)?;
-        let outcome = if row.state.is_removed() {
-            Err(Refusal::EnvelopeNotFound.into())
-        } else {
-            work(self, &mut row)
-        };
-        self.put_envelope(row);
-        outcome.map_err(about)
-    }
-
-    /// Changes a currency's sums.
-    pub(super) fn add_to_sums(&mut self, currency: &str, change: SumsChange) -> Result<()> {
-        self.core.envelopes.sums.add(self.db, currency, change)
-    }
-
-    /// Writes a new envelope with what its rule has done besides.
-    pub(super) fn create_envelope(&mut self, mut state: EnvelopeState) -> Result<EnvelopeRow> {
-        let changes = std::mem::take(&mut state.changes);
-        let created_sequence = self.append_changes(&state, &changes)?;
-        let created_sequence = created_sequence
-            .ok_or_else(|| StoreError::corrupt("an envelope was created without an entry"))?;
-        let envelope = &state.record.envelope;
-        self.db
-            .prepare_cached(
-                "INSERT INTO envelopes (id, currency, total_minor, record, packets_grabbed, grabbed_minor, created_sequence,
-                 refund_due) VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6)",
-            )?
-            .execute(params![
-                envelope.id.as_str(),
-                envelope.currency,
-                envelope.total_minor,
-                to_json(&state.record),
-                created_sequence,
-                state.refund_due_at().map(Moment::as_micros),
-            ])?;
-        let no = self.db.last_insert_rowid();
-        let mut insert = self
-            .db
-            .prepare_cached("INSERT INTO envelope_users (envelope, user) VALUES (?1, ?2)")?;
-        for user in changes.allowed_in.iter() {
-            insert.execute(params![no, user.as_str()])?;
-        }
-        Ok(EnvelopeRow {
-            no,
-            state,
-            created_sequence,
-            refund_sequence: None,
-            is_changed: false,
-        })
-    }
-
-    /// Writes what a rule has made of an envelope.
-    pub(super) fn save_envelope(&mut self, row: &mut EnvelopeRow) -> Result<()> {
-        let changes = std::mem::take(&mut row.state.changes);
-        let sequence = self.append_changes(&row.state, &changes)?;
-        row.refund_sequence = row.refund_sequence.or(sequence);
-        self.db
-            .prepare_cached("UPDATE envelopes SET record = ?2, refund_sequence = ?3 WHERE no = ?1")?
-            .execute(params![
-                row.no,
-                to_json(&row.state.record),
-                row.refund_sequence
-            ])?;
-        row.save_counts(self.db)?;
-        if changes.packets_out {
-            self.db
-                .prepare_cached("DELETE FROM packets WHERE envelope = ?1")?
-                .execute([row.no])?;
-        }
-        let mut insert = self.db.prepare_cached(
-            "INSERT INTO packets (envelope, number, amount_minor, release) VALUES (?1, ?2, ?3, ?4)",
-        )?;
-        for packet in &changes.packets_in {
-            insert.execute(params![
-                row.no,
-                packet.number,
-                packet.amount_minor,
-                packet.release.as_micros()
-            ])?;
-        }
-        changes
-            .removal
-            .map_or(Ok(()), |removal| remove(self.db, row.no, removal))
-    }
-
-    /// Writes a rule's entry, if it has one, and its part of the sums.
-    fn append_changes(
-        &mut self,
-        state: &EnvelopeState,
-        changes: &EnvelopeChanges,
-    ) -> Result<Option<u64>> {
-        let envelope = &state.record.envelope;
-        self.add_to_sums(&envelope.currency, changes.sums)?;
-        let Some(entry) = &changes.entry else {
-            return Ok(None);
-        };
-        let ledger = self.append_of_envelope(&envelope.id, entry)?;
-        Ok(Some(ledger.sequence))
-    }
-}
-
 impl EnvelopeRow {
     /// Grabs have changed it: it is written with the batch.
     pub(super) fn touch(&mut self) {
@@ -200,7 +75,7 @@ impl EnvelopeRow {
 
     /// Writes the counts and, by which it is found when it is due, the moments that follow from
     /// them.
-    fn save_counts(&mut self, db: &Connection) -> Result<()> {
+    pub(super) fn save_counts(&mut self, db: &Connection) -> Result<()> {
         let settled = match self.state.record.removed {
             Some(_) => Some(Moment::EPOCH),
             None => self.state.settled_at(),
@@ -270,7 +145,7 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
 
 /// Removes rows; with the last ones the envelope itself, of which only the digest of its id
 /// remains.
-fn remove(db: &Connection, no: i64, removal: Removal) -> Result<()> {
+pub(super) fn remove(db: &Connection, no: i64, removal: Removal) -> Result<()> {
     db.prepare_cached("DELETE FROM grabs WHERE envelope = ?1 AND packet > ?2 AND packet <= ?3")?
         .execute(params![no, removal.grabs_after, removal.grabs_until])?;
     db.prepare_cached(
