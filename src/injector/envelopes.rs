@@ -1,19 +1,12 @@
 //! Envelopes: packets filled in chunk by chunk as they are grabbed, refunds and removals when
 //! they are due.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use super::{
-    Injector,
-    splits::{Packets, Splits},
-    turns::{Turns, Waiter},
-};
+use super::{Injector, splits::Packets, turns::Waiter};
 use crate::{
     chance::{Nonce, Seed},
     model::{Envelope, EnvelopeId, UserId},
@@ -24,32 +17,11 @@ use crate::{
     },
 };
 
-/// How long an envelope is kept after its refund or its last grab, unless configured.
-pub const RETENTION_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-
 /// How often a grab may find that the packets which were filled in for it are gone (others grab
 /// too) before it is given up.
 const FILLS_MAX: usize = 1000;
 /// Envelopes that are settled at once.
 const PAGE: usize = 32;
-
-/// What the injector keeps of envelopes.
-pub(super) struct Envelopes {
-    pub(super) retention: Duration,
-    splits: Splits,
-    /// One fill of an envelope at a time in this process.
-    turns: Turns<EnvelopeId>,
-}
-
-impl Default for Envelopes {
-    fn default() -> Self {
-        Self {
-            retention: RETENTION_DEFAULT,
-            splits: Splits::default(),
-            turns: Turns::default(),
-        }
-    }
-}
 
 impl Injector {
     /// The seed of an envelope.

@@ -13,6 +13,7 @@ use std::{
 use tracing::warn;
 
 use self::{
+    envelope_state::EnvelopeFills,
     scattering::Scattering,
     totals::Totals,
     turns::{Turn, Turns},
@@ -26,11 +27,12 @@ use crate::{
     },
 };
 
-pub use envelopes::RETENTION_DEFAULT as ENVELOPE_RETENTION_DEFAULT;
+pub use envelope_state::RETENTION_DEFAULT as ENVELOPE_RETENTION_DEFAULT;
 
 pub mod alarm;
 mod decks;
 mod draw;
+mod envelope_state;
 mod envelopes;
 mod scattering;
 mod schedules;
@@ -51,7 +53,7 @@ pub struct Injector {
     lead: Duration,
     totals: Totals,
     turns: Turns<(CampaignId, PoolNo)>,
-    envelopes: envelopes::Envelopes,
+    envelopes: EnvelopeFills,
     scattering: Scattering,
     /// When the index of due campaigns was last looked through for campaigns that it lacks.
     completed: Mutex<Option<Moment>>,
@@ -66,7 +68,7 @@ impl Injector {
             lead,
             totals: Totals::default(),
             turns: Turns::default(),
-            envelopes: envelopes::Envelopes::default(),
+            envelopes: EnvelopeFills::default(),
             scattering: Scattering::default(),
             completed: Mutex::default(),
         }
