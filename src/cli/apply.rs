@@ -10,7 +10,7 @@ use super::{
     failure::Failure,
     input::{self, FileArgs},
     plan_view,
-    terminal::this_command_with,
+    shell::this_command_with,
 };
 use crate::proto::{ApplyCampaignRequest, ApplyCampaignResponse, Campaign};
 

@@ -13,7 +13,7 @@ use super::{
     client::{Client, Lottery, Outcome, campaign_id, new_request_id, request_id, user_id, whole},
     failure::{Failure, may_be_lost},
     output::{Side, Table},
-    terminal::quoted,
+    shell::quoted,
     time::shown,
 };
 use crate::{

@@ -8,7 +8,7 @@ use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::{stranger::Stranger, terminal::quoted};
+use super::{shell::quoted, stranger::Stranger};
 use crate::{
     model::{Problem, Problems, text::visible},
     proto::ErrorReason,

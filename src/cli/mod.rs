@@ -34,6 +34,7 @@ mod recall;
 mod recover;
 mod schedule;
 mod serve;
+mod shell;
 mod stats;
 mod store_args;
 mod store_id;

@@ -12,7 +12,7 @@ use super::{
     input::{self, FileArgs},
     output::counted,
     plan_view,
-    terminal::this_command_with,
+    shell::this_command_with,
 };
 use crate::proto::{CampaignStatus, Schedule, SetPlanRequest, SetPlanResponse};
 

@@ -1,5 +1,4 @@
-//! The operator's terminal: asks before changes that cannot be undone, and quotes commands to
-//! paste.
+//! The operator's terminal: asks before changes that cannot be undone.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -25,33 +24,5 @@ pub(super) fn confirm(question: &str, yes: bool) -> Outcome {
             reason,
             "not confirmed: nothing was changed",
         )),
-    }
-}
-
-/// The current command with further flags, ready to paste.
-pub(super) fn this_command_with(flags: &str) -> String {
-    let words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
-    format!("{} {flags}", words.join(" "))
-}
-
-/// A word, quoted for a POSIX shell.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_quoted_for_the_shell() {
-        assert_eq!(quoted("spring-wheel.yaml"), "spring-wheel.yaml");
-        assert_eq!(quoted("it's late"), r"'it'\''s late'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -10,7 +10,7 @@ use super::{
     failure::Failure,
     input,
     output::counted,
-    terminal::quoted,
+    shell::quoted,
 };
 use crate::proto::{BlockUsersRequest, GrantDrawsRequest, UnblockUsersRequest};
 

@@ -2,6 +2,7 @@
 //! a test clock skips the waiting.
 
 mod crowd;
+mod fault;
 mod red_packet;
 mod report;
 
@@ -12,7 +13,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::Channel;
 
-use self::crowd::{Crowd, Tally};
+use self::{
+    crowd::{Crowd, Tally},
+    fault::Fault,
+};
 use super::{
     client::Outcome,
     failure::{Exit, Failure},
@@ -76,9 +80,6 @@ pub(super) struct DemoArgs {
     #[command(flatten)]
     pub(super) store: StoreArgs,
 }
-
-/// An error that ends the demo early, as text.
-type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the demo.
 pub(super) async fn run(args: DemoArgs) -> Outcome {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use super::{Fault, report::section};
+use super::{fault::Fault, report::section};
 use crate::{
     cli::envelope_view,
     injector::Injector,

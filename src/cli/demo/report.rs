@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 
 use tonic::transport::Channel;
 
-use super::{Fault, crowd::Tally};
+use super::{crowd::Tally, fault::Fault};
 use crate::{
     cli::output::{Side, Table, say},
     model::text::grouped,
