@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 
 use crate::store::redis::format::{
     codec::{Packer, Unpacker, malformed},
+    ids::{pack_id, unpack_id},
     keys::Place,
-    record::{pack_id, unpack_id},
 };
 use crate::{
     model::{Moment, UserId},

@@ -5,6 +5,7 @@ pub(super) mod blocks;
 pub(super) mod codec;
 mod constants;
 pub(super) mod effect;
+pub(super) mod ids;
 pub(super) mod keys;
 pub(super) mod record;
 pub(super) mod reply;

@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     codec::{MOMENT_MAX, Packer, Unpacker, decode_scored, malformed},
+    ids::{pack_id, unpack_id},
     keys::RequestField,
 };
 use crate::{
@@ -56,13 +57,6 @@ const PAYMENT_BYTES: usize = 6;
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 /// What a draw asks for has a payment reference.
 const HAS_PAYMENT: u64 = 4;
-/// How a text of 16 bytes begins: a UUID. Ids themselves are stored as text, which begins
-/// otherwise.
-const UUID: [u8; 2] = [0xc4, 16];
-const HEX: [u8; 16] = *b"0123456789abcdef";
-/// Where a UUID has its hyphens.
-const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-
 /// A draw that is remembered, or was just made.
 #[derive(Debug)]
 pub(crate) struct Remembered {
@@ -134,57 +128,6 @@ pub(crate) fn encode_part(command: &DrawCommand, parts: &mut Vec<u8>) {
         packer.bytes(command.payment_ref.as_bytes());
     }
     *parts = packer.done();
-}
-
-/// Packs an id, a UUID (in lower case, with hyphens) as its bytes.
-pub(crate) fn pack_id(packer: &mut Packer, id: &str) {
-    match uuid_bytes(id) {
-        Some(uuid) => {
-            packer.0.extend(UUID);
-            packer.0.extend(uuid);
-        }
-        None => {
-            packer.bytes(id.as_bytes());
-        }
-    }
-}
-
-fn uuid_bytes(id: &str) -> Option<[u8; 16]> {
-    let text = id.as_bytes();
-    if text.len() != 36 || HYPHENS.iter().any(|&place| text[place] != b'-') {
-        return None;
-    }
-    let mut digits = text
-        .iter()
-        .enumerate()
-        .filter(|(place, _)| !HYPHENS.contains(place))
-        .map(|(_, byte)| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        });
-    let mut bytes = [0; 16];
-    for byte in &mut bytes {
-        *byte = digits.next()?? * 16 + digits.next()??;
-    }
-    Some(bytes)
-}
-
-/// Reads [`pack_id`].
-pub(crate) fn unpack_id(unpacker: &mut Unpacker<'_>) -> Result<String> {
-    if !unpacker.take(&UUID) {
-        return unpacker.text().map(str::to_owned);
-    }
-    let mut text = String::with_capacity(36);
-    for byte in unpacker.raw(16)? {
-        if HYPHENS.contains(&text.len()) {
-            text.push('-');
-        }
-        for digit in [byte >> 4, byte & 15] {
-            text.push(char::from(HEX[usize::from(digit)]));
-        }
-    }
-    Ok(text)
 }
 
 /// Reads a draw in a field of its own.

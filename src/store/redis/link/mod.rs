@@ -9,6 +9,7 @@ pub(super) mod checks;
 mod cluster;
 pub(super) mod confirm;
 pub(super) mod connect;
+mod council;
 pub(super) mod fault;
 pub(super) mod fault_kind;
 pub(super) mod findings;
