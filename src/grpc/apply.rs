@@ -2,8 +2,8 @@
 //!
 //! The store alone decides whether a version comes into force, in the step that brings it; here it
 //! is only validated and shown. A dry run asks the same questions of the state that it reads. What
-//! an answer shows of "before" is the version that the request names, so that a retry is told the
-//! same.
+//! an answer shows of "before" is the version that the request names, so that a retry gets the
+//! same answer.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     model::{
         Campaign, CampaignId, Moment, PoolNo,
         change::{self, Standing},
-        convert::{campaign_to_proto, moment_to_proto, unstocked_from_proto},
+        convert::{campaign_to_proto, moment_to_proto, unstocked_from_proto, with_schedule},
         summary::plan_summary,
     },
     proto,
@@ -155,8 +155,8 @@ pub(super) async fn set_plan(
             move |error| within_schedule(error, pool, &schedule, &definition)
         };
         let definition = base.definition.clone();
-        let changed = compute(move || with_schedule(&definition, pool, schedule)).await?;
-        let changed = changed.map_err(&of_schedule)?;
+        let changed = compute(move || with_schedule(&definition, pool, &schedule)).await?;
+        let changed = changed.map_err(|problems| of_schedule(problems.into()))?;
         let proposal = Proposal {
             campaign: Arc::new(changed),
             base_version: message.base_version,
@@ -184,19 +184,6 @@ fn lateness(dry_run: bool) -> Executed {
     } else {
         Executed::Unknown
     }
-}
-
-/// A campaign with another schedule in one pool, validated as a whole.
-fn with_schedule(
-    campaign: &Campaign,
-    pool: PoolNo,
-    schedule: proto::Schedule,
-) -> Result<Campaign, CallError> {
-    let mut message = campaign_to_proto(campaign);
-    if let Some(pool) = message.pools.get_mut(usize::from(pool.0)) {
-        pool.kind = Some(proto::pool::Kind::Schedule(schedule));
-    }
-    Ok(unstocked_from_proto(&message)?)
 }
 
 /// The problems of a campaign with another schedule, as problems of that schedule, which is all
@@ -249,7 +236,7 @@ fn layer_of(schedule: &proto::Schedule, prize: &str) -> String {
 }
 
 /// The campaign as it stands, with the definition of the version that a proposal names, or the
-/// current one where there is no such version; none where there is no campaign.
+/// current one if there is no such version; none if there is no campaign.
 async fn base(
     injector: &Arc<Injector>,
     id: &CampaignId,
@@ -325,7 +312,7 @@ async fn propose(
     })
 }
 
-/// What the campaign has used so far, where it has begun.
+/// What the campaign has used so far, if it has begun.
 async fn begun(
     injector: &Injector,
     campaign: &Campaign,

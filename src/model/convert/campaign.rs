@@ -39,7 +39,7 @@ pub(super) struct Parts {
     pub(super) zone: Option<Zone>,
     pub(super) start: Option<Moment>,
     pub(super) end: Option<Moment>,
-    /// By place; none where something in that pool's kind is wrong.
+    /// By index of the pool; none if something in that pool's kind is wrong.
     pub(super) kinds: Vec<Option<PoolKind>>,
     id: Option<CampaignId>,
     name: String,
@@ -51,7 +51,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The campaign, where there are no problems.
+    /// The campaign, if there are no problems.
     pub(super) fn finish(self, mut problems: Problems) -> Result<Campaign, Problems> {
         if !problems.is_empty() {
             return Err(problems);
@@ -111,7 +111,7 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
     let read_prizes = (0..).zip(prizes);
     let read_prizes = read_prizes.map(|(i, prize)| read_prize(i, prize, problems));
     let read_prizes = read_prizes.collect();
-    let known = Prizes::new(prizes);
+    let known = Prizes::of_message(prizes);
     let (mut read_pools, mut kinds) = (Vec::new(), Vec::new());
     for (i, pool) in pools.iter().enumerate() {
         let path = format!("pools[{i}]");
@@ -255,7 +255,10 @@ fn read_kind(
             deck::read(&at(path, "deck"), message, prizes, problems).map(PoolKind::Deck)
         }
         None => {
-            problems.add(path, "says not how it is filled: add a schedule or a deck");
+            problems.add(
+                path,
+                "does not say how it is filled: add a schedule or a deck",
+            );
             None
         }
     };

@@ -18,7 +18,7 @@ use crate::{
     proto,
 };
 
-/// Reads a deck and notes its problems; none where it has no cards.
+/// Reads a deck and notes its problems; none if it has no cards.
 pub(super) fn read(
     path: &str,
     message: &proto::Deck,
@@ -105,17 +105,17 @@ fn read_cards(
     })
 }
 
-/// The size as told, or else the sum of the cards; none where the two contradict each other.
+/// The size that is stated, or else the sum of the cards; none if the two contradict each other.
 fn size_of_cards(
     path: &str,
-    told: u64,
+    stated: u64,
     cards: &Quantities,
     problems: &mut Problems,
 ) -> Option<u64> {
     let sum: u128 = cards.values().copied().map(u128::from).sum();
-    let most = if told == 0 { COUNT_MAX } else { told };
+    let most = if stated == 0 { COUNT_MAX } else { stated };
     match u64::try_from(sum).ok().filter(|sum| *sum <= most) {
-        Some(sum) => Some(if told == 0 { sum } else { told }),
+        Some(sum) => Some(if stated == 0 { sum } else { stated }),
         None => {
             let (sum, most) = (grouped_digits(&sum.to_string()), grouped(most));
             problems.add(

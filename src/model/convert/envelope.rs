@@ -13,7 +13,7 @@ use crate::{
     proto,
 };
 
-/// The most users that may not grab whose ids are told.
+/// The most invalid user ids that a problem lists.
 const BAD_USERS_SHOWN_MAX: usize = 10;
 
 /// Checks a request for an envelope. Gives the envelope, and who may grab it: each once, in the
@@ -114,7 +114,8 @@ fn read_amounts(message: &proto::CreateEnvelopeRequest, problems: &mut Problems)
             problems.add(
                 "total_minor",
                 format!(
-                    "does not suffice: {} packets of at least {} need {needed} minor units, {} given",
+                    "does not suffice: {} packets of at least {} need {needed} minor units, {} \
+                     given",
                     grouped(message.packets.into()),
                     grouped(min),
                     grouped(total)
@@ -192,8 +193,8 @@ fn read_users(ids: &[String], problems: &mut Problems) -> Vec<UserId> {
     }
     let mut users = Vec::with_capacity(ids.len());
     let mut bad = 0;
-    for (place, id) in ids.iter().enumerate() {
-        match UserId::parse(&format!("allowed_user_ids[{place}]"), id) {
+    for (index, id) in ids.iter().enumerate() {
+        match UserId::parse(&format!("allowed_user_ids[{index}]"), id) {
             Ok(user) => users.push(user),
             Err(problem) => {
                 bad += 1;

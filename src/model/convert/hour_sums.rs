@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use super::{bounds::HOUR_UNITS_MAX, campaign::Parts, hours};
+use super::{bounds::HOUR_UNITS_MAX, hours};
 use crate::model::{
     campaign::PoolKind,
     moment::Moment,
@@ -14,18 +14,19 @@ use crate::model::{
     zone::{Window, Zone},
 };
 
-/// Notes the hour with the most units, where they are more than one hour may have.
+/// Notes the hour with the most units if they are more than one hour may have. `kinds` is in the
+/// order of the pools, without those of pools that could not be read.
 ///
 /// Units of `total` count with an even share for each hour: which hour a unit is in is left to
-/// chance, and of so many units about the same number is in each.
-pub(super) fn check(
-    parts: &Parts,
+/// chance, and with many units about the same number is in each.
+pub(super) fn check<'a>(
+    kinds: impl Iterator<Item = Option<&'a PoolKind>>,
     zone: &Zone,
     (start, end): (Moment, Moment),
     problems: &mut Problems,
 ) {
     let schedules: Vec<(usize, &Schedule)> = (0..)
-        .zip(&parts.kinds)
+        .zip(kinds)
         .filter_map(|(i, kind)| match kind {
             Some(PoolKind::Schedule(schedule)) => Some((i, schedule)),
             _ => None,
@@ -78,11 +79,11 @@ impl HourlySums {
         let kinds = schedules.iter().map(|(_, it)| it.kind_of(window)).collect();
         match self.0.entry(kinds) {
             Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(place) => {
-                let planned = schedules.iter().zip(place.key());
+            Entry::Vacant(entry) => {
+                let planned = schedules.iter().zip(entry.key());
                 let units = planned.map(|((_, it), kind)| sum(&it.of_kind(*kind)));
                 let units = units.sum();
-                *place.insert(units)
+                *entry.insert(units)
             }
         }
     }

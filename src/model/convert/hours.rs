@@ -24,7 +24,8 @@ pub(super) fn of_date(text: &str) -> Result<DateTime, String> {
     let wrong = || {
         let shown: String = text.chars().take(40).collect();
         format!(
-            "{shown:?} is not an hour of a day: write local time YYYY-MM-DDTHH:00, without an offset"
+            "{shown:?} is not an hour of a day: write local time YYYY-MM-DDTHH:00, without an \
+             offset"
         )
     };
     let (date, time) = text.split_once('T').ok_or_else(wrong)?;

@@ -22,7 +22,12 @@ mod wire;
 
 use prost::Message as _;
 
-use super::{campaign::Campaign, problem::Problems};
+use self::prizes::Prizes;
+use super::{
+    campaign::{Campaign, PoolKind},
+    number::PoolNo,
+    problem::Problems,
+};
 use crate::proto;
 
 pub use bounds::{
@@ -55,7 +60,7 @@ pub fn campaign_from_proto(message: &proto::Campaign) -> Result<Campaign, Proble
     parts.finish(problems)
 }
 
-/// As [`campaign_from_proto`], but does not hold the plan against the stock: what a campaign that
+/// As [`campaign_from_proto`], but does not check the plan against the stock: what a campaign that
 /// has begun still needs depends on how far it is.
 ///
 /// # Errors
@@ -67,6 +72,29 @@ pub fn unstocked_from_proto(message: &proto::Campaign) -> Result<Campaign, Probl
     parts.finish(problems)
 }
 
+/// The campaign with another schedule in one of its pools. Like [`unstocked_from_proto`], this does
+/// not check the plan against the stock.
+///
+/// # Errors
+/// All problems at once, each with its path in the campaign.
+///
+/// # Panics
+/// If the pool is not of this campaign.
+pub fn with_schedule(
+    campaign: &Campaign,
+    pool: PoolNo,
+    message: &proto::Schedule,
+) -> Result<Campaign, Problems> {
+    let mut problems = Problems::default();
+    let path = format!("pools[{}].schedule", pool.0);
+    let prizes = Prizes::of_campaign(campaign);
+    let schedule = schedule::read(&path, message, &prizes, &mut problems);
+    let mut changed = campaign.clone();
+    changed.pools[usize::from(pool.0)].kind = PoolKind::Schedule(schedule);
+    plan::check_new_schedule(&path, message, &changed, &mut problems);
+    problems.or(changed)
+}
+
 /// A campaign as bytes for a store. Equal campaigns give equal bytes.
 pub fn encode(campaign: &Campaign) -> Vec<u8> {
     campaign_to_proto(campaign).encode_to_vec()
@@ -74,7 +102,7 @@ pub fn encode(campaign: &Campaign) -> Vec<u8> {
 
 /// A campaign from the bytes of [`encode`].
 ///
-/// The plan is not held against the stock and the campaign's hours again: a newer time zone
+/// The plan is not checked against the stock and the campaign's hours again: a newer time zone
 /// database may count an hour more than the one the campaign was accepted with, and what is
 /// accepted must stay readable.
 ///

@@ -103,7 +103,7 @@ impl Odds {
         !self.is_exact(size) && [quota, quota + 1].contains(&u128::from(cards))
     }
 
-    /// Says so where a deck of `size` would have less than a card of these odds.
+    /// Says so if a deck of `size` would have less than a card of these odds.
     fn too_small(self, text: &str, size: u64) -> Option<String> {
         if u128::from(size) * u128::from(self.numerator) >= u128::from(self.denominator) {
             return None;
@@ -124,7 +124,8 @@ fn weights(odds: &BTreeMap<PrizeNo, Odds>) -> Result<Vec<u64>, String> {
     for odds in odds.values() {
         let divisor = greatest_common_divisor(common, odds.denominator);
         common = common.checked_mul(odds.denominator / divisor).ok_or(
-            "have no common denominator below 2^64, so they cannot be made exact: write percentages",
+            "have no common denominator below 2^64, so they cannot be made exact: write \
+             percentages",
         )?;
     }
     // No product overflows: each is at most `common`, for odds are at most 1.

@@ -1,4 +1,4 @@
-//! The whole plan, held against the stock and against the campaign's hours.
+//! The whole plan, checked against the stock and against the campaign's hours.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use jiff::civil::DateTime;
 use super::{campaign::Parts, hour_sums, hours};
 use crate::{
     model::{
-        campaign::PoolKind,
+        campaign::{Campaign, PoolKind},
         moment::Moment,
         number::PrizeNo,
         problem::{Problem, Problems},
@@ -22,8 +22,30 @@ pub(super) fn check_hours(message: &proto::Campaign, parts: &Parts, problems: &m
     if let Some((start, end)) = times(parts, problems)
         && let Some(zone) = &parts.zone
     {
-        check_special_hours(message, zone, start, end, problems);
-        hour_sums::check(parts, zone, (start, end), problems);
+        for (i, pool) in message.pools.iter().enumerate() {
+            if let Some(proto::pool::Kind::Schedule(schedule)) = &pool.kind {
+                let path = format!("pools[{i}].schedule");
+                check_special_hours(&path, schedule, zone, (start, end), problems);
+            }
+        }
+        let kinds = parts.kinds.iter().map(Option::as_ref);
+        hour_sums::check(kinds, zone, (start, end), problems);
+    }
+}
+
+/// Notes the same of a campaign in which one pool gets another schedule, which is at `path`.
+pub(super) fn check_new_schedule(
+    path: &str,
+    schedule: &proto::Schedule,
+    changed: &Campaign,
+    problems: &mut Problems,
+) {
+    let (zone, bounds) = (&changed.zone, (changed.start, changed.end));
+    check_special_hours(path, schedule, zone, bounds, problems);
+    // Of a schedule that is right so far: one with problems has no sums.
+    if problems.is_empty() {
+        let kinds = changed.pools.iter().map(|pool| Some(&pool.kind));
+        hour_sums::check(kinds, zone, bounds, problems);
     }
 }
 
@@ -41,7 +63,7 @@ pub(in crate::model) fn is_short_stock(problem: &Problem) -> bool {
     problem.path.ends_with(".stock") && problem.message.starts_with("stock ")
 }
 
-/// Start and end; nothing is held against an end that is wrong.
+/// Start and end; none if the end is wrong, since nothing can be checked against it.
 fn times(parts: &Parts, problems: &Problems) -> Option<(Moment, Moment)> {
     let is_wrong = problems.0.iter().any(|problem| problem.path == "endTime");
     parts.start.zip(parts.end).filter(|_| !is_wrong)
@@ -90,8 +112,8 @@ fn compare(
             problems.add(
                 format!("prizes[{i}].stock"),
                 format!(
-                    "stock {at_least}{needed} needed, {given} given{in_utc}: give {more} more of {id}, \
-                     or plan less"
+                    "stock {at_least}{needed} needed, {given} given{in_utc}: give {more} more of \
+                     {id}, or plan less"
                 ),
             );
         }
@@ -99,10 +121,10 @@ fn compare(
 }
 
 fn check_special_hours(
-    message: &proto::Campaign,
+    path: &str,
+    schedule: &proto::Schedule,
     zone: &Zone,
-    start: Moment,
-    end: Moment,
+    (start, end): (Moment, Moment),
     problems: &mut Problems,
 ) {
     let hour_of = |at: Moment| Some(zone.window_at(at, start, end)?.local_hour);
@@ -110,25 +132,20 @@ fn check_special_hours(
     let (Some(first), Some(last)) = (hour_of(start), hour_of(last)) else {
         return;
     };
-    for (i, pool) in message.pools.iter().enumerate() {
-        let Some(proto::pool::Kind::Schedule(schedule)) = &pool.kind else {
-            continue;
-        };
-        for (k, special) in schedule.special.iter().enumerate() {
-            let comes = |from: DateTime, to: DateTime| from <= last && to > first;
-            if let (Ok(from), Ok(to)) = (hours::of_date(&special.from), hours::of_date(&special.to))
-                && from < to
-                && !comes(from, to)
-            {
-                problems.add(
-                    format!("pools[{i}].schedule.special[{k}]"),
-                    format!(
-                        "never comes: the campaign's hours are {} to {} local time",
-                        hours::show(first),
-                        hours::show(last)
-                    ),
-                );
-            }
+    for (i, special) in schedule.special.iter().enumerate() {
+        let comes = |from: DateTime, to: DateTime| from <= last && to > first;
+        if let (Ok(from), Ok(to)) = (hours::of_date(&special.from), hours::of_date(&special.to))
+            && from < to
+            && !comes(from, to)
+        {
+            problems.add(
+                format!("{path}.special[{i}]"),
+                format!(
+                    "never comes: the campaign's hours are {} to {} local time",
+                    hours::show(first),
+                    hours::show(last)
+                ),
+            );
         }
     }
 }

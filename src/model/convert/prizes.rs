@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::report::entry;
 use crate::{
     model::{
+        campaign::Campaign,
         number::PrizeNo,
         problem::{Problem, Problems},
         text::nearest,
@@ -15,28 +16,39 @@ use crate::{
 /// The prizes of a campaign by id, also of one that has problems elsewhere.
 pub(super) struct Prizes<'a> {
     by_id: HashMap<&'a str, PrizeNo>,
-    messages: &'a [proto::Prize],
+    /// The id of each prize, and whether it is grand.
+    prizes: Vec<(&'a str, bool)>,
 }
 
 impl<'a> Prizes<'a> {
-    pub(super) fn new(messages: &'a [proto::Prize]) -> Self {
+    /// Those of a message.
+    pub(super) fn of_message(prizes: &'a [proto::Prize]) -> Self {
+        Self::new(prizes.iter().map(|prize| (prize.id.as_str(), prize.grand)))
+    }
+
+    /// Those of a valid campaign.
+    pub(super) fn of_campaign(campaign: &'a Campaign) -> Self {
+        let prizes = campaign.prizes.iter();
+        Self::new(prizes.map(|prize| (prize.id.as_str(), prize.grand)))
+    }
+
+    fn new(prizes: impl Iterator<Item = (&'a str, bool)>) -> Self {
+        let prizes: Vec<_> = prizes.collect();
         let mut by_id = HashMap::new();
-        for (no, prize) in (0..).map(PrizeNo).zip(messages) {
-            by_id.entry(prize.id.as_str()).or_insert(no);
+        for (no, (id, _)) in (0..).map(PrizeNo).zip(&prizes) {
+            by_id.entry(*id).or_insert(no);
         }
-        Self { by_id, messages }
+        Self { by_id, prizes }
     }
 
     pub(super) fn is_grand(&self, no: PrizeNo) -> bool {
-        self.messages
-            .get(usize::from(no.0))
-            .is_some_and(|prize| prize.grand)
+        let prize = self.prizes.get(usize::from(no.0));
+        prize.is_some_and(|(_, is_grand)| *is_grand)
     }
 
     pub(super) fn id(&self, no: PrizeNo) -> &'a str {
-        self.messages
-            .get(usize::from(no.0))
-            .map_or("", |prize| prize.id.as_str())
+        let prize = self.prizes.get(usize::from(no.0));
+        prize.map_or("", |(id, _)| id)
     }
 
     /// Reads a map by prize id; `read` gets the path of each entry and may note problems of its
@@ -48,7 +60,8 @@ impl<'a> Prizes<'a> {
         problems: &mut Problems,
         mut read: impl FnMut(&str, &V, &mut Problems) -> Option<T>,
     ) -> BTreeMap<PrizeNo, T> {
-        const UNKNOWN_SHOWN_MAX: usize = 10; // a map of a million strangers is one mistake, not a million
+        // A map of a million unknown prizes is one mistake, not a million.
+        const UNKNOWN_SHOWN_MAX: usize = 10;
         let mut unknown = 0;
         let mut values = BTreeMap::new();
         for (id, value) in map {
@@ -70,7 +83,7 @@ impl<'a> Prizes<'a> {
     }
 
     fn unknown(&self, id: &str) -> String {
-        let known = self.messages.iter().map(|prize| prize.id.as_str());
+        let known = self.prizes.iter().map(|(id, _)| *id);
         match nearest(id, known) {
             Some(near) => format!("{UNKNOWN}: did you mean {near}?"),
             None => format!("{UNKNOWN}: add it to prizes, or leave it out"),

@@ -11,7 +11,8 @@ pub(super) fn at(path: &str, field: &str) -> String {
     }
 }
 
-/// The path of a map's entry: `perHour.coupon`, or `perHour["a.b"]` if the key has a dot or another special character.
+/// The path of a map's entry: `perHour.coupon`, or `perHour["a.b"]` if the key has a dot or another
+/// special character.
 pub(super) fn entry(path: &str, key: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 40;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

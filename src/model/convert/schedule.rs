@@ -22,7 +22,7 @@ const RETURN_AFTER_MIN: Duration = Duration::from_secs(60);
 const RETURN_AFTER_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const RETURN_AFTER_DEFAULT: Duration = Duration::from_secs(60 * 60);
 
-/// Reads a schedule; where it notes problems, what it gives is only good to go on with.
+/// Reads a schedule. If it notes problems, its result only serves to find further problems.
 pub(super) fn read(
     path: &str,
     message: &proto::Schedule,
@@ -109,7 +109,7 @@ fn read_special(
     messages: &[proto::SpecialHours],
     layers: &Layers<'_>,
     problems: &mut Problems,
-) -> Vec<special::Placed> {
+) -> Vec<special::Indexed> {
     let path = at(path, "special");
     if !has_room(&path, messages.len(), SPECIAL_LAYERS_MAX, problems) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Special hours: read, held against each other, and multiplied.
+//! Special hours: read, checked against each other, and multiplied.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::{
     proto,
 };
 
-/// Special hours with their place in the message, which their problems name.
-pub(super) type Placed = (usize, Special);
+/// Special hours with their index in the message, which their problems name.
+pub(super) type Indexed = (usize, Special);
 
-/// Reads special hours; none where their times are wrong.
+/// Reads special hours; none if their times are wrong.
 pub(super) fn read(
     path: &str,
     message: &proto::SpecialHours,
@@ -54,7 +54,7 @@ pub(super) fn read(
     })
 }
 
-/// The factor that `multiply` or `factor` says; none where that is wrong.
+/// The factor that `multiply` or `factor` says; none if that is wrong.
 fn read_factor(
     path: &str,
     message: &proto::SpecialHours,
@@ -82,23 +82,23 @@ fn factor_field(message: &proto::SpecialHours) -> &'static str {
 }
 
 /// Notes special hours that begin before earlier ones have ended.
-pub(super) fn check_overlaps(path: &str, special: &[Placed], problems: &mut Problems) {
-    let mut by_start: Vec<&Placed> = special.iter().collect();
-    by_start.sort_by_key(|(place, special)| (special.from, *place));
-    let mut longest: Option<&Placed> = None;
-    for placed in by_start {
-        let (place, special) = placed;
+pub(super) fn check_overlaps(path: &str, special: &[Indexed], problems: &mut Problems) {
+    let mut by_start: Vec<&Indexed> = special.iter().collect();
+    by_start.sort_by_key(|(index, special)| (special.from, *index));
+    let mut longest: Option<&Indexed> = None;
+    for indexed in by_start {
+        let (index, special) = indexed;
         if let Some((other, earlier)) = longest
             && special.from < earlier.to
         {
             let (from, to) = (hours::show(earlier.from), hours::show(earlier.to));
             problems.add(
-                format!("{path}.special[{place}].from"),
+                format!("{path}.special[{index}].from"),
                 format!("overlaps special[{other}] ({from} to {to}): special hours may not"),
             );
         }
         if longest.is_none_or(|(_, earlier)| special.to > earlier.to) {
-            longest = Some(placed);
+            longest = Some(indexed);
         }
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn check_overlaps(path: &str, special: &[Placed], problems: &mut Prob
 pub(super) fn check_products(
     path: &str,
     messages: &[proto::SpecialHours],
-    special: &[Placed],
+    special: &[Indexed],
     base: &[Quantities],
     prizes: &Prizes<'_>,
     problems: &mut Problems,
@@ -116,9 +116,9 @@ pub(super) fn check_products(
     let multiplied = special
         .iter()
         .filter(|(_, special)| special.factor != Factor::ONE);
-    for (place, special) in multiplied {
-        let field = messages.get(*place).map_or("multiply", factor_field);
-        let path = format!("{path}.special[{place}].{field}");
+    for (index, special) in multiplied {
+        let field = messages.get(*index).map_or("multiply", factor_field);
+        let path = format!("{path}.special[{index}].{field}");
         let multiplied = hours_of_day(special).flat_map(|hour| &base[hour]);
         let most: Quantities = multiplied
             .filter(|(no, units)| **units > 0 && !special.per_hour.contains_key(no))

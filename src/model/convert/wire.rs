@@ -56,7 +56,7 @@ pub fn moment_to_proto(moment: Moment) -> prost_types::Timestamp {
     }
 }
 
-/// An amount as a proto message; the largest there is where it is more.
+/// An amount as a proto message; the largest there is if it is more.
 pub fn money_to_proto(money: &Money) -> proto::Money {
     let per_unit = u128::from(NANOS_PER_UNIT);
     proto::Money {
@@ -217,8 +217,8 @@ mod tests {
             assert!(text(seconds, 0).unwrap_err().contains("to 9999-12-31T00"));
         }
         for nanos in [-1, 1_000_000_000] {
-            let told = text(1, nanos).unwrap_err();
-            assert!(told.contains(&format!("{nanos} nanos")), "{told}");
+            let message = text(1, nanos).unwrap_err();
+            assert!(message.contains(&format!("{nanos} nanos")), "{message}");
         }
     }
 }

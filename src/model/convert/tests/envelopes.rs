@@ -181,6 +181,6 @@ fn all_problems_are_told_at_once() {
     }
     assert!(
         problems.0.len() < 30,
-        "five hundred bad ids are told briefly"
+        "five hundred bad ids are reported briefly"
     );
 }

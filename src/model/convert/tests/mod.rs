@@ -1,7 +1,8 @@
-//! What a valid campaign becomes, and that every problem of a bad one is told; [`table`] has the
-//! bad ones one by one.
+//! What a valid campaign becomes, and that every problem of a bad one is reported; [`table`] has
+//! the bad ones one by one.
 
 mod envelopes;
+mod schedules;
 mod table;
 
 use std::collections::BTreeMap;

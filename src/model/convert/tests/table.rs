@@ -356,7 +356,8 @@ fn decks_are_checked() {
         (
             |c| odds(c, 1_000, &[("coupon", "0.001%")]),
             "pools[2].deck.odds.coupon",
-            "0.001% of 1,000 cards is less than a card: make the deck at least 100,000 or raise the odds",
+            "0.001% of 1,000 cards is less than a card: make the deck at least 100,000 or raise \
+             the odds",
         ),
         (
             |c| odds(c, 1_000, &[("coupon", "0")]),
