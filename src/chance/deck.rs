@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use super::{seed::Seed, stream::Stream};
 use crate::model::{PoolId, PrizeNo, deck::CardCount};
 
-/// Deals the next `cards` cards of a deck, or all that remain where they are fewer; `None` is a
+/// Deals the next `cards` cards of a deck, or all that remain if they are fewer; `None` is a
 /// blank.
 ///
 /// Each card is dealt uniformly from those that remain after the cards before it. `remaining` are
-/// the cards left after all earlier chunks of this round ([`take`] tells them), in the order in
+/// the cards left after all earlier chunks of this round ([`take`] returns them), in the order in
 /// which the round began. Rounds count from 1, the chunks of a round from 0.
 ///
 /// # Why chunk after chunk is a uniform shuffle
@@ -18,17 +18,17 @@ use crate::model::{PoolId, PrizeNo, deck::CardCount};
 /// no less than for the others: what is left is handed on as counts, which are all that matters
 /// since cards of one kind are alike, and the chunk's stream is independent of those before. So the
 /// chunks of a round, one after the other, are a uniform shuffle of the whole round, wherever it is
-/// cut and whether or not all chunks are of one size. (The first k steps of a Fisher–Yates shuffle
-/// are the same thing: Knuth, TAOCP vol. 2, 3.4.2, algorithm P.) No one needs the cards that are
-/// not dealt yet.
+/// cut and whether or not all chunks are of one size. (The first k steps of a Fisher–Yates
+/// shuffle are the same thing: Knuth, TAOCP vol. 2, 3.4.2, algorithm P.) No one needs the cards
+/// that are not dealt yet.
 ///
 /// Only a chunk dealt twice from different counts would break this: a chunk's number is used once.
 ///
 /// # Exactly
 /// Card by card: let `n` be the number of cards left, lay the kinds side by side in the order of
-/// `remaining`, and deal the kind that covers place [`Stream::below`]`(n)`; one card less of it is
-/// left. The stream has the label `("deck", pool, round, chunk)`, where `round` and `chunk` are
-/// `u64`.
+/// `remaining`, and deal the kind that covers the index [`Stream::below`]`(n)`, counted from 0; one
+/// card less of it is left. The stream has the label `("deck", pool, round, chunk)`, where `round`
+/// and `chunk` are `u64`.
 ///
 /// ```
 /// use tombola::chance::{Seed, deal, take};
@@ -110,17 +110,17 @@ pub fn take(remaining: &[CardCount], dealt: &[Option<PrizeNo>]) -> Vec<CardCount
     left
 }
 
-/// The kind that covers this place when the cards lie side by side, kind after kind; there must be
-/// such a place.
-fn kind_at(kinds: &mut [CardCount], place: u64) -> &mut CardCount {
+/// The kind that covers this index when the cards lie side by side, kind after kind. The index is
+/// below the number of cards.
+fn kind_at(kinds: &mut [CardCount], index: u64) -> &mut CardCount {
     let mut end = 0;
     kinds
         .iter_mut()
         .find(|kind| {
             end += kind.cards;
-            place < end
+            index < end
         })
-        .expect("a place below the number of cards has a card")
+        .expect("an index below the number of cards has a card")
 }
 
 fn deck_stream(seed: &Seed, pool: &PoolId, round: u64, chunk: u64) -> Stream {

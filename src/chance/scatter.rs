@@ -11,7 +11,7 @@ use crate::model::{Moment, PoolId, PrizeNo, Quantities};
 pub struct Fill<'a> {
     /// The pool that is filled.
     pub pool: &'a PoolId,
-    /// When the window starts: its name, even where the fill begins later.
+    /// When the window starts: its name, even if the fill begins later.
     pub window_start: Moment,
     /// Counts the fillings of this window: one that tops it up must have a number of its own, else
     /// its units would fall on the moments of the earlier ones.
@@ -51,7 +51,8 @@ pub struct Release {
 /// let from = Moment::from_micros(1_795_046_400_000_000);
 /// let until = from + std::time::Duration::from_secs(3600);
 /// let granted = [(PrizeNo(0), 2), (PrizeNo(1), 1)].into();
-/// let fill = Fill { pool: &pool, window_start: from, generation: 0, from, until, granted: &granted };
+/// let (window_start, granted) = (from, &granted);
+/// let fill = Fill { pool: &pool, window_start, generation: 0, from, until, granted };
 ///
 /// let releases: Vec<String> =
 ///     scatter(&seed, &fill).iter().map(|r| format!("{} {}", r.at, r.prize.0)).collect();
@@ -92,7 +93,7 @@ pub fn scatter(seed: &Seed, fill: &Fill<'_>) -> Vec<Release> {
 ///
 /// The units are taken one by one: [`Stream::below`]`(sum of all lengths in microseconds)`, of the
 /// stream with the label `("total", pool, prize, revision)`, where `prize` is a `u16` and
-/// `revision` a `u32`, is the place of a unit on the spans laid end to end. `revision` is the
+/// `revision` a `u32`, is the offset of a unit on the spans laid end to end. `revision` is the
 /// campaign's version that set the totals of the pool; a later version that changes them draws the
 /// hours of what is left anew. Takes time in proportion to `quantity`.
 ///
@@ -125,8 +126,8 @@ pub fn totals(
     };
     let mut stream = totals_stream(seed, pool, prize, revision);
     for _ in 0..quantity {
-        let place = stream.below(length);
-        counts[ends.partition_point(|&end| end <= place)] += 1;
+        let offset = stream.below(length);
+        counts[ends.partition_point(|&end| end <= offset)] += 1;
     }
     counts
 }
@@ -162,7 +163,7 @@ fn ends_laid_end_to_end(spans: &[(Moment, Moment)]) -> Vec<u64> {
     spans.iter().map(&mut grow).collect()
 }
 
-/// Microseconds in `from..until`; 0 where `until` is not after `from`.
+/// Microseconds in `from..until`; 0 if `until` is not after `from`.
 fn micros_between(from: Moment, until: Moment) -> u64 {
     u64::try_from(until.as_micros() - from.as_micros()).unwrap_or(0)
 }

@@ -40,7 +40,7 @@ impl MasterKey {
         Self(bytes)
     }
 
-    /// 16 lower-case hex digits that tell keys apart and say nothing about them, so that a lost or
+    /// 16 lower-case hex digits that distinguish keys and say nothing about them, so that a lost or
     /// changed key is noticed.
     ///
     /// The first 8 bytes of HMAC-SHA-256 (RFC 2104), keyed by the master key, of the list
@@ -57,7 +57,7 @@ impl MasterKey {
     /// The seed of a campaign: HMAC-SHA-256, keyed by the master key, of the list
     /// `("tombola/campaign/1", id, nonce)`, encoded as the [module](super) says.
     ///
-    /// The nonce makes it a new seed even where an id would be used again with the same key.
+    /// The nonce makes it a new seed even if an id would be used again with the same key.
     pub fn campaign_seed(&self, id: &CampaignId, nonce: &Nonce) -> Seed {
         let list = [CAMPAIGN_LABEL, id.as_str().as_bytes(), &nonce.0];
         Seed(hmac_of_list(&self.0, &list))
@@ -87,7 +87,7 @@ impl Nonce {
         hex(&self.0)
     }
 
-    /// From what [`Self::to_hex`] gives; none where it is something else.
+    /// From what [`Self::to_hex`] gives; none if it is something else.
     ///
     /// ```
     /// use tombola::chance::Nonce;
@@ -101,8 +101,8 @@ impl Nonce {
         if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }
-        for (byte, place) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
-            *byte = u8::from_str_radix(&text[place..place + 2], 16).ok()?;
+        for (byte, start) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
+            *byte = u8::from_str_radix(&text[start..start + 2], 16).ok()?;
         }
         Some(Self(bytes))
     }
@@ -119,12 +119,13 @@ impl Seed {
     }
 
     /// The SHA-256 (FIPS 180-4) of the seed's 32 bytes as 64 lower-case hex digits: published
-    /// before the first draw, it binds the operator to the seed without telling it.
+    /// before the first draw, it binds the operator to the seed without revealing it.
     ///
     /// ```
     /// use tombola::chance::Seed;
     /// let seed = Seed::from_bytes([0; 32]);
-    /// assert_eq!(seed.commitment(), "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925");
+    /// let commitment = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925";
+    /// assert_eq!(seed.commitment(), commitment);
     /// ```
     pub fn commitment(&self) -> String {
         hex(&Sha256::digest(self.0))
@@ -160,8 +161,8 @@ impl Seed {
     /// HMAC-SHA-256 of the label, itself keyed by the seed. The label is encoded as the
     /// [module](super) says.
     ///
-    /// Streams of different labels are independent of each other, as far as anyone can tell who
-    /// lacks the seed.
+    /// Streams of different labels are independent of each other for anyone who does not have the
+    /// seed.
     ///
     /// ```
     /// use tombola::chance::Seed;

@@ -21,9 +21,9 @@ use crate::model::{Moment, Split};
 ///    each.)
 /// 2. Cut like this, every packet has the same expectation (but for the rounding), but later ones
 ///    spread more. The packets are therefore shuffled (Fisher–Yates; Knuth, TAOCP vol. 2, 3.4.2,
-///    algorithm P): for `i` from `packets - 1` down to 1, the packets at places `i` and
-///    [`Stream::below`](super::Stream::below)`(i + 1)` are exchanged, places counted from 0. So
-///    what a packet holds has the same distribution at every place, and who comes first has no
+///    algorithm P): for `i` from `packets - 1` down to 1, the packets at indexes `i` and
+///    [`Stream::below`](super::Stream::below)`(i + 1)` are exchanged, indexes counted from 0. So
+///    what a packet holds has the same distribution at every index, and who comes first has no
 ///    better chance than who comes last.
 ///
 /// ```
@@ -47,7 +47,7 @@ pub fn split(seed: &Seed, split: Split, total: u64, packets: u32, min: u64) -> V
     match split {
         Split::Random => cut_and_shuffle(seed, surplus, count, min),
         Split::Equal => (0..count)
-            .map(|place| total / count + u64::from(place < total % count))
+            .map(|index| total / count + u64::from(index < total % count))
             .collect(),
     }
 }
@@ -64,9 +64,9 @@ fn cut_and_shuffle(seed: &Seed, mut surplus: u64, count: u64, min: u64) -> Vec<u
         packets.push(min + more);
         surplus -= more;
     }
-    for place in (1..packets.len()).rev() {
-        let other = stream.below(NonZeroU64::MIN.saturating_add(place as u64));
-        packets.swap(place, usize::try_from(other).unwrap_or(place)); // at most `place`
+    for index in (1..packets.len()).rev() {
+        let other = stream.below(NonZeroU64::MIN.saturating_add(index as u64));
+        packets.swap(index, usize::try_from(other).unwrap_or(index)); // at most `index`
     }
     packets
 }

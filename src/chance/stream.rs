@@ -11,7 +11,8 @@ use chacha20::{ChaCha20, KeyIvInit, cipher::StreamCipher};
 /// Numbers made at a time: four blocks of ChaCha20, which vector units compute side by side.
 const NUMBERS_PER_REFILL: usize = 32;
 
-/// Numbers without end, all told by a key. Made by [`Seed::stream`](super::Seed::stream).
+/// An endless sequence of numbers, all determined by a key. Made by
+/// [`Seed::stream`](super::Seed::stream).
 ///
 /// They are the keystream of ChaCha20 (RFC 8439) with a nonce of 12 zero bytes and the block
 /// counter from 0, read as little-endian 64-bit numbers: the first number is the first 8 bytes of

@@ -15,7 +15,7 @@ const NAME: &str = "clock";
 /// Tells the health of the store's clock.
 pub(super) struct ClockHealth {
     reporter: HealthReporter,
-    /// What was told last.
+    /// What was logged last.
     still: Option<Vec<StandingStill>>,
 }
 
@@ -43,8 +43,9 @@ impl ClockHealth {
             (_, Some(until)) => warn!(
                 partitions = numbers(&still),
                 %until,
-                "time stands still until {until} in partitions {}: they were written while the clock of Redis was ahead; draws \
-                 go on there, and nothing is released, begins or ends",
+                "time stands still until {until} in partitions {}: they were written while the \
+                 clock of Redis was ahead; draws go on there, and nothing is released, begins or \
+                 ends",
                 numbers(&still)
             ),
             (Some(_), None) => info!("time goes on in all partitions"),

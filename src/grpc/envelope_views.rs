@@ -1,4 +1,4 @@
-//! What the store tells of envelopes, as messages.
+//! Envelopes as the store shows them, as messages.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(super) fn grab(grab: &GrabView) -> proto::Grab {
     }
 }
 
-/// An envelope as it stands; the seed where it may be told.
+/// An envelope as it stands; the seed if it may be revealed.
 pub(super) fn envelope(
     view: &EnvelopeView,
     luckiest: Option<&GrabView>,

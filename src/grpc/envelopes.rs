@@ -74,8 +74,8 @@ impl EnvelopeService for Envelopes {
             let envelope = fields.envelope(&message.envelope_id);
             let user = fields.take(UserId::parse("user_id", &message.user_id));
             let (envelope, user) = fields.finish(envelope.zip(user))?;
-            // The store's clock decides; it must not take a packet once the caller is told that it
-            // is too late.
+            // The store's clock decides; it must not take a packet once the caller has learned that
+            // it is too late.
             let not_after = store.clock_hint() + deadline.remaining();
             let command = GrabCommand {
                 envelope,
@@ -173,7 +173,7 @@ async fn cancel(
     })
 }
 
-/// An envelope as a message: with its luckiest user and its seed once they may be told.
+/// An envelope as a message: with its luckiest user and its seed once they may be revealed.
 async fn tell(injector: &Injector, view: &EnvelopeView) -> crate::store::Result<proto::Envelope> {
     let luckiest = injector.luckiest(view).await?;
     let seed = view

@@ -25,7 +25,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long it may take to answer.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// What is told: the server as a whole, and each service.
+/// What is reported: the server as a whole, and each service.
 pub(super) const NAMES: [&str; 4] = [
     "",
     <LotteryServiceServer<Lottery> as NamedService>::NAME,
@@ -37,7 +37,7 @@ pub(super) const NAMES: [&str; 4] = [
 /// that restart the process.
 const LIVENESS: &str = "liveness";
 
-/// A service that exists on a test clock only, so that probes can tell.
+/// A service that exists on a test clock only, so that probes can see it.
 const TEST_NAME: &str = "TEST";
 
 /// Tells the health.

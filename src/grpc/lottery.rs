@@ -39,8 +39,8 @@ impl LotteryService for Lottery {
         let told = request_id.as_ref().ok().cloned();
         let work = pin!(async {
             let store = self.desk.store();
-            // The store's clock decides; it must not begin the draw once the caller is told that it
-            // is too late.
+            // The store's clock decides; it must not begin the draw once the caller has learned
+            // that it is too late.
             let not_after = store.clock_hint() + deadline.remaining();
             let command = request::draw(message, request_id, not_after)?;
             let answer = self.desk.injector().draw(command).await?;

@@ -1,4 +1,4 @@
-//! The services of `tombola.v1`: parses requests, asks the injector, tells answers and errors.
+//! The services of `tombola.v1`: parses requests, asks the injector, makes answers and errors.
 //!
 //! It may know proto types and everything below it; it must never know SQL, and never decide what a
 //! draw gives. Requests are parsed in [`request`] with every problem at once, errors become

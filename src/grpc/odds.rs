@@ -10,8 +10,8 @@ use crate::{
 
 use super::views;
 
-/// The odds of a version (0 for the current one), whose definition is given; with the seed where it
-/// may be told.
+/// The odds of a version (0 for the current one), whose definition is given; with the seed if it
+/// may be revealed.
 pub(super) fn published(
     view: &CampaignView,
     version: u32,

@@ -19,7 +19,7 @@ use crate::{
     store::{Author, Executed, OperateCommand, Operated, Operation, Refusal, Store},
 };
 
-/// The most hours of which a recall tells the units.
+/// The most hours whose units the answer to a recall lists.
 const RECALLED_WINDOWS_MAX: usize = 1_000;
 
 /// What each request for an act says besides the act.
@@ -230,7 +230,10 @@ status_act!(
 
 /// The acts whose answer is a number of users.
 macro_rules! users_act {
-    ($name:ident, $request:ident, $response:ident, |$message:ident, $fields:ident| $operation:expr) => {
+    (
+        $name:ident, $request:ident, $response:ident,
+        |$message:ident, $fields:ident| $operation:expr
+    ) => {
         pub(super) async fn $name(
             desk: &Desk,
             request: Request<proto::$request>,
@@ -284,7 +287,7 @@ users_act!(
     }
 );
 
-/// Takes units back and tells how many came back so far from the hours in question.
+/// Takes units back and answers how many came back so far from the hours in question.
 pub(super) async fn recall_units(
     desk: &Desk,
     request: Request<proto::RecallUnitsRequest>,

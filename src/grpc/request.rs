@@ -1,4 +1,5 @@
-//! Requests, parsed: every problem of a request is told at once, each with the name of its field.
+//! Requests, parsed: every problem of a request is reported at once, each with the name of its
+//! field.
 
 use std::collections::HashSet;
 
@@ -23,10 +24,10 @@ const USERS_MAX: usize = 1_000;
 const GRANT_DRAWS_MAX: u32 = 10_000;
 /// The most elements of a page.
 const PAGE_SIZE_MAX: u32 = 1_000;
-/// The elements of a page where the request does not say.
+/// The elements of a page if the request does not say.
 const PAGE_SIZE_DEFAULT: u32 = 100;
 
-/// A request id that was checked, or made where the caller gave none.
+/// A request id that was checked, or made if the caller gave none.
 pub(super) type ParsedRequestId = Result<RequestId, Problem>;
 
 /// Checks the caller's request id or makes one: `auto-` and 32 hex digits.

@@ -1,6 +1,6 @@
 //! `GetSchedule`: hours that are injected, as the store has them, then hours that are only planned.
 //!
-//! It never tells in which hour a prize planned by `total` is before that hour has ended. So an
+//! It never reveals in which hour a prize planned by `total` is before that hour has ended. So an
 //! hour that holds nothing but such prizes is not shown at all until then.
 
 use std::time::Duration;
@@ -87,7 +87,7 @@ pub(super) async fn get_schedule(
     let work = async {
         let query = parse(&message)?;
         let (store, lead) = (desk.store(), desk.injector().lead());
-        // The filling first: a window that is frozen in between is then told by the store and not
+        // The filling first: a window that is frozen in between is then shown by the store and not
         // planned again.
         let filling = store.filling(&query.campaign).await?;
         let campaign = filling.view.campaign.clone();
@@ -136,7 +136,7 @@ async fn page(
             Some(place) if pool == place.pool => after = after.max(place.after),
             _ => {}
         }
-        // One more than the page holds tells whether there is another page.
+        // One more than the page holds shows whether there is another page.
         let wanted = query.size - page.len() + 1;
         let mut windows = frozen(store, &filling.view, (pool, after), wanted, now).await?;
         if windows.len() < wanted {
@@ -246,7 +246,7 @@ fn has_no_hours(schedule: &Schedule) -> bool {
     schedule.per_hour.is_empty() && schedule.daily.is_empty() && schedule.special.is_empty()
 }
 
-/// When the next window of these pools is injected. A window counts where anything may be planned
+/// When the next window of these pools is injected. A window counts if anything may be planned
 /// for it: with a `total` that is every window, so that this moment gives nothing away.
 fn next_injection(
     filling: &Filling,

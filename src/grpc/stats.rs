@@ -26,7 +26,7 @@ use crate::{
 /// message.
 const WINDOWS_MAX: usize = 1_000;
 
-/// Windows that a span has more than full hours: those frozen ahead of time, and shorter ones where
+/// Windows that a span has more than full hours: those frozen ahead of time, and shorter ones if
 /// the clock changes.
 const WINDOWS_SLACK: usize = 64;
 
@@ -139,7 +139,7 @@ async fn last_windows(
     let campaign = &stats.view.campaign;
     let schedules: Vec<_> = super::schedule::schedules(campaign).collect();
     let share = WINDOWS_MAX / schedules.len().max(1);
-    // The store tells windows from a moment on, not the last ones; but a window is an hour.
+    // The store lists windows from a moment on, not the last ones; but a window is an hour.
     let span = Duration::from_secs(3600) * u32::try_from(share).unwrap_or(u32::MAX);
     let after = stats.now.min(campaign.end) - span;
     let limit = share + WINDOWS_SLACK;

@@ -152,7 +152,7 @@ pub(super) fn reason_name(reason: ErrorReason) -> &'static str {
     name.strip_prefix("ERROR_REASON_").unwrap_or(name)
 }
 
-/// The status of a failed call; `request_id` is empty where the call has none. What operators must
+/// The status of a failed call; `request_id` is empty if the call has none. What operators must
 /// know is logged here.
 pub(super) fn status(error: &CallError, request_id: &str) -> Status {
     let (code, reason, executed) = verdict(error);
@@ -211,7 +211,8 @@ fn message(error: &CallError, has_request_id: bool) -> String {
                 }
             };
             format!(
-                "the service found something that must not be and stopped rather than guess: its log says what{then}"
+                "the service found something that must not be and stopped rather than guess: its \
+                 log says what{then}"
             )
         }
         CallError::Store(StoreError::Unavailable { .. }) => {
@@ -224,7 +225,7 @@ fn message(error: &CallError, has_request_id: bool) -> String {
     shortened(text, MESSAGE_BYTES_MAX)
 }
 
-/// Many clients show the message only, so it tells the first problem; the details tell all.
+/// Many clients show the message only, so it has the first problem; the details have all.
 fn first_of(problems: &Problems) -> String {
     match problems.0.as_slice() {
         [] => "the request is not valid".into(),
@@ -291,7 +292,7 @@ fn shortened(mut text: String, bytes_max: usize) -> String {
 }
 
 /// Logs what an operator must see; refusals are the callers' business. A call without a request id
-/// is told without one.
+/// is answered without one.
 fn log(error: &CallError, request_id: &str) {
     let request_id = (!request_id.is_empty()).then_some(request_id);
     let what = request_id.map_or_else(

@@ -68,7 +68,7 @@ impl Begun {
     }
 }
 
-/// Refuses a campaign, or a new version of one that has begun, where its stock is short.
+/// Refuses a campaign, or a new version of one that has begun, if its stock is short.
 pub(super) async fn check(
     campaign: &Arc<Campaign>,
     begun: Option<&Arc<Begun>>,
@@ -206,7 +206,7 @@ fn secret(campaign: &Campaign, begun: Option<&Begun>) -> BTreeSet<PrizeNo> {
 struct Coming {
     pool: PoolNo,
     units: Quantities,
-    /// The first of its hours that still follow the plan; none for a deck, or where no hour is
+    /// The first of its hours that still follow the plan; none for a deck, or if no hour is
     /// left.
     from: Option<Window>,
 }

@@ -10,7 +10,7 @@ use crate::model::Problem;
 /// Where gRPC carries the details of a status: one that has them is ours.
 const DETAILS_HEADER: &str = "grpc-status-details-bin";
 
-/// The answer as it is, or a refusal with its reason where the request could not be read.
+/// The answer as it is, or a refusal with its reason if the request could not be read.
 /// `bytes_max` is the size that a request may have.
 ///
 /// Only an answer that is nothing but an error has its status in the headers, so all others pass
@@ -40,13 +40,14 @@ pub(super) fn legible_to_all(answer: Response<Body>) -> Response<Body> {
     }
 }
 
-/// What to say instead of what tonic says, where it is about reading the request.
+/// What to say instead of what tonic says, if it is about reading the request.
 fn refusal(given: &Status, bytes_max: usize) -> Option<Status> {
     let kib = bytes_max / 1024;
     let message = match given.code() {
         Code::OutOfRange => format!("is too large: it must be no larger than {kib} KiB"),
         Code::Internal => format!(
-            "cannot be read ({}): send the protobuf message that this method takes, no larger than {kib} KiB",
+            "cannot be read ({}): send the protobuf message that this method takes, no larger than \
+             {kib} KiB",
             given.message()
         ),
         _ => return None,

@@ -1,4 +1,4 @@
-//! What the store tells, as messages. Numbers of prizes and pools become ids here.
+//! What the store returns, as messages. Numbers of prizes and pools become ids here.
 
 use crate::{
     model::{

@@ -32,7 +32,8 @@ pub struct Alarm {
 pub enum AlarmError {
     /// Not a cron expression.
     #[error(
-        "`{expression}` is not a cron expression with seconds ({detail}): write one like `0 55 * * * *`"
+        "`{expression}` is not a cron expression with seconds ({detail}): write one like `0 55 * * \
+         * *`"
     )]
     Malformed {
         /// What was given.
@@ -81,7 +82,7 @@ impl Alarm {
     }
 }
 
-/// The smallest time between a firing and the full hour after it, over a week; none where an hour
+/// The smallest time between a firing and the full hour after it, over a week; none if an hour
 /// of it has no firing.
 fn lead(cron: &Cron) -> Option<Duration> {
     let day: DateTime<Utc> = Utc.with_ymd_and_hms(2030, 1, 1, 0, 0, 0).single()?;

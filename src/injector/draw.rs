@@ -39,7 +39,7 @@ impl Injector {
         Err(Box::pin(self.unfilled(&command.campaign, last)).await)
     }
 
-    /// What is wrong where a pool was filled for a draw again and again, and never far enough.
+    /// What is wrong if a pool was filled for a draw again and again, and never far enough.
     async fn unfilled(self: &Arc<Self>, id: &CampaignId, pool: Option<PoolNo>) -> StoreError {
         let mut detail = "the pools are drawn faster than they can be filled".to_owned();
         if let Some(pool) = pool {
@@ -47,8 +47,8 @@ impl Injector {
                 Ok(true) => {}
                 Ok(false) => {
                     detail = format!(
-                        "campaign {id}: a draw needs more of pool {} than {FILLS_MAX} fills put there, and a further \
-                         one adds nothing",
+                        "campaign {id}: a draw needs more of pool {} than {FILLS_MAX} fills put \
+                         there, and a further one adds nothing",
                         pool.0
                     );
                 }
@@ -79,7 +79,7 @@ impl Injector {
         let waiter = Waiter::at(&turn);
         let _turn = turn.lock.lock().await;
         if turn.fills.load(Ordering::Acquire) != fills_before {
-            // Someone filled it while this draw waited: drawing again tells whether that was
+            // Someone filled it while this draw waited: drawing again shows whether that was
             // enough.
             return Ok(());
         }
@@ -92,7 +92,8 @@ impl Injector {
         filled
     }
 
-    /// Fills a schedule as far as so many draws need it now; the rest follows beside them.
+    /// Fills a schedule as far as this number of draws needs it now; the rest follows in the
+    /// background.
     async fn fill_due(
         self: &Arc<Self>,
         id: &CampaignId,
@@ -155,10 +156,10 @@ impl Injector {
         pool: PoolNo,
     ) -> Result<(crate::store::CampaignView, PoolFilling)> {
         let mut filling = self.store.filling(id).await?;
-        let place = usize::from(pool.0);
-        if place >= filling.pools.len() {
-            return Err(StoreError::corrupt(format!("{id} has no pool {place}")));
+        let index = usize::from(pool.0);
+        if index >= filling.pools.len() {
+            return Err(StoreError::corrupt(format!("{id} has no pool {index}")));
         }
-        Ok((filling.view, filling.pools.swap_remove(place)))
+        Ok((filling.view, filling.pools.swap_remove(index)))
     }
 }

@@ -29,7 +29,7 @@ impl Injector {
         self.key.envelope_seed(&view.envelope.id, &view.nonce)
     }
 
-    /// Creates an envelope that these users may grab, each once, by id; everyone where there are
+    /// Creates an envelope that these users may grab, each once, by id; everyone if there are
     /// none.
     pub async fn create_envelope(
         self: &Arc<Self>,
@@ -54,7 +54,7 @@ impl Injector {
         Ok(reply)
     }
 
-    /// Grabs a packet; fills in the next ones where they are not, and grabs again, until it is
+    /// Grabs a packet; fills in the next ones if they are not, and grabs again, until it is
     /// decided.
     pub async fn grab(self: &Arc<Self>, command: GrabCommand) -> Result<GrabAnswer> {
         for _ in 0..FILLS_MAX {
@@ -111,8 +111,8 @@ impl Injector {
         Ok(found.filter(|grab| grab.packet.number == number))
     }
 
-    /// Refunds and removes what is due in a partition; goes on after a failure and tells the first
-    /// one.
+    /// Refunds and removes what is due in a partition; goes on after a failure and returns the
+    /// first one.
     pub(super) async fn settle_envelopes(self: &Arc<Self>, partition: u32) -> Result<()> {
         let retention = self.envelopes.retention;
         let mut outcome = Ok(());
@@ -154,7 +154,7 @@ impl Injector {
         settled
     }
 
-    /// Does what is due of an envelope, step by step; false where nothing was.
+    /// Does what is due of an envelope, step by step; false if nothing was.
     async fn settle_envelope(&self, id: &EnvelopeId) -> Result<bool> {
         let mut was_due = false;
         loop {
@@ -196,7 +196,7 @@ impl Injector {
         let waiter = Waiter::at(&turn);
         let _turn = turn.lock.lock().await;
         if turn.fills.load(Ordering::Acquire) != fills_before {
-            // Someone filled it while this grab waited: grabbing again tells whether that was
+            // Someone filled it while this grab waited: grabbing again shows whether that was
             // enough.
             return Ok(());
         }
@@ -205,7 +205,8 @@ impl Injector {
         filled
     }
 
-    /// Fills in the next chunk, of which so many are in need, unless someone else is faster.
+    /// Fills in the next chunk, for this number of grabs that wait for it, unless someone else is
+    /// faster.
     async fn fill_next(&self, id: &EnvelopeId, users_waiting: usize) -> Result<()> {
         let view = match self.store.envelope(id).await {
             Err(StoreError::Refused(Refusal::EnvelopeNotFound)) => return Ok(()),

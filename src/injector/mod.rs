@@ -144,12 +144,12 @@ impl Injector {
                 warn!(campaign = %id, %error, "campaign {id} is not settled yet");
             }
         });
-        // It goes on by itself where the patience ends.
+        // It goes on by itself if the patience ends.
         let _ = tokio::time::timeout(patience, settled).await;
     }
 
     /// Brings the pools of one campaign to where they should be now: due windows filled, recalls
-    /// and returns done, an ended campaign's units returned. True where there was something to do.
+    /// and returns done, an ended campaign's units returned. True if there was something to do.
     pub async fn settle(&self, id: &CampaignId) -> Result<bool> {
         let filling = self.store.filling(id).await?;
         self.settle_from(&filling).await

@@ -54,7 +54,7 @@ impl Default for Scattering {
 }
 
 impl Scattering {
-    /// Runs work on so many units once there is room for them.
+    /// Runs work on this number of units once there is room for them.
     pub(super) async fn compute<T: Send + 'static>(
         &self,
         urgency: Urgency,
@@ -77,7 +77,7 @@ impl Scattering {
         computed.map_err(|_| failed("has failed"))
     }
 
-    /// Moves a result to the room of what is done ahead of time, where a draw needed it and does
+    /// Moves a result to the room of what is done ahead of time, if a draw needed it and does
     /// not any more.
     pub(super) async fn move_ahead<T>(&self, roomed: &Roomed<T>, units: u64) -> Result<()> {
         if !roomed.is_in_needed_room() {
@@ -144,7 +144,7 @@ fn name(fill: &FillRecord) -> FillRecord {
 pub(super) struct InUse(Mutex<Weak<Roomed<Releases>>>);
 
 impl InUse {
-    /// The releases of this fill, where someone has them.
+    /// The releases of this fill, if someone has them.
     pub(super) fn get(&self, fill: &FillRecord) -> Option<Arc<Roomed<Releases>>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.upgrade()?;

@@ -30,8 +30,8 @@ const ROUNDS_MAX: usize = 10_000;
 enum Goal {
     /// All of it.
     Whole,
-    /// What is released by now; or less, where so many units can be drawn already: those that are
-    /// released before any of another fill, of which `before` is the first that may be missing.
+    /// What is released by now; or less, if this number of units can be drawn already: those that
+    /// are released before any of another fill, of which `before` is the first that may be missing.
     Due { enough: usize, before: Moment },
 }
 
@@ -48,7 +48,7 @@ enum PutIn {
 pub(super) type InHand = Arc<Roomed<Releases>>;
 
 impl Injector {
-    /// Brings one schedule to where it should be now; true where there was something to do.
+    /// Brings one schedule to its state of now; true if there was something to do.
     pub(super) async fn settle_schedule(&self, id: &CampaignId, pool: PoolNo) -> Result<bool> {
         for round in 0..ROUNDS_MAX {
             let (view, filling) = self.schedule_filling(id, pool).await?;
@@ -67,7 +67,7 @@ impl Injector {
         Ok(true)
     }
 
-    /// Brings one schedule so far that so many draws can take what is released by now. Gives what
+    /// Fills one schedule until this number of draws can take what is released by now. Gives what
     /// was put in last, for others who go on with it.
     pub(super) async fn settle_schedule_until_due(
         &self,
@@ -99,7 +99,7 @@ impl Injector {
         Ok(None)
     }
 
-    /// As far as this reading tells, there is nothing to do.
+    /// By what was read, there is nothing to do.
     pub(super) fn is_settled(
         &self,
         view: &CampaignView,
@@ -173,7 +173,7 @@ impl Injector {
         })
     }
 
-    /// Puts the units of open fills into the pool. True where there were any.
+    /// Puts the units of open fills into the pool. True if there were any.
     async fn put_in(
         &self,
         view: &CampaignView,
@@ -216,7 +216,7 @@ impl Injector {
         Ok(releases)
     }
 
-    /// Puts in units of an open fill. True where the goal is reached before all that are released
+    /// Puts in units of an open fill. True if the goal is reached before all that are released
     /// by now are in.
     async fn put_in_one(
         &self,
@@ -263,7 +263,7 @@ impl Injector {
         Ok(false)
     }
 
-    /// Returns released units that nobody took, where the schedule says so. True where there were
+    /// Returns released units that nobody took, if the schedule says so. True if there were
     /// any.
     async fn return_unclaimed(&self, view: &CampaignView, pool: PoolNo) -> Result<bool> {
         let PoolKind::Schedule(plan) = &view.campaign.pool(pool).kind else {
@@ -283,7 +283,7 @@ impl Injector {
         }
     }
 
-    /// Takes back the units of fenced windows. True where there were any.
+    /// Takes back the units of fenced windows. True if there were any.
     async fn take_back(
         &self,
         id: &CampaignId,
@@ -304,7 +304,7 @@ impl Injector {
         Ok(!filling.recalling.is_empty())
     }
 
-    /// Brings injected windows to a new plan of this pool. True where one was changed.
+    /// Brings injected windows to a new plan of this pool. True if one was changed.
     async fn follow_plan(
         &self,
         view: &CampaignView,
@@ -332,7 +332,7 @@ impl Injector {
         Ok(changed)
     }
 
-    /// Freezes windows whose time has come. True where there were any.
+    /// Freezes windows whose time has come. True if there were any.
     async fn freeze_due(
         &self,
         view: &CampaignView,
@@ -415,7 +415,7 @@ fn hours_left(start: Moment, end: Moment) -> u64 {
     end.since(start).as_secs().div_ceil(3600).max(1)
 }
 
-/// What a new plan gives an injected window, prize by prize; none where the plan is the same, so
+/// What a new plan gives an injected window, prize by prize; none if the plan is the same, so
 /// that a recalled window stays empty.
 fn new_quantities(
     before: &Campaign,

@@ -25,7 +25,7 @@ const COMPLETE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 impl Injector {
     /// Settles every campaign and every envelope that something is due of, and forgets old
-    /// requests; goes on after a failure and tells the first one.
+    /// requests; goes on after a failure and returns the first one.
     pub async fn tick(self: &Arc<Self>) -> Result<()> {
         let mut crew = Crew::default();
         let mut outcome = self.complete_index().await;

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::model::convert::{campaign_from_proto, tests::spring_wheel};
 
-    /// A campaign, and a base of so many units that its shares are computed on another thread.
+    /// A campaign, and a base of enough units that its shares are computed on another thread.
     fn many() -> (Arc<Campaign>, TotalsBase) {
         let campaign = Arc::new(campaign_from_proto(&spring_wheel()).unwrap());
         let base = TotalsBase {

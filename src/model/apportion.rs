@@ -2,7 +2,7 @@
 
 /// Divides `total` in proportion to `weights`, in whole parts that sum to `total`: each gets its
 /// quota rounded down, and what is left goes one by one to the largest remainders, ties to the
-/// earlier index. All zero where all weights are.
+/// earlier index. All zero if all weights are.
 ///
 /// Integers all the way: no part is off by a floating-point error. A part differs from its exact
 /// quota by less than one.

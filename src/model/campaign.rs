@@ -39,7 +39,7 @@ pub struct Campaign {
     pub prizes: Vec<Prize>,
     /// Where units come from, by [`PoolNo`], in the order in which a draw tries them.
     pub pools: Vec<Pool>,
-    /// `GetOdds` tells the plan hour by hour.
+    /// `GetOdds` shows the plan hour by hour.
     pub publish_hours: bool,
 }
 

@@ -47,7 +47,7 @@ impl Deck {
 
     /// The cards of every later round: without the prizes for which `is_grand` says so, their share
     /// divided among the other kinds (blanks too) in proportion, by the largest remainder; as many
-    /// cards as the first round. Empty where nothing but grand prizes is in the deck, or where it
+    /// cards as the first round. Empty if nothing but grand prizes is in the deck, or if it
     /// stops.
     pub fn later_round(&self, is_grand: impl Fn(PrizeNo) -> bool) -> Vec<CardCount> {
         if self.on_exhausted == OnExhausted::Stop {

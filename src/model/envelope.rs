@@ -55,16 +55,16 @@ pub struct Envelope {
     pub split: Split,
     /// The least that a packet holds, at least 1; `packets * min_minor <= total_minor`.
     pub min_minor: u64,
-    /// From when on it can be grabbed, where the sender said so; else from its creation on.
+    /// From when on it can be grabbed, if the sender said so; else from its creation on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Moment>,
     /// How long it can be grabbed from its start, in microseconds, 1 to [`TTL_MAX`].
     pub ttl_micros: u64,
     /// Packets are released within this time from the start, in microseconds, at most the lifetime;
-    /// 0 where all are there at once.
+    /// 0 if all are there at once.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rain_micros: u64,
-    /// How many users may grab; 0 where everyone may.
+    /// How many users may grab; 0 if everyone may.
     #[serde(default, skip_serializing_if = "is_zero_users")]
     pub allowed_users: u32,
     /// As the sender gave them.
@@ -73,12 +73,12 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// From when on it can be grabbed, where it is created at `created`.
+    /// From when on it can be grabbed, if it is created at `created`.
     pub fn start_at(&self, created: Moment) -> Moment {
         self.start.unwrap_or(created)
     }
 
-    /// From when on it cannot be grabbed any more, where it starts at `start`.
+    /// From when on it cannot be grabbed any more, if it starts at `start`.
     pub fn expiry_at(&self, start: Moment) -> Moment {
         start + Duration::from_micros(self.ttl_micros)
     }

@@ -61,7 +61,7 @@ impl Factor {
         }
     }
 
-    /// Units times this factor, rounded half up to whole ones; the largest `u64` where it would be
+    /// Units times this factor, rounded half up to whole ones; the largest `u64` if it would be
     /// more.
     pub fn times(self, units: u64) -> u64 {
         let parts = u128::from(PARTS);
@@ -69,7 +69,7 @@ impl Factor {
         u64::try_from((product + parts / 2) / parts).unwrap_or(u64::MAX)
     }
 
-    /// The factor where it is a whole number.
+    /// The factor if it is a whole number.
     pub fn as_whole(self) -> Option<u32> {
         let is_whole = self.thousandths.is_multiple_of(PARTS);
         is_whole.then(|| u32::try_from(self.thousandths / PARTS).ok())?
@@ -122,10 +122,10 @@ mod tests {
             ("50%", "not a factor"),
             ("4294967296", "too large"),
         ] {
-            let told = Factor::parse(text).unwrap_err();
+            let message = Factor::parse(text).unwrap_err();
             assert!(
-                told.contains(word) && told.contains("like 1.5"),
-                "{text}: {told}"
+                message.contains(word) && message.contains("like 1.5"),
+                "{text}: {message}"
             );
         }
     }

@@ -77,7 +77,8 @@ macro_rules! id_types {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let id = String::deserialize(deserializer)?;
-                Self::parse(stringify!($name), &id).map_err(|problem| D::Error::custom(problem.message))
+                let parsed = Self::parse(stringify!($name), &id);
+                parsed.map_err(|problem| D::Error::custom(problem.message))
             }
         }
 

@@ -191,16 +191,16 @@ impl UserRecord {
         self.bonus.retain(|bonus| bonus.left > 0);
     }
 
-    /// Adds bonus draws; false, and nothing changed, where the user has too many open grants.
+    /// Adds bonus draws; false, and nothing changed, if the user has too many open grants.
     pub fn grant(&mut self, draws: u32, expires: Moment) -> bool {
         match self
             .bonus
             .binary_search_by_key(&expires, |bonus| bonus.expires)
         {
-            Ok(place) => self.bonus[place].left = self.bonus[place].left.saturating_add(draws),
+            Ok(index) => self.bonus[index].left = self.bonus[index].left.saturating_add(draws),
             Err(_) if self.bonus.len() >= OPEN_GRANTS_MAX => return false,
-            Err(place) => self.bonus.insert(
-                place,
+            Err(index) => self.bonus.insert(
+                index,
                 Bonus {
                     expires,
                     left: draws,
@@ -210,7 +210,7 @@ impl UserRecord {
         true
     }
 
-    /// What the answers tell of the limits.
+    /// The limits as answers show them.
     pub fn counts(&self) -> UserCounts {
         UserCounts {
             free_today: self.free_today,
@@ -228,7 +228,7 @@ fn left(limit: Option<u32>, used: u64) -> u64 {
     limit.map_or(u64::MAX, |limit| u64::from(limit).saturating_sub(used))
 }
 
-/// The counts of a user on one day, as answers and ledger tell them.
+/// The counts of a user on one day, as answers and ledger show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserCounts {
     /// Free draws of the day, bonus draws aside.

@@ -21,7 +21,7 @@ impl Moment {
     /// After anything that can happen here: the last midnight of the year 9999.
     pub const FAR_FUTURE: Self = Self(253_402_214_400_000_000);
 
-    /// From microseconds since the Unix epoch, brought into the range where they are outside.
+    /// From microseconds since the Unix epoch, brought into the range if they are outside.
     ///
     /// ```
     /// use tombola::model::Moment;
@@ -57,7 +57,7 @@ impl Moment {
         Timestamp::from_microsecond(self.0).unwrap_or(Timestamp::MAX)
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// How long after `earlier` this is; zero if it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }

@@ -76,7 +76,7 @@ impl Money {
         }
     }
 
-    /// This amount `units` times; the largest `u128` where it would be more.
+    /// This amount `units` times; the largest `u128` if it would be more.
     pub fn times(&self, units: u64) -> Self {
         Self {
             currency: self.currency.clone(),
@@ -107,7 +107,7 @@ pub(super) fn currency_flaw(code: &str) -> Option<String> {
 }
 
 impl fmt::Display for Money {
-    /// The code and the amount, with as many decimals as the currency has, or more where the amount
+    /// The code and the amount, with as many decimals as the currency has, or more if the amount
     /// needs them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let per_unit = u128::from(NANOS_PER_UNIT);

@@ -30,7 +30,7 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// `value` where nothing is wrong, else the problems.
+    /// `value` if nothing is wrong, else the problems.
     pub fn or<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() {
             Ok(value)

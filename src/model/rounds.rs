@@ -1,6 +1,6 @@
 //! How many rounds of a deck its stock pays for.
 
-use super::{campaign::Quantities, deck::CardCount};
+use super::{deck::CardCount, number::Quantities};
 
 /// How far stock brings a deck.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -75,8 +75,8 @@ pub enum Unclaimed {
     ReturnAfter(Duration),
 }
 
-/// What decides the plan of an hour: the hour of the day, and the special hours it lies in by their
-/// place.
+/// What decides the plan of an hour: the hour of the day, and the index of the special hours that
+/// it lies in.
 pub(super) type HourKind = (i8, Option<usize>);
 
 impl Schedule {
@@ -128,7 +128,7 @@ impl Schedule {
         let begun = self.special.partition_point(|special| special.from <= hour);
         let special = begun
             .checked_sub(1)
-            .filter(|place| hour < self.special[*place].to);
+            .filter(|index| hour < self.special[*index].to);
         (hour.hour(), special)
     }
 
@@ -138,7 +138,7 @@ impl Schedule {
         for daily in self.daily.iter().filter(|daily| daily.covers(hour)) {
             plan.extend(&daily.per_hour);
         }
-        if let Some(special) = special.and_then(|place| self.special.get(place)) {
+        if let Some(special) = special.and_then(|index| self.special.get(index)) {
             for units in plan.values_mut() {
                 *units = special.factor.times(*units);
             }

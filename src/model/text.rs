@@ -17,8 +17,8 @@ pub fn grouped(n: u64) -> String {
 /// Decimal digits with thousands separators.
 pub(crate) fn grouped_digits(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -58,7 +58,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The candidate that `name` was probably meant to be; none where nothing is near.
+/// The candidate that `name` was probably meant to be; none if nothing is near.
 ///
 /// ```
 /// use tombola::model::text::nearest;

@@ -138,7 +138,7 @@ impl Zone {
     }
 
     /// A moment as local time with its offset, e.g. `2026-11-29T20:00+08:00`; with seconds only
-    /// where they are not zero.
+    /// if they are not zero.
     pub fn local(&self, at: Moment) -> String {
         let format = if at.as_seconds() % 60 == 0 {
             "%Y-%m-%dT%H:%M%:z"
@@ -149,8 +149,8 @@ impl Zone {
         local.strftime(format).to_string()
     }
 
-    /// A time in the form of RFC 3339 with the zone's offset, to the nanosecond; in UTC where the
-    /// offset has seconds, which that form cannot tell.
+    /// A time in the form of RFC 3339 with the zone's offset, to the nanosecond; in UTC if the
+    /// offset has seconds, which that form cannot express.
     pub(super) fn rfc3339(&self, time: Timestamp) -> String {
         if self.zone.to_offset(time).seconds() % 60 != 0 {
             return time.to_string();
@@ -170,7 +170,7 @@ impl Zone {
     }
 
     /// The second in `after < t <= until` at which the offset changes. Clocks are changed at full
-    /// seconds and never twice within a day, so the offsets at both ends tell whether there is one.
+    /// seconds and never twice within a day, so the offsets at both ends show whether there is one.
     fn change_within(&self, after: i64, until: i64) -> Option<i64> {
         let (mut before, mut changed) = (after, until);
         let old = self.offset(before);

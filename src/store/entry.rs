@@ -32,7 +32,7 @@ pub struct Entry {
     pub id: LedgerId,
     /// When it was written, by the store's clock.
     pub at: Moment,
-    /// Of what.
+    /// What it is about.
     pub subject: Subject,
     /// What happened.
     pub body: Body,
@@ -67,7 +67,7 @@ impl Subject {
     }
 }
 
-/// What an entry tells.
+/// What happened, by kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Body {
@@ -144,7 +144,7 @@ pub enum Body {
         /// They left the campaign instead of going back to stock.
         withdrawn: bool,
     },
-    /// Every unit of an ended campaign is back; the seed may be told.
+    /// Every unit of an ended campaign is back; the seed may be revealed.
     Closed {},
     /// Another server came to serve the partition, or the same one was restarted: the numbers of
     /// the entries jump to this one's, the only gap there ever is.
@@ -320,7 +320,7 @@ pub enum DrawResult {
         pool: PoolNo,
         /// Which unit.
         unit: Unit,
-        /// From when it could be won; none where a deck gave it.
+        /// From when it could be won; none if a deck gave it.
         release: Option<Moment>,
     },
     /// The consolation prize.

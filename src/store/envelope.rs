@@ -110,7 +110,7 @@ pub struct GrabAnswer {
     pub start: Moment,
     /// From when on it cannot.
     pub expiry: Moment,
-    /// [`low_packets`] wait, and there are more to be filled in: one grab of each chunk is told so.
+    /// [`low_packets`] wait, and there are more to be filled in: one grab of each chunk gets this.
     pub running_low: bool,
     /// It has expired and is not refunded yet.
     pub refund_due: bool,
@@ -222,7 +222,7 @@ pub struct GrabCounts {
     pub packets: u32,
     /// Their sum.
     pub amount_minor: u64,
-    /// When the last one was grabbed; none where none was.
+    /// When the last one was grabbed; none if none was.
     pub last: Option<Moment>,
 }
 
@@ -286,7 +286,7 @@ impl EnvelopeView {
         self.refund.is_none() && !self.is_empty() && self.now >= self.expiry
     }
 
-    /// Nothing can happen to it any more, so its seed may be told.
+    /// Nothing can happen to it any more, so its seed may be revealed.
     pub fn is_settled(&self) -> bool {
         self.refund.is_some() || self.is_empty()
     }
@@ -332,7 +332,7 @@ pub struct EnvelopeSums {
     pub waiting_minor: u128,
     /// The sum of all refunds.
     pub refunded_minor: u128,
-    /// What open envelopes hold, added up anew, is what is counted as waiting; true where a store
+    /// What open envelopes hold, added up anew, is what is counted as waiting; true if a store
     /// does not add it up.
     pub envelopes_agree: bool,
 }

@@ -156,14 +156,15 @@ pub enum Refusal {
     Limit {
         /// Which one.
         reached: LimitReached,
-        /// When the same draw would be admitted, where it ever would.
+        /// When the same draw would be admitted, if it ever would.
         retry_at: Option<Moment>,
         /// The store's clock.
         now: Moment,
     },
     /// The request id was used for something else.
     #[error(
-        "this request id was used for another request: use a new id for a new request, the same contents for a retry"
+        "this request id was used for another request: use a new id for a new request, the same \
+         contents for a retry"
     )]
     RequestIdReused,
     /// The request's own `expire_time` has passed.
@@ -177,7 +178,7 @@ pub enum Refusal {
     VersionStale {
         /// The version the command named; 0 for a new campaign.
         named: u32,
-        /// The current version; 0 where there is no campaign.
+        /// The current version; 0 if there is no campaign.
         current: u32,
     },
     /// No such envelope, or none any more.
@@ -185,7 +186,8 @@ pub enum Refusal {
     EnvelopeNotFound,
     /// The id is, or was, another envelope's.
     #[error(
-        "this id is, or was, another envelope's: use a new id for a new envelope, the same contents for a retry"
+        "this id is, or was, another envelope's: use a new id for a new envelope, the same \
+         contents for a retry"
     )]
     EnvelopeExists,
     /// An envelope that could never be grabbed.
@@ -199,7 +201,8 @@ pub enum Refusal {
 fn stale_text(named: u32, current: u32) -> String {
     if current == 0 {
         return format!(
-            "there is no campaign of this id, so none at version {named}: base_version must be 0 for a new one"
+            "there is no campaign of this id, so none at version {named}: base_version must be 0 \
+             for a new one"
         );
     }
     format!("the campaign is at version {current}, not {named}: read it again, then decide again")
@@ -247,12 +250,15 @@ mod tests {
         };
         assert_eq!(
             text(LimitKind::DrawsPerDay, true),
-            "the user's free draws of the day and bonus draws do not suffice, 3 asked, 2 left: they come back with the \
-             new day"
+            "the user's free draws of the day and bonus draws do not suffice, 3 asked, 2 left: \
+             they come back with the new day"
         );
         for limit in [LimitKind::PaidDrawsPerDay, LimitKind::DrawsPerUser] {
-            let told = text(limit, false);
-            assert!(told.ends_with("do not suffice, 3 asked, 2 left"), "{told}");
+            let message = text(limit, false);
+            assert!(
+                message.ends_with("do not suffice, 3 asked, 2 left"),
+                "{message}"
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 /// A campaign that the injector has something to do with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueCampaign {
-    /// Since when, or from when on; the epoch where it is at once.
+    /// Since when, or from when on; the epoch if it is at once.
     pub due: Moment,
     /// Which.
     pub id: CampaignId,
@@ -31,7 +31,7 @@ pub enum PoolFilling {
 pub struct ScheduleFilling {
     /// Windows before this moment are frozen, later ones are not.
     pub horizon: Moment,
-    /// No unit that waits was released before this moment; none where none waits.
+    /// No unit that waits was released before this moment; none if none waits.
     pub oldest: Option<Moment>,
     /// How prizes planned by `total` are shared out.
     pub totals: TotalsBase,
@@ -261,7 +261,7 @@ pub enum Sweep {
         /// The window's start.
         window: Moment,
     },
-    /// Released units that nobody took, where the schedule returns them.
+    /// Released units that nobody took, if the schedule returns them.
     Unclaimed {
         /// The schedule.
         pool: PoolNo,

@@ -81,7 +81,7 @@ pub struct StandingStill {
 
 /// Durable state. Every method is one atomic step or one consistent read.
 ///
-/// Errors: [`StoreError::Refused`] where a rule forbids it, [`StoreError::Overloaded`] and
+/// Errors: [`StoreError::Refused`] if a rule forbids it, [`StoreError::Overloaded`] and
 /// [`StoreError::Unavailable`] for faults; each says whether the step may have happened.
 #[async_trait]
 pub trait Store: EnvelopeStore {
@@ -186,7 +186,7 @@ pub trait Store: EnvelopeStore {
     /// Takes a chunk of units out of pools.
     async fn sweep(&self, campaign: &CampaignId, sweep: Sweep) -> Result<Swept>;
 
-    /// Forgets a chunk of requests older than the memory's window; true where there may be more.
+    /// Forgets a chunk of requests older than the memory's window; true if there may be more.
     async fn forget(&self) -> Result<bool>;
 
     /// Where every unit is.

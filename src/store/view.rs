@@ -102,7 +102,7 @@ impl Lifecycle {
         now: Moment,
     ) -> std::result::Result<(), Refusal> {
         match self {
-            // An end in time is told the same after its units went back.
+            // A campaign that ended on time is refused alike before and after its units went back.
             _ if now >= campaign.end => Err(Refusal::Ended(campaign.end)),
             Self::Closing | Self::Closed => Err(Refusal::Closed),
             _ if now < campaign.start => Err(Refusal::NotStarted(campaign.start)),

@@ -80,7 +80,7 @@ fn the_stream_is_chacha20_of_rfc_8439() {
 fn streams_by_label() {
     let mut stream = seed().stream(&[b"a", b"", b"bc"]);
     let numbers: Vec<u64> = (0..100).map(|_| stream.next_u64()).collect();
-    for (place, number) in [
+    for (index, number) in [
         (0, 0x7ab2_b951_a661_1e3d),
         (1, 0xd439_f31c_48ea_945f),
         (2, 0x9207_7748_7355_3d17),
@@ -89,7 +89,7 @@ fn streams_by_label() {
         (33, 0xb4b2_737a_0a00_d45f),
         (99, 0x4ac1_c28f_7578_84e5),
     ] {
-        assert_eq!(numbers[place], number, "number {place}");
+        assert_eq!(numbers[index], number, "number {index}");
     }
     assert_eq!(seed().stream(&[]).next_u64(), 0xc54e_12c5_be04_5578);
 }

@@ -18,7 +18,7 @@ fn pool(id: &str) -> PoolId {
     PoolId::parse("pool", id).unwrap()
 }
 
-/// A moment so many microseconds after [`START`].
+/// The moment this number of microseconds after [`START`].
 fn after_start(micros: i64) -> Moment {
     Moment::from_micros(START.as_micros() + micros)
 }

@@ -100,9 +100,9 @@ proptest! {
         let before = released(seed, (0, 1_000_000), &granted);
         let mut after = released(seed, (0, 1_000_000), &other);
         for release in &before {
-            let place = after.iter().position(|other| other == release);
-            prop_assert!(place.is_some(), "{release:?} is gone");
-            after.remove(place.unwrap());
+            let index = after.iter().position(|other| other == release);
+            prop_assert!(index.is_some(), "{release:?} is gone");
+            after.remove(index.unwrap());
         }
         prop_assert!(after.iter().all(|release| release.prize == changed));
     }

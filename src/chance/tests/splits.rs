@@ -20,7 +20,7 @@ const HANDS: u64 = 4;
 const TOTAL: u64 = 10_000;
 const PACKETS: usize = 5;
 const MIN: u64 = 3;
-/// Each place's, since packets are exchangeable and sum up to the total.
+/// Of each position, since packets are exchangeable and sum up to the total.
 const MEAN: f64 = TOTAL as f64 / PACKETS as f64;
 
 fn seed() -> Seed {
@@ -108,15 +108,15 @@ fn an_amount_that_does_not_suffice_is_not_split() {
     random(9, 10, 1);
 }
 
-/// What a place of many envelopes held, as sums of powers of its distance from the mean.
+/// What a position of many envelopes held, as sums of powers of its distance from the mean.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Position {
     powers: [f64; 5],
     /// It held the greatest packet.
     greatest: u64,
 }
 
-impl Place {
+impl Position {
     fn note(&mut self, amount: u64) {
         let distance = amount as f64 - MEAN;
         for (power, sum) in self.powers.iter_mut().enumerate() {
@@ -139,22 +139,24 @@ impl Place {
     }
 }
 
-/// A share of the envelopes, place by place.
-fn split_many(numbers: impl Iterator<Item = u64>) -> [Place; PACKETS] {
-    let mut places = [Place::default(); PACKETS];
+/// A share of the envelopes, position by position.
+fn split_many(numbers: impl Iterator<Item = u64>) -> [Position; PACKETS] {
+    let mut positions = [Position::default(); PACKETS];
     for number in numbers {
         let seed = numbered_seed(number);
         let packets = split(&seed, Split::Random, TOTAL, PACKETS as u32, MIN);
         assert_eq!(packets.iter().sum::<u64>(), TOTAL);
-        for (place, amount) in places.iter_mut().zip(&packets) {
+        for (position, amount) in positions.iter_mut().zip(&packets) {
             // No packet takes what the least of the others needs.
             assert!((MIN..=TOTAL - (PACKETS as u64 - 1) * MIN).contains(amount));
-            place.note(*amount);
+            position.note(*amount);
         }
-        let greatest = (0..PACKETS).max_by_key(|place| packets[*place]).unwrap();
-        places[greatest].greatest += 1;
+        let greatest = (0..PACKETS)
+            .max_by_key(|position| packets[*position])
+            .unwrap();
+        positions[greatest].greatest += 1;
     }
-    places
+    positions
 }
 
 /// A million envelopes (see [`ENVELOPES`]). All means and variances are the same; bounds are five
@@ -169,22 +171,22 @@ fn the_first_packet_and_the_last_have_the_same_mean_and_the_same_spread() {
         let hands = hands.into_iter().map(|hand| hand.join().unwrap());
         hands.collect::<Vec<_>>()
     });
-    let mut places = [Place::default(); PACKETS];
+    let mut positions = [Position::default(); PACKETS];
     for hand in &hands {
-        for (place, more) in places.iter_mut().zip(hand) {
-            place.add(more);
+        for (position, more) in positions.iter_mut().zip(hand) {
+            position.add(more);
         }
     }
-    let (_, first, first_error) = places[0].moments();
-    for place in &places {
-        let (offset, variance, error) = place.moments();
+    let (_, first, first_error) = positions[0].moments();
+    for position in &positions {
+        let (offset, variance, error) = position.moments();
         let bound = 5.0 * (variance / ENVELOPES as f64).sqrt();
         assert!(offset.abs() < bound, "off the mean by {offset}");
         let bound = 5.0 * (error + first_error).sqrt();
         assert!((variance - first).abs() < bound, "{variance}, {first}");
     }
     // Equal greatest packets are rare, so that the last of them counts tips no scale.
-    let greatest: Vec<u64> = places.iter().map(|place| place.greatest).collect();
+    let greatest: Vec<u64> = positions.iter().map(|position| position.greatest).collect();
     assert_even(&greatest);
 }
 

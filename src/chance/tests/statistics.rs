@@ -16,12 +16,12 @@ use crate::{
 const ROUNDS: u64 = 20_000;
 const CHUNK_CARDS: usize = 16;
 
-/// The place of a number of `0..n` among `cells` equal parts.
+/// The index of the part that a number of `0..n` is in, of `cells` equal parts.
 fn cell(number: u64, n: u64, cells: u64) -> usize {
     (u128::from(number) * u128::from(cells) / u128::from(n)) as usize
 }
 
-/// Offsets in microseconds of so many units over an hour, sorted.
+/// Offsets in microseconds of this number of units over an hour, sorted.
 fn hour_of_releases(seed: &Seed, units: u64) -> Vec<i64> {
     let fill = Fill {
         pool: &pool("coupons"),
@@ -210,7 +210,7 @@ fn pairs_of_cards_are_those_of_a_shuffle_within_a_chunk_and_across_two() {
         across[pair(CHUNK_CARDS - 1, CHUNK_CARDS)] += 1;
         first_of_both[pair(0, CHUNK_CARDS)] += 1;
     }
-    // Without replacement, wherever the two places are: the second card is one of those that the
+    // Without replacement, whatever the two positions are: the second card is one of those that the
     // first leaves.
     let ways = |pair: usize| {
         let (first, second) = (pair / 3, pair % 3);

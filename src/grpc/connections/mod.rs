@@ -145,7 +145,8 @@ async fn serve_one(
                 return;
             }
             () = peer.evicted() => {
-                info!("a connection is closed: it does not read its answers, and all together hold too much");
+                info!("a connection is closed: it does not read its answers, and all together hold \
+                       too much");
                 return;
             }
             _ = stopping.changed(), if closing_since.is_none() => {

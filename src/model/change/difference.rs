@@ -16,9 +16,9 @@ pub struct Difference {
     /// Where in the JSON mapping; prizes and pools by their id, special hours by their start:
     /// `pools[coupons].schedule.special[2026-11-29T00:00].multiply`.
     pub path: String,
-    /// As JSON text; empty where it was absent or unset.
+    /// As JSON text; empty if it was absent or unset.
     pub before: String,
-    /// As JSON text; empty where it is absent or unset.
+    /// As JSON text; empty if it is absent or unset.
     pub after: String,
 }
 

@@ -103,7 +103,8 @@ fn check_prizes(before: &Campaign, after: &Campaign, why: &str, problems: &mut P
             problems.add(
                 format!("{path}.stock"),
                 format!(
-                    "may not be lowered from {stock}: {why}; to take units out, use `recall --withdraw`"
+                    "may not be lowered from {stock}: {why}; to take units out, use `recall \
+                     --withdraw`"
                 ),
             );
         }
@@ -148,9 +149,9 @@ fn check_places(
 ) {
     for (i, was) in before.iter().enumerate() {
         match after.iter().position(|is| is == was) {
-            Some(place) if place == i => {}
-            Some(place) => problems.add(
-                format!("{path}[{place}]"),
+            Some(index) if index == i => {}
+            Some(index) => problems.add(
+                format!("{path}[{index}]"),
                 format!("{was} keeps its place {path}[{i}]: {why}; add new ones at the end"),
             ),
             None => problems.add(

@@ -10,7 +10,7 @@ use crate::{
         limits::DrawLimits,
         moment::Moment,
         money::{Money, NANOS_PER_UNIT},
-        number::Quantities,
+        number::PrizeNo,
         problem::Problem,
         schedule::{Daily, Missed, Schedule, Special, Unclaimed},
     },

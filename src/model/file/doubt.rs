@@ -117,7 +117,7 @@ pools:
                 "pools[0].schedule.special[0].to",
                 "pools[1].deck.cards.cra",
             ],
-            "stock is not reckoned where neither pool could be read"
+            "stock is not checked if neither pool could be read"
         );
         let bad_date = [
             ("2026-12-31T00:00:00+08:00", "2026-12-31"),

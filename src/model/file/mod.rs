@@ -2,8 +2,8 @@
 //! schema.
 //!
 //! Beyond the mapping a file may shorten enum values (`SPREAD` for `MISSED_SPREAD`), and must not
-//! leave a value empty. The rules of a campaign are those of [`super::convert`]; [`check`] holds a
-//! file against both.
+//! leave a value empty. The rules of a campaign are those of [`super::convert`]; [`check`] checks
+//! a file against both.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -47,8 +47,8 @@ pub fn parse(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
     problems.or(campaigns)
 }
 
-/// The campaigns of a file, each right by the rules of a campaign too. Stock that is short is told
-/// beside other problems only: how much is needed depends on how far a campaign is.
+/// The campaigns of a file, each right by the rules of a campaign too. Stock that is short is
+/// reported beside other problems only: how much is needed depends on how far a campaign is.
 ///
 /// # Errors
 /// As [`parse`], and every rule that what could be read breaks, unless that may only follow from
@@ -72,8 +72,8 @@ pub fn check(text: &str) -> Result<Vec<proto::Campaign>, Problems> {
     problems.or(campaigns)
 }
 
-/// Reads all documents as far as they can be read; `rules` tells what else is wrong with one, given
-/// its own problems.
+/// Reads all documents as far as they can be read; `rules` returns what else is wrong with one,
+/// given its own problems.
 fn read_all(
     text: &str,
     rules: impl Fn(&proto::Campaign, &walk::Walk) -> Problems,

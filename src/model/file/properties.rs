@@ -35,6 +35,32 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
+const ZONES: [&str; 4] = ["", "Asia/Kathmandu", "America/St_Johns", "Nowhere"];
+
+/// Id, stock, and whether it counts as a win.
+fn prize() -> impl Strategy<Value = (String, u64, Option<bool>)> {
+    (text(), 0..=COUNT_MAX, prop::option::of(any::<bool>()))
+}
+
+fn money_of((currency_code, units, nanos): (String, i64, i32)) -> proto::Money {
+    proto::Money {
+        currency_code,
+        units,
+        nanos,
+    }
+}
+
+fn consolation_of(attributes: BTreeMap<String, String>) -> proto::Consolation {
+    proto::Consolation {
+        attributes,
+        ..Default::default()
+    }
+}
+
+fn failed(problems: &Problems, text: &str) -> TestCaseError {
+    TestCaseError::fail(format!("{problems}\n{text}"))
+}
+
 fn quantities() -> impl Strategy<Value = BTreeMap<String, u64>> {
     prop::collection::btree_map(text(), 0..=COUNT_MAX, 0..4)
 }
@@ -86,11 +112,11 @@ fn pool() -> impl Strategy<Value = proto::Pool> {
 prop_compose! {
     fn campaign()(
         (id, name) in (text(), text()),
-        time_zone in prop::sample::select(vec!["", "Asia/Kathmandu", "America/St_Johns", "Nowhere"]),
+        time_zone in prop::sample::select(ZONES.to_vec()),
         start in prop::option::of((-3_000_000_000_i64..200_000_000_000, 0..1_000_000_000_i32)),
         limits in prop::option::of((prop::option::of(any::<u32>()), prop::option::of(0..2_u32))),
         attributes in prop::option::of(prop::collection::btree_map(text(), text(), 0..5)),
-        prizes in prop::collection::vec((text(), 0..=COUNT_MAX, prop::option::of(any::<bool>())), 0..4),
+        prizes in prop::collection::vec(prize(), 0..4),
         pools in prop::collection::vec(pool(), 0..3),
         money in prop::option::of((text(), any::<i64>(), any::<i32>())),
         publish_plan in 0..3_i32,
@@ -99,7 +125,7 @@ prop_compose! {
             id,
             stock,
             counts_as_win,
-            value: money.clone().map(|(currency_code, units, nanos)| proto::Money { currency_code, units, nanos }),
+            value: money.clone().map(money_of),
             attributes: attributes.clone().unwrap_or_default(),
             ..Default::default()
         };
@@ -111,7 +137,7 @@ prop_compose! {
             limits: limits.map(|(draws_per_day, wins_per_user)| proto::DrawLimits {
                 draws_per_day, wins_per_user, ..Default::default()
             }),
-            consolation: attributes.clone().map(|attributes| proto::Consolation { attributes, ..Default::default() }),
+            consolation: attributes.clone().map(consolation_of),
             prizes: prizes.into_iter().map(prize).collect(),
             pools,
             publish_plan,
@@ -134,8 +160,8 @@ proptest! {
     ) {
         let samples = samples();
         let mut chars: Vec<char> = pick.get(&samples).1.chars().collect();
-        for (place, cut, insert) in slips {
-            let start = place.index(chars.len() + 1);
+        for (position, cut, insert) in slips {
+            let start = position.index(chars.len() + 1);
             let end = (start + cut).min(chars.len());
             chars.splice(start..end, insert.chars());
         }
@@ -145,10 +171,10 @@ proptest! {
     #[test]
     fn any_campaign_is_written_and_read_back_the_same(campaign in campaign()) {
         let yaml = to_yaml(&campaign);
-        let back = parse(&yaml).map_err(|problems| TestCaseError::fail(format!("{problems}\n{yaml}")))?;
+        let back = parse(&yaml).map_err(|problems| failed(&problems, &yaml))?;
         prop_assert_eq!(&back, std::slice::from_ref(&campaign), "{}", yaml);
         let json = to_json("tombola.v1.Campaign", &campaign).to_string();
-        let back = parse(&json).map_err(|problems| TestCaseError::fail(format!("{problems}\n{json}")))?;
+        let back = parse(&json).map_err(|problems| failed(&problems, &json))?;
         prop_assert_eq!(&back, std::slice::from_ref(&campaign), "{}", json);
     }
 }

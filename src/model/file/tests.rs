@@ -1,4 +1,4 @@
-//! What operators write, and what they are told.
+//! Files of operators, and the problems that are reported.
 
 use std::{collections::BTreeMap, fs};
 
@@ -82,15 +82,19 @@ fn a_file_may_use_either_spelling_of_keys_and_enums() {
         timeZone: UTC
         startTime: 2026-11-20T00:00:00+08:00
         publishPlan: HOURLY
-        pools: [{id: p, schedule: {perHour: {x: 3}, missed: RELEASE, returnAfter: 90s}}, {id: d, deck: {onExhausted: RESHUFFLE, odds: {x: 1%}}}]
+        pools:
+          - {id: p, schedule: {perHour: {x: 3}, missed: RELEASE, returnAfter: 90s}}
+          - {id: d, deck: {onExhausted: RESHUFFLE, odds: {x: 1%}}}
     ";
     let long = r#"{
         "id": "a",
         "time_zone": "UTC",
         "start_time": "2026-11-19T16:00:00Z",
         "publish_plan": "PLAN_PUBLICATION_HOURLY",
-        "pools": [{"id": "p", "schedule": {"per_hour": {"x": "3"}, "missed": 3, "return_after": "90s"}},
-                  {"id": "d", "deck": {"on_exhausted": "ON_EXHAUSTED_RESHUFFLE", "odds": {"x": "1%"}}}]
+        "pools": [
+            {"id": "p", "schedule": {"per_hour": {"x": "3"}, "missed": 3, "return_after": "90s"}},
+            {"id": "d", "deck": {"on_exhausted": "ON_EXHAUSTED_RESHUFFLE", "odds": {"x": "1%"}}}
+        ]
     }"#;
     assert_eq!(parse(short).unwrap(), parse(long).unwrap());
     let start = parse(short).unwrap()[0].start_time;
@@ -126,16 +130,22 @@ publishPlan: hourly
     let mut expected = vec![
         "id: `5` is a number where text is expected: write \"5\"",
         "tmieZone: is not a known key; did you mean timeZone?",
-        "colour: is not a known key; the keys here are id, name, timeZone, startTime, endTime, limits, consolation, prizes, pools, publishPlan",
-        "startTime: `2026-11-20` is not a time with its offset from UTC: write it like 2026-11-20T00:00:00+08:00",
-        "endTime: `2026-11-20T00:00:00` is not a time with its offset from UTC: write it like 2026-11-20T00:00:00+08:00",
+        "colour: is not a known key; the keys here are id, name, timeZone, startTime, endTime, \
+         limits, consolation, prizes, pools, publishPlan",
+        "startTime: `2026-11-20` is not a time with its offset from UTC: write it like \
+         2026-11-20T00:00:00+08:00",
+        "endTime: `2026-11-20T00:00:00` is not a time with its offset from UTC: write it like \
+         2026-11-20T00:00:00+08:00",
         "limits.drawsPerDay: is -1: it must be from 0 to 4294967295",
-        "limits.winsPerUser: `many` is text where a whole number is expected: write a whole number like 200",
+        "limits.winsPerUser: `many` is text where a whole number is expected: write a whole number \
+         like 200",
         "limits.drawsPerUser: is 4294967296: it must be from 0 to 4294967295",
         "consolation: is a list where a map of keys is expected: begin with `key: value`",
-        "prizes[0].stock: `1.5` is a number where a whole number is expected: write a whole number like 200",
+        "prizes[0].stock: `1.5` is a number where a whole number is expected: write a whole number \
+         like 200",
         "prizes[0].grand: `yes` is text where true or false is expected: write true or false",
-        "prizes[0].countsAsWin: `1` is a number where true or false is expected: write true or false",
+        "prizes[0].countsAsWin: `1` is a number where true or false is expected: write true or \
+         false",
         "prizes[1].id: `true` is a truth value where text is expected: write \"true\"",
         "prizes[1].stock: `300,000` is text where a whole number is expected: write digits only",
         "prizes[1].attributes.points: `5` is a number where text is expected: write \"5\"",
@@ -168,7 +178,8 @@ fn what_contradicts_itself_is_refused() {
     );
     refused(
         "pools: [{id: p, schedule: {returnAfter: 3600}}]",
-        "pools[0].schedule.returnAfter: `3600` is a number where a duration is expected: write 3600s for seconds",
+        "pools[0].schedule.returnAfter: `3600` is a number where a duration is expected: write \
+         3600s for seconds",
     );
 }
 
@@ -293,10 +304,10 @@ fn a_count_out_of_range_tells_its_true_limits() {
         ("1e30", "too large"),
         (&digits, "too large"),
     ] {
-        let told = problems(&format!("prizes: [{{id: car, stock: {given}}}]")).to_string();
+        let message = problems(&format!("prizes: [{{id: car, stock: {given}}}]")).to_string();
         assert!(
-            told.contains(word) && told.contains(range),
-            "{given}: {told}"
+            message.contains(word) && message.contains(range),
+            "{given}: {message}"
         );
     }
 }

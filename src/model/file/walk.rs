@@ -13,7 +13,7 @@ use super::words::{
 };
 use crate::model::{convert::COUNT_MAX, problem::Problems, text::nearest};
 
-/// So many problems are enough to work on.
+/// The most problems that are listed: enough to work on.
 const PROBLEMS_MAX: usize = 100;
 
 /// Reads documents as messages and collects what is wrong with them. Where something is wrong the
@@ -35,7 +35,7 @@ impl Walk {
         self.problems
     }
 
-    /// The places of values that could not be read, also of those whose key is misspelt.
+    /// The paths of values that could not be read, also of those whose key is misspelt.
     pub(super) fn unread(&self) -> impl Iterator<Item = &str> {
         let problems = self.problems.0.iter();
         let paths = problems.map(|problem| problem.path.as_str());
@@ -56,7 +56,7 @@ impl Walk {
         }
     }
 
-    /// The message that a map of keys describes; `path` names the place, empty at the top.
+    /// The message that a map of keys describes; `path` is where it stands, empty at the top.
     pub(super) fn message(
         &mut self,
         desc: &MessageDescriptor,
@@ -141,8 +141,8 @@ impl Walk {
                 let fields = items.filter_map(|(i, item)| {
                     let kind = field.kind();
                     let read = self.single(&kind, &format!("{path}[{i}]"), item);
-                    // What could not be read leaves its place empty, or those after it would be
-                    // told by wrong numbers.
+                    // A value that could not be read keeps its index, or the problems of those
+                    // after it would name wrong indexes.
                     read.or_else(|| {
                         Some(Field::Message(DynamicMessage::new(
                             kind.as_message()?.clone(),

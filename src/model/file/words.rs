@@ -1,4 +1,4 @@
-//! What is said of a value and its place, and numbers as the JSON mapping has them.
+//! Words for a value and its path in messages, and numbers as the JSON mapping has them.
 
 use prost_reflect::EnumDescriptor;
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub(super) fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// As the rules of a campaign write it: `perHour.coupon`, or `perHour["a.b"]` where a dot would
+/// As the rules of a campaign write it: `perHour.coupon`, or `perHour["a.b"]` if a dot would
 /// mislead.
 pub(super) fn entry_path(path: &str, key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);

@@ -148,8 +148,12 @@ fn text(value: &str) -> String {
 
 /// Whether YAML allows the character as it is and people can see it.
 fn printable(c: char) -> bool {
-    matches!(c, ' '..='~' | '\u{a1}'..='\u{1fff}' | '\u{2030}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe4f}' | '\u{ff00}'..='\u{ffef}' | '\u{10000}'..)
-        && u32::from(c) & 0xfffe != 0xfffe
+    let in_range = match c {
+        ' '..='~' | '\u{a1}'..='\u{1fff}' | '\u{2030}'..='\u{d7ff}' => true,
+        '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe4f}' | '\u{ff00}'..='\u{ffef}' => true,
+        _ => c >= '\u{10000}',
+    };
+    in_range && u32::from(c) & 0xfffe != 0xfffe
 }
 
 fn block_map(out: &mut String, entries: &[(String, Node)], indent: usize) {
@@ -201,7 +205,7 @@ fn block(out: &mut String, node: &Node, indent: usize) {
     }
 }
 
-/// The node in one line; none where lists of maps are in it, which are read better one below the
+/// The node in one line; none if lists of maps are in it, which are read better one below the
 /// other.
 fn flow(node: &Node) -> Option<String> {
     match node {

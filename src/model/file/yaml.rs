@@ -63,7 +63,7 @@ fn syntax_problem(text: &str, error: &Error) -> Problems {
         let (_, message) = innermost(error);
         return one_problem("file", format!("is not YAML: {}", plain(&message)));
     };
-    let place = format!("line {}, column {}", at.line(), at.column());
+    let position = format!("line {}, column {}", at.line(), at.column());
     let (innermost, message) = innermost(error);
     let message = match innermost {
         Error::DuplicateMappingKey { key: Some(key), .. } => {
@@ -73,8 +73,9 @@ fn syntax_problem(text: &str, error: &Error) -> Problems {
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. } => {
-            "unfolds into more than a campaign can be: use fewer levels, anchors (&) and aliases (*)"
-                .into()
+            "unfolds into more than a campaign can be: use fewer levels, anchors (&) and aliases \
+             (*)"
+            .into()
         }
         _ => match tab_line(text, at.line()) {
             Some(line) if message.contains(" tab") || message.starts_with("tab") => {
@@ -84,7 +85,7 @@ fn syntax_problem(text: &str, error: &Error) -> Problems {
             _ => format!("is not YAML: {}", plain(&message)),
         },
     };
-    one_problem(&place, message)
+    one_problem(&position, message)
 }
 
 /// What a reader does about a message of the parser, by a part of it; the first that fits counts.
@@ -123,8 +124,8 @@ const ADVICE: [(&str, &str); 31] = [
     ),
     (
         "mapping values are not allowed",
-        "there is one `: ` too many, or the line is indented too far: put text that contains `: ` in \
-         quotes, and indent the keys of a map alike",
+        "there is one `: ` too many, or the line is indented too far: put text that contains `: ` \
+         in quotes, and indent the keys of a map alike",
     ),
     (
         "keys are not allowed",
@@ -235,10 +236,10 @@ fn innermost(error: &Error) -> (&Error, String) {
         return innermost(error);
     }
     let message = error.to_string();
-    let place = error
+    let position = error
         .location()
         .map(|at| format!(" at line {}, column {}", at.line(), at.column()));
-    let bare = place.and_then(|place| message.strip_suffix(&place).map(str::to_owned));
+    let bare = position.and_then(|position| message.strip_suffix(&position).map(str::to_owned));
     (error, bare.unwrap_or(message))
 }
 

@@ -262,8 +262,8 @@ async fn keep_running<C: Call>(
     {
         progress.finish();
         error!(
-            "a lane to Redis has panicked and is started again: the calls of its batch get `unknown`, or `no` where it was \
-             not sent"
+            "a lane to Redis has panicked and is started again: the calls of its batch get \
+             `unknown`, or `no` where it was not sent"
         );
     }
 }

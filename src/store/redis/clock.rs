@@ -150,8 +150,8 @@ impl StoreClock {
             let skew_ms = ahead / 1000;
             warn!(
                 skew_ms,
-                "the clock of Redis is now {skew_ms} ms ahead of the service's: it, or the service's, has been set; \
-                 draws go by that of Redis"
+                "the clock of Redis is now {skew_ms} ms ahead of the service's: it, or the \
+                 service's, has been set; draws go by that of Redis"
             );
         }
     }

@@ -79,8 +79,8 @@ fn newer(format: u32) -> StoreError {
     StoreError::Unavailable {
         executed: Executed::No,
         detail: format!(
-            "the data in Redis were upgraded to format {format}, and this service reads only up to format {FORMAT}: replace it \
-             by the newer version"
+            "the data in Redis were upgraded to format {format}, and this service reads only up to \
+             format {FORMAT}: replace it by the newer version"
         ),
     }
 }
@@ -133,7 +133,8 @@ impl Core {
         Err(StoreError::Unavailable {
             executed: Executed::No,
             detail: format!(
-                "partition {} is served by one server after another: see that Redis has one primary",
+                "partition {} is served by one server after another: see that Redis has one \
+                 primary",
                 partition.number
             ),
         })
@@ -195,8 +196,9 @@ impl Core {
             let number = partition.number;
             warn!(
                 partition = number,
-                "partition {number} is served by another Redis server, or by one that was restarted: draws go on once all \
-                 services had time to say what they have acknowledged"
+                "partition {number} is served by another Redis server, or by one that was \
+                 restarted: draws go on once all services had time to say what they have \
+                 acknowledged"
             );
         }
         Ok(())
@@ -251,13 +253,15 @@ impl Core {
     pub(super) fn lost(&self) -> StoreError {
         let id = &self.store_id;
         if !self.has_told_loss.swap(true, Ordering::Relaxed) {
-            error!(store = %id, "Redis has lost the data of store {id}, or holds those of another one");
+            error!(store = %id, "Redis has lost the data of store {id}, or holds those of another \
+                                 one");
         }
         StoreError::Unavailable {
             executed: Executed::No,
             detail: format!(
-                "Redis has lost the data of store {id}, or holds those of another one; nothing is written: restore \
-                 them, then go on; `tombola init --begin-anew {id}` gives them up"
+                "Redis has lost the data of store {id}, or holds those of another one; nothing is \
+                 written: restore them, then go on; `tombola init --begin-anew {id}` gives them \
+                 up"
             ),
         }
     }

@@ -255,7 +255,8 @@ impl Halt {
                 kept + 1
             ),
             None => format!(
-                "entry {last} was acknowledged under a fork ({}) that the store does not know: it and others are lost",
+                "entry {last} was acknowledged under a fork ({}) that the store does not know: it \
+                 and others are lost",
                 self.replid
             ),
         }
@@ -265,8 +266,8 @@ impl Halt {
 /// The error of every call to a halted partition.
 pub(super) fn halted(partition: u32, halt: &Halt) -> StoreError {
     StoreError::Halted(format!(
-        "partition {partition} is halted, since Redis was rolled back by a failover or a restored backup: {}; restore the \
-         data that has them, or see `tombola recover`",
+        "partition {partition} is halted, since Redis was rolled back by a failover or a restored \
+         backup: {}; restore the data that has them, or see `tombola recover`",
         halt.loss()
     ))
 }

@@ -66,8 +66,8 @@ impl Core {
 pub(super) fn gone(key: &[u8]) -> StoreError {
     let key = String::from_utf8_lossy(key);
     StoreError::corrupt(format!(
-        "the key {key} is gone from Redis, though it was never removed by tombola; nothing is done with what it belongs to until \
-         it is restored"
+        "the key {key} is gone from Redis, though it was never removed by tombola; nothing is done \
+         with what it belongs to until it is restored"
     ))
 }
 
@@ -75,7 +75,8 @@ pub(super) fn gone(key: &[u8]) -> StoreError {
 pub(super) fn left_over(what: &str, key: &[u8]) -> StoreError {
     let key = String::from_utf8_lossy(key);
     StoreError::corrupt(format!(
-        "{what} was there before and its data are gone, but for {key}: its id is not used again; restore the data"
+        "{what} was there before and its data are gone, but for {key}: its id is not used again; \
+         restore the data"
     ))
 }
 
@@ -83,6 +84,7 @@ pub(super) fn left_over(what: &str, key: &[u8]) -> StoreError {
 pub(super) fn units_gone(key: &[u8]) -> StoreError {
     let key = String::from_utf8_lossy(key);
     StoreError::corrupt(format!(
-        "the key {key} in Redis has not the units that its campaign counts; nothing is put in or taken back until it is restored"
+        "the key {key} in Redis has not the units that its campaign counts; nothing is put in or \
+         taken back until it is restored"
     ))
 }

@@ -59,7 +59,7 @@ fn is_adjustable(state: &State, command: &AdjustCommand) -> bool {
     })
 }
 
-/// Writes the new plan into a window, with what must be recalled of it; tells what must come on
+/// Writes the new plan into a window, with what must be recalled of it; returns what must come on
 /// top, and what of the plan is another than before.
 fn plan_anew(window: &mut Window, command: &AdjustCommand) -> Result<(Quantities, Quantities)> {
     let mut asked = Quantities::new();

@@ -98,7 +98,8 @@ impl Window {
             let gone = units.recalled.checked_add(units.returned);
             if units.placed > units.granted || gone.is_none_or(|gone| gone > units.granted) {
                 return Err(StoreError::corrupt(format!(
-                    "the window of {start} of pool {} has more units of prize {} than it was given: {units:?}",
+                    "the window of {start} of pool {} has more units of prize {} than it was \
+                     given: {units:?}",
                     no.0, prize.0
                 )));
             }

@@ -96,7 +96,7 @@ fn refuse_foreign(state: &State, command: &DealCommand, granted: &Quantities) ->
     }
 }
 
-/// The place in its round of a chunk's first card.
+/// The index in its round of a chunk's first card.
 fn first_number(deck: &DeckState, command: &DealCommand) -> Result<u64> {
     if command.round != deck.round {
         return Ok(0);

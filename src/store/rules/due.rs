@@ -10,8 +10,8 @@ use crate::{
 
 use super::state::{PoolState, ScheduleState, State, Window, WindowMark};
 
-/// The moment at which the next step of the injector is due; the epoch where it is due already,
-/// none where there never is one again. The next hour counts by its start: whoever fills it ahead
+/// The moment at which the next step of the injector is due; the epoch if it is due already,
+/// none if there never is one again. The next hour counts by its start: whoever fills it ahead
 /// of that looks for what is due so much later.
 ///
 /// Draws make no step due earlier, so they need not look at this: what they take only makes a

@@ -18,7 +18,7 @@ use super::{
     state::{ScheduleState, State, Window, WindowMark, WindowPrize},
 };
 
-/// The moments that the units of a missed window get, where it is released at once: the last
+/// The moments that the units of a missed window get, if it is released at once: the last
 /// second.
 const RELEASE_SPAN: Duration = Duration::from_secs(1);
 

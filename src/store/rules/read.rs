@@ -13,7 +13,7 @@ use super::book::{add, less};
 use super::due::due;
 use super::state::{DeckState, PoolState, ScheduleState, State, Stock, Window, WindowMark};
 
-/// How far the pools are filled; `available` tells the cards that wait in a deck, those of held
+/// How far the pools are filled; `available` returns the cards that wait in a deck, those of held
 /// prizes aside.
 pub(in crate::store) fn filling(
     state: &State,
@@ -174,7 +174,7 @@ impl DeckState {
         })
     }
 
-    /// Why the deck gives no more cards than wait in it; none where it does.
+    /// Why the deck gives no more cards than wait in it; none if it does.
     pub(in crate::store) fn stop(
         &self,
         later_round: &[CardCount],

@@ -98,7 +98,7 @@ fn search_unclaimed(state: &State, pool: PoolNo) -> Vec<Range> {
     due.chain(next).collect()
 }
 
-/// The last release of units that go back to stock now, where the schedule returns what nobody
+/// The last release of units that go back to stock now, if the schedule returns what nobody
 /// took.
 pub(super) fn unclaimed_until(state: &State, pool: PoolNo) -> Option<i64> {
     let PoolKind::Schedule(plan) = &state.view.campaign.pool(pool).kind else {
@@ -143,7 +143,7 @@ impl Range {
 }
 
 impl State {
-    /// The schedule of this number; none where it is a deck, or not there.
+    /// The schedule of this number; none if it is a deck, or not there.
     pub(super) fn schedule_of(&self, no: PoolNo) -> Option<&ScheduleState> {
         match self.pools.get(usize::from(no.0)) {
             Some(PoolState::Schedule(schedule)) => Some(schedule),

@@ -74,7 +74,7 @@ pub(in crate::store) struct ScheduleState {
     /// released before it.
     #[serde(default = "epoch", skip_serializing_if = "is_epoch")]
     pub(in crate::store) released: Moment,
-    /// No unit that waits was released before this moment; none where none waits. Not known of
+    /// No unit that waits was released before this moment; none if none waits. Not known of
     /// older data.
     #[serde(default = "not_known")]
     pub(in crate::store) oldest: Option<Moment>,
@@ -299,7 +299,7 @@ impl State {
         self.view.paused_prizes.contains(&prize)
     }
 
-    /// Why a deck gives no more cards than wait in it; none where it does, or is no deck.
+    /// Why a deck gives no more cards than wait in it; none if it does, or is no deck.
     pub(in crate::store) fn deck_stop(&self, no: PoolNo) -> Option<DeckStop> {
         let PoolState::Deck(deck) = self.pools.get(usize::from(no.0))? else {
             return None;

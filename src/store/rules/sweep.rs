@@ -235,7 +235,7 @@ impl RecallDue {
         }
     }
 
-    /// What is due after so many units were taken back.
+    /// What is due after this number of units was taken back.
     fn less(self, units: u64) -> Self {
         match self {
             Self::Units(due) if due > units => Self::Units(due - units),

@@ -57,7 +57,7 @@ pub(super) fn two_hours() -> State {
     state
 }
 
-/// Puts so many units of an hour into the pool, one a second.
+/// Puts this number of units of an hour into the pool, one a second.
 fn put_in(state: &mut State, window: Moment, units: u64) {
     let at = |second| window + Duration::from_secs(second);
     let release = |second| Release {
@@ -199,7 +199,8 @@ fn the_sums_beside_the_windows_follow_every_step() {
     check_sums(&mut state);
 }
 
-/// The next three hours of the state of [`two_hours`] are missed, or not; each with so many units.
+/// The next three hours of the state of [`two_hours`] are missed, or not; each with this number of
+/// units.
 fn freeze_hours(state: &mut State, units: u64, hours: u32) {
     let end = state.view.campaign.start + HOUR * 2;
     let windows = (0..hours).map(|n| PlannedWindow {

@@ -16,7 +16,8 @@ pub(super) const PARTITION: u32 = 0;
 pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
     let found = db
         .prepare_cached(
-            "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope FROM ledger
+            "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope \
+             FROM ledger
              WHERE sequence = ?1",
         )?
         .query_row([sequence], entry_columns)

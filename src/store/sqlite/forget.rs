@@ -24,7 +24,8 @@ impl Command for ForgetCommand {
         let oldest = step.now - step.core.request_memory;
         let entries: Vec<_> = {
             let mut statement = step.db.prepare_cached(
-                "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope, campaign
+                "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), \
+                 envelope, campaign
                  FROM ledger
                  WHERE sequence > ?1 ORDER BY sequence LIMIT ?2",
             )?;
@@ -47,7 +48,8 @@ impl Command for ForgetCommand {
             if let Body::Draw(draw) = entry.body {
                 step.db
                     .prepare_cached(
-                        "DELETE FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3 AND sequence = ?4",
+                        "DELETE FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3 AND \
+                         sequence = ?4",
                     )?
                     .execute(params![
                         campaign,

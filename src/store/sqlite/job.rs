@@ -17,13 +17,14 @@ pub(super) trait Command: Send + 'static {
     /// nothing.
     fn run(&self, step: &mut Step<'_>) -> Result<Self::Reply>;
 
-    /// Draws in it, or the work of so many draws; none for work that waits for a turn of its own.
+    /// Draws in it, or the number of draws that its work is equal to; none for work that waits for
+    /// a turn of its own.
     fn draws(&self) -> Option<usize> {
         None
     }
 }
 
-/// A command with the place its answer goes to.
+/// A command with the channel for its answer.
 pub(super) trait Job: Send {
     /// Goes before other work.
     fn is_hot(&self) -> bool;
@@ -43,7 +44,7 @@ struct Pending<C: Command> {
     reply: oneshot::Sender<Result<C::Reply>>,
 }
 
-/// Makes a job of a command, and the place where its answer will be.
+/// Makes a job of a command, and the channel that its answer comes from.
 pub(super) fn job<C: Command>(command: C) -> (Box<dyn Job>, oneshot::Receiver<Result<C::Reply>>) {
     let (reply, answer) = oneshot::channel();
     let pending = Pending {

@@ -58,8 +58,8 @@ pub(super) fn add_windows(
         if schedule.windows.contains_key(start) {
             continue;
         }
-        let place = params![campaign, no.0, start.as_micros()];
-        if let Some(columns) = statement.query_row(place, window_columns).optional()? {
+        let key = params![campaign, no.0, start.as_micros()];
+        if let Some(columns) = statement.query_row(key, window_columns).optional()? {
             let (start, window) = read_window(&columns)?;
             schedule.windows.insert(start, window);
         }

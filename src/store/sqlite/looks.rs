@@ -68,7 +68,7 @@ impl Looks {
             .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
     }
 
-    /// Lets a look wait; true where a task must be started that reads.
+    /// Lets a look wait; true if a task must be started that reads.
     fn push(&self, look: Look) -> Result<bool> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.waiting.len() >= WAITING_MAX {
@@ -78,7 +78,7 @@ impl Looks {
         Ok(!std::mem::replace(&mut queue.is_running, true))
     }
 
-    /// The next batch; none where nothing waits, and then the task is over.
+    /// The next batch; none if nothing waits, and then the task is over.
     fn next(&self) -> Option<Vec<Look>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let count = queue.waiting.len().min(BATCH_MAX);
@@ -91,7 +91,7 @@ impl Looks {
     async fn run(self) {
         while let Some(batch) = self.next() {
             let readers = self.readers.clone();
-            // Where it fails, the replies are dropped, which tells those who wait.
+            // If it fails, the replies are dropped, which those who wait notice.
             let _ = tokio::task::spawn_blocking(move || read_all(&readers, batch)).await;
         }
     }

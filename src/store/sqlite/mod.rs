@@ -83,7 +83,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store, and makes it where there is none.
+    /// Opens the store, and makes it if there is none.
     ///
     /// # Errors
     /// See [`OpenError`]; nothing is changed by any of them.

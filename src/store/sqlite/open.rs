@@ -39,7 +39,7 @@ const LAG_SECONDS_MAX: u64 = 300;
 /// How an embedded store is opened.
 #[derive(Clone)]
 pub struct Options {
-    /// The directory of its files; made where it is missing.
+    /// The directory of its files; made if it is missing.
     pub directory: PathBuf,
     /// Its clock.
     pub clock: Arc<dyn Clock>,
@@ -58,7 +58,8 @@ pub(super) type Campaigns = HashMap<CampaignId, CampaignView>;
 pub enum OpenError {
     /// The directory or a file in it cannot be used.
     #[error(
-        "cannot use the data directory {directory}: {cause}; name another one with --data, or mend its permissions"
+        "cannot use the data directory {directory}: {cause}; name another one with --data, or fix \
+         its permissions"
     )]
     Directory {
         /// Which.
@@ -68,12 +69,14 @@ pub enum OpenError {
     },
     /// Another process has the store open.
     #[error(
-        "the data directory {0} is in use by another tombola process: stop that one, or name another directory with --data"
+        "the data directory {0} is in use by another tombola process: stop that one, or name \
+         another directory with --data"
     )]
     InUse(String),
     /// The file was written by a newer version.
     #[error(
-        "{file} has schema version {found}, this version of tombola knows up to {SCHEMA_VERSION}: use the newer tombola, or another --data"
+        "{file} has schema version {found}, this version of tombola knows up to {SCHEMA_VERSION}: \
+         use the newer tombola, or another --data"
     )]
     NewerSchema {
         /// Which file.
@@ -83,13 +86,15 @@ pub enum OpenError {
     },
     /// The file is another program's, or nothing of ours is left in it.
     #[error(
-        "{0} is not a tombola database: name another directory with --data; or, if it was one, it is damaged: restore it from a backup"
+        "{0} is not a tombola database: name another directory with --data; or, if it was one, it \
+         is damaged: restore it from a backup"
     )]
     NotOurs(String),
     /// The file is ours and cannot be read any more.
     #[error(
-        "{file} is a tombola database, and it is damaged: {what}. Restore it from a backup, together with its -wal file if \
-         the backup has one, and remove the damaged -wal and -shm files; nothing was changed"
+        "{file} is a tombola database, and it is damaged: {what}. Restore it from a backup, \
+         together with its -wal file if the backup has one, and remove the damaged -wal and -shm \
+         files; nothing was changed"
     )]
     Damaged {
         /// Which file.
@@ -99,7 +104,8 @@ pub enum OpenError {
     },
     /// The master key is not the one that the store was made with.
     #[error(
-        "the master key is not the one this data was made with: its seeds could not be told any more; put the right key back"
+        "the master key is not the one this data was made with: its seeds could not be computed \
+         any more; put the right key back"
     )]
     WrongKey,
     /// The store was made on a test clock and is opened on the real one, or the other way round.
@@ -107,7 +113,8 @@ pub enum OpenError {
     TestClock(bool),
     /// The real time is far behind that of the last entry.
     #[error(
-        "the clock shows {now}, but the data was last written at {last}: set the machine's clock right"
+        "the clock shows {now}, but the data was last written at {last}: set the machine's clock \
+         right"
     )]
     ClockBehind {
         /// The clock.
@@ -122,9 +129,11 @@ pub enum OpenError {
 
 fn test_clock_text(data_is_test: bool) -> &'static str {
     if data_is_test {
-        "this data was made on a TEST clock: go on with --clock-start, or name another directory with --data"
+        "this data was made on a TEST clock: go on with --clock-start, or name another directory \
+         with --data"
     } else {
-        "this data is real, a TEST clock would spoil it: name another directory with --data, or leave --clock-start out"
+        "this data is real, a TEST clock would spoil it: name another directory with --data, or \
+         leave --clock-start out"
     }
 }
 
@@ -196,7 +205,7 @@ fn open_file(options: &Options, file: &Path) -> Result<Opened, OpenError> {
     prepare_schema(&writer)?;
     let store_id = identify(&writer, options)?;
     if is_new {
-        // From now on the file itself tells what it is, should its log be lost.
+        // From now on the file itself says what it is, even if its log is lost.
         writer
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
             .map_err(OpenError::database)?;
@@ -227,7 +236,7 @@ pub(super) fn spawn(
 }
 
 impl DirectoryLock {
-    /// Locks a directory, which is made where it is missing.
+    /// Locks a directory, which is made if it is missing.
     ///
     /// # Errors
     /// [`OpenError::InUse`] and [`OpenError::Directory`].
@@ -271,7 +280,7 @@ fn connect(file: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Looks at an existing file before anything writes to it. True where it holds a store.
+/// Looks at an existing file before anything writes to it. True if it holds a store.
 pub(super) fn check_version(file: &Path) -> Result<bool, OpenError> {
     if !file.exists() {
         return Ok(false);
@@ -412,7 +421,8 @@ fn identify(db: &Connection, options: &Options) -> Result<String, OpenError> {
     let store_id = format!("{:032x}", rand::random::<u128>());
     let clock = if is_test { "1" } else { "0" };
     db.prepare(
-        "INSERT INTO meta (key, value) VALUES ('store_id', ?1), ('key_fingerprint', ?2), ('test_clock', ?3)",
+        "INSERT INTO meta (key, value) VALUES ('store_id', ?1), ('key_fingerprint', ?2), \
+         ('test_clock', ?3)",
     )
     .and_then(|mut insert| insert.execute(params![store_id, options.key_fingerprint, clock]))
     .map_err(OpenError::database)?;

@@ -184,13 +184,13 @@ fn count_units(
     now: Moment,
 ) -> Result<(u64, u64)> {
     let slot = super::units::slot(prize);
-    let place = params![campaign, pool.0, slot, now.as_micros()];
+    let key = params![campaign, pool.0, slot, now.as_micros()];
     Ok(db
         .prepare_cached(
             "SELECT COUNT(*), COUNT(*) FILTER (WHERE score <= ?4) FROM units
              WHERE campaign = ?1 AND pool = ?2 AND prize = ?3",
         )?
-        .query_row(place, |row| Ok((row.get(0)?, row.get(1)?)))?)
+        .query_row(key, |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 /// Units of a prize off stock for windows and not in their pool.
@@ -211,7 +211,8 @@ pub(super) fn windows(
     let no = campaign_no(db, id)?;
     // Windows do not overlap: by their end is by their start.
     let mut statement = db.prepare_cached(
-        "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3 ORDER BY finish LIMIT ?4",
+        "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3 ORDER \
+         BY finish LIMIT ?4",
     )?;
     let rows = statement.query_map(
         params![no, pool.0, after.as_micros(), limit],
@@ -234,7 +235,8 @@ fn won_and_due(
     now: Moment,
 ) -> Result<(u64, u64)> {
     let mut statement = db.prepare_cached(
-        "SELECT COALESCE((SELECT won FROM window_wins WHERE campaign = ?1 AND pool = ?2 AND window = ?3 AND prize = ?4), 0),
+        "SELECT COALESCE((SELECT won FROM window_wins WHERE campaign = ?1 AND pool = ?2 AND window \
+         = ?3 AND prize = ?4), 0),
                 (SELECT COUNT(*) FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?4
                  AND score BETWEEN ?5 AND ?6 AND window = ?3)",
     )?;
@@ -252,7 +254,8 @@ fn won_and_due(
 /// Entries of the ledger after `sequence`.
 pub(super) fn ledger(db: &Connection, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
     let mut statement = db.prepare_cached(
-        "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope FROM ledger
+        "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope FROM \
+         ledger
          WHERE sequence > ?1 ORDER BY sequence LIMIT ?2",
     )?;
     let rows = statement.query_map(params![sequence, limit], entry_columns)?;

@@ -112,7 +112,8 @@ fn save_version(db: &Connection, campaign: &CampaignState) -> Result<()> {
     let info = view.versions.last();
     let info = info.ok_or_else(|| StoreError::corrupt("a version was made that is not listed"))?;
     db.prepare_cached(
-        "INSERT INTO versions (campaign, version, at, operator, reason, definition) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO versions (campaign, version, at, operator, reason, definition) VALUES (?1, \
+         ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute(params![
         campaign.no,
@@ -129,8 +130,8 @@ fn save_version(db: &Connection, campaign: &CampaignState) -> Result<()> {
 fn save_stock(campaign: &mut CampaignState, stock: &[rules::Stock]) {
     let before = campaign.stock.len();
     campaign.stock.resize_with(stock.len(), Stock::default);
-    for (place, (known, units)) in campaign.stock.iter_mut().zip(stock).enumerate() {
-        if place >= before || known.units != *units {
+    for (index, (known, units)) in campaign.stock.iter_mut().zip(stock).enumerate() {
+        if index >= before || known.units != *units {
             known.units = *units;
             known.dirty = true;
             campaign.dirty = true;
@@ -149,9 +150,9 @@ fn save_pool(
         filled_until = schedule.filled_until();
         save_windows(db, campaign.no, no, schedule)?;
     }
-    let place = usize::from(no.0);
-    let is_new = place >= campaign.pools.len();
-    if is_new || campaign.pools[place].known != pool {
+    let index = usize::from(no.0);
+    let is_new = index >= campaign.pools.len();
+    if is_new || campaign.pools[index].known != pool {
         db.prepare_cached(
             "INSERT OR REPLACE INTO pools (campaign, pool, state) VALUES (?1, ?2, ?3)",
         )?
@@ -162,9 +163,9 @@ fn save_pool(
         let pool = Pool::new(definition, no, pool, Vec::new());
         campaign.pools.push(pool);
     } else {
-        campaign.pools[place].known = pool;
+        campaign.pools[index].known = pool;
     }
-    campaign.pools[place].filled_until = filled_until;
+    campaign.pools[index].filled_until = filled_until;
     Ok(())
 }
 

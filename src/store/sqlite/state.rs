@@ -60,7 +60,7 @@ impl CampaignState {
         Self::load_known(db, id, None)
     }
 
-    /// Reads a campaign; its definition need not be decoded where `known` has the version that is
+    /// Reads a campaign; its definition need not be decoded if `known` has the version that is
     /// read.
     pub(super) fn load_known(
         db: &Connection,
@@ -97,7 +97,8 @@ impl CampaignState {
     /// Makes the row of a campaign of which nothing else exists yet.
     pub(super) fn create(db: &Connection, view: &CampaignView) -> Result<Self> {
         db.prepare_cached(
-            "INSERT INTO campaigns (id, version, lifecycle, touched, paused_prizes, nonce, commitment,
+            "INSERT INTO campaigns (id, version, lifecycle, touched, paused_prizes, nonce, \
+             commitment,
                                     blocked_users, users, wins, consolations, nothings)
              VALUES (?1, ?2, 0, 0, '[]', ?3, ?4, 0, 0, 0, 0, 0)",
         )?
@@ -147,15 +148,15 @@ impl CampaignState {
         &mut self.pools[usize::from(no.0)]
     }
 
-    /// The queue of a prize, or of blanks, which is made where there is none.
+    /// The queue of a prize, or of blanks, which is made if there is none.
     pub(super) fn queue(&mut self, no: PoolNo, prize: Option<PrizeNo>) -> &mut Queue {
         let queues = &mut self.pool(no).queues;
-        let place = queues.binary_search_by_key(&prize, |queue| queue.prize);
-        if let Err(place) = place {
-            queues.insert(place, Queue::new(prize, 0));
+        let index = queues.binary_search_by_key(&prize, |queue| queue.prize);
+        if let Err(index) = index {
+            queues.insert(index, Queue::new(prize, 0));
         }
-        let (Ok(place) | Err(place)) = place;
-        &mut queues[place]
+        let (Ok(index) | Err(index)) = index;
+        &mut queues[index]
     }
 
     /// The stock of a prize, to be changed.
@@ -184,7 +185,8 @@ impl CampaignState {
         }
         self.dirty = false;
         db.prepare_cached(
-            "UPDATE campaigns SET touched = ?2, users = ?3, wins = ?4, consolations = ?5, nothings = ?6 WHERE no = ?1",
+            "UPDATE campaigns SET touched = ?2, users = ?3, wins = ?4, consolations = ?5, nothings \
+             = ?6 WHERE no = ?1",
         )?
         .execute(params![
             self.no,
@@ -198,7 +200,8 @@ impl CampaignState {
             if std::mem::take(&mut stock.dirty) {
                 let units = &stock.units;
                 db.prepare_cached(
-                    "INSERT OR REPLACE INTO stock (campaign, prize, given, remaining, won, withdrawn, returned)
+                    "INSERT OR REPLACE INTO stock (campaign, prize, given, remaining, won, \
+                     withdrawn, returned)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 )?
                 .execute(params![
@@ -223,7 +226,8 @@ impl CampaignState {
     fn flush_window_wins(&mut self, db: &Connection) -> Result<()> {
         for ((pool, window, prize), wins) in self.window_wins.drain() {
             db.prepare_cached(
-                "INSERT INTO window_wins (campaign, pool, window, prize, won) VALUES (?1, ?2, ?3, ?4, ?5)
+                "INSERT INTO window_wins (campaign, pool, window, prize, won) VALUES (?1, ?2, ?3, \
+                 ?4, ?5)
                  ON CONFLICT DO UPDATE SET won = won + excluded.won",
             )?
             .execute(params![self.no, pool.0, window, prize.0, wins])?;
@@ -260,7 +264,8 @@ impl Pool {
 
 fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
     let mut statement = db.prepare_cached(
-        "SELECT given, remaining, won, withdrawn, returned FROM stock WHERE campaign = ?1 ORDER BY prize",
+        "SELECT given, remaining, won, withdrawn, returned FROM stock WHERE campaign = ?1 ORDER BY \
+         prize",
     )?;
     let rows = statement.query_map([campaign], |row| {
         let units = rules::Stock {
@@ -286,8 +291,8 @@ pub(super) fn load_view(
 ) -> Result<Option<(i64, CampaignView, u64, DrawCounts)>> {
     let found = db
         .prepare_cached(
-            "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment, blocked_users, users,
-                    wins, consolations, nothings, holds
+            "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment,
+                    blocked_users, users, wins, consolations, nothings, holds
              FROM campaigns WHERE id = ?1",
         )?
         .query_row([id.as_str()], |row| {

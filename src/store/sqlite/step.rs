@@ -168,7 +168,8 @@ impl Step<'_> {
         let sequence = self.core.sequence + 1;
         self.db
             .prepare_cached(
-                "INSERT INTO ledger (sequence, at, campaign, envelope, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO ledger (sequence, at, campaign, envelope, body) VALUES (?1, ?2, ?3, \
+                 ?4, ?5)",
             )?
             .execute(params![
                 sequence,

@@ -123,7 +123,7 @@ fn done(campaign: &CampaignState, ledger: Option<LedgerId>, users: u32) -> Resul
     })
 }
 
-/// The reply of the operation that had this request id; an error where it was another one.
+/// The reply of the operation that had this request id; an error if it was another one.
 fn replay_of(
     db: &Connection,
     campaign: &CampaignState,

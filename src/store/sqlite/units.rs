@@ -81,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// The unit `ahead` places behind the first; none where there are not so many.
+    /// The unit with this index in the order of the queue, `ahead`; none if there are fewer units.
     pub(super) fn peek(
         &mut self,
         db: &Connection,
@@ -129,7 +129,8 @@ impl Queue {
         self.delete_taken(db, campaign, pool)?;
         if std::mem::take(&mut self.dirty) {
             db.prepare_cached(
-                "INSERT OR REPLACE INTO queues (campaign, pool, prize, waiting) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT OR REPLACE INTO queues (campaign, pool, prize, waiting) VALUES (?1, ?2, \
+                 ?3, ?4)",
             )?
             .execute(params![campaign, pool.0, slot(self.prize), self.waiting])?;
         }
@@ -169,7 +170,8 @@ impl Queue {
         self.delete_taken(db, campaign, pool)?;
         let wanted = READ_AHEAD.max(self.head.len() as u64 * 2);
         let mut statement = db.prepare_cached(
-            "SELECT score, window, number FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3
+            "SELECT score, window, number FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = \
+             ?3
              ORDER BY score, window, number LIMIT ?4",
         )?;
         let rows =
@@ -198,7 +200,8 @@ pub(super) fn insert(
     waiting: Waiting,
 ) -> Result<()> {
     db.prepare_cached(
-        "INSERT INTO units (campaign, pool, prize, score, window, number) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO units (campaign, pool, prize, score, window, number) VALUES (?1, ?2, ?3, ?4, \
+         ?5, ?6)",
     )?
     .execute(params![
         campaign,
@@ -219,17 +222,19 @@ pub(super) fn remove(
     prize: Option<PrizeNo>,
     waiting: Waiting,
 ) -> Result<()> {
-    let deleted = db.prepare_cached(
-        "DELETE FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 AND score = ?4 AND window = ?5 AND number = ?6",
-    )?
-    .execute(params![
-        campaign,
-        pool.0,
-        slot(prize),
-        waiting.score,
-        waiting.unit.window,
-        waiting.unit.number
-    ])?;
+    let deleted = db
+        .prepare_cached(
+            "DELETE FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 AND score = ?4 AND \
+         window = ?5 AND number = ?6",
+        )?
+        .execute(params![
+            campaign,
+            pool.0,
+            slot(prize),
+            waiting.score,
+            waiting.unit.window,
+            waiting.unit.number
+        ])?;
     if deleted != 1 {
         let text = format!("a unit that is taken back was there {deleted} times");
         return Err(StoreError::corrupt(text));
@@ -254,8 +259,8 @@ pub(super) fn find(
          ORDER BY score, window, number LIMIT ?6"
     })?;
     let (pool, prize) = (range.pool, range.prize);
-    let place = params![campaign, pool.0, slot(prize), range.from, range.to, limit];
-    let rows = statement.query_map(place, |row| {
+    let key = params![campaign, pool.0, slot(prize), range.from, range.to, limit];
+    let rows = statement.query_map(key, |row| {
         Ok(Placed {
             pool,
             prize,

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The draw that is remembered under this request id, where it is not older than `oldest`.
+/// The draw that is remembered under this request id, if it is not older than `oldest`.
 pub(super) fn remembered(
     db: &Connection,
     campaign: i64,

@@ -20,7 +20,8 @@ pub(super) fn load_live(
     let mut statement = db.prepare_cached(
         "SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish > ?3
          UNION ALL
-         SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish <= ?3 AND is_open = 1",
+         SELECT start, record FROM windows WHERE campaign = ?1 AND pool = ?2 AND finish <= ?3 AND \
+         is_open = 1",
     )?;
     let rows = statement.query_map(params![campaign, pool.0, now.as_micros()], window_columns)?;
     rows.map(|columns| read_window(&columns?)).collect()

@@ -72,7 +72,7 @@ impl Writer {
             }
             match outcome {
                 Ok(()) => self.answer(batch, Ok(())),
-                // Where the batch may be committed, a second attempt could tell a lie.
+                // If the batch may be committed, a second attempt could return a wrong answer.
                 Err(fault) if fault.executed() == Executed::Unknown => self.fail(batch, &fault),
                 Err(_) if batch.len() > 1 => self.run_alone(batch),
                 Err(fault) => self.fail(batch, &fault),
@@ -223,7 +223,8 @@ impl Drop for WriterEnd {
         self.failing.store(true, Ordering::Relaxed);
         if std::thread::panicking() {
             error!(
-                "the embedded store's writer has panicked: nothing is written any more, restart the service"
+                "the embedded store's writer has panicked: nothing is written any more, restart \
+                 the service"
             );
         }
         self.inbox.abandon(&stopped(Executed::No));

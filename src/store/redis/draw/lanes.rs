@@ -329,8 +329,8 @@ impl<'a> Replies<'a> {
 /// nothing.
 fn unreadable(id: &CampaignId, text: &str) -> StoreError {
     StoreError::corrupt(format!(
-        "the keys of campaign {id} in Redis hold something else than tombola wrote ({text}); nothing is drawn from it until \
-         they are restored"
+        "the keys of campaign {id} in Redis hold something else than tombola wrote ({text}); \
+         nothing is drawn from it until they are restored"
     ))
 }
 

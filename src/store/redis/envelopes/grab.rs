@@ -62,7 +62,7 @@ impl Call for Grab {
         &self.command.envelope
     }
 
-    /// A batch is half as many as of draws: where each is of an envelope of its own it takes 20 µs.
+    /// Half as many as in a batch of draws: a grab of an envelope of its own takes 20 µs.
     fn units(&self) -> usize {
         2
     }

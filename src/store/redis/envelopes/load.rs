@@ -197,7 +197,7 @@ impl Core {
 /// What was found under the keys of an envelope is not what was left there; nothing was written.
 pub(super) fn unreadable(id: &EnvelopeId, text: &str) -> StoreError {
     StoreError::corrupt(format!(
-        "the keys of envelope {id} in Redis hold something else than tombola wrote ({text}); nothing is done with it until \
-         they are restored"
+        "the keys of envelope {id} in Redis hold something else than tombola wrote ({text}); \
+         nothing is done with it until they are restored"
     ))
 }

@@ -334,7 +334,8 @@ mod tests {
     proptest! {
         #[test]
         fn units_read_back_and_are_in_the_order_of_their_bytes(
-            scores in [0..MOMENT_MAX, 0..3i64], windows in [0..1i64 << 34, 0..3i64], numbers in [numbers(), numbers()],
+            scores in [0..MOMENT_MAX, 0..3i64], windows in [0..1i64 << 34, 0..3i64],
+            numbers in [numbers(), numbers()],
             forks in [0..3u32, 0..1 << 24]
         ) {
             let units: Vec<_> = (0..16)

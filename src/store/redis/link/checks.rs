@@ -74,7 +74,8 @@ async fn examine(
         replicas::inspect(connections, &mut findings).await?;
     } else if connections.url().fails_over() {
         findings.warnings.push(format!(
-            "--durability {}: a failover may lose draws that were acknowledged; only --durability strict does not",
+            "--durability {}: a failover may lose draws that were acknowledged; only --durability \
+             strict does not",
             name_of(durability)
         ));
     }
@@ -139,7 +140,8 @@ impl Inspection<'_> {
             "behind"
         };
         self.warn(format!(
-            "its clock is about {seconds} s {side} this machine's, and releases follow it: run NTP on both"
+            "its clock is about {seconds} s {side} this machine's, and releases follow it: run NTP \
+             on both"
         ));
     }
 
@@ -163,7 +165,10 @@ impl Inspection<'_> {
         match self.master.command(&redis::cmd("INFO")).await {
             Ok(value) => Ok(Some(Info::read(&text_of(&value)?))),
             Err(fault) if fault.kind == FaultKind::Permission => {
-                self.problem("the URL's user may not read the settings: permit it, `ACL SETUSER <user> +info`");
+                self.problem(
+                    "the URL's user may not read the settings: permit it, `ACL SETUSER <user> \
+                              +info`",
+                );
                 Ok(None)
             }
             Err(fault) => Err(fault.into()),
@@ -181,7 +186,8 @@ impl Inspection<'_> {
         if info.get("role") == "slave" {
             let (host, port) = (info.get("master_host"), info.get("master_port"));
             self.problem(format!(
-                "it is a replica of {host}:{port}: name that one in the URL, or use redis+sentinel://"
+                "it is a replica of {host}:{port}: name that one in the URL, or use \
+                 redis+sentinel://"
             ));
         }
         if info.get("cluster_enabled") == "1" && !in_cluster {
@@ -206,8 +212,9 @@ impl Inspection<'_> {
         let policy = info.get("maxmemory_policy");
         if policy != "noeviction" {
             self.problem(format!(
-                "maxmemory-policy is {policy}, which forgets draws when memory is short; noeviction is needed: \
-                 `CONFIG SET maxmemory-policy noeviction`, then `CONFIG REWRITE`"
+                "maxmemory-policy is {policy}, which forgets draws when memory is short; \
+                 noeviction is needed: `CONFIG SET maxmemory-policy noeviction`, then `CONFIG \
+                 REWRITE`"
             ));
         }
     }
@@ -215,8 +222,8 @@ impl Inspection<'_> {
     fn check_append_only_file(&mut self, info: &Info) {
         if info.get("aof_enabled") != "1" {
             self.problem(
-                "appendonly is no, so that a restart forgets draws; yes is needed: `CONFIG SET appendonly yes`, \
-                 then `CONFIG REWRITE`",
+                "appendonly is no, so that a restart forgets draws; yes is needed: `CONFIG SET \
+                 appendonly yes`, then `CONFIG REWRITE`",
             );
         } else if info.get("aof_last_write_status") == "err" {
             self.problem(
@@ -242,14 +249,14 @@ impl Inspection<'_> {
             Durability::Local | Durability::Strict if policy != "always" => self.weakens(
                 Some(Durability::Fast).filter(|_| policy == "everysec"),
                 format!(
-                    "appendfsync is {policy}; for --durability {}, always is needed: `CONFIG SET appendfsync always`, \
-                     then `CONFIG REWRITE`; or take --durability fast",
+                    "appendfsync is {policy}; for --durability {}, always is needed: `CONFIG SET \
+                     appendfsync always`, then `CONFIG REWRITE`; or take --durability fast",
                     name_of(durability)
                 ),
             ),
             Durability::Fast if policy == "no" => self.problem(
-                "appendfsync is no, so that a crash forgets any number of draws; everysec is needed: \
-                 `CONFIG SET appendfsync everysec`, then `CONFIG REWRITE`",
+                "appendfsync is no, so that a crash forgets any number of draws; everysec is \
+                 needed: `CONFIG SET appendfsync everysec`, then `CONFIG REWRITE`",
             ),
             Durability::Fast
             | Durability::Local
@@ -263,14 +270,15 @@ impl Inspection<'_> {
     fn cannot_tell_fsync(&mut self, durability: Durability) {
         if durability >= Durability::Local {
             self.problem(format!(
-                "whether appendfsync is always, as --durability {} needs, cannot be told: permit the URL's user to read it, \
-                 `ACL SETUSER <user> +config|get`; or take --durability fast",
+                "whether appendfsync is always, as --durability {} needs, cannot be told: permit \
+                 the URL's user to read it, `ACL SETUSER <user> +config|get`; or take --durability \
+                 fast",
                 name_of(durability)
             ));
         } else {
             self.warn(
-                "appendfsync cannot be read; make sure that it is everysec or always, or permit the URL's user to read it, \
-                 `ACL SETUSER <user> +config|get`",
+                "appendfsync cannot be read; make sure that it is everysec or always, or permit \
+                 the URL's user to read it, `ACL SETUSER <user> +config|get`",
             );
         }
     }
@@ -283,7 +291,8 @@ impl Inspection<'_> {
         if state != "ok" {
             let slots = info.get("cluster_slots_ok");
             self.problem(format!(
-                "cluster_state is {state}, {slots} of 16384 slots are served; ok is needed: see `CLUSTER NODES` for what is missing"
+                "cluster_state is {state}, {slots} of 16384 slots are served; ok is needed: see \
+                 `CLUSTER NODES` for what is missing"
             ));
         }
         Ok(())

@@ -164,41 +164,51 @@ impl FaultKind {
     pub(crate) fn advice(self) -> &'static str {
         match self {
             Self::Unreachable => {
-                "cannot be reached: check that it runs, the URL's host and port, and what lies between"
+                "cannot be reached: check that it runs, the URL's host and port, and what lies \
+                 between"
             }
             Self::Lost => {
                 "broke the connection: it may have been stopped or have crashed, see its log"
             }
             Self::TimedOut => {
-                "did not answer in time: it may hang, its disk may be slow, or the network may drop packets; see `SLOWLOG GET` and its log"
+                "did not answer in time: it may hang, its disk may be slow, or the network may \
+                 drop packets; see `SLOWLOG GET` and its log"
             }
             Self::NoConnectionFree => {
-                "is slow: all connections to it have been in use for too long; see `SLOWLOG GET` and `LATENCY DOCTOR`"
+                "is slow: all connections to it have been in use for too long; see `SLOWLOG GET` \
+                 and `LATENCY DOCTOR`"
             }
             Self::Password => {
-                "refuses the user or password: write the right ones into the URL, user:password@ (or \
-                 :password@ for the default user); those of sentinels follow as ?sentinel=user:password"
+                "refuses the user or password: write the right ones into the URL, user:password@ \
+                 (or :password@ for the default user); those of sentinels follow as \
+                 ?sentinel=user:password"
             }
             Self::Permission => {
-                "does not permit this to the URL's user: permit it, `ACL SETUSER <user> ~* +@all -@admin -@dangerous +info +config|get`"
+                "does not permit this to the URL's user: permit it, `ACL SETUSER <user> ~* +@all \
+                 -@admin -@dangerous +info +config|get`"
             }
             Self::Database => {
                 "has no such database: name another one at the URL's end, `/0` is always there"
             }
             Self::Tls => {
-                "and the URL do not agree on TLS: rediss:// where the server speaks TLS, redis:// where it does not; name the CA that signed its certificate with ?ca=FILE, and write the host as the certificate has it"
+                "and the URL do not agree on TLS: rediss:// where the server speaks TLS, redis:// \
+                 where it does not; name the CA that signed its certificate with ?ca=FILE, and \
+                 write the host as the certificate has it"
             }
             Self::NoMaster => {
-                "is not known to the sentinels as a master that is up: check the master's name in the URL (`SENTINEL MASTERS` lists them), or wait for the failover"
+                "is not known to the sentinels as a master that is up: check the master's name in \
+                 the URL (`SENTINEL MASTERS` lists them), or wait for the failover"
             }
             Self::WrongPlace => {
-                "is of another kind than the URL says: redis+cluster:// for a cluster, redis:// for a server that is in none"
+                "is of another kind than the URL says: redis+cluster:// for a cluster, redis:// \
+                 for a server that is in none"
             }
             Self::Disk => {
                 "cannot write to its disk: make room there or mend it, then see `INFO persistence`"
             }
             Self::Memory => {
-                "has reached its memory limit: raise it with `CONFIG SET maxmemory <bytes>`; nothing was evicted, nothing is lost"
+                "has reached its memory limit: raise it with `CONFIG SET maxmemory <bytes>`; \
+                 nothing was evicted, nothing is lost"
             }
             Self::Loading => "is still loading its data after a start: wait until it is done",
             Self::ReadOnly => "is a replica: name its master in the URL, or use redis+sentinel://",
@@ -206,23 +216,28 @@ impl FaultKind {
                 "has another master now: what was under way at the old one may be lost"
             }
             Self::Unconfirmed => {
-                "wrote, but too few replicas confirmed it in time: check that they run and keep up, see `INFO replication`"
+                "wrote, but too few replicas confirmed it in time: check that they run and keep \
+                 up, see `INFO replication`"
             }
             Self::NoReplicas => {
-                "takes no writes while too few replicas are connected (--durability strict, min-replicas-to-write): bring them back"
+                "takes no writes while too few replicas are connected (--durability strict, \
+                 min-replicas-to-write): bring them back"
             }
             Self::ClusterDown => {
-                "is down in part: see `CLUSTER INFO` and `CLUSTER NODES`, bring the missing nodes back or wait for the failover"
+                "is down in part: see `CLUSTER INFO` and `CLUSTER NODES`, bring the missing nodes \
+                 back or wait for the failover"
             }
             Self::Busy => {
-                "is busy with a script or function that runs for too long: see `SCRIPT KILL` and `FUNCTION KILL`"
+                "is busy with a script or function that runs for too long: see `SCRIPT KILL` and \
+                 `FUNCTION KILL`"
             }
             Self::UnknownScript => "does not know the script that it was given a moment ago",
             Self::CrossSlot => {
                 "was sent keys that do not lie together: a fault of this program, report it"
             }
             Self::WrongType => {
-                "holds a wrong type under a key of ours: someone else writes to it, give tombola a database or key prefix of its own"
+                "holds a wrong type under a key of ours: someone else writes to it, give tombola a \
+                 database or key prefix of its own"
             }
             Self::Script => "failed in a script of ours",
             Self::Protocol => {

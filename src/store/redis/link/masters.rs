@@ -221,7 +221,8 @@ impl Directory {
             }
             for node in before.map_or(&[][..], |map| &map.nodes) {
                 if !nodes.iter().any(|kept| Arc::ptr_eq(kept, node)) {
-                    tracing::warn!(server = %node.address, "{} is not a master any more", node.address);
+                    let server = &node.address;
+                    tracing::warn!(%server, "{server} is not a master any more");
                     node.retire();
                 }
             }
@@ -262,7 +263,8 @@ impl Directory {
             };
             state.trouble = None;
             for node in &map.nodes {
-                tracing::warn!(server = %node.address, "{} is not the master any more", node.address);
+                let server = &node.address;
+                tracing::warn!(%server, "{server} is not the master any more");
                 node.retire();
             }
             true

@@ -117,7 +117,8 @@ impl Inspection<'_> {
             );
         } else if let Some(needed) = needed.filter(|needed| *needed > known) {
             self.problem(&format!(
-                "--ack-replicas is {needed}, but it has {known} replicas: add replicas, or lower --ack-replicas"
+                "--ack-replicas is {needed}, but it has {known} replicas: add replicas, or lower \
+                 --ack-replicas"
             ));
         }
     }
@@ -160,7 +161,8 @@ impl Inspection<'_> {
         };
         if !found.has_aof {
             self.weakens(&format!(
-                "its replica {replica} has appendonly no; yes is needed: `CONFIG SET appendonly yes`, then `CONFIG REWRITE`"
+                "its replica {replica} has appendonly no; yes is needed: `CONFIG SET appendonly \
+                 yes`, then `CONFIG REWRITE`"
             ));
         }
         match found.fsync.as_deref() {

@@ -9,8 +9,8 @@ const SENTINEL_PORT: u16 = 26379;
 /// What a URL can look like, for whoever wrote another one.
 const FORMS: &str = "redis://[user:password@]host[:port][/db] for one server, \
      redis+sentinel://[user:password@]host:port,host:port/master-name[/db] for Sentinel, \
-     redis+cluster://[user:password@]host:port,host:port for a cluster; \
-     rediss:// instead of redis:// for TLS, with ?ca=FILE if a CA of your own signed the certificate; \
+     redis+cluster://[user:password@]host:port,host:port for a cluster; rediss:// instead of \
+     redis:// for TLS, with ?ca=FILE if a CA of your own signed the certificate; \
      ?sentinel=[user]:password if the sentinels ask for one";
 
 /// A URL that does not say where Redis is.
@@ -204,7 +204,8 @@ fn decode(text: &str) -> Result<String, UrlError> {
 fn parse_single(hosts: &str, path: &[&str]) -> Result<(Place, u16), UrlError> {
     if hosts.contains(',') {
         return Err(wrong(
-            "names several hosts after redis://, which takes one: it is redis+sentinel:// or redis+cluster:// that takes several",
+            "names several hosts after redis://, which takes one: it is redis+sentinel:// or \
+             redis+cluster:// that takes several",
         ));
     }
     let db = parse_db(path)?;
@@ -262,7 +263,10 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, UrlError> {
     let port = match port {
         None => default_port,
         Some(port) => port.parse().ok().filter(|&port| port > 0).ok_or_else(|| {
-            wrong("has a port that is not a number from 1 to 65535 (an IPv6 address is put in brackets)")
+            wrong(
+                "has a port that is not a number from 1 to 65535 (an IPv6 address is put in \
+                   brackets)",
+            )
         })?,
     };
     Ok(Address {

@@ -394,7 +394,8 @@ impl Found {
     fn unmade(&self, number: u32) -> OpenError {
         let key = String::from_utf8_lossy(&self.partitions[number as usize].partition);
         self.unreadable(StoreError::corrupt(format!(
-            "{key} was not made part of the store; remove it if nothing was ever served from it, then try again"
+            "{key} was not made part of the store; remove it if nothing was ever served from it, \
+             then try again"
         )))
     }
 }

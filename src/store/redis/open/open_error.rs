@@ -30,8 +30,8 @@ pub enum OpenError {
     },
     /// The data are of a format that cannot be upgraded.
     #[error(
-        "the data in Redis are of format {found}, which this version of tombola cannot read: run the version that made them, \
-         or make a new store with another --redis-prefix"
+        "the data in Redis are of format {found}, which this version of tombola cannot read: run \
+         the version that made them, or make a new store with another --redis-prefix"
     )]
     Format {
         /// Of the store.
@@ -39,8 +39,9 @@ pub enum OpenError {
     },
     /// The data are of an older format, which has to be upgraded first.
     #[error(
-        "the data in Redis are of format {found}, and this version of tombola needs format {FORMAT}: stop all services of older \
-         versions, then run `tombola upgrade --finish` once; nothing is lost by it, but older versions cannot use the data any more"
+        "the data in Redis are of format {found}, and this version of tombola needs format \
+         {FORMAT}: stop all services of older versions, then run `tombola upgrade --finish` once; \
+         nothing is lost by it, but older versions cannot use the data any more"
     )]
     OlderFormat {
         /// Of the store.
@@ -48,8 +49,8 @@ pub enum OpenError {
     },
     /// The data are of a newer format.
     #[error(
-        "the data in Redis are of format {found}, and this version of tombola reads only up to format {FORMAT}: run the newer \
-         version that upgraded them"
+        "the data in Redis are of format {found}, and this version of tombola reads only up to \
+         format {FORMAT}: run the newer version that upgraded them"
     )]
     NewerFormat {
         /// Of the store.
@@ -57,8 +58,8 @@ pub enum OpenError {
     },
     /// The number of partitions is another one.
     #[error(
-        "the store in Redis has {found} partitions, not {given}: the number is fixed when a store is made, so start with \
-         --partitions {found}"
+        "the store in Redis has {found} partitions, not {given}: the number is fixed when a store \
+         is made, so start with --partitions {found}"
     )]
     Partitions {
         /// Of the store.
@@ -68,8 +69,8 @@ pub enum OpenError {
     },
     /// The master key is not the one that the store was made with.
     #[error(
-        "the master key is not the one that the store in Redis was made with: its seeds could not be told any more; use \
-         the key file that all other services of this store use"
+        "the master key is not the one that the store in Redis was made with: its seeds could not \
+         be told any more; use the key file that all other services of this store use"
     )]
     WrongKey,
     /// The store was made on a test clock and is opened on the real one, or the other way round.
@@ -77,8 +78,8 @@ pub enum OpenError {
     TestClock(bool),
     /// There is no store to open.
     #[error(
-        "Redis holds no store under the prefix `{prefix}`: if there was one, its data are lost, so restore them; else make \
-         one with `tombola init`"
+        "Redis holds no store under the prefix `{prefix}`: if there was one, its data are lost, so \
+         restore them; else make one with `tombola init`"
     )]
     NoStore {
         /// The prefix.
@@ -86,7 +87,8 @@ pub enum OpenError {
     },
     /// A store was begun and not finished.
     #[error(
-        "the store {id} in Redis is not whole, as `tombola init` was stopped in its middle: run it again, it goes on"
+        "the store {id} in Redis is not whole, as `tombola init` was stopped in its middle: run it \
+         again, it goes on"
     )]
     Unfinished {
         /// Of the store.
@@ -94,9 +96,9 @@ pub enum OpenError {
     },
     /// Some partitions are there, others are not.
     #[error(
-        "the store {id} in Redis has lost {lost} of its {partitions} partitions: a node was restarted without its data; \
-         restore them, then start again; to give the store up, make a new one beside what is left of it with \
-         `tombola init --redis-prefix ANOTHER`"
+        "the store {id} in Redis has lost {lost} of its {partitions} partitions: a node was \
+         restarted without its data; restore them, then start again; to give the store up, make a \
+         new one beside what is left of it with `tombola init --redis-prefix ANOTHER`"
     )]
     Lost {
         /// Of the store.
@@ -116,14 +118,15 @@ pub enum OpenError {
     },
     /// The store that is to be given up is there.
     #[error(
-        "the store {0} is whole, so there is nothing to begin anew: serve from it; for another store beside it choose \
-         another --redis-prefix and leave --begin-anew out"
+        "the store {0} is whole, so there is nothing to begin anew: serve from it; for another \
+         store beside it choose another --redis-prefix and leave --begin-anew out"
     )]
     NotLost(String),
     /// The prefix is used by someone else.
     #[error(
-        "there are keys in Redis that begin with `{prefix}{{`, like `{key}`, but no tombola store: they are someone else's, or \
-         what was left of a store; restore it, choose another --redis-prefix, or remove them"
+        "there are keys in Redis that begin with `{prefix}{{`, like `{key}`, but no tombola store: \
+         they are someone else's, or what was left of a store; restore it, choose another \
+         --redis-prefix, or remove them"
     )]
     NotOurs {
         /// The prefix.
@@ -204,21 +207,24 @@ fn fault_text(url: &str, fault: &StoreError) -> String {
 
 fn test_clock_text(data_is_test: bool) -> &'static str {
     if data_is_test {
-        "the store in Redis was made on a TEST clock: go on with --clock-start, or choose another --redis-prefix"
+        "the store in Redis was made on a TEST clock: go on with --clock-start, or choose another \
+         --redis-prefix"
     } else {
-        "the store in Redis is real, a TEST clock would spoil it: choose another --redis-prefix, or leave --clock-start out"
+        "the store in Redis is real, a TEST clock would spoil it: choose another --redis-prefix, \
+         or leave --clock-start out"
     }
 }
 
 fn other_store_text(found: Option<&str>, Expected { id, source }: &Expected) -> String {
     match found {
         Some(found) => format!(
-            "Redis holds the store {found}, but {source} expects {id}: check --redis-url and --redis-prefix; if {id} was given \
-             up for {found}, start with --store-id {found}"
+            "Redis holds the store {found}, but {source} expects {id}: check --redis-url and \
+             --redis-prefix; if {id} was given up for {found}, start with --store-id {found}"
         ),
         None => format!(
-            "Redis holds no store, but {source} expects {id}: its data are lost, or --redis-url or --redis-prefix is wrong; \
-             restore the data, or give them up with `tombola init --begin-anew {id}`"
+            "Redis holds no store, but {source} expects {id}: its data are lost, or --redis-url or \
+             --redis-prefix is wrong; restore the data, or give them up with `tombola init \
+             --begin-anew {id}`"
         ),
     }
 }
@@ -231,8 +237,9 @@ fn clock_text(now: Moment, last: Moment, partitions: &[u32]) -> String {
         "partitions"
     };
     format!(
-        "the clock shows {now}, but the data of {noun} {} were last written at {last}: set the clocks of this machine and of \
-         Redis right; if they are right now and that of Redis was ahead before, start again after {last}",
+        "the clock shows {now}, but the data of {noun} {} were last written at {last}: set the \
+         clocks of this machine and of Redis right; if they are right now and that of Redis was \
+         ahead before, start again after {last}",
         numbers.join(", ")
     )
 }

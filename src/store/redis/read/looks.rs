@@ -109,7 +109,8 @@ impl Call for Look {
                 return Ok(None);
             }
             return Err(StoreError::corrupt(format!(
-                "the keys of campaign {id} in Redis hold something else than tombola wrote ({}); restore them",
+                "the keys of campaign {id} in Redis hold something else than tombola wrote ({}); \
+                 restore them",
                 text.get(1..).unwrap_or_default()
             )));
         }

@@ -31,7 +31,7 @@ pub(in crate::store) struct EnvelopeRecord {
     #[serde(with = "shared")]
     pub(in crate::store) envelope: Arc<Envelope>,
     /// SHA-256 of what was asked for, those who may grab among it, hexadecimal: two requests are
-    /// the same where it is.
+    /// the same if it is.
     pub(in crate::store) digest: String,
     /// Hexadecimal.
     #[serde(with = "nonce")]

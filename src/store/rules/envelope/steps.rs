@@ -89,7 +89,7 @@ fn digest(envelope: &Envelope, allowed_users: &[UserId]) -> String {
     crate::chance::hex(&hash.finalize())
 }
 
-/// Why a user who has no packet yet gets none; none where the next packet is the user's as soon as
+/// Why a user who has no packet yet gets none; none if the next packet is the user's as soon as
 /// it is there.
 ///
 /// Every store's grab checks the same in the same order, in the step itself: a packet that the user
@@ -165,7 +165,8 @@ pub(in crate::store) fn fill(
     if !(in_order && fits && is_chunk) {
         let id = &envelope.id;
         return Err(StoreError::corrupt(format!(
-            "packets after {} do not fit into envelope {id}: is this the key that it was made with?",
+            "packets after {} do not fit into envelope {id}: is this the key that it was made \
+             with?",
             record.filled
         )));
     }
@@ -175,7 +176,7 @@ pub(in crate::store) fn fill(
     Ok(Step::Done)
 }
 
-/// Takes the rest back at once; false where there is no rest any more.
+/// Takes the rest back at once; false if there is no rest any more.
 pub(in crate::store) fn cancel(
     state: &mut EnvelopeState,
     command: &CancelEnvelope,
@@ -195,7 +196,7 @@ pub(in crate::store) fn cancel(
 }
 
 /// Does what time has made due: refunds the rest of an expired envelope, or removes the next rows
-/// of one that has been settled for as long as such are kept. None where nothing is due.
+/// of one that has been settled for as long as such are kept. None if nothing is due.
 pub(in crate::store) fn settle(
     state: &mut EnvelopeState,
     retention: std::time::Duration,
@@ -243,7 +244,7 @@ fn refund(state: &mut EnvelopeState, cause: RefundCause, author: Option<Author>,
     });
 }
 
-/// Removes the next rows; true where there are more.
+/// Removes the next rows; true if there are more.
 fn remove(state: &mut EnvelopeState) -> bool {
     let grabs = state.grabbed.packets;
     let rows = grabs + state.record.envelope.allowed_users;

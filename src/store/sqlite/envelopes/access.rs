@@ -60,7 +60,8 @@ impl Step<'_> {
         let envelope = &state.record.envelope;
         self.db
             .prepare_cached(
-                "INSERT INTO envelopes (id, currency, total_minor, record, packets_grabbed, grabbed_minor, created_sequence,
+                "INSERT INTO envelopes (id, currency, total_minor, record, packets_grabbed, \
+                 grabbed_minor, created_sequence,
                  refund_due) VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6)",
             )?
             .execute(params![

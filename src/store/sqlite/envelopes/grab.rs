@@ -106,7 +106,8 @@ fn answer(row: &EnvelopeRow, outcome: GrabOutcome, now: Moment) -> Grabbed {
 fn packet_of(db: &Connection, envelope: i64, user: &UserId) -> Result<Option<Packet>> {
     Ok(db
         .prepare_cached(
-            "SELECT packet, amount_minor, at, sequence FROM grabs WHERE envelope = ?1 AND user = ?2",
+            "SELECT packet, amount_minor, at, sequence FROM grabs WHERE envelope = ?1 AND user = \
+             ?2",
         )?
         .query_row(params![envelope, user.as_str()], |row| packet(row, 0))
         .optional()?)

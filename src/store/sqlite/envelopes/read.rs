@@ -28,7 +28,8 @@ pub(super) fn grabs(
     let row = row::load(db, id)?.filter(|row| !row.state.is_removed());
     let no = row.ok_or(Refusal::EnvelopeNotFound)?.no;
     let mut statement = db.prepare_cached(
-        "SELECT user, packet, amount_minor, at, sequence FROM grabs WHERE envelope = ?1 AND packet > ?2
+        "SELECT user, packet, amount_minor, at, sequence FROM grabs WHERE envelope = ?1 AND packet \
+         > ?2
          ORDER BY packet LIMIT ?3",
     )?;
     let rows = statement.query_map(params![no, after, limit], |row| {

@@ -82,7 +82,8 @@ impl EnvelopeRow {
         };
         let grabbed = &self.state.grabbed;
         db.prepare_cached(
-            "UPDATE envelopes SET packets_grabbed = ?2, grabbed_minor = ?3, last_grab = ?4, refund_due = ?5, settled = ?6
+            "UPDATE envelopes SET packets_grabbed = ?2, grabbed_minor = ?3, last_grab = ?4, \
+             refund_due = ?5, settled = ?6
              WHERE no = ?1",
         )?
         .execute(params![
@@ -109,7 +110,8 @@ fn ledger_id(sequence: u64) -> LedgerId {
 pub(super) fn load(db: &Connection, id: &EnvelopeId) -> Result<Option<EnvelopeRow>> {
     let found = db
         .prepare_cached(
-            "SELECT record, no, packets_grabbed, grabbed_minor, last_grab, created_sequence, refund_sequence
+            "SELECT record, no, packets_grabbed, grabbed_minor, last_grab, created_sequence, \
+             refund_sequence
              FROM envelopes WHERE id = ?1",
         )?
         .query_row([id.as_str()], columns)

@@ -92,7 +92,7 @@ fn save(db: &Connection, sums: &EnvelopeSums) -> Result<()> {
     Ok(())
 }
 
-/// All sums, held against what the open envelopes hold.
+/// All sums, checked against what the open envelopes hold.
 pub(super) fn read(db: &Connection) -> Result<Vec<EnvelopeSums>> {
     let mut waiting = BTreeMap::<String, u128>::new();
     let mut statement = db.prepare_cached(
@@ -175,7 +175,7 @@ mod tests {
                 }
             }
             sums.flush(&db).unwrap();
-            let told = read(&db).unwrap();
+            let sums = read(&db).unwrap();
             let expected = EnvelopeSums {
                 currency: "CNY".into(),
                 envelopes: 5_000,
@@ -184,8 +184,8 @@ mod tests {
                 envelopes_agree: true,
                 ..EnvelopeSums::default()
             };
-            assert_eq!(told, [expected]);
-            assert!(told[0].balanced());
+            assert_eq!(sums, [expected]);
+            assert!(sums[0].balanced());
         }
     }
 
