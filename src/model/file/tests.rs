@@ -361,7 +361,6 @@ fn what_yaml_allows_and_a_campaign_does_not_is_said_in_words() {
         ("id: a\n? [b]\n: c\n", "line 2"),
         ("prizes: [{id: a, stock: .inf}]", "line 1"),
         ("prizes: [{id: a, stock: .nan}]", "line 1"),
-        ("id: !!binary aGk=\n", "quotes"),
         ("<<: {id: a}\n<<: [1]\n", "line"),
         ("id: a\n--- x: y: z\n", "line 2"),
         ("%YAML 9.9\n---\nid: a\n", "`%`"),

@@ -464,13 +464,33 @@ async fn an_injector_that_is_late_to_take_back_puts_in_first(world: &mut World) 
     assert_eq!(left, [5, 20]);
 }
 
+/// Never goes on after some chunks.
+struct StopsBetweenChunks {
+    fills: AtomicUsize,
+    has_stopped: Arc<Semaphore>,
+}
+
+#[async_trait]
+impl Meddler for StopsBetweenChunks {
+    async fn before_fill(&self) {
+        const CHUNKS: usize = 3;
+        if self.fills.fetch_add(1, Ordering::SeqCst) == CHUNKS {
+            self.has_stopped.add_permits(1);
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 /// An injector that dies when some of the first window's units are in, but not all.
 async fn inject_half(world: &World, campaign: &Campaign) {
-    let (injector, id) = (world.another_injector(), campaign.id.clone());
+    let has_stopped = Arc::new(Semaphore::new(0));
+    let injector = world.injector_with(StopsBetweenChunks {
+        fills: AtomicUsize::new(0),
+        has_stopped: has_stopped.clone(),
+    });
+    let id = campaign.id.clone();
     let doomed = tokio::spawn(async move { injector.settle(&id).await });
-    while filled(world, campaign).await == 0 {
-        tokio::task::yield_now().await;
-    }
+    has_stopped.acquire().await.unwrap().forget();
     doomed.abort();
     let died = doomed.await.is_err_and(|error| error.is_cancelled());
     assert!(died, "it was done before it died: take more chunks");
