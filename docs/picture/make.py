@@ -42,7 +42,7 @@ def run_demo(binary, users):
 
 
 def shown(output):
-    """The lines of the picture: the report on the campaign, without the envelope that follows it."""
+    """The lines of the picture: the report on the campaign, without the envelope after it."""
     lines = []
     for line in output.rstrip().splitlines():
         if line.startswith("An envelope"):

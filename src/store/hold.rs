@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::view::UserView;
 use crate::model::{Moment, OperatorId, PrizeNo, UserId};
 
 /// Who began a hold or a block, when and why.
@@ -49,13 +48,4 @@ pub struct BlockedUsers {
     /// All blocked users of the campaign. On Redis they may be more than are ever listed: older
     /// versions of tombola kept only a digest of a blocked user's id.
     pub total: u64,
-}
-
-/// A user as operators see one.
-#[derive(Clone, Debug)]
-pub struct UserDetails {
-    /// The record and the limits.
-    pub view: UserView,
-    /// The block, if the user is blocked.
-    pub block: Option<BlockedUser>,
 }

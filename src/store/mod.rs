@@ -32,9 +32,9 @@ pub use error::{Executed, Refusal, Result, StoreError};
 pub use fill::{
     AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, FreezeCommand, Step, Sweep, Swept,
 };
-pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds, UserDetails};
+pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
 pub use operation::{Author, Operation};
-pub use view::{CampaignView, Filling, Lifecycle, Stats, UserView, WindowView};
+pub use view::{CampaignView, Filling, Lifecycle, Stats, UserDetails, UserView, WindowView};
 
 use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId};
 

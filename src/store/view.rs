@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     fill::{DeckStop, PoolFilling},
-    hold::Holds,
+    hold::{BlockedUser, Holds},
 };
 use crate::{
     chance::Nonce,
@@ -162,6 +162,15 @@ impl UserView {
                 .into()
             })
     }
+}
+
+/// A user as operators see one.
+#[derive(Clone, Debug)]
+pub struct UserDetails {
+    /// The record and the limits.
+    pub view: UserView,
+    /// The block, if the user is blocked.
+    pub block: Option<BlockedUser>,
 }
 
 /// Where every unit of a campaign is.
