@@ -178,8 +178,8 @@ impl Record {
 const HEAD: &str = "\
 | fault | store | level | rounds | draws | acknowledged | lost | of these unnoticed \
 | units doubled | sequence twice | two outcomes | said no | falsely no | unknown \
-| partitions halted | longest pause |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| partitions halted | stalled | longest pause |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 ";
 
 /// The table in Markdown.
@@ -201,6 +201,7 @@ pub fn table(rows: &[Row]) -> String {
             counts.falsely_no,
             counts.unknown,
             counts.halted,
+            counts.stuck,
         ];
         let numbers = numbers.map(|number| number.to_string()).join(" | ");
         let (fault, store, level) = (row.fault.name(), row.layout.name(), row.level.name());
@@ -242,6 +243,7 @@ records the responses to each draw. After the fault, the records are compared wi
 - *said no*: refused with `executed: no`. *Falsely no*: such a draw is in the ledger.
 - *unknown*: the client's retries did not settle it either. A halted partition does not say what
   became of earlier draws.
+- *stalled*: rounds in which draws did not go on within a minute, although nothing halted them.
 - *longest pause*: the longest time after the fault in which a campaign had no acknowledged draw;
   campaigns of halted partitions do not count.
 ";
