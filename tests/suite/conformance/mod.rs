@@ -4,13 +4,47 @@
 /// Registers each function once for every store. The audit runs after each function.
 macro_rules! promises {
     ($($promise:ident,)+) => {
-        $crate::conformance::promises_on! { embedded, $crate::support::embedded::Embedded::new(), $($promise,)+ }
-        $crate::conformance::promises_on! { memory, $crate::support::in_memory::InMemory::new(), $($promise,)+ }
-        $crate::conformance::promises_on! { redis, $crate::support::on_redis::OnRedis::single(), $($promise,)+ }
-        $crate::conformance::promises_on! { redis_cluster, $crate::support::on_redis::OnRedis::cluster(), $($promise,)+ }
-        $crate::conformance::promises_on! { redis_8, $crate::support::on_redis::OnRedis::single_of($crate::support::program::Program::Redis8), $($promise,)+ }
-        $crate::conformance::promises_on! { valkey_8, $crate::support::on_redis::OnRedis::single_of($crate::support::program::Program::Valkey8), $($promise,)+ }
-        $crate::conformance::promises_on! { valkey_8_cluster, $crate::support::on_redis::OnRedis::cluster_of($crate::support::program::Program::Valkey8), $($promise,)+ }
+        $crate::conformance::promises_on! {
+            embedded,
+            $crate::support::embedded::Embedded::new(),
+            $($promise,)+
+        }
+        $crate::conformance::promises_on! {
+            memory,
+            $crate::support::in_memory::InMemory::new(),
+            $($promise,)+
+        }
+        $crate::conformance::promises_on! {
+            redis,
+            $crate::support::on_redis::OnRedis::single(),
+            $($promise,)+
+        }
+        $crate::conformance::promises_on! {
+            redis_cluster,
+            $crate::support::on_redis::OnRedis::cluster(),
+            $($promise,)+
+        }
+        $crate::conformance::promises_on! {
+            redis_8,
+            $crate::support::on_redis::OnRedis::single_of(
+                $crate::support::program::Program::Redis8
+            ),
+            $($promise,)+
+        }
+        $crate::conformance::promises_on! {
+            valkey_8,
+            $crate::support::on_redis::OnRedis::single_of(
+                $crate::support::program::Program::Valkey8
+            ),
+            $($promise,)+
+        }
+        $crate::conformance::promises_on! {
+            valkey_8_cluster,
+            $crate::support::on_redis::OnRedis::cluster_of(
+                $crate::support::program::Program::Valkey8
+            ),
+            $($promise,)+
+        }
     };
 }
 
