@@ -1,10 +1,10 @@
 -- The Lua that Redis runs: its own names, and those that come before every script (see src/store/redis/constants.rs).
 std = "lua51"
-max_line_length = 140
+max_line_length = 100
 read_globals = {
     "redis", "cmsgpack", "struct", "KEYS", "ARGV",
     "FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "COMPACT_BYTES_MAX", "LOW_CARDS",
-    "LIFECYCLE_OPEN", "LIFECYCLE_CLOSED", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
+    "FORFEITED", "LIFECYCLE_OPEN", "LIFECYCLE_CLOSED", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
     -- what modules return
     "digits", "server_time", "read_clock", -- clock
     "open_to_look", "open_to_read", -- store
@@ -15,6 +15,7 @@ read_globals = {
     "refusal_of", "regular_draws", "open_bonus", "take_bonus", -- admission
     "recall", "move_older", -- memory
     "first_waiting", "count_windows", -- queues
+    "denied_prizes", "is_denied", "is_dealt_on", "forfeit", "count_forfeited", -- denials
     "draw_units", "find_empty", "refuse_gone", -- pools
     "add_up", -- counters
     "read_campaign", "open_campaign", -- campaign

@@ -174,7 +174,7 @@ async fn draw_all(
                         DrawResult::Won { prize, unit, .. } => {
                             (unit.window, answer.campaign.prize(*prize).id.to_string())
                         }
-                        DrawResult::Consolation | DrawResult::Nothing => (0, "blank".into()),
+                        _ => (0, "blank".into()),
                     };
                     *counts.entry(card).or_default() += 1;
                 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use thiserror::Error;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{
     failure::Exit,
@@ -21,7 +21,7 @@ use crate::{
     store::{
         Store,
         clock::{Clock, SystemClock},
-        redis::{self, Found, RedisStore},
+        redis::{self, Found, RedisStore, Upgrade},
         sqlite::{self, DATABASE_FILE, DirectoryLock, SqliteStore},
     },
 };
@@ -154,7 +154,16 @@ async fn build_on_redis(plan: Plan, on_redis: OnRedis, file: &Path) -> Result<Bu
     } else {
         key::read(file)?
     };
+    let format = found.format();
     let store = RedisStore::open(found, &key.fingerprint()).await?;
+    if format < Upgrade::FORMAT {
+        info!(
+            format,
+            "the data in Redis are of format {format}, this version writes {}: it behaves as the \
+             older one until all services are replaced and `tombola upgrade --finish` has run",
+            Upgrade::FORMAT
+        );
+    }
     let id = &store.info().store_id;
     if let Err(cause) = id_file.keep(id)
         && !is_named

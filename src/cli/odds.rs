@@ -63,6 +63,7 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
         "" => "else: nothing".into(),
         id => format!("else: {id}"),
     });
+    parts.extend(limit_of_wins(response));
     let seed = match response.seed.as_str() {
         "" => "revealed when the campaign has ended",
         seed => seed,
@@ -80,6 +81,20 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
     }
     parts.push(versions.render());
     parts.join("\n\n")
+}
+
+/// What the limit of wins means for a user who has reached it.
+fn limit_of_wins(response: &GetOddsResponse) -> Option<String> {
+    let wins = counted(response.wins_per_user?.into(), "win");
+    let beyond = response.prizes_beyond_limit.join(", ");
+    Some(if beyond.is_empty() {
+        format!("after {wins} a user wins nothing more")
+    } else {
+        format!(
+            "after {wins} a user wins only: {beyond}; a card of another prize gives what a blank \
+             gives"
+        )
+    })
 }
 
 fn pool(pool: &PoolOdds, zone: &TimeZone) -> String {
@@ -168,6 +183,23 @@ fn quantities(schedule: &ScheduleOdds, zone: &TimeZone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_of_wins_says_what_is_left_to_win() {
+        let odds = |limit, beyond: &[&str]| GetOddsResponse {
+            wins_per_user: limit,
+            prizes_beyond_limit: beyond.iter().map(|id| (*id).to_owned()).collect(),
+            ..GetOddsResponse::default()
+        };
+        assert_eq!(limit_of_wins(&odds(None, &[])), None);
+        let text = limit_of_wins(&odds(Some(1), &[])).unwrap();
+        assert_eq!(text, "after 1 win a user wins nothing more");
+        let text = limit_of_wins(&odds(Some(5), &["pin", "sticker"])).unwrap();
+        assert!(
+            text.starts_with("after 5 wins a user wins only: pin, sticker;"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_percentage_that_is_cut_says_so() {

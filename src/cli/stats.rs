@@ -121,6 +121,7 @@ fn prizes(prizes: &[PrizeStats]) -> String {
         "withdrawn",
         "released",
         "returned",
+        "forfeited",
     ];
     let columns = [("prize", Side::Left)]
         .into_iter()
@@ -136,6 +137,7 @@ fn prizes(prizes: &[PrizeStats]) -> String {
             prize.withdrawn,
             prize.released,
             prize.returned,
+            prize.forfeited,
         ];
         let paused = if prize.paused { "PAUSED" } else { "" };
         let cells = [prize.prize_id.clone()]

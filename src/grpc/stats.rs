@@ -109,6 +109,7 @@ fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> proto::PrizeSt
         withdrawn: prize.withdrawn,
         released: prize.released,
         returned: prize.returned,
+        forfeited: prize.forfeited,
         paused,
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawRe
     let results = answer.entry.results.iter();
     proto::DrawResponse {
         request_id: answer.entry.request.as_str().into(),
-        results: results.map(|result| draw_result(result, answer)).collect(),
+        results: results.map(|result| draw_result(*result, answer)).collect(),
         draw_time: Some(moment_to_proto(answer.at)),
         replayed: answer.replayed,
         durability: self::durability(durability).into(),
@@ -40,23 +40,23 @@ pub(super) fn durability(level: Durability) -> proto::Durability {
     }
 }
 
-fn draw_result(result: &DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
+fn draw_result(result: DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
     let campaign = &answer.campaign;
     let ledger_id = Some(ledger_id(answer.ledger));
-    match result {
+    match result.seen() {
         DrawResult::Won {
             prize,
             pool,
             unit,
             release,
         } => {
-            let prize = campaign.prize(*prize);
+            let prize = campaign.prize(prize);
             proto::DrawResult {
                 outcome: proto::Outcome::Won.into(),
                 prize_id: prize.id.to_string(),
                 prize_name: prize.name.clone(),
                 attributes: prize.attributes.clone(),
-                unit_id: unit.id(&campaign.pool(*pool).id),
+                unit_id: unit.id(&campaign.pool(pool).id),
                 release_time: release.map(moment_to_proto),
                 ledger_id,
             }
@@ -74,7 +74,7 @@ fn draw_result(result: &DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
             }
             result
         }
-        DrawResult::Nothing => proto::DrawResult {
+        DrawResult::Nothing | DrawResult::Forfeited { .. } => proto::DrawResult {
             outcome: proto::Outcome::Nothing.into(),
             ledger_id,
             ..proto::DrawResult::default()

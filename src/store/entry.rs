@@ -293,12 +293,13 @@ impl DrawEntry {
     /// [`StoreError::Corrupt`] names the prize or the pool that the campaign does not have.
     pub(super) fn check(&self, campaign: &Campaign) -> Result<()> {
         for result in &self.results {
-            if let DrawResult::Won { prize, pool, .. } = result
+            if let DrawResult::Won { prize, pool, .. } | DrawResult::Forfeited { prize, pool, .. } =
+                result
                 && (usize::from(prize.0) >= campaign.prizes.len()
                     || usize::from(pool.0) >= campaign.pools.len())
             {
                 return Err(StoreError::corrupt(format!(
-                    "campaign {}: version {} has no prize {} in pool {}, which a draw won",
+                    "campaign {}: version {} has no prize {} in pool {}, which a draw took",
                     campaign.id, self.version, prize.0, pool.0
                 )));
             }
@@ -308,7 +309,8 @@ impl DrawEntry {
 }
 
 /// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, with the
-/// fork after it if there is one, 1 for the consolation prize, 0 for nothing.
+/// fork after it if there is one; 1 for the consolation prize, 0 for nothing;
+/// `[given, [prize, pool, window, number, fork]]` for a forfeited card, `given` being 1 or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ResultCode", into = "ResultCode")]
 pub enum DrawResult {
@@ -327,6 +329,31 @@ pub enum DrawResult {
     Consolation,
     /// Nothing.
     Nothing,
+    /// A deck's card of a prize that the user may not have. Its unit goes back to stock.
+    Forfeited {
+        /// Of which prize.
+        prize: PrizeNo,
+        /// From which deck.
+        pool: PoolNo,
+        /// Which unit.
+        unit: Unit,
+        /// The user gets the consolation prize; otherwise nothing.
+        consolation: bool,
+    },
+}
+
+impl DrawResult {
+    /// The result as its user sees it: a forfeited card is the same as a blank.
+    #[must_use]
+    pub fn seen(self) -> Self {
+        match self {
+            Self::Forfeited {
+                consolation: true, ..
+            } => Self::Consolation,
+            Self::Forfeited { .. } => Self::Nothing,
+            other => other,
+        }
+    }
 }
 
 /// A unit within its pool.
@@ -358,6 +385,7 @@ enum ResultCode {
     Plain(u8),
     Won(PrizeNo, PoolNo, i64, u64, i64),
     Forked(PrizeNo, PoolNo, i64, u64, i64, u32),
+    Forfeited(u8, (PrizeNo, PoolNo, i64, u64, u32)),
 }
 
 impl From<DrawResult> for ResultCode {
@@ -382,6 +410,15 @@ impl From<DrawResult> for ResultCode {
             }
             DrawResult::Consolation => Self::Plain(1),
             DrawResult::Nothing => Self::Plain(0),
+            DrawResult::Forfeited {
+                prize,
+                pool,
+                unit,
+                consolation,
+            } => {
+                let card = (prize, pool, unit.window, unit.number, unit.fork);
+                Self::Forfeited(consolation.into(), card)
+            }
         }
     }
 }
@@ -410,7 +447,17 @@ impl TryFrom<ResultCode> for DrawResult {
             }
             ResultCode::Plain(1) => Ok(Self::Consolation),
             ResultCode::Plain(0) => Ok(Self::Nothing),
-            ResultCode::Plain(code) => Err(format!("no result of a draw has code {code}")),
+            ResultCode::Forfeited(given @ 0..=1, (prize, pool, window, number, fork)) => {
+                Ok(Self::Forfeited {
+                    prize,
+                    pool,
+                    unit: unit(window, fork, number),
+                    consolation: given == 1,
+                })
+            }
+            ResultCode::Plain(code) | ResultCode::Forfeited(code, _) => {
+                Err(format!("no result of a draw has code {code}"))
+            }
         }
     }
 }
@@ -422,12 +469,40 @@ mod tests {
     #[test]
     fn a_result_of_an_unknown_code_is_no_lost_draw() {
         assert!(serde_json::from_str::<DrawResult>("0").is_ok());
-        for foreign in ["2", "255", "-1", "[]", "\"x\"", "null"] {
+        for foreign in [
+            "2",
+            "255",
+            "-1",
+            "[]",
+            "\"x\"",
+            "null",
+            "[2,[0,0,1,1,0]]",
+            "[0,[0,0,1]]",
+        ] {
             assert!(
                 serde_json::from_str::<DrawResult>(foreign).is_err(),
                 "{foreign}"
             );
         }
+    }
+
+    fn forfeited(consolation: bool) -> DrawResult {
+        DrawResult::Forfeited {
+            prize: PrizeNo(2),
+            pool: PoolNo(1),
+            unit: Unit {
+                window: 3,
+                fork: 0,
+                number: 5,
+            },
+            consolation,
+        }
+    }
+
+    #[test]
+    fn a_user_sees_a_forfeited_card_as_a_blank() {
+        assert_eq!(forfeited(true).seen(), DrawResult::Consolation);
+        assert_eq!(forfeited(false).seen(), DrawResult::Nothing);
     }
 
     #[test]
@@ -462,14 +537,18 @@ mod tests {
                 },
                 DrawResult::Consolation,
                 DrawResult::Nothing,
+                forfeited(true),
+                forfeited(false),
             ],
             counts: UserCounts::default(),
         });
         let json = serde_json::to_string(&entry).unwrap();
         assert!(
-            json.contains("[1,0,1795960800,17,1795960801000000],[1,0,3,4,0,11259375],1,0]"),
+            json.contains("[1,0,1795960800,17,1795960801000000],[1,0,3,4,0,11259375],1,0,"),
             "{json}"
         );
+        let cards = "[1,[2,1,3,5,0]],[0,[2,1,3,5,0]]]";
+        assert!(json.contains(cards), "{json}");
         assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
     }
 

@@ -229,6 +229,8 @@ pub struct PrizeStats {
     pub withdrawn: u64,
     /// Back in stock from pools, in all.
     pub returned: u64,
+    /// Of these, forfeited: drawn as cards by users who may not have the prize.
+    pub forfeited: u64,
     /// Released up to now.
     pub released: u64,
 }

@@ -9,7 +9,7 @@ use tombola::{
     proto::{
         BlockUsersRequest, BlockedUser, CheckLimitRequest, DrawRequest, GetDrawRequest,
         GetStatsRequest, GetUserRequest, GrabEnvelopeRequest, GrabOutcome, ListBlockedUsersRequest,
-        ListBlockedUsersResponse, envelope_service_client::EnvelopeServiceClient,
+        ListBlockedUsersResponse, Outcome, envelope_service_client::EnvelopeServiceClient,
     },
     store::redis::{Connections, RedisUrl, Upgrade},
 };
@@ -22,8 +22,10 @@ use crate::{
     support::redis_server::{RedisServer, until},
 };
 
-/// The versions of the dumps: the first one, and the one that introduced forks.
-const VERSIONS: [&str; 2] = ["0.1-first", "0.1-forks"];
+/// The versions of dumps of format 2: the first one, and the one that introduced forks.
+const FORMAT_2: [&str; 2] = ["0.1-first", "0.1-forks"];
+/// The version that introduced `tombola upgrade`, of format 3.
+const FORMAT_3: &str = "0.1-upgrade";
 const PARTITIONS: &str = "--partitions 2";
 /// The partition keys in Redis.
 const OWN: [&str; 2] = ["tombola{0}:partition", "tombola{1}:partition"];
@@ -188,7 +190,7 @@ fn upgrade(house: &House, more: &str) -> Ended {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_in_redis_are_upgraded_and_drawn_from() {
-    for version in VERSIONS {
+    for version in FORMAT_2 {
         let house = House::with(&[]);
         restore(&house.redis, version).await;
         let words = ["format 2", "tombola upgrade --finish", "stop all services"];
@@ -197,7 +199,7 @@ async fn data_in_redis_are_upgraded_and_drawn_from() {
         assert_eq!(formats(&house), ["2", "2"], "looking raises nothing");
 
         let said = upgrade(&house, "--finish").well();
-        assert!(said.contains("is upgraded from format 2 to 3"), "{said}");
+        assert!(said.contains("is upgraded from format 2 to 4"), "{said}");
         let server = start(&house).serve();
         goes_on(&server).await;
         an_old_block_has_no_note(&server, false).await;
@@ -205,6 +207,66 @@ async fn data_in_redis_are_upgraded_and_drawn_from() {
         let said = upgrade(&house, "--finish").well();
         assert!(said.contains("nothing to upgrade"), "{said}");
     }
+}
+
+/// A user may win nothing but stickers, and every card of the deck is a mug or a sticker.
+const NO_WINS: &str = "
+id: no-wins
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+limits: {winsPerUser: 0}
+prizes: [{id: mug, stock: 50}, {id: sticker, stock: 50, countsAsWin: false}]
+pools: [{id: deck, deck: {size: 100, cards: {mug: 50, sticker: 50}}}]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cards_are_forfeited_only_after_the_upgrade_to_format_4() {
+    let house = House::with(&[]);
+    restore(&house.redis, FORMAT_3).await;
+    let server = start(&house).serve();
+    goes_on(&server).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), NO_WINS).unwrap();
+    server.run(&["apply", file.path().to_str().unwrap()]).well();
+
+    let mut lottery = server.lottery().await;
+    let mut wins = async |user: &str| {
+        let hundred = DrawRequest {
+            count: 100,
+            ..request("no-wins", user, "all")
+        };
+        let drawn = lottery.draw(hundred).await.unwrap().into_inner();
+        let won = drawn
+            .results
+            .iter()
+            .filter(|result| result.outcome() == Outcome::Won);
+        won.count()
+    };
+    assert_eq!(
+        wins("early").await,
+        0,
+        "an older service could not read a forfeited card"
+    );
+    let said = upgrade(&house, "--finish").well();
+    assert!(said.contains("is upgraded from format 3 to 4"), "{said}");
+    assert_eq!(
+        wins("late").await,
+        50,
+        "the service that runs goes on in the new format"
+    );
+    let stats = GetStatsRequest {
+        campaign_id: "no-wins".into(),
+    };
+    let stats = server
+        .campaigns()
+        .await
+        .get_stats(stats)
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(stats.balanced, "{stats:#?}");
+    assert_eq!((stats.prizes[0].forfeited, stats.prizes[0].left), (50, 50));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -274,7 +336,7 @@ fn restore_embedded(directory: &Path, version: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_data_are_upgraded_and_drawn_from() {
-    for version in VERSIONS {
+    for version in FORMAT_2.into_iter().chain([FORMAT_3]) {
         let house = House::with(&[]); // for its key
         let start = house.embedded();
         restore_embedded(start.data, version);

@@ -53,7 +53,7 @@ impl Core {
         let running_low = rules::running_low(&paused, now, &*campaign, &made.picks);
         record.charge(charge);
         record.wins = made.wins;
-        campaign.take(&made);
+        campaign.take(&made)?;
         let entry = Arc::new(DrawEntry {
             version: campaign.state.view.version,
             counts: record.counts(),
@@ -139,12 +139,16 @@ impl CampaignData {
     }
 
     /// Takes what a draw was given, and counts it.
-    fn take(&mut self, made: &Made) {
+    fn take(&mut self, made: &Made) -> Result<()> {
         self.state.view.touched = true;
         for pick in &made.picks {
             let pool = &mut self.pools[usize::from(pick.pool.0)];
             pool.queues[pick.queue].take();
             let Some(prize) = pick.prize else { continue };
+            if pick.is_forfeited {
+                self.state.stock[usize::from(prize.0)].put_back_forfeited(1)?;
+                continue;
+            }
             self.won[usize::from(prize.0)] += 1;
             if pool.filled_until.is_some() {
                 let window = (pick.pool, pick.waiting.unit.window, prize);
@@ -152,12 +156,13 @@ impl CampaignData {
             }
         }
         for result in &made.results {
-            match result {
+            match result.seen() {
                 DrawResult::Won { .. } => self.counts.wins += 1,
                 DrawResult::Consolation => self.counts.consolations += 1,
-                DrawResult::Nothing => self.counts.nothings += 1,
+                DrawResult::Nothing | DrawResult::Forfeited { .. } => self.counts.nothings += 1,
             }
         }
+        Ok(())
     }
 }
 

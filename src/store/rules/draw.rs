@@ -1,10 +1,15 @@
 //! Which units a draw gives: pool by pool in the campaign's order, the first unit that is due.
 //!
+//! A prize that the user may not have now is held for this user in schedules, so another prize's
+//! unit is given. In a deck its card is drawn as it would be for anybody, and is forfeited: the
+//! cards of others never depend on who drew. A pool of which the user may have no prize at all is
+//! passed over.
+//!
 //! The same for every store but Redis, whose script `draw.lua` decides it in the same way. A store
 //! shows its pools as [`Pools`]. Nothing leaves them before the whole command is decided.
 
 use crate::{
-    model::{Campaign, Moment, PoolNo, PrizeNo},
+    model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo},
     store::{
         Need, Result,
         entry::{DrawResult, Unit},
@@ -67,6 +72,8 @@ pub(in crate::store) struct Pick {
     /// None for a blank.
     pub(in crate::store) prize: Option<PrizeNo>,
     pub(in crate::store) waiting: Waiting,
+    /// The user may not have the prize: the unit goes back to stock.
+    pub(in crate::store) is_forfeited: bool,
 }
 
 /// The outcome of a command.
@@ -108,7 +115,7 @@ pub(in crate::store) fn draw(
     };
     for number in 0..u64::from(admitted.count) {
         let mut found = Found::Nothing;
-        if !admitted.consolation_only && !search.has_all_wins() {
+        if !admitted.consolation_only {
             found = search.pools_in_turn(admitted.draws + number)?;
         }
         match found {
@@ -184,16 +191,40 @@ struct Search<'a, P> {
 }
 
 impl<P: Pools> Search<'_, P> {
+    /// The user may have a unit of this prize now.
+    fn may_have(&self, prize: PrizeNo) -> bool {
+        !(self.campaign.prize(prize).counts_as_win && self.has_all_wins())
+    }
+
     /// The user has as many wins as the campaign allows.
     fn has_all_wins(&self) -> bool {
         let limit = self.campaign.limits.wins_per_user;
         limit.is_some_and(|limit| self.made.wins >= u64::from(limit))
     }
 
+    /// The user may have a prize of this pool now.
+    fn may_have_any(&self, no: PoolNo) -> bool {
+        if !self.has_all_wins() {
+            return true;
+        }
+        match &self.campaign.pool(no).kind {
+            PoolKind::Deck(deck) => deck.cards.keys().any(|prize| self.may_have(*prize)),
+            // Units of an earlier plan may be of prizes that are not planned any more.
+            PoolKind::Schedule(plan) => self.campaign.numbered_prizes().any(|(prize, _)| {
+                self.may_have(prize) && (plan.plans(prize) || self.has_queue(no, prize))
+            }),
+        }
+    }
+
+    fn has_queue(&self, pool: PoolNo, prize: PrizeNo) -> bool {
+        let mut queues = (0..).map_while(|queue| self.pools.queue(pool, queue));
+        queues.any(|queue| queue.prize == Some(prize))
+    }
+
     /// The first thing that a pool gives to a user with so many draws.
     fn pools_in_turn(&mut self, draws: u64) -> Result<Found> {
         for (no, pool) in self.campaign.numbered_pools() {
-            if draws < u64::from(pool.unlock_after_draws) {
+            if draws < u64::from(pool.unlock_after_draws) || !self.may_have_any(no) {
                 continue;
             }
             match self.pool(no)? {
@@ -224,15 +255,17 @@ impl<P: Pools> Search<'_, P> {
         Ok(Found::NeedFill(Need { pool: no, cards }))
     }
 
-    /// The unit with the lowest score that is of no paused prize and that no earlier draw of this
+    /// The unit with the lowest score that is of no held prize and that no earlier draw of this
     /// command picked.
     fn first_waiting(&mut self, pool: PoolNo) -> Result<Option<Pick>> {
+        let is_deck = self.pools.filled_until(pool).is_none();
         let mut first: Option<Pick> = None;
         for queue in 0.. {
             let Some(QueueView { prize, waiting }) = self.pools.queue(pool, queue) else {
                 break;
             };
-            if waiting == 0 || is_paused(self.paused, prize) {
+            let is_denied = prize.is_some_and(|prize| !self.may_have(prize));
+            if waiting == 0 || is_paused(self.paused, prize) || (is_denied && !is_deck) {
                 continue;
             }
             let picked = self.picked(pool, Some(queue));
@@ -245,6 +278,7 @@ impl<P: Pools> Search<'_, P> {
                     queue,
                     prize,
                     waiting,
+                    is_forfeited: is_denied,
                 });
             }
         }
@@ -259,12 +293,20 @@ impl<P: Pools> Search<'_, P> {
             .count()
     }
 
-    /// A unit is won, or a blank drawn.
+    /// A unit is won or forfeited, or a blank drawn.
     fn take(&mut self, pick: Pick) {
         self.made.picks.push(pick);
         let Some(prize) = pick.prize else {
             return self.give_without();
         };
+        if pick.is_forfeited {
+            return self.made.results.push(DrawResult::Forfeited {
+                prize,
+                pool: pick.pool,
+                unit: pick.waiting.unit,
+                consolation: self.campaign.consolation.is_some(),
+            });
+        }
         let is_scheduled = self.pools.filled_until(pick.pool).is_some();
         self.made.wins += u64::from(self.campaign.prize(prize).counts_as_win);
         self.made.results.push(DrawResult::Won {

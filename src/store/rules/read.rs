@@ -156,7 +156,8 @@ impl Stock {
             won,
             withdrawn: self.withdrawn,
             returned: self.returned,
-            released: won,
+            forfeited: self.forfeited,
+            released: won.saturating_add(self.forfeited),
         }
     }
 }

@@ -43,6 +43,9 @@ pub(in crate::store) struct Stock {
     pub(in crate::store) remaining: u64,
     pub(in crate::store) withdrawn: u64,
     pub(in crate::store) returned: u64,
+    /// Of the returned units, those of forfeited cards.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(in crate::store) forfeited: u64,
 }
 
 /// How far a pool is filled.
@@ -188,8 +191,8 @@ pub(in crate::store) struct Fill {
 }
 
 /// Serde hands out references.
-fn is_zero(mark: &u32) -> bool {
-    *mark == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// A unit in its pool's sorted set.
@@ -301,6 +304,10 @@ impl State {
 
     /// Why a deck gives no more cards than wait in it; none if it does, or is no deck.
     pub(in crate::store) fn deck_stop(&self, no: PoolNo) -> Option<DeckStop> {
+        self.deck_stop_at(no, |prize| self.stock[usize::from(prize.0)].remaining)
+    }
+
+    fn deck_stop_at(&self, no: PoolNo, in_stock: impl Fn(PrizeNo) -> u64) -> Option<DeckStop> {
         let PoolState::Deck(deck) = self.pools.get(usize::from(no.0))? else {
             return None;
         };
@@ -309,8 +316,17 @@ impl State {
             return None;
         };
         let later_round = definition.later_round(|prize| campaign.prize(prize).grand);
-        let in_stock = |prize: PrizeNo| self.stock[usize::from(prize.0)].remaining;
         deck.stop(&later_round, in_stock, |prize| self.is_paused(prize))
+    }
+
+    /// Units that stock lacks for the next chunk of a deck that nothing else stops.
+    pub(in crate::store) fn missing_units(&self, no: PoolNo) -> Quantities {
+        match self.pools.get(usize::from(no.0)) {
+            Some(PoolState::Deck(deck)) if self.deck_stop_at(no, |_| u64::MAX).is_none() => {
+                self.deck_lacking(deck)
+            }
+            _ => Quantities::new(),
+        }
     }
 
     /// Units that stock lacks for the next chunk of a deck, if it could not be dealt.
@@ -328,6 +344,15 @@ impl Stock {
             remaining: units,
             ..Self::default()
         }
+    }
+
+    /// Puts the units of forfeited cards back.
+    pub(in crate::store) fn put_back_forfeited(&mut self, units: u64) -> Result<()> {
+        for count in [&mut self.remaining, &mut self.returned, &mut self.forfeited] {
+            let sum = count.checked_add(units);
+            *count = sum.ok_or_else(|| StoreError::corrupt("stock is counted beyond its bound"))?;
+        }
+        Ok(())
     }
 }
 

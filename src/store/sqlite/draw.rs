@@ -175,7 +175,12 @@ fn take(state: &mut CampaignState, picks: &[Pick]) -> Result<()> {
         let is_schedule = pool.is_schedule();
         pool.queues[pick.queue].take()?;
         let Some(prize) = pick.prize else { continue };
-        state.stock_mut(prize).won += 1;
+        let stock = state.stock_mut(prize);
+        if pick.is_forfeited {
+            stock.units.put_back_forfeited(1)?;
+            continue;
+        }
+        stock.won += 1;
         if is_schedule {
             let window = (pick.pool, pick.waiting.unit.window, prize);
             *state.window_wins.entry(window).or_default() += 1;
@@ -186,10 +191,10 @@ fn take(state: &mut CampaignState, picks: &[Pick]) -> Result<()> {
 
 fn count_results(state: &mut CampaignState, results: &[DrawResult]) {
     for result in results {
-        match result {
+        match result.seen() {
             DrawResult::Won { .. } => state.counts.wins += 1,
             DrawResult::Consolation => state.counts.consolations += 1,
-            DrawResult::Nothing => state.counts.nothings += 1,
+            DrawResult::Nothing | DrawResult::Forfeited { .. } => state.counts.nothings += 1,
         }
     }
 }

@@ -21,9 +21,17 @@ use crate::{
 
 /// The database's file in its directory.
 pub const DATABASE_FILE: &str = "tombola.sqlite3";
-/// The version of the schema: 1 is `schema.sql`, 2 adds `schema_envelopes.sql`, 3 `schema_due.sql`,
-/// 4 `schema_reader.sql`.
-const SCHEMA_VERSION: u32 = 5;
+/// What each version of the schema adds to the one before.
+const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
+    include_str!("schema.sql"),
+    include_str!("schema_envelopes.sql"),
+    include_str!("schema_due.sql"),
+    include_str!("schema_reader.sql"),
+    include_str!("schema_holds.sql"),
+    include_str!("schema_forfeited.sql"),
+];
+/// The version of the schema.
+const SCHEMA_VERSION: u32 = 6;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep
@@ -372,32 +380,11 @@ fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
 
 fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
     let version = pragma(db, "user_version").map_err(OpenError::database)?;
-    let schema = match version {
-        0 => concat!(
-            include_str!("schema.sql"),
-            include_str!("schema_envelopes.sql"),
-            include_str!("schema_due.sql"),
-            include_str!("schema_reader.sql"),
-            include_str!("schema_holds.sql")
-        ),
-        1 => concat!(
-            include_str!("schema_envelopes.sql"),
-            include_str!("schema_due.sql"),
-            include_str!("schema_reader.sql"),
-            include_str!("schema_holds.sql")
-        ),
-        2 => concat!(
-            include_str!("schema_due.sql"),
-            include_str!("schema_reader.sql"),
-            include_str!("schema_holds.sql")
-        ),
-        3 => concat!(
-            include_str!("schema_reader.sql"),
-            include_str!("schema_holds.sql")
-        ),
-        4 => include_str!("schema_holds.sql"),
-        _ => return Ok(()),
+    let version = usize::try_from(version).unwrap_or(usize::MAX);
+    let Some(missing) = SCHEMAS.get(version..).filter(|missing| !missing.is_empty()) else {
+        return Ok(());
     };
+    let schema = missing.concat();
     db.execute_batch(&format!(
         "BEGIN IMMEDIATE; {schema}
          PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"

@@ -200,9 +200,9 @@ impl CampaignState {
             if std::mem::take(&mut stock.dirty) {
                 let units = &stock.units;
                 db.prepare_cached(
-                    "INSERT OR REPLACE INTO stock (campaign, prize, given, remaining, won, \
-                     withdrawn, returned)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    "INSERT OR REPLACE INTO stock
+                     (campaign, prize, given, remaining, won, withdrawn, returned, forfeited)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 )?
                 .execute(params![
                     self.no,
@@ -211,7 +211,8 @@ impl CampaignState {
                     units.remaining,
                     stock.won,
                     units.withdrawn,
-                    units.returned
+                    units.returned,
+                    units.forfeited
                 ])?;
             }
         }
@@ -264,8 +265,8 @@ impl Pool {
 
 fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
     let mut statement = db.prepare_cached(
-        "SELECT given, remaining, won, withdrawn, returned FROM stock WHERE campaign = ?1 ORDER BY \
-         prize",
+        "SELECT given, remaining, won, withdrawn, returned, forfeited FROM stock
+         WHERE campaign = ?1 ORDER BY prize",
     )?;
     let rows = statement.query_map([campaign], |row| {
         let units = rules::Stock {
@@ -273,6 +274,7 @@ fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
             remaining: row.get(1)?,
             withdrawn: row.get(3)?,
             returned: row.get(4)?,
+            forfeited: row.get(5)?,
         };
         Ok(Stock {
             units,

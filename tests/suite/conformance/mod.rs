@@ -87,6 +87,7 @@ mod replicas;
 mod schedules;
 mod ticks;
 mod versions;
+mod wins;
 
 fn run(promise: impl Future<Output = ()>) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();

@@ -14,7 +14,11 @@ use crate::support::hours;
 pub const FREE_A_DAY: u32 = 3;
 pub const PAID_A_DAY: u32 = 2;
 pub const DRAWS_IN_ALL: u32 = 14;
-pub const WINS_IN_ALL: u64 = 6;
+pub const WINS_IN_ALL: u64 = 3;
+/// The prize that does not count as a win.
+pub const STICKER: u16 = 2;
+/// The pool that is a deck.
+const DECK: u16 = 1;
 
 /// A campaign as the model expects it.
 #[derive(Default)]
@@ -151,23 +155,32 @@ impl Model {
         assert_eq!(answer.entry.results.len(), command.count as usize);
         let id = command.user.as_str().to_owned();
         for result in &answer.entry.results {
-            let DrawResult::Won {
-                prize,
-                pool,
-                unit,
-                release,
-            } = *result
-            else {
-                continue;
+            let (prize, pool, unit, release) = match *result {
+                DrawResult::Won {
+                    prize,
+                    pool,
+                    unit,
+                    release,
+                } => (prize.0, pool.0, unit, release),
+                DrawResult::Forfeited {
+                    prize, pool, unit, ..
+                } => {
+                    assert_eq!(pool.0, DECK, "schedules hold what a user may not have");
+                    (prize.0, pool.0, unit, None)
+                }
+                DrawResult::Consolation | DrawResult::Nothing => continue,
             };
-            assert!(self.won.insert((pool.0, unit)), "P1: {unit:?} won twice");
+            assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
             assert!(release.is_none_or(|release| release <= answer.at), "P7");
-            assert!(!self.stopped.contains(&prize.0), "P7: a stopped prize");
-            assert!(!self.blocked.contains(&id), "a blocked user won");
+            assert!(!self.stopped.contains(&prize), "P7: a stopped prize");
+            assert!(!self.blocked.contains(&id), "a blocked user touched a pool");
             assert!(!command.consolation_only, "consolation only");
-            user.wins += 1;
+            let has_won = matches!(result, DrawResult::Won { .. });
+            let counts = prize != STICKER;
+            let may_have = !counts || user.wins < WINS_IN_ALL;
+            assert_eq!(has_won, may_have, "P5: {result:?} with {} wins", user.wins);
+            user.wins += u64::from(has_won && counts);
         }
-        assert!(user.wins <= WINS_IN_ALL, "P5");
         self.users.insert(id, user);
         self.remembered.push((command, answer));
     }

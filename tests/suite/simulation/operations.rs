@@ -85,7 +85,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
 /// Any step of a campaign; steps that end the campaign are rare.
 fn of_campaigns() -> impl Strategy<Value = Step> {
     let user = || 0..USERS;
-    let prize = || 0..2_u16;
+    let prize = || 0..3_u16;
     prop_oneof![
         12 => (user(), 1..=7_u32, prop::bool::weighted(0.3), prop::bool::weighted(0.1)).prop_map(
             |(user, count, paid, consolation_only)| Step::Draw {

@@ -13,7 +13,8 @@ use tombola::{
 
 use crate::support::{DrawWords as _, World, author, campaign, draw, seconds};
 
-/// Prizes 0 and 1 have stock for everything, prizes 2 and 3, which are in decks only, for little.
+/// Prizes 0 and 1 have stock for everything; prizes 2 and 3, which are in decks only, for little
+/// more than a round of each deck.
 /// (Where several pools compete for stock, the order of fills decides, and that may differ.)
 const PRIZES: usize = 4;
 const SCARCE_FROM: usize = 2;
@@ -24,7 +25,7 @@ const DECK_SIZE_MAX: u64 = 40;
 #[derive(Clone, Debug)]
 pub struct Game {
     pools: Vec<Pool>,
-    scarce_stock: u64,
+    spare_stock: u64,
     has_consolation: bool,
     wins_per_user: Option<u32>,
     counts_as_win: Vec<bool>,
@@ -61,16 +62,16 @@ enum Step {
 pub fn any_game() -> impl Strategy<Value = Game> {
     (
         vec(any_pool(), 1..=4),
-        1..60_u64,
+        0..12_u64,
         any::<bool>(),
         prop::option::of(0..6_u32),
         vec(any::<bool>(), PRIZES),
         vec(any_step(), 30),
     )
         .prop_map(
-            |(pools, scarce_stock, has_consolation, wins_per_user, counts_as_win, steps)| Game {
+            |(pools, spare_stock, has_consolation, wins_per_user, counts_as_win, steps)| Game {
                 pools,
-                scarce_stock,
+                spare_stock,
                 has_consolation,
                 wins_per_user,
                 counts_as_win,
@@ -126,7 +127,7 @@ impl Game {
             let stock = if no < SCARCE_FROM {
                 1_000_000
             } else {
-                self.scarce_stock
+                self.cards_of_a_round(no) + self.spare_stock
             };
             writeln!(
                 yaml,
@@ -145,13 +146,22 @@ impl Game {
         }
         campaign(&yaml)
     }
+
+    /// Cards of a prize in the first rounds of all decks.
+    fn cards_of_a_round(&self, prize: usize) -> u64 {
+        let cards = self.pools.iter().map(|pool| match &pool.kind {
+            Kind::Schedule { .. } => 0,
+            Kind::Deck { cards, .. } => cards[prize],
+        });
+        cards.sum()
+    }
 }
 
 impl Kind {
     fn yaml(&self) -> String {
         match self {
             Self::Schedule { per_hour } => {
-                format!("schedule: {{perHour: {{{}}}}}", quantities(per_hour, 1))
+                format!("schedule: {{perHour: {{{}}}}}", quantities(per_hour))
             }
             Self::Deck {
                 cards,
@@ -160,24 +170,26 @@ impl Kind {
             } => {
                 let on_exhausted = if *reshuffles { "RESHUFFLE" } else { "STOP" };
                 let size = cards.iter().sum::<u64>() + blanks + 1;
-                let cards = quantities(cards, 1);
+                let cards = quantities(cards);
                 format!("deck: {{size: {size}, cards: {{{cards}}}, onExhausted: {on_exhausted}}}")
             }
         }
     }
 }
 
-/// Units by prize id; `least` of the first prize where there would be none at all.
-fn quantities(units: &[u64], least: u64) -> String {
-    let is_empty = units.iter().all(|units| *units == 0);
-    let first = if is_empty { least } else { 0 };
-    let pairs = units.iter().enumerate().map(|(no, units)| {
-        let units = if no == 0 { (*units).max(first) } else { *units };
-        (no, units)
-    });
-    let pairs = pairs.filter(|(_, units)| *units > 0);
-    let pairs: Vec<_> = pairs.map(|(no, units)| format!("p{no}: {units}")).collect();
-    pairs.join(", ")
+/// Units by prize id; a unit of the first prize if there would be none.
+fn quantities(units: &[u64]) -> String {
+    let some: Vec<_> = units
+        .iter()
+        .enumerate()
+        .filter(|(_, units)| **units > 0)
+        .map(|(no, units)| format!("p{no}: {units}"))
+        .collect();
+    if some.is_empty() {
+        "p0: 1".into()
+    } else {
+        some.join(", ")
+    }
 }
 
 /// Plays a game on both stores.

@@ -53,11 +53,18 @@ fn yaml(stock: u64, per_hour: u64) -> String {
           drawsPerUser: {DRAWS_IN_ALL}
           winsPerUser: {WINS_IN_ALL}
         consolation: {{id: points}}
-        prizes: [{{id: coupon, stock: {stock}}}, {{id: mug, stock: 60}}]
+        prizes:
+          - {{id: coupon, stock: {stock}}}
+          - {{id: mug, stock: 60}}
+          - {{id: sticker, stock: 500, countsAsWin: false}}
         pools:
           - id: hours
-            schedule: {{perHour: {{coupon: {per_hour}}}, unclaimed: RETURN, returnAfter: 7200s}}
-          - {{id: deck, deck: {{size: 20, cards: {{mug: 6}}, onExhausted: RESHUFFLE}}}}
+            schedule:
+              perHour: {{coupon: {per_hour}, sticker: 1}}
+              unclaimed: RETURN
+              returnAfter: 7200s
+          - id: deck
+            deck: {{size: 20, cards: {{mug: 6, sticker: 4}}, onExhausted: RESHUFFLE}}
         "
     )
 }

@@ -13,16 +13,18 @@ pub trait Answer {
     fn count(&self, prize: &str) -> usize;
     /// The number of wins.
     fn wins(&self) -> usize;
+    /// The number of forfeited cards.
+    fn forfeited(&self) -> usize;
     /// The release times of units from schedules, in order.
     fn releases(&self) -> Vec<Moment>;
 }
 
 impl Answer for DrawAnswer {
     fn prizes(&self) -> Vec<&str> {
-        let name = |result: &DrawResult| match result {
-            DrawResult::Won { prize, .. } => self.campaign.prize(*prize).id.as_str(),
+        let name = |result: &DrawResult| match result.seen() {
+            DrawResult::Won { prize, .. } => self.campaign.prize(prize).id.as_str(),
             DrawResult::Consolation => "-",
-            DrawResult::Nothing => "",
+            DrawResult::Nothing | DrawResult::Forfeited { .. } => "",
         };
         // The ids live as long as the answer, which is longer than the closure's argument.
         let mut prizes = Vec::new();
@@ -41,10 +43,15 @@ impl Answer for DrawAnswer {
         self.entry.results.iter().filter(is_win).count()
     }
 
+    fn forfeited(&self) -> usize {
+        let is_forfeited = |result: &&DrawResult| matches!(result, DrawResult::Forfeited { .. });
+        self.entry.results.iter().filter(is_forfeited).count()
+    }
+
     fn releases(&self) -> Vec<Moment> {
         let release = |result: &DrawResult| match result {
             DrawResult::Won { release, .. } => *release,
-            DrawResult::Consolation | DrawResult::Nothing => None,
+            _ => None,
         };
         self.entry.results.iter().filter_map(release).collect()
     }

@@ -274,6 +274,27 @@ impl Book {
             match result {
                 DrawResult::Consolation => self.draws.consolations += 1,
                 DrawResult::Nothing => self.draws.nothings += 1,
+                DrawResult::Forfeited {
+                    prize,
+                    pool,
+                    unit,
+                    consolation,
+                } => {
+                    assert!(self.won.insert((*pool, *unit)), "P1: {unit:?} drawn twice");
+                    assert!(!self.paused.contains(prize), "a stopped prize is held");
+                    assert!(campaign.prize(*prize).counts_as_win, "anybody may have it");
+                    assert_eq!(*consolation, campaign.consolation.is_some());
+                    let limit = campaign.limits.wins_per_user.map(u64::from);
+                    let wins = self.totals.get(&draw.user).map_or(0, |(_, wins)| *wins);
+                    assert!(
+                        limit.is_some_and(|limit| wins + counted >= limit),
+                        "forfeited"
+                    );
+                    self.draws.consolations += u64::from(*consolation);
+                    self.draws.nothings += u64::from(!consolation);
+                    self.take_back(&Quantities::from([(*prize, 1)]), false);
+                    self.prizes.entry(*prize).or_default().forfeited += 1;
+                }
                 DrawResult::Won {
                     prize,
                     pool,

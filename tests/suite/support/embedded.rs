@@ -21,7 +21,9 @@ const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Changes the tables back to schema version 2.
 pub const WITHOUT_INDEX: &str = "
-    DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due; PRAGMA user_version = 2;
+    DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due;
+    ALTER TABLE campaigns DROP COLUMN holds; ALTER TABLE blocked DROP COLUMN note;
+    ALTER TABLE stock DROP COLUMN forfeited; PRAGMA user_version = 2;
 ";
 
 /// The data of an embedded store, and its clock.

@@ -9,7 +9,7 @@
 use rmp::{decode, encode};
 
 use crate::{
-    model::{Campaign, Moment},
+    model::{Campaign, Moment, PoolNo},
     store::{
         Result, StoreError,
         entry::Unit,
@@ -302,7 +302,8 @@ pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
 }
 
 /// What draws must know of the state: lifecycle, blocked users, held prizes, and of each pool until
-/// when it is filled, or for a deck 1 where it goes on.
+/// when it is filled; of a deck 1 if it is dealt on and 0 if not, or a list of prizes and numbers
+/// in turn if it is dealt on once as many cards of each of these prizes are forfeited.
 pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.int(state.view.lifecycle.code().into());
@@ -314,11 +315,26 @@ pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
     packer.list(state.pools.len());
     for ((no, _), pool) in state.view.campaign.numbered_pools().zip(&state.pools) {
         match pool {
-            PoolState::Schedule(schedule) => packer.moment(schedule.filled_until()),
-            PoolState::Deck(_) => packer.int(i64::from(state.deck_stop(no).is_none())),
-        };
+            PoolState::Schedule(schedule) => {
+                packer.moment(schedule.filled_until());
+            }
+            PoolState::Deck(_) => encode_deck_gate(&mut packer, state, no),
+        }
     }
     packer.done()
+}
+
+fn encode_deck_gate(packer: &mut Packer, state: &State, no: PoolNo) {
+    let missing = state.missing_units(no);
+    if missing.is_empty() {
+        packer.int(i64::from(state.deck_stop(no).is_none()));
+        return;
+    }
+    packer.list(missing.len() * 2);
+    for (prize, units) in missing {
+        let forfeited = state.stock[usize::from(prize.0)].forfeited;
+        packer.int(prize.0.into()).count(forfeited + units);
+    }
 }
 
 #[cfg(test)]

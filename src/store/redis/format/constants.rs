@@ -12,16 +12,17 @@ use crate::store::{
 
 /// The Lua text that defines them. It comes before every script.
 pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
-    let constants: [(&str, u64); 14] = [
+    let constants: [(&str, i64); 15] = [
         ("FORMAT", FORMAT.into()),
         ("OLDER", record::OLDER.into()),
         ("LATEST", record::LATEST.into()),
         ("BONUS", record::BONUS.into()),
         ("PLAIN", record::PLAIN.into()),
         ("EXTENDED", record::EXTENDED.into()),
-        ("EXTENSION_BYTES_MAX", record::EXTENSION_BYTES_MAX as u64),
-        ("COMPACT_BYTES_MAX", record::COMPACT_BYTES_MAX as u64),
-        ("LOW_CARDS", LOW_CARDS),
+        ("EXTENSION_BYTES_MAX", record::EXTENSION_BYTES_MAX as i64),
+        ("COMPACT_BYTES_MAX", record::COMPACT_BYTES_MAX as i64),
+        ("FORFEITED", record::FORFEITED.into()),
+        ("LOW_CARDS", LOW_CARDS.cast_signed()),
         ("LIFECYCLE_OPEN", Lifecycle::Open.code().into()),
         ("LIFECYCLE_CLOSED", Lifecycle::Closed.code().into()),
         ("MANY_GRABS", MANY_GRABS.into()),

@@ -13,7 +13,7 @@
 //! | a draw in a field of its own | moment in 7 bytes, counts, sequence, what was asked, version, results |
 //! | what was asked | what; digest of the payment reference in 6 bytes, where there is one |
 //! | what | eight times the count, plus 4 where there is a payment reference, plus 2 where it is paid, plus 1 where only the consolation prize is wanted |
-//! | a result | 0: nothing; 1: the consolation prize; else twice the pool, plus 2, plus 1 for a deck's: a prize and a unit follow |
+//! | a result | 0: nothing; 1: the consolation prize; -1: a forfeited card: what its user got (0 or 1), then the card as a win; else twice the pool, plus 2, plus 1 for a deck's: a prize and a unit follow |
 //! | a ledger part | what, user, request, payment reference where there is one; the entry is the part and the answer. An id that is a UUID is kept as its 16 bytes |
 //! | an answer | counts, then a result for each draw |
 
@@ -49,6 +49,8 @@ pub(crate) const EXTENDED: u8 = BONUS | PLAIN;
 pub(crate) const EXTENSION_BYTES_MAX: usize = 512;
 /// Bytes of a value that a compact hash still takes.
 pub(crate) const COMPACT_BYTES_MAX: usize = 64;
+/// Begins the result of a forfeited card.
+pub(crate) const FORFEITED: i32 = -1;
 /// Bytes of numbers of a fixed length.
 const HEAD_BYTES: usize = 3;
 const OFFSET_BYTES: usize = 5;
@@ -294,13 +296,41 @@ fn decode_results(unpacker: &mut Unpacker<'_>, count: u64) -> Result<Vec<DrawRes
 }
 
 fn decode_result(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
-    let code: u32 = unpacker.int()?;
-    let pool = match code {
-        0 => return Ok(DrawResult::Nothing),
-        1 => return Ok(DrawResult::Consolation),
-        code => (code - 2) / 2,
-    };
-    let is_scheduled = code.is_multiple_of(2);
+    match unpacker.int()? {
+        0 => Ok(DrawResult::Nothing),
+        1 => Ok(DrawResult::Consolation),
+        FORFEITED => decode_forfeited(unpacker),
+        code => decode_won(unpacker, code),
+    }
+}
+
+fn decode_forfeited(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
+    let given: u8 = unpacker.int()?;
+    let code = unpacker.int()?;
+    match decode_won(unpacker, code)? {
+        DrawResult::Won {
+            prize,
+            pool,
+            unit,
+            release: None,
+        } if given <= 1 => Ok(DrawResult::Forfeited {
+            prize,
+            pool,
+            unit,
+            consolation: given == 1,
+        }),
+        _ => Err(malformed()),
+    }
+}
+
+/// Reads a unit that was taken, after its code.
+fn decode_won(unpacker: &mut Unpacker<'_>, code: i32) -> Result<DrawResult> {
+    let pool = code
+        .checked_sub(2)
+        .filter(|pool| *pool >= 0)
+        .ok_or_else(malformed)?
+        / 2;
+    let is_scheduled = code % 2 == 0;
     let prize = PrizeNo(unpacker.int()?);
     let (score, unit) = decode_scored(unpacker)?;
     Ok(DrawResult::Won {
@@ -431,6 +461,7 @@ mod tests {
     use super::*;
     use crate::store::{
         Executed,
+        entry::Unit,
         redis::{envelopes::decode_grabs, format::codec},
     };
 
@@ -446,6 +477,36 @@ mod tests {
             let _ = decode_grabs(&bytes, &more);
             let _ = codec::decode_unit(&bytes);
             let _ = unpack_id(&mut Unpacker::new(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_forfeited_card_is_a_card_of_a_deck_and_what_its_user_got() {
+        let unit = Unit {
+            window: 3,
+            fork: 0,
+            number: 5,
+        };
+        let read = |forfeited: i64, given: i64, code: i64| {
+            let mut packer = Packer::default();
+            packer.int(forfeited).int(given).int(code).int(7);
+            packer.0.extend(codec::encode_unit(1, unit));
+            decode_result(&mut Unpacker::new(&packer.done()))
+        };
+        for (given, consolation) in [(0, false), (1, true)] {
+            let expected = DrawResult::Forfeited {
+                prize: PrizeNo(7),
+                pool: PoolNo(4),
+                unit,
+                consolation,
+            };
+            assert_eq!(read(-1, given, 11).unwrap(), expected);
+        }
+        for (forfeited, given, code) in [(-2, 0, 11), (-1, 2, 11), (-1, 0, 10), (-1, 0, 1)] {
+            assert!(
+                read(forfeited, given, code).is_err(),
+                "{forfeited} {given} {code}"
+            );
         }
     }
 

@@ -29,7 +29,8 @@ macro_rules! scripts {
 scripts! {
     /// Draws, many at once.
     DRAW = "draw" [
-        "writing", "record", "users", "packed", "admission", "memory", "queues", "pools", "counters", "campaign", "batch"
+        "writing", "record", "users", "packed", "admission", "memory", "queues", "denials",
+        "pools", "counters", "campaign", "batch"
     ] => effect::of_draws;
     /// Reads a campaign as rules need it.
     LOAD = "load";

@@ -50,7 +50,8 @@ end
 for place = 1, tonumber(take()) do
     local wanted, found = take(), redis.call('TYPE', KEYS[place]).ok
     if found ~= wanted and found ~= 'none' then
-        return redis.error_reply('WRONGTYPE ' .. KEYS[place] .. ' is a ' .. found .. ' and not a ' .. wanted)
+        return redis.error_reply('WRONGTYPE ' .. KEYS[place] .. ' is a ' .. found .. ' and not a '
+            .. wanted)
     end
 end
 if (redis.call('HGET', KEYS[3], 'revision') or '') ~= ARGV[6] then

@@ -68,7 +68,8 @@ end
 local function append_draws(item)
     local c = item.campaign
     local version, done = digits(c.version), digits(item.done)
-    return append(last, item.last, 'c', c.id, 't', digits_now, 'v', version, 'n', done, 'd', item.parts, 'a', item.answers)
+    return append(last, item.last, 'c', c.id, 't', digits_now, 'v', version, 'n', done, 'd',
+        item.parts, 'a', item.answers)
 end
 
 -- Writes the rest of a campaign.

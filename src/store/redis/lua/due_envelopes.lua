@@ -10,7 +10,9 @@ end
 local most = tonumber(ARGV[4])
 local ids = redis.call('ZRANGE', KEYS[2], '-inf', digits(now), 'BYSCORE', 'LIMIT', 0, most)
 local kept_until = digits(now - tonumber(ARGV[3]))
-for _, id in ipairs(redis.call('ZRANGE', KEYS[3], '-inf', kept_until, 'BYSCORE', 'LIMIT', 0, most - #ids)) do
+local settled = redis.call(
+    'ZRANGE', KEYS[3], '-inf', kept_until, 'BYSCORE', 'LIMIT', 0, most - #ids)
+for _, id in ipairs(settled) do
     ids[#ids + 1] = id
 end
 return { digits(now), ids }

@@ -16,7 +16,8 @@ for place = 1, (#KEYS - 3) / 2 do
         local id, field = ARGV[place * 2 + 1], ARGV[place * 2 + 2]
         local removed = redis.pcall('HEXISTS', KEYS[place * 2 + 3], field)
         fields = type(removed) == 'table' and removed or (removed == 1 and 'R' or 'M')
-        if fields == 'M' and (redis.call('ZSCORE', KEYS[2], id) or redis.call('ZSCORE', KEYS[3], id)) then
+        if fields == 'M'
+            and (redis.call('ZSCORE', KEYS[2], id) or redis.call('ZSCORE', KEYS[3], id)) then
             fields = 'G'
         end
     end

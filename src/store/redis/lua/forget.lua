@@ -16,7 +16,8 @@ if refusal then
     return refusal
 end
 local campaign, number, cursor, began, memory, memory_before =
-    unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'began', 'memory', 'memory_before'))
+    unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'began', 'memory',
+        'memory_before'))
 local INTERVAL_MIN = 600 * 1000000 -- in which every service tells for how long it remembers
 local FIELDS = 2000 -- looked at in one call
 campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
@@ -91,7 +92,8 @@ if campaign == '' then
 elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
     local key, looked_at = 4, 0
     while key <= #KEYS and looked_at < FIELDS do
-        looked_at = looked_at + (number < tonumber(ARGV[6]) and forget_latest or forget_older)(KEYS[key])
+        local forget = number < tonumber(ARGV[6]) and forget_latest or forget_older
+        looked_at = looked_at + forget(KEYS[key])
         if cursor == '0' then
             key, number = key + 1, number + 1
         end
@@ -100,6 +102,6 @@ elseif campaign == ARGV[4] and number == tonumber(ARGV[5]) then
         campaign, number = after(campaign), 0
     end
 end
-redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began', digits(began),
-    'memory', digits(memory), 'memory_before', digits(memory_before or 0))
+redis.call('HSET', KEYS[1], 'forgetting', campaign, 'number', number, 'cursor', cursor, 'began',
+    digits(began), 'memory', digits(memory), 'memory_before', digits(tonumber(memory_before or 0)))
 return { reply_head(now, replid, 0), campaign, digits(number) }

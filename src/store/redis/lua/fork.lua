@@ -16,13 +16,15 @@ if replid ~= known_fork then
     if mark == 0 then
         mark = 1
     end
-    local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%d}', replid, digits(last), mark)
+    local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%d}', replid,
+        digits(last), mark)
     if not append(last, number, 't', digits(now), 'n', 1, 'j', entry) then
         return ledger_is_gone()
     end
     local time = server_time()
     local fields = {
-        'sequence', digits(number), 'last', digits(now), 'replid', replid, 'fork:' .. replid, '', 'mark', mark,
+        'sequence', digits(number), 'last', digits(now), 'replid', replid, 'fork:' .. replid, '',
+        'mark', mark,
         'opens', digits(time) .. ' ' .. digits(time + tonumber(ARGV[4])),
     }
     if known_fork then

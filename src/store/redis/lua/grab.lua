@@ -84,7 +84,8 @@ if #items == 0 then
 end
 for _, item in ipairs(items) do
     local id, count = item.envelope.id, digits(item.count)
-    if not append(last, item.last, 'e', id, 't', digits_now, 'n', count, 'g', item.users, 'p', item.packets) then
+    if not append(last, item.last, 'e', id, 't', digits_now, 'n', count, 'g', item.users, 'p',
+        item.packets) then
         return ledger_is_gone()
     end
 end

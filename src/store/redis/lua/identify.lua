@@ -9,13 +9,15 @@
 --       whole, lowest format that a version
 --       must know to read it}; what is not there is false
 local function read()
-    return redis.call('HMGET', KEYS[1], 'store', 'format', 'partitions', 'key', 'test_clock', 'last', 'whole', 'min_reader')
+    return redis.call('HMGET', KEYS[1], 'store', 'format', 'partitions', 'key', 'test_clock',
+        'last', 'whole', 'min_reader')
 end
 local fields = read()
 local now = read_clock(fields[6])
 if not fields[1] and ARGV[2] ~= '' then
     local replid = server_replid()
-    redis.call('HSET', KEYS[1], 'store', ARGV[2], 'format', ARGV[6], 'min_reader', ARGV[6], 'partitions', ARGV[3],
+    redis.call('HSET', KEYS[1], 'store', ARGV[2], 'format', ARGV[6], 'min_reader', ARGV[6],
+        'partitions', ARGV[3],
         'key', ARGV[4], 'test_clock', ARGV[5], 'sequence', '0', 'last', '0', 'began', digits(now),
         'replid', replid, 'fork:' .. replid, '', 'mark', '0')
     fields = read()

@@ -21,7 +21,8 @@ end
 for index = 3, #KEYS do
     local found = redis.call('TYPE', KEYS[index]).ok
     if found ~= 'none' and found ~= ARGV[index] then
-        return { reply_head(now, replid, 0), KEYS[index] .. ' is of type ' .. found .. ', not ' .. ARGV[index] }
+        return { reply_head(now, replid, 0),
+            KEYS[index] .. ' is of type ' .. found .. ', not ' .. ARGV[index] }
     end
 end
 local NOTED = 10 * 1000000

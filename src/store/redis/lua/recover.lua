@@ -16,14 +16,16 @@ if redis.call('HGET', KEYS[1], 'halt') ~= ARGV[3] then
 end
 local lost_fork, acknowledged = string.match(ARGV[3], '^(%x+) (%d+) ')
 local forked = math.max(last, tonumber(acknowledged)) + tonumber(ARGV[4])
-local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%s}', replid, digits(last), ARGV[5])
+local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%s}', replid,
+    digits(last), ARGV[5])
 local digits_now = digits(now)
 if not append(last, forked, 't', digits_now, 'n', 1, 'j', entry) then
     return ledger_is_gone()
 end
 redis.call('XADD', KEYS[2], digits(forked + 1) .. '-0', 't', digits_now, 'n', 1, 'j', ARGV[7])
 local time = server_time()
-redis.call('HSET', KEYS[1], 'sequence', digits(forked + 1), 'last', digits_now, 'mark', ARGV[5], 'fork:' .. lost_fork, '*',
+redis.call('HSET', KEYS[1], 'sequence', digits(forked + 1), 'last', digits_now, 'mark', ARGV[5],
+    'fork:' .. lost_fork, '*',
     'opens', digits(time) .. ' ' .. digits(time + tonumber(ARGV[6])))
 redis.call('HDEL', KEYS[1], 'halt')
 return { reply_head(now, replid, 0), digits(forked + 1) }

@@ -14,7 +14,8 @@ if refusal then
     return refusal
 end
 -- Not its counters, of which there is one for each queue.
-local names = { 'version', 'lifecycle', 'touched', 'held', 'versions', 'nonce', 'commitment', 'blocked' }
+local names = { 'version', 'lifecycle', 'touched', 'held', 'versions', 'nonce', 'commitment',
+    'blocked' }
 
 local function read(key, arg)
     local values = redis.call('HMGET', KEYS[key], unpack(names))

@@ -13,7 +13,9 @@ if redis.call('EXISTS', KEYS[2]) == 0 then
     return { digits(now), 'M' }
 end
 local windows = {}
-for _, start in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[3], '+inf', 'LIMIT', '0', ARGV[4])) do
+local starts = redis.call(
+    'ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[3], '+inf', 'LIMIT', '0', ARGV[4])
+for _, start in ipairs(starts) do
     local counts = {}
     local finish = redis.call('ZSCORE', KEYS[3], start)
     for place = 6, #KEYS do

@@ -21,7 +21,7 @@ use crate::{
     store::{
         Result, Stats, StoreError, WindowView,
         rules::{PoolState, Window, WindowPrize},
-        view::{DeckStats, PrizeStats, WindowUnits},
+        view::{DeckStats, WindowUnits},
     },
 };
 
@@ -180,17 +180,9 @@ impl Loaded {
             return Err(unexpected("campaign"));
         };
         let mut prizes = Vec::with_capacity(state.stock.len());
-        for (prize, stock) in (0u16..).zip(&state.stock) {
+        for (prize, stock) in fields.stock()?.into_iter().enumerate() {
             let won = fields.counter(&format!("won:{prize}"))?;
-            prizes.push(PrizeStats {
-                stock: stock.given,
-                left: stock.remaining,
-                waiting: 0,
-                won,
-                withdrawn: stock.withdrawn,
-                returned: stock.returned,
-                released: won,
-            });
+            prizes.push(stock.stats(won));
         }
         let mut pools_agree = true;
         let mut cards_waiting = vec![0; state.pools.len()];

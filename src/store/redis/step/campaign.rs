@@ -17,7 +17,8 @@ use crate::{
     chance::Nonce,
     model::{Campaign, CampaignId, Moment, OperatorId, PoolNo, convert},
     store::{
-        CampaignView, Hold, Lifecycle, Refusal, Result, StoreError, rules,
+        CampaignView, Hold, Lifecycle, Refusal, Result, StoreError,
+        rules::{self, Stock},
         view::{DrawCounts, VersionInfo},
     },
 };
@@ -69,6 +70,21 @@ impl Fields {
         } else {
             Ok(0)
         }
+    }
+
+    /// The stock of each prize. Draws only count the cards that are forfeited; these units are back
+    /// in stock from then on.
+    pub(crate) fn stock(&self) -> Result<Vec<Stock>> {
+        let mut stock: Vec<Stock> = self.json("stock")?;
+        for (prize, stock) in stock.iter_mut().enumerate() {
+            let counted = self.counter(&format!("forfeited:{prize}"))?;
+            let new = counted.checked_sub(stock.forfeited).ok_or_else(|| {
+                let text = format!("of prize {prize} {counted} cards are forfeited: {stock:?}");
+                StoreError::corrupt(text)
+            })?;
+            stock.put_back_forfeited(new)?;
+        }
+        Ok(stock)
     }
 
     /// Units that wait in a queue, or are granted to it and not there yet.

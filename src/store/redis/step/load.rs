@@ -108,7 +108,7 @@ impl Core {
             now,
             fork: fields.number("mark")?,
             view: fields.view(Arc::clone(&layout.campaign))?,
-            stock: fields.json("stock")?,
+            stock: fields.stock()?,
             pools,
             changes: Changes::default(),
         };

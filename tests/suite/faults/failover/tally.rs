@@ -190,7 +190,7 @@ async fn version(
 fn draw_of(entry: &Entry, results: &[DrawResult], campaign: &Campaign) -> Draw {
     let unit = |result: &DrawResult| match result {
         DrawResult::Won { pool, unit, .. } => unit.id(&campaign.pool(*pool).id),
-        DrawResult::Consolation | DrawResult::Nothing => String::new(),
+        _ => String::new(),
     };
     Draw {
         partition: entry.id.partition,

@@ -9,7 +9,8 @@ local NOBODY = '\0\0\0\0\0\0\0\0\0' -- the record of one who has not drawn
 
 -- What the draws ask for, by kind, each with what is remembered of it; whether one has expired.
 local function read_kinds(c)
-    local values, version, kinds, is_expired = { cmsgpack.unpack(c.kinds) }, cmsgpack.pack(c.version), {}, false
+    local values, version = { cmsgpack.unpack(c.kinds) }, cmsgpack.pack(c.version)
+    local kinds, is_expired = {}, false
     for index = 1, #values, 3 do
         local what, expire = values[index], values[index + 1]
         local asked = cmsgpack.pack(what) .. values[index + 2]
@@ -33,7 +34,8 @@ end
 -- How a user's record begins, up to its latest draw; besides, the six counts. Users who never had
 -- more than free draws have few different counts in a batch, so theirs are kept in `starts` and
 -- `counts_of`.
-local function start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won, left, bonus)
+local function start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won,
+    left, bonus)
     local is_plain, index = paid + bonus_used + left == 0, nil
     if is_plain and free + drawn + won < COUNTS then
         index = ((has * COUNTS + free) * COUNTS + drawn) * COUNTS + won
@@ -69,13 +71,16 @@ local function decide(c, sequence, records)
     local starts, counts_of = {}, {}
 
     for number = 1, c.draws do
-        local field, request, kind = ARGV[arg], ARGV[arg + 1], only_kind or kinds[string.byte(kind_of, number) + 1]
-        local stored, count, letter, detail, regular, results, won_units = records[field], kind.count
+        local field, request = ARGV[arg], ARGV[arg + 1]
+        local kind = only_kind or kinds[string.byte(kind_of, number) + 1]
+        local stored, count = records[field], kind.count
+        local letter, detail, regular, results, won_units
         local has, day, free, paid, drawn, bonus_used, won, left = 0, 0, 0, 0, 0, 0, 0, 0
         local bonus, known, before, before_request
         arg = arg + 2
         if stored then
-            has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request = recall(c, stored, number, request, moved)
+            has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request =
+                recall(c, stored, number, request, moved)
         end
         if known or may_refuse then
             letter, detail = refusal_of(c, number, kind, known)
@@ -119,11 +124,13 @@ local function decide(c, sequence, records)
                 has = OLDER
             end
             local start, counts =
-                start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won, left, bonus)
+                start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won,
+                    left, bonus)
             if sequence > head_until then
                 head, head_until = pack_sequence_head(sequence), sequence - sequence % 256 + 255
             end
-            local new = start .. moment .. request .. head .. char(sequence % 256) .. kind.asked_now .. results
+            local new = start .. moment .. request .. head .. char(sequence % 256) .. kind.asked_now
+                .. results
             replies[number], records[field], drawn_now[field] = new, new, new
             entries[done * 2 - 1], entries[done * 2] = counts, results
         end
@@ -170,7 +177,8 @@ end
 -- and what is written; no such item if no draw is made.
 local function draw_batch(c, last)
     local records, fields_of = read_records(c.first_key, c.hashes, c.hash_of, c.first_arg, 2)
-    local replies, entries, refused, drawn_now, older, sequence, done, users, units, nothings = decide(c, last, records)
+    local replies, entries, refused, drawn_now, older, sequence, done, users, units, nothings =
+        decide(c, last, records)
     local reply = table.concat(replies)
     if done == 0 then
         return { reply, '' }, nil
@@ -178,7 +186,8 @@ local function draw_batch(c, last)
     local sums, wins, taken, low = add_up(c, users, units, nothings)
     return { reply, low }, {
         campaign = c, last = sequence, done = done, taken = taken, sums = sums, wins = wins,
-        written = records_by_hash(fields_of, drawn_now), older = older, parts = kept_parts(c.parts, c.lengths, refused),
+        written = records_by_hash(fields_of, drawn_now), older = older,
+        parts = kept_parts(c.parts, c.lengths, refused),
         answers = table.concat(entries),
     }
 end

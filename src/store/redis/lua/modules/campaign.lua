@@ -15,8 +15,10 @@ end
 local function read_pool(number, definition, key, draws, digits_now)
     local is_deck, prizes, queues = definition[2] == 1, definition[3], {}
     local pool = {
-        number = number, unlock = definition[1], is_deck = is_deck, up_to = is_deck and '+inf' or digits_now, queues = queues,
-        chunk = math.ceil(draws / #prizes) + 1, first = nil, gate = 0, is_behind = false, wins_key = nil,
+        number = number, unlock = definition[1], is_deck = is_deck,
+        up_to = is_deck and '+inf' or digits_now, queues = queues,
+        chunk = math.ceil(draws / #prizes) + 1, first = nil, gate = 0, is_behind = false,
+        wins_key = nil,
     }
     if not is_deck then
         pool.wins_key = KEYS[key]
@@ -27,7 +29,7 @@ local function read_pool(number, definition, key, draws, digits_now)
         local prize = prizes[index]
         queues[index] = {
             pool = pool, prize = prize, key = KEYS[key], won = cmsgpack.pack(result, prize),
-            units = nil, have = 0, taken = 0, is_whole = false, is_held = nil,
+            units = nil, have = 0, taken = 0, forfeited = 0, is_whole = false, is_held = nil,
         }
         key = key + 1
     end
@@ -36,19 +38,25 @@ end
 
 -- Reads a campaign from the call; besides, the key and the argument after it.
 local function read_campaign(key, arg, now, digits_now, oldest)
-    local id, version, layout, days, hashes, draws, hash_of, earliest, not_after, kinds, kind_of, parts, lengths =
+    local id, version, layout, days, hashes, draws, hash_of, earliest, not_after, kinds, kind_of,
+        parts, lengths =
         unpack(ARGV, arg, arg + 12)
-    local start, finish, day, paid_day, user, wins, consolation, counts_as_win, pools = cmsgpack.unpack(layout)
+    local start, finish, day, paid_day, user, wins, consolation, counts_as_win, pools =
+        cmsgpack.unpack(layout)
     hashes, draws = tonumber(hashes), tonumber(draws)
     local c = {
         now = now, oldest = oldest, -- the moment; that of the oldest draw that is remembered
-        key = KEYS[key], blocked_key = KEYS[key + 1], long_key = KEYS[key + 2], first_key = 0, first_older = 0, first_arg = 0,
+        key = KEYS[key], blocked_key = KEYS[key + 1], long_key = KEYS[key + 2], first_key = 0,
+        first_older = 0, first_arg = 0,
         -- its definition
         id = id, expected_version = version, days = days, start = start, finish = finish,
-        day_limit = bound(day), paid_day_limit = bound(paid_day), user_limit = bound(user), wins_limit = bound(wins),
-        has_consolation = consolation == 1, without = cmsgpack.pack(consolation), counts_as_win = counts_as_win, pools = pools,
+        day_limit = bound(day), paid_day_limit = bound(paid_day), user_limit = bound(user),
+        wins_limit = bound(wins),
+        has_consolation = consolation == 1, without = cmsgpack.pack(consolation),
+        counts_as_win = counts_as_win, pools = pools,
         -- its draws
-        draws = draws, hashes = hashes, hash_of = hash_of, earliest = tonumber(earliest), not_after = not_after,
+        draws = draws, hashes = hashes, hash_of = hash_of, earliest = tonumber(earliest),
+        not_after = not_after,
         kinds = kinds, kind_of = kind_of, parts = parts, lengths = lengths,
         -- what `open_campaign` finds
         version = 0, today = 0, is_touched = false, is_open = false, lifecycle = 0, blocked = 0,

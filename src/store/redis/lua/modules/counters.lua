@@ -1,7 +1,7 @@
 -- What the draws of a campaign change besides users' records: its counters, units won by window,
 -- and the queues. Everything is read and added up here; draw.lua writes it.
 --
--- Reads  clock, queues, pools
+-- Reads  clock, queues, denials, pools
 --        a campaign: key, pools, is_touched, has_consolation
 -- Gives  add_up
 -- Fields of counters and their sums, as HSET takes them. All of them must be numbers. Besides, the
@@ -36,14 +36,14 @@ local function count_queue(queue, is_deck, counts, wins, taken)
         return
     end
     local name = string.format('won:%d', queue.prize)
-    counts[name] = (counts[name] or 0) + queue.taken
+    counts[name] = (counts[name] or 0) + queue.taken - queue.forfeited
     if not is_deck then
         count_windows(queue, wins)
     end
 end
 
 -- Counts what was taken from a pool. True if it must be filled soon.
-local function count_pool(pool, counts, wins, taken)
+local function count_pool(c, pool, counts, wins, taken)
     local its_queues, is_deck, waiting, gone = pool.queues, pool.is_deck, 0, 0
     for index = 1, #its_queues do
         local queue = its_queues[index]
@@ -56,7 +56,7 @@ local function count_pool(pool, counts, wins, taken)
         end
     end
     if is_deck then
-        return pool.gate == 1 and waiting >= LOW_CARDS and waiting - gone < LOW_CARDS
+        return waiting >= LOW_CARDS and waiting - gone < LOW_CARDS and is_dealt_on(c, pool)
     elseif not wins[pool.wins_key] then
         redis.call('HLEN', pool.wins_key)
         return false
@@ -74,10 +74,11 @@ local function add_up(c, users, units, without)
     }
     local wins, taken, low = {}, {}, ''
     for number = 1, #c.pools do
-        if count_pool(c.pools[number], counts, wins, taken) then
+        if count_pool(c, c.pools[number], counts, wins, taken) then
             low = low .. cmsgpack.pack(number - 1)
         end
     end
+    count_forfeited(c, counts)
     local empty, names = find_empty(c.pools)
     local sums, waiting = add(c.key, counts, names)
     refuse_gone(c, empty, waiting)

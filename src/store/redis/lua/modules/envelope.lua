@@ -9,14 +9,18 @@ local OPEN, REMOVED = 0, 2 -- states of an envelope; refunded is 1
 
 -- Reads an envelope from the call; besides, the key and the argument after it.
 local function read_envelope(key, arg)
-    local id, mark, buckets, users, bucket_of, earliest, not_after, allowed = unpack(ARGV, arg, arg + 7)
+    local id, mark, buckets, users, bucket_of, earliest, not_after, allowed =
+        unpack(ARGV, arg, arg + 7)
     buckets = tonumber(buckets)
     local e = {
-        key = KEYS[key], packets_key = KEYS[key + 1], allowed_key = KEYS[key + 2], first_bucket = key + 3, buckets = buckets,
+        key = KEYS[key], packets_key = KEYS[key + 1], allowed_key = KEYS[key + 2],
+        first_bucket = key + 3, buckets = buckets,
         id = id, mark = mark, users = { cmsgpack.unpack(users) }, bucket_of = bucket_of,
-        earliest = tonumber(earliest), not_after = not_after, allowed = allowed, allowed_buckets = {},
+        earliest = tonumber(earliest), not_after = not_after, allowed = allowed,
+        allowed_buckets = {},
         -- what `open_envelope` finds
-        created = 0, created_sequence = 0, start = 0, packets = 0, filled = 0, taken = 0, amount = 0, currency = '',
+        created = 0, created_sequence = 0, start = 0, packets = 0, filled = 0, taken = 0,
+        amount = 0, currency = '',
         is_rain = false, is_restricted = false, is_over = false, is_refund_due = false,
     }
     return e, key + 3 + buckets, arg + 8
@@ -24,11 +28,13 @@ end
 
 -- Reads an envelope from the partition. The result is a letter if it cannot be grabbed from.
 local function open_envelope(e, now)
-    local gate, grabbed, created_sequence = unpack(redis.call('HMGET', e.key, 'gate', 'grabbed', 'created'))
+    local gate, grabbed, created_sequence =
+        unpack(redis.call('HMGET', e.key, 'gate', 'grabbed', 'created'))
     if not gate and not created_sequence then
         return 'M'
     end
-    local mark, state, created, start, expiry, packets, filled, is_rain, restricted, currency = cmsgpack.unpack(gate)
+    local mark, state, created, start, expiry, packets, filled, is_rain, restricted, currency =
+        cmsgpack.unpack(gate)
     if type(currency) ~= 'string' then
         error('the gate is none', 0)
     elseif state == REMOVED then
@@ -44,8 +50,10 @@ local function open_envelope(e, now)
     if not (e.created_sequence and type(amount) == 'number') then
         error('its counts are none', 0)
     end
-    e.taken, e.amount, e.filled, e.packets, e.created, e.start, e.currency = taken, amount, filled, packets, created, start, currency
-    e.is_rain, e.is_restricted, e.is_over = is_rain == 1, restricted > 0, state ~= OPEN or now >= expiry
+    e.taken, e.amount, e.filled, e.packets = taken, amount, filled, packets
+    e.created, e.start, e.currency = created, start, currency
+    e.is_rain, e.is_restricted = is_rain == 1, restricted > 0
+    e.is_over = state ~= OPEN or now >= expiry
     e.is_refund_due = state == OPEN and now >= expiry
     return nil
 end
@@ -82,7 +90,8 @@ end
 
 -- Packets that may be taken now, as they are stored, and as numbers and amounts in turn.
 local function read_due(e, wanted, digits_now)
-    local due = redis.call('ZRANGE', e.packets_key, '-inf', digits_now, 'BYSCORE', 'LIMIT', '0', digits(wanted))
+    local due = redis.call('ZRANGE', e.packets_key, '-inf', digits_now, 'BYSCORE', 'LIMIT', '0',
+        digits(wanted))
     local values = { cmsgpack.unpack(table.concat(due)) }
     for index = 1, #due do
         if values[index * 2 - 1] ~= e.taken + index then
@@ -91,7 +100,8 @@ local function read_due(e, wanted, digits_now)
     end
     -- Of an envelope that is no rain every packet is due; of a rain all must be there.
     local waiting = e.filled - e.taken
-    if #due < math.min(wanted, waiting) and not (e.is_rain and redis.call('ZCARD', e.packets_key) == waiting) then
+    if #due < math.min(wanted, waiting)
+        and not (e.is_rain and redis.call('ZCARD', e.packets_key) == waiting) then
         error('packet ' .. e.taken + #due + 1 .. ' is missing', 0)
     end
     return due, values

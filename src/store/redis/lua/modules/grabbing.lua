@@ -17,7 +17,8 @@ local function head_of(number)
     elseif number < 4294967296 then
         return string.sub(bytes('>BI4', 0xce, number), 1, 4)
     end
-    return string.sub(bytes('>BI4I4', 0xcf, math.floor(number / 4294967296), number % 4294967296), 1, 8)
+    return string.sub(bytes('>BI4I4', 0xcf, math.floor(number / 4294967296), number % 4294967296),
+        1, 8)
 end
 
 -- Whether a user is among those who may grab. `number` is the index of the grab.
@@ -71,7 +72,8 @@ end
 -- taken and their amount; their users, what is written of them for each bucket, and the packets as
 -- they are stored.
 local function decide(e, sequence, now, digits_now)
-    local users, bucket_of, had, replies, writes, grabbers = e.users, e.bucket_of, find_had(e), {}, {}, {}
+    local users, bucket_of, had = e.users, e.bucket_of, find_had(e)
+    local replies, writes, grabbers = {}, {}, {}
     local count, amount, head, head_until = 0, 0, '', -1
     local taken, filled, created_sequence, char = e.taken, e.filled, e.created_sequence, string.char
     local may_refuse = now > e.earliest or e.is_restricted or now < e.start or e.is_over
@@ -130,7 +132,8 @@ local function grab_batch(e, last, now, digits_now, checked)
     local taken, currency, item = e.taken + count, e.currency, nil
     if count > 0 then
         item = {
-            envelope = e, writes = writes, count = count, last = last + count, is_last = taken == e.packets, currency = currency,
+            envelope = e, writes = writes, count = count, last = last + count,
+            is_last = taken == e.packets, currency = currency,
             amount = amount, grabbed = cmsgpack.pack(taken, e.amount + amount, now),
             users = table.concat(grabbers), packets = table.concat(due, '', 1, count),
         }
@@ -139,7 +142,8 @@ local function grab_batch(e, last, now, digits_now, checked)
             redis.call('ZSCORE', KEYS[4], e.id)
         end
         if not checked[currency] then
-            check_sums(KEYS[5], { currency .. ':grabbed', currency .. ':waiting', currency .. ':open' })
+            check_sums(KEYS[5], { currency .. ':grabbed', currency .. ':waiting',
+                currency .. ':open' })
             checked[currency] = true
         end
     end

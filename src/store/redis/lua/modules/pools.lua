@@ -1,7 +1,7 @@
 -- The pools of a campaign: which units a draw takes. What is taken is only counted here; it is
 -- written at the end.
 --
--- Reads  queues
+-- Reads  queues, denials
 --        a campaign: key, pools, counts_as_win, wins_limit, without
 --        a pool: number, unlock, is_deck, gate, is_behind, queues
 --        a queue: pool, prize, won
@@ -10,10 +10,10 @@ local picks, picked = {}, 0 -- the queues that the draw at hand has taken from
 
 -- What must be filled before a pool without a unit may be passed over: pool and cards, packed; nil
 -- if nothing.
-local function need_of(pool)
+local function need_of(c, pool)
     if pool.is_behind then
         return cmsgpack.pack(pool.number, 0)
-    elseif not (pool.is_deck and pool.gate == 1) then
+    elseif not (pool.is_deck and is_dealt_on(c, pool)) then
         return nil
     end
     local cards = 1
@@ -26,14 +26,17 @@ local function need_of(pool)
 end
 
 -- The result of one draw of a user with so many draws and wins, packed (see record.rs); false if it
--- wins nothing; nil and the need if a pool must be filled first. Besides, the wins after it.
-local function take(c, drawn, won)
+-- wins nothing; nil and the need if a pool must be filled first. Besides, the wins after it, and
+-- the queue of a forfeited card. The user may not have the prizes in `denied`; nil: any.
+local function take(c, drawn, won, denied)
     local pools = c.pools
     for number = 1, #pools do
         local pool = pools[number]
-        if drawn >= pool.unlock then
+        if drawn >= pool.unlock and not (denied and is_denied(pool, denied)) then
             local queue = pool.first
-            if queue == nil then
+            if denied and not pool.is_deck then
+                queue = first_waiting(pool, denied)
+            elseif queue == nil then
                 queue = first_waiting(pool)
             end
             local at = queue and queue.taken + 1
@@ -46,10 +49,12 @@ local function take(c, drawn, won)
                 picks[picked] = queue
                 if queue.prize < 0 then
                     return false, won
+                elseif denied and denied[queue.prize] then
+                    return cmsgpack.pack(FORFEITED) .. c.without .. queue.won .. unit, won, queue
                 end
                 return queue.won .. unit, won + c.counts_as_win[queue.prize + 1]
             end
-            local need = need_of(pool)
+            local need = need_of(c, pool)
             if need then
                 return nil, need
             end
@@ -88,7 +93,8 @@ local function refuse_gone(c, empty, counters)
     end
     for index = 1, #waiting do
         local queue = waiting[index]
-        local is_filled = queue.pool.is_deck or redis.call('HGET', c.key, 'open:' .. queue.pool.number) == ''
+        local is_filled = queue.pool.is_deck
+            or redis.call('HGET', c.key, 'open:' .. queue.pool.number) == ''
         if is_filled and redis.call('EXISTS', queue.key) == 0 then
             error(queue.key .. ' is gone, and units wait in it', 0)
         end
@@ -110,26 +116,33 @@ end
 -- Draws once or more for a user with so many draws and wins. The results, packed; the wins after
 -- it; how many units it won. Or nil and the need if a pool must be filled first.
 local function draw_units(c, kind, field, drawn, won)
-    local results, units, wins_limit, without = nil, 0, c.wins_limit, c.without
+    local results, units, wins_limit, without, cards = nil, 0, c.wins_limit, c.without, nil
     if kind.is_barred or (c.blocked > 0 and redis.call('SISMEMBER', c.blocked_key, field) == 1) then
         return string.rep(without, kind.count), won, 0
     end
     picked = 0
     for number = drawn, drawn + kind.count - 1 do
-        local result = false
+        local result, card
         if won < wins_limit then
             result, won = take(c, number, won)
-            if result == nil then
-                give_back(c)
-                return nil, won
-            end
+        else
+            result, won, card = take(c, number, won, denied_prizes(c))
         end
-        if result then
+        if card then
+            cards = cards or {}
+            cards[#cards + 1] = card
+        elseif result then
             units = units + 1
+        elseif result == nil then
+            give_back(c)
+            return nil, won
         else
             result = without
         end
         results = results and results .. result or result
+    end
+    if cards then
+        forfeit(c, cards)
     end
     return results, won, units
 end

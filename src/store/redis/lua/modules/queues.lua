@@ -11,7 +11,8 @@ local byte_of, call = string.byte, redis.call
 local function read_ahead(pool, queue)
     local units, have = queue.units, queue.have
     local wanted = math.max(pool.chunk, have) -- twice as many each time
-    local part = call('ZRANGEBYSCORE', queue.key, '-inf', pool.up_to, 'LIMIT', digits(have), digits(wanted))
+    local part = call('ZRANGEBYSCORE', queue.key, '-inf', pool.up_to, 'LIMIT', digits(have),
+        digits(wanted))
     if have == 0 then
         queue.units = part
     else
@@ -40,11 +41,12 @@ local function is_before(unit, other)
 end
 
 -- The queue whose next unit comes first, without those of held prizes; false if there is none.
-local function first_waiting(pool)
+-- Prizes in `denied` are held for the user at hand; nil: none is.
+local function first_waiting(pool, denied)
     local first, lowest = false, nil
     for number = 1, #pool.queues do
         local queue = pool.queues[number]
-        if not queue.is_held then
+        if not queue.is_held and not (denied and denied[queue.prize]) then
             local at = queue.taken + 1
             if at > queue.have and not queue.is_whole then
                 read_ahead(pool, queue)
@@ -55,7 +57,9 @@ local function first_waiting(pool)
             end
         end
     end
-    pool.first = first
+    if not denied then
+        pool.first = first
+    end
     return first
 end
 

@@ -17,7 +17,8 @@ local function skip_extension(record, length)
     if size > EXTENSION_BYTES_MAX or length + 2 + size > #record then
         error('the record of a user is malformed', 0)
     elseif tag then
-        error('the record of a user has field ' .. tag .. ', which this version of tombola does not know', 0)
+        error('the record of a user has field ' .. tag
+            .. ', which this version of tombola does not know', 0)
     end
     return length + 2 < #record and length + 2 or -1
 end

@@ -64,7 +64,8 @@ end
 -- partition's `opens`, and the server's time if it was read.
 local function open(is_look)
     local store, sequence, last, replid, mark, opens, halt, min_reader = unpack(
-        redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last', 'replid', 'mark', 'opens', 'halt', 'min_reader'))
+        redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last', 'replid', 'mark', 'opens', 'halt',
+            'min_reader'))
     local now, time = read_clock(last)
     if store ~= string.sub(ARGV[2], 1, 32) then
         return { digits(now), 'L' }

@@ -12,7 +12,8 @@ local function check_sums(key, names)
         fields[place * 2 - 1], fields[place * 2] = name, name .. ':high'
     end
     for place, value in ipairs(redis.call('HMGET', key, unpack(fields))) do
-        if value and not (string.find(value, '^%-?%d+$') and math.abs(tonumber(value)) < 4 * SUM_PART) then
+        local is_number = value and string.find(value, '^%-?%d+$')
+        if value and not (is_number and math.abs(tonumber(value)) < 4 * SUM_PART) then
             error('WRONGTYPE ' .. key .. ': ' .. fields[place] .. ' is no sum', 0)
         end
     end

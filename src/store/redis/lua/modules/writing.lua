@@ -21,7 +21,10 @@ local function open_to_write()
     local refusal, now, last, replid, mark, opens, time = open_to_read()
     if refusal then
         return refusal
-    elseif not replid or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. replid .. '\r', 1, true) then
+    end
+    local is_its_server = replid and string.find(
+        redis.call('INFO', 'replication'), 'master_replid:' .. replid .. '\r', 1, true)
+    if not is_its_server then
         return { digits(now), 'K' }
     elseif opens then
         local pause = pause_of(opens, time or server_time())
@@ -51,7 +54,8 @@ end
 
 -- The reply if `append` gives false.
 local function ledger_is_gone()
-    return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is gone: the ledger was deleted, restore it')
+    return redis.error_reply('WRONGTYPE ' .. KEYS[2]
+        .. ' is gone: the ledger was deleted, restore it')
 end
 
 return open_to_write, server_replid, reply_head, append, ledger_is_gone

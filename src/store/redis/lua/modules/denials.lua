@@ -1,0 +1,85 @@
+-- Prizes that a user may not have now. A schedule holds their units. In a deck the card is drawn as
+-- it would be for anybody, and is forfeited: the user gets what a blank gives, and the unit is back
+-- in stock. (`rules/draw.rs` decides the same for other stores.)
+--
+-- Reads  the partition, KEYS[1]: min_reader
+--        a campaign: key, counts_as_win
+--        a pool: gate, queues
+--        a queue: prize, forfeited
+-- Sets   a campaign: denied, forfeited, forfeited_before; nil until they are needed
+-- Gives  denied_prizes, is_denied, is_dealt_on, forfeit, count_forfeited
+local FORFEITING_FORMAT = 4 -- of data whose readers know forfeited cards
+
+-- Whether these data are of such a format.
+local function can_forfeit()
+    return tonumber(redis.call('HGET', KEYS[1], 'min_reader') or 0) >= FORFEITING_FORMAT
+end
+
+-- The prizes that a user may not have who has reached the limit of wins: those that count as wins.
+-- If no card can be forfeited, it is every prize, as in the versions that read such data.
+local function denied_prizes(c)
+    if not c.denied then
+        local is_older = not can_forfeit()
+        c.denied = {}
+        for number = 1, #c.counts_as_win do
+            c.denied[number - 1] = c.counts_as_win[number] == 1 or is_older
+        end
+    end
+    return c.denied
+end
+
+-- Whether every prize of a pool is among these.
+local function is_denied(pool, prizes)
+    for index = 1, #pool.queues do
+        local prize = pool.queues[index].prize
+        if prize >= 0 and not prizes[prize] then
+            return false
+        end
+    end
+    return true
+end
+
+-- Forfeited cards of a prize, with those of this batch.
+local function cards_of(c, prize)
+    c.forfeited_before = c.forfeited_before or {}
+    local before = c.forfeited_before[prize]
+    if not before then
+        before = tonumber(redis.call('HGET', c.key, string.format('forfeited:%d', prize)) or 0)
+        c.forfeited_before[prize] = before
+    end
+    return before + (c.forfeited and c.forfeited[prize] or 0)
+end
+
+-- Whether more cards of a deck are dealt. If stock stops that, the gate is a list of prizes and
+-- numbers in turn: it goes on once as many cards of each of these prizes are forfeited.
+local function is_dealt_on(c, pool)
+    local gate = pool.gate
+    if type(gate) ~= 'table' then
+        return gate == 1
+    end
+    for index = 1, #gate, 2 do
+        if cards_of(c, gate[index]) < gate[index + 1] then
+            return false
+        end
+    end
+    return true
+end
+
+-- Counts cards that a draw has forfeited, each given as its queue.
+local function forfeit(c, cards)
+    c.forfeited = c.forfeited or {}
+    for index = 1, #cards do
+        local queue = cards[index]
+        queue.forfeited = queue.forfeited + 1
+        c.forfeited[queue.prize] = (c.forfeited[queue.prize] or 0) + 1
+    end
+end
+
+-- Adds the forfeited cards of this batch to counters of the campaign.
+local function count_forfeited(c, counts)
+    for prize, cards in pairs(c.forfeited or {}) do
+        counts[string.format('forfeited:%d', prize)] = cards
+    end
+end
+
+return denied_prizes, is_denied, is_dealt_on, forfeit, count_forfeited
