@@ -2,7 +2,7 @@
 //! right under any load, any retry and any crash.
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
-//! `injector` < `grpc` < `cli`.
+//! `injector`, `ledger` < `grpc` < `cli`.
 //!
 //! | layer | contents | must not know |
 //! |---|---|---|
@@ -10,6 +10,7 @@
 //! | [`chance`] | seeds, scatter, decks, splits: pure functions of a seed | I/O, clocks, libraries' shuffles |
 //! | [`store`] | atomic operations on durable state | gRPC, seeds |
 //! | [`injector`] | fills pools from plans: windows, cron, draws and grabs that need a fill | gRPC |
+//! | [`ledger`] | settles entries into PostgreSQL, each exactly once | gRPC, seeds |
 //! | [`grpc`] | services, and the only map from errors to statuses | SQL |
 //! | [`cli`] | a file for each subcommand | how a draw is made |
 
@@ -17,6 +18,7 @@ pub mod chance;
 pub mod cli;
 pub mod grpc;
 pub mod injector;
+pub mod ledger;
 pub mod model;
 pub mod proto;
 pub mod store;

@@ -16,10 +16,12 @@ use std::{
     time::Duration,
 };
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use tracing::error;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+
+use super::{client::Outcome, failure::Failure};
 
 /// The largest number of bytes in the queue.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
@@ -39,8 +41,31 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// The options of the log.
+#[derive(Args, Clone, Debug)]
+pub(super) struct LogArgs {
+    /// The format of log lines
+    #[arg(long, env = "TOMBOLA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// The log filter, e.g. debug or info,tombola=debug
+    #[arg(
+        long,
+        env = "TOMBOLA_LOG",
+        value_name = "FILTER",
+        default_value = "info,tokio_cron_scheduler=warn"
+    )]
+    log: String,
+}
+
+impl LogArgs {
+    /// Starts the log that they describe.
+    pub(super) fn start(&self) -> Outcome {
+        start(&self.log, self.log_format).map_err(Failure::usage)
+    }
+}
+
 /// Starts the log on standard error. It also logs panics of threads.
-pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), String> {
+fn start(filter: &str, format: LogFormat) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         format!("--log: `{filter}` is no filter ({error}): write one like info")
     })?;

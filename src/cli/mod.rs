@@ -1,8 +1,9 @@
 //! The command line: parsing and dispatch. Each subcommand has a file.
 //!
-//! All commands except `serve`, `init`, `recover`, `upgrade`, `key` and `demo` are clients: they
-//! use only the API `tombola.v1`. Input files are checked in full before anything is sent. Only
-//! `failure` turns errors into text and exit codes, and only `output` writes to standard output.
+//! All commands except `serve`, `init`, `recover`, `upgrade`, `migrate`, `settle`, `key` and `demo`
+//! are clients: they use only the API `tombola.v1`. Input files are checked in full before anything
+//! is sent. Only `failure` turns errors into text and exit codes, and only `output` writes to
+//! standard output.
 
 mod apply;
 mod bench;
@@ -26,6 +27,7 @@ mod key;
 mod lifecycle;
 mod listen;
 mod log;
+mod migrate;
 mod odds;
 mod output;
 mod plan;
@@ -34,7 +36,9 @@ mod recall;
 mod recover;
 mod schedule;
 mod serve;
+mod settle;
 mod shell;
+mod sink_args;
 mod stats;
 mod store_args;
 mod store_id;
@@ -118,6 +122,10 @@ enum Command {
     Recover(recover::RecoverArgs),
     /// Raise the format of a Redis store's data, once all services are new enough
     Upgrade(upgrade::UpgradeArgs),
+    /// Make the tables of the ledger in PostgreSQL, or bring them to this version
+    Migrate(migrate::MigrateArgs),
+    /// Settle the ledger of a store on Redis into PostgreSQL
+    Settle(settle::SettleArgs),
     /// Give users bonus draws
     Grant(grant::GrantArgs),
     /// Exclude users from the pools; they get the consolation prize
@@ -240,6 +248,8 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Recall(args) => recall::run(&client, args).await,
         Command::Recover(args) => recover::run(&client, args).await,
         Command::Upgrade(args) => upgrade::run(&client, args).await,
+        Command::Migrate(args) => migrate::run(&client, args).await,
+        Command::Settle(args) => settle::run(args).await,
         Command::Grant(args) => grant::run(&client, args).await,
         Command::Block(args) => block::block(&client, args).await,
         Command::Unblock(args) => block::unblock(&client, args).await,

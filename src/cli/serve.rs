@@ -5,7 +5,11 @@ use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use clap::{ArgAction, Args, builder::BoolishValueParser};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+    task::JoinHandle,
+};
 use tracing::{info, warn};
 
 use super::{
@@ -13,7 +17,8 @@ use super::{
     failure::{Exit, Failure},
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
-    log::{self, LogFormat},
+    log::{self, LogArgs},
+    sink_args::SinkArgs,
     store_args::{HomeArgs, StoreArgs},
     time::parse_span,
     wait,
@@ -24,6 +29,7 @@ use crate::{
         Injector,
         alarm::{self, Alarm, AlarmError},
     },
+    ledger::{PostgresUrl, Settler},
     model::{Moment, Problems},
     store::{
         Durability,
@@ -93,17 +99,10 @@ pub(super) struct ServeArgs {
         default_value = "10m"
     )]
     pub(super) idle_timeout: String,
-    /// The format of log lines
-    #[arg(long, env = "TOMBOLA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    pub(super) log_format: LogFormat,
-    /// The log filter, e.g. debug or info,tombola=debug
-    #[arg(
-        long,
-        env = "TOMBOLA_LOG",
-        value_name = "FILTER",
-        default_value = "info,tokio_cron_scheduler=warn"
-    )]
-    pub(super) log: String,
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
+    sink: SinkArgs,
     #[command(flatten)]
     pub(super) store: StoreArgs,
     /// If Redis is away or still loads its data, wait and report "not ready" instead of ending with
@@ -149,7 +148,7 @@ pub(super) async fn run(json: bool, args: ServeArgs) -> ExitCode {
 }
 
 async fn serve_logged(args: &ServeArgs) -> Outcome {
-    log::start(&args.log, args.log_format).map_err(Failure::usage)?;
+    args.log.start()?;
     let configuration = Configuration::read(args).map_err(Failure::options)?;
     let served = serve(&args.listen, configuration).await;
     served.map_err(|error| Failure::start(error.exit(), error.reason(), error.to_string()))
@@ -162,6 +161,8 @@ struct Configuration {
     plan: Plan,
     /// Whether to wait for a Redis that is away.
     wait: bool,
+    /// The database that the ledger is settled into.
+    sink: Option<PostgresUrl>,
 }
 
 impl Configuration {
@@ -184,6 +185,7 @@ impl Configuration {
             .map_err(|text| problems.add("--clock-start", text))
             .ok();
         let redis = args.store.on_redis(PREFIX, &mut problems);
+        let sink = args.sink.url(&mut problems);
         let spans = request_memory.zip(envelope_retention).zip(idle_time);
         match (alarm, spans, clock) {
             (Some(alarm), Some(((request_memory, envelope_retention), idle_time)), Some(clock))
@@ -203,6 +205,7 @@ impl Configuration {
                     },
                     alarm,
                     wait: args.wait,
+                    sink,
                 })
             }
             _ => Err(problems),
@@ -299,6 +302,7 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
         promise(info.durability)
     );
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
+    let settling = Settling::start(&injector, configuration.sink);
     tokio::select! {
         served = grpc::server::serve(
             listener,
@@ -308,9 +312,35 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
         ) => served?,
         Err(error) = alarm => return Err(error.into()),
     }
+    if let Some(settling) = settling {
+        settling.end().await;
+    }
     close(injector).await;
     info!("stopped: all work in progress was finished");
     Ok(())
+}
+
+/// The settler of this service, in a task of its own.
+struct Settling {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Settling {
+    /// Starts it, if there is a database to settle into.
+    fn start(injector: &Injector, sink: Option<PostgresUrl>) -> Option<Self> {
+        let settler = Settler::new(Arc::clone(injector.store()), sink?);
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(settler.run(async { drop(stopped.await) }));
+        Some(Self { stop, task })
+    }
+
+    /// Ends it. Its share in the store is dropped then.
+    async fn end(self) {
+        drop(self.stop);
+        // A task that panicked has said so in the log.
+        drop(self.task.await);
+    }
 }
 
 /// What an acknowledged draw survives.

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod operation;
 pub mod redis;
 mod rules;
+pub mod settling;
 pub mod sqlite;
 pub mod view;
 
@@ -34,6 +35,7 @@ pub use fill::{
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
 pub use operation::{Author, Operation};
+pub use settling::{SettleStore, SettledUpTo, Unsettled};
 pub use view::{CampaignView, Filling, Lifecycle, Stats, UserDetails, UserView, WindowView};
 
 use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId};
@@ -84,7 +86,7 @@ pub struct StandingStill {
 /// Errors: [`StoreError::Refused`] if a rule forbids it, [`StoreError::Overloaded`] and
 /// [`StoreError::Unavailable`] for faults; each says whether the step may have happened.
 #[async_trait]
-pub trait Store: EnvelopeStore {
+pub trait Store: EnvelopeStore + SettleStore {
     /// What this store is.
     fn info(&self) -> &StoreInfo;
 

@@ -11,6 +11,7 @@
 //! | `cli` | the client commands |
 //! | `docs` | the documents: their code, links and lists |
 //! | `redis` | connections to Redis, checks at the start, and the errors of its faults |
+//! | `ledger` | entries on their way to a real PostgreSQL |
 //! | `formats` | data of earlier versions |
 //! | `faults` | the program when it or its Redis is killed or hangs, when it is stopped, and when
 //! it is started wrongly |
@@ -27,6 +28,7 @@ mod conformance;
 mod docs;
 mod faults;
 mod formats;
+mod ledger;
 mod process;
 mod redis;
 mod simulation;

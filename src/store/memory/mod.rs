@@ -18,6 +18,7 @@ mod envelopes;
 mod ledger;
 mod queue;
 mod read;
+mod settling;
 mod steps;
 
 use self::core::Core;

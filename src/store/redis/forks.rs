@@ -115,6 +115,18 @@ impl Witnesses {
         }
     }
 
+    /// An entry of this number was settled that was read under this fork: the store must have it.
+    pub(super) fn add(&self, partition: u32, fork: &str, number: u64) {
+        let witnesses = &mut self.of(partition).witnesses;
+        match witnesses.iter_mut().find(|w| &*w.replid == fork) {
+            Some(known) => known.number = known.number.max(number),
+            None => witnesses.push(Witness {
+                replid: fork.into(),
+                number,
+            }),
+        }
+    }
+
     /// The partition is halted; true if the log has not said so yet.
     pub(super) fn is_news(&self, partition: u32) -> bool {
         !self.logged[partition as usize].swap(true, Ordering::Relaxed)

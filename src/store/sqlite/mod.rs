@@ -33,6 +33,7 @@ mod read;
 mod readers;
 mod reserve;
 mod save;
+mod settling;
 mod state;
 mod step;
 mod steps;

@@ -7,7 +7,7 @@
 //! name first.
 
 mod complete;
-mod page;
+pub mod page;
 mod session;
 
 use std::{collections::BTreeMap, thread};

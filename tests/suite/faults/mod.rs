@@ -1,14 +1,14 @@
 //! What the real program does when it, or its Redis, is killed or hangs, when it is stopped, and
 //! when it is started wrongly.
 
-mod book;
+pub mod book;
 mod connections;
 mod damage;
 mod disk;
 mod envelopes;
 mod failover;
 pub mod kill;
-mod load;
+pub mod load;
 mod log;
 pub mod redis;
 mod startup;

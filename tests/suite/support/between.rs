@@ -10,8 +10,9 @@ use tombola::{
         AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, CancelEnvelope, CreateEnvelope,
         DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry, EnvelopeReply,
         EnvelopeStore, EnvelopeSums, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling,
-        FreezeCommand, GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result, Settled,
-        Stats, Step, Store, StoreInfo, Sweep, Swept, UserDetails, UserView, WindowView,
+        FreezeCommand, GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result,
+        SettleStore, Settled, SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unsettled,
+        UserDetails, UserView, WindowView,
     },
 };
 
@@ -26,6 +27,12 @@ pub trait Meddler: Send + Sync {
     async fn before_deal(&self) {}
     /// The injector is about to take units back.
     async fn before_sweep(&self) {}
+    /// The settler has read what is not settled, and does not know it yet.
+    async fn after_unsettled(&self) {}
+    /// The settler lets the store give up what is settled.
+    async fn before_trim(&self) {}
+    /// The store has given it up.
+    async fn after_trim(&self) {}
 }
 
 /// The store in between.
@@ -210,5 +217,26 @@ impl<M: Meddler> EnvelopeStore for Between<M> {
 
     async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>> {
         self.store.envelope_sums().await
+    }
+}
+
+#[async_trait]
+impl<M: Meddler> SettleStore for Between<M> {
+    async fn unsettled(
+        &self,
+        partition: u32,
+        settled: Option<&SettledUpTo>,
+        limit: usize,
+    ) -> Result<Unsettled> {
+        let unsettled = self.store.unsettled(partition, settled, limit).await;
+        self.meddler.after_unsettled().await;
+        unsettled
+    }
+
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()> {
+        self.meddler.before_trim().await;
+        self.store.trim(partition, settled).await?;
+        self.meddler.after_trim().await;
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ pub mod in_memory;
 pub mod network;
 pub mod on_redis;
 pub mod plain_replicas;
+pub mod postgres;
 pub mod program;
 pub mod redis_group;
 pub mod redis_server;

@@ -401,7 +401,7 @@ fn receive(answers: &mut impl BufRead) -> io::Result<String> {
 }
 
 /// Makes `ca.crt`, and `redis.crt` with its key, with the openssl that Redis's packages install.
-fn make_certificates(directory: &Path) {
+pub(super) fn make_certificates(directory: &Path) {
     const SCRIPT: &str = "
         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
             -subj /CN=test-ca -keyout ca.key -out ca.crt &&

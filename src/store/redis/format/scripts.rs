@@ -62,6 +62,10 @@ scripts! {
     WINDOWS = "windows";
     /// Reads entries of the ledger.
     LEDGER = "ledger";
+    /// Reads entries of the ledger that are not settled, with the last settled one.
+    UNSETTLED = "unsettled" => |_| Effect::Repeated;
+    /// Removes settled entries from the ledger.
+    TRIM = "trim";
     /// Forgets old requests.
     FORGET = "forget" ["writing", "record"];
     /// Grabs, many at once.

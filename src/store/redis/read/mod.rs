@@ -3,4 +3,5 @@
 pub(super) mod looks;
 mod people;
 mod reads;
+mod settling;
 mod stats;

@@ -37,7 +37,7 @@ const PROBES_KEPT: u32 = 16;
 /// How often a probe is tried again since the partition has forked.
 const PROBE_ROUNDS_MAX: usize = 4;
 /// Items of the ledger that are read at a time; one may hold a whole batch of draws.
-const LEDGER_ITEMS: usize = 64;
+pub(super) const LEDGER_ITEMS: usize = 64;
 
 impl Core {
     /// The time of a campaign's partition.
@@ -314,7 +314,7 @@ impl Core {
 }
 
 /// Reads an item of the stream: its id tells the last of its entries.
-fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()> {
+pub(super) fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()> {
     let mut item = Parts::of(item)?;
     let id = reply::text(item.next()?)?;
     let last = id

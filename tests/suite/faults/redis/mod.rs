@@ -2,7 +2,7 @@
 //! values of another program; and what Redis keeps when the service is killed.
 
 mod away;
-mod callers;
+pub mod callers;
 mod clock;
 mod foreign;
 mod foreign_envelopes;
@@ -43,7 +43,7 @@ use crate::{
 type Lottery = LotteryServiceClient<Channel>;
 
 /// The number of partitions of a store unless the options say otherwise.
-pub(super) const PARTITIONS: u32 = 16;
+pub const PARTITIONS: u32 = 16;
 
 /// A Redis server, and a directory with the master key for services on it.
 pub struct House {

@@ -1,0 +1,16 @@
+//! The ledger's way out of the store: entries are *settled*, that is written to a sink in order,
+//! each exactly once, and then given up by the store.
+//!
+//! [`settle`] takes one batch of a partition from the store to the sink; [`settler`] does so for
+//! all partitions until it is stopped, and waits while PostgreSQL is away. [`mod@entry`] is the one
+//! place that makes and reads the bytes of a stored entry; [`wins`] makes the rows beside them;
+//! [`sink`] knows PostgreSQL. Nothing here knows gRPC or seeds, and draws never wait for it.
+
+pub mod entry;
+pub mod settle;
+pub mod settler;
+pub mod sink;
+pub mod wins;
+
+pub use settler::Settler;
+pub use sink::{PostgresUrl, Sink, SinkError};

@@ -1,0 +1,367 @@
+//! One batch of a partition: read, compared with the cursor, written in one transaction, and given
+//! up by the store.
+//!
+//! It may be cut off between any two of these steps. The cursor in the sink is what counts: what
+//! was not committed is read again, and what was committed is not.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use thiserror::Error;
+
+use super::{
+    entry::{FORMAT, StoredEntry},
+    sink::{Batch, Cursor, PrizeRow, Sink, SinkError},
+    wins::{Win, draw_of, wins},
+};
+use crate::{
+    model::{Campaign, CampaignId, Moment, money::NANOS_PER_UNIT},
+    store::{Entry, Store, StoreError, Unsettled, entry::Body},
+};
+
+/// Entries of a transaction, about.
+const BATCH_ENTRIES: usize = 2000;
+/// Definitions that are kept in memory.
+const DEFINITIONS_MAX: usize = 1000;
+
+/// Why a batch was not settled.
+#[derive(Debug, Error)]
+pub enum SettleError {
+    /// The sink.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The store; the other partitions may be well.
+    #[error("the store cannot be read: {0}")]
+    Store(#[from] StoreError),
+    /// Store and sink do not agree, and nothing of the partition is settled until someone has
+    /// looked.
+    #[error("store and PostgreSQL contradict each other: {0}")]
+    Contradiction(String),
+}
+
+/// What came of a look at a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// There is nothing to settle.
+    Nothing,
+    /// Another settler was faster.
+    Elsewhere,
+    /// So many entries were settled; the first of them was written at this moment.
+    Entries(usize, Moment),
+}
+
+/// What takes entries from a store to a sink.
+pub struct Carrier {
+    store: Arc<dyn Store>,
+    cursors: BTreeMap<u32, Cursor>,
+    definitions: HashMap<(CampaignId, u32), Arc<Campaign>>,
+}
+
+impl Carrier {
+    /// From this store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            cursors: BTreeMap::new(),
+            definitions: HashMap::new(),
+        }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Reads how far everything is settled, and lets the store give up what it still has of that: a
+    /// settler before this one may have ended between the two.
+    ///
+    /// # Errors
+    /// The sink is away.
+    pub async fn resume(&mut self, sink: &Sink) -> Result<(), SinkError> {
+        self.cursors = sink.cursors().await?;
+        for cursor in self.cursors.values() {
+            // It is tried again after the next batch.
+            drop(self.store.trim(cursor.partition, &cursor.up_to).await);
+        }
+        Ok(())
+    }
+
+    /// Settles the next entries of a partition.
+    ///
+    /// # Errors
+    /// See [`SettleError`]. After an error of the sink, begin with a new one and
+    /// [`Self::resume`].
+    pub async fn settle(
+        &mut self,
+        sink: &mut Sink,
+        partition: u32,
+    ) -> Result<Settled, SettleError> {
+        let before = self.cursors.get(&partition).cloned();
+        let up_to = before.as_ref().map(|cursor| &cursor.up_to);
+        let read = self
+            .store
+            .unsettled(partition, up_to, BATCH_ENTRIES)
+            .await?;
+        let orphans = match compare(before.as_ref(), &read) {
+            Ok(orphans) => orphans,
+            // The store may have given up entries that another settler has settled meanwhile.
+            Err(contradiction) => {
+                self.cursors = sink.cursors().await?;
+                return if self.cursors.get(&partition) == before.as_ref() {
+                    Err(contradiction)
+                } else {
+                    Ok(Settled::Elsewhere)
+                };
+            }
+        };
+        let Some(first) = read.entries.first().map(|entry| entry.at) else {
+            return Ok(Settled::Nothing);
+        };
+        let batch = self.batch(partition, read, orphans).await?;
+        let Some(after) = sink.write(before.as_ref(), &batch).await? else {
+            self.cursors = sink.cursors().await?;
+            return Ok(Settled::Elsewhere);
+        };
+        // Settled is settled: what is not given up now is after the next batch.
+        drop(self.store.trim(partition, &after.up_to).await);
+        self.cursors.insert(partition, after);
+        Ok(Settled::Entries(batch.entries.len(), first))
+    }
+
+    async fn batch(
+        &mut self,
+        partition: u32,
+        read: Unsettled,
+        orphans: Option<(u64, u64)>,
+    ) -> Result<Batch, SettleError> {
+        let mut batch = Batch {
+            partition,
+            fork: read.fork,
+            orphans,
+            ..Batch::default()
+        };
+        for entry in &read.entries {
+            batch.entries.push(StoredEntry::of(entry));
+            batch.wins.extend(self.wins(entry).await?);
+            batch.prizes.extend(self.prizes(entry).await?);
+        }
+        Ok(batch)
+    }
+
+    async fn wins(&mut self, entry: &Entry) -> Result<Vec<Win>, SettleError> {
+        let (Some(id), Some(draw)) = (entry.subject.campaign(), draw_of(entry)) else {
+            return Ok(Vec::new());
+        };
+        let campaign = self.definition(id, draw.version).await?;
+        wins(entry, draw, &campaign).ok_or_else(|| {
+            SettleError::Contradiction(format!(
+                "entry {} of partition {} won what version {} of campaign {id} \
+                 does not have",
+                entry.id.sequence, entry.id.partition, draw.version
+            ))
+        })
+    }
+
+    async fn prizes(&mut self, entry: &Entry) -> Result<Vec<PrizeRow>, SettleError> {
+        let (Some(id), Body::Applied { version, .. }) = (entry.subject.campaign(), &entry.body)
+        else {
+            return Ok(Vec::new());
+        };
+        let campaign = self.definition(id, *version).await?;
+        let prizes = campaign.prizes.iter();
+        let rows = prizes.map(|prize| PrizeRow {
+            campaign: id.to_string(),
+            version: *version,
+            prize: prize.id.to_string(),
+            // The one character that PostgreSQL's texts cannot have.
+            name: prize.name.replace('\0', ""),
+            stock: prize.stock,
+            value: prize.value.as_ref().map(|value| {
+                let (units, nanos) = (
+                    value.nanos / u128::from(NANOS_PER_UNIT),
+                    value.nanos % u128::from(NANOS_PER_UNIT),
+                );
+                // Whole units are below 2^53.
+                (value.currency.clone(), units as i64, nanos as i32)
+            }),
+        });
+        Ok(rows.collect())
+    }
+
+    async fn definition(
+        &mut self,
+        id: &CampaignId,
+        version: u32,
+    ) -> Result<Arc<Campaign>, StoreError> {
+        let key = (id.clone(), version);
+        if let Some(known) = self.definitions.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let campaign = self.store.version(id, version).await?;
+        if self.definitions.len() >= DEFINITIONS_MAX {
+            self.definitions.clear();
+        }
+        self.definitions.insert(key, Arc::clone(&campaign));
+        Ok(campaign)
+    }
+}
+
+/// Holds what the store has against the cursor: the last settled entry is the same, and what
+/// follows has no gap but forks. Gives the first and the last of the settled entries that the store
+/// has lost, if it went on without them.
+fn compare(cursor: Option<&Cursor>, read: &Unsettled) -> Result<Option<(u64, u64)>, SettleError> {
+    let mut last = cursor.map_or(0, |cursor| cursor.up_to.sequence);
+    let mut orphans = None;
+    if let Some(cursor) = cursor {
+        orphans = compare_settled(cursor, read)?;
+    }
+    for (index, entry) in read.entries.iter().enumerate() {
+        let sequence = entry.id.sequence;
+        let follows = match &entry.body {
+            Body::Forked { base, .. } => {
+                sequence > last && (*base == last || index == 0 && orphans.is_some())
+            }
+            _ => sequence == last + 1,
+        };
+        if !follows {
+            return Err(SettleError::Contradiction(format!(
+                "entry {} of partition {} follows entry {last}: what is between was deleted, or \
+                 settled into another database",
+                sequence, entry.id.partition
+            )));
+        }
+        last = sequence;
+    }
+    Ok(orphans)
+}
+
+/// Compares the last settled entry.
+fn compare_settled(cursor: &Cursor, read: &Unsettled) -> Result<Option<(u64, u64)>, SettleError> {
+    let settled = cursor.up_to.sequence;
+    let name = format!("entry {settled} of partition {}", cursor.partition);
+    let Some(entry) = &read.settled else {
+        let base = match read.entries.first().map(|entry| &entry.body) {
+            Some(Body::Forked { base, .. }) if *base < settled => *base,
+            _ => {
+                return Err(SettleError::Contradiction(format!(
+                    "{name} is settled and not in the store any more: the store was rolled back, \
+                     restore the data that has it"
+                )));
+            }
+        };
+        return Ok(Some((base + 1, settled)));
+    };
+    let stored = StoredEntry::of(entry);
+    if cursor.format == FORMAT && cursor.digest != stored.digest() {
+        return Err(SettleError::Contradiction(format!(
+            "{name} is settled with other contents than the store has: the store was rolled back \
+             and has gone on, restore the data that has the settled one"
+        )));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{LedgerId, SettledUpTo, Subject};
+
+    fn entry(sequence: u64, body: Body) -> Entry {
+        Entry {
+            id: LedgerId {
+                partition: 0,
+                sequence,
+            },
+            at: Moment::EPOCH,
+            subject: Subject::Partition,
+            body,
+        }
+    }
+
+    fn plain(sequence: u64) -> Entry {
+        entry(sequence, Body::Closed {})
+    }
+
+    fn forked(sequence: u64, base: u64) -> Entry {
+        let replid = "a".repeat(40);
+        entry(
+            sequence,
+            Body::Forked {
+                replid,
+                base,
+                mark: 1,
+            },
+        )
+    }
+
+    fn cursor(sequence: u64) -> Cursor {
+        Cursor {
+            partition: 0,
+            up_to: SettledUpTo {
+                fork: String::new(),
+                sequence,
+            },
+            at: Moment::EPOCH,
+            format: FORMAT,
+            digest: StoredEntry::of(&plain(sequence)).digest().to_vec(),
+        }
+    }
+
+    fn compared(
+        cursor: Option<Cursor>,
+        settled: Option<Entry>,
+        entries: &[Entry],
+    ) -> Option<Option<(u64, u64)>> {
+        let read = Unsettled {
+            fork: String::new(),
+            settled,
+            entries: entries.to_vec(),
+        };
+        compare(cursor.as_ref(), &read).ok()
+    }
+
+    #[test]
+    fn entries_follow_without_a_gap() {
+        let fine = Some(None);
+        assert_eq!(compared(None, None, &[]), fine);
+        assert_eq!(compared(None, None, &[plain(1), plain(2)]), fine);
+        assert_eq!(compared(None, None, &[plain(2)]), None);
+        assert_eq!(compared(Some(cursor(4)), Some(plain(4)), &[]), fine);
+        assert_eq!(compared(Some(cursor(4)), Some(plain(4)), &[plain(5)]), fine);
+        assert_eq!(compared(Some(cursor(4)), Some(plain(4)), &[plain(6)]), None);
+    }
+
+    #[test]
+    fn only_a_fork_that_begins_at_the_last_entry_may_jump() {
+        let settled = || (Some(cursor(4)), Some(plain(4)));
+        let with = |entries: &[Entry]| compared(settled().0, settled().1, entries);
+        assert_eq!(with(&[forked(900, 4), plain(901)]), Some(None));
+        assert_eq!(with(&[plain(5), forked(900, 5)]), Some(None));
+        assert_eq!(with(&[forked(900, 5)]), None);
+        assert_eq!(with(&[forked(900, 3)]), None);
+        assert_eq!(with(&[plain(5), forked(900, 4)]), None);
+    }
+
+    #[test]
+    fn a_store_that_lost_settled_entries_may_go_on_only_by_a_fork_before_them() {
+        let lost = |entries: &[Entry]| compared(Some(cursor(4)), None, entries);
+        assert_eq!(lost(&[]), None);
+        assert_eq!(lost(&[plain(5)]), None);
+        assert_eq!(lost(&[forked(900, 4)]), None);
+        assert_eq!(lost(&[forked(900, 1), plain(901)]), Some(Some((2, 4))));
+    }
+
+    #[test]
+    fn a_settled_entry_with_other_contents_is_a_contradiction() {
+        let other = || forked(4, 3);
+        assert_eq!(compared(Some(cursor(4)), Some(other()), &[plain(5)]), None);
+        let mut later = cursor(4);
+        later.format = FORMAT + 1;
+        assert_eq!(
+            compared(Some(later), Some(other()), &[plain(5)]),
+            Some(None)
+        );
+    }
+}

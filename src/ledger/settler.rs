@@ -1,0 +1,182 @@
+//! Settles all partitions of a store until it is stopped.
+//!
+//! Draws never wait for it: while PostgreSQL is away, entries stay in the store, and the log says
+//! for how long they have been waiting. Any number of settlers may run for one store. One of them
+//! works; the others wait for its connection to end.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::time::sleep;
+use tracing::{error, info, warn};
+
+use super::{
+    settle::{Carrier, SettleError, Settled},
+    sink::{PostgresUrl, Sink, SinkError},
+};
+use crate::{model::Moment, store::Store};
+
+/// The pause after a look that found nothing.
+const IDLE_PAUSE: Duration = Duration::from_millis(200);
+/// The pause after a fault of PostgreSQL: from this, twice as long each time, to that.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How often a settler that waits looks whether the one at work has ended.
+const STANDBY_PAUSE: Duration = Duration::from_secs(1);
+/// How often the log repeats what has not ended.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
+/// Entries that wait for longer than this are worth a line in the log.
+const LAG_SHOWN: Duration = Duration::from_secs(10);
+
+/// Settles a store's ledger into PostgreSQL.
+pub struct Settler {
+    carrier: Carrier,
+    url: PostgresUrl,
+    pause: Duration,
+    /// Since when PostgreSQL does not do its work.
+    away: Option<Instant>,
+    said_away: Said,
+    said_lag: Said,
+    /// Partitions that are not settled.
+    faults: BTreeMap<u32, Said>,
+}
+
+/// When the log has said something last.
+#[derive(Default)]
+struct Said(Option<Instant>);
+
+impl Said {
+    /// True if it is time to say it, again or for the first time.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.0.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
+        if is_due {
+            self.0 = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+impl Settler {
+    /// From this store to the database of this URL.
+    pub fn new(store: Arc<dyn Store>, url: PostgresUrl) -> Self {
+        Self {
+            carrier: Carrier::new(store),
+            url,
+            pause: PAUSE_MIN,
+            away: None,
+            said_away: Said::default(),
+            said_lag: Said::default(),
+            faults: BTreeMap::new(),
+        }
+    }
+
+    /// Settles until `stop` ends. What it is doing then is cut off, which does no harm: see
+    /// [`super::settle`].
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        tokio::select! {
+            () = stop => {}
+            () = self.work() => {}
+        }
+    }
+
+    async fn work(&mut self) {
+        loop {
+            let Err(error) = self.session().await;
+            self.note_away(&error);
+            sleep(self.pause).await;
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Settles over one connection, until it fails.
+    async fn session(&mut self) -> Result<std::convert::Infallible, SinkError> {
+        let store = Arc::clone(self.carrier.store());
+        let mut sink = Sink::open(&self.url, &store.info().store_id).await?;
+        self.note_reached();
+        while !sink.is_leader().await? {
+            sleep(STANDBY_PAUSE).await;
+        }
+        self.carrier.resume(&sink).await?;
+        info!(url = %self.url, "settling the ledger into {}", self.url);
+        loop {
+            if !self.pass(&mut sink).await? {
+                sleep(IDLE_PAUSE).await;
+            }
+        }
+    }
+
+    /// Settles a batch of each partition; false if there is nothing more to do for now.
+    async fn pass(&mut self, sink: &mut Sink) -> Result<bool, SinkError> {
+        let partitions = self.carrier.store().info().partitions;
+        let mut oldest: Option<Moment> = None;
+        for partition in 0..partitions {
+            match self.carrier.settle(sink, partition).await {
+                Ok(settled) => {
+                    self.note_well(partition);
+                    if let Settled::Entries(_, first) = settled {
+                        oldest = Some(oldest.map_or(first, |oldest| oldest.min(first)));
+                    }
+                }
+                Err(SettleError::Sink(error)) => return Err(error),
+                Err(fault) => self.note_fault(partition, &fault),
+            }
+        }
+        self.pause = PAUSE_MIN;
+        if let Some(oldest) = oldest {
+            self.note_lag(oldest);
+        }
+        Ok(oldest.is_some())
+    }
+
+    fn note_away(&mut self, error: &SinkError) {
+        let away_s = self
+            .away
+            .get_or_insert_with(Instant::now)
+            .elapsed()
+            .as_secs();
+        if !self.said_away.is_due() {
+            return;
+        }
+        let url = &self.url;
+        if error.is_permanent() {
+            error!(%url, away_s, "the ledger is not settled: {error}");
+        } else {
+            warn!(
+                %url,
+                away_s,
+                "the ledger is not settled since {away_s} s, and draws go on: {error}"
+            );
+        }
+    }
+
+    fn note_reached(&mut self) {
+        if let Some(away) = self.away.take() {
+            let away_s = away.elapsed().as_secs();
+            info!(url = %self.url, away_s, "{} is there again after {away_s} s", self.url);
+        }
+        self.said_away = Said::default();
+    }
+
+    fn note_lag(&mut self, oldest: Moment) {
+        let lag = self.carrier.store().clock_hint().since(oldest);
+        if lag > LAG_SHOWN && self.said_lag.is_due() {
+            let lag_s = lag.as_secs();
+            warn!(lag_s, "settling is {lag_s} s behind the draws");
+        }
+    }
+
+    fn note_fault(&mut self, partition: u32, fault: &SettleError) {
+        if self.faults.entry(partition).or_default().is_due() {
+            error!(partition, "partition {partition} is not settled: {fault}");
+        }
+    }
+
+    fn note_well(&mut self, partition: u32) {
+        if self.faults.remove(&partition).is_some() {
+            info!(partition, "partition {partition} is settled again");
+        }
+    }
+}

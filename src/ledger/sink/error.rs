@@ -1,0 +1,105 @@
+//! Why PostgreSQL did not do what it was asked.
+
+use std::{error::Error as _, path::PathBuf, time::Duration};
+
+use thiserror::Error;
+
+use super::url::PasswordError;
+
+/// Why the sink did not do what it was asked. Whether a transaction was committed is then not
+/// known: the cursor says it.
+#[derive(Debug, Error)]
+pub enum SinkError {
+    /// The connection, or a statement, failed.
+    #[error("PostgreSQL: {}", text(.0))]
+    Postgres(#[from] tokio_postgres::Error),
+    /// No answer.
+    #[error("PostgreSQL did not answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    /// The password cannot be read.
+    #[error(transparent)]
+    Password(#[from] PasswordError),
+    /// A file of certificates cannot be used.
+    #[error("no certificates can be read from {}: {text}", .file.display())]
+    Certificates {
+        /// The file, or where the system keeps its own.
+        file: PathBuf,
+        /// Why.
+        text: String,
+    },
+    /// The tables are not there, or are those of an earlier version.
+    #[error(
+        "the schema `tombola` in PostgreSQL is of version {found}, and this version needs \
+         {needed}: run `tombola migrate`"
+    )]
+    NotMigrated {
+        /// The schema's version; 0 if there is none.
+        found: i32,
+        /// What is needed.
+        needed: i32,
+    },
+    /// A later version has changed the tables so that this one does not understand them.
+    #[error(
+        "the schema `tombola` in PostgreSQL needs a version of tombola that knows schema \
+         {min_reader}, and this one knows schema {known}: replace it by the newer version"
+    )]
+    NewerSchema {
+        /// The lowest schema version that a program must know.
+        min_reader: i32,
+        /// What this version knows.
+        known: i32,
+    },
+    /// The database has the ledger of another store.
+    #[error(
+        "the database has the ledger of another store, {found}, and this is store {store}: name a \
+         database of its own for each store"
+    )]
+    OtherStore {
+        /// The database's.
+        found: String,
+        /// This one's.
+        store: String,
+    },
+    /// PostgreSQL would lose what it says it has committed.
+    #[error(
+        "PostgreSQL runs with {0}, so a crash may undo what is settled, after the store has given \
+         it up: set it to on"
+    )]
+    NotDurable(&'static str),
+    /// A migration failed.
+    #[error("the schema in PostgreSQL cannot be migrated: {0}")]
+    Migration(#[from] refinery::Error),
+}
+
+impl SinkError {
+    /// Whether someone must change something before it can work.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Postgres(_) | Self::TimedOut(_) => false,
+            Self::Password(_)
+            | Self::Certificates { .. }
+            | Self::NotMigrated { .. }
+            | Self::NewerSchema { .. }
+            | Self::OtherStore { .. }
+            | Self::NotDurable(_)
+            | Self::Migration(_) => true,
+        }
+    }
+}
+
+/// What the driver says, with its cause.
+fn text(error: &tokio_postgres::Error) -> String {
+    if let Some(db) = error.as_db_error() {
+        return format!("{} ({})", db.message(), db.code().code());
+    }
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,245 @@
+//! Where PostgreSQL is, as one URL. A password is never shown.
+
+use std::{fmt, io, path::PathBuf, str::FromStr as _};
+
+use thiserror::Error;
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
+
+/// What a URL can look like, for whoever wrote another one.
+const FORM: &str = "postgres://[user[:password]@]host[:port]/database, followed by \
+     ?sslmode=disable, prefer or require (the default is prefer; a certificate is always checked) \
+     and sslrootcert=FILE if a CA of your own signed the certificate";
+const PORT: u16 = 5432;
+
+/// A URL that does not say where PostgreSQL is.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the PostgreSQL URL {0}; write {FORM}")]
+pub struct UrlError(&'static str);
+
+/// Where PostgreSQL is, and how to log in.
+#[derive(Clone)]
+pub struct PostgresUrl {
+    config: Config,
+    ca_file: Option<PathBuf>,
+    password_file: Option<PathBuf>,
+}
+
+/// The file of the password cannot be used.
+#[derive(Debug, Error)]
+pub enum PasswordError {
+    /// It cannot be read.
+    #[error("the password file {} cannot be read: {cause}", .file.display())]
+    Unreadable {
+        /// Which file.
+        file: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// It has no password.
+    #[error("the password file {} is empty: write the password into its first line", .0.display())]
+    Empty(PathBuf),
+}
+
+impl PostgresUrl {
+    /// Reads a URL.
+    ///
+    /// ```
+    /// use tombola::ledger::PostgresUrl;
+    /// let url = PostgresUrl::parse("postgres://settler:secret@db.example/ledger").unwrap();
+    /// assert_eq!(url.to_string(), "postgres://settler:***@db.example:5432/ledger");
+    /// ```
+    ///
+    /// # Errors
+    /// What is wrong with it and what to write instead, without the password.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+            return Err(UrlError("does not start with postgres://"));
+        }
+        let (text, ca_file) = take_ca_file(text)?;
+        // The driver's message may quote a part of the password.
+        let config = Config::from_str(&text).map_err(|_| {
+            UrlError(
+                "cannot be read: it has an unknown parameter or a wrong value, or a character of \
+                 the password that must be written as %XX",
+            )
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err(UrlError("has no host"));
+        }
+        if config.get_dbname().is_none_or(str::is_empty) {
+            return Err(UrlError("names no database"));
+        }
+        if ca_file.is_some() && config.get_ssl_mode() == SslMode::Disable {
+            return Err(UrlError("has sslrootcert with sslmode=disable"));
+        }
+        Ok(Self {
+            config,
+            ca_file,
+            password_file: None,
+        })
+    }
+
+    /// The same with the password in a file, which is read for each connection.
+    #[must_use]
+    pub fn with_password_file(self, file: Option<PathBuf>) -> Self {
+        Self {
+            password_file: file,
+            ..self
+        }
+    }
+
+    /// What the driver connects with.
+    pub(super) fn config(&self) -> Result<Config, PasswordError> {
+        let mut config = self.config.clone();
+        if let Some(file) = &self.password_file {
+            let text =
+                std::fs::read_to_string(file).map_err(|cause| PasswordError::Unreadable {
+                    file: file.clone(),
+                    cause,
+                })?;
+            let password = text.lines().next().unwrap_or_default();
+            if password.is_empty() {
+                return Err(PasswordError::Empty(file.clone()));
+            }
+            config.password(password);
+        }
+        Ok(config)
+    }
+
+    /// Certificates that are trusted instead of the system's.
+    pub(super) fn ca_file(&self) -> Option<&PathBuf> {
+        self.ca_file.as_ref()
+    }
+}
+
+/// Takes `sslrootcert`, which the driver does not know, out of the parameters.
+fn take_ca_file(text: &str) -> Result<(String, Option<PathBuf>), UrlError> {
+    let Some((head, query)) = text.rsplit_once('?') else {
+        return Ok((text.to_owned(), None));
+    };
+    let (mut kept, mut file) = (Vec::new(), None);
+    for parameter in query.split('&') {
+        match parameter.strip_prefix("sslrootcert=") {
+            Some("") => return Err(UrlError("has an empty sslrootcert")),
+            Some(path) => file = Some(path.into()),
+            None => kept.push(parameter),
+        }
+    }
+    let text = match kept.is_empty() {
+        true => head.to_owned(),
+        false => format!("{head}?{}", kept.join("&")),
+    };
+    Ok((text, file))
+}
+
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = &self.config;
+        f.write_str("postgres://")?;
+        let has_password = config.get_password().is_some() || self.password_file.is_some();
+        if let Some(user) = config.get_user() {
+            let password = if has_password { ":***" } else { "" };
+            write!(f, "{user}{password}@")?;
+        }
+        let ports = config.get_ports();
+        for (index, host) in config.get_hosts().iter().enumerate() {
+            let port = ports.get(index).or(ports.first()).copied().unwrap_or(PORT);
+            let comma = if index == 0 { "" } else { "," };
+            match host {
+                Host::Tcp(host) => write!(f, "{comma}{host}:{port}")?,
+                #[cfg(unix)]
+                Host::Unix(path) => write!(f, "{comma}{}:{port}", path.display())?,
+            }
+        }
+        write!(f, "/{}", config.get_dbname().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgresUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read_and_shown_without_its_password() {
+        for (text, shown) in [
+            ("postgres://h/db", "postgres://h:5432/db"),
+            ("postgresql://h:7000/db", "postgres://h:7000/db"),
+            ("postgres://u@h/db", "postgres://u@h:5432/db"),
+            ("postgres://u:secret@h/db", "postgres://u:***@h:5432/db"),
+            ("postgres://u:se?cr=&et@h/db", "postgres://u:***@h:5432/db"),
+            (
+                "postgres://u:se%40cret@a:1,b:2/db?sslmode=require",
+                "postgres://u:***@a:1,b:2/db",
+            ),
+            (
+                "postgres://u:secret@h/db?sslrootcert=/etc/ca.pem&sslmode=require",
+                "postgres://u:***@h:5432/db",
+            ),
+        ] {
+            let url = PostgresUrl::parse(text).unwrap();
+            assert_eq!(url.to_string(), shown);
+            assert_eq!(format!("{url:?}"), format!("PostgresUrl({shown})"));
+        }
+    }
+
+    #[test]
+    fn a_ca_file_is_taken_out_of_the_parameters() {
+        let url = PostgresUrl::parse("postgres://h/db?sslrootcert=/etc/ca.pem&sslmode=require");
+        let url = url.unwrap();
+        assert_eq!(url.ca_file(), Some(&PathBuf::from("/etc/ca.pem")));
+        assert_eq!(url.config.get_ssl_mode(), SslMode::Require);
+    }
+
+    #[test]
+    fn an_error_says_what_to_write_and_nothing_of_the_password() {
+        for (text, problem) in [
+            ("h/db", "does not start with"),
+            ("redis://u:secret@h", "does not start with"),
+            ("postgres:///db", "has no host"),
+            ("postgres://u:secret@h", "names no database"),
+            (
+                "postgres://u:secret@h/db?sslmode=verify-full",
+                "cannot be read",
+            ),
+            (
+                "postgres://u:secret@h/db?sslrootcert=",
+                "an empty sslrootcert",
+            ),
+            (
+                "postgres://u:secret@h/db?sslmode=disable&sslrootcert=/ca",
+                "sslmode=disable",
+            ),
+        ] {
+            let error = PostgresUrl::parse(text).unwrap_err().to_string();
+            assert!(error.contains(problem), "{text}: {error}");
+            assert!(error.contains("postgres://[user"), "{error}");
+            assert!(!error.contains("secr"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_password_is_the_first_line_of_its_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let url = PostgresUrl::parse("postgres://u@h/db").unwrap();
+        let url = url.with_password_file(Some(file.path().into()));
+        assert!(matches!(url.config(), Err(PasswordError::Empty(_))));
+        std::fs::write(file.path(), "secret\n").unwrap();
+        let config = url.config().unwrap();
+        assert_eq!(config.get_password(), Some("secret".as_bytes()));
+        assert_eq!(url.to_string(), "postgres://u:***@h:5432/db");
+        drop(file);
+        assert!(matches!(
+            url.config(),
+            Err(PasswordError::Unreadable { .. })
+        ));
+    }
+}

@@ -1,0 +1,260 @@
+//! The transaction that settles a batch: the cursor first, whose row is locked until the end, then
+//! the entries.
+
+use std::pin::pin;
+
+use tokio_postgres::{
+    Client, IsolationLevel, Transaction,
+    binary_copy::BinaryCopyInWriter,
+    types::{ToSql, Type},
+};
+
+use super::{Cursor, SinkError};
+use crate::{
+    ledger::{
+        entry::{FORMAT, StoredEntry, to_system_time},
+        wins::Win,
+    },
+    store::SettledUpTo,
+};
+
+/// Entries of a partition that are written together.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The partition.
+    pub partition: u32,
+    /// The fork under which they were read.
+    pub fork: String,
+    /// In order, at least one.
+    pub entries: Vec<StoredEntry>,
+    /// What they won.
+    pub wins: Vec<Win>,
+    /// Prizes of the versions that they brought into force.
+    pub prizes: Vec<PrizeRow>,
+    /// The first and the last of the settled entries that the store has lost.
+    pub orphans: Option<(u64, u64)>,
+}
+
+/// A prize of a version of a campaign.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrizeRow {
+    /// The campaign's id.
+    pub campaign: String,
+    /// The campaign's version.
+    pub version: u32,
+    /// The prize's id.
+    pub prize: String,
+    /// For people.
+    pub name: String,
+    /// Units given to the campaign.
+    pub stock: u64,
+    /// The worth of a unit: currency, whole units of it, billionths of a unit.
+    pub value: Option<(String, i64, i32)>,
+}
+
+/// Writes a batch, unless the cursor is not at `before`.
+pub(super) async fn write(
+    client: &mut Client,
+    before: Option<&Cursor>,
+    batch: &Batch,
+) -> Result<Option<Cursor>, SinkError> {
+    let Some(last) = batch.entries.last() else {
+        return Ok(before.cloned());
+    };
+    let after = Cursor {
+        partition: batch.partition,
+        up_to: SettledUpTo {
+            fork: batch.fork.clone(),
+            sequence: last.sequence,
+        },
+        at: last.at,
+        format: FORMAT,
+        digest: last.digest().to_vec(),
+    };
+    let transaction = client.build_transaction();
+    let transaction = transaction.isolation_level(IsolationLevel::ReadCommitted);
+    let transaction = transaction.start().await?;
+    if !move_cursor(&transaction, before, &after, batch.entries.len()).await? {
+        transaction.rollback().await?;
+        return Ok(None);
+    }
+    copy_entries(&transaction, &batch.entries).await?;
+    copy_wins(&transaction, &batch.wins).await?;
+    insert_prizes(&transaction, &batch.prizes).await?;
+    if let Some((first, last)) = batch.orphans {
+        let sql = "INSERT INTO tombola.orphans (partition, first_sequence, last_sequence)
+                   VALUES ($1, $2, $3)";
+        let values: [&(dyn ToSql + Sync); 3] =
+            [&int(batch.partition), &bigint(first), &bigint(last)];
+        transaction.execute(sql, &values).await?;
+    }
+    transaction.commit().await?;
+    Ok(Some(after))
+}
+
+/// Moves the cursor, if it is where the batch begins, and locks its row until the transaction ends.
+/// Whoever else moves it waits for that, and then finds it elsewhere.
+async fn move_cursor(
+    transaction: &Transaction<'_>,
+    before: Option<&Cursor>,
+    after: &Cursor,
+    entries: usize,
+) -> Result<bool, SinkError> {
+    let (partition, entries) = (int(after.partition), entries as i64);
+    if before.is_some() {
+        // The lock comes first, so that the comparison sees what the settler before has committed.
+        let sql = "SELECT next_sequence, fork FROM tombola.cursors WHERE partition = $1 FOR UPDATE";
+        let found = transaction.query_opt(sql, &[&partition]).await?;
+        let found = found.map(|row| SettledUpTo {
+            sequence: row.get::<_, i64>(0).cast_unsigned() - 1,
+            fork: row.get(1),
+        });
+        if found.as_ref() != before.map(|before| &before.up_to) {
+            return Ok(false);
+        }
+    }
+    let sql = match before {
+        None => {
+            "INSERT INTO tombola.cursors
+                 (partition, next_sequence, fork, at, format, digest, entries)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING"
+        }
+        Some(_) => {
+            "UPDATE tombola.cursors SET next_sequence = $2, fork = $3, at = $4, format = $5,
+                 digest = $6, entries = entries + $7, settled_at = now()
+             WHERE partition = $1"
+        }
+    };
+    let values: [&(dyn ToSql + Sync); 7] = [
+        &partition,
+        &bigint(after.up_to.sequence + 1),
+        &after.up_to.fork,
+        &to_system_time(after.at),
+        &after.format,
+        &after.digest,
+        &entries,
+    ];
+    Ok(transaction.execute(sql, &values).await? == 1)
+}
+
+async fn copy_entries(
+    transaction: &Transaction<'_>,
+    entries: &[StoredEntry],
+) -> Result<(), SinkError> {
+    let sql = "COPY tombola.entries (partition, sequence, at, kind, campaign, envelope, user_id,
+                   request_id, format, body) FROM STDIN BINARY";
+    let types = [
+        Type::INT4,
+        Type::INT8,
+        Type::TIMESTAMPTZ,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::INT2,
+        Type::BYTEA,
+    ];
+    let writer = BinaryCopyInWriter::new(transaction.copy_in(sql).await?, &types);
+    let mut writer = pin!(writer);
+    for entry in entries {
+        let values: [&(dyn ToSql + Sync); 10] = [
+            &int(entry.partition),
+            &bigint(entry.sequence),
+            &to_system_time(entry.at),
+            &entry.kind,
+            &entry.campaign,
+            &entry.envelope,
+            &entry.user,
+            &entry.request,
+            &FORMAT,
+            &entry.body,
+        ];
+        writer.as_mut().write(&values).await?;
+    }
+    writer.finish().await?;
+    Ok(())
+}
+
+async fn copy_wins(transaction: &Transaction<'_>, wins: &[Win]) -> Result<(), SinkError> {
+    if wins.is_empty() {
+        return Ok(());
+    }
+    let sql = "COPY tombola.wins (partition, sequence, number, at, campaign, version, user_id,
+                   request_id, pool, prize, unit_id, release_at) FROM STDIN BINARY";
+    let types = [
+        Type::INT4,
+        Type::INT8,
+        Type::INT2,
+        Type::TIMESTAMPTZ,
+        Type::TEXT,
+        Type::INT4,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TIMESTAMPTZ,
+    ];
+    let writer = BinaryCopyInWriter::new(transaction.copy_in(sql).await?, &types);
+    let mut writer = pin!(writer);
+    for win in wins {
+        let values: [&(dyn ToSql + Sync); 12] = [
+            &int(win.partition),
+            &bigint(win.sequence),
+            &win.number,
+            &to_system_time(win.at),
+            &win.campaign,
+            &int(win.version),
+            &win.user,
+            &win.request,
+            &win.pool,
+            &win.prize,
+            &win.unit,
+            &win.release.map(to_system_time),
+        ];
+        writer.as_mut().write(&values).await?;
+    }
+    writer.finish().await?;
+    Ok(())
+}
+
+async fn insert_prizes(
+    transaction: &Transaction<'_>,
+    prizes: &[PrizeRow],
+) -> Result<(), SinkError> {
+    // A version that was lost in a rollback may come again with other contents.
+    let sql = "INSERT INTO tombola.prizes (campaign, version, prize, name, stock, value_currency,
+                   value_units, value_nanos) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+               ON CONFLICT (campaign, version, prize) DO UPDATE SET name = excluded.name,
+                   stock = excluded.stock, value_currency = excluded.value_currency,
+                   value_units = excluded.value_units, value_nanos = excluded.value_nanos";
+    for prize in prizes {
+        let (currency, units, nanos) = match &prize.value {
+            Some((currency, units, nanos)) => (Some(currency), Some(units), Some(nanos)),
+            None => (None, None, None),
+        };
+        let values: [&(dyn ToSql + Sync); 8] = [
+            &prize.campaign,
+            &int(prize.version),
+            &prize.prize,
+            &prize.name,
+            &bigint(prize.stock),
+            &currency,
+            &units,
+            &nanos,
+        ];
+        transaction.execute(sql, &values).await?;
+    }
+    Ok(())
+}
+
+/// Partitions and versions are far below 2^31.
+fn int(number: u32) -> i32 {
+    number.cast_signed()
+}
+
+/// Numbers of entries and quantities are below 2^53.
+fn bigint(number: u64) -> i64 {
+    number.cast_signed()
+}

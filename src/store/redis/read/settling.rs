@@ -1,0 +1,80 @@
+//! The settler's reads, and the removal of what is settled.
+
+use async_trait::async_trait;
+
+use super::reads::{LEDGER_ITEMS, read_item};
+use crate::store::{
+    Entry, Result, SettleStore, SettledUpTo, Unsettled,
+    redis::{
+        RedisStore,
+        core::Core,
+        format::{reply, scripts},
+    },
+};
+
+#[async_trait]
+impl SettleStore for RedisStore {
+    async fn unsettled(
+        &self,
+        partition: u32,
+        settled: Option<&SettledUpTo>,
+        limit: usize,
+    ) -> Result<Unsettled> {
+        self.core.unsettled(partition, settled, limit).await
+    }
+
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()> {
+        self.core.trim(partition, settled).await
+    }
+}
+
+impl Core {
+    /// Reads whole items, so that the last settled entry is always the last one of its item, whose
+    /// id then names it.
+    async fn unsettled(
+        &self,
+        partition: u32,
+        settled: Option<&SettledUpTo>,
+        limit: usize,
+    ) -> Result<Unsettled> {
+        let Some(keys) = self.partitions.get(partition as usize) else {
+            return Ok(Unsettled::default());
+        };
+        if let Some(settled) = settled {
+            self.witnesses
+                .add(partition, &settled.fork, settled.sequence);
+        }
+        let settled = settled.map_or(0, |settled| settled.sequence);
+        let (mut from, mut entries, mut fork) = (settled, Vec::<Entry>::new(), String::new());
+        loop {
+            let all = [keys.partition.clone(), keys.ledger.clone()];
+            let args = [from.to_string(), LEDGER_ITEMS.to_string()];
+            let (_, mut parts) = self.ask_kept(keys, &scripts::UNSETTLED, all, args).await?;
+            let under = reply::text(self.first(&mut parts)?)?;
+            if !fork.is_empty() && under != fork {
+                break; // What follows is read next time, under its own fork.
+            }
+            fork = under;
+            let items = reply::list(parts.next()?)?;
+            let is_last = items.len() < LEDGER_ITEMS;
+            for item in items {
+                read_item(partition, item, &mut entries)?;
+            }
+            if is_last || entries.len() >= limit {
+                break;
+            }
+            from = entries.last().map_or(from, |last| last.id.sequence + 1);
+        }
+        Ok(Unsettled::of(fork, entries, settled))
+    }
+
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()> {
+        let Some(keys) = self.partitions.get(partition as usize) else {
+            return Ok(());
+        };
+        let all = [keys.partition.clone(), keys.ledger.clone()];
+        let args = [settled.fork.clone(), settled.sequence.to_string()];
+        // What a failover brings back is removed again.
+        self.ask(keys, &scripts::TRIM, all, args).await.map(drop)
+    }
+}

@@ -1,0 +1,178 @@
+//! `tombola settle` is killed again and again under load: every other time before or after a
+//! statement of its transaction, else at any moment. Redis is killed once.
+//!
+//! `TOMBOLA_KILLS` sets how often, `TOMBOLA_SEED` when.
+
+use std::{process::Stdio, time::Duration};
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use tokio::time::{Instant, sleep, timeout};
+use tombola::{proto::GetStatsRequest, store::entry::Body};
+
+use super::{
+    Database,
+    cut::{STATEMENTS, When, port_until},
+};
+use crate::{
+    faults::{
+        book::Book,
+        kill::setting,
+        load::{self, IDS},
+        redis::{House, PARTITIONS, callers::Callers},
+    },
+    process::{Output, Server, tombola},
+    support::postgres::{PASSWORD, Postgres},
+};
+
+/// What should happen within moments fails the test only after this long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A settler process; it is killed when this is dropped.
+struct Settler(std::process::Child);
+
+impl Settler {
+    /// Starts one, and waits until it settles.
+    fn start(house: &House, url: &str) -> Self {
+        let mut child = tombola(["settle", "--redis-url", &house.redis.url()])
+            .args(["--postgres-url", url])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = Output::of(&mut child);
+        let at_work = output.wait_for(|line| line.contains("settling the ledger").then_some(()));
+        assert!(at_work.is_some(), "{}", output.text());
+        assert!(!output.text().contains(PASSWORD));
+        Self(child)
+    }
+}
+
+impl Drop for Settler {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Waits until every entry of the store is settled.
+pub async fn caught_up(house: &House, database: &Database) {
+    let begun = Instant::now();
+    loop {
+        let mut last = 0;
+        for partition in 0..PARTITIONS {
+            let key = format!("tombola{{{partition}}}:partition");
+            last += house
+                .redis
+                .command(&["HGET", &key, "sequence"])
+                .parse::<i64>()
+                .unwrap();
+        }
+        let settled = "SELECT coalesce(sum(next_sequence - 1), 0)::bigint FROM tombola.cursors";
+        if database.number(settled).await == last {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the settler does not catch up");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// What is settled of each campaign is what the service counts.
+pub async fn assert_sums(server: &Server, database: &Database) {
+    let entries = database.entries().await;
+    for id in IDS {
+        let request = GetStatsRequest {
+            campaign_id: id.to_owned(),
+        };
+        let stats = server.campaigns().await.get_stats(request).await;
+        let stats = stats.unwrap().into_inner();
+        assert!(stats.balanced, "{stats:?}");
+        let of_campaign = entries.iter().filter(|entry| {
+            entry
+                .subject
+                .campaign()
+                .is_some_and(|campaign| campaign.as_str() == id)
+        });
+        let draws = of_campaign.filter_map(|entry| match &entry.body {
+            Body::Draw(draw) => Some(draw.results.len() as u64),
+            _ => None,
+        });
+        assert_eq!(draws.sum::<u64>(), stats.draws, "{id}: draws");
+        let wins = format!("SELECT count(*) FROM tombola.wins WHERE campaign = '{id}'");
+        assert_eq!(
+            database.number(&wins).await as u64,
+            stats.wins,
+            "{id}: wins"
+        );
+        let units =
+            format!("SELECT count(DISTINCT unit_id) FROM tombola.wins WHERE campaign = '{id}'");
+        assert_eq!(
+            database.number(&units).await as u64,
+            stats.wins,
+            "{id}: units"
+        );
+    }
+}
+
+/// Starts a settler, and kills it when it comes to a statement or has done it.
+async fn kill_at_a_statement(house: &House, database: &Database, number: u64) {
+    let statement = STATEMENTS[number as usize / 2 % STATEMENTS.len()];
+    let when = match number % 2 {
+        0 => When::Before,
+        _ => When::After,
+    };
+    let (port, passed) = port_until(statement, when, database.server.port()).await;
+    let url = Postgres::url_at(port, "postgres", &database.name);
+    let settler = Settler::start(house, &url);
+    let came = timeout(PATIENCE, passed.notified()).await;
+    assert!(came.is_ok(), "`{statement}` did not come");
+    drop(settler);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
+    let kills = setting("TOMBOLA_KILLS").unwrap_or(20);
+    let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
+    eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={kills}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let database = Database::new().await;
+    let mut house = House::new();
+    let server = house.start().serve();
+    load::apply_now(&server).await;
+    let callers = Callers::start(&[&server], seed, 0);
+    for kill in 0..kills {
+        if kill % 2 == 0 {
+            kill_at_a_statement(&house, &database, kill / 2).await;
+        } else {
+            let settler = Settler::start(&house, &database.url_text());
+            sleep(Duration::from_millis(rng.random_range(0..60))).await;
+            drop(settler);
+        }
+        if kill == kills / 2 {
+            house.redis.kill();
+            callers.fail(1).await;
+            house.redis.restart();
+        }
+        callers.go_on(20).await;
+    }
+    let attempts = callers.end().await;
+    let mut book = Book::default();
+    book.settle(&server, attempts).await;
+    let settler = Settler::start(&house, &database.url_text());
+    caught_up(&house, &database).await;
+    drop(settler);
+    // The next one begins with what the last one may not have given up.
+    let settler = Settler::start(&house, &database.url_text());
+    drop(settler);
+    assert_sums(&server, &database).await;
+    let entries = database.entries().await;
+    let forks = entries
+        .iter()
+        .filter(|entry| matches!(entry.body, Body::Forked { .. }));
+    assert!(forks.count() > 0, "Redis was restarted");
+    for partition in 0..PARTITIONS {
+        let key = format!("tombola{{{partition}}}:ledger");
+        let items: usize = house.redis.command(&["XLEN", &key]).parse().unwrap();
+        assert!(items <= 101, "{items} items are left in {key}");
+    }
+    book.read_all_again(&server).await;
+}

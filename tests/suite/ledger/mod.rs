@@ -1,0 +1,186 @@
+//! Entries on their way from the store to a real PostgreSQL: each is settled exactly once, whatever
+//! is killed, cut off or away in between.
+
+mod away;
+mod cut;
+mod kill;
+mod roles;
+mod schema;
+mod settled;
+mod sql;
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use tombola::{
+    ledger::{
+        PostgresUrl, Sink,
+        entry::{decode, from_system_time},
+        settle::{Carrier, Settled},
+    },
+    model::{CampaignId, EnvelopeId},
+    store::{Entry, LedgerId, Store, Subject, entry::Body},
+};
+
+use crate::support::postgres::Postgres;
+
+/// A database with the tables of the ledger.
+pub struct Database {
+    pub server: Arc<Postgres>,
+    pub name: String,
+}
+
+impl Database {
+    /// An empty one on the server that tests share.
+    pub async fn new() -> Self {
+        let empty = Self::without_tables().await;
+        assert!(Sink::migrate(&empty.url()).await.unwrap());
+        empty
+    }
+
+    /// The same without tables.
+    pub async fn without_tables() -> Self {
+        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        let server = {
+            let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.upgrade().unwrap_or_else(|| {
+                let started = Arc::new(Postgres::start());
+                *shared = Arc::downgrade(&started);
+                started
+            })
+        };
+        static DATABASES: AtomicU32 = AtomicU32::new(0);
+        let name = format!("ledger{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        server.database(&name).await;
+        Self { server, name }
+    }
+
+    /// Its URL as text, for the superuser.
+    pub fn url_text(&self) -> String {
+        self.server.url("postgres", &self.name)
+    }
+
+    /// Its URL, for the superuser.
+    pub fn url(&self) -> PostgresUrl {
+        PostgresUrl::parse(&self.url_text()).unwrap()
+    }
+
+    /// The number that a query gives.
+    pub async fn number(&self, sql: &str) -> i64 {
+        self.server.number(&self.name, sql).await
+    }
+
+    /// All settled entries, by partition and number. Fails if one is there twice, or a number is
+    /// left out other than by a fork.
+    pub async fn entries(&self) -> Vec<Entry> {
+        let sql = "SELECT partition, sequence, at, campaign, envelope, format, body
+                   FROM tombola.entries ORDER BY partition, sequence";
+        let rows = self.server.query(&self.name, sql).await;
+        let entries = rows.iter().map(|row| {
+            let campaign = row.get::<_, Option<&str>>(3);
+            let envelope = row.get::<_, Option<&str>>(4);
+            let subject = match (campaign, envelope) {
+                (Some(id), None) => Subject::Campaign(CampaignId::parse("campaign", id).unwrap()),
+                (None, Some(id)) => Subject::Envelope(EnvelopeId::parse("envelope", id).unwrap()),
+                (None, None) => Subject::Partition,
+                both => panic!("{both:?}"),
+            };
+            Entry {
+                id: LedgerId {
+                    partition: row.get::<_, i32>(0).cast_unsigned(),
+                    sequence: row.get::<_, i64>(1).cast_unsigned(),
+                },
+                at: from_system_time(row.get(2)),
+                subject,
+                body: decode(row.get(5), row.get(6)).unwrap(),
+            }
+        });
+        let entries: Vec<_> = entries.collect();
+        assert_in_order(&entries);
+        entries
+    }
+}
+
+/// Each number once, and none left out but by a fork.
+fn assert_in_order(entries: &[Entry]) {
+    let mut last = LedgerId {
+        partition: u32::MAX,
+        sequence: 0,
+    };
+    for entry in entries {
+        if entry.id.partition != last.partition {
+            last = LedgerId {
+                partition: entry.id.partition,
+                sequence: 0,
+            };
+        }
+        let follows = match entry.body {
+            Body::Forked { base, .. } => base == last.sequence && entry.id.sequence > base,
+            _ => entry.id.sequence == last.sequence + 1,
+        };
+        assert!(follows, "{entry:?} follows {last:?}");
+        last = entry.id;
+    }
+}
+
+/// Settles until nothing is left; how many entries.
+pub async fn settle_all(carrier: &mut Carrier, sink: &mut Sink) -> usize {
+    let mut settled = 0;
+    for partition in 0..carrier.store().info().partitions {
+        loop {
+            match carrier.settle(sink, partition).await.unwrap() {
+                Settled::Nothing => break,
+                Settled::Elsewhere => {}
+                Settled::Entries(entries, _) => settled += entries,
+            }
+        }
+    }
+    settled
+}
+
+/// A settler of this store into this database.
+pub async fn settler(store: &Arc<dyn Store>, url: &PostgresUrl) -> (Carrier, Sink) {
+    let sink = Sink::open(url, &store.info().store_id).await.unwrap();
+    let mut carrier = Carrier::new(store.clone());
+    carrier.resume(&sink).await.unwrap();
+    (carrier, sink)
+}
+
+/// Entries of the store, read before it gives them up.
+#[derive(Default)]
+pub struct Seen {
+    ids: BTreeSet<LedgerId>,
+    pub entries: Vec<Entry>,
+}
+
+impl Seen {
+    /// Adds what was not seen before.
+    pub async fn look(&mut self, store: &dyn Store) {
+        for entry in crate::support::audit::ledger(store).await {
+            if self.ids.insert(entry.id) {
+                self.entries.push(entry);
+            }
+        }
+        self.entries.sort_by_key(|entry| entry.id);
+    }
+
+    /// Holds the settled entries against those that were seen: all of these are there as they were,
+    /// and what is there besides was written since.
+    #[track_caller]
+    pub fn assert_settled(&self, settled: &[Entry]) {
+        let found: Vec<_> = settled
+            .iter()
+            .filter(|entry| self.ids.contains(&entry.id))
+            .collect();
+        let seen: Vec<_> = self.entries.iter().collect();
+        assert_eq!(found.len(), seen.len(), "entries are missing");
+        for (found, seen) in found.into_iter().zip(seen) {
+            assert_eq!(found, seen);
+        }
+    }
+}

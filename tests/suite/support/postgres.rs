@@ -1,0 +1,268 @@
+//! Real PostgreSQL servers, each on a free port with a directory of its own; killed when they are
+//! dropped.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls, Row, types::ToSql};
+
+use super::redis_server::{free_port, make_certificates};
+
+/// What should happen within moments fails the test only after this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Someone else may take a port between its choice and its use.
+const ATTEMPTS: usize = 20;
+/// Where Debian's packages have the programs, by version.
+const PROGRAMS: &str = "/usr/lib/postgresql";
+/// The superuser's password, which no message may show.
+pub const PASSWORD: &str = "a-very-secret-word";
+
+/// Settings of a server that speaks TLS. Its files have the names that a Redis gives them.
+const TLS: [&str; 3] = [
+    "ssl=on",
+    "ssl_cert_file=../redis.crt",
+    "ssl_key_file=../redis.key",
+];
+
+/// A server; its superuser is `postgres`.
+pub struct Postgres {
+    directory: TempDir,
+    port: u16,
+    settings: &'static [&'static str],
+    child: Child,
+}
+
+impl Postgres {
+    /// Makes a cluster, starts its server and waits until it answers.
+    pub fn start() -> Self {
+        Self::start_with(tempfile::tempdir().unwrap(), &[])
+    }
+
+    /// One that also speaks TLS, with a certificate for 127.0.0.1; see [`Self::tls_url`].
+    pub fn start_with_tls() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        make_certificates(directory.path());
+        let key = directory.path().join("redis.key");
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some((user, group)) = unprivileged() {
+            chown(key, Some(user), Some(group)).unwrap();
+        }
+        Self::start_with(directory, &TLS)
+    }
+
+    fn start_with(directory: TempDir, settings: &'static [&'static str]) -> Self {
+        let path = directory.path();
+        fs::write(path.join("password"), PASSWORD).unwrap();
+        if let Some((user, group)) = unprivileged() {
+            chown(path, Some(user), Some(group)).unwrap();
+            chown(path.join("password"), Some(user), Some(group)).unwrap();
+        }
+        let made = program("initdb", path)
+            .args(["--pgdata=data", "--username=postgres", "--pwfile=password"])
+            .args([
+                "--auth=scram-sha-256",
+                "--no-sync",
+                "--encoding=UTF8",
+                "--no-locale",
+            ])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        for _ in 0..ATTEMPTS {
+            let port = free_port();
+            let mut child = launch(path, port, settings);
+            if answers(&mut child, port) {
+                return Self {
+                    directory,
+                    port,
+                    settings,
+                    child,
+                };
+            }
+        }
+        panic!("PostgreSQL does not start:\n{}", log(path));
+    }
+
+    /// The port that it listens at.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL of a database, for this user with the superuser's password.
+    pub fn url(&self, user: &str, database: &str) -> String {
+        Self::url_at(self.port, user, database)
+    }
+
+    /// The URL of the database `postgres` for TLS, with these further parameters.
+    pub fn tls_url(&self, parameters: &str) -> String {
+        let port = self.port;
+        format!(
+            "postgres://postgres:{PASSWORD}@127.0.0.1:{port}/postgres?sslmode=require{parameters}"
+        )
+    }
+
+    /// The file of the authority that signed its certificate.
+    pub fn authority(&self) -> PathBuf {
+        self.directory.path().join("ca.crt")
+    }
+
+    /// The URL of a database through another port.
+    pub fn url_at(port: u16, user: &str, database: &str) -> String {
+        format!("postgres://{user}:{PASSWORD}@127.0.0.1:{port}/{database}?sslmode=disable")
+    }
+
+    /// A file with the superuser's password.
+    pub fn password_file(&self) -> PathBuf {
+        self.directory.path().join("password")
+    }
+
+    /// Makes a database; its URL.
+    pub async fn database(&self, name: &str) -> String {
+        let client = self.connect("postgres").await;
+        client
+            .batch_execute(&format!("CREATE DATABASE {name}"))
+            .await
+            .unwrap();
+        self.url("postgres", name)
+    }
+
+    /// A connection of the superuser.
+    pub async fn connect(&self, database: &str) -> Client {
+        let url = self.url("postgres", database);
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    /// Rows of a query in a database.
+    pub async fn query(&self, database: &str, sql: &str) -> Vec<Row> {
+        let client = self.connect(database).await;
+        let rows = client.query(sql, &[] as &[&(dyn ToSql + Sync)]).await;
+        rows.unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+    }
+
+    /// The number that a query gives.
+    pub async fn number(&self, database: &str, sql: &str) -> i64 {
+        self.query(database, sql).await[0].get(0)
+    }
+
+    /// Stops it at once, as a crash would.
+    pub fn stop(&mut self) {
+        signal(self.child.id(), "QUIT");
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again after a stop.
+    pub fn restart(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.child = launch(self.directory.path(), self.port, self.settings);
+            if answers(&mut self.child, self.port) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{}", log(self.directory.path()));
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        signal(self.child.id(), "QUIT");
+        self.child.wait().ok();
+        if std::thread::panicking() {
+            eprintln!("-- PostgreSQL said:\n{}", log(self.directory.path()));
+        }
+    }
+}
+
+fn launch(directory: &Path, port: u16, settings: &[&str]) -> Child {
+    let log = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(directory.join("log"))
+        .unwrap();
+    program("postgres", directory)
+        .args(["-D", "data", "-p", &port.to_string()])
+        .args(["-c", "listen_addresses=127.0.0.1"])
+        .args(["-c", "unix_socket_directories="])
+        .args(settings.iter().flat_map(|setting| ["-c", setting]))
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+/// True once it takes connections; false if it ends before.
+fn answers(child: &mut Child, port: u16) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    let bin = bin();
+    while child.try_wait().unwrap().is_none() {
+        let ready = Command::new(bin.join("pg_isready"))
+            .args(["--quiet", "--host=127.0.0.1", &format!("--port={port}")])
+            .status();
+        if ready.unwrap().success() {
+            return true;
+        }
+        assert!(Instant::now() < deadline, "it does not answer");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// A program of PostgreSQL in this directory, as a user that it accepts: it refuses root.
+fn program(name: &str, directory: &Path) -> Command {
+    let mut command = Command::new(bin().join(name));
+    command.current_dir(directory).stdin(Stdio::null());
+    command.env("LC_ALL", "C");
+    if let Some((user, group)) = unprivileged() {
+        command.uid(user).gid(group);
+    }
+    command
+}
+
+/// The directory of the newest version's programs.
+fn bin() -> PathBuf {
+    let versions = fs::read_dir(PROGRAMS).into_iter().flatten().flatten();
+    let newest = versions
+        .map(|version| version.path().join("bin"))
+        .filter(|bin| bin.join("initdb").is_file())
+        .max_by_key(|bin| version_of(bin));
+    newest.unwrap_or_else(|| panic!("no PostgreSQL in {PROGRAMS}: run tests/prepare"))
+}
+
+fn version_of(bin: &Path) -> Option<u32> {
+    bin.parent()?.file_name()?.to_str()?.parse().ok()
+}
+
+/// The user that Debian's package makes, if this process is root.
+fn unprivileged() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let number = |option: &str| {
+        let found = Command::new("id").args([option, "postgres"]).output();
+        let text = String::from_utf8(found.unwrap().stdout).unwrap();
+        text.trim().parse().expect("the user postgres")
+    };
+    Some((number("-u"), number("-g")))
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = Command::new("sh")
+        .args(["-c", &format!("kill -{name} {pid}")])
+        .status();
+    assert!(sent.unwrap().success(), "kill -{name} {pid}");
+}
+
+fn log(directory: &Path) -> String {
+    fs::read_to_string(directory.join("log")).unwrap_or_default()
+}
