@@ -363,7 +363,7 @@ fn what_yaml_allows_and_a_campaign_does_not_is_said_in_words() {
         ("prizes: [{id: a, stock: .nan}]", "line 1"),
         ("<<: {id: a}\n<<: [1]\n", "line"),
         ("id: a\n--- x: y: z\n", "line 2"),
-        ("%YAML 9.9\n---\nid: a\n", "`%`"),
+        ("%YAML 9.9\n---\nid: a\n", "`%YAML`"),
         ("1: a\n", "known key"),
         ("true: a\n", "known key"),
     ] {

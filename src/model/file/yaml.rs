@@ -89,7 +89,7 @@ fn syntax_problem(text: &str, error: &Error) -> Problems {
 }
 
 /// What a reader does about a message of the parser, by a part of it; the first that fits counts.
-const ADVICE: [(&str, &str); 31] = [
+const ADVICE: [(&str, &str); 32] = [
     (
         "finite",
         "a number is infinite, or none at all: write its digits",
@@ -175,6 +175,10 @@ const ADVICE: [(&str, &str); 31] = [
     (
         "omment",
         "`#` begins a comment: put a blank before it, or the text in quotes",
+    ),
+    (
+        "YAML major version",
+        "`%YAML` names a version that is not known: remove the line",
     ),
     (
         "irective",

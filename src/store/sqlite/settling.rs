@@ -3,12 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::params;
 
-use super::{
-    SqliteStore,
-    job::Command,
-    read,
-    step::{PARTITION, Step},
-};
+use super::{SqliteStore, columns::PARTITION, job::Command, read, step::Step};
 use crate::store::{Result, SettleStore, SettledUpTo, Unsettled, fill::CHUNK_UNITS_MAX};
 
 #[async_trait]

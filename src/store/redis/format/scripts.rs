@@ -63,9 +63,9 @@ scripts! {
     /// Reads entries of the ledger.
     LEDGER = "ledger";
     /// Reads entries of the ledger that are not settled, with the last settled one.
-    UNSETTLED = "unsettled" => |_| Effect::Repeated;
+    UNSETTLED = "unsettled" ["writing"] => |_| Effect::Repeated;
     /// Removes settled entries from the ledger.
-    TRIM = "trim";
+    TRIM = "trim" ["writing"];
     /// Forgets old requests.
     FORGET = "forget" ["writing", "record"];
     /// Grabs, many at once.

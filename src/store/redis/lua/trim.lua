@@ -7,13 +7,12 @@
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, fork and number of the last settled entry
 -- reply {head, number of removed items}
-local partition = store.open(store.WRITE)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, last, replid = open_to_write()
+if refusal then
+    return refusal
 end
 local fork, settled = ARGV[3], ARGV[4]
-local last = partition.sequence
-if fork ~= partition.replid then
+if fork ~= replid then
     last = tonumber(redis.call('HGET', KEYS[1], 'fork:' .. fork) or '')
 end
 local item = settled .. '-0'
@@ -21,4 +20,4 @@ local removed = 0
 if last and tonumber(settled) <= last and #redis.call('XRANGE', KEYS[2], item, item) == 1 then
     removed = redis.call('XTRIM', KEYS[2], 'MINID', '~', item)
 end
-return { store.head(partition, 0), store.digits(removed) }
+return { reply_head(now, replid, 0), digits(removed) }

@@ -4,11 +4,11 @@
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, number of the last settled entry (0: none), most items
 -- reply {head, replication id of the current fork, items}
-local partition = store.open(store.READ)
-if partition.refusal then
-    return partition.refusal
+local refusal, now, _, replid = open_to_read()
+if refusal then
+    return refusal
 end
 return {
-    store.head(partition, 0), partition.replid,
+    reply_head(now, replid, 0), replid,
     redis.call('XRANGE', KEYS[2], ARGV[3] .. '-0', '+', 'COUNT', ARGV[4]),
 }
