@@ -1,5 +1,5 @@
 //! Every step but draws and grabs: [`load`] reads a campaign, a rule decides ([`decide`]), and
-//! [`commit`] writes it if nothing that the rule read has changed since ([`write`] says what).
+//! [`commit`] writes it if nothing that the rule read has changed since ([`mod@write`] says what).
 
 pub(super) mod campaign;
 pub(super) mod commit;
