@@ -3,6 +3,7 @@
 
 use std::{fs, path::Path, thread};
 
+use tombola::store::redis::Upgrade;
 use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest,
@@ -229,13 +230,17 @@ fn a_store_is_not_opened_as_another_one() {
         &["TEST clock", "--redis-prefix"],
     );
     let partition = "tombola{0}:partition";
+    let newer = Upgrade::FORMAT + 1;
     for (format, words) in [
-        ("1", ["format 1", "--redis-prefix"]),
-        ("2", ["format 2", "tombola upgrade --finish"]),
-        ("4", ["format 4", "run the newer version"]),
+        (1, ["format 1", "--redis-prefix"]),
+        (2, ["format 2", "tombola upgrade --finish"]),
+        (
+            newer,
+            [&*format!("format {newer}"), "run the newer version"],
+        ),
     ] {
         let before = redis.command(&["HGET", partition, "min_reader"]);
-        redis.command(&["HSET", partition, "min_reader", format]);
+        redis.command(&["HSET", partition, "min_reader", &format.to_string()]);
         leaves(redis, data, "", 1, &words);
         redis.command(&["HSET", partition, "min_reader", &before]);
     }
