@@ -1,9 +1,9 @@
--- The Lua that Redis runs: its own names, and those that come before every script (see src/store/redis/constants.rs).
+-- The Lua that Redis runs: its own names, and those that come before every script (see src/store/redis/format/constants.rs).
 std = "lua51"
 max_line_length = 100
 read_globals = {
     "redis", "cmsgpack", "struct", "KEYS", "ARGV",
-    "FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "COMPACT_BYTES_MAX", "LOW_CARDS",
+    "FORMAT", "FORFEITING_FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "COMPACT_BYTES_MAX", "LOW_CARDS",
     "FORFEITED", "LIFECYCLE_OPEN", "LIFECYCLE_CLOSED", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
     -- what modules return
     "digits", "server_time", "read_clock", -- clock

@@ -29,9 +29,8 @@ use tombola::{
         limits::Funding,
     },
     store::{
-        Author, DrawCommand, Durability, Store,
+        Author, DrawCommand, DrawResult, Durability, Store,
         clock::ManualClock,
-        entry::DrawResult,
         redis::{self, Found, KeyPrefix, RedisStore, RedisUrl},
         sqlite::{self, SqliteStore},
     },

@@ -11,8 +11,8 @@ use crate::{
     },
     proto,
     store::{
-        BlockedUser, CampaignView, DrawAnswer, Durability, Hold, LedgerId, Lifecycle, UserDetails,
-        entry::DrawResult, view::VersionInfo,
+        BlockedUser, CampaignView, DrawAnswer, DrawResult, Durability, Hold, LedgerId, Lifecycle,
+        UserDetails, view::VersionInfo,
     },
 };
 

@@ -158,10 +158,7 @@ mod tests {
             CampaignId, RequestId, UserId,
             limits::{Funding, UserCounts},
         },
-        store::{
-            LedgerId, Subject,
-            entry::{DrawEntry, DrawResult},
-        },
+        store::{DrawResult, LedgerId, Subject, entry::DrawEntry},
     };
 
     fn stored(body: Body) -> StoredEntry {

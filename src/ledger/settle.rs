@@ -10,6 +10,7 @@ use std::{
 };
 
 use thiserror::Error;
+use tracing::warn;
 
 use super::{
     entry::{FORMAT, StoredEntry},
@@ -41,14 +42,14 @@ pub enum SettleError {
     Contradiction(String),
 }
 
-/// What came of a look at a partition.
+/// The outcome of a look at a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// There is nothing to settle.
     Nothing,
     /// Another settler was faster.
     Elsewhere,
-    /// So many entries were settled; the first of them was written at this moment.
+    /// This many entries were settled; the first of them was written at this moment.
     Entries(usize, Moment),
 }
 
@@ -82,10 +83,18 @@ impl Carrier {
     pub async fn resume(&mut self, sink: &Sink) -> Result<(), SinkError> {
         self.cursors = sink.cursors().await?;
         for cursor in self.cursors.values() {
-            // It is tried again after the next batch.
-            drop(self.store.trim(cursor.partition, &cursor.up_to).await);
+            self.trim(cursor).await;
         }
         Ok(())
+    }
+
+    /// Lets the store give up what is settled. What it keeps because of an error is given up after
+    /// the next batch.
+    async fn trim(&self, settled: &Cursor) {
+        let partition = settled.partition;
+        if let Err(error) = self.store.trim(partition, &settled.up_to).await {
+            warn!(partition, %error, "entries that are settled stay in the store for now");
+        }
     }
 
     /// Settles the next entries of a partition.
@@ -124,8 +133,7 @@ impl Carrier {
             self.cursors = sink.cursors().await?;
             return Ok(Settled::Elsewhere);
         };
-        // Settled is settled: what is not given up now is after the next batch.
-        drop(self.store.trim(partition, &after.up_to).await);
+        self.trim(&after).await;
         self.cursors.insert(partition, after);
         Ok(Settled::Entries(batch.entries.len(), first))
     }
@@ -208,9 +216,9 @@ impl Carrier {
     }
 }
 
-/// Holds what the store has against the cursor: the last settled entry is the same, and what
-/// follows has no gap but forks. Gives the first and the last of the settled entries that the store
-/// has lost, if it went on without them.
+/// Compares what the store has with the cursor: the last settled entry must be the same, and what
+/// follows must have no gap but forks. Returns the first and the last of the settled entries that
+/// the store has lost, if it went on without them.
 fn compare(cursor: Option<&Cursor>, read: &Unsettled) -> Result<Option<(u64, u64)>, SettleError> {
     let mut last = cursor.map_or(0, |cursor| cursor.up_to.sequence);
     let mut orphans = None;

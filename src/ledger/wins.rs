@@ -4,8 +4,8 @@
 use crate::{
     model::{Campaign, Moment},
     store::{
-        Entry,
-        entry::{Body, DrawEntry, DrawResult},
+        DrawResult, Entry,
+        entry::{Body, DrawEntry},
     },
 };
 

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 
 pub mod clock;
 pub mod command;
+pub mod draw_result;
 pub mod entry;
 pub mod envelope;
 pub mod error;
@@ -24,6 +25,7 @@ pub mod sqlite;
 pub mod view;
 
 pub use command::{ApplyCommand, DrawAnswer, DrawCommand, Drawn, Need, OperateCommand, Operated};
+pub use draw_result::{DrawResult, Unit};
 pub use entry::{Entry, LedgerId, Subject};
 pub use envelope::{
     CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeSums, EnvelopeView, FillEnvelope,

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolNo, RequestId, UserId},
     store::{
-        DrawAnswer, DrawCommand, Drawn, LedgerId, Refusal, Result, Subject,
-        entry::{DrawEntry, DrawResult},
+        DrawAnswer, DrawCommand, DrawResult, Drawn, LedgerId, Refusal, Result, Subject,
+        entry::DrawEntry,
         rules::{self, Admitted, Made, Outcome, PoolState, Pools, QueueView, Waiting},
     },
 };

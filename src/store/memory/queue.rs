@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     model::{Moment, PrizeNo},
     store::{
-        Result, StoreError,
-        entry::Unit,
+        Result, StoreError, Unit,
         rules::{Placed, QueueView, Range, Waiting},
     },
 };

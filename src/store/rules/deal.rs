@@ -2,11 +2,7 @@
 
 use crate::{
     model::{PoolKind, Quantities},
-    store::{
-        DealCommand, Result, Step, StoreError,
-        entry::{Body, Unit},
-        fill::CHUNK_CARDS_MAX,
-    },
+    store::{DealCommand, Result, Step, StoreError, Unit, entry::Body, fill::CHUNK_CARDS_MAX},
 };
 
 use super::{

@@ -10,10 +10,7 @@
 
 use crate::{
     model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo},
-    store::{
-        Need, Result,
-        entry::{DrawResult, Unit},
-    },
+    store::{DrawResult, Need, Result, Unit},
 };
 
 use super::deal::LOW_CARDS;

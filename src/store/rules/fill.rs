@@ -4,10 +4,8 @@
 use crate::{
     model::{Moment, PoolNo, Quantities},
     store::{
-        FillCommand, Filled, Result, StoreError,
-        entry::{TakenBackCause, Unit},
-        fill::CHUNK_UNITS_MAX,
-        view::total,
+        FillCommand, Filled, Result, StoreError, Unit, entry::TakenBackCause,
+        fill::CHUNK_UNITS_MAX, view::total,
     },
 };
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     model::{Moment, PoolKind, PoolNo, PrizeNo, schedule::Unclaimed},
-    store::{Lifecycle, Result, StoreError, Sweep, entry::Unit, fill::CHUNK_UNITS_MAX},
+    store::{Lifecycle, Result, StoreError, Sweep, Unit, fill::CHUNK_UNITS_MAX},
 };
 
 use super::state::{Placed, PoolState, Range, RecallDue, ScheduleState, State};

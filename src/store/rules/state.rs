@@ -12,8 +12,8 @@ use crate::{
         deck::CardCount, limits::UserRecord,
     },
     store::{
-        CampaignView, HoldNote, Result, StoreError,
-        entry::{Body, Unit},
+        CampaignView, HoldNote, Result, StoreError, Unit,
+        entry::Body,
         fill::{DeckStop, TotalsBase},
     },
 };

@@ -12,7 +12,7 @@ use crate::{
     },
     store::{
         AdjustCommand, ApplyCommand, Author, DealCommand, FillCommand, Filled, FreezeCommand,
-        OperateCommand, Operation, Step, Sweep, entry::Unit, fill::PlannedWindow,
+        OperateCommand, Operation, Step, Sweep, Unit, fill::PlannedWindow,
     },
 };
 

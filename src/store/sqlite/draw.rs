@@ -15,8 +15,8 @@ use super::{
 use crate::{
     model::{Moment, PoolNo, PrizeNo},
     store::{
-        DrawAnswer, DrawCommand, Drawn, Refusal, Result, StoreError,
-        entry::{Body, DrawEntry, DrawResult, Entry},
+        DrawAnswer, DrawCommand, DrawResult, Drawn, Refusal, Result, StoreError,
+        entry::{Body, DrawEntry, Entry},
         fill::DeckStop,
         rules::{self, Admitted, Outcome, Pick, PoolState, Pools, QueueView, Waiting},
     },

@@ -10,8 +10,7 @@ use rusqlite::{Connection, Row, params};
 use crate::{
     model::{PoolNo, PrizeNo},
     store::{
-        Result, StoreError,
-        entry::Unit,
+        Result, StoreError, Unit,
         rules::{Placed, QueueView, Range, Waiting},
     },
 };

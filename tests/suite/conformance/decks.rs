@@ -2,11 +2,7 @@
 
 use tombola::{
     model::PoolNo,
-    store::{
-        Operation,
-        entry::{Body, DrawResult},
-        fill::DeckStop,
-    },
+    store::{DrawResult, Operation, entry::Body, fill::DeckStop},
 };
 
 use crate::support::{Answer as _, DrawWords as _, World, audit, draw};

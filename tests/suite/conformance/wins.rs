@@ -1,6 +1,6 @@
 //! What a user gets who may not have every prize: one who has reached the limit of wins.
 
-use tombola::store::{entry::DrawResult, fill::DeckStop};
+use tombola::store::{DrawResult, fill::DeckStop};
 
 use crate::support::{Answer as _, DrawWords as _, World, draw, hours};
 

@@ -18,9 +18,9 @@ use redis::{Value, aio::MultiplexedConnection};
 use tombola::{
     injector::Injector,
     store::{
-        Durability, Entry, LedgerId, StoreError,
+        DrawResult, Durability, Entry, LedgerId, StoreError,
         clock::ManualClock,
-        entry::{Body, DrawResult},
+        entry::Body,
         redis::{Found, KeyPrefix, LevelOptions, Options, RedisStore, RedisUrl},
     },
 };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombola::{
     model::{Campaign, Moment, limits::Funding, zone::Day},
-    store::{DrawAnswer, DrawCommand, Refusal, entry::DrawResult, entry::Unit},
+    store::{DrawAnswer, DrawCommand, DrawResult, Refusal, Unit},
 };
 
 use crate::support::hours;

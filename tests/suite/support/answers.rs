@@ -2,7 +2,7 @@
 
 use tombola::{
     model::Moment,
-    store::{DrawAnswer, entry::DrawResult},
+    store::{DrawAnswer, DrawResult},
 };
 
 /// Reads an answer.

@@ -12,8 +12,8 @@ use tombola::{
         zone::Day,
     },
     store::{
-        DrawAnswer, DueCampaign, Entry, Lifecycle, Operation, Stats, Store,
-        entry::{Body, DrawEntry, DrawResult, Unit},
+        DrawAnswer, DrawResult, DueCampaign, Entry, Lifecycle, Operation, Stats, Store, Unit,
+        entry::{Body, DrawEntry},
         view::{DrawCounts, PrizeStats},
     },
 };

@@ -57,7 +57,7 @@ fn results(packer: &mut Packer, prize: u64) {
         .0
         .extend(crate::store::redis::format::codec::encode_unit(
             1_795_960_801_000_000,
-            crate::store::entry::Unit {
+            crate::store::Unit {
                 window: 1_795_960_800,
                 fork: 0,
                 number: 17,

@@ -11,8 +11,7 @@ use rmp::{decode, encode};
 use crate::{
     model::{Campaign, Moment, PoolNo},
     store::{
-        Result, StoreError,
-        entry::Unit,
+        Result, StoreError, Unit,
         rules::{PoolState, State},
     },
 };

@@ -3,7 +3,10 @@
 
 use std::{fmt::Write as _, sync::LazyLock};
 
-use super::{record, version::FORMAT};
+use super::{
+    record, results,
+    version::{FORFEITING_FORMAT, FORMAT},
+};
 use crate::store::{
     Lifecycle,
     envelope::{LOW_PACKETS, LOW_PACKETS_OF_MANY, MANY_GRABS},
@@ -12,8 +15,9 @@ use crate::store::{
 
 /// The Lua text that defines them. It comes before every script.
 pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
-    let constants: [(&str, i64); 15] = [
+    let constants: [(&str, i64); 16] = [
         ("FORMAT", FORMAT.into()),
+        ("FORFEITING_FORMAT", FORFEITING_FORMAT.into()),
         ("OLDER", record::OLDER.into()),
         ("LATEST", record::LATEST.into()),
         ("BONUS", record::BONUS.into()),
@@ -21,7 +25,7 @@ pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
         ("EXTENDED", record::EXTENDED.into()),
         ("EXTENSION_BYTES_MAX", record::EXTENSION_BYTES_MAX as i64),
         ("COMPACT_BYTES_MAX", record::COMPACT_BYTES_MAX as i64),
-        ("FORFEITED", record::FORFEITED.into()),
+        ("FORFEITED", results::FORFEITED.into()),
         ("LOW_CARDS", LOW_CARDS.cast_signed()),
         ("LIFECYCLE_OPEN", Lifecycle::Open.code().into()),
         ("LIFECYCLE_CLOSED", Lifecycle::Closed.code().into()),

@@ -9,6 +9,7 @@ pub(super) mod ids;
 pub(super) mod keys;
 pub(super) mod record;
 pub(super) mod reply;
+mod results;
 pub(super) mod script;
 pub(super) mod scripts;
 pub(super) mod version;

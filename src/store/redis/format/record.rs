@@ -20,20 +20,18 @@
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    codec::{MOMENT_MAX, Packer, Unpacker, decode_scored, malformed},
+    codec::{MOMENT_MAX, Packer, Unpacker, malformed},
     ids::{pack_id, unpack_id},
     keys::RequestField,
+    results::decode_results,
 };
 use crate::{
     model::{
-        Moment, PoolNo, PrizeNo, RequestId, UserId,
+        Moment, RequestId, UserId,
         limits::{Bonus, Funding, UserCounts, UserRecord},
         zone::Day,
     },
-    store::{
-        DrawCommand, Result, StoreError,
-        entry::{DrawEntry, DrawResult},
-    },
+    store::{DrawCommand, DrawResult, Result, StoreError, entry::DrawEntry},
 };
 
 /// The latest moment that scripts are told.
@@ -49,8 +47,6 @@ pub(crate) const EXTENDED: u8 = BONUS | PLAIN;
 pub(crate) const EXTENSION_BYTES_MAX: usize = 512;
 /// Bytes of a value that a compact hash still takes.
 pub(crate) const COMPACT_BYTES_MAX: usize = 64;
-/// Begins the result of a forfeited card.
-pub(crate) const FORFEITED: i32 = -1;
 /// Bytes of numbers of a fixed length.
 const HEAD_BYTES: usize = 3;
 const OFFSET_BYTES: usize = 5;
@@ -291,56 +287,6 @@ fn funding(what: u64) -> Funding {
     }
 }
 
-fn decode_results(unpacker: &mut Unpacker<'_>, count: u64) -> Result<Vec<DrawResult>> {
-    (0..count).map(|_| decode_result(unpacker)).collect()
-}
-
-fn decode_result(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
-    match unpacker.int()? {
-        0 => Ok(DrawResult::Nothing),
-        1 => Ok(DrawResult::Consolation),
-        FORFEITED => decode_forfeited(unpacker),
-        code => decode_won(unpacker, code),
-    }
-}
-
-fn decode_forfeited(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
-    let given: u8 = unpacker.int()?;
-    let code = unpacker.int()?;
-    match decode_won(unpacker, code)? {
-        DrawResult::Won {
-            prize,
-            pool,
-            unit,
-            release: None,
-        } if given <= 1 => Ok(DrawResult::Forfeited {
-            prize,
-            pool,
-            unit,
-            consolation: given == 1,
-        }),
-        _ => Err(malformed()),
-    }
-}
-
-/// Reads a unit that was taken, after its code.
-fn decode_won(unpacker: &mut Unpacker<'_>, code: i32) -> Result<DrawResult> {
-    let pool = code
-        .checked_sub(2)
-        .filter(|pool| *pool >= 0)
-        .ok_or_else(malformed)?
-        / 2;
-    let is_scheduled = code % 2 == 0;
-    let prize = PrizeNo(unpacker.int()?);
-    let (score, unit) = decode_scored(unpacker)?;
-    Ok(DrawResult::Won {
-        prize,
-        pool: PoolNo(pool.try_into().map_err(|_| malformed())?),
-        unit,
-        release: is_scheduled.then(|| Moment::from_micros(score)),
-    })
-}
-
 /// The draws of an item of the ledger: their parts, and their answers.
 pub(crate) fn decode_draws(parts: &[u8], answers: &[u8], version: u32) -> Result<Vec<DrawEntry>> {
     let (mut part, mut answer) = (Unpacker::new(parts), Unpacker::new(answers));
@@ -461,7 +407,6 @@ mod tests {
     use super::*;
     use crate::store::{
         Executed,
-        entry::Unit,
         redis::{envelopes::decode_grabs, format::codec},
     };
 
@@ -477,36 +422,6 @@ mod tests {
             let _ = decode_grabs(&bytes, &more);
             let _ = codec::decode_unit(&bytes);
             let _ = unpack_id(&mut Unpacker::new(&bytes));
-        }
-    }
-
-    #[test]
-    fn a_forfeited_card_is_a_card_of_a_deck_and_what_its_user_got() {
-        let unit = Unit {
-            window: 3,
-            fork: 0,
-            number: 5,
-        };
-        let read = |forfeited: i64, given: i64, code: i64| {
-            let mut packer = Packer::default();
-            packer.int(forfeited).int(given).int(code).int(7);
-            packer.0.extend(codec::encode_unit(1, unit));
-            decode_result(&mut Unpacker::new(&packer.done()))
-        };
-        for (given, consolation) in [(0, false), (1, true)] {
-            let expected = DrawResult::Forfeited {
-                prize: PrizeNo(7),
-                pool: PoolNo(4),
-                unit,
-                consolation,
-            };
-            assert_eq!(read(-1, given, 11).unwrap(), expected);
-        }
-        for (forfeited, given, code) in [(-2, 0, 11), (-1, 2, 11), (-1, 0, 10), (-1, 0, 1)] {
-            assert!(
-                read(forfeited, given, code).is_err(),
-                "{forfeited} {given} {code}"
-            );
         }
     }
 

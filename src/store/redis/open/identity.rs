@@ -205,7 +205,7 @@ impl Found {
     }
 
     /// Reads what all partitions say of themselves. What contradicts itself is read twice: another
-    /// service may be making the store.
+    /// service may have begun to make the store between one partition and the next.
     async fn survey(&mut self) -> Result<(), OpenError> {
         match self.survey_once().await {
             Err(OpenError::Lost { .. } | OpenError::NotOurs { .. }) => self.survey_once().await,
@@ -215,11 +215,11 @@ impl Found {
 
     async fn survey_once(&mut self) -> Result<(), OpenError> {
         let mut identities = Vec::with_capacity(self.partitions.len());
-        // The first one is made first, so it is read last.
-        for number in (0..self.options.partitions).rev() {
+        // The first one is read first: if it says that the store is whole, all others were made
+        // before, so one that is missing is lost and not yet to be made.
+        for number in 0..self.options.partitions {
             identities.push(self.identify(number, "", "").await?);
         }
-        identities.reverse();
         let Some(any) = identities.iter().flatten().next() else {
             self.held = Held::Nothing;
             return self.refuse_foreign_keys().await;

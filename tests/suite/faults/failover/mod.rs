@@ -213,9 +213,8 @@ async fn report() {
 }
 
 macro_rules! faults {
-    ($($(#[$meta:meta])* $test:ident: $fault:ident $layout:ident $level:ident;)+) => {
+    ($($test:ident: $fault:ident $layout:ident $level:ident;)+) => {
         $(
-            $(#[$meta])*
             #[tokio::test(flavor = "multi_thread")]
             async fn $test() {
                 check(Fault::$fault, Layout::$layout, Level::$level).await;
@@ -234,40 +233,28 @@ faults! {
     sentinel_strict_killed_in_sync: Killed Sentinel Strict;
     sentinel_strict_killed_lagging: KilledLagging Sentinel Strict;
     sentinel_strict_killed_frozen: KilledFrozen Sentinel Strict;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     sentinel_strict_cut_off: CutOff Sentinel Strict;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     sentinel_strict_service_asleep: ServiceAsleep Sentinel Strict;
     sentinel_strict_there_and_back: ThereAndBack Sentinel Strict;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     sentinel_local_planned: Planned Sentinel Local;
     sentinel_local_killed_in_sync: Killed Sentinel Local;
     sentinel_local_killed_lagging: KilledLagging Sentinel Local;
     sentinel_local_killed_frozen: KilledFrozen Sentinel Local;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     sentinel_local_cut_off: CutOff Sentinel Local;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     sentinel_local_service_asleep: ServiceAsleep Sentinel Local;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     sentinel_local_there_and_back: ThereAndBack Sentinel Local;
     cluster_strict_planned: Planned Cluster Strict;
     cluster_strict_killed_in_sync: Killed Cluster Strict;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     cluster_strict_killed_lagging: KilledLagging Cluster Strict;
     cluster_strict_killed_frozen: KilledFrozen Cluster Strict;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     cluster_strict_cut_off: CutOff Cluster Strict;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     cluster_strict_service_asleep: ServiceAsleep Cluster Strict;
     cluster_strict_there_and_back: ThereAndBack Cluster Strict;
     cluster_local_planned: Planned Cluster Local;
     cluster_local_killed_in_sync: Killed Cluster Local;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     cluster_local_killed_lagging: KilledLagging Cluster Local;
     cluster_local_killed_frozen: KilledFrozen Cluster Local;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     cluster_local_cut_off: CutOff Cluster Local;
-    #[ignore = "has failed before and is not yet proven steady; `report` runs it"]
     cluster_local_service_asleep: ServiceAsleep Cluster Local;
     cluster_local_there_and_back: ThereAndBack Cluster Local;
 }

@@ -13,10 +13,7 @@ use tombola::{
         DrawRequest, DrawResponse, GetDrawRequest, GetStatsRequest, LedgerId,
         lottery_service_client::LotteryServiceClient,
     },
-    store::{
-        Entry, Store,
-        entry::{Body, DrawResult},
-    },
+    store::{DrawResult, Entry, Store, entry::Body},
 };
 use tonic::{Code, transport::Channel};
 

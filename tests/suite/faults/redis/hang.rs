@@ -15,9 +15,9 @@ use tombola::{
     model::Moment,
     proto::{DrawResponse, GetDrawRequest},
     store::{
-        DrawCommand, Drawn, Refusal, Store as _, StoreError,
+        DrawCommand, DrawResult, Drawn, Refusal, Store as _, StoreError,
         clock::{Clock as _, SystemClock},
-        entry::{Body, DrawResult},
+        entry::Body,
     },
 };
 use tonic::{Code, Request};

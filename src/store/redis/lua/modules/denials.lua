@@ -8,7 +8,6 @@
 --        a queue: prize, forfeited
 -- Sets   a campaign: denied, forfeited, forfeited_before; nil until they are needed
 -- Gives  denied_prizes, is_denied, is_dealt_on, forfeit, count_forfeited
-local FORFEITING_FORMAT = 4 -- of data whose readers know forfeited cards
 
 -- Whether these data are of such a format.
 local function can_forfeit()
