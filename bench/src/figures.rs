@@ -261,6 +261,9 @@ impl Figures {
                 continue;
             }
             over("empty", empty);
+            if one.store == "redis-strict" {
+                over("the same without a replica", rate(&one.call, Some("redis")));
+            }
             if one.store == "redis" {
                 over(
                     "the same with the append-only file off",

@@ -197,6 +197,12 @@ impl BenchArgs {
                  a Redis of its own only: leave out --redis-url",
             ));
         }
+        if self.redis_url.is_some() && stores.contains(&Store::RedisStrict) {
+            return Err(Failure::usage(
+                "--store redis-strict needs a replica, which the bench gives to a Redis of its \
+                 own only: leave out --redis-url",
+            ));
+        }
         if self.redis_url.is_some() && !stores.contains(&Store::Redis) {
             return Err(Failure::usage("--redis-url needs redis among --store"));
         }

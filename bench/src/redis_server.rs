@@ -113,6 +113,39 @@ impl RedisServer {
         Err(Failure::refused("PROCESS_FAILED", message))
     }
 
+    /// Starts a replica of this server, with the same settings, and waits until it has all data.
+    pub(crate) async fn replicate(&self, parent: &Path) -> Outcome<Self> {
+        let replica = Self::start(parent).await?;
+        let (host, port) = self.address();
+        replica.ask::<String>(&["REPLICAOF", host, port]).await?;
+        let deadline = Instant::now() + START_TIME_MAX;
+        loop {
+            let state = replica.info("replication").await?;
+            let is_up = state
+                .get("master_link_status")
+                .is_some_and(|link| link == "up");
+            if is_up {
+                return Ok(replica);
+            }
+            if Instant::now() > deadline {
+                return Err(Failure::refused(
+                    "REDIS",
+                    format!(
+                        "the replica at {} does not follow {}",
+                        replica.url, self.url
+                    ),
+                ));
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Host and port of a server that the bench started.
+    fn address(&self) -> (&str, &str) {
+        let address = self.url.trim_start_matches("redis://");
+        address.rsplit_once(':').unwrap_or((address, "6379"))
+    }
+
     async fn connect(
         url: &str,
         client: redis::Client,

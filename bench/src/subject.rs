@@ -31,6 +31,9 @@ pub(crate) enum Store {
     Embedded,
     /// In Redis, every write on disk before the answer
     Redis,
+    /// In Redis with a replica, every write on the disks of both before the answer: the level
+    /// `strict`
+    RedisStrict,
     /// In a Redis whose append-only file is switched off once the service runs, to show what that
     /// file costs
     RedisMemory,
@@ -42,6 +45,7 @@ impl Store {
         match self {
             Self::Embedded => "embedded",
             Self::Redis => "redis",
+            Self::RedisStrict => "redis-strict",
             Self::RedisMemory => "redis-memory",
         }
     }
@@ -71,6 +75,7 @@ pub(crate) struct Subject {
     // The processes end before their directories are removed.
     pub(crate) server: Option<Process>,
     pub(crate) redis: Option<RedisServer>,
+    replica: Option<RedisServer>,
     data: Option<TempDir>,
 }
 
@@ -87,6 +92,7 @@ impl Subject {
             made: Made::new(),
             server: None,
             redis: None,
+            replica: None,
             data: None,
             kind,
         }
@@ -150,6 +156,9 @@ impl Subject {
             (_, Some(url)) => Some(RedisServer::running(&url).await?),
             (_, None) => Some(RedisServer::start(parent).await?),
         };
+        if let (Store::RedisStrict, Some(redis)) = (store, &self.redis) {
+            self.replica = Some(redis.replicate(parent).await?);
+        }
         Ok(())
     }
 
@@ -185,6 +194,9 @@ impl Subject {
             command.env("TOMBOLA_REDIS_URL", &redis.url);
             command.env("TOMBOLA_REDIS_PREFIX", &redis.prefix);
             command.env("TOMBOLA_INIT_IF_EMPTY", "true");
+            if *store == Store::RedisStrict {
+                command.env("TOMBOLA_DURABILITY", "strict");
+            }
             if *store == Store::RedisMemory {
                 // Draws go on although Redis does not store anything on disk any more.
                 command.env("TOMBOLA_ON_WEAKER_LEVEL", "state");

@@ -136,7 +136,7 @@ fn stores_take_turns_and_redis_is_a_process_of_the_bench() {
     let directory = tempfile::tempdir().unwrap();
     let figures = figures(
         directory.path(),
-        &format!("{SHORT} --scenario draw --store embedded,redis,redis-memory"),
+        &format!("{SHORT} --scenario draw --store embedded,redis,redis-strict,redis-memory"),
     );
     let called = calls(&figures);
     assert_eq!(
@@ -145,13 +145,15 @@ fn stores_take_turns_and_redis_is_a_process_of_the_bench() {
             "empty on -",
             "draw on embedded",
             "draw on redis",
+            "draw on redis-strict",
             "draw on redis-memory"
         ]
     );
     let stores = figures["stores"].as_array().unwrap();
     assert_eq!(stores[1]["appendonly"], "yes");
     assert_eq!(stores[1]["appendfsync"], "always");
-    assert_eq!(stores[2]["appendonly"], "no");
+    assert_eq!(stores[2]["appendonly"], "yes");
+    assert_eq!(stores[3]["appendonly"], "no");
     let ratios = figures["ratios"].as_array().unwrap();
     let over = |name: &str| {
         ratios
@@ -159,6 +161,7 @@ fn stores_take_turns_and_redis_is_a_process_of_the_bench() {
             .any(|ratio| ratio["name"].as_str().unwrap().contains(name))
     };
     assert!(over("draw on redis over empty"));
+    assert!(over("draw on redis-strict over the same without a replica"));
     assert!(over(
         "draw on redis over the same with the append-only file off"
     ));
@@ -281,6 +284,8 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     bench("--store embedded --baselines").badly(64, &["--store", "redis"]);
     bench("--store redis-memory --redis-url redis://127.0.0.1:1")
         .badly(64, &["leave out", "--redis-url"]);
+    bench("--store redis,redis-strict --redis-url redis://127.0.0.1:1")
+        .badly(64, &["replica", "leave out --redis-url"]);
     bench("--redis-url redis+cluster://a:1").badly(64, &["redis://", "--server"]);
     bench("--redis-url redis://127.0.0.1:1").badly(69, &["--redis-url", "--store redis"]);
     bench("--server http://127.0.0.1:1").badly(69, &["127.0.0.1:1", "tombola serve"]);

@@ -218,6 +218,11 @@ impl Server {
         assert!(said.is_some(), "not said: {word}\n{}", self.output.text());
     }
 
+    /// All its output until now.
+    pub fn log(&self) -> String {
+        self.output.text()
+    }
+
     /// Waits until the server ends by itself; returns its exit code and all its output.
     pub fn ended(&mut self) -> (Option<i32>, String) {
         self.output.wait_for_end();

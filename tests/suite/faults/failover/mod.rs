@@ -128,6 +128,11 @@ async fn round(fault: Fault, layout: Layout, level: Level, program: Program) -> 
     // Clients retry draws of halted partitions until the end, so there may be few draws of other
     // partitions during the fault.
     let is_stuck = !goes_on || (!goes_on_amid && counts.halted == 0);
+    if is_stuck {
+        for server in &stage.servers {
+            eprintln!("-- a service of a stalled round:\n{}", server.log());
+        }
+    }
     Counts {
         stuck: u64::from(is_stuck),
         ..counts
