@@ -19,16 +19,17 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 
 mod columns;
+mod commands;
 mod draw;
 mod envelopes;
 mod faults;
 mod forget;
+mod inbox;
 mod job;
 mod load;
 mod looks;
 mod open;
 mod probe;
-mod queue;
 mod read;
 mod readers;
 mod reserve;
@@ -36,7 +37,6 @@ mod save;
 mod settling;
 mod state;
 mod step;
-mod steps;
 mod units;
 mod users;
 mod wal;
@@ -46,16 +46,16 @@ mod writer;
 pub use open::{DATABASE_FILE, DirectoryLock, OpenError, Options};
 
 use self::{
+    commands::{IndexCommand, SweepCommand},
     faults::{stopped, unavailable},
     forget::ForgetCommand,
+    inbox::{Inbox, NotTaken},
     job::{Command, job},
     looks::Looks,
     probe::{Committed, ProbeCommand},
-    queue::{Inbox, NotTaken},
     readers::Readers,
     reserve::Reserve,
     step::{Core, Published},
-    steps::{IndexCommand, SweepCommand},
     wal::Wal,
     writer::Writer,
 };

@@ -13,9 +13,9 @@ use tracing::{error, info, warn};
 
 use super::{
     faults::stopped,
+    inbox::Inbox,
     job::Job,
     probe::Committed,
-    queue::Inbox,
     reserve::Reserve,
     step::{Core, Step},
     wal::Wal,

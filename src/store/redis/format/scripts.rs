@@ -38,10 +38,10 @@ scripts! {
     COMMIT = "commit" ["writing", "sums"];
     /// Reads units by score.
     UNITS = "units";
-    /// Reads users' records, many at once.
-    USER = "user" ["users"];
-    /// Reads users' records.
-    RECORDS = "records";
+    /// Reads the records of many users for `CheckLimit`.
+    CHECK_LIMIT = "check_limit" ["users"];
+    /// Reads the records of the users that an operation changes.
+    LOAD_USERS = "load_users";
     /// Reads a user's record and block.
     USER_DETAILS = "user_details";
     /// Lists blocked users.

@@ -47,10 +47,10 @@ local function each_part(number, work)
     end
     arg = arg + number
 end
-for place = 1, tonumber(take()) do
-    local wanted, found = take(), redis.call('TYPE', KEYS[place]).ok
+for index = 1, tonumber(take()) do
+    local wanted, found = take(), redis.call('TYPE', KEYS[index]).ok
     if found ~= wanted and found ~= 'none' then
-        return redis.error_reply('WRONGTYPE ' .. KEYS[place] .. ' is a ' .. found .. ' and not a '
+        return redis.error_reply('WRONGTYPE ' .. KEYS[index] .. ' is a ' .. found .. ' and not a '
             .. wanted)
     end
 end
@@ -92,20 +92,20 @@ for _ = 1, tonumber(take()) do
 end
 
 local counts = {}
-for place = 1, tonumber(take()) do
+for index = 1, tonumber(take()) do
     local name = take()
     local value = redis.call('HGET', KEYS[3], name)
     if value and not string.find(value, '^%-?%d+$') then
         return redis.error_reply('WRONGTYPE ' .. KEYS[3] .. ': ' .. name .. ' is no number')
     end
-    counts[place] = { name, take() }
+    counts[index] = { name, take() }
 end
 
 local sum_changes, sum_names, number_of_sums = {}, {}, tonumber(take())
 local sums_key = KEYS[tonumber(take())]
-for place = 1, number_of_sums do
-    sum_names[place] = take()
-    sum_changes[place] = { sum_names[place], take() }
+for index = 1, number_of_sums do
+    sum_names[index] = take()
+    sum_changes[index] = { sum_names[index], take() }
 end
 if #sum_changes > 0 then
     local are_sums, flaw = pcall(check_sums, sums_key, sum_names)

@@ -9,11 +9,11 @@ if refusal then
     return refusal
 end
 local added = 0
-for place = 3, #KEYS do
-    local lifecycle = redis.pcall('HGET', KEYS[place], 'lifecycle')
+for index = 3, #KEYS do
+    local lifecycle = redis.pcall('HGET', KEYS[index], 'lifecycle')
     -- What is no hash stays: steps tell of it.
     if type(lifecycle) == 'string' and lifecycle ~= tostring(LIFECYCLE_CLOSED) then
-        added = added + redis.call('ZADD', KEYS[2], 'NX', 0, ARGV[place])
+        added = added + redis.call('ZADD', KEYS[2], 'NX', 0, ARGV[index])
     end
 end
 return { reply_head(now, replid, 0), digits(added) }

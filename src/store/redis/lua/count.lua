@@ -13,8 +13,8 @@ if redis.call('HGET', KEYS[2], 'revision') ~= ARGV[3] then
     return { digits(now), 'S' }
 end
 local counts = {}
-for place = 3, #KEYS do
-    counts[#counts + 1] = redis.call('ZCARD', KEYS[place])
-    counts[#counts + 1] = redis.call('ZCOUNT', KEYS[place], '-inf', digits(now))
+for index = 3, #KEYS do
+    counts[#counts + 1] = redis.call('ZCARD', KEYS[index])
+    counts[#counts + 1] = redis.call('ZCOUNT', KEYS[index], '-inf', digits(now))
 end
 return { digits(now), redis.call('HGETALL', KEYS[2]), counts }

@@ -20,10 +20,10 @@ if score then
     end
 end
 local found, due = redis.call('ZRANGE', KEYS[2], first, first + most - 1, 'WITHSCORES'), {}
-for place = 1, #found, 2 do
-    if tonumber(found[place + 1]) > due_until then
+for index = 1, #found, 2 do
+    if tonumber(found[index + 1]) > due_until then
         break
     end
-    due[place], due[place + 1] = found[place], found[place + 1]
+    due[index], due[index + 1] = found[index], found[index + 1]
 end
 return { digits(now), due }

@@ -10,17 +10,17 @@ if refusal then
     return refusal
 end
 local reply = { digits(now) }
-for place = 1, (#KEYS - 3) / 2 do
-    local fields = redis.pcall('HGETALL', KEYS[place * 2 + 2])
+for index = 1, (#KEYS - 3) / 2 do
+    local fields = redis.pcall('HGETALL', KEYS[index * 2 + 2])
     if not fields.err and #fields == 0 then
-        local id, field = ARGV[place * 2 + 1], ARGV[place * 2 + 2]
-        local removed = redis.pcall('HEXISTS', KEYS[place * 2 + 3], field)
+        local id, field = ARGV[index * 2 + 1], ARGV[index * 2 + 2]
+        local removed = redis.pcall('HEXISTS', KEYS[index * 2 + 3], field)
         fields = type(removed) == 'table' and removed or (removed == 1 and 'R' or 'M')
         if fields == 'M'
             and (redis.call('ZSCORE', KEYS[2], id) or redis.call('ZSCORE', KEYS[3], id)) then
             fields = 'G'
         end
     end
-    reply[place + 1] = type(fields) == 'table' and fields.err and 'X' or fields
+    reply[index + 1] = type(fields) == 'table' and fields.err and 'X' or fields
 end
 return reply

@@ -39,10 +39,10 @@ end
 local function forget_latest(users)
     local found = redis.pcall('HSCAN', users, cursor, 'COUNT', FIELDS)
     local fields, shorter = found[2] or {}, {}
-    for place = 1, #fields, 2 do
-        local is_sound, kept = pcall(without_latest, fields[place + 1])
+    for index = 1, #fields, 2 do
+        local is_sound, kept = pcall(without_latest, fields[index + 1])
         if is_sound and kept then
-            shorter[#shorter + 1] = fields[place]
+            shorter[#shorter + 1] = fields[index]
             shorter[#shorter + 1] = kept
         end
     end
@@ -74,8 +74,8 @@ end
 -- Looks at all draws of a bucket; how many they were.
 local function forget_older(bucket)
     local fields = redis.pcall('HGETALL', bucket)
-    for place = 1, #fields, 2 do
-        pcall(forget_draw, bucket, fields[place], fields[place + 1])
+    for index = 1, #fields, 2 do
+        pcall(forget_draw, bucket, fields[index], fields[index + 1])
     end
     return #fields / 2
 end

@@ -8,7 +8,7 @@ if refusal then
     return refusal
 end
 local reply = { digits(now) }
-for place = 2, #KEYS do
-    reply[place] = redis.call('HGETALL', KEYS[place])
+for index = 2, #KEYS do
+    reply[index] = redis.call('HGETALL', KEYS[index])
 end
 return reply

@@ -20,8 +20,8 @@ if #fields == 0 then
 end
 fields[#fields + 1], fields[#fields + 2] = 'mark', mark
 local campaign = {}
-for place = 1, #fields, 2 do
-    campaign[fields[place]] = fields[place + 1]
+for index = 1, #fields, 2 do
+    campaign[fields[index]] = fields[index + 1]
 end
 if campaign.version ~= ARGV[3] then
     return { digits(now), fields, redis.call('HGET', KEYS[3], campaign.version) }
@@ -43,8 +43,8 @@ for _ = 1, tonumber(ARGV[4]) do
         add(start)
     end
     local named = tonumber(ARGV[arg + 1])
-    for place = arg + 2, arg + 1 + named do
-        add(ARGV[place])
+    for index = arg + 2, arg + 1 + named do
+        add(ARGV[index])
     end
     local windows = {}
     for _, start in ipairs(starts) do

@@ -10,15 +10,15 @@ if refusal then
     return refusal
 end
 local reply, room = { digits(now) }, tonumber(ARGV[3])
-for place = 2, #KEYS do
-    local at = 4 + (place - 2) * 4
+for index = 2, #KEYS do
+    local at = 4 + (index - 2) * 4
     local command, from, to = 'ZRANGEBYSCORE', ARGV[at], ARGV[at + 1]
     if ARGV[at + 2] == '1' then
         command, from, to = 'ZREVRANGEBYSCORE', to, from
     end
     local limit = math.min(room, tonumber(ARGV[at + 3]))
-    local found = limit > 0 and redis.call(command, KEYS[place], from, to, 'LIMIT', 0, limit) or {}
+    local found = limit > 0 and redis.call(command, KEYS[index], from, to, 'LIMIT', 0, limit) or {}
     room = room - #found
-    reply[place] = found
+    reply[index] = found
 end
 return reply

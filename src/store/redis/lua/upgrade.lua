@@ -13,10 +13,10 @@ if refusal then
 end
 local RECENT = 60 * 1000000
 local fields = redis.call('HGETALL', KEYS[1])
-for place = 1, #fields, 2 do
-    local format = tonumber(string.match(fields[place], '^reader:(%d+)$'))
-    if format and format < FORMAT and now - tonumber(fields[place + 1]) < RECENT then
-        return { reply_head(now, replid, 0), 'O', digits(format), fields[place + 1] }
+for index = 1, #fields, 2 do
+    local format = tonumber(string.match(fields[index], '^reader:(%d+)$'))
+    if format and format < FORMAT and now - tonumber(fields[index + 1]) < RECENT then
+        return { reply_head(now, replid, 0), 'O', digits(format), fields[index + 1] }
     end
 end
 if ARGV[3] == '1' then

@@ -18,12 +18,12 @@ local starts = redis.call(
 for _, start in ipairs(starts) do
     local counts = {}
     local finish = redis.call('ZSCORE', KEYS[3], start)
-    for place = 6, #KEYS do
-        counts[#counts + 1] = redis.call('HGET', KEYS[5], start .. ':' .. ARGV[place - 1]) or '0'
+    for index = 6, #KEYS do
+        counts[#counts + 1] = redis.call('HGET', KEYS[5], start .. ':' .. ARGV[index - 1]) or '0'
         -- What is released later and before a window's end is of this window; what is due may be of
         -- an earlier one.
         local from = math.max(now + 1, start * 1000000)
-        counts[#counts + 1] = redis.call('ZCOUNT', KEYS[place], digits(from), '(' .. finish)
+        counts[#counts + 1] = redis.call('ZCOUNT', KEYS[index], digits(from), '(' .. finish)
     end
     windows[#windows + 1] = { start, redis.call('HGET', KEYS[4], start), counts }
 end

@@ -91,7 +91,7 @@ impl Call for Look {
                 args.push(look.place.field);
             }
         }
-        core.ask(partition, &scripts::USER, keys, args).await
+        core.ask(partition, &scripts::CHECK_LIMIT, keys, args).await
     }
 
     fn answers(

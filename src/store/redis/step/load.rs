@@ -168,7 +168,7 @@ impl Core {
             args.push(place.field);
         }
         let (_, mut parts) = self
-            .ask(&layout.partition, &scripts::RECORDS, &keys, args)
+            .ask(&layout.partition, &scripts::LOAD_USERS, &keys, args)
             .await?;
         let stored = self.first(&mut parts)?;
         let mut records = Vec::with_capacity(users.len());

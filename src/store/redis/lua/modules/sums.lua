@@ -8,13 +8,13 @@ local SUM_PART = 1e18
 -- What is counted must be numbers, for a count that fails would leave the rest half done.
 local function check_sums(key, names)
     local fields = {}
-    for place, name in ipairs(names) do
-        fields[place * 2 - 1], fields[place * 2] = name, name .. ':high'
+    for index, name in ipairs(names) do
+        fields[index * 2 - 1], fields[index * 2] = name, name .. ':high'
     end
-    for place, value in ipairs(redis.call('HMGET', key, unpack(fields))) do
+    for index, value in ipairs(redis.call('HMGET', key, unpack(fields))) do
         local is_number = value and string.find(value, '^%-?%d+$')
         if value and not (is_number and math.abs(tonumber(value)) < 4 * SUM_PART) then
-            error('WRONGTYPE ' .. key .. ': ' .. fields[place] .. ' is no sum', 0)
+            error('WRONGTYPE ' .. key .. ': ' .. fields[index] .. ' is no sum', 0)
         end
     end
 end

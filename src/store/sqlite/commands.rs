@@ -1,5 +1,5 @@
-//! Every step but a draw: what the rules need is read, the rule decides, what it changed is
-//! written.
+//! The commands of a campaign, except draws. Each reads the state, lets the rule decide, and writes
+//! what the rule has changed.
 
 use rusqlite::{Connection, OptionalExtension, params};
 

@@ -1,19 +1,16 @@
--- Reads users' records and whether their campaigns are still the versions that the caller knows.
+-- Reads the records of many users, for `CheckLimit`, with the fields of their campaigns that decide
+-- whether a user may draw.
 --
--- KEYS  partition, then for each campaign: campaign, those hashes of users that are asked for
+-- KEYS  partition, then for each campaign: campaign, the hashes that contain its users' records
 -- ARGV  clock, store id and witnesses, number of campaigns, then for each: number of these hashes,
---       the hash of each
---       user in a byte, from 0; of each
---       the field
--- reply {now, for each campaign: {fields and values that tell of it, for each user the record where
---       there is one}, or
---       'M': no such
---       campaign, or 'X' and what is wrong}
+--       one byte for each user (the index of the user's hash, from 0), each user's field
+-- reply {now, for each campaign: {some of its fields and values, for each user the record or nil}}
+--       or, instead of a campaign's part: 'M': no such campaign; 'X' and what is wrong
 local refusal, now = open_to_read()
 if refusal then
     return refusal
 end
--- Not its counters, of which there is one for each queue.
+-- All fields but the counters: a campaign has one of them for each queue.
 local names = { 'version', 'lifecycle', 'touched', 'held', 'versions', 'nonce', 'commitment',
     'blocked' }
 
@@ -23,27 +20,27 @@ local function read(key, arg)
         return 'M'
     end
     local fields = {}
-    for place, name in ipairs(names) do
-        if values[place] then
+    for index, name in ipairs(names) do
+        if values[index] then
             fields[#fields + 1] = name
-            fields[#fields + 1] = values[place]
+            fields[#fields + 1] = values[index]
         end
     end
     local hash_of, answer = ARGV[arg + 1], { fields }
     local records = read_records(key + 1, tonumber(ARGV[arg]), hash_of, arg + 2, 1)
-    for place = 1, #hash_of do
-        answer[place + 1] = records[ARGV[arg + 1 + place]]
+    for index = 1, #hash_of do
+        answer[index + 1] = records[ARGV[arg + 1 + index]]
     end
     return answer
 end
 
 local reply, key, arg = { digits(now) }, 2, 4
-for place = 1, tonumber(ARGV[3]) do
+for index = 1, tonumber(ARGV[3]) do
     local is_sound, answer = pcall(read, key, arg)
     if not is_sound then
         answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))
     end
-    reply[place + 1] = answer
+    reply[index + 1] = answer
     key, arg = key + 1 + tonumber(ARGV[arg]), arg + 2 + #ARGV[arg + 1]
 end
 return reply

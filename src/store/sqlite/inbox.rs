@@ -1,4 +1,5 @@
-//! The writer's inbox: bounded, and draws never wait behind more than one chunk of other work.
+//! The inbox of the writer: commands that wait for its thread. It is bounded, and draws never wait
+//! behind more than one chunk of other work.
 
 use std::{
     collections::VecDeque,
