@@ -83,7 +83,7 @@ pub(super) async fn apply_campaign(
     let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
     let message = request.into_inner();
     let request_id = request::request_id(&message.request_id);
-    let told = request_id.as_ref().ok().cloned();
+    let valid_id = request_id.as_ref().ok().cloned();
     let late = lateness(message.dry_run);
     let injector = desk.injector().clone();
     let work = see_through(async move {
@@ -119,7 +119,7 @@ pub(super) async fn apply_campaign(
             request_id: outcome.request_id,
         })
     });
-    desk.answer(told.as_ref(), deadline, late, work).await
+    desk.answer(valid_id.as_ref(), deadline, late, work).await
 }
 
 /// Replaces the schedule of one pool.
@@ -130,7 +130,7 @@ pub(super) async fn set_plan(
     let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
     let message = request.into_inner();
     let request_id = request::request_id(&message.request_id);
-    let told = request_id.as_ref().ok().cloned();
+    let valid_id = request_id.as_ref().ok().cloned();
     let late = lateness(message.dry_run);
     let injector = desk.injector().clone();
     let work = see_through(async move {
@@ -174,7 +174,7 @@ pub(super) async fn set_plan(
             request_id: outcome.request_id,
         })
     });
-    desk.answer(told.as_ref(), deadline, late, work).await
+    desk.answer(valid_id.as_ref(), deadline, late, work).await
 }
 
 /// What may be said when the answer comes too late: a dry run has no effect.

@@ -7,7 +7,7 @@ use tracing::info;
 
 use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, see_through},
-    envelope_views as told,
+    envelope_views,
     request::{self, Fields},
     status::CallError,
     views,
@@ -47,7 +47,7 @@ impl EnvelopeService for Envelopes {
             let (envelope, users) = envelope_from_proto(&message)?;
             see_through(async move {
                 let reply = injector.create_envelope(Arc::new(envelope), users).await?;
-                let envelope = tell(&injector, &reply.view).await;
+                let envelope = envelope_message(&injector, &reply.view).await;
                 Ok(proto::CreateEnvelopeResponse {
                     envelope: Some(envelope.map_err(CallError::after_the_change)?),
                     replayed: reply.replayed,
@@ -83,7 +83,7 @@ impl EnvelopeService for Envelopes {
                 not_after,
             };
             let answer = self.desk.injector().grab(command).await?;
-            Ok(told::grab_answer(&answer, store.durability()))
+            Ok(envelope_views::grab_answer(&answer, store.durability()))
         });
         self.desk
             .answer(None, deadline, Executed::Unknown, work)
@@ -101,7 +101,7 @@ impl EnvelopeService for Envelopes {
             let id = EnvelopeId::parse("envelope_id", &message.envelope_id)?;
             let view = injector.envelope(&id).await?;
             Ok(proto::GetEnvelopeResponse {
-                envelope: Some(tell(injector, &view).await?),
+                envelope: Some(envelope_message(injector, &view).await?),
             })
         };
         self.desk.read(deadline, work).await
@@ -127,7 +127,7 @@ impl EnvelopeService for Envelopes {
                 next_page_token: last
                     .map(|grab| format!("{TOKEN_PREFIX}{}", grab.packet.number))
                     .unwrap_or_default(),
-                grabs: grabs.iter().map(told::grab).collect(),
+                grabs: grabs.iter().map(envelope_views::grab).collect(),
             })
         };
         self.desk.read(deadline, work).await
@@ -140,7 +140,7 @@ impl EnvelopeService for Envelopes {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
         let request_id = request::request_id(&message.request_id);
-        let told = request_id.as_ref().ok().cloned();
+        let valid_id = request_id.as_ref().ok().cloned();
         let injector = self.desk.injector().clone();
         let work = async {
             let mut fields = Fields::default();
@@ -150,7 +150,7 @@ impl EnvelopeService for Envelopes {
             see_through(cancel(injector, CancelEnvelope { envelope, author })).await
         };
         self.desk
-            .answer(told.as_ref(), deadline, Executed::Unknown, work)
+            .answer(valid_id.as_ref(), deadline, Executed::Unknown, work)
             .await
     }
 }
@@ -165,7 +165,7 @@ async fn cancel(
         let operator = author.operator;
         info!(envelope = %id, %operator, "envelope {id}: cancelled by {operator}");
     }
-    let envelope = tell(&injector, &reply.view).await;
+    let envelope = envelope_message(&injector, &reply.view).await;
     Ok(proto::CancelEnvelopeResponse {
         envelope: Some(envelope.map_err(CallError::after_the_change)?),
         replayed: reply.replayed,
@@ -174,13 +174,21 @@ async fn cancel(
 }
 
 /// An envelope as a message: with its luckiest user and its seed once they may be revealed.
-async fn tell(injector: &Injector, view: &EnvelopeView) -> crate::store::Result<proto::Envelope> {
+async fn envelope_message(
+    injector: &Injector,
+    view: &EnvelopeView,
+) -> crate::store::Result<proto::Envelope> {
     let luckiest = injector.luckiest(view).await?;
     let seed = view
         .is_settled()
         .then(|| injector.envelope_seed(view).reveal());
     let test_clock = injector.store().info().test_clock;
-    Ok(told::envelope(view, luckiest.as_ref(), seed, test_clock))
+    Ok(envelope_views::envelope(
+        view,
+        luckiest.as_ref(),
+        seed,
+        test_clock,
+    ))
 }
 
 /// The packet after which a page begins.

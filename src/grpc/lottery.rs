@@ -36,7 +36,7 @@ impl LotteryService for Lottery {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
         let request_id = request::request_id(&message.request_id);
-        let told = request_id.as_ref().ok().cloned();
+        let valid_id = request_id.as_ref().ok().cloned();
         let work = pin!(async {
             let store = self.desk.store();
             // The store's clock decides; it must not begin the draw once the caller has learned
@@ -47,7 +47,7 @@ impl LotteryService for Lottery {
             Ok(views::draw(&answer, store.durability()))
         });
         self.desk
-            .answer(told.as_ref(), deadline, Executed::Unknown, work)
+            .answer(valid_id.as_ref(), deadline, Executed::Unknown, work)
             .await
     }
 
@@ -57,8 +57,8 @@ impl LotteryService for Lottery {
     ) -> Reply<proto::GetDrawResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
-        let told = request::request_id(&message.request_id).ok();
-        let told = told.filter(|_| !message.request_id.is_empty());
+        let valid_id = request::request_id(&message.request_id).ok();
+        let valid_id = valid_id.filter(|_| !message.request_id.is_empty());
         let work = pin!(async {
             let store = self.desk.store();
             let (campaign, user, request) = request::find_draw(&message)?;
@@ -69,7 +69,7 @@ impl LotteryService for Lottery {
             })
         });
         self.desk
-            .answer(told.as_ref(), deadline, Executed::No, work)
+            .answer(valid_id.as_ref(), deadline, Executed::No, work)
             .await
     }
 

@@ -53,13 +53,13 @@ struct Done {
 }
 
 /// Parses who, why and on which campaign, then lets `plan` say what is to be done under the
-/// definition that is current, does it, and makes the answer with `tell`.
+/// definition that is current, does it, and makes the response with `respond`.
 async fn act<T, P, A, F>(
     desk: &Desk,
     deadline: Deadline,
     signed: Signed<'_>,
     (fields, plan): (Fields, P),
-    tell: A,
+    respond: A,
 ) -> Reply<T>
 where
     T: Send + 'static,
@@ -68,7 +68,7 @@ where
     F: Future<Output = Result<T, CallError>> + Send,
 {
     let request_id = request::request_id(signed.request);
-    let told = request_id.as_ref().ok().cloned();
+    let valid_id = request_id.as_ref().ok().cloned();
     let mut fields = fields;
     let campaign = fields.campaign(signed.campaign);
     let author = fields.author(request_id, signed.operator, signed.reason);
@@ -78,11 +78,11 @@ where
         let (campaign, author) = parsed?;
         see_through(async move {
             let done = operate(injector, campaign, author, plan).await?;
-            tell(done).await
+            respond(done).await
         })
         .await
     };
-    desk.answer(told.as_ref(), deadline, Executed::Unknown, work)
+    desk.answer(valid_id.as_ref(), deadline, Executed::Unknown, work)
         .await
 }
 
@@ -176,11 +176,11 @@ macro_rules! status_act {
             #[allow(unused_mut, reason = "most acts have no fields of their own")]
             let mut $fields = Fields::default();
             let plan = $plan;
-            let tell = |done: Done| async {
+            let respond = |done: Done| async {
                 let (status, replayed) = done.status().await?;
                 Ok(proto::$response { status, replayed })
             };
-            act(desk, deadline, signed!($message), ($fields, plan), tell).await
+            act(desk, deadline, signed!($message), ($fields, plan), respond).await
         }
     };
 }
@@ -243,13 +243,13 @@ macro_rules! users_act {
             let mut $fields = Fields::default();
             let operation = $operation;
             let plan = move |_: &Campaign| Ok(operation);
-            let tell = |done: Done| async move {
+            let respond = |done: Done| async move {
                 Ok(proto::$response {
                     users: done.operated.users,
                     replayed: done.operated.replayed,
                 })
             };
-            act(desk, deadline, signed!($message), ($fields, plan), tell).await
+            act(desk, deadline, signed!($message), ($fields, plan), respond).await
         }
     };
 }
@@ -308,7 +308,7 @@ pub(super) async fn recall_units(
             withdraw,
         })
     };
-    let tell = |done: Done| async move {
+    let respond = |done: Done| async move {
         let store = done.injector.store();
         let recalled = recalled(store.as_ref(), &done.campaign, &done.operation).await;
         let mut recalled = recalled.map_err(CallError::after_the_change)?;
@@ -325,7 +325,7 @@ pub(super) async fn recall_units(
             replayed: done.operated.replayed,
         })
     };
-    act(desk, deadline, signed!(message), (fields, plan), tell).await
+    act(desk, deadline, signed!(message), (fields, plan), respond).await
 }
 
 /// Units that were taken back so far from the hours in the scope of a recall; none of any other

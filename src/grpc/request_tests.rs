@@ -74,7 +74,7 @@ fn each_wrong_field_is_named() {
 }
 
 #[test]
-fn all_problems_of_a_request_are_told_at_once() {
+fn all_problems_of_a_request_are_reported_at_once() {
     let problems = parse(proto::DrawRequest {
         request_id: "\u{7f}".into(),
         count: u32::MAX,

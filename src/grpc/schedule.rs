@@ -30,12 +30,12 @@ use crate::{
 
 /// Where a page begins: windows of this pool that end after this moment, then later pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Cursor {
     pool: PoolNo,
     after: Moment,
 }
 
-impl Place {
+impl Cursor {
     fn token(self) -> String {
         format!("{}.{}", self.pool.0, self.after.as_micros())
     }
@@ -54,7 +54,7 @@ struct Query {
     pool: Option<String>,
     from: Moment,
     size: usize,
-    place: Option<Place>,
+    cursor: Option<Cursor>,
 }
 
 fn parse(message: &proto::GetScheduleRequest) -> Result<Query, crate::model::Problems> {
@@ -64,8 +64,8 @@ fn parse(message: &proto::GetScheduleRequest) -> Result<Query, crate::model::Pro
     let from = fields.moment("from_time", message.from_time.as_ref());
     let size = fields.page_size(message.page_size);
     let token = message.page_token.as_str();
-    let place = Place::parse(token);
-    if place.is_none() && !token.is_empty() {
+    let cursor = Cursor::parse(token);
+    if cursor.is_none() && !token.is_empty() {
         fields.add("page_token", "is not a token that this service gave");
     }
     Ok(Query {
@@ -73,7 +73,7 @@ fn parse(message: &proto::GetScheduleRequest) -> Result<Query, crate::model::Pro
         pool,
         from: from.unwrap_or(Moment::EPOCH),
         size,
-        place,
+        cursor,
     })
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn get_schedule(
         let next_injection = compute(move || next_injection(&filling, &pools, lead, now)).await?;
         Ok(proto::GetScheduleResponse {
             windows,
-            next_page_token: next.map(Place::token).unwrap_or_default(),
+            next_page_token: next.map(Cursor::token).unwrap_or_default(),
             next_injection_time: next_injection.map(moment_to_proto),
             lead: prost_types::Duration::try_from(lead).ok(),
         })
@@ -127,13 +127,13 @@ async fn page(
     filling: &Filling,
     pools: &[PoolNo],
     now: Moment,
-) -> Result<(Vec<proto::Window>, Option<Place>), CallError> {
+) -> Result<(Vec<proto::Window>, Option<Cursor>), CallError> {
     let mut page = Vec::new();
     for pool in pools.iter().copied() {
         let mut after = query.from;
-        match query.place {
-            Some(place) if pool < place.pool => continue,
-            Some(place) if pool == place.pool => after = after.max(place.after),
+        match query.cursor {
+            Some(cursor) if pool < cursor.pool => continue,
+            Some(cursor) if pool == cursor.pool => after = after.max(cursor.after),
             _ => {}
         }
         // One more than the page holds shows whether there is another page.
@@ -150,7 +150,7 @@ async fn page(
         let last = windows.last().map_or(after, |(end, _)| *end);
         page.extend(windows.into_iter().map(|(_, window)| window));
         if full {
-            return Ok((page, Some(Place { pool, after: last })));
+            return Ok((page, Some(Cursor { pool, after: last })));
         }
     }
     Ok((page, None))
@@ -312,14 +312,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_s_token_leads_back_to_its_place() {
-        let place = Place {
+    fn a_page_s_token_reads_back() {
+        let cursor = Cursor {
             pool: PoolNo(3),
             after: Moment::from_micros(1_700_000_000_000_000),
         };
-        assert_eq!(Place::parse(&place.token()), Some(place));
+        assert_eq!(Cursor::parse(&cursor.token()), Some(cursor));
         for strange in ["", ".", "x.1", "1.x", "70000.1", "1"] {
-            assert_eq!(Place::parse(strange), None, "{strange:?}");
+            assert_eq!(Cursor::parse(strange), None, "{strange:?}");
         }
     }
 }

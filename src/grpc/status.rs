@@ -265,10 +265,10 @@ fn add_violations(error: &CallError, details: &mut ErrorDetails) {
         return;
     };
     let mut bytes = 0;
-    for (told, problem) in problems.0.iter().enumerate() {
+    for (index, problem) in problems.0.iter().enumerate() {
         bytes += problem.path.len() + problem.message.len();
-        if told > 0 && bytes > VIOLATION_BYTES_MAX {
-            let omitted = problems.0.len() - told;
+        if index > 0 && bytes > VIOLATION_BYTES_MAX {
+            let omitted = problems.0.len() - index;
             details.add_bad_request_violation("", format!("{omitted} more problems"));
             return;
         }

@@ -250,7 +250,7 @@ fn every_reason_of_the_proto_is_used_but_the_zero() {
 }
 
 #[test]
-fn what_the_driver_said_is_not_told() {
+fn the_text_of_the_driver_is_not_sent() {
     for error in [
         unavailable(Executed::Unknown),
         CallError::Store(StoreError::corrupt("/secret/path")),
@@ -265,7 +265,7 @@ fn what_the_driver_said_is_not_told() {
 }
 
 #[test]
-fn problems_are_told_all_at_once_with_their_fields() {
+fn problems_are_reported_all_at_once_with_their_fields() {
     for error in [
         CallError::Invalid(problems(3)),
         Refusal::ChangeRefused(problems(3)).into(),

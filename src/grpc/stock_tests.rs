@@ -64,14 +64,17 @@ fn a_new_campaign_needs_the_hours_from_the_one_that_runs() {
     let late = campaign(120, &hourly("perHour: {coupon: 1}"));
     let half = late.start + hours(120);
     assert!(problems(&late, None, half + Duration::from_secs(60)).is_ok());
-    let told = problems(&late, None, half - hours(1)).unwrap_err();
+    let refused = problems(&late, None, half - hours(1)).unwrap_err();
     assert_eq!(
-        told.to_string(),
+        refused.to_string(),
         "prizes[0].stock: stock 121 needed, 120 given: for coupon, 121 in the hours of pool hours \
          from 2026-11-24T23:00+00:00 to 2026-11-30T00:00+00:00; give 1 more, or plan less"
     );
-    let told = problems(&late, None, late.start - hours(9)).unwrap_err();
-    assert!(told.to_string().contains("stock 240 needed"), "{told}");
+    let refused = problems(&late, None, late.start - hours(9)).unwrap_err();
+    assert!(
+        refused.to_string().contains("stock 240 needed"),
+        "{refused}"
+    );
 }
 
 #[test]

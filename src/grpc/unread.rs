@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    fn told(answer: Response<Body>) -> Option<Status> {
+    fn status_of(answer: Response<Body>) -> Option<Status> {
         let answer = legible(answer, 64 * 1024);
         Status::from_header_map(answer.headers())
     }
@@ -73,10 +73,10 @@ mod tests {
             (Status::out_of_range("found 70000 bytes"), "64 KiB"),
             (Status::internal("invalid wire type"), "invalid wire type"),
         ] {
-            let told = told(given.into_http()).unwrap();
-            assert_eq!(told.code(), Code::InvalidArgument);
-            assert!(told.message().contains(word), "{told:?}");
-            let details = told.get_error_details();
+            let status = status_of(given.into_http()).unwrap();
+            assert_eq!(status.code(), Code::InvalidArgument);
+            assert!(status.message().contains(word), "{status:?}");
+            let details = status.get_error_details();
             let info = details.error_info().unwrap();
             assert_eq!(info.reason, "INVALID_REQUEST");
             assert_eq!(info.domain, "tombola.v1");
@@ -88,21 +88,21 @@ mod tests {
     fn what_nobody_implements_is_refused_with_a_reason() {
         for (given, word) in [("", "no such method"), ("no gzip here", "no gzip here")] {
             let answer = legible_to_all(Status::unimplemented(given).into_http());
-            let told = Status::from_header_map(answer.headers()).unwrap();
-            assert_eq!(told.code(), Code::Unimplemented);
-            assert!(told.message().contains(word), "{told:?}");
-            let details = told.get_error_details();
+            let status = Status::from_header_map(answer.headers()).unwrap();
+            assert_eq!(status.code(), Code::Unimplemented);
+            assert!(status.message().contains(word), "{status:?}");
+            let details = status.get_error_details();
             assert_eq!(details.error_info().unwrap().metadata["executed"], "no");
         }
     }
 
     #[test]
     fn all_other_answers_pass() {
-        assert!(told(Response::new(Body::empty())).is_none());
-        let unimplemented = told(Status::unimplemented("gzip").into_http()).unwrap();
+        assert!(status_of(Response::new(Body::empty())).is_none());
+        let unimplemented = status_of(Status::unimplemented("gzip").into_http()).unwrap();
         assert_eq!(unimplemented.code(), Code::Unimplemented);
         let ours = status(&CallError::Broken(crate::store::Executed::Unknown), "r");
-        let told = told(ours.into_http()).unwrap();
-        assert_eq!(told.code(), Code::Internal);
+        let status = status_of(ours.into_http()).unwrap();
+        assert_eq!(status.code(), Code::Internal);
     }
 }

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_some_are_at_work_at_the_same_time_and_the_first_failure_is_told() {
+    async fn only_some_are_at_work_at_the_same_time_and_the_first_failure_is_returned() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut crew = Crew::default();
         for n in 0..10 * AT_ONCE {

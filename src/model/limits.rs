@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_how_many_draws_would_be_admitted() {
+    fn a_refusal_says_how_many_draws_would_be_admitted() {
         let mut u = user(10);
         u.charge(u.admit(&LIMITS, Funding::Free, 1).unwrap());
         u.grant(4, Moment::FAR_FUTURE);

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_tells_what_each_prize_needs() {
+    fn a_summary_shows_what_each_prize_needs() {
         let summary = summary(1000);
         let needs = |prize: &PrizePlan| (prize.stock, prize.planned, prize.per_round);
         assert_eq!(needs(&summary.prizes[0]), (1, 1, 0));

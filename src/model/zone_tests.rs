@@ -163,7 +163,7 @@ fn days_begin_at_local_midnight_or_where_it_is_skipped() {
 }
 
 #[test]
-fn local_time_tells_its_offset() {
+fn local_time_shows_its_offset() {
     let shanghai = zone("Asia/Shanghai");
     assert_eq!(
         shanghai.local(at("2026-11-29T12:00Z")),

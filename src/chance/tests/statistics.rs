@@ -61,7 +61,7 @@ fn numbers_below_awkward_bounds_are_even() {
 }
 
 #[test]
-fn a_number_tells_nothing_of_the_next() {
+fn a_number_predicts_nothing_about_the_next() {
     let mut stream = numbered_seed(1).stream(&[b"pairs"]);
     let ten = NonZeroU64::new(10).unwrap();
     let mut counts = vec![0; 100];
@@ -103,7 +103,7 @@ fn waits_between_releases_are_those_of_independent_moments() {
 }
 
 #[test]
-fn a_wait_for_a_release_tells_nothing_of_the_next_wait() {
+fn a_wait_for_a_release_predicts_nothing_about_the_next_wait() {
     let mut counts = vec![0; 16];
     for pair in quartiles_of_waits().chunks_exact(2) {
         counts[pair[0] * 4 + pair[1]] += 1;
@@ -112,7 +112,7 @@ fn a_wait_for_a_release_tells_nothing_of_the_next_wait() {
 }
 
 #[test]
-fn moments_of_two_prizes_and_of_two_hours_tell_nothing_of_each_other() {
+fn moments_of_two_prizes_and_of_two_hours_are_independent() {
     let (coupons, quarter) = (pool("coupons"), HOUR_MICROS / 4);
     let mut counts = vec![0; 64];
     for number in 0..6_400 {

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_odds_is_told_the_forms() {
+    fn a_value_that_is_not_odds_is_refused_with_the_accepted_forms() {
         for (text, hint) in [
             ("", "1/300"),
             ("%", "1%"),

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_outside_of_its_range_tells_which_part() {
+    fn a_time_outside_of_its_range_names_the_part() {
         let text = |seconds, nanos| {
             let time = prost_types::Timestamp { seconds, nanos };
             moment_from_proto("expire_time", &time).map_err(|problem| problem.message)

@@ -128,7 +128,7 @@ pools:
     }
 
     #[test]
-    fn what_follows_from_a_value_that_could_not_be_read_is_not_told() {
+    fn what_follows_from_a_value_that_could_not_be_read_is_not_reported() {
         for (from, to, path) in [
             ("timeZone", "tmieZone", "tmieZone"),
             ("2026-12-01T00:00:00+08:00", "2026-12-01", "startTime"),

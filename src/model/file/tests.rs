@@ -261,7 +261,7 @@ fn a_file_that_is_too_large_or_unfolds_is_refused() {
 }
 
 #[test]
-fn documents_are_told_apart() {
+fn documents_are_distinguished() {
     let ids = |text| -> Vec<String> {
         let campaigns = parse(text).unwrap();
         campaigns.into_iter().map(|campaign| campaign.id).collect()
@@ -294,7 +294,7 @@ fn json_for_scripts_has_every_scalar() {
 }
 
 #[test]
-fn a_count_out_of_range_tells_its_true_limits() {
+fn a_count_out_of_range_names_its_true_limits() {
     let range = "it must be from 0 to 9007199254740991";
     let digits = format!("'{}'", "9".repeat(50));
     for (given, word) in [
@@ -319,8 +319,8 @@ fn no_message_of_the_parser_is_shown_as_it_is() {
         "id: a\nprizes:\n  - {id: \"c\\n\", stock: 1}\n  - id: 'm'\n    stock: 2\nname: |\n  x\n";
     assert!(parse(good).is_ok());
     let (mut broken, mut shown) = (0, Vec::new());
-    for (place, _) in good.char_indices() {
-        let (before, after) = good.split_at(place);
+    for (index, _) in good.char_indices() {
+        let (before, after) = good.split_at(index);
         let inserted = "\"'[]{},:-?&*!|>%@`#\\\t\n \u{1}~".chars();
         let inserted = inserted.map(|c| format!("{before}{c}{after}"));
         let left_out = format!("{before}{}", &after[1..]);

@@ -348,34 +348,34 @@ type Sorted<C> = (Option<<C as Call>::Known>, Vec<Waiting<C>>);
 /// come too late, are answered.
 async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
     let mut groups: Vec<Sorted<C>> = Vec::new();
-    let mut places: HashMap<C::Subject, usize> = HashMap::new();
-    let (mut unknown, mut unknown_places) = (Vec::new(), Vec::new());
+    let mut group_of: HashMap<C::Subject, usize> = HashMap::new();
+    let (mut unknown, mut unknown_groups) = (Vec::new(), Vec::new());
     let now = core.clock.hint();
     for job in jobs {
         if job.call.is_late(now) {
             job.reply.send(Err(Refusal::DeadlineExceeded.into()));
             continue;
         }
-        if let Some(&place) = places.get(job.call.subject()) {
-            groups[place].1.push(job);
+        if let Some(&index) = group_of.get(job.call.subject()) {
+            groups[index].1.push(job);
             continue;
         }
         let subject = job.call.subject().clone();
         let known = C::known(core, &subject);
         if known.is_none() {
             unknown.push(subject.clone());
-            unknown_places.push(groups.len());
+            unknown_groups.push(groups.len());
         }
-        places.insert(subject, groups.len());
+        group_of.insert(subject, groups.len());
         groups.push((known, vec![job]));
     }
     // What cannot be read is not tried again for each job: others wait for this batch.
     if !unknown.is_empty() {
         let read = C::read(core, &unknown).await;
-        for (place, read) in unknown_places.into_iter().zip(read) {
+        for (index, read) in unknown_groups.into_iter().zip(read) {
             match read {
-                Ok(known) => groups[place].0 = Some(known),
-                Err(error) => fail(groups[place].1.drain(..), &error),
+                Ok(known) => groups[index].0 = Some(known),
+                Err(error) => fail(groups[index].1.drain(..), &error),
             }
         }
     }

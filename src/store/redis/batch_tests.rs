@@ -22,7 +22,7 @@ pub(crate) fn core() -> Core {
         request_memory: Duration::from_secs(60),
         layouts: Layouts::default(),
         envelopes: KnownEnvelopes::default(),
-        has_told_loss: false.into(),
+        has_logged_loss: false.into(),
         witnesses: Witnesses::new(1),
         fork_pause: FORK_PAUSE,
         is_recovery: false,

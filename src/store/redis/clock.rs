@@ -18,12 +18,13 @@ use crate::{
     },
 };
 
-/// A reply that took longer says little of the store's clock, but for how far off it is at least.
+/// A reply that took longer than this only bounds how far off the store's clock is.
 const PROMPT: Duration = Duration::from_millis(250);
-/// Two clocks that differ by more than this are told of.
-const SKEW_TOLD: Duration = Duration::from_secs(1);
-/// ... at most this often: the nodes of a cluster may differ, and each reply tells of one of them.
-const SKEW_TOLD_INTERVAL: Duration = Duration::from_secs(60);
+/// A difference of two clocks is logged if it is larger than this.
+const SKEW_LOG_MIN: Duration = Duration::from_secs(1);
+/// ... and at most this often: the nodes of a cluster may differ, and each reply shows the clock of
+/// one node.
+const SKEW_LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// A partition whose time has not moved for this long stands still: each is asked every second.
 const STILL_MIN: Duration = Duration::from_secs(3);
 
@@ -35,15 +36,15 @@ pub(super) struct StoreClock {
     partitions: Vec<PartitionTime>,
     last: AtomicI64,
     began: Instant,
-    skew: Mutex<ToldSkew>,
+    skew: Mutex<LoggedSkew>,
 }
 
 /// The time of a partition.
 struct PartitionTime {
-    /// The last moment that it told.
-    told: AtomicI64,
-    /// Since when it has told the same one, in microseconds from the service's start; 0 while its
-    /// time goes on.
+    /// The last moment that one of its replies contained, in microseconds; 0 before the first.
+    last_seen: AtomicI64,
+    /// Since when its replies have contained the same moment, in microseconds from the service's
+    /// start; 0 while its time goes on.
     still_since: AtomicI64,
 }
 
@@ -53,7 +54,7 @@ impl StoreClock {
     pub(super) fn new(test: Option<Arc<dyn Clock>>, lasts: &[Moment]) -> Self {
         let last = lasts.iter().map(|last| last.as_micros()).max();
         let partitions = lasts.iter().map(|last| PartitionTime {
-            told: AtomicI64::new(last.as_micros()),
+            last_seen: AtomicI64::new(last.as_micros()),
             still_since: AtomicI64::new(0),
         });
         Self {
@@ -66,20 +67,20 @@ impl StoreClock {
         }
     }
 
-    /// What scripts are told of it: the moment that no step of the partition may come before, or
-    /// that of a test clock.
+    /// The clock argument of a script: the moment that no step of the partition may come before, or
+    /// the time of a test clock.
     pub(super) fn argument(&self, partition: u32) -> Vec<u8> {
-        let told = self.partitions[partition as usize]
-            .told
+        let last_seen = self.partitions[partition as usize]
+            .last_seen
             .load(Ordering::Relaxed);
         match &self.test {
-            Some(clock) => format!("={}", clock.now().as_micros().max(told)).into(),
-            None => told.to_string().into(),
+            Some(clock) => format!("={}", clock.now().as_micros().max(last_seen)).into(),
+            None => last_seen.to_string().into(),
         }
     }
 
-    /// About the store's time, never behind what it told. An estimate itself binds nobody: where
-    /// the service's clock jumps ahead and comes back, so does this.
+    /// An estimate of the store's time, never before the last moment that a reply contained. It may
+    /// go back: if the service's clock jumps ahead and is corrected, this follows it both ways.
     pub(super) fn hint(&self) -> Moment {
         let now = match &self.test {
             Some(clock) => clock.now().as_micros(),
@@ -88,32 +89,32 @@ impl StoreClock {
         Moment::from_micros(now.max(self.last.load(Ordering::Relaxed)))
     }
 
-    /// The last moment that a partition told; an estimate where it has told none.
-    pub(super) fn told(&self, partition: u32) -> Moment {
+    /// The last moment that a reply of the partition contained; an estimate before its first reply.
+    pub(super) fn last_seen(&self, partition: u32) -> Moment {
         match self.partitions[partition as usize]
-            .told
+            .last_seen
             .load(Ordering::Relaxed)
         {
             0 => self.hint(),
-            told => Moment::from_micros(told),
+            micros => Moment::from_micros(micros),
         }
     }
 
-    /// A partition has just told the time, in a reply that took so long.
+    /// Takes in the time from a partition's reply, which took this long.
     pub(super) fn learn(&self, partition: u32, now: Moment, took: Duration) {
         let time = &self.partitions[partition as usize];
-        let told = time.told.fetch_max(now.as_micros(), Ordering::Relaxed);
+        let last_seen = time.last_seen.fetch_max(now.as_micros(), Ordering::Relaxed);
         self.last.fetch_max(now.as_micros(), Ordering::Relaxed);
         if self.test.is_some() {
             return;
         }
-        let is_still = now.as_micros() == told;
+        let is_still = now.as_micros() == last_seen;
         if is_still {
             let since = self.began.elapsed().as_micros().max(1).cast_signed() as i64;
             let order = Ordering::Relaxed;
             // An error means that it stood still before.
             let _ = time.still_since.compare_exchange(0, since, order, order);
-        } else if now.as_micros() > told {
+        } else if now.as_micros() > last_seen {
             time.still_since.store(0, Ordering::Relaxed);
         }
         let ahead = now.as_micros() - SystemClock.now().as_micros();
@@ -124,7 +125,7 @@ impl StoreClock {
         self.ahead.store(ahead, Ordering::Relaxed);
         // A time that stands still is the partition's, not that of Redis.
         if !is_still {
-            self.tell_skew(ahead);
+            self.log_skew(ahead);
         }
     }
 
@@ -139,12 +140,12 @@ impl StoreClock {
         still
             .map(|(partition, time)| StandingStill {
                 partition,
-                until: Moment::from_micros(time.told.load(Ordering::Relaxed)),
+                until: Moment::from_micros(time.last_seen.load(Ordering::Relaxed)),
             })
             .collect()
     }
 
-    fn tell_skew(&self, ahead: i64) {
+    fn log_skew(&self, ahead: i64) {
         let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);
         if skew.is_news(ahead, self.began.elapsed()) {
             let skew_ms = ahead / 1000;
@@ -157,21 +158,21 @@ impl StoreClock {
     }
 }
 
-/// What the log was last told of the difference between the clocks.
+/// The difference between the clocks that was logged last.
 #[derive(Default)]
-struct ToldSkew {
+struct LoggedSkew {
     ahead: i64,
     at: Option<Duration>,
 }
 
-impl ToldSkew {
-    /// Whether a difference is to be told now, at a moment since the start: it is another one, and
-    /// the last was told a while ago.
+impl LoggedSkew {
+    /// Whether to log a difference at `now`, which counts from the start: it is another difference,
+    /// and the last line was a while ago.
     fn is_news(&mut self, ahead: i64, now: Duration) -> bool {
-        let is_other = ahead.abs_diff(self.ahead) > SKEW_TOLD.as_micros() as u64;
+        let is_other = ahead.abs_diff(self.ahead) > SKEW_LOG_MIN.as_micros() as u64;
         let is_early = self
             .at
-            .is_some_and(|at| now.saturating_sub(at) < SKEW_TOLD_INTERVAL);
+            .is_some_and(|at| now.saturating_sub(at) < SKEW_LOG_INTERVAL);
         if !is_other || is_early {
             return false;
         }
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_estimate_lasts_until_the_store_tells_its_time() {
+    fn a_wrong_estimate_lasts_until_the_store_replies() {
         let clock = StoreClock::new(None, &[Moment::EPOCH; 2]);
         // As if this machine's clock had jumped three days ahead since the last reply.
         clock.ahead.store(3 * DAY, Ordering::Relaxed);
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reply_still_tells_of_a_clock_that_is_days_off() {
+    fn a_slow_reply_still_shows_a_clock_that_is_days_off() {
         let clock = StoreClock::new(None, &[Moment::EPOCH]);
         clock.learn(
             0,
@@ -217,34 +218,34 @@ mod tests {
     }
 
     #[test]
-    fn each_partition_goes_by_what_it_told_itself() {
+    fn each_partition_goes_by_its_own_replies() {
         let clock = StoreClock::new(None, &[Moment::EPOCH; 2]);
         let (behind, ahead) = (Moment::from_micros(DAY), Moment::from_micros(9 * DAY));
         clock.learn(0, behind, Duration::ZERO);
         clock.learn(1, ahead, Duration::ZERO);
-        assert_eq!((clock.told(0), clock.told(1)), (behind, ahead));
+        assert_eq!((clock.last_seen(0), clock.last_seen(1)), (behind, ahead));
     }
 
     #[test]
-    fn a_difference_that_comes_and_goes_is_told_once_a_while() {
-        let mut told = ToldSkew::default();
+    fn a_difference_that_comes_and_goes_is_logged_once_a_while() {
+        let mut logged = LoggedSkew::default();
         let hour = 3_600_000_000;
         let second = Duration::from_secs;
-        assert!(!told.is_news(900_000, second(0)));
+        assert!(!logged.is_news(900_000, second(0)));
         let mut lines = 0;
         for reply in 0..10_000 {
             let ahead = if reply % 2 == 0 { hour } else { 0 };
-            lines += usize::from(told.is_news(ahead, Duration::from_millis(reply)));
+            lines += usize::from(logged.is_news(ahead, Duration::from_millis(reply)));
         }
         assert_eq!(lines, 1);
-        assert!(!told.is_news(hour + 1, second(100)));
-        // What is so still is told later.
-        assert!(told.is_news(0, second(100)));
-        assert!(!told.is_news(0, second(1000)));
+        assert!(!logged.is_news(hour + 1, second(100)));
+        // A difference that lasts is logged later.
+        assert!(logged.is_news(0, second(100)));
+        assert!(!logged.is_news(0, second(1000)));
     }
 
     #[test]
-    fn a_partition_that_tells_the_same_moment_again_and_again_stands_still_until_it_goes_on() {
+    fn a_partition_whose_replies_repeat_one_moment_stands_still_until_it_goes_on() {
         let now = SystemClock.now();
         let ahead = now + Duration::from_secs(3600);
         let clock = StoreClock::new(None, &[now, ahead]);
@@ -255,7 +256,7 @@ mod tests {
         clock.learn(1, ahead, Duration::ZERO);
         clock.learn(0, now + Duration::from_millis(500), Duration::ZERO);
         assert!(!stand(0) && stand(1));
-        // A difference is not told of a time that stands still.
+        // No difference is logged for a time that stands still.
         assert_eq!(clock.skew.lock().unwrap().at, None);
         // It is known only after a while.
         assert!(clock.standing_still().is_empty());

@@ -46,8 +46,8 @@ pub(super) struct Core {
     pub(super) request_memory: Duration,
     pub(super) layouts: Layouts,
     pub(super) envelopes: KnownEnvelopes,
-    /// The log has told that data are lost.
-    pub(super) has_told_loss: AtomicBool,
+    /// The log already says that data are lost.
+    pub(super) has_logged_loss: AtomicBool,
     pub(super) witnesses: Witnesses,
     /// How long a fork waits before it takes writes.
     pub(super) fork_pause: Duration,
@@ -252,7 +252,7 @@ impl Core {
     /// The data are not those of the store that this service began with.
     pub(super) fn lost(&self) -> StoreError {
         let id = &self.store_id;
-        if !self.has_told_loss.swap(true, Ordering::Relaxed) {
+        if !self.has_logged_loss.swap(true, Ordering::Relaxed) {
             error!(store = %id, "Redis has lost the data of store {id}, or holds those of another \
                                  one");
         }

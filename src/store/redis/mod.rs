@@ -132,7 +132,7 @@ impl RedisStore {
             request_memory: options.request_memory,
             layouts: Layouts::default(),
             envelopes: KnownEnvelopes::default(),
-            has_told_loss: AtomicBool::new(false),
+            has_logged_loss: AtomicBool::new(false),
             witnesses: Witnesses::new(partitions),
             fork_pause: options.fork_pause,
             is_recovery,

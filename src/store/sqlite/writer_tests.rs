@@ -51,7 +51,7 @@ fn executed<T: std::fmt::Debug>(answer: &Result<T, StoreError>) -> Executed {
 }
 
 #[tokio::test]
-async fn a_writer_that_is_gone_is_told_to_everyone_and_is_not_serving() {
+async fn a_writer_that_is_gone_fails_all_calls_and_is_not_serving() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(Options {
         directory: directory.path().into(),
@@ -78,7 +78,7 @@ async fn a_writer_that_is_gone_is_told_to_everyone_and_is_not_serving() {
 }
 
 #[test]
-fn a_write_that_failed_is_told_from_a_sync_that_failed() {
+fn a_write_that_failed_is_distinguished_from_a_sync_that_failed() {
     let failed = |code| {
         let error = ffi::Error::new(code);
         is_failed_write(&rusqlite::Error::SqliteFailure(error, None))

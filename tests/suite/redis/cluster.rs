@@ -102,7 +102,7 @@ async fn the_error_of_a_url_of_the_wrong_kind_names_the_right_one() {
             Ok(_) => {}
             Err(fault) => {
                 moved += 1;
-                assert_kind(&fault, FaultKind::WrongPlace, &["redis+cluster://"]);
+                assert_kind(&fault, FaultKind::WrongTopology, &["redis+cluster://"]);
             }
         }
         let error = check(&connections(&url), Durability::Fast, now())
@@ -113,7 +113,7 @@ async fn the_error_of_a_url_of_the_wrong_kind_names_the_right_one() {
     assert_eq!(moved, 2);
     let alone = RedisServer::start(&[]);
     let fault = fault_of(&format!("redis+cluster://127.0.0.1:{}", alone.port())).await;
-    assert_kind(&fault, FaultKind::WrongPlace, &["redis://"]);
+    assert_kind(&fault, FaultKind::WrongTopology, &["redis://"]);
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ fn those_who_may_grab_are_each_there_once() {
 }
 
 #[test]
-fn bad_envelopes_are_told_field_by_field() {
+fn bad_envelopes_are_reported_field_by_field() {
     let cases: &[(Edit, &str, &str)] = &[
         (|r| r.envelope_id.clear(), "envelope_id", "is empty"),
         (
@@ -151,7 +151,7 @@ fn bad_envelopes_are_told_field_by_field() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let request = CreateEnvelopeRequest {
         total_minor: -1,
         min_minor: -1,

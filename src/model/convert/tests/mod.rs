@@ -172,7 +172,7 @@ fn the_sample_of_the_design_is_valid() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn every_problem_is_reported_at_once() {
     let mut message = spring_wheel();
     message.time_zone = "Mars/Olympus".into();
     message.prizes[1].stock = 50_000;

@@ -1,4 +1,5 @@
-//! The lanes of draws (see [`batch`]): what the draw script is told, and what its replies mean.
+//! The lanes of draws (see [`batch`]): the arguments of the draw script, and how its replies are
+//! read.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::store::redis::{
     core::Core,
     format::{
         codec::Unpacker,
-        keys::{Place, RequestField, request_field},
+        keys::{IdDigest, RequestField, request_field},
         record::{self, Remembered},
         reply::{self, Parts, unexpected},
         scripts,
@@ -25,13 +26,13 @@ use crate::{
     },
 };
 
-/// Room for the key of a bucket, and for what is told of a draw.
+/// Estimates for allocation: the bytes of a bucket's key, and of the arguments of one draw.
 const KEY_BYTES: usize = 48;
 const ARG_BYTES: usize = 64;
 
-/// A draw on its way.
+/// A draw that waits for its reply.
 pub(crate) struct Job {
-    user: Place,
+    user: IdDigest,
     request: RequestField,
     command: DrawCommand,
 }
@@ -93,7 +94,7 @@ impl Lanes {
     /// Sends a draw through its lane.
     pub(crate) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number;
-        let user = Place::user(&command.user);
+        let user = IdDigest::user(&command.user);
         let job = Job {
             request: request_field(&command.user, &command.request),
             user,
@@ -130,14 +131,14 @@ async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
     args.write(format_args!("{}", core.request_memory.as_micros()));
     args.write(format_args!("{}", groups.len()));
     for group in groups {
-        group.tell(core, &mut keys, &mut args)?;
+        group.push_arguments(core, &mut keys, &mut args)?;
     }
     core.run(partition, &scripts::DRAW, keys, args).await
 }
 
 impl Group {
-    /// Adds what the script is told of a campaign and its draws.
-    fn tell(&self, core: &Core, keys: &mut Words, args: &mut Words) -> Result<()> {
+    /// Adds the keys and arguments of a campaign and its draws.
+    fn push_arguments(&self, core: &Core, keys: &mut Words, args: &mut Words) -> Result<()> {
         let layout = &self.known;
         keys.push(&layout.keys.campaign);
         keys.push(&layout.keys.blocked);
@@ -153,7 +154,7 @@ impl Group {
         args.push(layout.campaign.id.as_str());
         args.write(format_args!("{}", layout.version));
         args.push(&layout.blob);
-        args.push(layout.days(core.clock.told(layout.partition.number)));
+        args.push(layout.days(core.clock.last_seen(layout.partition.number)));
         let (hashes, hash_of) = layout
             .keys
             .push_users(keys, self.calls().map(|job| job.user));
@@ -180,7 +181,7 @@ impl Group {
     }
 }
 
-/// What the draws of a group ask for, one after another.
+/// The requests of a group's draws, as the script takes them: each field has one value per draw.
 struct Requests {
     earliest: Moment,
     not_after: Vec<u8>,
@@ -194,7 +195,7 @@ impl Requests {
     fn of(group: &Group) -> Result<Self> {
         let too_much = |_| StoreError::corrupt("a draw asks for more than its batch can hold");
         let jobs = group.len();
-        let mut told = Self {
+        let mut requests = Self {
             earliest: record::LAST_MOMENT,
             not_after: Vec::with_capacity(jobs * 8),
             kinds: Vec::new(),
@@ -205,28 +206,31 @@ impl Requests {
         let mut kinds: Vec<Vec<u8>> = Vec::new();
         for job in group.calls() {
             let not_after = job.command.not_after.min(record::LAST_MOMENT);
-            told.earliest = told.earliest.min(not_after);
-            told.not_after
+            requests.earliest = requests.earliest.min(not_after);
+            requests
+                .not_after
                 .extend(not_after.as_micros().unsigned_abs().to_be_bytes());
             let kind = record::encode_kind(&job.command);
             let known = kinds.iter().position(|known| *known == kind);
-            let place = known.unwrap_or_else(|| {
+            let index = known.unwrap_or_else(|| {
                 kinds.push(kind);
                 kinds.len() - 1
             });
             // A batch has at most as many jobs as a byte has values.
-            told.kind_of.push(u8::try_from(place).map_err(too_much)?);
-            let before = told.parts.len();
-            record::encode_part(&job.command, &mut told.parts);
-            let length = u16::try_from(told.parts.len() - before).map_err(too_much)?;
-            told.lengths.extend(length.to_be_bytes());
+            requests
+                .kind_of
+                .push(u8::try_from(index).map_err(too_much)?);
+            let before = requests.parts.len();
+            record::encode_part(&job.command, &mut requests.parts);
+            let length = u16::try_from(requests.parts.len() - before).map_err(too_much)?;
+            requests.lengths.extend(length.to_be_bytes());
         }
-        told.kinds = kinds.concat();
-        Ok(told)
+        requests.kinds = kinds.concat();
+        Ok(requests)
     }
 }
 
-/// The answers of a group; none where it must be sent again.
+/// The answers of a group; none if it must be sent again.
 fn read_group(
     core: &Core,
     group: &Group,
@@ -241,7 +245,7 @@ fn read_group(
                 core.layouts.forget(id);
                 Ok(None)
             }
-            // The reply has told the partition's time.
+            // Another day: the reply has brought the partition's time, so the next call has it.
             Some((b'Y', _)) => Ok(None),
             Some((b'X', flaw)) => Err(unreadable(id, &String::from_utf8_lossy(flaw))),
             _ => Err(unexpected("known letter of a campaign").after_write()),
@@ -259,9 +263,10 @@ fn read_group(
     };
     let mut answers = Vec::with_capacity(group.len());
     for job in group.calls() {
-        let told = replies.next(job);
-        answers
-            .push(told.and_then(|told| read_draw(&group.known, job, now, told, &mut running_low)));
+        let reply = replies.next(job);
+        answers.push(
+            reply.and_then(|reply| read_draw(&group.known, job, now, reply, &mut running_low)),
+        );
     }
     if let (Some(last), Some(error)) = (answers.last_mut(), replies.left_over()) {
         *last = Err(error);
@@ -283,42 +288,44 @@ fn read_pools(bytes: &[u8]) -> Result<Vec<PoolNo>> {
     Ok(pools)
 }
 
-/// What became of one draw.
-enum Told<'a> {
-    /// It was made: the user's record.
+/// The script's reply to one draw.
+enum Reply<'a> {
+    /// The draw was made; this is what the user's record keeps of it.
     Made(Remembered),
-    /// A letter, and what is told with it.
+    /// A letter (see `draw.lua`), and the bytes that follow it.
     Other(u8, &'a [u8]),
 }
 
 /// The replies to the draws of a campaign, one after another.
 struct Replies<'a> {
     rest: Unpacker<'a>,
-    /// Why one of them could not be read: where it ends, and so where the next one begins, is not
-    /// known.
+    /// Why one of them could not be read. Its end, and so the begin of the next one, is unknown.
     lost: Option<StoreError>,
 }
 
 impl<'a> Replies<'a> {
     /// The reply to the next draw.
-    fn next(&mut self, job: &Job) -> Result<Told<'a>> {
+    fn next(&mut self, job: &Job) -> Result<Reply<'a>> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
-        let told = match self.rest.letter() {
+        let reply = match self.rest.letter() {
             None => {
-                record::decode_drawn(&mut self.rest, &job.request, &job.command).map(Told::Made)
+                record::decode_drawn(&mut self.rest, &job.request, &job.command).map(Reply::Made)
             }
-            Some(letter) => self.rest.told().map(|told| Told::Other(letter, told)),
+            Some(letter) => self
+                .rest
+                .detail()
+                .map(|detail| Reply::Other(letter, detail)),
         };
-        told.map_err(|error| {
+        reply.map_err(|error| {
             let error = error.after_write();
             self.lost = Some(error.clone());
             error
         })
     }
 
-    /// What is wrong where more was replied than was asked.
+    /// The error if the reply goes on after the last draw.
     fn left_over(self) -> Option<StoreError> {
         let is_over = self.lost.is_some() || self.rest.is_done();
         (!is_over).then(|| unexpected("end").after_write())
@@ -338,7 +345,7 @@ fn read_draw(
     layout: &Layout,
     job: &Job,
     now: Moment,
-    told: Told<'_>,
+    reply: Reply<'_>,
     running_low: &mut Vec<PoolNo>,
 ) -> Result<Drawn> {
     let command = &job.command;
@@ -358,14 +365,14 @@ fn read_draw(
         )),
         running_low,
     };
-    let (letter, rest) = match told {
-        Told::Made(drawn) => {
+    let (letter, rest) = match reply {
+        Reply::Made(drawn) => {
             let answer = done(drawn, false, std::mem::take(running_low));
             let checked = answer.entry.check(campaign);
             checked.map_err(StoreError::after_write)?;
             return Ok(Drawn::Done(answer));
         }
-        Told::Other(letter, rest) => (letter, rest),
+        Reply::Other(letter, rest) => (letter, rest),
     };
     match letter {
         // It was made by an earlier attempt.

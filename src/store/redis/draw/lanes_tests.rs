@@ -1,4 +1,4 @@
-//! What draws are told where a reply of the script, or a part of it, cannot be read.
+//! The answers of draws if a reply of the script, or a part of it, cannot be read.
 
 use proptest::prelude::*;
 use redis::Value;
@@ -38,7 +38,7 @@ fn job(number: usize) -> Job {
     };
     Job {
         request: request_field(&command.user, &command.request),
-        user: Place::user(&command.user),
+        user: IdDigest::user(&command.user),
         command,
     }
 }
@@ -78,10 +78,10 @@ fn made(job: &Job, prize: u64) -> Vec<u8> {
     packer.done()
 }
 
-fn letter(letter: u8, told: &[u8]) -> Vec<u8> {
+fn letter(letter: u8, detail: &[u8]) -> Vec<u8> {
     let mut packer = Packer(vec![letter]);
-    packer.big_endian(told.len() as u64, 2);
-    packer.0.extend(told);
+    packer.big_endian(detail.len() as u64, 2);
+    packer.0.extend(detail);
     packer.done()
 }
 
@@ -245,7 +245,7 @@ fn a_reply_of_another_shape_may_have_been_drawn_and_a_flaw_that_was_found_before
     for again in [&b"V"[..], b"Y"] {
         assert!(matches!(answers(bytes(again)), Ok(None)));
     }
-    // Which decks run low is a hint: the draws are told nevertheless.
+    // The list of decks that run low is only a hint: the draws are answered without it.
     let value = Value::Array(vec![bytes(&all_made().concat()), bytes(b"\xc1")]);
     assert!(answers(value).unwrap().unwrap().iter().all(Result::is_ok));
 }
@@ -255,14 +255,14 @@ proptest! {
 
     #[test]
     fn no_reply_makes_the_service_panic_or_say_that_a_draw_was_not_made(
-        place in 0..400usize, noise in proptest::collection::vec(any::<u8>(), 1..8)
+        index in 0..400usize, noise in proptest::collection::vec(any::<u8>(), 1..8)
     ) {
         let mut reply = all_made().concat();
         for (offset, byte) in noise.into_iter().enumerate() {
             let length = reply.len();
-            reply[(place + offset) % length] = byte;
+            reply[(index + offset) % length] = byte;
         }
-        // A letter may come of it, which tells of a draw that was not made; no error does.
+        // The noise may make a letter, which means that a draw was not made; no error may say so.
         for answer in read(&[reply]) {
             if let Err(StoreError::Corrupt { executed, detail }) = answer
                 && detail.contains("does not read back")

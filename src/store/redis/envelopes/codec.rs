@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use crate::store::redis::format::{
     codec::{Packer, Unpacker, malformed},
     ids::{pack_id, unpack_id},
-    keys::Place,
+    keys::IdDigest,
 };
 use crate::{
     model::{Moment, UserId},
@@ -34,7 +34,7 @@ const COMPACT_BYTES_MAX: usize = 64;
 /// Bytes of a moment from the creation on.
 const MOMENT_BYTES: usize = 7;
 
-/// Tells an envelope from another one that may have had its id, on data that were lost.
+/// Distinguishes an envelope from an earlier one with the same id, whose data were lost.
 pub(super) type Mark = [u8; 8];
 
 /// The mark of an envelope: the start of its nonce, which is made anew for each.
@@ -55,8 +55,8 @@ pub(super) fn allowed_buckets(users: u32) -> u32 {
 }
 
 /// A bucket of so many, by what a digest says.
-pub(super) fn bucket_of(place: Place, buckets: u32) -> u32 {
-    u32::from(place.bucket) % buckets.max(1)
+pub(super) fn bucket_of(user: IdDigest, buckets: u32) -> u32 {
+    u32::from(user.bucket) % buckets.max(1)
 }
 
 /// What grabs must know of an envelope.
@@ -116,7 +116,7 @@ fn decode_user(unpacker: &mut Unpacker<'_>) -> Result<UserId> {
     UserId::parse("user", &unpack_id(unpacker)?).map_err(|_| malformed())
 }
 
-/// What moments and sequence numbers of grabs are told from.
+/// The origin from which moments and sequence numbers of grabs are counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Base {
     pub(super) created: Moment,
@@ -166,9 +166,9 @@ pub(super) fn encode_allowed(users: &[UserId]) -> BTreeMap<u32, Vec<u8>> {
     let buckets = allowed_buckets(u32::try_from(users.len()).unwrap_or(u32::MAX));
     let mut digests = BTreeMap::<u32, Vec<u8>>::new();
     for user in users {
-        let place = Place::user(user);
-        let bucket = digests.entry(bucket_of(place, buckets)).or_default();
-        bucket.extend(place.field);
+        let digest = IdDigest::user(user);
+        let bucket = digests.entry(bucket_of(digest, buckets)).or_default();
+        bucket.extend(digest.field);
     }
     digests
 }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_read_back_and_long_ids_are_told() {
+    fn users_read_back_and_long_ids_are_marked() {
         let ids = [
             ("u", false),
             ("0e0b1f5e-5b0c-4c55-9b7a-3a4c5d6e7f80", false),

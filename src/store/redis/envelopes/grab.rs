@@ -1,4 +1,5 @@
-//! Grabs on their way: what the grab script is told, and what its replies mean.
+//! The lanes of grabs (see [`batch`]): the arguments of the grab script, and how its replies are
+//! read.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,7 +13,7 @@ use crate::store::redis::{
     core::Core,
     format::{
         codec::{Packer, Unpacker, malformed},
-        keys::Place,
+        keys::IdDigest,
         record::LAST_MOMENT,
         reply::{self, Parts, unexpected},
         scripts,
@@ -27,13 +28,13 @@ use crate::{
     },
 };
 
-/// Room for the key of a bucket, and for what is told of a grab.
+/// Estimates for allocation: the bytes of a bucket's key, and of the arguments of one grab.
 const KEY_BYTES: usize = 64;
 const ARG_BYTES: usize = 32;
 
-/// A grab on its way.
+/// A grab that waits for its reply.
 pub(crate) struct Grab {
-    user: Place,
+    user: IdDigest,
     command: GrabCommand,
 }
 
@@ -47,7 +48,7 @@ impl GrabLanes {
     /// Sends a grab through its lane.
     pub(super) async fn grab(&self, core: &Core, command: GrabCommand) -> Result<Grabbed> {
         let partition = core.envelope_partition(&command.envelope).number;
-        let user = Place::user(&command.user);
+        let user = IdDigest::user(&command.user);
         self.call(partition, user.field[0], Grab { user, command })
             .await
     }
@@ -67,7 +68,8 @@ impl Call for Grab {
         2
     }
 
-    /// A packet that the user has is told all the same, so the script looks.
+    /// A user who already has a packet gets it as the answer even after the deadline, so the script
+    /// must look it up.
     fn is_late(&self, _now: Moment) -> bool {
         false
     }
@@ -130,13 +132,13 @@ async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
     }
     args.write(format_args!("{}", groups.len()));
     for group in groups {
-        tell(group, &mut keys, &mut args)?;
+        push_arguments(group, &mut keys, &mut args)?;
     }
     core.run(partition, &scripts::GRAB, keys, args).await
 }
 
-/// Adds what the script is told of an envelope and its grabs.
-fn tell(group: &Group, keys: &mut Words, args: &mut Words) -> Result<()> {
+/// Adds the keys and arguments of an envelope and its grabs.
+fn push_arguments(group: &Group, keys: &mut Words, args: &mut Words) -> Result<()> {
     let too_many = |_| StoreError::corrupt("a batch of grabs is larger than it may be");
     let known = &group.known;
     let (envelope, grabs) = (&known.envelope, group.len());
@@ -145,7 +147,7 @@ fn tell(group: &Group, keys: &mut Words, args: &mut Words) -> Result<()> {
     keys.push(&known.keys.allowed);
     let buckets = codec::grab_buckets(envelope.packets);
     let allowed_buckets = codec::allowed_buckets(envelope.allowed_users);
-    let mut told_buckets = HashMap::with_capacity(grabs);
+    let mut bucket_index = HashMap::with_capacity(grabs);
     let mut users = Packer(Vec::with_capacity(grabs * ARG_BYTES));
     let mut bucket_of = Vec::with_capacity(grabs);
     let mut earliest = LAST_MOMENT;
@@ -155,13 +157,13 @@ fn tell(group: &Group, keys: &mut Words, args: &mut Words) -> Result<()> {
         let (name, is_long) = codec::encode_user(&grab.command.user);
         users.bytes(&name);
         let bucket = codec::bucket_of(grab.user, buckets);
-        let next = told_buckets.len();
-        let place = *told_buckets.entry((bucket, is_long)).or_insert_with(|| {
+        let next = bucket_index.len();
+        let index = *bucket_index.entry((bucket, is_long)).or_insert_with(|| {
             known.keys.push_grabs(keys, bucket, is_long);
             next
         });
         // A batch has fewer grabs than a byte has values.
-        bucket_of.push(u8::try_from(place).map_err(too_many)?);
+        bucket_of.push(u8::try_from(index).map_err(too_many)?);
         let not_after = grab.command.not_after.min(LAST_MOMENT);
         earliest = earliest.min(not_after);
         not_afters.extend(not_after.as_micros().unsigned_abs().to_be_bytes());
@@ -173,7 +175,7 @@ fn tell(group: &Group, keys: &mut Words, args: &mut Words) -> Result<()> {
     }
     args.push(envelope.id.as_str());
     args.push(known.mark);
-    args.write(format_args!("{}", told_buckets.len()));
+    args.write(format_args!("{}", bucket_index.len()));
     args.push(users.done());
     args.push(bucket_of);
     args.write(format_args!("{}", earliest.as_micros()));
@@ -218,7 +220,7 @@ fn read_grab(
         b'G' | b'W' => GrabOutcome::Grabbed(decode_packet(known, replies)?),
         b'A' => {
             // What lies in the bucket may be anything.
-            let mut had = Unpacker::new(replies.told()?);
+            let mut had = Unpacker::new(replies.detail()?);
             let packet = decode_packet(known, &mut had);
             match packet.and_then(|packet| had.finish(packet)) {
                 Ok(packet) => GrabOutcome::AlreadyGrabbed(packet),

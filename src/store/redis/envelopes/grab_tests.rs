@@ -1,4 +1,4 @@
-//! What grabs are told where a reply of the script, or a part of it, cannot be read.
+//! The answers of grabs if a reply of the script, or a part of it, cannot be read.
 
 use redis::Value;
 
@@ -46,7 +46,7 @@ fn grabs(core: &Core) -> Group {
     let calls = (0..GRABS).map(|number| {
         let user = UserId::parse("user", &format!("u-{number}")).unwrap();
         Grab {
-            user: Place::user(&user),
+            user: IdDigest::user(&user),
             command: GrabCommand {
                 envelope: known.envelope.id.clone(),
                 user,

@@ -9,7 +9,7 @@ use super::{
 use crate::store::redis::{
     core::Core,
     format::{
-        keys::{PartitionKeys, Place},
+        keys::{IdDigest, PartitionKeys},
         reply::letter,
         scripts,
     },
@@ -123,10 +123,10 @@ impl Core {
         ];
         let mut args: Vec<Vec<u8>> = Vec::new();
         for id in ids {
-            let place = Place::envelope(id);
+            let digest = IdDigest::envelope(id);
             keys.push(partition.envelope(id).envelope);
-            keys.push(partition.removed_envelopes(place));
-            args.extend([id.as_str().into(), place.field.to_vec()]);
+            keys.push(partition.removed_envelopes(digest));
+            args.extend([id.as_str().into(), digest.field.to_vec()]);
         }
         let (now, mut parts) = self
             .ask(partition, &scripts::ENVELOPES, &keys, args)

@@ -13,7 +13,7 @@ use super::{codec, load::Loaded};
 use crate::store::redis::{
     core::Core,
     format::{
-        keys::{EnvelopeKeys, Key, PartitionKeys, Place},
+        keys::{EnvelopeKeys, IdDigest, Key, PartitionKeys},
         reply::{self, letter},
         scripts,
     },
@@ -177,10 +177,10 @@ impl Loaded {
             None if goes_by_grabs => commit.expect_absent(Commit::CAMPAIGN, b"grabbed"),
             _ => {}
         }
-        let place = Place::envelope(&envelope.id);
+        let digest = IdDigest::envelope(&envelope.id);
         if is_new {
-            let removed = commit.key(Kind::Hash, partition.removed_envelopes(place));
-            commit.expect_absent(removed, &place.field);
+            let removed = commit.key(Kind::Hash, partition.removed_envelopes(digest));
+            commit.expect_absent(removed, &digest.field);
             // An id is used once: nothing of another envelope may be left.
             for (kind, key) in [
                 (Kind::SortedSet, &keys.packets),
@@ -207,8 +207,8 @@ impl Loaded {
         self.write_rows(&mut commit, &keys);
         self.write_due(&mut commit, partition);
         if changes.removal.is_some_and(|removal| removal.is_last) {
-            let removed = commit.key(Kind::Hash, partition.removed_envelopes(place));
-            commit.write("HSET", removed, [place.field.to_vec(), Vec::new()]);
+            let removed = commit.key(Kind::Hash, partition.removed_envelopes(digest));
+            commit.write("HSET", removed, [digest.field.to_vec(), Vec::new()]);
             commit.write("DEL", Commit::CAMPAIGN, []);
         }
         Ok(commit)

@@ -5,7 +5,7 @@
 //! `blocked` says who is blocked. `blocks` only explains it: a version of tombola that does not
 //! know it leaves members of users whom it unblocks.
 
-use super::keys::Place;
+use super::keys::IdDigest;
 use crate::{
     model::UserId,
     store::{BlockedUser, HoldNote, Result, StoreError},
@@ -18,7 +18,7 @@ const FIELD_BYTES: usize = 12;
 pub(crate) fn encode(user: &UserId, note: &HoldNote) -> Vec<u8> {
     let mut member = user.as_str().as_bytes().to_vec();
     member.push(0);
-    member.extend(Place::user(user).field);
+    member.extend(IdDigest::user(user).field);
     // A note is text and numbers, which can all be written as JSON.
     member.extend(serde_json::to_vec(note).expect("a note can be written as JSON"));
     member

@@ -32,7 +32,7 @@ const LONG_NUMBER: u8 = 0xf0;
 /// Begins the mark of a fork, and the bytes of that. No number begins so.
 const FORK_FOLLOWS: u8 = 0xf1;
 const FORK_BYTES: usize = 3;
-/// Days that a batch of draws is told of, so that a clock a little off stays within them.
+/// Days whose limits a batch of draws carries, so that a clock a little off stays within them.
 const DAYS: usize = 3;
 
 /// Packs values.
@@ -125,13 +125,13 @@ impl<'a> Unpacker<'a> {
         Ok(bytes)
     }
 
-    /// A number in so many bytes, at most eight.
+    /// A big-endian number of this many bytes, at most eight.
     pub(crate) fn big_endian(&mut self, bytes: usize) -> Result<u64> {
         let bytes = self.raw(bytes)?.iter();
         Ok(bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte)))
     }
 
-    /// The letter that it goes on with, which then is taken; none where it goes on with a record.
+    /// Takes the next byte if it is a letter; none if a record follows.
     pub(crate) fn letter(&mut self) -> Option<u8> {
         let (letter, rest) = self.0.split_first()?;
         if *letter < LETTER_MIN {
@@ -141,8 +141,8 @@ impl<'a> Unpacker<'a> {
         Some(*letter)
     }
 
-    /// What is told after a letter, behind its length.
-    pub(crate) fn told(&mut self) -> Result<&'a [u8]> {
+    /// The bytes that follow a letter: their length in two bytes, then they themselves.
+    pub(crate) fn detail(&mut self) -> Result<&'a [u8]> {
         let (length, rest) = self.0.split_first_chunk().ok_or_else(malformed)?;
         self.0 = rest;
         self.raw(u16::from_be_bytes(*length).into())

@@ -66,7 +66,7 @@ fn of_replies(replies: &[u8]) -> Effect {
             Some(b'R') => effect = Effect::Repeated,
             Some(_) => {}
         }
-        if replies.told().is_err() {
+        if replies.detail().is_err() {
             return Effect::Wrote;
         }
     }

@@ -149,9 +149,9 @@ impl PartitionKeys {
         }
     }
 
-    /// Where it is kept that an envelope was removed, so that its id is not used again.
-    pub(crate) fn removed_envelopes(&self, place: Place) -> Key {
-        format!("{}:envelopes:removed:{:x}", self.tag, place.bucket).into()
+    /// A bucket of removed envelopes, which keeps their ids from being used again.
+    pub(crate) fn removed_envelopes(&self, envelope: IdDigest) -> Key {
+        format!("{}:envelopes:removed:{:x}", self.tag, envelope.bucket).into()
     }
 }
 
@@ -227,18 +227,18 @@ impl CampaignKeys {
     pub(crate) fn push_users(
         &self,
         keys: &mut Words,
-        users: impl Iterator<Item = Place>,
+        users: impl Iterator<Item = IdDigest>,
     ) -> (usize, Vec<u8>) {
-        let mut places = [None; USER_HASHES as usize];
+        let mut indexes = [None; USER_HASHES as usize];
         let mut hashes = 0;
-        let place_of = |user: Place| {
-            *places[usize::from(user.hash())].get_or_insert_with(|| {
+        let index_of = |user: IdDigest| {
+            *indexes[usize::from(user.hash())].get_or_insert_with(|| {
                 keys.write(format_args!("{}{:x}", self.users, user.hash()));
                 hashes += 1;
                 hashes - 1
             })
         };
-        let hash_of = users.map(place_of).collect();
+        let hash_of = users.map(index_of).collect();
         (usize::from(hashes), hash_of)
     }
 }
@@ -312,15 +312,15 @@ pub(crate) fn slot(prize: Option<PrizeNo>) -> i32 {
 /// A name in a hash: 96 bits of a digest.
 pub(crate) type Field = [u8; 12];
 
-/// Where a user of a campaign is: the first bits of a digest choose the hash and the bucket, the
-/// next ones are the field.
+/// A digest of a user's or an envelope's id, which says where its data are: the first bits choose
+/// the hash and the bucket, the next ones are the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct IdDigest {
     pub(crate) bucket: u16,
     pub(crate) field: Field,
 }
 
-impl Place {
+impl IdDigest {
     /// Of a user in a campaign.
     pub(crate) fn user(user: &UserId) -> Self {
         Self::of(user.as_str())

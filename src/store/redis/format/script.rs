@@ -67,7 +67,7 @@ impl Script {
     }
 
     /// The same script, whose replies say what it did.
-    pub(crate) fn telling(self, effect: fn(&Value) -> Effect) -> Self {
+    pub(crate) fn with_effect(self, effect: fn(&Value) -> Effect) -> Self {
         Self { effect, ..self }
     }
 

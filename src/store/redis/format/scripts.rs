@@ -21,7 +21,7 @@ macro_rules! scripts {
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             let modules = [text!("modules/", "clock"), text!("modules/", "store"), $($(text!("modules/", $module)),+)?];
             Script::of_modules(&CONSTANTS, &modules, text!($main))
-                $(.telling($effect))?
+                $(.with_effect($effect))?
         });
     )+ };
 }

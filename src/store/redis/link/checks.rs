@@ -9,7 +9,7 @@ use super::{
     fault_kind::FaultKind,
     findings::{CheckError, Checked, Findings, Info, name_of, setting_of, text_of},
     replicas,
-    url::Place,
+    url::Topology,
 };
 use crate::{model::Moment, store::Durability};
 
@@ -60,7 +60,7 @@ async fn examine(
         };
         inspection.check_clock(skew);
         inspection.check_scripts().await?;
-        let in_cluster = matches!(connections.url().place, Place::Cluster(_));
+        let in_cluster = matches!(connections.url().topology, Topology::Cluster(_));
         let info = inspection.info().await?;
         if let Some(info) = &info {
             inspection.check_server(info, in_cluster);

@@ -283,12 +283,12 @@ mod tests {
         let before = view(BEFORE);
         assert_eq!(before.len(), 4);
         let (found, slots) = merge([&before].into_iter());
-        let told: Vec<_> = found
+        let masters: Vec<_> = found
             .iter()
             .map(|found| (found.address.to_string(), found.replicas))
             .collect();
         assert_eq!(
-            told,
+            masters,
             [("10.0.0.1:7001".into(), 2), ("10.0.0.2:7002".into(), 0)]
         );
         assert_eq!(

@@ -15,7 +15,7 @@ use super::{
     pool::{Dialer, SetupError},
     sentinel,
     slots::slot_of,
-    url::{Address, Place, RedisUrl},
+    url::{Address, RedisUrl, Topology},
 };
 use crate::store::Executed;
 use crate::store::redis::format::{
@@ -78,8 +78,8 @@ impl Connections {
     pub fn new(url: &RedisUrl, size_max: usize) -> Result<Self, SetupError> {
         let dialer = Arc::new(Dialer::new(url)?);
         let directory = Arc::new(Directory::new(dialer, size_max));
-        let follower = match &url.place {
-            Place::Single(server) => {
+        let follower = match &url.topology {
+            Topology::Single(server) => {
                 let found = Found {
                     address: server.clone(),
                     replicas: 0,
@@ -89,12 +89,12 @@ impl Connections {
                 directory.learn(&[found], Vec::new());
                 None
             }
-            Place::Sentinel { sentinels, master } => {
+            Topology::Sentinel { sentinels, master } => {
                 let (sentinels, master) = (sentinels.clone(), master.clone());
                 let follow = sentinel::follow(Arc::clone(&directory), sentinels, master);
                 Follower::start(follow)
             }
-            Place::Cluster(nodes) => {
+            Topology::Cluster(nodes) => {
                 let follow = cluster::follow(Arc::clone(&directory), nodes.clone());
                 Follower::start(follow)
             }
@@ -111,7 +111,7 @@ impl Connections {
     /// many as lose nothing when the primary dies.
     #[must_use]
     pub fn confirming(self, named: Option<u32>) -> Self {
-        let is_cluster = matches!(self.url.place, Place::Cluster(_));
+        let is_cluster = matches!(self.url.topology, Topology::Cluster(_));
         Self {
             quorum: Some(Quorum { named, is_cluster }),
             ..self
@@ -229,12 +229,12 @@ impl Connections {
         if fault.executed != Executed::No {
             return false;
         }
-        match self.url.place {
-            Place::Single(_) => false,
-            Place::Sentinel { .. } => {
+        match self.url.topology {
+            Topology::Single(_) => false,
+            Topology::Sentinel { .. } => {
                 matches!(fault.kind, FaultKind::ReadOnly | FaultKind::MasterChanged)
             }
-            Place::Cluster(_) => matches!(
+            Topology::Cluster(_) => matches!(
                 fault.kind,
                 FaultKind::ReadOnly
                     | FaultKind::MasterChanged

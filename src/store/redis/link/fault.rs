@@ -9,7 +9,7 @@ use redis::RedisError;
 use super::{
     fault_kind::FaultKind,
     timeouts::{ANSWER_MAX, WAIT_MAX},
-    url::{Address, Place, RedisUrl},
+    url::{Address, RedisUrl, Topology},
 };
 use crate::store::{Executed, StoreError};
 
@@ -78,9 +78,9 @@ impl Fault {
 
     /// Nobody is known to be the master, so nothing was sent.
     pub(crate) fn no_master(said: &str, url: &RedisUrl) -> Self {
-        let kind = match url.place {
-            Place::Cluster(_) => FaultKind::ClusterDown,
-            Place::Single(_) | Place::Sentinel { .. } => FaultKind::NoMaster,
+        let kind = match url.topology {
+            Topology::Cluster(_) => FaultKind::ClusterDown,
+            Topology::Single(_) | Topology::Sentinel { .. } => FaultKind::NoMaster,
         };
         Self::new(Executed::No, kind, url, said)
     }
@@ -249,7 +249,7 @@ mod tests {
             ("NOAUTH", FaultKind::Password, ":password@"),
             ("NOREPLICAS", FaultKind::NoReplicas, "min-replicas-to-write"),
             ("BUSY", FaultKind::Busy, "SCRIPT KILL"),
-            ("MOVED", FaultKind::WrongPlace, "redis+cluster://"),
+            ("MOVED", FaultKind::WrongTopology, "redis+cluster://"),
         ] {
             let fault = Fault::answering(&reply(code, "said"), &url("redis://:secret@h"));
             assert_eq!((fault.executed, fault.kind), (Executed::No, kind));

@@ -3,7 +3,7 @@
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::url::{Place, RedisUrl};
+use super::url::{RedisUrl, Topology};
 
 /// What is the matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum FaultKind {
     /// Sentinel knows no such master, or it is down.
     NoMaster,
     /// The URL's kind is not that of the server: a cluster or none.
-    WrongPlace,
+    WrongTopology,
     /// Redis cannot write to its disk.
     Disk,
     /// Redis has reached its `maxmemory`.
@@ -75,7 +75,7 @@ impl FaultKind {
             | Self::Password
             | Self::Tls
             | Self::NoMaster
-            | Self::WrongPlace
+            | Self::WrongTopology
             | Self::Loading
             | Self::ReadOnly
             | Self::MasterChanged
@@ -108,7 +108,7 @@ impl FaultKind {
             | Self::Database
             | Self::Tls
             | Self::NoMaster
-            | Self::WrongPlace
+            | Self::WrongTopology
             | Self::Disk
             | Self::Memory
             | Self::Loading
@@ -136,7 +136,7 @@ impl FaultKind {
             | Self::Lost
             | Self::TimedOut
             | Self::NoMaster
-            | Self::WrongPlace
+            | Self::WrongTopology
             | Self::Loading
             | Self::ReadOnly
             | Self::MasterChanged
@@ -199,7 +199,7 @@ impl FaultKind {
                 "is not known to the sentinels as a master that is up: check the master's name in \
                  the URL (`SENTINEL MASTERS` lists them), or wait for the failover"
             }
-            Self::WrongPlace => {
+            Self::WrongTopology => {
                 "is of another kind than the URL says: redis+cluster:// for a cluster, redis:// \
                  for a server that is in none"
             }
@@ -266,11 +266,11 @@ fn sort(error: &RedisError, url: &RedisUrl) -> FaultKind {
 
 /// The driver gives the reason of such an error only in its text.
 fn sort_io(error: &RedisError, text: &str, url: &RedisUrl) -> FaultKind {
-    let told_of_tls = ["certificate", "corrupt message", "HandshakeFailure", "tls"];
-    if url.tls && told_of_tls.iter().any(|word| text.contains(word)) {
+    let words_of_tls = ["certificate", "corrupt message", "HandshakeFailure", "tls"];
+    if url.tls && words_of_tls.iter().any(|word| text.contains(word)) {
         FaultKind::Tls
     } else if text.contains("cluster support disabled") {
-        FaultKind::WrongPlace
+        FaultKind::WrongTopology
     } else if text.contains("AuthenticationFailed") || text.contains("NOAUTH") {
         FaultKind::Password
     } else if error.is_timeout() || text.contains("timed out") {
@@ -296,12 +296,12 @@ fn sort_reply(code: &str, text: &str, url: &RedisUrl) -> FaultKind {
         by_code(code)
     };
     match inner {
-        Some(FaultKind::WrongPlace) if matches!(url.place, Place::Cluster(_)) => {
+        Some(FaultKind::WrongTopology) if matches!(url.topology, Topology::Cluster(_)) => {
             FaultKind::ClusterDown
         }
         Some(kind) => kind,
         None if text.contains("can't run this command") => FaultKind::Permission,
-        None if text.contains("cluster support disabled") => FaultKind::WrongPlace,
+        None if text.contains("cluster support disabled") => FaultKind::WrongTopology,
         None if text.contains("Script killed by user") => FaultKind::Busy,
         None if from_script => FaultKind::Script,
         None => FaultKind::Other,
@@ -318,7 +318,7 @@ fn by_code(code: &str) -> Option<FaultKind> {
         "READONLY" => FaultKind::ReadOnly,
         "NOREPLICAS" => FaultKind::NoReplicas,
         "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" => FaultKind::ClusterDown,
-        "MOVED" | "ASK" => FaultKind::WrongPlace,
+        "MOVED" | "ASK" => FaultKind::WrongTopology,
         "CROSSSLOT" => FaultKind::CrossSlot,
         "BUSY" => FaultKind::Busy,
         "NOSCRIPT" => FaultKind::UnknownScript,

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told() {
+    fn all_problems_are_reported() {
         let error = CheckError::Unfit(vec!["a:1: one".into(), "b:2: two".into()]);
         assert_eq!(
             error.to_string(),

@@ -15,7 +15,7 @@ use super::{
     pool::Peer,
     sentinel,
     timeouts::CONNECT_MAX,
-    url::{Address, Place},
+    url::{Address, Topology},
 };
 use crate::store::Durability;
 
@@ -57,8 +57,8 @@ struct Inspection<'a> {
 impl Inspection<'_> {
     async fn check(&mut self) -> Result<(), CheckError> {
         let directory = &self.connections.directory;
-        let replicas = match &self.connections.url().place {
-            Place::Single(_) => {
+        let replicas = match &self.connections.url().topology {
+            Topology::Single(_) => {
                 let replicas = self.connected().await?;
                 // Those that left are not known any more, but still count.
                 let most = self.master.node.replicas();
@@ -66,7 +66,7 @@ impl Inspection<'_> {
                 self.master.node.set_replicas(count.max(most));
                 replicas
             }
-            Place::Sentinel { sentinels, master } => {
+            Topology::Sentinel { sentinels, master } => {
                 match sentinel::survey(directory, sentinels, master).await {
                     Some(survey) => {
                         self.check_sentinels(&survey);
@@ -75,7 +75,7 @@ impl Inspection<'_> {
                     None => Vec::new(),
                 }
             }
-            Place::Cluster(_) => cluster::replicas(directory, &self.master.node.address).await?,
+            Topology::Cluster(_) => cluster::replicas(directory, &self.master.node.address).await?,
         };
         self.check_count();
         for replica in &replicas {
@@ -183,7 +183,7 @@ impl Inspection<'_> {
 
     /// Sentinel promotes the replica with the most data only among those of equal priority.
     fn check_priorities(&mut self) {
-        if matches!(self.connections.url().place, Place::Cluster(_)) {
+        if matches!(self.connections.url().topology, Topology::Cluster(_)) {
             return;
         }
         let is_deliberate = self

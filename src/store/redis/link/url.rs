@@ -21,7 +21,7 @@ pub struct UrlError(String);
 /// Where Redis is, and how to enter.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
-    pub(crate) place: Place,
+    pub(crate) topology: Topology,
     pub(crate) tls: bool,
     /// Certificates that are trusted instead of the system's.
     pub(crate) ca_file: Option<PathBuf>,
@@ -44,9 +44,9 @@ impl fmt::Display for Login {
     }
 }
 
-/// What stands at the place.
+/// How Redis is deployed, and the servers to begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Topology {
     /// One server.
     Single(Address),
     /// Sentinels that know which server is the master.
@@ -90,7 +90,7 @@ impl RedisUrl {
         let (scheme, rest) = text
             .split_once("://")
             .ok_or_else(|| wrong("has no redis:// before the host"))?;
-        // The last `@`: one in the password does no harm, and nothing before it is ever told.
+        // The last `@`: one in the password does no harm, and nothing before it is ever shown.
         let (credentials, rest) = match rest.rsplit_once('@') {
             Some((credentials, rest)) => (Some(credentials), rest),
             None => (None, rest),
@@ -108,14 +108,14 @@ impl RedisUrl {
             Some(kind) => (true, kind),
             None => (false, scheme.strip_prefix("redis").unwrap_or("?")),
         };
-        let (place, db) = match kind {
+        let (topology, db) = match kind {
             "" => parse_single(hosts, &path)?,
             "+sentinel" => parse_sentinel(hosts, &path)?,
             "+cluster" => parse_cluster(hosts, &path)?,
             _ => return Err(wrong(format!("starts with `{scheme}://`"))),
         };
         let mut url = Self {
-            place,
+            topology,
             tls,
             ca_file: None,
             login,
@@ -139,7 +139,7 @@ impl RedisUrl {
                     self.ca_file = Some(decode(file)?.into());
                 }
                 Some(("sentinel", login)) if login.contains(':') => {
-                    if !matches!(self.place, Place::Sentinel { .. }) {
+                    if !matches!(self.topology, Topology::Sentinel { .. }) {
                         return Err(wrong("has ?sentinel= and names no sentinels"));
                     }
                     self.sentinel_login = Some(parse_login(login)?);
@@ -156,9 +156,9 @@ impl RedisUrl {
 
     /// Whether Redis fails over to replicas by itself: Sentinel and clusters do.
     pub fn fails_over(&self) -> bool {
-        match self.place {
-            Place::Single(_) => false,
-            Place::Sentinel { .. } | Place::Cluster(_) => true,
+        match self.topology {
+            Topology::Single(_) => false,
+            Topology::Sentinel { .. } | Topology::Cluster(_) => true,
         }
     }
 }
@@ -201,7 +201,7 @@ fn decode(text: &str) -> Result<String, UrlError> {
     String::from_utf8(bytes).map_err(|_| wrong("has escapes that are not UTF-8"))
 }
 
-fn parse_single(hosts: &str, path: &[&str]) -> Result<(Place, u16), UrlError> {
+fn parse_single(hosts: &str, path: &[&str]) -> Result<(Topology, u16), UrlError> {
     if hosts.contains(',') {
         return Err(wrong(
             "names several hosts after redis://, which takes one: it is redis+sentinel:// or \
@@ -209,25 +209,25 @@ fn parse_single(hosts: &str, path: &[&str]) -> Result<(Place, u16), UrlError> {
         ));
     }
     let db = parse_db(path)?;
-    Ok((Place::Single(parse_address(hosts, REDIS_PORT)?), db))
+    Ok((Topology::Single(parse_address(hosts, REDIS_PORT)?), db))
 }
 
-fn parse_sentinel(hosts: &str, path: &[&str]) -> Result<(Place, u16), UrlError> {
+fn parse_sentinel(hosts: &str, path: &[&str]) -> Result<(Topology, u16), UrlError> {
     let (master, path) = path
         .split_first()
         .ok_or_else(|| wrong("does not say which master the sentinels are to be asked for"))?;
-    let place = Place::Sentinel {
+    let topology = Topology::Sentinel {
         sentinels: parse_addresses(hosts, SENTINEL_PORT)?,
         master: decode(master)?,
     };
-    Ok((place, parse_db(path)?))
+    Ok((topology, parse_db(path)?))
 }
 
-fn parse_cluster(hosts: &str, path: &[&str]) -> Result<(Place, u16), UrlError> {
+fn parse_cluster(hosts: &str, path: &[&str]) -> Result<(Topology, u16), UrlError> {
     if parse_db(path)? != 0 {
         return Err(wrong("names a database: a cluster has only database 0"));
     }
-    Ok((Place::Cluster(parse_addresses(hosts, REDIS_PORT)?), 0))
+    Ok((Topology::Cluster(parse_addresses(hosts, REDIS_PORT)?), 0))
 }
 
 fn parse_db(path: &[&str]) -> Result<u16, UrlError> {
@@ -247,7 +247,7 @@ fn parse_addresses(hosts: &str, port: u16) -> Result<Vec<Address>, UrlError> {
         .collect()
 }
 
-/// What follows the colon may be a password whose `@host` was forgotten: it is not told.
+/// What follows the colon may be a password whose `@host` was forgotten: it is not shown.
 fn parse_address(text: &str, default_port: u16) -> Result<Address, UrlError> {
     let (host, port) = match text.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
         Some((host, "")) => (host, None),
@@ -284,13 +284,13 @@ impl fmt::Display for RedisUrl {
             let hosts: Vec<String> = hosts.iter().map(Address::to_string).collect();
             hosts.join(",")
         };
-        match &self.place {
-            Place::Single(host) => write!(f, "{scheme}://{credentials}{host}")?,
-            Place::Sentinel { sentinels, master } => {
+        match &self.topology {
+            Topology::Single(host) => write!(f, "{scheme}://{credentials}{host}")?,
+            Topology::Sentinel { sentinels, master } => {
                 let sentinels = list(sentinels);
                 write!(f, "{scheme}+sentinel://{credentials}{sentinels}/{master}")?;
             }
-            Place::Cluster(nodes) => {
+            Topology::Cluster(nodes) => {
                 write!(f, "{scheme}+cluster://{credentials}{}", list(nodes))?;
             }
         }
@@ -372,8 +372,8 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_url_is_told_what_to_write() {
-        for (text, told) in [
+    fn a_bad_url_is_refused_with_what_to_write() {
+        for (text, expected) in [
             ("localhost:6379", "has no redis://"),
             ("", "has no redis://"),
             ("http://secret@h", "before the `@`"),
@@ -406,7 +406,7 @@ mod tests {
             ("redis://u:secret%ff@h", "not UTF-8"),
         ] {
             let error = RedisUrl::parse(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
             assert!(
                 error.contains("redis+cluster://[user:password@]"),
                 "{error}"

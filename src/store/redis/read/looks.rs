@@ -7,7 +7,7 @@ use crate::store::redis::{
     batch::{self, Call},
     core::Core,
     format::{
-        keys::Place,
+        keys::IdDigest,
         record,
         reply::{self, Parts},
         scripts,
@@ -23,7 +23,7 @@ use crate::{
 /// A look at a user's record.
 pub(crate) struct Look {
     campaign: CampaignId,
-    place: Place,
+    user: IdDigest,
 }
 
 /// The looks at the users of a campaign in a batch.
@@ -40,13 +40,13 @@ impl Looks {
         campaign: &CampaignId,
         user: &UserId,
     ) -> Result<UserView> {
-        let place = Place::user(user);
+        let user = IdDigest::user(user);
         let look = Look {
             campaign: campaign.clone(),
-            place,
+            user,
         };
         let partition = core.partition(campaign).number;
-        let answer = self.call(partition, place.hash(), look).await;
+        let answer = self.call(partition, user.hash(), look).await;
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 }
@@ -83,12 +83,12 @@ impl Call for Look {
         args.write(format_args!("{}", groups.len()));
         for group in groups {
             keys.push(&group.known.keys.campaign);
-            let places = group.calls().map(|look| look.place);
-            let (hashes, hash_of) = group.known.keys.push_users(&mut keys, places);
+            let users = group.calls().map(|look| look.user);
+            let (hashes, hash_of) = group.known.keys.push_users(&mut keys, users);
             args.write(format_args!("{hashes}"));
             args.push(hash_of);
             for look in group.calls() {
-                args.push(look.place.field);
+                args.push(look.user.field);
             }
         }
         core.ask(partition, &scripts::CHECK_LIMIT, keys, args).await

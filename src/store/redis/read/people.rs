@@ -6,7 +6,7 @@ use crate::store::redis::{
     core::Core,
     format::{
         blocks,
-        keys::Place,
+        keys::IdDigest,
         record,
         reply::{self, Parts},
         scripts,
@@ -22,15 +22,15 @@ impl Core {
     pub(crate) async fn user_details(&self, id: &CampaignId, user: &UserId) -> Result<UserDetails> {
         let (_, fields, layout) = self.read(id).await?;
         let view = fields.view(Arc::clone(&layout.campaign))?;
-        let (place, campaign) = (Place::user(user), &layout.keys);
+        let (digest, campaign) = (IdDigest::user(user), &layout.keys);
         let keys = [
             layout.partition.partition.clone(),
-            campaign.users(place.hash()),
+            campaign.users(digest.hash()),
             campaign.blocked.clone(),
             campaign.blocks.clone(),
         ];
         let [low, high] = blocks::range_of(user);
-        let args = vec![place.field.to_vec(), low, high];
+        let args = vec![digest.field.to_vec(), low, high];
         let (now, mut parts) = self
             .ask(&layout.partition, &scripts::USER_DETAILS, &keys, args)
             .await?;

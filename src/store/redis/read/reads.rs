@@ -13,7 +13,7 @@ use crate::store::redis::{
     core::{Attempt, Core, Kept},
     envelopes::decode_grabs,
     format::{
-        keys::{BUCKETS, Key, PartitionKeys, Place, USER_HASHES, request_field},
+        keys::{BUCKETS, IdDigest, Key, PartitionKeys, USER_HASHES, request_field},
         record,
         reply::{self, Parts, letter, unexpected},
         scripts,
@@ -67,9 +67,9 @@ impl Core {
             };
             let Some(answer) = next else {
                 if is_whole {
-                    self.has_told_loss.store(false, Ordering::Relaxed);
+                    self.has_logged_loss.store(false, Ordering::Relaxed);
                 }
-                // Health is told no better than draws fare.
+                // A store that refuses draws is not healthy.
                 let latest = damage.map_or(latest, Err);
                 return latest.and_then(|now| self.level.admit().map(|()| now));
             };
@@ -141,16 +141,16 @@ impl Core {
         request: &RequestId,
     ) -> Result<DrawAnswer> {
         let partition = self.partition(id);
-        let (place, request_field) = (Place::user(user), request_field(user, request));
+        let (digest, request_field) = (IdDigest::user(user), request_field(user, request));
         let campaign = partition.campaign(id);
         let keys = [
             partition.partition.clone(),
             campaign.campaign.clone(),
-            campaign.users(place.hash()),
-            campaign.older(place.bucket),
+            campaign.users(digest.hash()),
+            campaign.older(digest.bucket),
             campaign.long,
         ];
-        let args = [place.field.as_slice(), request_field.as_slice()];
+        let args = [digest.field.as_slice(), request_field.as_slice()];
         let (now, mut parts) = self
             .ask_kept(partition, &scripts::FIND, &keys, &args)
             .await?;
@@ -195,7 +195,7 @@ impl Core {
         let mut command = redis::cmd("SMISMEMBER");
         command.arg(self.partition(id).campaign(id).blocked);
         for user in users {
-            command.arg(&Place::user(user).field);
+            command.arg(&IdDigest::user(user).field);
         }
         let found = reply::list(self.ask_command(&command).await?)?;
         let mut matching = Vec::new();

@@ -187,17 +187,17 @@ impl Loaded {
         let mut pools_agree = true;
         let mut cards_waiting = vec![0; state.pools.len()];
         for ((keys, queue), counted) in layout.queues().zip(counts.chunks(2)) {
-            let place = usize::from(keys.no.0);
+            let pool = usize::from(keys.no.0);
             let waiting = fields.waiting(keys.no, queue)?;
             let unplaced = queue
                 .prize
-                .map_or(0, |prize| state.pools[place].unplaced(prize));
+                .map_or(0, |prize| state.pools[pool].unplaced(prize));
             pools_agree &= waiting == counted[0] + unplaced;
-            cards_waiting[place] += waiting;
+            cards_waiting[pool] += waiting;
             if let Some(prize) = queue.prize {
                 let stats = &mut prizes[usize::from(prize.0)];
                 stats.waiting += waiting;
-                stats.released += counted[1] + returned(&state.pools[place], prize);
+                stats.released += counted[1] + returned(&state.pools[pool], prize);
             }
         }
         let decks = state.view.campaign.numbered_pools().zip(&state.pools);

@@ -170,8 +170,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 fn read_hex(text: &str) -> Result<[u8; 32]> {
     let mut bytes = [0; 32];
-    for (place, byte) in bytes.iter_mut().enumerate() {
-        let digits = text.get(place * 2..place * 2 + 2);
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        let digits = text.get(index * 2..index * 2 + 2);
         let read = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         *byte = read.ok_or_else(|| StoreError::corrupt("a nonce does not read back"))?;
     }

@@ -29,11 +29,11 @@ impl Kind {
 /// Stands for a step that no fork concerns.
 const ANY_FORK: &[u8] = b"*";
 
-/// A call in the making. Keys are named by their place, from 1.
+/// A call in the making. Keys are named by their index, from 1.
 pub(crate) struct Commit {
     keys: Vec<Key>,
     kinds: Vec<Kind>,
-    places: HashMap<Key, usize>,
+    index_of: HashMap<Key, usize>,
     head: Vec<Vec<u8>>,
     guards: Vec<Vec<u8>>,
     guard_count: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// The place of the campaign's hash, or of the envelope's.
+    /// The index of the campaign's hash, or of the envelope's.
     pub(crate) const CAMPAIGN: usize = 3;
 
     /// A step of a campaign that was read at `read_at`, under the fork with this mark; none if
@@ -102,7 +102,7 @@ impl Commit {
         let mut commit = Self {
             keys: Vec::new(),
             kinds: Vec::new(),
-            places: HashMap::new(),
+            index_of: HashMap::new(),
             head,
             guards: Vec::new(),
             guard_count: 0,
@@ -119,14 +119,14 @@ impl Commit {
         commit
     }
 
-    /// The place of a key, which must be of this type or not there.
+    /// The index of a key, which must be of this type or not there.
     pub(crate) fn key(&mut self, kind: Kind, key: Key) -> usize {
-        if let Some(&place) = self.places.get(&key) {
-            return place;
+        if let Some(&index) = self.index_of.get(&key) {
+            return index;
         }
         self.keys.push(key.clone());
         self.kinds.push(kind);
-        self.places.insert(key, self.keys.len());
+        self.index_of.insert(key, self.keys.len());
         self.keys.len()
     }
 

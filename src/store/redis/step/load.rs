@@ -11,7 +11,7 @@ use crate::store::redis::{
     core::Core,
     format::{
         codec,
-        keys::{Place, Queue},
+        keys::{IdDigest, Queue},
         record::{self, Stored},
         reply::{self, Parts, letter},
         scripts,
@@ -161,11 +161,10 @@ impl Core {
         let Some(layout) = &loaded.layout else {
             return Ok(Vec::new());
         };
-        let places = users.iter().map(Place::user);
         let (mut keys, mut args) = (vec![layout.partition.partition.clone()], Vec::new());
-        for place in places {
-            keys.push(layout.keys.users(place.hash()));
-            args.push(place.field);
+        for user in users.iter().map(IdDigest::user) {
+            keys.push(layout.keys.users(user.hash()));
+            args.push(user.field);
         }
         let (_, mut parts) = self
             .ask(&layout.partition, &scripts::LOAD_USERS, &keys, args)

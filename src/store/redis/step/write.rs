@@ -14,7 +14,7 @@ use crate::store::redis::{
     core::Core,
     format::{
         blocks, codec,
-        keys::{self, Place, USER_HASHES, slot},
+        keys::{self, IdDigest, USER_HASHES, slot},
         record,
         reply::{self, letter},
         scripts,
@@ -257,19 +257,19 @@ impl Loaded {
         let changes = &self.state.changes;
         let mut made = 0;
         for change in &changes.users {
-            let place = Place::user(&change.user);
-            let hash = commit.key(Kind::Hash, layout.keys.users(place.hash()));
+            let digest = IdDigest::user(&change.user);
+            let hash = commit.key(Kind::Hash, layout.keys.users(digest.hash()));
             let stored = self.records.get(&change.user).and_then(Option::as_ref);
             match stored {
-                Some((bytes, _)) => commit.expect_field(hash, &place.field, bytes),
-                None => commit.expect_absent(hash, &place.field),
+                Some((bytes, _)) => commit.expect_field(hash, &digest.field, bytes),
+                None => commit.expect_absent(hash, &digest.field),
             }
             made += i64::from(stored.is_none());
             // The latest draw answers with the counts as they were, so it gets a field of its own.
             let latest = stored.and_then(|(_, stored)| stored.latest.as_ref());
             let has_older = latest.is_some() || stored.is_some_and(|(_, stored)| stored.has_older);
             let record = record::encode_record(&change.after, has_older);
-            commit.write("HSET", hash, [place.field.to_vec(), record]);
+            commit.write("HSET", hash, [digest.field.to_vec(), record]);
             if let Some(latest) = latest {
                 let mut draw = latest.packed.clone();
                 if draw.len() > record::COMPACT_BYTES_MAX {
@@ -277,7 +277,7 @@ impl Loaded {
                     commit.write("HSET", long, [latest.request.to_vec(), draw]);
                     draw = Vec::new();
                 }
-                let bucket = commit.key(Kind::Hash, layout.keys.older(place.bucket));
+                let bucket = commit.key(Kind::Hash, layout.keys.older(digest.bucket));
                 commit.write("HSET", bucket, [latest.request.to_vec(), draw]);
             }
         }
@@ -294,7 +294,7 @@ fn write_blocks(commit: &mut Commit, layout: &Layout, changes: &Changes) {
     }
     let blocked = commit.key(Kind::Set, layout.keys.blocked.clone());
     let blocks = commit.key(Kind::SortedSet, layout.keys.blocks.clone());
-    let field = |user: &UserId| Place::user(user).field.to_vec();
+    let field = |user: &UserId| IdDigest::user(user).field.to_vec();
     let newly = changes.blocked.iter().map(|(user, _)| user);
     // Also before a block: a version without notes may have left one when it unblocked the user.
     for user in newly.clone().chain(&changes.unblocked) {
