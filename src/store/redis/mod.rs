@@ -64,7 +64,7 @@ use self::{
     envelopes::{GrabLanes, KnownEnvelopes},
     forks::Witnesses,
     level::Level,
-    read::looks::Looks,
+    read::limit_checks::LimitChecks,
     step::{
         decide::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
         layout::Layouts,
@@ -91,7 +91,7 @@ pub struct RedisStore {
     core: Arc<Core>,
     lanes: Lanes,
     grab_lanes: GrabLanes,
-    looks: Looks,
+    limit_checks: LimitChecks,
     turns: Vec<Mutex<()>>,
 }
 
@@ -143,7 +143,7 @@ impl RedisStore {
             info,
             lanes: Lanes::start(&core),
             grab_lanes: GrabLanes::start(&core),
-            looks: Looks::start(&core),
+            limit_checks: LimitChecks::start(&core),
             turns: (0..TURNS).map(|_| Mutex::default()).collect(),
             core,
         }
@@ -161,7 +161,7 @@ impl RedisStore {
         let lanes = [
             self.lanes.stuck(),
             self.grab_lanes.stuck(),
-            self.looks.stuck(),
+            self.limit_checks.stuck(),
         ];
         lanes.into_iter().flatten().max()
     }
@@ -313,7 +313,7 @@ impl Store for RedisStore {
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
-        self.looks.user(&self.core, campaign, user).await
+        self.limit_checks.user(&self.core, campaign, user).await
     }
 
     async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails> {

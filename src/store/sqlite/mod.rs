@@ -26,8 +26,8 @@ mod faults;
 mod forget;
 mod inbox;
 mod job;
+mod limit_checks;
 mod load;
-mod looks;
 mod open;
 mod probe;
 mod read;
@@ -51,7 +51,7 @@ use self::{
     forget::ForgetCommand,
     inbox::{Inbox, NotTaken},
     job::{Command, job},
-    looks::Looks,
+    limit_checks::LimitChecks,
     probe::{Committed, ProbeCommand},
     readers::Readers,
     reserve::Reserve,
@@ -75,7 +75,7 @@ pub struct SqliteStore {
     inbox: Arc<Inbox>,
     published: Published,
     readers: Readers,
-    looks: Looks,
+    limit_checks: LimitChecks,
     failing: Arc<AtomicBool>,
     /// The moment of the last batch, in microseconds.
     last: Arc<AtomicI64>,
@@ -161,7 +161,7 @@ impl SqliteStore {
             request_memory: options.request_memory,
             inbox,
             published,
-            looks: Looks::new(readers.clone()),
+            limit_checks: LimitChecks::new(readers.clone()),
             readers,
             failing,
             last,
@@ -259,7 +259,9 @@ impl Store for SqliteStore {
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
         let view = self.view(campaign)?;
-        self.looks.user(view, user.clone(), self.clock_now()).await
+        self.limit_checks
+            .user(view, user.clone(), self.clock_now())
+            .await
     }
 
     async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails> {

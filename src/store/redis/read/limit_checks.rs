@@ -1,5 +1,5 @@
-//! The lanes of reads of users' records (see [`batch`]): many are read by one call, as draws are
-//! made.
+//! The lanes of `CheckLimit` calls (see [`batch`]): one run of `check_limit.lua` answers
+//! many of them.
 
 use std::sync::Arc;
 
@@ -20,20 +20,20 @@ use crate::{
     store::{Executed, Result, StoreError, UserView},
 };
 
-/// A look at a user's record.
-pub(crate) struct Look {
+/// A `CheckLimit` call that waits for its reply.
+pub(crate) struct LimitCheck {
     campaign: CampaignId,
     user: IdDigest,
 }
 
-/// The looks at the users of a campaign in a batch.
-type Group = batch::Group<Look>;
+/// The calls of one campaign in a batch.
+type Group = batch::Group<LimitCheck>;
 
-/// The lanes of looks.
-pub(crate) type Looks = batch::Lanes<Look>;
+/// The lanes of `CheckLimit` calls.
+pub(crate) type LimitChecks = batch::Lanes<LimitCheck>;
 
-impl Looks {
-    /// A user's record as it stands now.
+impl LimitChecks {
+    /// Reads a user's record and the state of the campaign.
     pub(crate) async fn user(
         &self,
         core: &Core,
@@ -41,17 +41,17 @@ impl Looks {
         user: &UserId,
     ) -> Result<UserView> {
         let user = IdDigest::user(user);
-        let look = Look {
+        let check = LimitCheck {
             campaign: campaign.clone(),
             user,
         };
         let partition = core.partition(campaign).number;
-        let answer = self.call(partition, user.hash(), look).await;
+        let answer = self.call(partition, user.hash(), check).await;
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 }
 
-impl Call for Look {
+impl Call for LimitCheck {
     type Answer = UserView;
     type Subject = CampaignId;
     type Known = Arc<Layout>;
@@ -83,12 +83,12 @@ impl Call for Look {
         args.write(format_args!("{}", groups.len()));
         for group in groups {
             keys.push(&group.known.keys.campaign);
-            let users = group.calls().map(|look| look.user);
+            let users = group.calls().map(|check| check.user);
             let (hashes, hash_of) = group.known.keys.push_users(&mut keys, users);
             args.write(format_args!("{hashes}"));
             args.push(hash_of);
-            for look in group.calls() {
-                args.push(look.user.field);
+            for check in group.calls() {
+                args.push(check.user.field);
             }
         }
         core.ask(partition, &scripts::CHECK_LIMIT, keys, args).await
@@ -104,7 +104,7 @@ impl Call for Look {
         if let redis::Value::BulkString(_) = reply {
             let text = reply::text(reply).unwrap_or_default();
             if text == "M" {
-                // It is read again, which tells why it is not there.
+                // The group is read again, which shows why the campaign is not there.
                 core.layouts.forget(id);
                 return Ok(None);
             }

@@ -1,4 +1,4 @@
-//! Looks at users' records, many in one transaction: while one batch is read, arriving looks queue,
+//! Reads for `CheckLimit`, many in one transaction: calls that arrive while a batch is read wait,
 //! and the next batch takes them all.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,34 +11,34 @@ use crate::{
     store::{CampaignView, Executed, Result, StoreError, UserView},
 };
 
-/// Looks of one transaction, at most.
+/// Calls of one transaction, at most.
 const BATCH_MAX: usize = 256;
-/// Looks that may wait; one more is refused at once.
+/// Calls that may wait; one more is refused at once.
 const WAITING_MAX: usize = 16_384;
 
-/// A look that waits.
-struct Look {
+/// A call that waits for its answer.
+struct LimitCheck {
     view: CampaignView,
     user: UserId,
     now: Moment,
     reply: oneshot::Sender<Result<UserView>>,
 }
 
-/// Looks on their way.
+/// The queue of calls, and the connections that read for them.
 #[derive(Clone)]
-pub(super) struct Looks {
+pub(super) struct LimitChecks {
     readers: Readers,
     queue: Arc<Mutex<Queue>>,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Look>,
+    waiting: Vec<LimitCheck>,
     /// A task reads, until nothing waits.
     is_running: bool,
 }
 
-impl Looks {
+impl LimitChecks {
     pub(super) fn new(readers: Readers) -> Self {
         Self {
             readers,
@@ -46,7 +46,7 @@ impl Looks {
         }
     }
 
-    /// A user's record as it stands now.
+    /// Reads a user's record.
     pub(super) async fn user(
         &self,
         view: CampaignView,
@@ -54,13 +54,13 @@ impl Looks {
         now: Moment,
     ) -> Result<UserView> {
         let (reply, answer) = oneshot::channel();
-        let look = Look {
+        let check = LimitCheck {
             view,
             user,
             now,
             reply,
         };
-        if self.push(look)? {
+        if self.push(check)? {
             tokio::spawn(self.clone().run());
         }
         answer
@@ -68,18 +68,18 @@ impl Looks {
             .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
     }
 
-    /// Lets a look wait; true if a task must be started that reads.
-    fn push(&self, look: Look) -> Result<bool> {
+    /// Queues a call; true if the caller must start the task that reads.
+    fn push(&self, check: LimitCheck) -> Result<bool> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.waiting.len() >= WAITING_MAX {
             return Err(StoreError::Overloaded);
         }
-        queue.waiting.push(look);
+        queue.waiting.push(check);
         Ok(!std::mem::replace(&mut queue.is_running, true))
     }
 
     /// The next batch; none if nothing waits, and then the task is over.
-    fn next(&self) -> Option<Vec<Look>> {
+    fn next(&self) -> Option<Vec<LimitCheck>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let count = queue.waiting.len().min(BATCH_MAX);
         queue.is_running = count > 0;
@@ -97,17 +97,17 @@ impl Looks {
     }
 }
 
-fn read_all(readers: &Readers, batch: Vec<Look>) {
+fn read_all(readers: &Readers, batch: Vec<LimitCheck>) {
     let (mut asked, mut replies) = (Vec::new(), Vec::new());
-    for look in batch {
-        if !look.reply.is_closed() {
-            asked.push((look.view, look.user, look.now));
-            replies.push(look.reply);
+    for check in batch {
+        if !check.reply.is_closed() {
+            asked.push((check.view, check.user, check.now));
+            replies.push(check.reply);
         }
     }
     let answers = readers.with(|db| {
-        let looks = asked.into_iter();
-        Ok(looks
+        Ok(asked
+            .into_iter()
             .map(|(view, user, now)| read::user(db, view, &user, now))
             .collect::<Vec<_>>())
     });
