@@ -1,8 +1,8 @@
 //! Lanes: while one batch of a lane is at Redis, arriving calls queue; the next batch takes them
-//! all, up to a bound. Draws and grabs go through them alike, in lanes of their own.
+//! all, up to a bound. Draws, grabs and `CheckLimit` have lanes of their own.
 //!
-//! A user is always in the same lane of a partition, so the user's calls are never reordered; a few
-//! lanes keep a few batches in flight. No timer, no added wait.
+//! A user is always in the same lane of a partition, so the user's calls are never reordered. Two
+//! lanes keep two batches of a partition in flight. There is no timer and no added wait.
 //!
 //! A lane that panics is started again, and every call that it held is answered: whether it may
 //! have been carried out depends on whether its batch was sent.
@@ -34,44 +34,45 @@ const LANES: usize = 2;
 /// Calls that may wait in a lane; one more is refused at once.
 const WAITING_MAX: usize = 8192;
 /// Units of one batch (a draw of `count` is that many, a grab is two): a script of about two
-/// milliseconds. More would save little, and what many of them share is told in a byte.
+/// milliseconds. A larger batch would save little, and the index of a call in its batch fits into
+/// one byte.
 pub(super) const BATCH_UNITS_MAX: usize = 256;
-/// How often a batch is sent again since a version or a day has changed in between.
+/// How often a batch is sent, if a version or a day changes in between each time.
 const ROUNDS_MAX: usize = 8;
 
 /// A batch that takes longer than this is stuck: reading what it needs and sending it once, with
 /// every wait at its bound, takes less.
 const STUCK_AFTER: Duration = Duration::from_secs(20);
 
-/// What goes through a lane, and how a batch of it is done.
+/// A kind of call that goes through lanes, and how a batch of it is carried out.
 pub(super) trait Call: Send + Sync + Sized + 'static {
-    /// What it comes to.
+    /// The call's result.
     type Answer: Send + 'static;
-    /// Of what it is: calls of the same one are told together.
+    /// The campaign (or envelope) a call belongs to. Calls with the same one share one group of
+    /// script arguments.
     type Subject: Clone + Eq + Hash + Send + Sync;
-    /// What the service must know of that.
+    /// What the service must know of the subject to build those arguments.
     type Known: Send + Sync;
 
-    /// Of what it is.
+    /// The campaign or envelope of this call.
     fn subject(&self) -> &Self::Subject;
     /// How much room it takes in a batch.
     fn units(&self) -> usize;
-    /// It comes too late to be sent.
+    /// Whether it is too late to send the call.
     fn is_late(&self, now: Moment) -> bool;
     /// What the service knows of a subject already.
     fn known(core: &Core, subject: &Self::Subject) -> Option<Self::Known>;
-    /// Reads what it does not know; an outcome for each.
+    /// Reads what the service does not know yet; a result for each subject.
     fn read(
         core: &Core,
         subjects: &[Self::Subject],
     ) -> impl Future<Output = Vec<Result<Self::Known>>> + Send;
-    /// One call of the script; the store's time and a reply for each group, of which there is at
-    /// least one.
+    /// Runs the script once, for at least one group; the store's time and a reply for each group.
     fn send(
         core: &Core,
         groups: &[Group<Self>],
     ) -> impl Future<Output = Result<(Moment, Parts)>> + Send;
-    /// The answers of a group; none where it must be sent again.
+    /// The answers of a group; none if the group must be sent again.
     fn answers(
         core: &Core,
         group: &Group<Self>,
@@ -80,14 +81,14 @@ pub(super) trait Call: Send + Sync + Sized + 'static {
     ) -> Result<Option<Vec<Result<Self::Answer>>>>;
 }
 
-/// A call on its way.
+/// A call that waits for its answer.
 struct Waiting<C: Call> {
     call: C,
     reply: Reply<C::Answer>,
 }
 
-/// Where the answer of a call goes. Dropped without one, it answers whether the call may have been
-/// carried out.
+/// The way back to the caller. If it is dropped without an answer, the caller gets an error that
+/// says whether the call may have been carried out.
 struct Reply<A> {
     sender: Option<oneshot::Sender<Result<A>>>,
     executed: Executed,
@@ -147,7 +148,7 @@ impl<C: Call> Group<C> {
     }
 }
 
-/// Since when a lane has been at work on its batch.
+/// Since when a lane has been working on its batch.
 struct Progress {
     begun: Instant,
     /// Milliseconds from `begun` to the start of the batch, plus one; 0 between batches.
@@ -214,7 +215,7 @@ impl<C: Call> Lanes<C> {
         }
     }
 
-    /// For how long the slowest batch has been at Redis, if that is too long for a lane that works.
+    /// How long the slowest batch has been at Redis, if so long that its lane must hang.
     pub(super) fn stuck(&self) -> Option<Duration> {
         self.stuck_at(Instant::now())
     }
@@ -224,7 +225,7 @@ impl<C: Call> Lanes<C> {
         busy.max().filter(|busy| *busy > STUCK_AFTER)
     }
 
-    /// Sends a call through the lane of a user, of whom this is a byte of a digest. A caller that
+    /// Sends a call through the lane of a user, given by a byte of the digest of the user's id. A caller that
     /// goes away leaves nothing half done: the call is done whole, or not begun.
     pub(super) async fn call(&self, partition: u32, user: u8, call: C) -> Result<C::Answer> {
         let lane = &self.lanes[partition as usize * LANES + usize::from(user) % LANES];
@@ -249,7 +250,7 @@ fn stopped(executed: Executed) -> StoreError {
     }
 }
 
-/// Runs a lane until its senders are gone. What waits outlives a panic.
+/// Runs a lane until its senders are gone. Calls that wait survive a panic.
 async fn keep_running<C: Call>(
     core: Arc<Core>,
     mut receiver: mpsc::Receiver<Waiting<C>>,
@@ -263,12 +264,12 @@ async fn keep_running<C: Call>(
         progress.finish();
         error!(
             "a lane to Redis has panicked and is started again: the calls of its batch get \
-             `unknown`, or `no` where it was not sent"
+             `unknown`, or `no` if it was not sent"
         );
     }
 }
 
-/// A future's value, or an error where it has panicked.
+/// A future's value, or an error if it panics.
 async fn caught<F: Future>(future: F) -> std::result::Result<F::Output, ()> {
     let mut future = pin!(future);
     std::future::poll_fn(|context| {
@@ -300,7 +301,7 @@ async fn run<C: Call>(
     }
 }
 
-/// Takes as many jobs as a batch holds, at least one; those whose callers are gone are dropped.
+/// Takes as many jobs as fit into a batch, at least one; drops those whose callers are gone.
 fn next_batch<C: Call>(waiting: &mut Vec<Waiting<C>>) -> Vec<Waiting<C>> {
     waiting.retain(|job| !job.reply.is_closed());
     let mut units = 0;
@@ -344,8 +345,8 @@ fn fail<C: Call>(jobs: impl Iterator<Item = Waiting<C>>, fault: &StoreError) {
 /// The calls of a subject, and what is known of it once it is read.
 type Sorted<C> = (Option<<C as Call>::Known>, Vec<Waiting<C>>);
 
-/// Sorts jobs by subject, each one's in their order. Those of subjects that are not there, or that
-/// come too late, are answered.
+/// Sorts jobs by subject, in their order within each. Jobs that are too late, and those of subjects
+/// that do not exist, are answered at once.
 async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
     let mut groups: Vec<Sorted<C>> = Vec::new();
     let mut group_of: HashMap<C::Subject, usize> = HashMap::new();
@@ -369,7 +370,7 @@ async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
         group_of.insert(subject, groups.len());
         groups.push((known, vec![job]));
     }
-    // What cannot be read is not tried again for each job: others wait for this batch.
+    // A subject that cannot be read is not read again for each job: other calls wait for this batch.
     if !unknown.is_empty() {
         let read = C::read(core, &unknown).await;
         for (index, read) in unknown_groups.into_iter().zip(read) {
@@ -386,7 +387,7 @@ async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
     known.collect()
 }
 
-/// Answers the jobs; those that must be sent again are given back.
+/// Answers the jobs; returns those that must be sent again.
 fn answer<C: Call>(
     core: &Core,
     groups: Vec<Group<C>>,

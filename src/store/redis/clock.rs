@@ -123,14 +123,14 @@ impl StoreClock {
             return;
         }
         self.ahead.store(ahead, Ordering::Relaxed);
-        // A time that stands still is the partition's, not that of Redis.
+        // A time that stands still is that of the partition's last entry, not that of Redis.
         if !is_still {
             self.log_skew(ahead);
         }
     }
 
-    /// Partitions whose time stands still, as Redis showed a later one before, each with the moment
-    /// from which it goes on.
+    /// Partitions whose time stands still, each with the moment from which it goes on. The clock of
+    /// Redis was ahead of that moment before, and was set back.
     pub(super) fn standing_still(&self) -> Vec<StandingStill> {
         let now = self.began.elapsed().as_micros().cast_signed();
         let still = (0..).zip(&self.partitions).filter(|(_, time)| {

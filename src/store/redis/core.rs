@@ -1,5 +1,5 @@
-//! What every call to Redis goes through: the script with the store's identity before it, the clock
-//! and the loss of data after it.
+//! Every call to Redis goes through this file. It adds the clock, the store's id and the witnesses to
+//! a script's arguments, and takes the clock and any loss of data from the reply.
 
 use std::{
     sync::{
@@ -33,8 +33,8 @@ use crate::{
     store::{Executed, Result, StoreError},
 };
 
-/// How often a script is tried again since the partition has forked. Each round records a fork or
-/// waits for one.
+/// How often a script is tried while its partition forks. Each round records a fork or waits for one
+/// to open.
 const FORK_ROUNDS_MAX: usize = 8;
 
 /// A store on Redis.
@@ -51,22 +51,21 @@ pub(super) struct Core {
     pub(super) witnesses: Witnesses,
     /// How long a fork waits before it takes writes.
     pub(super) fork_pause: Duration,
-    /// It works for `tombola recover`, in halted partitions.
+    /// The store was opened by `tombola recover`, which works in halted partitions.
     pub(super) is_recovery: bool,
     pub(super) level: Level,
 }
 
-/// Whether a reply is waited for until what it wrote or repeats is as durable as the store
-/// promises.
+/// Whether a call waits until what the script wrote or repeats is as durable as the store promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     Yes,
     No,
 }
 
-/// What came of one try of a script.
+/// The result of one try of a script.
 pub(super) enum Attempt {
-    /// It ran; what the reply holds after its head.
+    /// It ran; the parts of the reply after its head.
     Done(Parts),
     /// Another server serves the partition: the fork must be recorded first.
     Forked,
@@ -74,7 +73,7 @@ pub(super) enum Attempt {
     Opens(Duration),
 }
 
-/// The data were upgraded while this service ran.
+/// The error after the data were upgraded while this service ran.
 fn newer(format: u32) -> StoreError {
     StoreError::Unavailable {
         executed: Executed::No,
@@ -100,9 +99,9 @@ impl Core {
         partition_of(id, &self.partitions)
     }
 
-    /// Runs a script: `args` come after the clock, the store's id and the witnesses. Gives the
-    /// store's time and what the reply holds after its head. What it wrote or repeats is then as
-    /// durable as the store promises. Records a fork if there is a new one, and waits until it
+    /// Runs a script and returns the store's time and the parts of the reply after its head. `args`
+    /// follow the clock, the store's id and the witnesses. What the script wrote or repeats is then
+    /// as durable as the store promises. If there is a new fork, this records it and waits until it
     /// takes writes.
     pub(super) async fn run(
         &self,
@@ -204,7 +203,7 @@ impl Core {
         Ok(())
     }
 
-    /// Acknowledged entries of the partition are lost.
+    /// The error of a partition whose acknowledged entries are lost; logs it the first time.
     fn halted(&self, partition: u32, halt: &Halt) -> StoreError {
         let error = forks::halted(partition, halt);
         if self.witnesses.is_news(partition) {
@@ -213,7 +212,7 @@ impl Core {
         error
     }
 
-    /// The same of a script that only reads: whatever goes wrong, nothing happened.
+    /// As [`Self::run`], for a script that only reads: every error says that nothing happened.
     pub(super) async fn ask(
         &self,
         partition: &PartitionKeys,
@@ -225,8 +224,8 @@ impl Core {
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 
-    /// The same of a script that repeats what was written: that is then as durable as the store
-    /// promises.
+    /// As [`Self::ask`], for a script that repeats what was written: that is then as durable as the
+    /// store promises.
     pub(super) async fn ask_kept(
         &self,
         partition: &PartitionKeys,
@@ -238,7 +237,7 @@ impl Core {
         answer.map_err(|error| error.with_executed(Executed::No))
     }
 
-    /// Runs a command that only reads, and whose first argument is its key: whatever goes wrong,
+    /// Runs a command that only reads, and whose first argument is its key: every error says that
     /// nothing happened.
     pub(super) async fn ask_command(&self, command: &redis::Cmd) -> Result<redis::Value> {
         let key = match command.args_iter().nth(1) {
@@ -249,7 +248,8 @@ impl Core {
         answer.map_err(|fault| StoreError::from(fault).with_executed(Executed::No))
     }
 
-    /// The data are not those of the store that this service began with.
+    /// The error if the data are not those of the store that this service began with; logs it the
+    /// first time.
     pub(super) fn lost(&self) -> StoreError {
         let id = &self.store_id;
         if !self.has_logged_loss.swap(true, Ordering::Relaxed) {

@@ -1,11 +1,11 @@
 //! Forks and witnesses: how a service notices that the Redis under it has lost entries that were
 //! acknowledged.
 //!
-//! Another server that comes to serve a partition begins a *fork* (see `lua/modules/store.lua`).
-//! Every script carries this service's *witness*: under which forks it has acknowledged entries,
-//! and the last of these. The script compares that with what the partition holds, and halts the
-//! partition if acknowledged entries are missing. So a rollback is noticed without a leader, as
-//! long as one service that has acknowledged a lost entry lives.
+//! When another server begins to serve a partition, that begins a *fork* (see
+//! `lua/modules/store.lua`). Every script carries this service's *witnesses*: the forks under which
+//! it has acknowledged entries, each with the number of the last one. The script compares them with
+//! the partition, and halts the partition if acknowledged entries are missing. So a rollback is
+//! noticed without a leader, as long as one service that acknowledged a lost entry still runs.
 
 use std::{
     fmt::Write as _,
@@ -24,11 +24,12 @@ use crate::{
     store::{Result, StoreError},
 };
 
-/// How long a fork waits before it takes writes: living services probe each second, so each of them
-/// has spoken by then.
+/// How long a fork waits before it takes writes. Every running service probes each second, so each
+/// has sent its witnesses by then.
 pub const FORK_PAUSE: Duration = Duration::from_secs(2);
-/// The numbers of entries jump by a random step in this range, far beyond what a server that was
-/// cut off can have given out since. Few enough that a partition can fork four million times.
+/// The range of the random step by which entry numbers jump at a fork. It is far beyond what a
+/// server that was cut off can have given out since, and small enough for four million forks of a
+/// partition.
 const STEP_MIN: u64 = 1 << 20;
 const STEP_MAX: u64 = 1 << 31;
 
@@ -37,7 +38,7 @@ pub(super) fn random_step() -> u64 {
     rand::random_range(STEP_MIN..STEP_MAX)
 }
 
-/// Under one fork, this service has acknowledged entries up to this number.
+/// The last entry that this service has acknowledged under one fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Witness {
     replid: Arc<str>,
@@ -47,7 +48,7 @@ pub(super) struct Witness {
 /// What this service has acknowledged in a partition.
 #[derive(Default)]
 struct Acknowledged {
-    /// Mostly one; two while replies of two forks are under way.
+    /// Mostly one; two while replies from two forks are still to come.
     witnesses: Vec<Witness>,
     /// The fork of the last reply.
     current: Option<Arc<str>>,
@@ -56,7 +57,7 @@ struct Acknowledged {
 /// What this service has acknowledged, by partition.
 pub(super) struct Witnesses {
     by_partition: Vec<Mutex<Acknowledged>>,
-    /// The partition is halted, and the log has said so.
+    /// By partition: it is halted, and the log says so.
     logged: Vec<AtomicBool>,
 }
 
@@ -79,8 +80,8 @@ impl Witnesses {
         self.of(partition).witnesses.clone()
     }
 
-    /// A script that carried these witnesses was not refused, and its reply is acknowledged: the
-    /// fork that it ran in holds all of them, and what the script has written.
+    /// Takes in the reply of a script that carried these witnesses and was not refused: the fork in
+    /// which it ran has all their entries, and those that the script has written.
     pub(super) fn learn(&self, partition: u32, carried: &[Witness], head: &Head) {
         let Some(replid) = &head.replid else {
             return; // a script that only reads does not name its fork
@@ -101,8 +102,8 @@ impl Witnesses {
         acknowledged.current = Some(Arc::clone(replid));
     }
 
-    /// This service has acknowledged an entry that an earlier call has written, perhaps of another
-    /// service.
+    /// Notes that this service acknowledges an entry that an earlier call wrote, perhaps one of
+    /// another service.
     pub(super) fn raise(&self, partition: u32, number: u64) {
         let mut acknowledged = self.of(partition);
         let Some(replid) = acknowledged.current.clone() else {
@@ -115,7 +116,7 @@ impl Witnesses {
         }
     }
 
-    /// An entry of this number was settled that was read under this fork: the store must have it.
+    /// Notes that an entry that was read under this fork is settled: the store must have it.
     pub(super) fn add(&self, partition: u32, fork: &str, number: u64) {
         let witnesses = &mut self.of(partition).witnesses;
         match witnesses.iter_mut().find(|w| &*w.replid == fork) {
@@ -127,12 +128,12 @@ impl Witnesses {
         }
     }
 
-    /// The partition is halted; true if the log has not said so yet.
+    /// Notes that the partition is halted; true if the log does not say so yet.
     pub(super) fn is_news(&self, partition: u32) -> bool {
         !self.logged[partition as usize].swap(true, Ordering::Relaxed)
     }
 
-    /// The partition is not halted.
+    /// Notes that the partition is not halted.
     pub(super) fn is_well(&self, partition: u32) {
         self.logged[partition as usize].store(false, Ordering::Relaxed);
     }
@@ -192,7 +193,7 @@ impl Head {
 
 /// Why a script has done nothing (see `lua/modules/store.lua`).
 pub(super) enum Refused {
-    /// The store is not the one it was.
+    /// The partition has another store's id, or none.
     Lost,
     /// Acknowledged entries are lost.
     Halted(Halt),
@@ -205,7 +206,7 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    /// Reads a reply behind its head; none if it is not a refusal.
+    /// Reads the part of a reply after its head; none if it is not a refusal.
     pub(super) fn read(parts: &mut Parts) -> Result<Option<Self>> {
         let Some(first) = parts.maybe_next() else {
             return Ok(None);
@@ -237,7 +238,7 @@ pub struct Halt {
     pub kept: Option<u64>,
     /// When it was noticed.
     pub noticed_at: Moment,
-    /// The field as it is.
+    /// The text of the partition's field `halt`.
     pub(super) text: String,
 }
 

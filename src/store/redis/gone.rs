@@ -1,7 +1,6 @@
-//! Data of ours that somebody removed: never taken for data that never were. A campaign is listed
-//! in its partition from its first version on, so one that is listed without its hash was removed
-//! by someone else, and its id stays taken. A retention that removes campaigns on purpose takes the
-//! id off the list in the same script and keeps a digest of it, as that of envelopes does.
+//! Data that somebody else removed from Redis. They are distinguished from data that never existed:
+//! a campaign is listed in its partition from its first version on. If it is listed and its hash is
+//! missing, someone removed it, and its id stays taken.
 
 use super::{
     core::Core,
@@ -17,7 +16,7 @@ use crate::{
 };
 
 impl Core {
-    /// Why a campaign was not found: it never was, or its hash is gone.
+    /// Why a campaign was not found: it never existed, or its hash is gone.
     pub(super) async fn not_found(&self, id: &CampaignId) -> StoreError {
         match self.is_gone(id).await {
             Ok(true) => gone(&self.partition(id).campaign(id).campaign),
@@ -42,7 +41,7 @@ impl Core {
         Ok(reply::number::<u8>(answer)? == 1)
     }
 
-    /// The same result, which of a campaign that was not found says why.
+    /// The same result; if it is that a campaign was not found, with the reason.
     pub(super) async fn explained<T>(&self, id: &CampaignId, result: Result<T>) -> Result<T> {
         match result {
             Err(StoreError::Refused(Refusal::CampaignNotFound)) => Err(self.not_found(id).await),
@@ -50,8 +49,8 @@ impl Core {
         }
     }
 
-    /// What the load script replies first, as [`Core::fields`] reads it; of a campaign that was not
-    /// found, why.
+    /// The first parts of the load script's reply, as [`Core::fields`] reads them; if the campaign
+    /// was not found, an error with the reason.
     pub(super) async fn found_fields(
         &self,
         id: &CampaignId,
@@ -62,7 +61,7 @@ impl Core {
     }
 }
 
-/// A key of data that must be there is not.
+/// The error if a key that must exist is missing.
 pub(super) fn gone(key: &[u8]) -> StoreError {
     let key = String::from_utf8_lossy(key);
     StoreError::corrupt(format!(
@@ -71,7 +70,7 @@ pub(super) fn gone(key: &[u8]) -> StoreError {
     ))
 }
 
-/// What is to be made finds a key of one that was there before.
+/// The error if something new finds a key of an earlier one with its id.
 pub(super) fn left_over(what: &str, key: &[u8]) -> StoreError {
     let key = String::from_utf8_lossy(key);
     StoreError::corrupt(format!(
@@ -80,11 +79,11 @@ pub(super) fn left_over(what: &str, key: &[u8]) -> StoreError {
     ))
 }
 
-/// Units that a counter tells of are not in their queue.
+/// The error if a queue has fewer or more units than its counter says.
 pub(super) fn units_gone(key: &[u8]) -> StoreError {
     let key = String::from_utf8_lossy(key);
     StoreError::corrupt(format!(
-        "the key {key} in Redis has not the units that its campaign counts; nothing is put in or \
+        "the key {key} in Redis does not have the units that its campaign counts; nothing is put in or \
          taken back until it is restored"
     ))
 }

@@ -1,7 +1,7 @@
 //! Whether the durability level holds while the service runs.
 //!
-//! Operators change settings of a live Redis. Within seconds draws are then refused, or, where the
-//! service was started so, their answers state the level that is left.
+//! Operators may change settings of a Redis in use. If the level no longer holds, then within seconds
+//! draws are refused; or, with the option for it, their answers state the level that is left.
 
 use tokio::sync::watch;
 use tracing::{error, info, warn};
@@ -15,14 +15,14 @@ pub enum OnWeakerLevel {
     /// Draws are refused.
     #[default]
     Refuse,
-    /// Answers state the level that is left; without any, draws are refused.
+    /// Answers state the level that is left. If none is left, draws are refused.
     State,
 }
 
-/// How a level is kept: what its options say beside its name.
+/// The options of a level, besides its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelOptions {
-    /// How many replicas confirm a write at [`Durability::Strict`], if an operator says so.
+    /// How many replicas confirm a write at [`Durability::Strict`], if an operator sets it.
     pub ack_replicas: Option<u32>,
     /// What to do while Redis keeps less than the level.
     pub on_weaker: OnWeakerLevel,
@@ -42,7 +42,7 @@ struct Standing {
 }
 
 impl Level {
-    /// A level that holds.
+    /// A level that is assumed to hold until findings are noted.
     pub(super) fn new(promised: Durability, on_weaker: OnWeakerLevel) -> Self {
         Self {
             promised,
@@ -51,19 +51,19 @@ impl Level {
         }
     }
 
-    /// What was promised when the store was opened.
+    /// The level that was promised when the store was opened.
     pub(super) fn promised(&self) -> Durability {
         self.promised
     }
 
-    /// What answers state.
+    /// The level that answers state.
     pub(super) fn stated(&self) -> Durability {
         let standing = self.standing.borrow();
         let leaves = standing.problems.iter().filter_map(|found| found.leaves);
         leaves.fold(self.promised, Durability::min)
     }
 
-    /// Refuses to draw while less is kept than may be stated.
+    /// Refuses draws while the level does not hold and no lower one may be stated.
     pub(super) fn admit(&self) -> Result<()> {
         let standing = self.standing.borrow();
         let may_state =
@@ -82,7 +82,7 @@ impl Level {
         })
     }
 
-    /// Takes note of what was found; the log has each change once.
+    /// Notes the findings of a check, and logs each change once.
     pub(super) fn note(&self, findings: Findings, had_replicas: bool) {
         let Findings {
             mut problems,

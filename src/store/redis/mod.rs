@@ -1,12 +1,12 @@
-//! The store on Redis, for several replicas: one script a command, all keys of a campaign in one
-//! partition.
+//! The store on Redis, shared by several services: one script a command, all keys of a campaign in
+//! one partition.
 //!
 //! A draw waits in a lane until the batch before it is answered ([`batch`]). The script `draw.lua`
 //! then decides and writes all draws of the batch ([`draw`]); grabs work likewise ([`envelopes`]).
 //! Every other step is decided by the same rules as in the embedded store, on what was read, and
 //! written by `commit.lua` if nothing that rules read has changed since ([`step`]). [`mod@format`]
-//! names keys and packs values; [`link`] leads to the servers; [`core`] stands between all of these
-//! and the servers, and notices when data are lost ([`forks`]).
+//! names keys and packs values, and [`link`] connects to the servers. Every call to a server goes
+//! through [`core`], which notices when data are lost ([`forks`]).
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -81,8 +81,8 @@ use super::{
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
-/// Locks under which a service takes its steps of a campaign one after another, so that they do not
-/// come between each other.
+/// Locks for the steps of a service. Steps of one campaign take the same lock, so within a service
+/// they never make each other begin again.
 const TURNS: usize = 64;
 
 /// A store on Redis.
@@ -149,14 +149,14 @@ impl RedisStore {
         }
     }
 
-    /// The turn of a campaign's steps, or of an envelope's, in this service.
+    /// The lock for the steps of a campaign or of an envelope in this service.
     fn turn(&self, id: &impl std::hash::Hash) -> &Mutex<()> {
         use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
         &self.turns[hash as usize % TURNS]
     }
 
-    /// For how long a batch has been at Redis, if that is too long for a lane that works.
+    /// How long the slowest batch has been at Redis, if so long that its lane must hang.
     fn stuck(&self) -> Option<Duration> {
         let lanes = [
             self.lanes.stuck(),
@@ -189,7 +189,7 @@ impl RedisStore {
         }))
     }
 
-    /// Makes a new version; none where something has come between.
+    /// Makes a new version; none if the campaign has changed since it was read.
     async fn change(&self, command: &ApplyCommand) -> Result<Option<Operated>> {
         let id = &command.campaign.id;
         let mut loaded = self.core.load(id, &[]).await?;
@@ -216,7 +216,7 @@ impl RedisStore {
         }))
     }
 
-    /// Does an operator's act; none where something has come between.
+    /// Does an operator's act; none if the campaign has changed since it was read.
     async fn try_operate(&self, command: &OperateCommand) -> Result<Option<Operated>> {
         let id = &command.campaign;
         let named = rules::windows_needed(&command.operation);
@@ -253,7 +253,7 @@ impl RedisStore {
         }))
     }
 
-    /// Takes a chunk of units out of pools; none where something has come between.
+    /// Takes a chunk of units out of pools; none if the campaign has changed since it was read.
     async fn try_sweep(&self, id: &CampaignId, sweep: Sweep) -> Result<Option<Swept>> {
         let mut loaded = self.core.load(id, &[]).await?;
         let ranges = rules::search(&loaded.state, sweep);

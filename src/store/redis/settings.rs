@@ -1,4 +1,4 @@
-//! Reads the settings that a store's level stands on, again and again while the store lives.
+//! Checks regularly that Redis has the settings that the durability level needs.
 
 use std::{
     sync::{Arc, Weak},
@@ -11,10 +11,10 @@ use super::{core::Core, link::checks::recheck};
 
 /// How often the settings are read.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// The replicas are looked at in every second reading.
+/// The replicas are checked in every second reading.
 const REPLICAS_EACH: u32 = 2;
 
-/// Reads the settings again and again, for as long as the store lives.
+/// Reads the settings regularly until the store is dropped.
 pub(super) async fn watch_settings(core: Weak<Core>) {
     let mut readings = 0;
     loop {
@@ -24,13 +24,13 @@ pub(super) async fn watch_settings(core: Weak<Core>) {
         };
         readings += 1;
         let with_replicas = readings % REPLICAS_EACH == 0;
-        look_again(&core, with_replicas).await;
+        check_again(&core, with_replicas).await;
     }
 }
 
-async fn look_again(core: &Arc<Core>, with_replicas: bool) {
+async fn check_again(core: &Arc<Core>, with_replicas: bool) {
     let level = &core.level;
-    // Without an answer nothing can be said; calls find out for themselves.
+    // Without an answer nothing is known of the settings; calls meet the fault themselves.
     if let Ok(findings) = recheck(&core.connections, level.promised(), with_replicas).await {
         level.note(findings, with_replicas);
     }

@@ -1,4 +1,4 @@
-//! Draws: what the draw script is given, and what its replies mean.
+//! Draws in batches, by `draw.lua`.
 
 mod lanes;
 

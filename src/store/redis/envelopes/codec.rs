@@ -1,5 +1,5 @@
-//! What is stored of envelopes, as msgpack values one after another (as in
-//! [`crate::store::redis::format::codec`]):
+//! The stored values of envelopes: msgpack values one after another, as in
+//! [`crate::store::redis::format::codec`].
 //!
 //! | what | values |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | field `grabbed` | packets, their sum, moment of the last one |
 //! | a waiting packet | number, amount |
 //! | a user in a bucket, and in the ledger's `g` | a UUID as its 16 bytes, else the id as text |
-//! | what the user has | number, amount; then, both from the envelope's creation on, the moment in seven bytes and the sequence number |
+//! | the user's packet | number, amount; then, both counted from the envelope's creation, the moment in seven bytes and the sequence number |
 //! | a bucket of those who may grab | 12 bytes of the digest of each |
 
 use std::collections::BTreeMap;
@@ -27,39 +27,39 @@ use crate::{
     },
 };
 
-/// Users of a bucket: few enough that it is searched in a microsecond.
+/// Users of a bucket: few enough that Redis searches it in a microsecond.
 const BUCKET_USERS: u32 = 64;
-/// The longest name or value of a compact hash.
+/// The most bytes of a name or value of a hash in the compact encoding.
 const COMPACT_BYTES_MAX: usize = 64;
-/// Bytes of a moment from the creation on.
+/// Bytes of a moment, counted from the envelope's creation.
 const MOMENT_BYTES: usize = 7;
 
 /// Distinguishes an envelope from an earlier one with the same id, whose data were lost.
 pub(super) type Mark = [u8; 8];
 
-/// The mark of an envelope: the start of its nonce, which is made anew for each.
+/// The mark of an envelope: the start of its random nonce.
 pub(super) fn mark(record: &EnvelopeRecord) -> Mark {
     let mut mark = Mark::default();
     mark.copy_from_slice(&record.nonce.0[..8]);
     mark
 }
 
-/// Buckets of grabs.
+/// The number of buckets of grabs.
 pub(super) fn grab_buckets(packets: u32) -> u32 {
     packets.div_ceil(BUCKET_USERS)
 }
 
-/// Buckets of those who may grab; 0 where everyone may.
+/// The number of buckets of those who may grab; 0 if everyone may.
 pub(super) fn allowed_buckets(users: u32) -> u32 {
     users.div_ceil(BUCKET_USERS)
 }
 
-/// A bucket of so many, by what a digest says.
+/// The bucket of a user, among `buckets`.
 pub(super) fn bucket_of(user: IdDigest, buckets: u32) -> u32 {
     u32::from(user.bucket) % buckets.max(1)
 }
 
-/// What grabs must know of an envelope.
+/// The field `gate`: the state of an envelope that grabs depend on.
 pub(super) fn encode_gate(state: &EnvelopeState) -> Vec<u8> {
     let record = &state.record;
     let envelope = &record.envelope;
@@ -123,14 +123,14 @@ pub(super) struct Base {
     pub(super) ledger: LedgerId,
 }
 
-/// Passes over what [`decode_grab`] reads.
+/// Skips what [`decode_grab`] reads.
 pub(crate) fn skip_grab(unpacker: &mut Unpacker<'_>) -> Result<()> {
     let (_, _): (u64, u64) = (unpacker.int()?, unpacker.int()?);
     unpacker.raw(MOMENT_BYTES)?;
     unpacker.int::<u64>().map(|_| ())
 }
 
-/// Reads what a user has.
+/// Reads the packet of a user.
 pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Packet> {
     let (number, amount_minor) = (unpacker.int()?, unpacker.int()?);
     let since = unpacker.raw(MOMENT_BYTES)?;
@@ -150,7 +150,7 @@ pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Pac
     })
 }
 
-/// Reads a user and what the user has.
+/// Reads a user and the user's packet.
 pub(super) fn decode_grab_of(name: &[u8], value: &[u8], base: Base) -> Result<GrabView> {
     let (mut name, mut value) = (Unpacker::new(name), Unpacker::new(value));
     let user = decode_user(&mut name)?;

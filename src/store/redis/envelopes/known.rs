@@ -1,4 +1,4 @@
-//! What the service keeps of envelopes that it has read: what never changes.
+//! What the service keeps in memory of envelopes that it has read: the parts that never change.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use crate::{
 /// The most envelopes that are kept.
 const KEPT_MAX: usize = 4096;
 
-/// What never changes of an envelope.
+/// The parts of an envelope that never change.
 pub(crate) struct Known {
     pub(super) partition: Arc<PartitionKeys>,
     pub(super) keys: EnvelopeKeys,
@@ -45,7 +45,7 @@ impl KnownEnvelopes {
         by_id.insert(known.envelope.id.clone(), known);
     }
 
-    /// There is no such envelope any more.
+    /// Forgets an envelope, so that it is read again.
     pub(super) fn forget(&self, id: &EnvelopeId) {
         let mut by_id = self.by_id.write().unwrap_or_else(PoisonError::into_inner);
         by_id.remove(id);

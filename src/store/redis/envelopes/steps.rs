@@ -1,5 +1,5 @@
-//! Every step on an envelope but a grab: read it, let the rule decide, write what it decided if
-//! nothing that it read has changed since; else again from the start.
+//! Every step of an envelope but a grab: read it, let the rule decide, and write what it decided if
+//! nothing that it read has changed since; else begin again.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl RedisStore {
-    /// Creates an envelope, or finds it as it stands.
+    /// Creates an envelope; for a retry, returns the one that exists.
     pub(super) async fn do_create_envelope(
         &self,
         command: &CreateEnvelope,
@@ -108,7 +108,7 @@ impl RedisStore {
         Err(contended())
     }
 
-    /// Does what time has made due.
+    /// Refunds or removes the envelope, if that is due.
     pub(super) async fn do_settle_envelope(
         &self,
         id: &EnvelopeId,

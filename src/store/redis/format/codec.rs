@@ -1,10 +1,10 @@
-//! What scripts and service say to each other in msgpack, several values one after another, as the
-//! scripts' `cmsgpack` packs them; and units, which are in the order of their bytes (for records
-//! and draws see `record`).
+//! The packed values that the service and the scripts exchange: msgpack values one after another, as
+//! the scripts' `cmsgpack` packs them; and units, whose bytes sort as the units do. (For records and
+//! draws see `record`.)
 //!
 //! | what | bytes |
 //! |---|---|
-//! | a unit | release in microseconds, or position in the deck, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, the more of which the first bits say |
+//! | a unit | release in microseconds, or position in the deck, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, whose first bits say how many |
 
 use rmp::{decode, encode};
 
@@ -20,16 +20,16 @@ use super::keys::{PoolKeys, slot};
 
 /// The latest moment that the scripts' numbers hold exactly, in the year 2255.
 pub(crate) const MOMENT_MAX: i64 = 1 << 53;
-/// The least letter of a reply.
+/// The lowest letter of a reply; the first byte of a record is lower.
 const LETTER_MIN: u8 = b'A';
 /// Bytes of a unit's score, and of its window.
 const SCORE_BYTES: usize = 7;
 const WINDOW_BYTES: usize = 5;
-/// How many bits of a number its first bytes hold, by how many these are; more take eight bytes and
-/// one before them.
+/// How many bits fit into a number of one, two, three or four bytes. A larger number takes nine: this
+/// mark and eight bytes.
 const NUMBER_BITS: [u32; 4] = [7, 14, 21, 28];
 const LONG_NUMBER: u8 = 0xf0;
-/// Begins the mark of a fork, and the bytes of that. No number begins so.
+/// The byte before the mark of a fork, with which no number begins, and the length of that mark.
 const FORK_FOLLOWS: u8 = 0xf1;
 const FORK_BYTES: usize = 3;
 /// Days whose limits a batch of draws carries, so that a clock a little off stays within them.
@@ -62,7 +62,7 @@ impl Packer {
         self
     }
 
-    /// The last so many bytes of a number.
+    /// The last `bytes` bytes of a number.
     pub(crate) fn big_endian(&mut self, number: u64, bytes: usize) -> &mut Self {
         let all = number.to_be_bytes();
         self.0.extend_from_slice(&all[all.len() - bytes..]);
@@ -107,7 +107,7 @@ impl<'a> Unpacker<'a> {
         Ok(bytes)
     }
 
-    /// Whether it goes on with these bytes, which then are taken.
+    /// Takes these bytes if they come next; whether they did.
     pub(crate) fn take(&mut self, start: &[u8]) -> bool {
         match self.0.strip_prefix(start) {
             Some(rest) => {
@@ -157,7 +157,7 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// All that follows.
+    /// Takes all bytes that follow.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
@@ -175,11 +175,11 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Whole numbers that come out of msgpack.
+/// Whole numbers that can be read from msgpack.
 mod rmp_int {
     /// A whole number type.
     pub(crate) trait FromInt: Sized {
-        /// The number, where it is in range.
+        /// The number, if it is in range.
         fn from_int(value: i64) -> Option<Self>;
     }
 
@@ -254,7 +254,7 @@ pub(crate) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
     unpacker.finish(unit)
 }
 
-/// What the draws of a version go by: start, end, limits (-1: none) of draws a day, paid draws a
+/// The definition of a version as the draw script takes it: start, end, limits (-1: none) of draws a day, paid draws a
 /// day, draws and wins a user, 1 for a consolation prize, 1 for each prize that counts as a win,
 /// pools `[draws that unlock it, 1 for a deck, prizes of its queues]`.
 pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> {
@@ -285,8 +285,8 @@ pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> 
     packer.done()
 }
 
-/// The days from a moment on in the campaign's zone, with the moment up to which they go: a list of
-/// a moment and the day from there on in turn, and the end.
+/// The days from a moment on in the campaign's zone, and the moment at which they end. The bytes are
+/// a list: for each day its start and its number, then the end.
 pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment) {
     let zone = &campaign.zone;
     let mut packer = Packer::default();
@@ -300,9 +300,11 @@ pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
     (packer.done(), start)
 }
 
-/// What draws must know of the state: lifecycle, blocked users, held prizes, and of each pool until
-/// when it is filled; of a deck 1 if it is dealt on and 0 if not, or a list of prizes and numbers
-/// in turn if it is dealt on once as many cards of each of these prizes are forfeited.
+/// The state that draws depend on: lifecycle, number of blocked users, held prizes, and for each pool
+/// one value. For a schedule, that is the moment until which it is filled. For a deck, it is 1 if
+/// more cards will be dealt and 0 if not; or, if stock lacks prizes that forfeited cards can bring
+/// back, a list of prizes and numbers: the deck is dealt on once that many cards of each of these
+/// prizes are forfeited.
 pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.int(state.view.lifecycle.code().into());

@@ -1,7 +1,7 @@
-//! What draws and grabs did, by the replies of their scripts: what only repeats earlier answers
-//! needs a confirmation too, and what was only refused needs none.
+//! What a batch of draws or grabs did, by its script's reply. It decides whether replicas must
+//! confirm the call: a write and a repeated answer need a confirmation, a refusal does not.
 //!
-//! A reply that is not understood counts as a write, so the worst is a confirmation too many.
+//! A reply that cannot be read counts as a write. At worst, that is one confirmation too many.
 
 use redis::Value;
 
@@ -15,7 +15,7 @@ pub(crate) fn of_draws(reply: &Value) -> Effect {
             Some(Value::BulkString(replies)) => of_replies(replies),
             _ => Effect::Wrote,
         },
-        // Missing, another version, another day: of a whole group.
+        // The whole group was not done: campaign missing, another version or another day.
         Value::BulkString(letter) if matches!(letter.first(), Some(b'M' | b'V' | b'Y')) => {
             Effect::Nothing
         }
@@ -40,7 +40,7 @@ fn of_groups(reply: &Value, of_group: impl Fn(&Value) -> Effect) -> Effect {
     let Value::Array(parts) = reply else {
         return Effect::Wrote;
     };
-    // Refused as a whole (see `lua/modules/store.lua`).
+    // The whole script was refused (see `lua/modules/store.lua`).
     if let Some(Value::BulkString(letter)) = parts.get(1)
         && matches!(letter.as_slice(), b"L" | b"H" | b"K" | b"W" | b"N")
     {

@@ -1,10 +1,10 @@
-//! Ids as they are packed: a UUID as its 16 bytes, any other id as its text.
+//! Packed ids: a UUID as its 16 bytes, any other id as its text.
 
 use super::codec::{Packer, Unpacker};
 use crate::store::Result;
 
-/// The first two bytes of a UUID: those of a text of 16 bytes. Other ids are packed as texts that
-/// begin otherwise.
+/// The two bytes before the 16 of a UUID: the head of a msgpack binary of that length. Other ids are
+/// packed as msgpack texts, which begin differently.
 const UUID: [u8; 2] = [0xc4, 16];
 const HEX: [u8; 16] = *b"0123456789abcdef";
 /// The indexes of the hyphens in a UUID's text.

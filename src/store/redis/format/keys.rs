@@ -1,5 +1,5 @@
-//! The names of our keys, made here and nowhere else; and the digests that place users and requests
-//! in their buckets.
+//! The names of our keys, which are made only here; and the digests that choose the hash, the bucket
+//! and the field of users and requests.
 //!
 //! All keys of a partition share a hash tag, its number, so they are on one node of a cluster and
 //! one script may use them together.
@@ -14,17 +14,18 @@ use crate::model::{
     Campaign, CampaignId, EnvelopeId, PoolKind, PoolNo, PrizeNo, RequestId, UserId,
 };
 
-/// Hashes that hold the records of a campaign's users: few, so that a batch reads and writes many
-/// users with one command each; not one, so that even millions of users fit into keys that a
-/// cluster can move.
+/// The number of hashes that hold the records of a campaign's users. They are few, so that a batch
+/// reads or writes many users with one command. They are more than one, so that even with millions
+/// of users a cluster can move each key.
 pub(crate) const USER_HASHES: u8 = 16;
-/// Hashes that hold older draws of a campaign's users. A hash of up to 512 small fields is kept in
-/// its compact encoding; the fewer it has, the sooner one is found.
+/// The number of hashes (buckets) that hold older draws of a campaign's users. Redis keeps a hash of
+/// up to 512 small fields in a compact encoding, which it searches from the start, so buckets are
+/// many and small.
 pub(crate) const BUCKETS: u32 = 1 << 16;
 /// The most bytes of a prefix.
 const PREFIX_BYTES_MAX: usize = 64;
 
-/// What all our keys begin with.
+/// The text that all our keys begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPrefix(String);
 
@@ -37,7 +38,7 @@ impl KeyPrefix {
     /// Reads a prefix.
     ///
     /// # Errors
-    /// [`BadPrefix`] where it is empty, too long, or holds other characters than letters, digits,
+    /// [`BadPrefix`] if it is empty, too long, or holds other characters than letters, digits,
     /// `.`, `_` and `-`.
     pub fn parse(text: &str) -> Result<Self, BadPrefix> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -66,17 +67,18 @@ pub(crate) type Key = Vec<u8>;
 pub(crate) struct PartitionKeys {
     pub(crate) number: u32,
     tag: String,
-    /// What the partition is, its sequence number, its clock, how far old requests are forgotten.
+    /// The store's id, the last sequence number, the clock, the forks, and how far old requests are
+    /// forgotten.
     pub(crate) partition: Key,
     /// The stream of entries.
     pub(crate) ledger: Key,
     /// Ids of its campaigns.
     pub(crate) campaigns: Key,
-    /// Those that the injector has something to do with, by the moment of the next step.
+    /// Campaigns that the injector has something to do with, by the moment of the next step.
     pub(crate) due_campaigns: Key,
     /// Envelopes that are neither empty nor refunded, by their expiry.
     pub(crate) open_envelopes: Key,
-    /// Envelopes that are, by the moment since when; 0 once they are being removed.
+    /// Envelopes that are empty or refunded, by the moment since when; 0 once they are being removed.
     pub(crate) settled_envelopes: Key,
     /// Sums of all envelopes ever created, by currency.
     pub(crate) envelope_sums: Key,
@@ -168,8 +170,8 @@ pub(crate) struct EnvelopeKeys {
 }
 
 impl EnvelopeKeys {
-    /// A bucket of grabs; of users with short ids, or with long ones, which would spoil its compact
-    /// encoding.
+    /// A bucket of grabs. Users with long ids have buckets of their own, since one long name would end
+    /// the compact encoding of a bucket.
     pub(crate) fn grabs(&self, bucket: u32, is_long: bool) -> Key {
         format!("{}{bucket:x}{}", self.grabs, long_mark(is_long)).into()
     }
@@ -223,7 +225,8 @@ impl CampaignKeys {
         keys.write(format_args!("{}{bucket:x}", self.older));
     }
 
-    /// Adds those hashes to a list that some users are in; of each user, which one of these it is.
+    /// Adds the hashes that contain these users to a list; returns how many hashes it added, and for
+    /// each user the index of the user's hash among them.
     pub(crate) fn push_users(
         &self,
         keys: &mut Words,
@@ -272,11 +275,11 @@ impl PoolKeys {
     }
 }
 
-/// For each pool, the prizes that any version planned for it, and none for a deck's blanks: what
-/// may wait in it.
+/// For each pool, the prizes that may wait in it: those that any version planned for it, and `None`
+/// for a deck's blanks.
 pub(crate) type Slots = Vec<BTreeSet<Option<PrizeNo>>>;
 
-/// The slots of a campaign's pools, those of earlier versions with them.
+/// The slots of a campaign's pools, including those of earlier versions.
 pub(crate) fn slots(campaign: &Campaign, earlier: &Slots) -> Slots {
     let mut slots: Slots = campaign
         .pools
@@ -309,7 +312,7 @@ pub(crate) fn slot(prize: Option<PrizeNo>) -> i32 {
     prize.map_or(-1, |prize| i32::from(prize.0))
 }
 
-/// A name in a hash: 96 bits of a digest.
+/// The name of a field in a hash: 96 bits of a digest.
 pub(crate) type Field = [u8; 12];
 
 /// A digest of a user's or an envelope's id, which says where its data are: the first bits choose
@@ -321,17 +324,17 @@ pub(crate) struct IdDigest {
 }
 
 impl IdDigest {
-    /// Of a user in a campaign.
+    /// The digest of a user of a campaign.
     pub(crate) fn user(user: &UserId) -> Self {
         Self::of(user.as_str())
     }
 
-    /// Of an envelope among those that were removed.
+    /// The digest of a removed envelope.
     pub(crate) fn envelope(id: &EnvelopeId) -> Self {
         Self::of(id.as_str())
     }
 
-    /// The hash of users.
+    /// The number of the user's hash.
     pub(crate) fn hash(self) -> u8 {
         (self.bucket % u16::from(USER_HASHES)) as u8
     }
@@ -350,8 +353,8 @@ pub(crate) type RequestField = [u8; 8];
 
 /// The name of a user's request, in the bucket of that user's older draws.
 ///
-/// A blank separates the two, which is unambiguous unless the user's id contains one; then a
-/// character does that no id contains.
+/// A blank separates the two ids. If the user's id contains a blank, a character that no id contains
+/// separates them instead, so that no two pairs of ids give the same text.
 pub(crate) fn request_field(user: &UserId, request: &RequestId) -> RequestField {
     let separator = if user.as_str().contains(' ') {
         "\0"
@@ -365,7 +368,7 @@ pub(crate) fn request_field(user: &UserId, request: &RequestId) -> RequestField 
     part(&digest.finalize())
 }
 
-/// A part of a digest, behind the bits that choose a bucket.
+/// The bytes of a digest that follow the bits that choose a bucket.
 fn part<const BYTES: usize>(digest: &[u8]) -> [u8; BYTES] {
     let mut part = [0; BYTES];
     part.copy_from_slice(&digest[2..2 + BYTES]);

@@ -1,4 +1,4 @@
-//! Taking the scripts' replies apart.
+//! Reads the parts of a script's reply.
 
 use redis::Value;
 
@@ -20,7 +20,7 @@ pub(crate) fn list(value: Value) -> Result<Vec<Value>> {
     }
 }
 
-/// Bytes; none where there is nothing.
+/// Bytes; none for nil.
 pub(crate) fn maybe_bytes(value: Value) -> Result<Option<Vec<u8>>> {
     match value {
         Value::BulkString(bytes) => Ok(Some(bytes)),
@@ -51,8 +51,7 @@ pub(crate) fn moment(value: Value) -> Result<Moment> {
     number(value).map(Moment::from_micros)
 }
 
-/// The letter that a part of a reply consists of; none if it is something else. A letter says why
-/// the script has nothing else to reply.
+/// The letter, if a part of a reply is a single one. It says why the script has no other reply.
 pub(crate) fn letter(value: &Value) -> Option<u8> {
     match value {
         Value::BulkString(bytes) if bytes.len() == 1 => Some(bytes[0]),
@@ -79,12 +78,12 @@ impl Parts {
         self.maybe_next().ok_or_else(|| unexpected("more parts"))
     }
 
-    /// The next part, where there is one.
+    /// The next part, if there is one.
     pub(crate) fn maybe_next(&mut self) -> Option<Value> {
         self.seen.take().or_else(|| self.values.next())
     }
 
-    /// The next part is this one, which was taken already.
+    /// Puts a part back, so that it is the next one again.
     pub(crate) fn put_back(&mut self, value: Value) {
         self.seen = Some(value);
     }

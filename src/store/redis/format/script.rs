@@ -5,7 +5,7 @@ use sha1::{Digest as _, Sha1};
 
 use super::words::Words;
 
-/// What the count of keys takes at most.
+/// The most bytes of the number of keys.
 const COUNT_BYTES_MAX: usize = 20;
 
 /// What a script did, as its reply says.
@@ -19,8 +19,8 @@ pub(crate) enum Effect {
     Nothing,
 }
 
-/// A command's script. It is sent once to a server that does not know it; afterwards its digest
-/// suffices.
+/// A command's script. Its text is sent to a server that does not know it yet; afterwards the digest
+/// is enough.
 #[derive(Debug)]
 pub struct Script {
     text: String,
@@ -29,7 +29,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// From pieces that commands share, followed by the command's own.
+    /// A script of several parts.
     ///
     /// ```
     /// use tombola::store::redis::Script;
@@ -53,8 +53,8 @@ impl Script {
         }
     }
 
-    /// From modules, followed by the command's own text. A module ends with a line `return a, b`;
-    /// later modules and the command use what it returns under these names.
+    /// A script of modules, followed by the command's own text. A module ends with a line
+    /// `return a, b`; later modules and the command use what it returns under these names.
     pub(crate) fn of_modules(constants: &str, modules: &[&str], main: &str) -> Self {
         let mut parts = vec![constants.to_owned()];
         for text in modules {
@@ -66,17 +66,17 @@ impl Script {
         Self::new(&parts)
     }
 
-    /// The same script, whose replies say what it did.
+    /// The same script, with a function that reads its effect from a reply.
     pub(crate) fn with_effect(self, effect: fn(&Value) -> Effect) -> Self {
         Self { effect, ..self }
     }
 
-    /// What it did, by its reply.
+    /// The effect of a run, by its reply.
     pub(crate) fn effect(&self, reply: &Value) -> Effect {
         (self.effect)(reply)
     }
 
-    /// What is run.
+    /// The whole Lua text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -86,12 +86,12 @@ impl Script {
         &self.sha
     }
 
-    /// The call by digest: `NOSCRIPT` where the server does not know the script.
+    /// The call by digest, which fails with `NOSCRIPT` if the server does not know the script.
     pub(crate) fn by_digest(&self, keys: &Words, arguments: &Words) -> Cmd {
         call("EVALSHA", &self.sha, keys, arguments)
     }
 
-    /// The call with the whole text, which the server keeps.
+    /// The call with the whole text, which the server remembers.
     pub(crate) fn by_text(&self, keys: &Words, arguments: &Words) -> Cmd {
         call("EVAL", &self.text, keys, arguments)
     }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_digest_is_that_of_the_text() {
-        // As `redis-cli script load 'return 1'` tells it, with the line's end.
+        // The text has a line's end, which counts for the digest.
         let script = Script::new(&["return 1"]);
         assert_eq!(script.text(), "return 1\n");
         assert_eq!(script.sha().len(), 40);

@@ -1,5 +1,5 @@
-//! The scripts, one for each command. The head of each file says what it takes and replies.
-//! Modules, which scripts share or consist of, say what they read and give.
+//! The scripts, one for each command. The head of each Lua file describes its keys, arguments and
+//! reply. Modules are parts of scripts; their heads say what they read and return.
 
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ scripts! {
         "writing", "record", "users", "packed", "admission", "memory", "queues", "denials",
         "pools", "counters", "campaign", "batch"
     ] => effect::of_draws;
-    /// Reads a campaign as rules need it.
+    /// Reads the state of a campaign that rules decide on.
     LOAD = "load";
     /// Writes what a rule has decided.
     COMMIT = "commit" ["writing", "sums"];
@@ -42,21 +42,21 @@ scripts! {
     CHECK_LIMIT = "check_limit" ["users"];
     /// Reads the records of the users that an operation changes.
     LOAD_USERS = "load_users";
-    /// Reads a user's record and block.
+    /// Reads a user's record, and the block of the user.
     USER_DETAILS = "user_details";
     /// Lists blocked users.
     BLOCKED_USERS = "blocked_users";
     /// Reads a remembered draw.
     FIND = "find" => |_| Effect::Repeated;
-    /// Tells whether a campaign that was not found should be there.
+    /// Checks whether a campaign that was not found is listed, so that it must have been removed.
     LISTED = "listed";
     /// Lists campaigns.
     CAMPAIGNS = "campaigns";
-    /// Lists campaigns that something is due of.
+    /// Lists campaigns for which the injector has something to do.
     DUE_CAMPAIGNS = "due_campaigns";
-    /// Adds campaigns that are missing among those.
+    /// Adds campaigns that are missing in the index of due campaigns.
     COMPLETE_INDEX = "complete_index" ["writing"];
-    /// Counts what waits.
+    /// Counts the units that wait in the queues of a campaign.
     COUNT = "count";
     /// Reads frozen windows.
     WINDOWS = "windows";
@@ -72,13 +72,13 @@ scripts! {
     GRAB = "grab" ["writing", "sums", "envelope", "grabbing"] => effect::of_grabs;
     /// Reads envelopes.
     ENVELOPES = "envelopes";
-    /// Reads who has which packets.
+    /// Reads which users have which packets.
     GRABS = "grabs";
-    /// Lists envelopes that something is due of.
+    /// Lists envelopes whose refund or removal is due.
     DUE_ENVELOPES = "due_envelopes";
     /// Reads the sums of envelopes.
     ENVELOPE_SUMS = "envelope_sums";
-    /// Asks whether a partition is whole and takes writes.
+    /// Checks whether a partition is whole and takes writes.
     PROBE = "probe" ["writing"];
     /// Records a fork.
     FORK = "fork" ["writing"];

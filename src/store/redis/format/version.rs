@@ -1,4 +1,4 @@
-//! The format of the data, and which earlier ones this version can handle.
+//! The format of the data in Redis, and which earlier formats this version can read or upgrade.
 
 /// The format of the data that this version reads and writes. It is raised whenever an older
 /// version would misread what a newer one writes:

@@ -1,5 +1,4 @@
-//! Keys and arguments of a call, one after another in one piece of memory: a batch of draws has a
-//! thousand of them.
+//! The keys or arguments of a call, in one allocation: a batch of draws has a thousand of them.
 
 use std::io::Write as _;
 
@@ -33,7 +32,7 @@ impl Words {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds a word that is made up here.
+    /// Adds a word from format arguments, without a string in between.
     pub fn write(&mut self, word: std::fmt::Arguments<'_>) {
         // Writing to memory does not fail.
         let _ = self.bytes.write_fmt(word);

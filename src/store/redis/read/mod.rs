@@ -1,4 +1,4 @@
-//! Reads, each of one moment: campaigns, users, draws, the ledger, and the sums of a campaign.
+//! Reads: users, draws, the ledger, and statistics. Each read shows one moment.
 
 pub(super) mod limit_checks;
 mod people;

@@ -1,4 +1,4 @@
-//! Users as operators see them: one user in full, and who is blocked.
+//! Reads of users for operators: one user in full, and who is blocked.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Core {
-    /// A user's record and block.
+    /// A user's record, and the user's block if there is one.
     pub(crate) async fn user_details(&self, id: &CampaignId, user: &UserId) -> Result<UserDetails> {
         let (_, fields, layout) = self.read(id).await?;
         let view = fields.view(Arc::clone(&layout.campaign))?;
@@ -55,7 +55,7 @@ impl Core {
         })
     }
 
-    /// Blocked users by id, after `after`: those with a note.
+    /// Blocked users in the order of their ids, after `after`. Only users with a note are listed.
     pub(crate) async fn blocked_users(
         &self,
         id: &CampaignId,

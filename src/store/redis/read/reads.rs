@@ -1,5 +1,5 @@
-//! Reading, each in one moment; and the two errands that belong to no campaign: the probe, and
-//! forgetting old requests.
+//! Reads of draws, blocked users, ids of campaigns, and the ledger; and two tasks of the whole store:
+//! the probe, and forgetting old requests.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -27,16 +27,17 @@ use crate::{
     },
 };
 
-/// Buckets that are looked through for old draws at a time, at most.
+/// The most buckets that one script searches for old draws.
 const FORGET_BUCKETS: u32 = 2048;
-/// Once one partition has answered a probe, the others have this long: a node that hangs is not
-/// waited for.
+/// Once one partition has answered a probe, the others have this long: a probe does not wait for a
+/// node that hangs.
 const PROBE_SLACK: Duration = Duration::from_secs(1);
-/// Partitions whose probe also sees whether replicas confirm: enough for one on every server.
+/// The number of partitions whose probe also waits for replicas to confirm: enough to have one on
+/// every server.
 const PROBES_KEPT: u32 = 16;
-/// How often a probe is tried again since the partition has forked.
+/// How often a probe is tried while its partition forks.
 const PROBE_ROUNDS_MAX: usize = 4;
-/// Items of the ledger that are read at a time; one may hold a whole batch of draws.
+/// Items of the ledger that one script reads; an item may contain a whole batch of draws.
 pub(super) const LEDGER_ITEMS: usize = 64;
 
 impl Core {
@@ -45,10 +46,9 @@ impl Core {
         self.probe_partition(self.partition(id)).await
     }
 
-    /// Looks whether the partitions are there, all at once; the latest of their times. Fails if
-    /// none of them answers: a node that is away, hangs, or has lost its data, stops its own
-    /// campaigns and no others. Fails as well if one is halted or contradicts itself: somebody has
-    /// to do something about it.
+    /// Probes all partitions at once; returns the latest of their times. Fails if none of them
+    /// answers: a node that is away, hangs, or has lost its data stops only its own campaigns. Also
+    /// fails if a partition is halted or damaged, since an operator has to act then.
     pub(crate) async fn probe(self: &Arc<Self>) -> Result<Moment> {
         let mut asked = JoinSet::new();
         for partition in &self.partitions {
@@ -86,8 +86,8 @@ impl Core {
         }
     }
 
-    /// Looks whether a partition is there and whole, and takes writes, by writing to it; its time.
-    /// Records a fork, but does not wait for it to open: draws do.
+    /// Checks that a partition exists, is whole, and takes writes, by writing to it; returns its
+    /// time. Records a fork, but does not wait for it to open: draws do.
     async fn probe_partition(&self, partition: &PartitionKeys) -> Result<Moment> {
         let typed = [
             (&partition.campaigns, "zset"),
@@ -124,7 +124,7 @@ impl Core {
         Err(unexpected("fork"))
     }
 
-    /// What follows the time in a reply, unless there is a letter.
+    /// The first part of a reply after its head; an error if it says that the campaign is missing.
     pub(crate) fn first(&self, parts: &mut Parts) -> Result<Value> {
         let first = parts.next()?;
         match letter(&first) {
@@ -133,7 +133,7 @@ impl Core {
         }
     }
 
-    /// What a remembered draw answered.
+    /// The answer of a remembered draw.
     pub(crate) async fn find_draw(
         &self,
         id: &CampaignId,
@@ -185,7 +185,7 @@ impl Core {
         })
     }
 
-    /// Those of these users that are blocked, or that are not.
+    /// Those of these users who are blocked (with `is_blocked`), or who are not.
     pub(crate) async fn users_blocked(
         &self,
         id: &CampaignId,
@@ -225,8 +225,8 @@ impl Core {
         ids.map(|id| campaign_id(&reply::text(id)?)).collect()
     }
 
-    /// Forgets old draws, some of each partition; true where there may be more. Goes on after a
-    /// failure and tells the first one.
+    /// Forgets some old draws of each partition; true if there may be more. Goes on after a failure,
+    /// and returns the first one at the end.
     pub(crate) async fn forget(&self) -> Result<bool> {
         let mut outcome = Ok(false);
         for partition in &self.partitions {
@@ -247,7 +247,7 @@ impl Core {
         Ok(next.is_some())
     }
 
-    /// Forgets in some hashes or buckets of a campaign, and tells with which one to go on.
+    /// Forgets old draws in some hashes or buckets of a campaign; returns the one to go on with.
     async fn forget_from(
         &self,
         partition: &PartitionKeys,
@@ -269,7 +269,7 @@ impl Core {
             args.push(campaign.to_string());
             args.extend([*number, hashes, hashes + BUCKETS].map(|number| number.to_string()));
         }
-        // What a failover brings back is forgotten again.
+        // No confirmation is needed: what a failover brings back is forgotten again.
         let (_, mut parts) = self.ask(partition, &scripts::FORGET, keys, args).await?;
         let campaign = reply::text(self.first(&mut parts)?)?;
         if campaign.is_empty() {
@@ -313,7 +313,7 @@ impl Core {
     }
 }
 
-/// Reads an item of the stream: its id tells the last of its entries.
+/// Reads an item of the stream, whose id is the number of its last entry.
 pub(super) fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()> {
     let mut item = Parts::of(item)?;
     let id = reply::text(item.next()?)?;
@@ -352,7 +352,7 @@ pub(super) fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -
     bodies.extend(decode_grabs(&grabbers, &packets)?);
     if bodies.len() as u64 != count || count > last {
         return Err(StoreError::corrupt(format!(
-            "item {id} of the ledger has not the {count} entries it says"
+            "item {id} of the ledger does not have the {count} entries that it states"
         )));
     }
     if let [Body::Forked { .. } | Body::Recovered { .. }] = bodies.as_slice() {

@@ -29,8 +29,8 @@ impl SettleStore for RedisStore {
 }
 
 impl Core {
-    /// Reads whole items, so that the last settled entry is always the last one of its item, whose
-    /// id then names it.
+    /// Reads whole items. So the last settled entry is always the last one of its item, and the id of
+    /// that item is its number.
     async fn unsettled(
         &self,
         partition: u32,
@@ -74,7 +74,7 @@ impl Core {
         };
         let all = [keys.partition.clone(), keys.ledger.clone()];
         let args = [settled.fork.clone(), settled.sequence.to_string()];
-        // What a failover brings back is removed again.
+        // No confirmation is needed: what a failover brings back is removed again.
         self.ask(keys, &scripts::TRIM, all, args).await.map(drop)
     }
 }

@@ -1,4 +1,5 @@
-//! Where every unit of a campaign is, and what became of its windows.
+//! Statistics: where every unit of a campaign is, and how many units of each window were released
+//! and won.
 
 use std::sync::Arc;
 
@@ -25,9 +26,9 @@ use crate::{
     },
 };
 
-/// Counts that a look at windows takes at a time: two for each queue of a window.
+/// Counts that one script makes for windows: two for each queue of a window.
 const WINDOW_COUNTS: usize = 1000;
-/// How often what is read may change in between.
+/// How often a read begins again because the campaign has changed in between.
 const ROUNDS_MAX: usize = 100;
 
 impl Core {
@@ -57,7 +58,7 @@ impl Core {
         Err(contended())
     }
 
-    /// Frozen windows of a pool that end after `after`, read some at a time.
+    /// Frozen windows of a pool that end after `after`, read page by page.
     pub(crate) async fn windows(
         &self,
         id: &CampaignId,
@@ -141,7 +142,7 @@ impl Core {
     }
 }
 
-/// What became of one prize's units in a window, of which so many are not released yet.
+/// The units of one prize in a window; `to_come` of them wait and are not released yet.
 fn window_units(counted: &WindowPrize, won: u64, to_come: u64) -> Result<WindowUnits> {
     let not_released = counted.recalled.checked_add(to_come);
     let released = not_released.and_then(|units| counted.placed.checked_sub(units));
@@ -161,8 +162,8 @@ fn window_units(counted: &WindowPrize, won: u64, to_come: u64) -> Result<WindowU
 }
 
 impl Loaded {
-    /// Units that wait in each pool, those of held prizes aside. All cards that were dealt are in
-    /// their queues, so this is how many a deck can give.
+    /// Units that wait in each pool, without those of held prizes. All cards that were dealt are in
+    /// their queues, so for a deck this is how many cards it can give.
     pub(crate) fn available(&self) -> Result<Vec<u64>> {
         let mut available = vec![0; self.state.pools.len()];
         for (keys, queue) in self.layout.iter().flat_map(|layout| layout.queues()) {

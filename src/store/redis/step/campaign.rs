@@ -1,4 +1,4 @@
-//! A campaign as its hash in Redis has it.
+//! The hash of a campaign in Redis: its fields and the definitions of its versions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,12 +27,12 @@ use crate::{
 pub(crate) struct Fields(BTreeMap<String, Vec<u8>>);
 
 impl Fields {
-    /// Of a campaign that is not there.
+    /// The fields of a campaign that does not exist yet.
     pub(crate) fn empty() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// Of a reply of names and values in turn.
+    /// Reads a reply of names and values in turn.
     pub(crate) fn of(value: redis::Value) -> Result<Self> {
         let mut parts = Parts::of(value)?;
         let mut fields = BTreeMap::new();
@@ -52,7 +52,7 @@ impl Fields {
         from_json(self.text(name)?.as_bytes())
     }
 
-    /// A field as it is, where it is there.
+    /// The bytes of a field, if it exists.
     pub(crate) fn bytes(&self, name: &str) -> Option<&[u8]> {
         self.0.get(name).map(Vec::as_slice)
     }
@@ -63,7 +63,7 @@ impl Fields {
             .map_err(|_| StoreError::corrupt(format!("the field `{name}` is no number")))
     }
 
-    /// A counter, 0 where nothing was counted yet.
+    /// A counter; 0 if nothing was counted yet.
     pub(crate) fn counter(&self, name: &str) -> Result<u64> {
         if self.0.contains_key(name) {
             self.number(name)
@@ -72,8 +72,8 @@ impl Fields {
         }
     }
 
-    /// The stock of each prize. Draws only count the cards that are forfeited; these units are back
-    /// in stock from then on.
+    /// The stock of each prize. Draws only count forfeited cards, in fields of their own; this adds
+    /// their units to the stock.
     pub(crate) fn stock(&self) -> Result<Vec<Stock>> {
         let mut stock: Vec<Stock> = self.json("stock")?;
         for (prize, stock) in stock.iter_mut().enumerate() {
@@ -87,7 +87,7 @@ impl Fields {
         Ok(stock)
     }
 
-    /// Units that wait in a queue, or are granted to it and not there yet.
+    /// Units that wait in a queue, including those that are assigned to it and not put in yet.
     pub(crate) fn waiting(&self, pool: PoolNo, queue: &Queue) -> Result<u64> {
         self.counter(&format!("waiting:{}:{}", pool.0, slot(queue.prize)))
     }
@@ -104,7 +104,7 @@ impl Fields {
         })
     }
 
-    /// The campaign as these fields have it, of a version whose definition is known.
+    /// The campaign that these fields describe, with the definition of its version.
     pub(crate) fn view(&self, campaign: Arc<Campaign>) -> Result<CampaignView> {
         let versions: Vec<VersionRow> = self.json("versions")?;
         let versions: Vec<VersionInfo> = versions
@@ -113,7 +113,7 @@ impl Fields {
             .collect::<Result<_>>()?;
         let held: Vec<crate::model::PrizeNo> = self.json("held")?;
         rules::check_prizes(&campaign, held.iter())?;
-        // An older version writes no notes, and checks of limits do not read them.
+        // The field is missing if an older version wrote it, or if `check_limit.lua` read it.
         let noted: Vec<Hold> = match self.bytes("holds") {
             Some(noted) => from_json(noted)?,
             None => Vec::new(),
@@ -159,7 +159,7 @@ impl VersionRow {
     }
 }
 
-/// A nonce as text.
+/// Bytes as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -178,20 +178,20 @@ fn read_hex(text: &str) -> Result<[u8; 32]> {
     Ok(bytes)
 }
 
-/// A stored text as the value it stands for.
+/// Reads a value from its stored JSON.
 pub(crate) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     serde_json::from_slice(text)
         .map_err(|error| StoreError::corrupt(format!("a stored text does not read back: {error}")))
 }
 
-/// A value as stored text.
+/// A value as JSON, to be stored.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
-    // Only maps with keys that are not text fail, and there are none.
+    // Only maps with keys that are not text fail, and no stored value has one.
     serde_json::to_vec(value).expect("what is stored can be written as JSON")
 }
 
 impl Core {
-    /// Reads a campaign's fields, and its definition where it is not known yet.
+    /// Reads a campaign's fields, and its definition if the service does not know it yet.
     pub(crate) async fn read(&self, id: &CampaignId) -> Result<(Moment, Fields, Arc<Layout>)> {
         let known = self.layouts.get(id);
         let partition = self.partition(id);
@@ -211,7 +211,7 @@ impl Core {
         }
     }
 
-    /// What the draws of campaigns go by.
+    /// Reads the layouts of campaigns.
     pub(crate) async fn read_layouts(&self, ids: &[CampaignId]) -> Vec<Result<Arc<Layout>>> {
         let mut layouts = Vec::with_capacity(ids.len());
         for id in ids {
@@ -220,8 +220,8 @@ impl Core {
         layouts
     }
 
-    /// The first parts of what the load script replies: fields, and the definition where it is of
-    /// another version than the known one.
+    /// The first parts of the load script's reply: the fields, and the definition if its version is
+    /// not the one that the service knows.
     pub(crate) fn fields(
         &self,
         id: &CampaignId,
@@ -235,7 +235,7 @@ impl Core {
         Ok((Fields::of(first)?, reply::maybe_bytes(parts.next()?)?))
     }
 
-    /// Keeps a definition that was read.
+    /// Keeps a definition that was read as the newest one.
     pub(crate) fn learn(&self, fields: &Fields, definition: &[u8]) -> Result<Arc<Layout>> {
         let campaign = decode(definition)?;
         let slots = fields.json("slots")?;

@@ -1,4 +1,4 @@
-//! A call of the commit script: what must still hold, and what is then written.
+//! A call of `commit.lua`: the conditions that must still hold (guards), and what is then written.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -26,10 +26,10 @@ impl Kind {
     }
 }
 
-/// Stands for a step that no fork concerns.
+/// The mark of a step that does not depend on the fork.
 const ANY_FORK: &[u8] = b"*";
 
-/// A call in the making. Keys are named by their index, from 1.
+/// A call that is being put together. Keys are named by their index, from 1.
 pub(crate) struct Commit {
     keys: Vec<Key>,
     kinds: Vec<Kind>,
@@ -74,7 +74,7 @@ impl Commit {
         commit
     }
 
-    /// A step of an envelope that was read at `read_at`, which holds for so long.
+    /// A step of an envelope that was read at `read_at`; what was read may be used for `holds`.
     pub(crate) fn of_envelope(
         partition: &PartitionKeys,
         envelope: &EnvelopeKeys,
@@ -84,7 +84,7 @@ impl Commit {
         holds: Duration,
     ) -> Self {
         let head = vec![
-            ANY_FORK.into(), // nothing of an envelope is derived anew
+            ANY_FORK.into(), // what is derived for an envelope does not depend on the fork
             b"e".to_vec(),
             id.as_str().into(),
             revision.into(),
@@ -119,7 +119,7 @@ impl Commit {
         commit
     }
 
-    /// The index of a key, which must be of this type or not there.
+    /// The index of a key, which must have this type or not exist.
     pub(crate) fn key(&mut self, kind: Kind, key: Key) -> usize {
         if let Some(&index) = self.index_of.get(&key) {
             return index;
@@ -144,13 +144,13 @@ impl Commit {
         self.guards.extend([field.to_vec(), value.to_vec()]);
     }
 
-    /// A field must not be there.
+    /// A field must not exist.
     pub(crate) fn expect_absent(&mut self, key: usize, field: &[u8]) {
         self.guard("absent", key);
         self.guards.push(field.to_vec());
     }
 
-    /// Nothing may be left under a key.
+    /// A key must not exist.
     pub(crate) fn expect_gone(&mut self, key: usize) {
         self.guard("gone", key);
     }
@@ -161,7 +161,7 @@ impl Commit {
         self.guards.push(member.to_vec());
     }
 
-    /// A counter of the campaign must be the units in this queue and so many others.
+    /// A counter of the campaign must equal the units in this queue plus `others`.
     pub(crate) fn expect_count(&mut self, key: usize, counter: String, others: i64) {
         self.guard("count", key);
         self.guards.extend([counter.into(), number(others)]);

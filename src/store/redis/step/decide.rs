@@ -1,6 +1,5 @@
-//! Every step but a draw: read the campaign, let a rule decide, write what it decided if nothing
-//! that it read has changed since; else again from the start. Who reads is never in the way of who
-//! draws.
+//! Every step but a draw: read the campaign, let a rule decide, and write what it decided if nothing
+//! that it read has changed since; else begin again. Nothing is locked in between, so draws go on.
 
 use std::time::Duration;
 
@@ -17,13 +16,13 @@ use crate::{
     },
 };
 
-/// How often a step may find that someone else was faster.
+/// How often a step begins again after it found that another step was faster.
 pub(crate) const ROUNDS_MAX: usize = 500;
-/// What was read this long ago is read again.
+/// How long what was read may be used.
 pub(crate) const READ_HOLDS: Duration = Duration::from_secs(2);
 
 impl Core {
-    /// Reads, lets `rule` decide, and writes, until nothing has come between.
+    /// Reads, lets `rule` decide, and writes; again until nothing has changed in between.
     pub(crate) async fn step<T>(
         &self,
         id: &CampaignId,
@@ -40,7 +39,7 @@ impl Core {
         Err(contended())
     }
 
-    /// The reply of the operation that had this request id; an error where it was another one.
+    /// The reply of the operation that had this request id; an error if that was another operation.
     /// `version` is the current one.
     pub(crate) async fn replayed(
         &self,
@@ -80,7 +79,7 @@ impl Core {
     }
 }
 
-/// What is kept of an operation for its retries, beside its sequence number.
+/// What is stored of an operation for its retries, besides its sequence number.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Remembered {
     fingerprint: String,
@@ -95,17 +94,17 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Tells one operation from another.
+/// A digest by which a retry of an operation is recognized.
 pub(crate) fn operation_fingerprint(operation: &Operation) -> String {
     hex(&Sha256::digest(to_json(operation))[..12])
 }
 
-/// Tells one new version from another.
+/// A text by which a retry of a new version is recognized.
 pub(crate) fn version_fingerprint(base_version: u32, definition_sha256: &str) -> String {
     format!("{base_version}:{definition_sha256}")
 }
 
-/// What is kept of an entry that answers a request.
+/// What is stored of an entry that answers a request.
 pub(crate) fn remember(body: &Body) -> Option<Remembered> {
     match body {
         Body::Operated {
@@ -129,7 +128,7 @@ pub(crate) fn remember(body: &Body) -> Option<Remembered> {
     }
 }
 
-/// What is told where others were always faster.
+/// The error of a step that found others to be faster each time.
 pub(crate) fn contended() -> StoreError {
     StoreError::Unavailable {
         executed: Executed::No,

@@ -1,5 +1,5 @@
-//! The index of due campaigns: each with the moment of the injector's next step, written with every
-//! step but a draw.
+//! The index of due campaigns: each campaign with the moment of the injector's next step. Every step
+//! but a draw writes it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
     store::{DueCampaign, Result, StoreError},
 };
 
-/// Campaigns that are looked at in one script.
+/// Campaigns that one script checks.
 const PAGE: usize = 500;
 
 impl Core {
@@ -46,7 +46,7 @@ impl Core {
         while let Some(id) = rows.maybe_next() {
             let id = CampaignId::parse("campaign", &reply::text(id)?);
             let id = id.map_err(|problem| StoreError::corrupt(problem.message))?;
-            // A score is a double; one as of the year 2255 or later is near the moment.
+            // A score is a double, which is exact for moments before the year 2255.
             let score: f64 = reply::number(rows.next()?)?;
             due.push(DueCampaign {
                 due: Moment::from_micros(score as i64),
@@ -56,7 +56,7 @@ impl Core {
         Ok(due)
     }
 
-    /// Brings a campaign's moment in the index to what its state says.
+    /// Writes a campaign's moment into the index again, from its state.
     pub(crate) async fn index(&self, id: &CampaignId) -> Result<()> {
         let partition = self.partition(id);
         for _ in 0..ROUNDS_MAX {

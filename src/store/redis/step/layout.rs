@@ -1,5 +1,5 @@
-//! What draws need to know of a campaign: kept by the service for each version, which the scripts
-//! check.
+//! What draws need to know of a version of a campaign. The service keeps it in memory, and the
+//! scripts check that the version is current.
 
 use std::{
     collections::HashMap,
@@ -14,12 +14,12 @@ use crate::{
     },
 };
 
-/// A day's list is used up to this long before its end, as the store's clock may be ahead.
+/// A list of days is used until this long before its end, as the store's clock may be ahead.
 const DAYS_MARGIN: std::time::Duration = std::time::Duration::from_secs(3600);
 /// The most campaigns, and the most old versions, whose definitions are kept.
 const KEPT_MAX: usize = 4096;
 
-/// What the draws of one version of a campaign go by.
+/// The definition and the keys of one version of a campaign, as draws need them.
 pub(crate) struct Layout {
     pub(crate) partition: Arc<PartitionKeys>,
     pub(crate) keys: CampaignKeys,
@@ -27,12 +27,12 @@ pub(crate) struct Layout {
     pub(crate) version: u32,
     pub(crate) slots: Slots,
     pub(crate) pools: Vec<PoolKeys>,
-    /// For the draw script.
+    /// The definition as the draw script takes it (see [`codec::encode_layout`]).
     pub(crate) blob: Vec<u8>,
     days: Mutex<Days>,
 }
 
-/// The days that the draw script is told of.
+/// The list of days that the draw script gets.
 #[derive(Default)]
 struct Days {
     from: i64,
@@ -121,7 +121,7 @@ impl Layouts {
         earlier.insert((campaign.id.clone(), version), campaign);
     }
 
-    /// There is no such campaign any more.
+    /// Forgets a campaign, so that it is read again.
     pub(crate) fn forget(&self, id: &CampaignId) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         current.remove(id);

@@ -1,5 +1,5 @@
-//! Reading a campaign as rules need it, and what a rule needs besides: windows, users' records,
-//! units.
+//! Reads the state of a campaign that rules decide on, and what some rules need besides: windows,
+//! users' records, units.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,14 +25,14 @@ use crate::{
     },
 };
 
-/// A campaign as it was read.
+/// A campaign as it was read from Redis.
 pub(crate) struct Loaded {
     pub(crate) state: State,
     pub(crate) fields: Fields,
-    /// None for a campaign that is not there yet.
+    /// None for a campaign that does not exist yet.
     pub(crate) layout: Option<Arc<Layout>>,
     pub(crate) revision: String,
-    /// Records as they are stored, of users that a rule may change.
+    /// The stored records of users that a rule may change.
     pub(crate) records: BTreeMap<UserId, Option<(Vec<u8>, Stored)>>,
 }
 
@@ -53,8 +53,8 @@ impl Core {
         }
     }
 
-    /// Reads a campaign of a version that is known; none where it is at another one, which then is
-    /// known.
+    /// Reads a campaign by the version that the service knows. None if the campaign has another
+    /// version by now, which the service then knows.
     async fn load_version(
         &self,
         layout: Arc<Layout>,
@@ -122,7 +122,7 @@ impl Core {
         }))
     }
 
-    /// Reads windows besides, into a state that was read before.
+    /// Adds further windows to a state that was read before.
     pub(crate) async fn load_windows(
         &self,
         loaded: &mut Loaded,
@@ -152,7 +152,7 @@ impl Core {
         Ok(())
     }
 
-    /// Reads users' records into what was loaded.
+    /// Adds users' records to a campaign that was read before.
     pub(crate) async fn load_records(
         &self,
         loaded: &mut Loaded,
@@ -182,7 +182,7 @@ impl Core {
         Ok(records)
     }
 
-    /// Reads units of ranges, in their order.
+    /// Reads the units of ranges, at most `most` in all.
     pub(crate) async fn units(
         &self,
         layout: &Layout,
@@ -223,7 +223,7 @@ impl Core {
 }
 
 impl Loaded {
-    /// A campaign that is not there yet.
+    /// A campaign that does not exist yet.
     pub(crate) fn new(state: State) -> Self {
         Self {
             state,
@@ -234,13 +234,13 @@ impl Loaded {
         }
     }
 
-    /// Tells whether rules have changed anything since.
+    /// The revision that was read: every step but a draw changes it.
     pub(crate) fn revision(&self) -> &str {
         &self.revision
     }
 }
 
-/// A window's start from its field.
+/// The start of a window, from its field in Redis.
 pub(crate) fn window_start(seconds: i64) -> Result<Moment> {
     let micros = seconds.checked_mul(1_000_000);
     micros

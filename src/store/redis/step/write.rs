@@ -1,5 +1,5 @@
-//! Writing what a rule has decided: all of it in one call of the commit script, under the
-//! conditions that it was decided on.
+//! Writes what a rule has decided, in one call of `commit.lua`, on condition that what the rule read
+//! has not changed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,8 +30,8 @@ use crate::{
 };
 
 impl Core {
-    /// Writes what a rule has decided: the name of the last entry, or none where something has
-    /// changed since it was read.
+    /// Writes what a rule has decided. The result is the id of the last entry, or none if something
+    /// has changed since it was read.
     pub(crate) async fn write(&self, loaded: &Loaded) -> Result<Option<LedgerId>> {
         let state = &loaded.state;
         let partition = self.partition(&state.view.campaign.id);
@@ -67,7 +67,7 @@ impl Core {
 }
 
 impl Loaded {
-    /// A rule has changed something.
+    /// Whether a rule has changed something.
     fn has_changed(&self) -> bool {
         let state = &self.state;
         let changes = &state.changes;
@@ -105,7 +105,7 @@ impl Loaded {
         keys::slots(&self.state.view.campaign, &earlier)
     }
 
-    /// What must be written, and under what conditions.
+    /// The call that writes everything, with its conditions.
     fn commit(&self, partition: &Arc<keys::PartitionKeys>) -> Result<Commit> {
         let state = &self.state;
         let view = &state.view;
@@ -164,7 +164,7 @@ impl Loaded {
         Ok(commit)
     }
 
-    /// Removes what was laid out before, of a campaign of which nothing has moved yet.
+    /// Deletes the fields, windows and units of a campaign that begins again (`is_anew`).
     fn clear(&self, commit: &mut Commit) {
         let Some(layout) = &self.layout else { return };
         commit.write("DEL", Commit::CAMPAIGN, []);
@@ -265,7 +265,8 @@ impl Loaded {
                 None => commit.expect_absent(hash, &digest.field),
             }
             made += i64::from(stored.is_none());
-            // The latest draw answers with the counts as they were, so it gets a field of its own.
+            // A retry of the latest draw answers with the counts of that time. The record's counts
+            // change, so the draw moves to a field of its own, which keeps them.
             let latest = stored.and_then(|(_, stored)| stored.latest.as_ref());
             let has_older = latest.is_some() || stored.is_some_and(|(_, stored)| stored.has_older);
             let record = record::encode_record(&change.after, has_older);
@@ -296,7 +297,8 @@ fn write_blocks(commit: &mut Commit, layout: &Layout, changes: &Changes) {
     let blocks = commit.key(Kind::SortedSet, layout.keys.blocks.clone());
     let field = |user: &UserId| IdDigest::user(user).field.to_vec();
     let newly = changes.blocked.iter().map(|(user, _)| user);
-    // Also before a block: a version without notes may have left one when it unblocked the user.
+    // Also for users who are blocked now: a version without notes may have left one when it unblocked
+    // the user.
     for user in newly.clone().chain(&changes.unblocked) {
         commit.write("ZREMRANGEBYLEX", blocks, blocks::range_of(user));
     }
@@ -311,7 +313,7 @@ fn write_blocks(commit: &mut Commit, layout: &Layout, changes: &Changes) {
     }
 }
 
-/// The revision after a step; what is not there yet has none.
+/// The revision after a step. A campaign that does not exist yet has an empty one.
 pub(crate) fn next_revision(revision: &str) -> Result<String> {
     if revision.is_empty() {
         return Ok("1".into());
@@ -324,7 +326,7 @@ pub(crate) fn next_revision(revision: &str) -> Result<String> {
         .ok_or_else(|| StoreError::corrupt("the field `revision` is no number"))
 }
 
-/// Of a new campaign nothing may be there: an id is used once.
+/// No key of a new campaign may exist: an id is used once.
 fn expect_nothing_left(commit: &mut Commit, layout: &Layout) {
     let keys = &layout.keys;
     let mut all = vec![
@@ -350,9 +352,8 @@ fn expect_nothing_left(commit: &mut Commit, layout: &Layout) {
     }
 }
 
-/// Queues that units are put into or taken from must hold what is counted of them, so that units
-/// which someone removed are noticed before more are added. (Draws notice a queue that is gone
-/// altogether.)
+/// Each queue that the step changes must contain as many units as are counted. So units that someone
+/// removed are noticed before more are added. (Draws notice a queue that is missing as a whole.)
 fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {
     let mut moved = BTreeMap::<(PoolNo, Option<PrizeNo>), i64>::new();
     for placed in &state.changes.units_in {
@@ -373,12 +374,13 @@ fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<
     Ok(())
 }
 
-/// The counter of units that wait in a queue, or are granted to it and not there yet.
+/// The counter of units that wait in a queue, including those that are assigned to it and not put in
+/// yet.
 fn waiting_field(pool: PoolNo, prize: Option<PrizeNo>) -> String {
     format!("waiting:{}:{}", pool.0, slot(prize))
 }
 
-/// Writes when the injector finds the campaign next.
+/// Writes when the injector has to do something for the campaign next.
 pub(crate) fn write_due(commit: &mut Commit, partition: &keys::PartitionKeys, state: &State) {
     let key = commit.key(Kind::SortedSet, partition.due_campaigns.clone());
     let id = state.view.campaign.id.as_str().as_bytes().to_vec();

@@ -5,6 +5,7 @@
 --        a campaign: key, pools, counts_as_win, wins_limit, without
 --        a pool: number, unlock, is_deck, gate, is_behind, queues
 --        a queue: pool, prize, won
+-- Sets   a campaign: checked, the number of empty queues that are known not to be gone
 -- Gives  draw_units, find_empty, refuse_gone
 local picks, picked = {}, 0 -- the queues that the draw at hand has taken from
 
@@ -101,15 +102,17 @@ local function refuse_gone(c, empty, counters)
     end
 end
 
--- Gives back what the draw at hand has taken.
+-- Gives back what the draw at hand has taken. Many draws of a batch may find the same queues empty;
+-- these are checked once.
 local function give_back(c)
     for index = 1, picked do
         local queue = picks[index]
         queue.taken, queue.pool.first = queue.taken - 1, nil
     end
     local empty, names = find_empty(c.pools)
-    if #names > 0 then
+    if #names > (c.checked or 0) then
         refuse_gone(c, empty, redis.call('HMGET', c.key, unpack(names)))
+        c.checked = #names
     end
 end
 
