@@ -17,7 +17,7 @@ const TOP: f64 = 12.0;
 const RIGHT: f64 = 12.0;
 /// The largest number of points in a curve.
 const POINTS_MAX: usize = 400;
-/// One colour per curve, chosen so that colour-blind readers can tell them apart (Okabe and Ito).
+/// One colour per curve, chosen so that colour-blind readers can distinguish them (Okabe and Ito).
 /// Further curves use the same colours with dashed lines.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a8a00",

@@ -7,7 +7,7 @@ use std::{
 
 use crate::model::Moment;
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
     /// Now. May step back; the store does not.
     fn now(&self) -> Moment;

@@ -27,8 +27,8 @@ pub const CHUNK_PACKETS_MAX: usize = 1000;
 /// Grabs after which many have grabbed.
 pub(super) const MANY_GRABS: u32 = 1000;
 
-/// How many packets the next chunk has, of an envelope from which so many have grabbed while so
-/// many wait for packets.
+/// How many packets the next chunk has, after `grabbed` grabs from the envelope, while
+/// `users_waiting` users wait for packets.
 pub fn chunk_packets(grabbed: u32, users_waiting: usize) -> usize {
     if grabbed < MANY_GRABS {
         users_waiting.clamp(CHUNK_PACKETS, CHUNK_PACKETS_MAX)
@@ -43,8 +43,7 @@ pub(super) const LOW_PACKETS: u32 = 28;
 /// The same afterwards.
 pub(super) const LOW_PACKETS_OF_MANY: u32 = 500;
 
-/// Waiting packets at which the next chunk is asked for, of an envelope from which so many have
-/// grabbed.
+/// Waiting packets at which the next chunk is asked for, after `grabbed` grabs from the envelope.
 pub fn low_packets(grabbed: u32) -> u32 {
     if grabbed < MANY_GRABS {
         LOW_PACKETS
@@ -85,8 +84,8 @@ pub struct GrabCommand {
     pub envelope: EnvelopeId,
     /// For whom.
     pub user: UserId,
-    /// The service's deadline: the store does not take a packet after it. A packet that the user
-    /// has is told all the same.
+    /// The service's deadline: the store does not take a packet after it. A user who already has a
+    /// packet gets it as the answer even then.
     pub not_after: Moment,
 }
 

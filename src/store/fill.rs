@@ -221,8 +221,7 @@ pub const CHUNK_CARDS_MAX: usize = 1000;
 /// The reply to a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// So many units of the fill are in the pool: after this step, or since someone else was
-    /// faster.
+    /// This many units of the fill are in the pool now, put in by this step or by a faster service.
     Reached(u64),
     /// The fill is closed: complete, recalled or ended.
     Closed,

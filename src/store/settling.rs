@@ -26,7 +26,7 @@ pub struct Unsettled {
 }
 
 impl Unsettled {
-    /// Tells the settled entry, and drops what is before it, from entries in order.
+    /// Takes entries in order: finds the settled one, and drops those before it.
     pub(super) fn of(fork: String, entries: Vec<Entry>, settled: u64) -> Self {
         let mut unsettled = Self {
             fork,

@@ -25,7 +25,7 @@ pub enum Lifecycle {
     Open,
     /// Paused.
     Paused,
-    /// Closed by an operator; units are on their way back.
+    /// Closed by an operator; its units are being returned to stock.
     Closing,
     /// Every unit is back.
     Closed,

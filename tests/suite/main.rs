@@ -11,7 +11,7 @@
 //! | `cli` | the client commands |
 //! | `docs` | the documents: their code, links and lists |
 //! | `redis` | connections to Redis, checks at the start, and the errors of its faults |
-//! | `ledger` | entries on their way to a real PostgreSQL |
+//! | `ledger` | settling entries into a real PostgreSQL |
 //! | `formats` | data of earlier versions |
 //! | `faults` | the program when it or its Redis is killed or hangs, when it is stopped, and when
 //! it is started wrongly |

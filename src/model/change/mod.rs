@@ -1,8 +1,8 @@
 //! What may change in a campaign, and what did.
 //!
-//! Once units may exist, what was promised with them stays: the composition of decks, the places of
-//! prizes and pools (a unit knows its prize by number), the zone its hours are counted in. The rest
-//! may be corrected while the campaign runs.
+//! Once units may exist, what was promised with them stays: the composition of decks, the positions
+//! of prizes and pools in their lists (a unit knows its prize by number), the zone its hours are
+//! counted in. The rest may be corrected while the campaign runs.
 
 mod difference;
 
@@ -30,8 +30,8 @@ pub struct Standing {
 ///
 /// - The id never changes, and a campaign that has ended does not change at all.
 /// - A campaign that has not started and is not touched may change in everything else.
-/// - Afterwards these stay: time zone, start, decks, the kind of each pool, `grand`, the places of
-///   prizes and pools (new ones come at the end). Stock is only raised, the end is only moved
+/// - Afterwards these stay: time zone, start, decks, the kind of each pool, `grand`, the positions
+///   of prizes and pools (new ones come at the end). Stock is only raised, the end is only moved
 ///   later.
 pub fn check(before: &Campaign, after: &Campaign, standing: Standing) -> Problems {
     let mut problems = Problems::default();
@@ -92,7 +92,7 @@ fn check_prizes(before: &Campaign, after: &Campaign, why: &str, problems: &mut P
         let prizes = campaign.prizes.iter();
         prizes.map(|prize| prize.id.to_string()).collect()
     };
-    check_places("prizes", &ids(before), &ids(after), why, problems);
+    check_positions("prizes", &ids(before), &ids(after), why, problems);
     for was in &before.prizes {
         let Some(no) = after.prize_no(was.id.as_str()) else {
             continue;
@@ -122,7 +122,7 @@ fn check_pools(before: &Campaign, after: &Campaign, why: &str, problems: &mut Pr
         let pools = campaign.pools.iter();
         pools.map(|pool| pool.id.to_string()).collect()
     };
-    check_places("pools", &ids(before), &ids(after), why, problems);
+    check_positions("pools", &ids(before), &ids(after), why, problems);
     for was in &before.pools {
         let Some(no) = after.pool_no(was.id.as_str()) else {
             continue;
@@ -139,8 +139,8 @@ fn check_pools(before: &Campaign, after: &Campaign, why: &str, problems: &mut Pr
     }
 }
 
-/// What is there keeps its place; what is new comes after it.
-fn check_places(
+/// Existing items stay at their positions; new ones come after them.
+fn check_positions(
     path: &str,
     before: &[String],
     after: &[String],
@@ -152,11 +152,11 @@ fn check_places(
             Some(index) if index == i => {}
             Some(index) => problems.add(
                 format!("{path}[{index}]"),
-                format!("{was} keeps its place {path}[{i}]: {why}; add new ones at the end"),
+                format!("{was} must stay at {path}[{i}]: {why}; add new ones at the end"),
             ),
             None => problems.add(
                 format!("{path}[{i}]"),
-                format!("{was} cannot be removed: {why}; keep it in its place"),
+                format!("{was} cannot be removed: {why}; keep it where it is"),
             ),
         }
     }

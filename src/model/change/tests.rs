@@ -140,7 +140,7 @@ fn places_stay() {
     assert_eq!(paths, ["pools[1]", "pools[0]"], "{problems:?}");
     let problems = refused(|c| c.prizes.swap(0, 1), running());
     assert_eq!(problems.len(), 2, "{problems:?}");
-    assert!(problems[0].1.contains("car keeps its place prizes[0]"));
+    assert!(problems[0].1.contains("car must stay at prizes[0]"));
 }
 
 #[test]

@@ -173,7 +173,7 @@ pools:
     }
 
     #[test]
-    fn an_entry_that_could_not_be_read_keeps_its_place() {
+    fn an_entry_that_could_not_be_read_keeps_its_index() {
         let mistakes = [
             ("{id: car, stock: 1, grand: true}", "car"),
             ("stock: 300000", "stock: 10"),

@@ -234,7 +234,7 @@ fn plain(message: &str) -> String {
 }
 
 /// The error itself, out of what merely says that an alias led to it, and its message without the
-/// place.
+/// position.
 fn innermost(error: &Error) -> (&Error, String) {
     if let Error::AliasError { error, .. } | Error::WithSnippet { error, .. } = error {
         return innermost(error);

@@ -218,7 +218,7 @@ impl<P: Pools> Search<'_, P> {
         queues.any(|queue| queue.prize == Some(prize))
     }
 
-    /// The first thing that a pool gives to a user with so many draws.
+    /// The first unit that a pool gives to a user who has drawn `draws` times.
     fn pools_in_turn(&mut self, draws: u64) -> Result<Found> {
         for (no, pool) in self.campaign.numbered_pools() {
             if draws < u64::from(pool.unlock_after_draws) || !self.may_have_any(no) {

@@ -95,7 +95,7 @@ pub(in crate::store) struct ScheduleState {
     pub(in crate::store) windows: BTreeMap<Moment, Window>,
 }
 
-/// Units of missed windows on their way to the next ones.
+/// Units of missed windows that the next windows take over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::store) struct Carry {
     /// Over how many windows they are spread.

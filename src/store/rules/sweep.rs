@@ -226,7 +226,7 @@ fn book_returns(
 }
 
 impl RecallDue {
-    /// So many units, bounded.
+    /// The number of units, at most `bound`.
     pub(super) fn at_most(self, bound: usize) -> usize {
         match self {
             Self::None => 0,

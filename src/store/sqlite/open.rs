@@ -53,8 +53,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// How long request ids are remembered.
     pub request_memory: Duration,
-    /// Tells one master key from another (see [`crate::chance::MasterKey`]); a store belongs to one
-    /// key for ever.
+    /// Identifies the master key without revealing it (see [`crate::chance::MasterKey`]); a store
+    /// belongs to one key for ever.
     pub key_fingerprint: String,
 }
 

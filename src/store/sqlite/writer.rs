@@ -102,7 +102,7 @@ impl Writer {
     fn run_alone(&mut self, batch: Vec<Box<dyn Job>>) {
         for job in batch {
             let mut single = vec![job];
-            // So many transactions take their time: none may begin after its deadline.
+            // One transaction per command takes time: none may begin after its deadline.
             let now = self.now();
             match self.transact(now, &mut single) {
                 Ok(()) => self.answer(single, Ok(())),

@@ -1,4 +1,4 @@
-//! Entries on their way from the store to a real PostgreSQL: each is settled exactly once, whatever
+//! Settling entries from the store into a real PostgreSQL: each is settled exactly once, whatever
 //! is killed, cut off or away in between.
 
 mod away;

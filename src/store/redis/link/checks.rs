@@ -227,7 +227,7 @@ impl Inspection<'_> {
             );
         } else if info.get("aof_last_write_status") == "err" {
             self.problem(
-                "its last write to the append-only file failed: make room on its disk or mend it",
+                "its last write to the append-only file failed: make room on its disk or repair it",
             );
         }
     }
@@ -242,7 +242,7 @@ impl Inspection<'_> {
             Err(fault) => return Err(fault.into()),
         };
         let Some(policy) = policy else {
-            self.cannot_tell_fsync(durability);
+            self.cannot_read_fsync(durability);
             return Ok(());
         };
         match durability {
@@ -267,11 +267,11 @@ impl Inspection<'_> {
         Ok(())
     }
 
-    fn cannot_tell_fsync(&mut self, durability: Durability) {
+    fn cannot_read_fsync(&mut self, durability: Durability) {
         if durability >= Durability::Local {
             self.problem(format!(
-                "whether appendfsync is always, as --durability {} needs, cannot be told: permit \
-                 the URL's user to read it, `ACL SETUSER <user> +config|get`; or take --durability \
+                "appendfsync cannot be read, and --durability {} needs it to be always: permit the \
+                 URL's user to read it, `ACL SETUSER <user> +config|get`; or take --durability \
                  fast",
                 name_of(durability)
             ));

@@ -191,8 +191,8 @@ impl FaultKind {
                 "has no such database: name another one at the URL's end, `/0` is always there"
             }
             Self::Tls => {
-                "and the URL do not agree on TLS: rediss:// where the server speaks TLS, redis:// \
-                 where it does not; name the CA that signed its certificate with ?ca=FILE, and \
+                "and the URL do not agree on TLS: rediss:// if the server speaks TLS, redis:// if \
+                 it does not; name the CA that signed its certificate with ?ca=FILE, and \
                  write the host as the certificate has it"
             }
             Self::NoMaster => {
@@ -204,7 +204,8 @@ impl FaultKind {
                  for a server that is in none"
             }
             Self::Disk => {
-                "cannot write to its disk: make room there or mend it, then see `INFO persistence`"
+                "cannot write to its disk: make room there or repair it, then see `INFO \
+                 persistence`"
             }
             Self::Memory => {
                 "has reached its memory limit: raise it with `CONFIG SET maxmemory <bytes>`; \

@@ -69,8 +69,9 @@ pub enum OpenError {
     },
     /// The master key is not the one that the store was made with.
     #[error(
-        "the master key is not the one that the store in Redis was made with: its seeds could not \
-         be told any more; use the key file that all other services of this store use"
+        "the master key is not the one that the store in Redis was made with: the seeds of \
+         its campaigns could not be revealed; use the key file that all other services of this \
+         store use"
     )]
     WrongKey,
     /// The store was made on a test clock and is opened on the real one, or the other way round.

@@ -45,8 +45,8 @@ pub(in crate::store) struct EnvelopeRecord {
     pub(in crate::store) filled_minor: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::store) refund: Option<Refund>,
-    /// It is being removed, and does not exist any more for anyone who asks: so many rows, grabs
-    /// first, then those who may grab, are gone.
+    /// Set while it is being removed, when it no longer exists for callers: the number of rows that
+    /// are gone, grabs first, then those who may grab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::store) removed: Option<u32>,
 }
@@ -75,7 +75,7 @@ pub(in crate::store) struct Removal {
     pub(in crate::store) grabs_after: u32,
     /// ...up to this one.
     pub(in crate::store) grabs_until: u32,
-    /// So many of those who may grab, whoever they are.
+    /// How many of those who may grab to remove, whoever they are.
     pub(in crate::store) allowed_users: u32,
     /// Then nothing is left but the record, which goes too; that the id was used is remembered.
     pub(in crate::store) is_last: bool,

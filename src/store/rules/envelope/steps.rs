@@ -195,8 +195,8 @@ pub(in crate::store) fn cancel(
     true
 }
 
-/// Does what time has made due: refunds the rest of an expired envelope, or removes the next rows
-/// of one that has been settled for as long as such are kept. None if nothing is due.
+/// Does what is due: refunds the rest of an expired envelope, or removes the next rows of one that
+/// was settled longer ago than `retention`. None if nothing is due.
 pub(in crate::store) fn settle(
     state: &mut EnvelopeState,
     retention: std::time::Duration,

@@ -13,7 +13,7 @@ pub(super) struct Sums {
     changed: BTreeMap<String, SumsChange>,
 }
 
-/// So many changes are added up before they are written, so that their own sums stay within 2^63.
+/// A change is written once it exceeds this, so that adding further ones stays within 2^63.
 const HALF: i64 = i64::MAX / 4;
 
 impl Sums {
