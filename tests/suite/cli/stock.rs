@@ -2,7 +2,7 @@
 //! follows a new plan.
 
 use super::Desk;
-use crate::process::Start;
+use crate::{process::Start, support::redis_server::until};
 
 /// A campaign of ten days that releases missed hours at once.
 fn ten_days(stock: u64, plan: &str) -> String {
@@ -29,13 +29,10 @@ fn begun(stock: u64, plan: &str, (now, used): (&str, u64)) -> Desk {
     desk.server.kill();
     desk.server = Start::on(&data).at(now.into()).serve();
     let left = (stock - used).to_string();
-    for _ in 0..200 {
-        if desk.json("stats days")["prizes"][0]["left"] == left.as_str() {
-            return desk;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    panic!("not {left} left: {:#}", desk.json("stats days"));
+    until(&format!("{left} units are left"), || {
+        desk.json("stats days")["prizes"][0]["left"] == left.as_str()
+    });
+    desk
 }
 
 #[test]
