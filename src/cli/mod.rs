@@ -30,6 +30,7 @@ mod log;
 mod migrate;
 mod odds;
 mod output;
+mod phrases;
 mod plan;
 mod plan_view;
 mod recall;

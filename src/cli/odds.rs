@@ -7,7 +7,7 @@ use super::{
     client::{Client, Outcome, campaign_id, whole},
     failure::Failure,
     output::{Side, Table, counted},
-    plan_view::listed,
+    phrases::{limit_of_wins, listed, percent},
     time::shown,
 };
 use crate::{
@@ -63,7 +63,12 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
         "" => "else: nothing".into(),
         id => format!("else: {id}"),
     });
-    parts.extend(limit_of_wins(response));
+    let is_deck = |odds: &PoolOdds| matches!(odds.kind, Some(Kind::Deck(_)));
+    parts.extend(limit_of_wins(
+        response.wins_per_user,
+        &response.prizes_beyond_limit,
+        response.pools.iter().any(is_deck),
+    ));
     let seed = match response.seed.as_str() {
         "" => "revealed when the campaign has ended",
         seed => seed,
@@ -81,20 +86,6 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
     }
     parts.push(versions.render());
     parts.join("\n\n")
-}
-
-/// What the limit of wins means for a user who has reached it.
-fn limit_of_wins(response: &GetOddsResponse) -> Option<String> {
-    let wins = counted(response.wins_per_user?.into(), "win");
-    let beyond = response.prizes_beyond_limit.join(", ");
-    Some(if beyond.is_empty() {
-        format!("after {wins} a user wins nothing more")
-    } else {
-        format!(
-            "after {wins} a user wins only: {beyond}; a card of another prize gives what a blank \
-             gives"
-        )
-    })
 }
 
 fn pool(pool: &PoolOdds, zone: &TimeZone) -> String {
@@ -152,18 +143,6 @@ fn cards(cards: &[CardCount]) -> String {
     table.render()
 }
 
-/// A percentage for people, cut to six digits. The exact odds are the counts beside it.
-pub(super) fn percent(cards: u64, size: u64) -> String {
-    if size == 0 {
-        return "-".into();
-    }
-    let millionths = u128::from(cards) * 100_000_000 / u128::from(size);
-    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
-    let short = text.trim_end_matches('0').trim_end_matches('.');
-    let exact = millionths * u128::from(size) == u128::from(cards) * 100_000_000;
-    format!("{}{short}%", if exact { "" } else { "~" })
-}
-
 fn quantities(schedule: &ScheduleOdds, zone: &TimeZone) -> String {
     let mut table = Table::new([("prize", Side::Left), ("units in all", Side::Right)]);
     for prize in &schedule.totals {
@@ -183,32 +162,6 @@ fn quantities(schedule: &ScheduleOdds, zone: &TimeZone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_limit_of_wins_says_what_is_left_to_win() {
-        let odds = |limit, beyond: &[&str]| GetOddsResponse {
-            wins_per_user: limit,
-            prizes_beyond_limit: beyond.iter().map(|id| (*id).to_owned()).collect(),
-            ..GetOddsResponse::default()
-        };
-        assert_eq!(limit_of_wins(&odds(None, &[])), None);
-        let text = limit_of_wins(&odds(Some(1), &[])).unwrap();
-        assert_eq!(text, "after 1 win a user wins nothing more");
-        let text = limit_of_wins(&odds(Some(5), &["pin", "sticker"])).unwrap();
-        assert!(
-            text.starts_with("after 5 wins a user wins only: pin, sticker;"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_percentage_that_is_cut_says_so() {
-        assert_eq!(percent(1, 100), "1%");
-        assert_eq!(percent(29, 100), "29%");
-        assert_eq!(percent(1, 300), "~0.333333%");
-        assert_eq!(percent(1, 14_000_000), "~0.000007%");
-        assert_eq!(percent(0, 0), "-");
-    }
 
     #[test]
     fn odds_that_were_rounded_stand_beside_those_that_were_written() {

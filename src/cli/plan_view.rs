@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{
-    odds,
     output::{Side, Table, counted},
+    phrases::{limit_of_wins, listed, percent},
 };
 use crate::{
     model::text::grouped,
-    proto::{CardCount, DeckPlan, Money, PlanSummary, PlannedHour, PrizePlan, PrizeQuantity},
+    proto::{CardCount, DeckPlan, Money, PlanSummary, PlannedHour, PrizePlan},
 };
 
 /// Consecutive hours with equal releases. The start of the first and the start of the last hour
@@ -266,20 +266,12 @@ fn rounded(plan: &DeckPlan, card: &CardCount) -> String {
         card.prize_id,
         grouped(card.cards),
         grouped(card.size),
-        odds::percent(card.cards, card.size)
+        percent(card.cards, card.size)
     )
 }
 
-/// `20 mug, 1 car`
-pub(super) fn listed(prizes: &[PrizeQuantity]) -> String {
-    let prizes = prizes
-        .iter()
-        .map(|prize| format!("{} {}", grouped(prize.units), prize.prize_id));
-    prizes.collect::<Vec<_>>().join(", ")
-}
-
 /// The whole plan for people: a table for each pool with a schedule, then the sums, then how far
-/// decks go.
+/// decks go, then what the limit of wins means.
 pub(super) fn plan(plan: &PlanSummary) -> String {
     let mut pools: Vec<(&str, Vec<&PlannedHour>)> = Vec::new();
     for hour in &plan.hours {
@@ -306,6 +298,11 @@ pub(super) fn plan(plan: &PlanSummary) -> String {
     if !decks.is_empty() {
         parts.push(decks.join("\n"));
     }
+    parts.extend(limit_of_wins(
+        plan.wins_per_user,
+        &plan.prizes_beyond_limit,
+        !plan.decks.is_empty(),
+    ));
     parts.join("\n\n")
 }
 

@@ -91,9 +91,8 @@ fn sums_show_what_is_short_and_what_it_is_worth() {
             stock_value: money(25_000, 0),
             per_round: 0,
         }],
-        hours: vec![],
         hours_omitted: 3,
-        decks: vec![],
+        ..PlanSummary::default()
     });
     for part in [
         "3 hours more",

@@ -8,7 +8,7 @@ use super::{
     envelope_view,
     failure::Failure,
     output::{Side, Table, counted},
-    plan_view::listed,
+    phrases::listed,
     schedule,
     time::shown,
 };

@@ -38,18 +38,8 @@ pub(super) fn published(
             .collect(),
         consolation_prize_id: consolation.map_or_else(String::new, |prize| prize.id.to_string()),
         wins_per_user: definition.limits.wins_per_user,
-        prizes_beyond_limit: prizes_beyond_limit(definition),
+        prizes_beyond_limit: views::prizes_beyond_limit(definition),
     }
-}
-
-/// Prizes that a user who has reached the limit of wins may still have.
-fn prizes_beyond_limit(campaign: &Campaign) -> Vec<String> {
-    if campaign.limits.wins_per_user.is_none() {
-        return Vec::new();
-    }
-    let prizes = campaign.prizes.iter();
-    let beyond = prizes.filter(|prize| !prize.counts_as_win);
-    beyond.map(|prize| prize.id.to_string()).collect()
 }
 
 fn pool_odds(pool: &Pool, campaign: &Campaign) -> proto::PoolOdds {

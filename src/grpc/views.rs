@@ -232,7 +232,19 @@ pub(super) fn plan(summary: &PlanSummary, campaign: &Campaign) -> proto::PlanSum
                 PoolKind::Schedule(_) => None,
             })
             .collect(),
+        wins_per_user: campaign.limits.wins_per_user,
+        prizes_beyond_limit: prizes_beyond_limit(campaign),
     }
+}
+
+/// Prizes that a user who has reached the limit of wins may still have.
+pub(super) fn prizes_beyond_limit(campaign: &Campaign) -> Vec<String> {
+    if campaign.limits.wins_per_user.is_none() {
+        return Vec::new();
+    }
+    let prizes = campaign.prizes.iter();
+    let beyond = prizes.filter(|prize| !prize.counts_as_win);
+    beyond.map(|prize| prize.id.to_string()).collect()
 }
 
 fn deck_plan(plan: &DeckPlan, deck: &Deck, campaign: &Campaign) -> proto::DeckPlan {

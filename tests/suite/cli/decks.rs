@@ -37,6 +37,47 @@ fn a_dry_run_says_how_many_rounds_stock_pays_for() {
 }
 
 #[test]
+fn a_dry_run_and_the_odds_say_what_the_limit_of_wins_means_for_a_card() {
+    let desk = Desk::new();
+    let limited = mugs(500)
+        .replace("id: mugs", "id: mugs\nlimits: {winsPerUser: 2}")
+        .replace(
+            "stock: 500}",
+            "stock: 500}, {id: pin, stock: 100, countsAsWin: false}",
+        )
+        .replace("mug: 25}", "mug: 25, pin: 5}");
+    let line = "after 2 wins a user wins only: pin; pools without these prizes are not tried; a \
+                card of another prize is forfeited: it gives what a blank gives, and the unit \
+                goes back to stock";
+    let file = desk.file("limited.yaml", &limited);
+    let shown = words(&desk.run("apply --dry-run", &[&file]).well());
+    assert!(shown.contains(line), "{shown}");
+    let plan = &desk.json(&format!("apply --dry-run {file}"))["plan"];
+    assert_eq!(plan["winsPerUser"], 2, "{plan:#}");
+    assert_eq!(plan["prizesBeyondLimit"], serde_json::json!(["pin"]));
+    desk.run("apply", &[&file]).well();
+    let odds = words(&desk.run("odds mugs", &[]).well());
+    assert!(odds.contains(line), "{odds}");
+
+    // The limit holds as it says: of 100 cards, 25 are mugs and 5 are pins.
+    let drawn = desk.json("draw mugs u-1 --count 100");
+    let count = |prize: &str| {
+        let results = drawn["results"].as_array().unwrap();
+        results.iter().filter(|it| it["prizeId"] == prize).count()
+    };
+    assert_eq!((count("mug"), count("pin")), (2, 5), "{drawn:#}");
+    let mug = &desk.json("stats mugs")["prizes"][0];
+    assert_eq!(mug["forfeited"], "23", "{mug:#}");
+
+    let unlimited = desk.file(
+        "unlimited.yaml",
+        &mugs(500).replace("id: mugs", "id: unlimited"),
+    );
+    let shown = desk.run("apply --dry-run", &[&unlimited]).well();
+    assert!(!shown.contains("forfeited"), "{shown}");
+}
+
+#[test]
 fn a_deck_that_stock_stops_is_logged_once_and_shown() {
     let mut desk = Desk::new();
     let file = desk.file("mugs.yaml", &mugs(30));
