@@ -33,8 +33,11 @@ pub(super) fn legible_to_all(answer: Response<Body>) -> Response<Body> {
     }
     match Status::from_header_map(answer.headers()) {
         Some(given) if given.code() == Code::Unimplemented => {
-            let refusal = CallError::Unimplemented(given.message().to_owned());
-            status(&refusal, "").into_http()
+            let mut message = given.message().to_owned();
+            if message.contains("compressed") {
+                message.push_str(": send it uncompressed");
+            }
+            status(&CallError::Unimplemented(message), "").into_http()
         }
         _ => answer,
     }
@@ -86,7 +89,11 @@ mod tests {
 
     #[test]
     fn what_nobody_implements_is_refused_with_a_reason() {
-        for (given, word) in [("", "no such method"), ("no gzip here", "no gzip here")] {
+        for (given, word) in [
+            ("", "no such method"),
+            ("no gzip here", "no gzip here"),
+            ("compressed with `gzip`", "`gzip`: send it uncompressed"),
+        ] {
             let answer = legible_to_all(Status::unimplemented(given).into_http());
             let status = Status::from_header_map(answer.headers()).unwrap();
             assert_eq!(status.code(), Code::Unimplemented);

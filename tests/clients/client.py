@@ -269,11 +269,40 @@ def deadlines(client):
             assert answer.code() in (grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED), answer
 
 
+def compressions(client):
+    """Compressed requests are refused with a reason; the server takes none."""
+    client.apply()
+    service = client.pool.FindServiceByName("tombola.v1.LotteryService")
+    described = service.methods_by_name["Draw"]
+    request_class = message_factory.GetMessageClass(described.input_type)
+    call = client.channel.unary_unary(
+        "/tombola.v1.LotteryService/Draw",
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=message_factory.GetMessageClass(described.output_type).FromString,
+    )
+    # Many equal bytes, or the client sends them as they are.
+    draw = request_class(campaign_id="wheel", user_id="u-1", payment_ref="x" * 200)
+    for name in ["Gzip", "Deflate"]:
+        try:
+            call(draw, timeout=60, compression=grpc.Compression[name])
+        except grpc.RpcError as error:
+            refused = Refusal(error).expect("UNIMPLEMENTED", "INVALID_REQUEST")
+            assert name.lower() in refused.text, refused.text
+            assert "send it uncompressed" in refused.text, refused.text
+        else:
+            raise AssertionError(f"{name} is accepted")
+    assert len(call(draw, timeout=60).results) == 1
+    assert client.call("CampaignService/GetStats", campaignId="wheel")["draws"] == "1"
+
+
 def snake(name):
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
-PARTS = {part.__name__: part for part in [reflection, health, draws, limits, refusals, deadlines]}
+PARTS = {
+    part.__name__: part
+    for part in [reflection, health, draws, limits, refusals, deadlines, compressions]
+}
 
 if __name__ == "__main__":
     address, part = sys.argv[1:]

@@ -62,6 +62,11 @@ fn python_may_have_deadlines_that_all_pass_at_once() {
     python("deadlines");
 }
 
+#[test]
+fn python_learns_that_compressed_requests_are_not_taken() {
+    python("compressions");
+}
+
 /// `buf curl`, which finds methods and messages by reflection, as grpcurl does.
 fn buf_curl(server: &Server, method: &str, body: &str) -> Ended {
     let mut buf = Command::new(tool("tests/clients/node_modules/.bin/buf"));

@@ -82,6 +82,50 @@ impl RedisCluster {
         });
     }
 
+    /// The node that serves this slot.
+    pub fn owner(&self, slot: &str) -> usize {
+        let slot = slot.parse().unwrap();
+        let table = self.nodes[0].command(&["CLUSTER", "NODES"]);
+        let port = owner(&table, slot).unwrap();
+        self.nodes
+            .iter()
+            .position(|node| node.port() == port)
+            .unwrap()
+    }
+
+    /// Moves a slot with its data to another node, key by key, as `redis-cli --cluster reshard`
+    /// does.
+    pub fn move_slot(&self, slot: &str, to: usize) {
+        let from = self.owner(slot);
+        let ids = self
+            .nodes
+            .iter()
+            .map(|node| node.command(&["CLUSTER", "MYID"]));
+        let ids: Vec<String> = ids.collect();
+        let set = |node: usize, words: &[&str]| {
+            let words = [&["CLUSTER", "SETSLOT", slot], words].concat();
+            assert_eq!(self.nodes[node].command(&words), "OK");
+        };
+        set(to, &["IMPORTING", &ids[from]]);
+        set(from, &["MIGRATING", &ids[to]]);
+        let port = self.nodes[to].port().to_string();
+        loop {
+            let keys = self.nodes[from].command(&["CLUSTER", "GETKEYSINSLOT", slot, "10"]);
+            if keys.is_empty() {
+                break;
+            }
+            for key in keys.lines() {
+                let migrate = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+                assert_eq!(self.nodes[from].command(&migrate), "OK");
+            }
+        }
+        // The new owner first, so that nobody serves the slot twice.
+        set(to, &["NODE", &ids[to]]);
+        for node in (0..self.nodes.len()).filter(|node| *node != to) {
+            set(node, &["NODE", &ids[to]]);
+        }
+    }
+
     /// The URL.
     pub fn url(&self) -> String {
         let nodes = self
@@ -90,4 +134,19 @@ impl RedisCluster {
             .map(|node| format!("127.0.0.1:{}", node.port()));
         format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
     }
+}
+
+/// The port of the master that owns this slot, from the reply to CLUSTER NODES.
+pub(super) fn owner(table: &str, slot: u16) -> Option<u16> {
+    let has_slot = |range: &str| {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to) = (from.parse::<u16>(), to.parse::<u16>());
+        matches!((from, to), (Ok(from), Ok(to)) if (from..=to).contains(&slot))
+    };
+    table.lines().find_map(|line| {
+        let fields: Vec<_> = line.split(' ').collect();
+        let is_owner = fields.get(8..)?.iter().any(|range| has_slot(range));
+        let (_, port) = fields[1].split('@').next()?.rsplit_once(':')?;
+        is_owner.then(|| port.parse().ok()).flatten()
+    })
 }

@@ -170,6 +170,55 @@ impl RedisServer {
         self.restart();
     }
 
+    /// Copies its append-only files, as a backup of its disk does.
+    pub fn back_up(&self) {
+        self.freeze();
+        let backup = self.directory.path().join("backup");
+        fs::create_dir(&backup).unwrap();
+        for file in fs::read_dir(self.directory.path().join("appendonlydir")).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), backup.join(file.file_name())).unwrap();
+        }
+        self.thaw();
+    }
+
+    /// Kills it and starts it again with the files that [`Self::back_up`] copied.
+    pub fn restart_from_backup(&mut self) {
+        self.kill();
+        let path = |name| self.directory.path().join(name);
+        fs::remove_dir_all(path("appendonlydir")).unwrap();
+        fs::rename(path("backup"), path("appendonlydir")).unwrap();
+        self.restart();
+    }
+
+    /// Saves its data as a snapshot, and keeps that as a backup.
+    pub fn back_up_as_snapshot(&self) {
+        assert_eq!(self.command(&["SAVE"]), "OK");
+        let path = |name| self.directory.path().join(name);
+        fs::rename(path("dump.rdb"), path("backup.rdb")).unwrap();
+    }
+
+    /// Kills it and starts it again with the snapshot that [`Self::back_up_as_snapshot`] kept: it
+    /// is loaded without append-only files, and then they are switched on.
+    pub fn restart_from_snapshot(&mut self) {
+        self.kill();
+        let path = |name| self.directory.path().join(name);
+        fs::remove_dir_all(path("appendonlydir")).unwrap();
+        fs::rename(path("backup.rdb"), path("dump.rdb")).unwrap();
+        self.add_setting("appendonly no");
+        self.restart();
+        self.add_setting("appendonly yes");
+        assert_eq!(self.command(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+    }
+
+    /// Adds a line to the settings file, for the next start.
+    fn add_setting(&self, line: &str) {
+        let path = self.directory.path().join("redis.conf");
+        let mut settings = fs::read_to_string(&path).unwrap();
+        settings.push_str(&format!("{line}\n"));
+        fs::write(&path, settings).unwrap();
+    }
+
     /// The number of keys, and a digest of all of them. It needs the setting
     /// `enable-debug-command`.
     pub fn digest(&self) -> (String, String) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     network::{Link, Network, Proxy},
     program::Program,
+    redis_group::owner,
     redis_server::{until, until_begun},
     replicated::Node,
 };
@@ -188,19 +189,4 @@ impl ReplicatedCluster {
             }
         }
     }
-}
-
-/// The port of the master that owns this slot, from the reply to CLUSTER NODES.
-fn owner(table: &str, slot: u16) -> Option<u16> {
-    let has_slot = |range: &str| {
-        let (from, to) = range.split_once('-').unwrap_or((range, range));
-        let (from, to) = (from.parse::<u16>(), to.parse::<u16>());
-        matches!((from, to), (Ok(from), Ok(to)) if (from..=to).contains(&slot))
-    };
-    table.lines().find_map(|line| {
-        let fields: Vec<_> = line.split(' ').collect();
-        let is_owner = fields.get(8..)?.iter().any(|range| has_slot(range));
-        let (_, port) = fields[1].split('@').next()?.rsplit_once(':')?;
-        is_owner.then(|| port.parse().ok()).flatten()
-    })
 }

@@ -2,6 +2,7 @@
 //! values of another program; and what Redis keeps when the service is killed.
 
 mod away;
+mod backup;
 pub mod callers;
 mod clock;
 mod foreign;
@@ -12,7 +13,9 @@ mod gone;
 mod hang;
 mod kill;
 mod lost;
+mod moved_slot;
 mod startup;
+mod witness;
 
 use std::{
     fs::{self, Permissions},
