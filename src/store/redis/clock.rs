@@ -67,6 +67,11 @@ impl StoreClock {
         }
     }
 
+    /// It is a test clock.
+    pub(super) fn is_test(&self) -> bool {
+        self.test.is_some()
+    }
+
     /// The clock argument of a script: the moment that no step of the partition may come before, or
     /// the time of a test clock.
     pub(super) fn argument(&self, partition: u32) -> Vec<u8> {

@@ -179,7 +179,7 @@ impl RedisStore {
 
     async fn create(&self, command: &ApplyCommand) -> Result<Option<Operated>> {
         let now = self.core.time(&command.campaign.id).await?;
-        let state = rules::create(command, now)?;
+        let state = rules::create(command, now, self.core.clock.is_test())?;
         let written = self.core.write(&Loaded::new(state)).await?;
         Ok(written.map(|ledger| Operated {
             replayed: false,
@@ -205,7 +205,7 @@ impl RedisStore {
         if replayed.is_some() {
             return Ok(replayed);
         }
-        rules::change(state, command)?;
+        rules::change(state, command, self.core.clock.is_test())?;
         let version = state.view.version;
         let written = self.core.write(&loaded).await?;
         Ok(written.map(|ledger| Operated {

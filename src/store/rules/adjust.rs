@@ -25,6 +25,7 @@ pub(in crate::store) fn adjust(state: &mut State, command: &AdjustCommand) -> Re
     let (asked, planned) = plan_anew(window, command)?;
     let latest = window.fills.iter().map(|fill| fill.generation).max();
     let (until, generation) = (window.end, latest.unwrap_or(0) + 1);
+    let in_force = window.planned();
     let granted = state.take_off_stock(&asked)?;
     if granted.is_empty() && planned.is_empty() {
         return Ok(Step::Done);
@@ -37,6 +38,7 @@ pub(in crate::store) fn adjust(state: &mut State, command: &AdjustCommand) -> Re
         from: command.window.max(now),
         until,
         planned,
+        in_force: Some(in_force),
         carried: Quantities::new(),
         granted,
         fork: state.fork,

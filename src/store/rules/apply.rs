@@ -5,13 +5,16 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use crate::{
+    chance::hex,
     model::{
         Campaign, Moment, Pool, PoolKind, PoolNo, PrizeNo, Quantities,
         change::{self, Standing},
-        convert,
+        convert, zone,
     },
     store::{
-        ApplyCommand, Hold, Lifecycle, Refusal, Result, StoreError, entry::Body, fill::TotalsBase,
+        ApplyCommand, Hold, Lifecycle, Refusal, Result, StoreError,
+        entry::{Applied, Body},
+        fill::TotalsBase,
         view::VersionInfo,
     },
 };
@@ -24,16 +27,17 @@ use super::{
 
 /// SHA-256 of a definition's encoding, hexadecimal.
 pub(in crate::store) fn digest(campaign: &Campaign) -> String {
-    use std::fmt::Write as _;
-    let hash = Sha256::digest(convert::encode(campaign));
-    hash.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(&Sha256::digest(convert::encode(campaign)))
 }
 
 /// A campaign of an id that there is none of.
-pub(in crate::store) fn create(command: &ApplyCommand, now: Moment) -> Result<State> {
+///
+/// `test_clock` says whether the store is on a test clock.
+pub(in crate::store) fn create(
+    command: &ApplyCommand,
+    now: Moment,
+    test_clock: bool,
+) -> Result<State> {
     if command.base_version != 0 {
         return Err(Refusal::VersionStale {
             named: command.base_version,
@@ -49,12 +53,16 @@ pub(in crate::store) fn create(command: &ApplyCommand, now: Moment) -> Result<St
     let mut state = State::new(Arc::clone(campaign), command.nonce, commitment, now);
     state.lay_out(campaign, 1);
     // There was nothing that could be void.
-    state.put_in_force(command, 1, (all_stock(campaign), false));
+    state.put_in_force(command, 1, (all_stock(campaign), false), test_clock);
     Ok(state)
 }
 
 /// A new version of a campaign.
-pub(in crate::store) fn change(state: &mut State, command: &ApplyCommand) -> Result<()> {
+pub(in crate::store) fn change(
+    state: &mut State,
+    command: &ApplyCommand,
+    test_clock: bool,
+) -> Result<()> {
     let before = Arc::clone(&state.view.campaign);
     let after = &command.campaign;
     refuse_change(state, command)?;
@@ -69,7 +77,7 @@ pub(in crate::store) fn change(state: &mut State, command: &ApplyCommand) -> Res
         state.extend(after, version, &added)?;
         added
     };
-    state.put_in_force(command, version, (added, is_anew));
+    state.put_in_force(command, version, (added, is_anew), test_clock);
     Ok(())
 }
 
@@ -122,6 +130,7 @@ impl State {
         command: &ApplyCommand,
         version: u32,
         (stock_added, stock_anew): (Quantities, bool),
+        test_clock: bool,
     ) {
         let author = &command.author;
         let info = VersionInfo {
@@ -136,15 +145,34 @@ impl State {
         self.view.campaign = Arc::clone(&command.campaign);
         self.changes.is_new_version = true;
         self.changes.request = Some(author.request.clone());
-        self.changes.entries.push(Body::Applied {
+        let applied = Applied {
             version,
             base_version: command.base_version,
             definition_sha256: digest(&command.campaign),
+            definition: hex(&convert::encode(&command.campaign)),
+            nonce: self.view.nonce.to_hex(),
             commitment: self.view.commitment.to_string(),
             stock_added,
             stock_anew,
+            totals: self.totals_of(version),
+            time_zones: zone::database_version().into(),
+            test_clock,
             author: author.clone(),
+        };
+        self.changes.entries.push(Body::Applied(Box::new(applied)));
+    }
+
+    /// The units planned by `total` that a version shares out, by pool.
+    fn totals_of(&self, version: u32) -> Vec<(PoolNo, TotalsBase)> {
+        let schedules = (0..).map(PoolNo).zip(&self.pools);
+        let totals = schedules.filter_map(|(no, pool)| match pool {
+            PoolState::Schedule(schedule) => Some((no, &schedule.totals)),
+            PoolState::Deck(_) => None,
         });
+        totals
+            .filter(|(_, totals)| totals.revision == version && !totals.remaining.is_empty())
+            .map(|(no, totals)| (no, totals.clone()))
+            .collect()
     }
 
     /// Stock and pools of a campaign that nothing has happened to.

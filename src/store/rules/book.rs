@@ -4,12 +4,15 @@
 use crate::{
     model::{Moment, PoolNo, PrizeNo, Quantities},
     store::{
-        Result, StoreError,
-        entry::{Body, Injected, TakenBackCause},
+        Result, StoreError, Unit,
+        entry::{Body, Injected, Span, TakenBackCause},
     },
 };
 
-use super::state::{Fill, ScheduleState, State, Window};
+use super::{
+    search::window_start,
+    state::{Fill, Placed, ScheduleState, State, Window},
+};
 
 /// Adds units to quantities.
 pub(in crate::store) fn add(to: &mut Quantities, prize: PrizeNo, units: u64) {
@@ -45,11 +48,18 @@ pub(super) fn less(units: u64, taken: u64) -> Result<u64> {
         .ok_or_else(|| StoreError::corrupt(format!("{taken} are taken off {units}")))
 }
 
-/// What leaves a pool of units that were not won.
+/// Why units that were not won leave a pool, and for where.
 pub(super) struct Return {
     pub(super) pool: PoolNo,
     pub(super) cause: TakenBackCause,
     pub(super) withdraw: bool,
+}
+
+/// Units that leave a pool: how many of each prize, and which.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) units: Quantities,
+    pub(super) spans: Vec<Span>,
 }
 
 impl State {
@@ -98,8 +108,50 @@ impl State {
         Ok(())
     }
 
+    /// What these units of a pool are together. Blanks are no units.
+    pub(super) fn taken<'a>(
+        &self,
+        pool: PoolNo,
+        placed: impl Iterator<Item = &'a Placed>,
+    ) -> Taken {
+        let mut units = Quantities::new();
+        let mut spans = Vec::new();
+        for placed in placed {
+            let Some(prize) = placed.prize else { continue };
+            add(&mut units, prize, 1);
+            let Unit {
+                window,
+                fork,
+                number,
+            } = placed.unit;
+            spans.push(Span {
+                window,
+                fork,
+                generation: self.generation(pool, placed.unit),
+                first: number,
+                last: number,
+            });
+        }
+        Taken {
+            units,
+            spans: joined(spans),
+        }
+    }
+
+    /// The injection that a unit is of; 0 for a card.
+    fn generation(&self, pool: PoolNo, unit: Unit) -> u32 {
+        let windows = self.schedule_of(pool).map(|schedule| &schedule.windows);
+        let window = windows
+            .and_then(|windows| windows.get(&window_start(unit).ok()?))
+            .into_iter();
+        let fills = window.flat_map(|window| &window.fills);
+        let before = fills.filter(|fill| fill.base <= unit.number);
+        before.map(|fill| fill.generation).max().unwrap_or(0)
+    }
+
     /// Units leave a pool for stock, or for good, as one entry; blanks only leave.
-    pub(super) fn give_back(&mut self, back: &Return, units: Quantities) -> Result<()> {
+    pub(super) fn give_back(&mut self, back: &Return, taken: Taken) -> Result<()> {
+        let Taken { units, spans } = taken;
         if units.is_empty() {
             return Ok(());
         }
@@ -118,6 +170,7 @@ impl State {
             cause: back.cause,
             units,
             withdrawn: back.withdraw,
+            spans,
         });
         Ok(())
     }
@@ -126,6 +179,22 @@ impl State {
     pub(super) fn count(&mut self, pool: PoolNo, prize: Option<PrizeNo>, units: i64) {
         *self.changes.waiting.entry((pool, prize)).or_default() += units;
     }
+}
+
+/// Spans in order, of which those that follow each other are one.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut joined = Vec::<Span>::new();
+    for span in spans {
+        let start = |span: Span| (span.window, span.fork, span.generation);
+        match joined.last_mut() {
+            Some(last) if start(*last) == start(span) && last.last + 1 == span.first => {
+                last.last = span.last;
+            }
+            _ => joined.push(span),
+        }
+    }
+    joined
 }
 
 impl ScheduleState {

@@ -4,14 +4,16 @@
 use crate::{
     model::{Moment, PoolNo, Quantities},
     store::{
-        FillCommand, Filled, Result, StoreError, Unit, entry::TakenBackCause,
-        fill::CHUNK_UNITS_MAX, view::total,
+        FillCommand, Filled, Result, StoreError, Unit,
+        entry::{Span, TakenBackCause},
+        fill::CHUNK_UNITS_MAX,
+        view::total,
     },
 };
 
 use super::{
-    book::{Return, less, subtract},
-    state::{Placed, PoolState, State, Window},
+    book::{Return, Taken, add, less, subtract},
+    state::{Fill, Placed, PoolState, State, Window},
 };
 
 /// Puts the next units of a fill into its pool, if it is as full as the command says.
@@ -66,6 +68,20 @@ pub(in crate::store) fn fill(state: &mut State, command: &FillCommand) -> Result
     Ok(Filled::Reached(reached))
 }
 
+impl Fill {
+    /// The units that are not in the pool yet, if there are any; of the window that starts then.
+    fn unplaced(&self, start: Moment) -> Option<Span> {
+        let all = total(&self.granted);
+        (self.filled < all).then(|| Span {
+            window: start.as_seconds(),
+            fork: self.fork,
+            generation: self.generation,
+            first: self.base + self.filled,
+            last: self.base + all - 1,
+        })
+    }
+}
+
 impl State {
     /// Closes the open fills of a window; what they have not put into the pool goes back.
     pub(super) fn truncate_fills(&mut self, pool: PoolNo, start: Moment) -> Result<()> {
@@ -74,26 +90,30 @@ impl State {
             return Ok(());
         }
         let window = schedule.window(start)?;
-        for fill in &mut window.fills {
+        let open = window.fills.iter_mut().filter(|fill| !fill.closed);
+        let spans = open.filter_map(|fill| {
             fill.closed = true;
-        }
-        let mut unplaced = Vec::new();
+            fill.unplaced(start)
+        });
+        let spans: Vec<_> = spans.collect();
+        let mut unplaced = [Quantities::new(), Quantities::new()];
         for (prize, units) in &mut window.prizes {
             let left = less(units.granted, units.placed)?;
-            if left > 0 {
-                units.placed = units.granted;
-                units.recalled += left;
-                unplaced.push((*prize, left, units.withdraw));
-            }
+            units.placed = units.granted;
+            units.recalled += left;
+            add(&mut unplaced[usize::from(units.withdraw)], *prize, left);
         }
-        for (prize, units, withdraw) in unplaced {
-            subtract(&mut self.schedule(pool)?.injected, prize, units)?;
+        for (withdraw, units) in [false, true].into_iter().zip(unplaced) {
+            for (prize, units) in &units {
+                subtract(&mut self.schedule(pool)?.injected, *prize, *units)?;
+            }
             let back = Return {
                 pool,
                 cause: TakenBackCause::Recalled,
                 withdraw,
             };
-            self.give_back(&back, Quantities::from([(prize, units)]))?;
+            let spans = spans.clone();
+            self.give_back(&back, Taken { units, spans })?;
         }
         Ok(())
     }

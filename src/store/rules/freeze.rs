@@ -93,6 +93,7 @@ fn freeze_one(
         from,
         until,
         planned: window.planned.clone(),
+        in_force: None,
         carried,
         granted,
         fork: state.fork,

@@ -6,9 +6,9 @@ use super::apply::digest;
 
 /// The entry is that of the version which a command brings.
 pub(in crate::store) fn is_same_version(body: &Body, command: &ApplyCommand) -> bool {
-    matches!(body, Body::Applied { base_version, definition_sha256, .. }
-        if *base_version == command.base_version
-            && *definition_sha256 == digest(&command.campaign))
+    matches!(body, Body::Applied(applied)
+        if applied.base_version == command.base_version
+            && applied.definition_sha256 == digest(&command.campaign))
 }
 
 /// The entry is that of an operation.
@@ -28,7 +28,7 @@ pub(in crate::store) fn replay(
         return Err(Refusal::RequestIdReused.into());
     }
     let (users, version) = match body {
-        Body::Applied { version, .. } => (0, *version),
+        Body::Applied(applied) => (0, applied.version),
         Body::Operated { users, .. } => (*users, version),
         _ => (0, version),
     };

@@ -18,6 +18,8 @@ use crate::{
     },
 };
 
+use super::book::add;
+
 /// A campaign and what is known of its pools. Draws change only what waits, what is won, and
 /// `view.touched`; everything here is changed by rules alone.
 #[derive(Clone, Debug)]
@@ -393,6 +395,15 @@ fn not_known() -> Option<Moment> {
 }
 
 impl Window {
+    /// What is planned for it.
+    pub(super) fn planned(&self) -> Quantities {
+        let mut planned = Quantities::new();
+        for (prize, units) in &self.prizes {
+            add(&mut planned, *prize, units.planned);
+        }
+        planned
+    }
+
     /// It has an open fill, or units that must be taken back.
     pub(in crate::store) fn is_open(&self) -> bool {
         self.is_filling() || self.is_recalling()

@@ -1,6 +1,6 @@
 //! Taking units out of pools, chunk by chunk: what becomes of those that a search has found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     model::{Moment, PoolNo, Quantities},
@@ -55,7 +55,7 @@ fn recall(state: &mut State, pool: PoolNo, start: Moment, found: &[Placed]) -> R
     if !window.is_recalling() {
         return Ok(NOTHING);
     }
-    let mut taken = Vec::new();
+    let mut taken = BTreeMap::new();
     let mut room = CHUNK_UNITS_MAX;
     let mut more = false;
     for (prize, units) in &mut schedule.window(start)?.prizes {
@@ -73,22 +73,31 @@ fn recall(state: &mut State, pool: PoolNo, start: Moment, found: &[Placed]) -> R
         };
         units.recalled += count as u64;
         more |= units.recall_due != RecallDue::None;
-        if count > 0 {
-            taken.push((*prize, count as u64, units.withdraw));
-        }
+        taken.insert(*prize, (count as u64, units.withdraw));
         room -= count;
     }
     state.changes.units_out.extend(found);
+    for (prize, (count, _)) in &taken {
+        subtract(&mut state.schedule(pool)?.injected, *prize, *count)?;
+    }
     let mut units = Quantities::new();
-    for (prize, count, withdraw) in taken {
-        subtract(&mut state.schedule(pool)?.injected, prize, count)?;
+    for withdraw in [false, true] {
+        let is_it = |prize| {
+            taken
+                .get(&prize)
+                .is_some_and(|(_, leaves)| *leaves == withdraw)
+        };
+        let part = found
+            .iter()
+            .filter(|placed| placed.prize.is_some_and(is_it));
+        let part = state.taken(pool, part);
+        units.extend(&part.units);
         let back = Return {
             pool,
             cause: TakenBackCause::Recalled,
             withdraw,
         };
-        add(&mut units, prize, count);
-        state.give_back(&back, Quantities::from([(prize, count)]))?;
+        state.give_back(&back, part)?;
     }
     Ok(Swept { units, more })
 }
@@ -101,17 +110,15 @@ fn unclaimed(state: &mut State, pool: PoolNo, found: &[Placed]) -> Result<Swept>
         .iter()
         .copied()
         .partition(|placed| placed.score <= until);
-    let units = book_returns(state, &due, Released::Returned)?
-        .remove(&pool)
-        .unwrap_or_default();
-    for (prize, count) in &units {
-        let back = Return {
-            pool,
-            cause: TakenBackCause::Unclaimed,
-            withdraw: false,
-        };
-        state.give_back(&back, Quantities::from([(*prize, *count)]))?;
-    }
+    book_returns(state, &due, Released::Returned)?;
+    let taken = state.taken(pool, due.iter());
+    let units = taken.units.clone();
+    let back = Return {
+        pool,
+        cause: TakenBackCause::Unclaimed,
+        withdraw: false,
+    };
+    state.give_back(&back, taken)?;
     // Where the search was cut off, some of the next ones may be missing.
     let more = found.len() == CHUNK_UNITS_MAX;
     if !more {
@@ -123,18 +130,8 @@ fn unclaimed(state: &mut State, pool: PoolNo, found: &[Placed]) -> Result<Swept>
 
 fn ending(state: &mut State, found: &[Placed]) -> Result<Swept> {
     truncate_all(state)?;
-    let mut units = Quantities::new();
-    for (pool, part) in book_returns(state, found, Released::Returned)? {
-        for (prize, count) in &part {
-            add(&mut units, *prize, *count);
-        }
-        let back = Return {
-            pool,
-            cause: TakenBackCause::Ended,
-            withdraw: false,
-        };
-        state.give_back(&back, part)?;
-    }
+    book_returns(state, found, Released::Returned)?;
+    let units = take_back(state, found, TakenBackCause::Ended, false)?;
     if found.is_empty() {
         state.view.lifecycle = Lifecycle::Closed;
         state.update_holds(None);
@@ -150,18 +147,8 @@ fn ending(state: &mut State, found: &[Placed]) -> Result<Swept> {
 /// in, and won, in the lost entries too: it goes back to stock.
 fn recovery(state: &mut State, found: &[Placed]) -> Result<Swept> {
     truncate_all(state)?;
-    let mut units = Quantities::new();
-    for (pool, part) in book_returns(state, found, Released::Recalled)? {
-        for (prize, count) in &part {
-            add(&mut units, *prize, *count);
-        }
-        let back = Return {
-            pool,
-            cause: TakenBackCause::Recovered,
-            withdraw: true,
-        };
-        state.give_back(&back, part)?;
-    }
+    book_returns(state, found, Released::Recalled)?;
+    let units = take_back(state, found, TakenBackCause::Recovered, true)?;
     Ok(Swept {
         units,
         more: !found.is_empty(),
@@ -192,21 +179,39 @@ enum Released {
     Recalled,
 }
 
-/// Takes units out, those of schedules from their windows too: released ones as `released` says,
-/// the others as recalled. Gives the prizes' units by pool; blanks are booked already.
-fn book_returns(
+/// Gives found units back, an entry for each pool; their number by prize.
+fn take_back(
     state: &mut State,
     found: &[Placed],
-    released: Released,
-) -> Result<BTreeMap<PoolNo, Quantities>> {
-    let mut by_pool = BTreeMap::<PoolNo, Quantities>::new();
+    cause: TakenBackCause,
+    withdraw: bool,
+) -> Result<Quantities> {
+    let mut units = Quantities::new();
+    let pools: BTreeSet<PoolNo> = found.iter().map(|placed| placed.pool).collect();
+    for pool in pools {
+        let taken = state.taken(pool, found.iter().filter(|placed| placed.pool == pool));
+        for (prize, count) in &taken.units {
+            add(&mut units, *prize, *count);
+        }
+        let back = Return {
+            pool,
+            cause,
+            withdraw,
+        };
+        state.give_back(&back, taken)?;
+    }
+    Ok(units)
+}
+
+/// Takes units out, those of schedules from their windows too: released ones as `released` says,
+/// the others as recalled. Blanks are booked with that.
+fn book_returns(state: &mut State, found: &[Placed], released: Released) -> Result<()> {
     let now = state.now.as_micros();
     for placed in found {
         let Some(prize) = placed.prize else {
             state.count(placed.pool, None, -1);
             continue;
         };
-        add(by_pool.entry(placed.pool).or_default(), prize, 1);
         if state.schedule_of(placed.pool).is_none() {
             continue;
         }
@@ -222,7 +227,7 @@ fn book_returns(
         }
     }
     state.changes.units_out.extend(found);
-    Ok(by_pool)
+    Ok(())
 }
 
 impl RecallDue {

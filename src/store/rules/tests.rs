@@ -12,7 +12,9 @@ use crate::{
     },
     store::{
         AdjustCommand, ApplyCommand, Author, DealCommand, FillCommand, Filled, FreezeCommand,
-        OperateCommand, Operation, Step, Sweep, Unit, fill::PlannedWindow,
+        OperateCommand, Operation, Step, Sweep, Unit,
+        entry::{Body, Span},
+        fill::PlannedWindow,
     },
 };
 
@@ -39,7 +41,7 @@ pub(super) fn two_hours() -> State {
         commitment: String::new(),
         author: author(),
     };
-    let mut state = create(&command, now).unwrap();
+    let mut state = create(&command, now, true).unwrap();
     let start = command.campaign.start;
     let windows = [start, start + HOUR].map(|start| PlannedWindow {
         start,
@@ -197,6 +199,58 @@ fn the_sums_beside_the_windows_follow_every_step() {
     let more = sweep(&mut state, Sweep::Ending, rest).unwrap().more;
     assert!(more);
     check_sums(&mut state);
+}
+
+/// What was taken back last: how many coupons, and which.
+fn last_taken_back(state: &State) -> (u64, Vec<Span>) {
+    let mut entries = state.changes.entries.iter().rev();
+    let taken_back = entries.find_map(|body| match body {
+        Body::TakenBack { units, spans, .. } => Some((units[&COUPON], spans.clone())),
+        _ => None,
+    });
+    taken_back.unwrap()
+}
+
+#[test]
+fn what_is_taken_back_is_named_unit_by_unit() {
+    let mut state = two_hours();
+    let first = state.view.campaign.start;
+    let span = |window: Moment, generation, first, last| Span {
+        window: window.as_seconds(),
+        fork: 0,
+        generation,
+        first,
+        last,
+    };
+    // Of the second hour four units are in the pool; the other six go back at once.
+    put_in(&mut state, first + HOUR, 4);
+    recall_hour(&mut state, first + HOUR);
+    let second = first + HOUR;
+    assert_eq!(last_taken_back(&state), (6, vec![span(second, 0, 4, 9)]));
+    // Of the first hour's units, some in between are gone, and three are of a top-up.
+    put_in(&mut state, first, 10);
+    adjust_hour(&mut state, first, 13);
+    let Some(Body::Injected(top_up)) = state.changes.entries.last() else {
+        panic!("{:?}", state.changes.entries);
+    };
+    assert_eq!(
+        (top_up.generation, &top_up.granted),
+        (1, &[(COUPON, 3)].into())
+    );
+    assert_eq!(top_up.in_force, Some([(COUPON, 13)].into()));
+    state.now = first + HOUR;
+    state.view.lifecycle = crate::store::Lifecycle::Closing;
+    let mut rest = found(&state, first, Sweep::Ending);
+    rest.retain(|placed| ![0, 4, 5].contains(&placed.unit.number));
+    sweep(&mut state, Sweep::Ending, rest).unwrap();
+    let spans = vec![span(first, 0, 1, 3), span(first, 0, 6, 9)];
+    assert_eq!(last_taken_back(&state), (7, spans));
+    let entries = state.changes.entries.iter().rev();
+    let top_up = entries.clone().find_map(|body| match body {
+        Body::TakenBack { spans, .. } if spans[0].generation == 1 => Some(spans.clone()),
+        _ => None,
+    });
+    assert_eq!(top_up, Some(vec![span(first, 1, 10, 12)]));
 }
 
 /// The next three hours of the state of [`two_hours`] are missed, or not; each with this number of

@@ -30,7 +30,7 @@ impl Command for ApplyCommand {
     fn run(&self, step: &mut Step<'_>) -> Result<Operated> {
         let id = &self.campaign.id;
         let Some(mut campaign) = step.find(id)? else {
-            let state = rules::create(self, step.now)?;
+            let state = rules::create(self, step.now, step.core.test_clock)?;
             let mut campaign = CampaignState::create(step.db, &state.view)?;
             let ledger = save(step, &mut campaign, state)?;
             let operated = done(&campaign, ledger, 0);
@@ -55,7 +55,7 @@ fn apply(
         return Ok(operated);
     }
     let mut state = load(step.db, campaign, step.now, &[])?;
-    rules::change(&mut state, command)?;
+    rules::change(&mut state, command, step.core.test_clock)?;
     let ledger = save(step, campaign, state)?;
     done(campaign, ledger, 0)
 }

@@ -123,6 +123,7 @@ impl SqliteStore {
         let core = Core::load(
             &opened.writer,
             options.request_memory,
+            options.clock.is_test(),
             Arc::clone(&published),
         )
         .map_err(OpenError::database)?;

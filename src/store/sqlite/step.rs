@@ -26,6 +26,8 @@ pub(super) type Published = Arc<RwLock<HashMap<CampaignId, CampaignView>>>;
 /// What the writer keeps between steps. All of it can be read back from the database at any time.
 pub(super) struct Core {
     pub(super) request_memory: Duration,
+    /// The store is on a test clock.
+    pub(super) test_clock: bool,
     pub(super) campaigns: HashMap<CampaignId, CampaignState>,
     pub(super) envelopes: Envelopes,
     pub(super) sequence: u64,
@@ -41,11 +43,13 @@ impl Core {
     pub(super) fn load(
         db: &Connection,
         request_memory: Duration,
+        test_clock: bool,
         published: Published,
     ) -> rusqlite::Result<Self> {
         let (sequence, last) = last_entry(db)?;
         Ok(Self {
             request_memory,
+            test_clock,
             campaigns: HashMap::new(),
             envelopes: Envelopes::default(),
             sequence,

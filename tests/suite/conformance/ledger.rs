@@ -78,7 +78,7 @@ async fn everything_that_happens_is_in_the_ledger_without_a_gap(world: &mut Worl
 
 fn kind(entry: &tombola::store::Entry) -> &'static str {
     match entry.body {
-        Body::Applied { .. } => "applied",
+        Body::Applied(_) => "applied",
         Body::Operated { .. } => "operated",
         Body::Draw(_) => "draw",
         Body::Injected(_) => "injected",

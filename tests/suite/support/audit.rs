@@ -13,7 +13,7 @@ use tombola::{
     },
     store::{
         DrawAnswer, DrawResult, DueCampaign, Entry, Lifecycle, Operation, Stats, Store, Unit,
-        entry::{Body, DrawEntry},
+        entry::{Body, DrawEntry, Span},
         view::{DrawCounts, PrizeStats},
     },
 };
@@ -161,6 +161,7 @@ struct Book {
     versions: BTreeMap<u32, std::sync::Arc<Campaign>>,
     prizes: BTreeMap<PrizeNo, PrizeStats>,
     won: BTreeSet<(PoolNo, Unit)>,
+    taken_back: BTreeSet<(PoolNo, Unit)>,
     draws: DrawCounts,
     paused: BTreeSet<PrizeNo>,
     is_paused: bool,
@@ -174,19 +175,13 @@ struct Book {
 impl Book {
     fn read(&mut self, entry: &Entry) {
         match &entry.body {
-            Body::Applied {
-                version,
-                base_version,
-                stock_added,
-                stock_anew,
-                ..
-            } => {
+            Body::Applied(applied) => {
                 assert!(!self.is_over, "no version after the end");
-                if *stock_anew {
+                if applied.stock_anew {
                     self.prizes.clear();
-                    self.renumber_prizes(*base_version, *version);
+                    self.renumber_prizes(applied.base_version, applied.version);
                 }
-                self.add(stock_added, |prize, units| {
+                self.add(&applied.stock_added, |prize, units| {
                     prize.stock += units;
                     prize.left += units;
                 });
@@ -196,8 +191,15 @@ impl Book {
             Body::Injected(injected) => self.fill(&injected.granted),
             Body::Dealt { granted, .. } => self.fill(granted),
             Body::TakenBack {
-                units, withdrawn, ..
-            } => self.take_back(units, *withdrawn),
+                pool,
+                units,
+                withdrawn,
+                spans,
+                ..
+            } => {
+                self.check_spans(*pool, units, spans);
+                self.take_back(units, *withdrawn);
+            }
             Body::Missed { .. } => {}
             Body::Closed {} => self.is_closed = true,
             Body::EnvelopeCreated(_)
@@ -231,6 +233,25 @@ impl Book {
             prize.left -= units;
             prize.waiting += units;
         });
+    }
+
+    /// What is taken back is named: units that nobody has won, at least as many as are counted. (Of
+    /// a fill that is cut off, the seed says of which prizes they are.)
+    fn check_spans(&mut self, pool: PoolNo, units: &Quantities, spans: &[Span]) {
+        let named: u64 = spans.iter().map(|span| span.last - span.first + 1).sum();
+        assert!(named >= units.values().sum(), "{units:?} in {spans:?}");
+        for span in spans {
+            for number in span.first..=span.last {
+                let Span { window, fork, .. } = *span;
+                let unit = Unit {
+                    window,
+                    fork,
+                    number,
+                };
+                assert!(!self.won.contains(&(pool, unit)), "P1: {unit:?} was won");
+                self.taken_back.insert((pool, unit));
+            }
+        }
     }
 
     fn take_back(&mut self, units: &Quantities, withdrawn: bool) {
@@ -302,6 +323,8 @@ impl Book {
                     release,
                 } => {
                     assert!(self.won.insert((*pool, *unit)), "P1: {unit:?} won twice");
+                    let is_back = self.taken_back.contains(&(*pool, *unit));
+                    assert!(!is_back, "P1: {unit:?} was taken back");
                     assert!(!self.paused.contains(prize), "P7: of a stopped prize");
                     assert!(release.is_none_or(|release| release <= at), "P7: early");
                     let stats = self.prizes.get_mut(prize).unwrap();

@@ -35,7 +35,8 @@ impl RedisStore {
                 }
                 Found::Envelope(_) | Found::Removed => return Err(Refusal::EnvelopeExists.into()),
                 Found::Nothing => {
-                    let mut loaded = Loaded::new(rules::create(command, now)?);
+                    let mut loaded =
+                        Loaded::new(rules::create(command, now, self.core.clock.is_test())?);
                     if !self
                         .core
                         .write_envelope(partition, &mut loaded, now)

@@ -114,15 +114,10 @@ pub(crate) fn remember(body: &Body) -> Option<Remembered> {
             users: *users,
             version: None,
         }),
-        Body::Applied {
-            version,
-            base_version,
-            definition_sha256,
-            ..
-        } => Some(Remembered {
-            fingerprint: version_fingerprint(*base_version, definition_sha256),
+        Body::Applied(applied) => Some(Remembered {
+            fingerprint: version_fingerprint(applied.base_version, &applied.definition_sha256),
             users: 0,
-            version: Some(*version),
+            version: Some(applied.version),
         }),
         _ => None,
     }

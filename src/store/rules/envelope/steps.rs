@@ -18,7 +18,13 @@ use crate::{
 use super::state::{EnvelopeChanges, EnvelopeRecord, EnvelopeState, Removal, SumsChange, signed};
 
 /// An envelope of an id that was never used.
-pub(in crate::store) fn create(command: &CreateEnvelope, now: Moment) -> Result<EnvelopeState> {
+///
+/// `test_clock` says whether the store is on a test clock.
+pub(in crate::store) fn create(
+    command: &CreateEnvelope,
+    now: Moment,
+    test_clock: bool,
+) -> Result<EnvelopeState> {
     let envelope = &command.envelope;
     let start = envelope.start_at(now);
     let expiry = envelope.expiry_at(start);
@@ -52,6 +58,7 @@ pub(in crate::store) fn create(command: &CreateEnvelope, now: Moment) -> Result<
         expiry,
         nonce: command.nonce.to_hex(),
         commitment: command.commitment.clone(),
+        test_clock,
     }));
     Ok(EnvelopeState {
         record,

@@ -78,7 +78,7 @@ fn grabbed(mut state: EnvelopeState, packets: u32) -> EnvelopeState {
 
 #[test]
 fn a_new_envelope_holds_its_whole_amount() {
-    let state = create(&command(3, &[]), START).unwrap();
+    let state = create(&command(3, &[]), START, true).unwrap();
     assert_eq!(state.record.start, START);
     assert_eq!(state.record.expiry, START + HOUR);
     let sums = state.changes.sums;
@@ -93,7 +93,9 @@ fn a_new_envelope_holds_its_whole_amount() {
 
 #[test]
 fn the_same_request_is_the_same_envelope_and_any_other_is_not() {
-    let record = create(&command(3, &["a", "b"]), START).unwrap().record;
+    let record = create(&command(3, &["a", "b"]), START, true)
+        .unwrap()
+        .record;
     let mut again = command(3, &["a", "b"]);
     again.nonce = Nonce([8; 32]);
     again.commitment = "other".into();
@@ -119,17 +121,17 @@ fn the_same_request_is_the_same_envelope_and_any_other_is_not() {
 fn an_envelope_that_would_have_expired_is_refused() {
     let mut late = command(3, &[]);
     Arc::make_mut(&mut late.envelope).start = Some(START);
-    let refused = create(&late, START + HOUR).unwrap_err();
+    let refused = create(&late, START + HOUR, true).unwrap_err();
     let StoreError::Refused(Refusal::EnvelopeRefused(problems)) = refused else {
         panic!("{refused}");
     };
     assert_eq!(problems.0[0].path, "start_time");
-    assert!(create(&late, START + HOUR - Duration::from_micros(1)).is_ok());
+    assert!(create(&late, START + HOUR - Duration::from_micros(1), true).is_ok());
 }
 
 #[test]
 fn packets_come_in_order_once_and_add_up() {
-    let mut state = create(&command(150, &[]), START).unwrap();
+    let mut state = create(&command(150, &[]), START, true).unwrap();
     assert_eq!(
         fill(&mut state, &fill_command(0, 100), START).unwrap(),
         Step::Done
@@ -169,7 +171,7 @@ fn packets_come_in_order_once_and_add_up() {
 
 #[test]
 fn grabs_are_checked_in_their_order() {
-    let mut state = create(&command(3, &[]), START).unwrap();
+    let mut state = create(&command(3, &[]), START, true).unwrap();
     let before = START - Duration::from_micros(1);
     let after = START + HOUR;
     assert_eq!(admit(&state, true, START), None);
@@ -187,7 +189,7 @@ fn grabs_are_checked_in_their_order() {
 
 #[test]
 fn the_rest_goes_back_once() {
-    let state = kept(create(&command(3, &[]), START).unwrap());
+    let state = kept(create(&command(3, &[]), START, true).unwrap());
     let mut state = grabbed(state, 1);
     let before = START + HOUR - Duration::from_micros(1);
     assert_eq!(settle(&mut state, KEPT, before), None);
@@ -218,7 +220,7 @@ fn cancel_command() -> CancelEnvelope {
 
 #[test]
 fn a_cancelled_envelope_gives_nothing_more() {
-    let state = kept(create(&command(3, &[]), START).unwrap());
+    let state = kept(create(&command(3, &[]), START, true).unwrap());
     let mut state = grabbed(state, 2);
     assert!(cancel(&mut state, &cancel_command(), START));
     assert_eq!(admit(&state, true, START), Some(GrabOutcome::Expired));
@@ -228,14 +230,14 @@ fn a_cancelled_envelope_gives_nothing_more() {
 
 #[test]
 fn what_was_cancelled_after_its_time_has_expired() {
-    let mut state = kept(create(&command(3, &[]), START).unwrap());
+    let mut state = kept(create(&command(3, &[]), START, true).unwrap());
     assert!(!cancel(&mut state, &cancel_command(), START + HOUR));
     assert_eq!(state.record.refund.unwrap().cause, RefundCause::Expired);
 }
 
 #[test]
 fn an_envelope_goes_row_by_row_once_it_was_kept() {
-    let state = kept(create(&command(900, &["a", "b", "c"]), START).unwrap());
+    let state = kept(create(&command(900, &["a", "b", "c"]), START, true).unwrap());
     let mut state = grabbed(state, 900);
     let end = state.settled_at().unwrap() + KEPT;
     assert_eq!(

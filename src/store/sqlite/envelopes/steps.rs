@@ -36,7 +36,7 @@ impl Command for CreateEnvelope {
             }
             None if was_removed(step.db, id)? => return Err(Refusal::EnvelopeExists.into()),
             None => {
-                let state = rules::create(self, step.now)?;
+                let state = rules::create(self, step.now, step.core.test_clock)?;
                 (step.create_envelope(state)?, false)
             }
         };
