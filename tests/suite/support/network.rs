@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    future::pending,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
@@ -12,17 +13,20 @@ use std::{
 };
 
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
     runtime::Runtime,
-    sync::watch,
-    time::sleep,
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
 };
 
 /// Bytes that a proxy reads at once.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Chunks that wait in a proxy. If there are more, the sender waits.
+const CHUNKS: usize = 64;
 
 /// What a proxy does with the data of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +34,7 @@ pub enum Link {
     /// It passes the data on.
     #[default]
     Up,
-    /// It passes the data on after this time.
+    /// It passes the data on this long after they arrived.
     Slow(Duration),
     /// It passes nothing on and reports nothing, as a network that is cut. Sent data wait, as they
     /// do in TCP.
@@ -141,7 +145,7 @@ async fn relay(client: TcpStream, source: SocketAddr, shared: Arc<Shared>) {
     let links = || shared.links.subscribe();
     let connected = async {
         // A cut network does not answer, so the client waits.
-        pass(&mut links(), source.ip()).await?;
+        pass(&mut links(), source.ip(), Instant::now()).await?;
         let target = *shared.target.borrow();
         let target = target.ok_or(io::ErrorKind::ConnectionRefused)?;
         let server = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await?;
@@ -161,45 +165,58 @@ async fn relay(client: TcpStream, source: SocketAddr, shared: Arc<Shared>) {
 }
 
 async fn pump(
-    from: OwnedReadHalf,
-    to: OwnedWriteHalf,
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
     mut links: watch::Receiver<Links>,
     source: IpAddr,
 ) -> io::Result<()> {
-    let mut bytes = vec![0; CHUNK_BYTES];
-    loop {
-        tokio::select! {
-            readable = from.readable() => readable?,
-            _ = links.changed() => {}
-        }
-        // Data that arrive while the network is cut are kept.
-        pass(&mut links, source).await?;
-        let read = match from.try_read(&mut bytes) {
-            Ok(0) => return Ok(()),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error),
-        };
-        let mut rest = &bytes[..read];
-        while !rest.is_empty() {
-            to.writable().await?;
-            match to.try_write(rest) {
-                Ok(written) => rest = &rest[written..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+    let (sender, mut queue) = mpsc::channel(CHUNKS);
+    // The end of a connection is passed on after its data, and not while the network is cut.
+    let read = async move {
+        let mut bytes = vec![0; CHUNK_BYTES];
+        while let Ok(read @ 1..) = from.read(&mut bytes).await {
+            let chunk = (Instant::now(), bytes[..read].to_vec());
+            if sender.send(chunk).await.is_err() {
+                return;
             }
         }
+    };
+    let write = async move {
+        loop {
+            let chunk = tokio::select! {
+                chunk = queue.recv() => chunk,
+                changed = links.changed() => {
+                    changed.map_err(|_| io::ErrorKind::ConnectionAborted)?;
+                    pass(&mut links, source, Instant::now()).await?;
+                    continue;
+                }
+            };
+            let Some((arrived, bytes)) = chunk else {
+                return pass(&mut links, source, Instant::now()).await;
+            };
+            pass(&mut links, source, arrived).await?;
+            to.write_all(&bytes).await?;
+        }
+    };
+    tokio::select! {
+        ended = write => ended,
+        () = async { read.await; pending().await } => Ok(()),
     }
 }
 
-/// Waits as long as the link delays data. An error means that the link refuses connections.
-async fn pass(links: &mut watch::Receiver<Links>, source: IpAddr) -> io::Result<()> {
+/// Waits as long as the link delays data that arrived at this moment. An error means that the link
+/// refuses connections.
+async fn pass(
+    links: &mut watch::Receiver<Links>,
+    source: IpAddr,
+    arrived: Instant,
+) -> io::Result<()> {
     loop {
         let link = links.borrow_and_update().of(source);
         match link {
             Link::Up => return Ok(()),
             Link::Slow(delay) => {
-                sleep(delay).await;
+                sleep_until(arrived + delay).await;
                 return Ok(());
             }
             Link::Refused => return Err(io::ErrorKind::ConnectionRefused.into()),
