@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     campaign::CampaignData,
-    envelopes::EnvelopeData,
+    envelope::EnvelopeData,
     ledger::{Ledger, What, id},
 };
 use crate::{

@@ -1,38 +1,29 @@
-//! Envelopes: grabs, all other steps, and reads.
+//! The steps and reads of envelopes.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
 use async_trait::async_trait;
 
-use super::{MemoryStore, PARTITION, core::Core, ledger::What};
+use super::{
+    MemoryStore,
+    core::Core,
+    envelope::EnvelopeData,
+    ledger::{PARTITION, What},
+};
 use crate::{
-    model::{EnvelopeId, Moment, UserId},
+    model::{EnvelopeId, Moment},
     store::{
         CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeSums, EnvelopeView,
         FillEnvelope, GrabCommand, GrabOutcome, GrabView, Grabbed, LedgerId, Refusal, Result,
         Settled, Step, StoreError, Subject,
         entry::Body,
         envelope::{Packet, WaitingPacket},
-        rules::envelope::{self as rules, EnvelopeState, Removal, SumsChange},
+        rules::envelope::{self as rules, EnvelopeState, SumsChange},
     },
 };
-
-/// An envelope.
-pub(super) struct EnvelopeData {
-    state: EnvelopeState,
-    /// Ledger entries of its creation and its refund.
-    created: LedgerId,
-    refund: Option<LedgerId>,
-    allowed: HashSet<UserId>,
-    /// Packets that can be grabbed now, or from their release on, by number.
-    packets: BTreeMap<u32, WaitingPacket>,
-    /// Packets that users have, by number.
-    grabs: BTreeMap<u32, GrabView>,
-    by_user: HashMap<UserId, u32>,
-}
 
 #[async_trait]
 impl EnvelopeStore for MemoryStore {
@@ -299,34 +290,5 @@ impl Core {
             ..EnvelopeSums::default()
         });
         sums.change(change)
-    }
-}
-
-impl EnvelopeData {
-    /// As readers see it.
-    fn view(&self, now: Moment) -> Result<EnvelopeView> {
-        self.state.view(now, self.created, self.refund)
-    }
-
-    /// When its refund, or its removal, is due.
-    fn due(&self, retention: Duration) -> Option<Moment> {
-        if self.state.is_removed() {
-            return Some(Moment::EPOCH);
-        }
-        let removal = self.state.settled_at().map(|settled| settled + retention);
-        self.state.refund_due_at().or(removal)
-    }
-
-    fn remove(&mut self, removal: Removal) {
-        for number in removal.grabs_after + 1..=removal.grabs_until {
-            if let Some(grab) = self.grabs.remove(&number) {
-                self.by_user.remove(&grab.user);
-            }
-        }
-        let count = removal.allowed_users as usize;
-        let gone: Vec<_> = self.allowed.iter().take(count).cloned().collect();
-        for user in gone {
-            self.allowed.remove(&user);
-        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::PARTITION;
 use crate::{
     model::Moment,
     store::{
@@ -10,6 +9,9 @@ use crate::{
         entry::{Body, DrawEntry},
     },
 };
+
+/// The one partition of a store in memory.
+pub(super) const PARTITION: u32 = 0;
 
 /// An entry; the one of a draw is shared with the memory of draws and with answers.
 pub(super) struct Record {

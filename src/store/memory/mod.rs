@@ -14,6 +14,7 @@ use async_trait::async_trait;
 mod campaign;
 mod core;
 mod draw;
+mod envelope;
 mod envelopes;
 mod ledger;
 mod queue;
@@ -21,7 +22,7 @@ mod read;
 mod settling;
 mod steps;
 
-use self::core::Core;
+use self::{core::Core, ledger::PARTITION};
 use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
     Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
@@ -29,9 +30,6 @@ use super::{
     UserDetails, UserView, WindowView, clock::Clock, rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
-
-/// The one partition of a store in memory.
-const PARTITION: u32 = 0;
 
 /// A store in memory.
 pub struct MemoryStore {

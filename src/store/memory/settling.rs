@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{MemoryStore, PARTITION};
+use super::{MemoryStore, ledger::PARTITION};
 use crate::store::{Result, SettleStore, SettledUpTo, Unsettled};
 
 #[async_trait]
