@@ -1,11 +1,11 @@
-//! The kinds of what goes wrong at Redis: how they are told apart, and what an operator can do
-//! about each.
+//! The kinds of faults of Redis: how the driver's errors are sorted, what follows from each kind,
+//! and what an operator can do about it.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::url::{RedisUrl, Topology};
 
-/// What is the matter.
+/// What is wrong with Redis or the connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// No connection can be made.
@@ -36,7 +36,7 @@ pub enum FaultKind {
     Loading,
     /// A replica, or a master that was demoted.
     ReadOnly,
-    /// Another server became the master while the command was under way.
+    /// Another server became the master while the command ran.
     MasterChanged,
     /// Too few replicas confirmed a write in time.
     Unconfirmed,
@@ -44,123 +44,82 @@ pub enum FaultKind {
     NoReplicas,
     /// A part of the cluster, or the master of a replica, is down.
     ClusterDown,
-    /// A script of someone runs for too long.
+    /// A script or function, ours or not, runs for too long.
     Busy,
     /// The server does not know the script.
     UnknownScript,
-    /// Keys of one command that do not lie together.
+    /// The keys of one command are not in one slot of the cluster.
     CrossSlot,
-    /// A key holds something else than we put there.
+    /// A key has another type than the one that we wrote.
     WrongType,
     /// A script of ours failed.
     Script,
-    /// An answer that is none.
+    /// An answer that is not in the protocol of Redis.
     Protocol,
-    /// Whatever else Redis says.
+    /// Any other error of Redis.
     Other,
 }
 
+/// What follows from a fault for the caller of a command.
+#[derive(PartialEq, Eq)]
+enum Consequence {
+    SpoilsConnection,
+    NothingDone,
+    MasterInDoubt,
+}
+
 impl FaultKind {
-    /// The driver's error, sorted.
+    /// The kind of a driver's error.
     pub(crate) fn of(error: &RedisError, url: &RedisUrl) -> Self {
         sort(error, url)
     }
 
     /// The next command is better sent over another connection.
     pub(crate) fn spoils_connection(self) -> bool {
-        match self {
-            Self::Unreachable
-            | Self::Lost
-            | Self::TimedOut
-            | Self::Password
-            | Self::Tls
-            | Self::NoMaster
-            | Self::WrongTopology
-            | Self::Loading
-            | Self::ReadOnly
-            | Self::MasterChanged
-            | Self::Unconfirmed
-            | Self::ClusterDown
-            | Self::Protocol => true,
-            Self::NoConnectionFree
-            | Self::Permission
-            | Self::Database
-            | Self::Disk
-            | Self::Memory
-            | Self::NoReplicas
-            | Self::Busy
-            | Self::UnknownScript
-            | Self::CrossSlot
-            | Self::WrongType
-            | Self::Script
-            | Self::Other => false,
-        }
+        self.consequences().contains(&Consequence::SpoilsConnection)
     }
 
-    /// Redis says so before it runs a command, or a script's first write: our scripts look at the
-    /// type of each key before they write, and write the one that they do not look at first.
+    /// The command, or the script, has written nothing. Redis reports such a fault before it runs a
+    /// command, or a script's first write: our scripts check the type of each key before they
+    /// write, and write the one key first that they do not check.
     pub(crate) fn is_refusal(self) -> bool {
-        match self {
-            Self::Unreachable
-            | Self::NoConnectionFree
-            | Self::Password
-            | Self::Permission
-            | Self::Database
-            | Self::Tls
-            | Self::NoMaster
-            | Self::WrongTopology
-            | Self::Disk
-            | Self::Memory
-            | Self::Loading
-            | Self::ReadOnly
-            | Self::NoReplicas
-            | Self::ClusterDown
-            | Self::Busy
-            | Self::UnknownScript
-            | Self::CrossSlot
-            | Self::WrongType => true,
-            Self::Lost
-            | Self::TimedOut
-            | Self::MasterChanged
-            | Self::Unconfirmed
-            | Self::Script
-            | Self::Protocol
-            | Self::Other => false,
-        }
+        self.consequences().contains(&Consequence::NothingDone)
     }
 
     /// Another server may be the master by now.
     pub(crate) fn doubts_master(self) -> bool {
+        self.consequences().contains(&Consequence::MasterInDoubt)
+    }
+
+    fn consequences(self) -> &'static [Consequence] {
+        use Consequence::{MasterInDoubt, NothingDone, SpoilsConnection};
         match self {
             Self::Unreachable
-            | Self::Lost
-            | Self::TimedOut
             | Self::NoMaster
             | Self::WrongTopology
             | Self::Loading
             | Self::ReadOnly
-            | Self::MasterChanged
-            | Self::Unconfirmed
-            | Self::ClusterDown => true,
+            | Self::ClusterDown => &[SpoilsConnection, NothingDone, MasterInDoubt],
+            Self::Lost | Self::TimedOut | Self::MasterChanged | Self::Unconfirmed => {
+                &[SpoilsConnection, MasterInDoubt]
+            }
+            Self::Password | Self::Tls => &[SpoilsConnection, NothingDone],
+            Self::Protocol => &[SpoilsConnection],
             Self::NoConnectionFree
-            | Self::Password
             | Self::Permission
             | Self::Database
-            | Self::Tls
             | Self::Disk
             | Self::Memory
             | Self::NoReplicas
             | Self::Busy
             | Self::UnknownScript
             | Self::CrossSlot
-            | Self::WrongType
-            | Self::Script
-            | Self::Protocol
-            | Self::Other => false,
+            | Self::WrongType => &[NothingDone],
+            Self::Script | Self::Other => &[],
         }
     }
 
-    /// What is the matter and what to do, without what Redis said.
+    /// What is wrong and what to do, without the text that Redis sent.
     pub(crate) fn advice(self) -> &'static str {
         match self {
             Self::Unreachable => {
@@ -286,8 +245,8 @@ fn sort_io(error: &RedisError, text: &str, url: &RedisUrl) -> FaultKind {
     }
 }
 
-/// By the reply's code. Redis before 7.0 wraps what a script's command said into an `ERR` of the
-/// script's line.
+/// Sorts by the reply's code. Redis before 7.0 wraps the error of a script's command into an `ERR`
+/// that names the script's line.
 fn sort_reply(code: &str, text: &str, url: &RedisUrl) -> FaultKind {
     let from_script = text.contains("user_script");
     let inner = if code == "ERR" && from_script {
