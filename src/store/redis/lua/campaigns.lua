@@ -1,7 +1,7 @@
 -- Lists ids of a partition's campaigns, in order.
 --
 -- KEYS  partition, campaigns
--- ARGV  clock, store id and witnesses, where to begin as ZRANGEBYLEX has it, most ids
+-- ARGV  clock, store id and witnesses, start as ZRANGEBYLEX takes it, most ids
 -- reply {now, ids}
 local refusal, now = open_to_look()
 if refusal then

@@ -1,29 +1,32 @@
--- Writes what a rule has decided on a campaign, or on an envelope, as it was read, all or nothing:
--- only if nothing that rules read has changed since.
+-- Writes what a rule has decided on a campaign or an envelope, all or nothing, and only if nothing
+-- that the rule read has changed since.
 --
--- KEYS  partition, ledger, campaign, operations, then the keys of the writes; of an envelope:
---       envelope, twice
--- ARGV  clock, store id and witnesses, mark of the fork under which the campaign was read (*: any),
---       'c' and the campaign's id or
---       'e' and the envelope's, the revision that was read (empty for one that is not there), the
---       moment of reading, how much
---       later it still holds (microseconds)
+-- KEYS  partition, ledger, campaign, operations (for an envelope twice the envelope instead of the
+--       last two), then the other keys that guards and writes name
+-- ARGV  clock, store id and witnesses
+--       mark of the fork under which the campaign was read (*: any)
+--       'c' and the campaign's id, or 'e' and the envelope's
+--       the revision that was read (empty if there was none)
+--       the moment of reading, and how long what was read may be used, in microseconds
 --       number of typed keys, then the type of each of KEYS
---       number of guards, then of each: 'units', key, number, members: these are there; or 'field',
---       key, field, value: it has
---       this value; or 'absent', key, field: there is none; or 'gone', key: nothing is left under
---       it;
---       or 'unlisted', key, member: it is not in this sorted set; or 'count', key, counter of the
---       campaign, number: the counter is that number and the units there
---       number of counters of the campaign, then of each its name and what is added to it
---       number of sums, the key of all of them, then of each its name and what is added to it
---       number of entries, then each as JSON; the request that the last one answers (the field that
---       tells the number of this
---       entry) and its reply, which follows that number; or twice nothing
---       number of writes, then of each: command, key, number of further arguments, these
--- reply {head, number of the last entry}; {now, 'S'}: something has changed;
---       {now, 'G', key}: it is left of something that is gone; {now, 'U', key}: units of it are
---       gone
+--       number of guards, then each of them:
+--       - 'units', key, number, members: these members are in the sorted set
+--       - 'field', key, field, value: the field has this value
+--       - 'absent', key, field: the field does not exist
+--       - 'gone', key: the key does not exist
+--       - 'unlisted', key, member: the member is not in the sorted set
+--       - 'count', key, counter, number: the campaign's counter is this number plus the units there
+--       number of counters of the campaign, then for each its name and what is added to it
+--       number of sums, the key of all of them, then for each its name and what is added to it
+--       number of entries, then each as JSON
+--       the field that gets the number of the last entry, and what follows that number there (a
+--       reply that is remembered for a request); or twice nothing
+--       number of writes, then for each: command, key, number of further arguments, these
+--       (a key is given by its index in KEYS)
+-- reply {head, number of the last entry}
+--       {now, 'S'}: something has changed
+--       {now, 'G', key}: the key is left of something that was removed
+--       {now, 'U', key}: units of this queue are missing
 local refusal, now, last, replid, mark = open_to_write()
 if refusal then
     return refusal
@@ -39,8 +42,7 @@ local function take()
     arg = arg + 1
     return ARGV[arg - 1]
 end
--- Calls `work` for the next `number` arguments, some at a time: a call takes no more than some
--- thousand of them.
+-- Calls `work` with the next `number` arguments, in parts: a Lua call takes only some thousand.
 local function each_part(number, work)
     for from = arg, arg + number - 1, 1000 do
         work(unpack(ARGV, from, math.min(from + 999, arg + number - 1)))

@@ -1,5 +1,4 @@
--- Adds campaigns that are not closed to those that the injector has something to do with, where
--- they are missing: as due at once.
+-- Adds campaigns that are missing in the index of due campaigns and not closed, as due at once.
 --
 -- KEYS  partition, due campaigns, campaigns
 -- ARGV  clock, store id and witnesses, ids of these campaigns
@@ -11,7 +10,7 @@ end
 local added = 0
 for index = 3, #KEYS do
     local lifecycle = redis.pcall('HGET', KEYS[index], 'lifecycle')
-    -- What is no hash stays: steps tell of it.
+    -- A key that is no hash is left alone: the campaign's steps report it.
     if type(lifecycle) == 'string' and lifecycle ~= tostring(LIFECYCLE_CLOSED) then
         added = added + redis.call('ZADD', KEYS[2], 'NX', 0, ARGV[index])
     end

@@ -1,10 +1,9 @@
--- Counts what waits in a campaign's queues.
+-- Counts the units that wait in a campaign's queues.
 --
 -- KEYS  partition, campaign, queues
 -- ARGV  clock, store id and witnesses, revision that was read
--- reply {now, 'S'}: something has changed
---       {now, campaign's fields and values, for each queue: how many units, and how many of them
---       are due}
+-- reply {now, 'S'}: the campaign has changed since
+--       {now, campaign's fields and values, for each queue: all units, and the due ones of them}
 local refusal, now = open_to_look()
 if refusal then
     return refusal

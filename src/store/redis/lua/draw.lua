@@ -1,32 +1,34 @@
--- Draws for users of campaigns of one partition, in the order given, each whole or not at all.
--- Everything is decided first and written last; every key that is written is read before, so that
--- one of a wrong type stops its campaign with nothing half done. (But for the ledger: it is written
--- first, so it stops the whole script with nothing done.)
+-- Draws for users of campaigns of one partition, in the order given, each draw whole or not at all.
+--
+-- Everything is decided first and written last. Every key that is written is read before, so a key
+-- of a wrong type stops its campaign before anything is written. The ledger is the exception: it is
+-- written first, so a wrong one stops the whole script before anything else is written.
 --
 -- KEYS  partition, ledger
---       for each campaign: campaign, blocked, long draws, for each pool: its wins (schedules only),
---       its queues
---       those hashes of users that its draws are of; for each draw: the bucket of the user's older
---       draws
+--       for each campaign: campaign, blocked, long draws; for each pool its wins (schedules only)
+--       and its queues; the hashes that contain the users of its draws; for each draw the bucket of
+--       the user's older draws
 -- ARGV  clock, store id and witnesses, request memory in microseconds, number of campaigns
---       for each campaign: id, version, layout, days, number of those hashes, number of draws, and
---       of all its draws together:
---       the hash of each's user in a byte, from 0; the earliest moment after which one must not
---       begin; that of each, in eight bytes
---       what they ask for: {what, expire, payment digest} of each kind; the kind of each in a byte,
---       from 0
---       what the ledger keeps of each, one after another; the lengths of these, in two bytes
+--       for each campaign: id, version, layout, days, number of these hashes, number of draws
+--       then one value each for all its draws together:
+--       - for each draw one byte: the index of the user's hash, from 0
+--       - the earliest deadline (the moment after which a draw must not begin)
+--       - for each draw eight bytes: its deadline
+--       - the different kinds of requests, each {what, expire, payment digest}
+--       - for each draw one byte: the index of its kind, from 0
+--       - what the ledger keeps of each draw, one after another
+--       - for each draw two bytes: the length of its part of the value before
 --       then for each draw: user field, request field
---       (layout, days and braces: msgpack, see codec.rs; records and draws: see record.rs)
--- reply {head}, then for each campaign: {the replies to its draws; the pools that run low or are
---       behind}; or why there is none:
---       'M' no such campaign, 'V' another version, 'Y' another day, 'X' and what is wrong
---       a draw: the user's record with this draw as its latest; or a letter, the length of what
---       follows in two bytes, and that:
---       'R' and the remembered draw: replayed; 'U' request id reused, 'P' past its deadline, 'E'
---       expired,
---       'A' and the lifecycle: the campaign takes no draws, 'Q' and the user's record: a limit, 'F'
---       and {pool, cards}: a need
+--       (layout, days and braces are msgpack, see codec.rs; records and draws: see record.rs)
+-- reply {head}, then for each campaign {the replies to its draws; the pools that run low or are
+--       behind}, or a letter: 'M' no such campaign, 'V' another version, 'Y' another day, 'X' and
+--       what is wrong
+--       the reply to a draw that is made: the user's record with this draw as its latest
+--       any other reply: a letter, the length of what follows in two bytes, and that:
+--       'R' replayed: the remembered draw     'U' request id reused
+--       'P' past its deadline                 'E' expired
+--       'A' no draws are taken: the lifecycle 'Q' a limit: the user's record
+--       'F' a fill is needed: {pool, cards}
 --
 -- Reads  clock, writing, campaign, batch
 local refusal, now, last, replid = open_to_write()
@@ -37,7 +39,7 @@ local sequence = last
 local call = redis.call
 local digits_now, oldest = digits(now), now - tonumber(ARGV[3])
 
--- Decides the draws of a campaign: the reply to them, and what is written if any is made.
+-- Decides the draws of a campaign. Returns the reply, and what to write if a draw is made.
 local function decide(c)
     local letter = open_campaign(c)
     if letter then
@@ -46,7 +48,7 @@ local function decide(c)
     return draw_batch(c, sequence)
 end
 
--- Decides all draws. The result is what is written of each campaign.
+-- Decides all draws. Returns what to write for each campaign.
 local function decide_all(reply)
     local items, key, arg = {}, 3, 5
     for number = 1, tonumber(ARGV[4]) do

@@ -2,8 +2,7 @@
 --
 -- KEYS  partition, due campaigns
 -- ARGV  clock, store id and witnesses, how much later than now still counts (microseconds), most
---       ids, and the
---       campaign after which to begin: its score and its id, or twice nothing
+--       ids, score and id of the campaign after which to begin, or twice nothing
 -- reply {now, ids and scores in turn}
 local refusal, now = open_to_read()
 if refusal then

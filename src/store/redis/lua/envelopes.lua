@@ -1,10 +1,10 @@
--- Reads envelopes as rules need them, in one moment.
+-- Reads the state of envelopes that rules decide on, as of one moment.
 --
--- KEYS  partition, open envelopes, settled envelopes, then of each: envelope, the bucket of its id
---       among those of removed ones
--- ARGV  clock, store id and witnesses, then of each: its id, its field in that bucket
--- reply {now, then for each: its fields and values; where it is not there 'R' if it
---       was removed, 'G' if it should be there, else 'M'; or 'X': a key has another type}
+-- KEYS  partition, open envelopes, settled envelopes, then for each: envelope, the bucket of its id
+--       among removed envelopes
+-- ARGV  clock, store id and witnesses, then for each: its id, its field in that bucket
+-- reply {now, then for each its fields and values, or a letter: 'R' it was removed, 'G' its data
+--       are gone (it is listed), 'M' there is none, 'X' a key has another type}
 local refusal, now = open_to_look()
 if refusal then
     return refusal

@@ -1,9 +1,9 @@
--- Reads what a remembered draw answered.
+-- Reads the answer of a remembered draw.
 --
 -- KEYS  partition, campaign, the user's hash, the bucket of the user's older draws, long draws
 -- ARGV  clock, store id and witnesses, user field, request field
 -- reply {now, 'M'}: no such campaign
---       {now, the user's record, the draw in a field of its own}, each where there is one
+--       {now, the user's record, the draw if it has a field of its own}; what is missing is nil
 local refusal, now = open_to_read()
 if refusal then
     return refusal

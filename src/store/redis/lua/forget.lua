@@ -1,16 +1,17 @@
--- Forgets draws that nobody may ask for any more: goes through all campaigns, first through the
--- records of their users, then through the buckets of their older draws, and takes out what is
--- older than the memory's window. Begins anew when half of that has passed. Where services remember
--- for different times, the longest counts. What is not as it should be stays: draws tell of it.
+-- Forgets draws that are older than the request memory: nobody may ask for them any more.
 --
--- KEYS  partition, campaigns, then of a campaign: long draws, some of its hashes of users or of its
---       buckets of older draws
--- ARGV  clock, store id and witnesses, request memory in microseconds, that campaign, number of the
---       first of these, of
---       all hashes of users, of all
---       hashes and buckets: hashes come first
--- reply {head, campaign, number of its hash or bucket to go on with}, where the campaign
---       is empty when there is nothing to forget for now
+-- It goes through all campaigns: first through the records of their users, then through the buckets
+-- of their older draws. A call does a part of this. The next round begins when half of the memory's
+-- time has passed. If services remember for different times, the longest counts. Damaged data stay
+-- as they are: draws report them.
+--
+-- KEYS  partition, campaigns, then of one campaign: long draws, some of its hashes of users or of
+--       its buckets of older draws
+-- ARGV  clock, store id and witnesses, request memory in microseconds, that campaign
+--       the number of the first of these hashes or buckets, the number of all hashes of users, the
+--       number of all hashes and buckets (in numbering, hashes come first)
+-- reply {head, campaign, number of the hash or bucket to go on with}; the campaign is empty if
+--       there is nothing to forget for now
 local refusal, now, _, replid = open_to_write()
 if refusal then
     return refusal
@@ -18,7 +19,7 @@ end
 local campaign, number, cursor, began, memory, memory_before =
     unpack(redis.call('HMGET', KEYS[1], 'forgetting', 'number', 'cursor', 'began', 'memory',
         'memory_before'))
-local INTERVAL_MIN = 600 * 1000000 -- in which every service tells for how long it remembers
+local INTERVAL_MIN = 600 * 1000000 -- in which every service has sent its request memory
 local FIELDS = 2000 -- looked at in one call
 campaign, number, cursor = campaign or '', tonumber(number or 0), cursor or '0'
 began, memory = tonumber(began or 0), tonumber(memory or 0)
@@ -35,7 +36,7 @@ local function without_latest(kept)
     return struct.pack('>I3', struct.unpack('>I3', kept) - LATEST) .. string.sub(kept, 4, length)
 end
 
--- Looks at some records of a hash from the cursor on; how many they were.
+-- Forgets in some records of a hash, from the cursor on; returns how many they were.
 local function forget_latest(users)
     local found = redis.pcall('HSCAN', users, cursor, 'COUNT', FIELDS)
     local fields, shorter = found[2] or {}, {}
@@ -71,7 +72,7 @@ local function forget_draw(bucket, field, draw)
     end
 end
 
--- Looks at all draws of a bucket; how many they were.
+-- Forgets in all draws of a bucket; returns how many they were.
 local function forget_older(bucket)
     local fields = redis.pcall('HGETALL', bucket)
     for index = 1, #fields, 2 do
@@ -80,7 +81,7 @@ local function forget_older(bucket)
     return #fields / 2
 end
 
--- The campaign after one, or the empty text.
+-- The id of the campaign that follows this one, or the empty text.
 local function after(id)
     return redis.call('ZRANGEBYLEX', KEYS[2], '(' .. id, '+', 'LIMIT', 0, 1)[1] or ''
 end

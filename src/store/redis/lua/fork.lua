@@ -1,6 +1,6 @@
--- Records a fork: another server serves the partition than before. The numbers of entries go on a
--- random step further, so that none is used that the server before may have given out, and writes
--- wait until all living services had time to speak.
+-- Records a fork: another server serves the partition than before. Entry numbers jump by a random
+-- step, beyond all that the server before may have given out. Writes wait until all running
+-- services have had time to send their witnesses.
 --
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, step of the numbers, microseconds until the fork opens

@@ -1,27 +1,28 @@
--- Grabs of users of envelopes of one partition, in the order given. Everything is decided first and
--- written last; every key that is written is read before, so that one of a wrong type stops its
--- envelope with nothing half done.
+-- Grabs for users of envelopes of one partition, in the order given.
+--
+-- Everything is decided first and written last. Every key that is written is read before, so a key
+-- of a wrong type stops its envelope before anything is written.
 --
 -- KEYS  partition, ledger, open envelopes, settled envelopes, sums of envelopes
---       for each envelope: envelope, packets, allowed, then the buckets of those who grab
+--       for each envelope: envelope, packets, allowed, then the buckets of the users who grab
 -- ARGV  clock, store id and witnesses, number of envelopes
---       for each envelope: id, mark, number of buckets, and of all grabs together:
---       users, msgpack one after another; the bucket of each in a byte, from 0
---       the earliest moment after which a packet must not be taken; that moment of each, in eight
---       bytes
---       where not everyone may grab: of each bucket and digest among those who may, in two and
---       twelve bytes
--- reply {head, then for each envelope: the replies to its grabs, one after another, behind '1'
---       where its refund is due, else '0'};
---       or why there are none: 'M' no such envelope, 'V' another one than the mark tells, 'X' and
---       what is wrong
---       a grab: 'G' and the packet: grabbed; 'W' and the packet: grabbed, and few wait now; 'A',
---       the length of what follows in two
---       bytes, and the packet: had from before;
---       'P' past its deadline; 'N' not allowed; 'S' not started; 'T' expired; 'E' empty; 'F' needs
---       a fill; 'Y' not yet released
---       a packet, as it lies in the bucket: number, amount; moment in seven bytes and sequence,
---       both from the creation on (codec.rs)
+--       for each envelope: id, mark, number of these buckets
+--       then one value each for all its grabs together:
+--       - the users, msgpack one after another
+--       - for each grab one byte: the index of the user's bucket, from 0
+--       - the earliest deadline (the moment after which a packet must not be taken)
+--       - for each grab eight bytes: its deadline
+--       - if not everyone may grab, for each grab the bucket of the user among those who may, in
+--         two bytes, and the user's digest in twelve; else empty
+-- reply {head}, then for each envelope '1' if its refund is due, else '0', followed by the replies
+--       to its grabs, one after another; or a letter: 'M' no such envelope, 'V' the mark is that of
+--       another one, 'X' and what is wrong
+--       the reply to a grab: 'G' grabbed, and the packet; 'W' the same, and few packets wait now;
+--       'A' grabbed before, the length of the packet in two bytes, and the packet;
+--       'P' past its deadline, 'N' not allowed, 'S' not started, 'T' expired, 'E' empty,
+--       'F' a fill is needed, 'Y' not yet released
+--       a packet, as it is stored in the bucket: number, amount, moment in seven bytes, sequence
+--       number; the last two count from the envelope's creation (codec.rs)
 --
 -- Reads  clock, writing, grabbing, envelope, sums
 local refusal, now, last, replid = open_to_write()
@@ -31,7 +32,7 @@ end
 redis.call('XLEN', KEYS[2])
 local call, digits_now, sequence = redis.call, digits(now), last
 
--- Decides all grabs. The result is what is written of each envelope.
+-- Decides all grabs. Returns what to write for each envelope.
 local function decide_all(reply)
     local items, checked, key, arg = {}, {}, 6, 4
     for number = 1, tonumber(ARGV[3]) do

@@ -1,4 +1,4 @@
--- Reads who has which packets of an envelope.
+-- Reads which users have which packets of an envelope.
 --
 -- KEYS  partition, then buckets of grabs
 -- ARGV  clock, store id and witnesses

@@ -1,13 +1,11 @@
--- Reads what a partition says of itself. If it says nothing, and the caller names a store, makes it
--- a partition of that store, whose
--- first fork is this server's.
+-- Reads the identity of a partition. If it has none and the caller names a store, makes it a
+-- partition of that store, whose first fork is this server's.
 --
 -- KEYS  partition
 -- ARGV  clock, store id (empty: only read), partitions, fingerprint of the master key, 1 on a test
 --       clock, format of the data
 -- reply {now, store id, format, partitions, fingerprint, test clock, last moment, 1 if the store is
---       whole, lowest format that a version
---       must know to read it}; what is not there is false
+--       whole, lowest format that a version must know to read it}; a missing field is false
 local function read()
     return redis.call('HMGET', KEYS[1], 'store', 'format', 'partitions', 'key', 'test_clock',
         'last', 'whole', 'min_reader')

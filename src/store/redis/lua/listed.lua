@@ -1,4 +1,4 @@
--- Tells whether a campaign whose hash was not found should be there.
+-- Checks whether a campaign whose hash was not found is listed, so that its data are gone.
 --
 -- KEYS  partition, campaigns, campaign
 -- ARGV  clock, store id and witnesses, the campaign's id

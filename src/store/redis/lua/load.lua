@@ -1,15 +1,14 @@
--- Reads a campaign as rules need it, in one moment.
+-- Reads the state of a campaign that rules decide on, as of one moment.
 --
 -- KEYS  partition, campaign, versions
 --       then for each schedule: its windows' ends, its windows
 -- ARGV  clock, store id and witnesses, the version that the caller knows (0 for none)
---       number of schedules, then for each: its pool, number of windows that must be there too,
+--       number of schedules, then for each: its pool, number of windows that are read in any case,
 --       their starts in seconds
 -- reply {now, 'M'}: no such campaign
---       {now, campaign's fields and values and the mark of the partition's fork, definition of its
---       version where the
---       caller knows another one}
---       and where the caller knows it: for each schedule starts and windows in turn
+--       {now, fields, definition}: the campaign has another version than the caller knows
+--       {now, fields, false, windows of each schedule}: starts and windows in turn
+--       (the fields are names and values in turn, with the mark of the partition's fork as `mark`)
 local refusal, now, _, _, mark = open_to_look()
 if refusal then
     return refusal

@@ -1,6 +1,6 @@
--- The probe of a service: whether the partition is there and whole, and takes writes. So it writes,
--- but changes nothing; only, now and then, it notes that a service of this format is alive (see
--- `upgrade.lua`).
+-- The probe of a service: checks that the partition exists, is whole, and takes writes. For that it
+-- writes without changing anything; except that now and then it notes that a service of this format
+-- is running (see `upgrade.lua`).
 --
 -- KEYS  partition, ledger, then further keys of the partition
 -- ARGV  clock, store id and witnesses, then the type of each further key

@@ -1,10 +1,9 @@
 -- Lets a halted partition go on, once an operator has decided what becomes of the lost entries.
--- Numbers go on beyond all that may have been given out.
+-- Entry numbers jump beyond all that may have been given out.
 --
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and `*`, the halt that the operator has seen, step of the numbers, mark of
---       the fork from here on, microseconds
---       until it opens, the operator's entry as JSON
+--       the new fork, microseconds until it opens, the operator's entry as JSON
 -- reply {head, number of the last entry}; {head, 'S'}: the partition is not halted any more, or for
 --       another reason
 local refusal, now, last, replid = open_to_write()

@@ -2,8 +2,7 @@
 --
 -- KEYS  partition, then the queue of each range
 -- ARGV  clock, store id and witnesses, most units in all, then for each range: lowest score,
---       highest score, 1 from the
---       highest down, most units
+--       highest score, 1 to read from the highest down, most units
 -- reply {now, for each range: units}
 local refusal, now = open_to_read()
 if refusal then

@@ -1,5 +1,5 @@
--- Reads what is not settled of a partition's ledger: items from the last settled entry on, that
--- one with them.
+-- Reads the entries of a partition's ledger that are not settled: items from the last settled entry
+-- on, including that one.
 --
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, number of the last settled entry (0: none), most items

@@ -1,12 +1,12 @@
--- Raises the format of a partition to the one of this version: versions that read only older ones
--- are refused from then on.
+-- Raises the format of a partition to the one of this version. From then on, versions that read
+-- only older formats are refused.
 --
 -- KEYS  partition
 -- ARGV  clock, store id and witnesses, 1 to raise it (otherwise the script only checks whether that
 --       is possible)
--- reply {head}; {head, 'O', format, moment}: a service that reads no more than this older format
---       has probed at that moment, within
---       the last minute
+-- reply {head}
+--       {head, 'O', format, moment}: a service that reads only up to this older format has probed
+--       at this moment, within the last minute
 local refusal, now, _, replid = open_to_write()
 if refusal then
     return refusal

@@ -20,8 +20,8 @@ for _, start in ipairs(starts) do
     local finish = redis.call('ZSCORE', KEYS[3], start)
     for index = 6, #KEYS do
         counts[#counts + 1] = redis.call('HGET', KEYS[5], start .. ':' .. ARGV[index - 1]) or '0'
-        -- What is released later and before a window's end is of this window; what is due may be of
-        -- an earlier one.
+        -- Units to be released before the window's end are of this window. Units that are due may
+        -- be of an earlier one, so they are not counted.
         local from = math.max(now + 1, start * 1000000)
         counts[#counts + 1] = redis.call('ZCOUNT', KEYS[index], digits(from), '(' .. finish)
     end

@@ -13,7 +13,7 @@ local function is_late(c, number)
 end
 
 -- Why a draw is not made whatever the user's limits are: a letter and what is replied with it (see
--- draw.lua); nil if nothing speaks against it. `known` is the draw that its request has made.
+-- draw.lua); nil if there is no such reason. `known` is the draw that its request has made.
 local function refusal_of(c, number, kind, known)
     if known then
         local rest = cmsgpack.unpack_limit(known, 7, 7)

@@ -7,7 +7,8 @@
 local COUNTS = 2 ^ 16 -- three counts below this make one exact number
 local NOBODY = '\0\0\0\0\0\0\0\0\0' -- the record of one who has not drawn
 
--- What the draws ask for, by kind, each with what is remembered of it; whether one has expired.
+-- The kinds of requests, each with the bytes that are remembered of it; and whether one has
+-- expired.
 local function read_kinds(c)
     local values, version = { cmsgpack.unpack(c.kinds) }, cmsgpack.pack(c.version)
     local kinds, is_expired = {}, false
@@ -23,7 +24,7 @@ local function read_kinds(c)
     return kinds, is_expired
 end
 
--- How a draw is refused.
+-- The reply to a draw that is refused.
 local function refuse(letter, detail)
     if #detail > 65535 then
         error('a record is none', 0)
@@ -31,8 +32,8 @@ local function refuse(letter, detail)
     return letter .. struct.pack('>I2', #detail) .. detail
 end
 
--- How a user's record begins, up to its latest draw; besides, the six counts. Users who never had
--- more than free draws have few different counts in a batch, so theirs are kept in `starts` and
+-- The start of a user's record, up to its latest draw, and the six counts. Users who only had free
+-- draws have few different counts in a batch, so their results are cached in `starts` and
 -- `counts_of`.
 local function start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won,
     left, bonus)

@@ -1,4 +1,4 @@
--- A campaign of a batch: what the call says of it, and what the partition holds of it.
+-- A campaign of a batch, from the script's arguments and from the partition.
 --
 -- Reads  KEYS and ARGV as draw.lua describes them
 -- Gives  read_campaign, open_campaign

@@ -43,8 +43,8 @@ local function is_late(e, number, now)
     return now > high * 4294967296 + low
 end
 
--- Why a user gets no packet (see grab.lua) of an envelope of which so many are taken; nil if
--- nothing speaks against it.
+-- Why a user gets no packet (see grab.lua) of an envelope of which `taken` are taken; nil if there
+-- is no reason.
 local function refusal_of_grab(e, number, now, taken)
     if now > e.earliest and is_late(e, number, now) then
         return 'P'

@@ -18,7 +18,7 @@
 -- records the fork. The partition's fields of it:
 --   replid          replication id of the server of the current fork
 --   fork:<replid>   of each fork: the number of its last entry; empty for the current fork; `*`
---   where losses were accepted
+--   if losses were accepted
 --   mark            number of the fork in unit ids and derivations; 0 before the first fork
 --   opens           when the current fork was recorded and from when on it takes writes, by the
 --   server's own TIME; absent afterwards
