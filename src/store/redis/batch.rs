@@ -34,7 +34,7 @@ const LANES: usize = 2;
 /// Calls that may wait in a lane; one more is refused at once.
 const WAITING_MAX: usize = 8192;
 /// Units of one batch (a draw of `count` is that many, a grab is two): a script of about two
-/// milliseconds. A larger batch would save little, and the index of a call in its batch fits into
+/// milliseconds. A larger batch would save little, and arguments refer to each other by indexes of
 /// one byte.
 pub(super) const BATCH_UNITS_MAX: usize = 256;
 /// How often a batch is sent, if a version or a day changes in between each time.
@@ -225,8 +225,8 @@ impl<C: Call> Lanes<C> {
         busy.max().filter(|busy| *busy > STUCK_AFTER)
     }
 
-    /// Sends a call through the lane of a user, given by a byte of the digest of the user's id. A caller that
-    /// goes away leaves nothing half done: the call is done whole, or not begun.
+    /// Sends a call through the lane of a user, given by a byte of the digest of the user's id. A
+    /// caller that goes away leaves nothing half done: the call is done whole, or not begun.
     pub(super) async fn call(&self, partition: u32, user: u8, call: C) -> Result<C::Answer> {
         let lane = &self.lanes[partition as usize * LANES + usize::from(user) % LANES];
         let (reply, answer) = oneshot::channel();
@@ -370,7 +370,8 @@ async fn group<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Vec<Group<C>> {
         group_of.insert(subject, groups.len());
         groups.push((known, vec![job]));
     }
-    // A subject that cannot be read is not read again for each job: other calls wait for this batch.
+    // A subject that cannot be read is not read again for each job: other calls wait for this
+    // batch.
     if !unknown.is_empty() {
         let read = C::read(core, &unknown).await;
         for (index, read) in unknown_groups.into_iter().zip(read) {

@@ -1,5 +1,5 @@
-//! Every call to Redis goes through this file. It adds the clock, the store's id and the witnesses to
-//! a script's arguments, and takes the clock and any loss of data from the reply.
+//! Every call to Redis goes through this file. It adds the clock, the store's id and the witnesses
+//! to a script's arguments, and takes the clock and any loss of data from the reply.
 
 use std::{
     sync::{
@@ -33,8 +33,8 @@ use crate::{
     store::{Executed, Result, StoreError},
 };
 
-/// How often a script is tried while its partition forks. Each round records a fork or waits for one
-/// to open.
+/// How often a script is tried while its partition forks. Each round records a fork or waits for
+/// one to open.
 const FORK_ROUNDS_MAX: usize = 8;
 
 /// A store on Redis.

@@ -1,7 +1,8 @@
 //! Whether the durability level holds while the service runs.
 //!
-//! Operators may change settings of a Redis in use. If the level no longer holds, then within seconds
-//! draws are refused; or, with the option for it, their answers state the level that is left.
+//! Operators may change settings of a Redis in use. If the level no longer holds, then within
+//! seconds draws are refused; or, with the option for it, their answers state the level that is
+//! left.
 
 use tokio::sync::watch;
 use tracing::{error, info, warn};

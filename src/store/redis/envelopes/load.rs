@@ -1,4 +1,4 @@
-//! Reading an envelope: its state, and what of it the service keeps.
+//! Reads envelopes: their state, and the parts that the service keeps in memory.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// An envelope as it was read.
+/// An envelope as it was read from Redis.
 pub(super) struct Loaded {
     pub(super) state: EnvelopeState,
     /// Where it was read; empty for one that is not there yet.
@@ -38,13 +38,13 @@ pub(super) struct Loaded {
     pub(super) removed_ahead: u32,
 }
 
-/// What was found under an envelope's id.
+/// The result of looking up an envelope's id.
 pub(super) enum Found {
-    /// It is there, though it may be on the way to be removed.
+    /// It exists, but its removal may have begun.
     Envelope(Box<Loaded>),
     /// It was removed.
     Removed,
-    /// It never was.
+    /// It never existed.
     Nothing,
 }
 
@@ -82,7 +82,7 @@ impl Loaded {
         })
     }
 
-    /// One that is not there yet.
+    /// An envelope that does not exist yet.
     pub(super) fn new(state: EnvelopeState) -> Self {
         Self {
             state,
@@ -152,7 +152,7 @@ impl Core {
         Ok((now, found))
     }
 
-    /// Keeps what never changes of an envelope.
+    /// Keeps the parts of an envelope that never change.
     pub(super) fn learn_envelope(
         &self,
         partition: &Arc<PartitionKeys>,
@@ -178,7 +178,7 @@ impl Core {
         known
     }
 
-    /// What never changes of envelopes of one partition, for each.
+    /// Reads the parts that never change, for several envelopes of one partition.
     pub(super) async fn know_envelopes(&self, ids: &[EnvelopeId]) -> Vec<Result<Arc<Known>>> {
         match self.load_envelopes(ids).await {
             Ok((_, found)) => ids
@@ -194,7 +194,7 @@ impl Core {
     }
 }
 
-/// What was found under the keys of an envelope is not what was left there; nothing was written.
+/// The error if the keys of an envelope contain something else than tombola wrote.
 pub(super) fn unreadable(id: &EnvelopeId, text: &str) -> StoreError {
     StoreError::corrupt(format!(
         "the keys of envelope {id} in Redis hold something else than tombola wrote ({text}); \

@@ -1,6 +1,6 @@
 //! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`mod@write`]),
-//! reads ([`mod@load`], [`read`]); what is stored of them ([`codec`]), and what the service keeps
-//! of them ([`known`]).
+//! reads ([`mod@load`], [`read`]), the stored values ([`codec`]), and what the service keeps in
+//! memory ([`known`]).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Reads: who has which packets, what is due, and the sums.
+//! Reads of envelopes: which users have which packets, which envelopes are due, and the sums.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,12 +19,12 @@ use crate::{
 /// Buckets of grabs that are read at a time, each of short ids and of long ones: a script of about
 /// a millisecond.
 const BUCKETS_READ: u32 = 16;
-/// What a field with `:high` behind its name counts.
+/// The unit of a field whose name ends in `:high`.
 const SUM_PART: i128 = 1_000_000_000_000_000_000;
 
 impl Core {
-    /// Who has which packet of an envelope that was read, those after `after`, in order, at most
-    /// `limit`. Buckets are read until all of these are found.
+    /// The grabs of an envelope after packet `after`, in order, at most `limit`. Buckets are read
+    /// until all of these are found.
     pub(super) async fn grabs(
         &self,
         loaded: &Loaded,

@@ -1,11 +1,11 @@
-//! Writing what a rule has decided on an envelope: all of it in one call of the commit script,
-//! under the conditions that it was decided on.
+//! Writes what a rule has decided on an envelope, in one call of `commit.lua`, on condition that
+//! what the rule read has not changed.
 //!
-//! The fence: `revision`, which every step but a grab changes, is as it was read; where the rule
-//! went by what users have (a refund, a removal), so is `grabbed`, which every grab changes. So a
-//! packet that is grabbed before the refund is written makes the refund begin again, and after it
-//! the `gate` that the grab script reads in the same moment says that nothing is to be had. A
-//! decision that was made before the expiry is not written after it.
+//! Every step but a grab changes `revision`, and every grab changes `grabbed`. Every write is made
+//! on condition that `revision` is unchanged; a refund or a removal, which depends on the grabs,
+//! also on condition that `grabbed` is. So a packet that is grabbed before the refund is written
+//! makes the refund begin again. After the refund, the grab script finds in `gate` that no packet
+//! is left. A decision that was made before the expiry is not written after it.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -30,13 +30,13 @@ use crate::{
     store::{Result, StoreError, entry::Body, rules::envelope::EnvelopeChanges},
 };
 
-/// Buckets of grabs, each of short ids and of long ones, that a script removes at most.
+/// The most buckets of grabs that one script removes, each with its bucket for long ids.
 const BUCKETS_REMOVED: u32 = 128;
 
 impl Core {
-    /// Where a step removes more buckets than one script should, removes most of them before it;
-    /// false where something has changed since the envelope was read. That it does not exist any
-    /// more is written first.
+    /// If a step removes more buckets than one script should, removes most of them before the step.
+    /// First it writes that the envelope does not exist any more. False if something has changed
+    /// since the envelope was read.
     pub(super) async fn remove_ahead(
         &self,
         partition: &Arc<PartitionKeys>,
@@ -69,7 +69,7 @@ impl Core {
         Ok(true)
     }
 
-    /// Runs the commit script: what it replies, or none where something has changed.
+    /// Runs the commit script; its reply, or none if something has changed.
     async fn run_commit(
         &self,
         partition: &PartitionKeys,
@@ -85,8 +85,7 @@ impl Core {
         }
     }
 
-    /// Writes what a rule has decided at `now`; false where something has changed since it was
-    /// read.
+    /// Writes what a rule has decided at `now`; false if something has changed since it was read.
     pub(super) async fn write_envelope(
         &self,
         partition: &Arc<PartitionKeys>,
@@ -111,8 +110,7 @@ impl Core {
 }
 
 impl Loaded {
-    /// A write of a step that was decided at `now`: that nobody else has taken a step since is its
-    /// first condition.
+    /// A call for a step that was decided at `now`, on condition that no other step came since.
     fn begin_commit(&self, partition: &PartitionKeys, now: Moment) -> Commit {
         let record = &self.state.record;
         let keys = partition.envelope(&record.envelope.id);
@@ -162,7 +160,7 @@ impl Loaded {
         gone.start.max(self.removed_ahead)..gone.end
     }
 
-    /// What must be written, and under what conditions.
+    /// The call that writes everything, with its conditions.
     fn commit(&self, partition: &PartitionKeys, now: Moment) -> Result<Commit> {
         let (record, changes) = (&self.state.record, &self.state.changes);
         let envelope = &record.envelope;
@@ -181,7 +179,7 @@ impl Loaded {
         if is_new {
             let removed = commit.key(Kind::Hash, partition.removed_envelopes(digest));
             commit.expect_absent(removed, &digest.field);
-            // An id is used once: nothing of another envelope may be left.
+            // An id is used once: no key of an earlier envelope may exist.
             for (kind, key) in [
                 (Kind::SortedSet, &keys.packets),
                 (Kind::Hash, &keys.allowed),

@@ -1,6 +1,6 @@
-//! The packed values that the service and the scripts exchange: msgpack values one after another, as
-//! the scripts' `cmsgpack` packs them; and units, whose bytes sort as the units do. (For records and
-//! draws see `record`.)
+//! The packed values that the service and the scripts exchange: msgpack values one after another,
+//! as the scripts' `cmsgpack` packs them; and units, whose bytes sort as the units do. (For records
+//! and draws see `record`.)
 //!
 //! | what | bytes |
 //! |---|---|
@@ -25,8 +25,8 @@ const LETTER_MIN: u8 = b'A';
 /// Bytes of a unit's score, and of its window.
 const SCORE_BYTES: usize = 7;
 const WINDOW_BYTES: usize = 5;
-/// How many bits fit into a number of one, two, three or four bytes. A larger number takes nine: this
-/// mark and eight bytes.
+/// How many bits fit into a number of one, two, three or four bytes. A larger number takes
+/// nine: [`LONG_NUMBER`] and eight bytes.
 const NUMBER_BITS: [u32; 4] = [7, 14, 21, 28];
 const LONG_NUMBER: u8 = 0xf0;
 /// The byte before the mark of a fork, with which no number begins, and the length of that mark.
@@ -254,9 +254,9 @@ pub(crate) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
     unpacker.finish(unit)
 }
 
-/// The definition of a version as the draw script takes it: start, end, limits (-1: none) of draws a day, paid draws a
-/// day, draws and wins a user, 1 for a consolation prize, 1 for each prize that counts as a win,
-/// pools `[draws that unlock it, 1 for a deck, prizes of its queues]`.
+/// The definition of a version as the draw script takes it: start, end, limits (-1: none) of draws
+/// a day, paid draws a day, draws and wins a user, 1 for a consolation prize, 1 for each prize that
+/// counts as a win, pools `[draws that unlock it, 1 for a deck, prizes of its queues]`.
 pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> {
     let mut packer = Packer::default();
     let limits = &campaign.limits;
@@ -285,8 +285,8 @@ pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> 
     packer.done()
 }
 
-/// The days from a moment on in the campaign's zone, and the moment at which they end. The bytes are
-/// a list: for each day its start and its number, then the end.
+/// The days from a moment on in the campaign's zone, and the moment at which they end. The bytes
+/// are a list: for each day its start and its number, then the end.
 pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment) {
     let zone = &campaign.zone;
     let mut packer = Packer::default();
@@ -300,11 +300,11 @@ pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
     (packer.done(), start)
 }
 
-/// The state that draws depend on: lifecycle, number of blocked users, held prizes, and for each pool
-/// one value. For a schedule, that is the moment until which it is filled. For a deck, it is 1 if
-/// more cards will be dealt and 0 if not; or, if stock lacks prizes that forfeited cards can bring
-/// back, a list of prizes and numbers: the deck is dealt on once that many cards of each of these
-/// prizes are forfeited.
+/// The state that draws depend on: lifecycle, number of blocked users, held prizes, and for each
+/// pool one value. For a schedule, that is the moment until which it is filled. For a deck, it is 1
+/// if more cards will be dealt and 0 if not; or, if stock lacks prizes that forfeited cards can
+/// bring back, a list of prizes and numbers: the deck is dealt on once that many cards of each of
+/// these prizes are forfeited.
 pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.int(state.view.lifecycle.code().into());

@@ -3,8 +3,8 @@
 use super::codec::{Packer, Unpacker};
 use crate::store::Result;
 
-/// The two bytes before the 16 of a UUID: the head of a msgpack binary of that length. Other ids are
-/// packed as msgpack texts, which begin differently.
+/// The two bytes before the 16 of a UUID: the head of a msgpack binary of that length. Other ids
+/// are packed as msgpack texts, which begin differently.
 const UUID: [u8; 2] = [0xc4, 16];
 const HEX: [u8; 16] = *b"0123456789abcdef";
 /// The indexes of the hyphens in a UUID's text.

@@ -1,5 +1,5 @@
-//! The names of our keys, which are made only here; and the digests that choose the hash, the bucket
-//! and the field of users and requests.
+//! The names of our keys, which are made only here; and the digests that choose the hash, the
+//! bucket and the field of users and requests.
 //!
 //! All keys of a partition share a hash tag, its number, so they are on one node of a cluster and
 //! one script may use them together.
@@ -18,9 +18,9 @@ use crate::model::{
 /// reads or writes many users with one command. They are more than one, so that even with millions
 /// of users a cluster can move each key.
 pub(crate) const USER_HASHES: u8 = 16;
-/// The number of hashes (buckets) that hold older draws of a campaign's users. Redis keeps a hash of
-/// up to 512 small fields in a compact encoding, which it searches from the start, so buckets are
-/// many and small.
+/// The number of hashes (buckets) that hold older draws of a campaign's users. Redis keeps a hash
+/// of up to 512 small fields in a compact encoding, which it searches from the start, so buckets
+/// are many and small.
 pub(crate) const BUCKETS: u32 = 1 << 16;
 /// The most bytes of a prefix.
 const PREFIX_BYTES_MAX: usize = 64;
@@ -78,7 +78,8 @@ pub(crate) struct PartitionKeys {
     pub(crate) due_campaigns: Key,
     /// Envelopes that are neither empty nor refunded, by their expiry.
     pub(crate) open_envelopes: Key,
-    /// Envelopes that are empty or refunded, by the moment since when; 0 once they are being removed.
+    /// Envelopes that are empty or refunded, by the moment since when; 0 once they are being
+    /// removed.
     pub(crate) settled_envelopes: Key,
     /// Sums of all envelopes ever created, by currency.
     pub(crate) envelope_sums: Key,
@@ -170,8 +171,8 @@ pub(crate) struct EnvelopeKeys {
 }
 
 impl EnvelopeKeys {
-    /// A bucket of grabs. Users with long ids have buckets of their own, since one long name would end
-    /// the compact encoding of a bucket.
+    /// A bucket of grabs. Users with long ids have buckets of their own, since one long name would
+    /// end the compact encoding of a bucket.
     pub(crate) fn grabs(&self, bucket: u32, is_long: bool) -> Key {
         format!("{}{bucket:x}{}", self.grabs, long_mark(is_long)).into()
     }
@@ -225,8 +226,8 @@ impl CampaignKeys {
         keys.write(format_args!("{}{bucket:x}", self.older));
     }
 
-    /// Adds the hashes that contain these users to a list; returns how many hashes it added, and for
-    /// each user the index of the user's hash among them.
+    /// Adds the hashes that contain these users to a list; returns how many hashes it added, and
+    /// for each user the index of the user's hash among them.
     pub(crate) fn push_users(
         &self,
         keys: &mut Words,
@@ -353,8 +354,8 @@ pub(crate) type RequestField = [u8; 8];
 
 /// The name of a user's request, in the bucket of that user's older draws.
 ///
-/// A blank separates the two ids. If the user's id contains a blank, a character that no id contains
-/// separates them instead, so that no two pairs of ids give the same text.
+/// A blank separates the two ids. If the user's id contains a blank, a character that no id
+/// contains separates them instead, so that no two pairs of ids give the same text.
 pub(crate) fn request_field(user: &UserId, request: &RequestId) -> RequestField {
     let separator = if user.as_str().contains(' ') {
         "\0"

@@ -19,8 +19,8 @@ pub(crate) enum Effect {
     Nothing,
 }
 
-/// A command's script. Its text is sent to a server that does not know it yet; afterwards the digest
-/// is enough.
+/// A command's script. Its text is sent to a server that does not know it yet; afterwards the
+/// digest is enough.
 #[derive(Debug)]
 pub struct Script {
     text: String,

@@ -1,5 +1,5 @@
-//! What is asked of Redis before anything is stored there: every finding of every master is told at
-//! once.
+//! Checks that Redis has the settings that a store needs, before anything is stored there. All
+//! findings of all masters are reported at once.
 
 use std::time::Instant;
 
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{model::Moment, store::Durability};
 
-/// The oldest Redis whose scripts and commands are known to suffice.
+/// The oldest version of Redis that has all commands which the scripts need.
 const VERSION_MIN: (u32, u32) = (6, 2);
-/// Clocks that differ by more are worth a warning: releases follow Redis's clock, plans are made by
-/// the service's.
+/// A larger difference of the clocks is a warning: releases follow the clock of Redis, while plans
+/// follow the service's.
 const SKEW_MICROS_MAX: i64 = 1_000_000;
 
-/// Looks at every master, and for [`Durability::Strict`] at every replica. `service_now` is the
+/// Checks every master, and for [`Durability::Strict`] every replica. `service_now` is the
 /// service's clock at the moment of the call.
 ///
 /// # Errors
@@ -82,7 +82,7 @@ async fn examine(
     Ok(findings)
 }
 
-/// Looks at what can change while the service runs: the settings that the level stands on.
+/// Checks what can change while the service runs: the settings that the level needs.
 pub(crate) async fn recheck(
     connections: &Connections,
     durability: Durability,
@@ -195,7 +195,7 @@ impl Inspection<'_> {
         }
     }
 
-    /// Checks what the level stands on.
+    /// Checks the settings that the level needs.
     async fn check_level(
         &mut self,
         info: Option<&Info>,
@@ -237,7 +237,7 @@ impl Inspection<'_> {
         cmd.arg("GET").arg("appendfsync");
         let policy = match self.master.command(&cmd).await {
             Ok(value) => setting_of(&value),
-            // Managed services take the command away.
+            // Managed services do not offer the command.
             Err(fault) if matches!(fault.kind, FaultKind::Permission | FaultKind::Other) => None,
             Err(fault) => return Err(fault.into()),
         };
@@ -299,7 +299,7 @@ impl Inspection<'_> {
     }
 }
 
-/// How far this master's clock is ahead.
+/// How many microseconds this master's clock is ahead of the service's.
 async fn skew_micros(
     master: &Master<'_>,
     local_now: impl Fn() -> Moment,

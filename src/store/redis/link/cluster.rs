@@ -1,7 +1,7 @@
-//! Follows the masters of a cluster, by what all of its nodes say.
+//! Follows the masters of a cluster, from the answers of all its nodes.
 //!
-//! Nodes disagree while a replica is promoted or a slot moves. For each slot the claim of the
-//! highest configuration epoch holds, as it does among the nodes themselves.
+//! Nodes disagree while a replica is promoted or a slot moves. For each slot the node that claims
+//! it with the highest configuration epoch serves it; the nodes themselves decide in the same way.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +22,7 @@ use super::{
 #[derive(Clone)]
 struct AskNode;
 
-/// A node as one of them describes it.
+/// A node, as a node of the cluster describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) id: String,
@@ -45,7 +45,7 @@ impl Question for AskNode {
     ) -> RedisResult<Self::Answer> {
         let mut nodes = redis::cmd("CLUSTER");
         let text: String = nodes.arg("NODES").query_async(connection).await?;
-        // Only this one knows under which names nodes are to be reached.
+        // Only this command returns the names under which clients reach the nodes.
         let mut slots = redis::cmd("CLUSTER");
         let slots: Value = slots.arg("SLOTS").query_async(connection).await?;
         let mut lines: Vec<Line> = text.lines().filter_map(|l| read_line(l, server)).collect();
@@ -71,7 +71,7 @@ fn read_line(line: &str, server: &Address) -> Option<Line> {
     }
     let address = address.split(['@', ',']).next()?;
     let address = address.rsplit_once(':').and_then(|(host, port)| {
-        // A node that nobody met yet does not know its own address.
+        // A node that no other node has contacted yet does not know its own address.
         let host = if host.is_empty() { &server.host } else { host };
         Some(Address {
             host: host.to_owned(),
@@ -90,7 +90,7 @@ fn read_line(line: &str, server: &Address) -> Option<Line> {
     })
 }
 
-/// `5` or `5-9`; slots on their way begin with a bracket.
+/// Reads `5` or `5-9`. Slots that are being moved begin with a bracket and are left out.
 fn read_range(text: &str) -> Option<(u16, u16)> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let range = (first.parse().ok()?, last.parse().ok()?);
@@ -144,9 +144,9 @@ struct Follower {
     directory: Arc<Directory>,
     panel: Panel<AskNode>,
     seeds: Vec<Address>,
-    /// What each node that answers says.
+    /// The last answer of each node that answers.
     views: HashMap<Address, Vec<Line>>,
-    /// Who has answered, or failed to, since everybody last had.
+    /// Nodes that have answered, or failed to, in this round of all nodes.
     reported: HashSet<Address>,
 }
 
@@ -161,7 +161,7 @@ impl Follower {
             }
             Err(fault) => (self.views.remove(&report.server).is_some(), Some(fault)),
         };
-        // Without any view the nodes that were known are asked on.
+        // If no node answers, the nodes that were known stay on the panel.
         if is_news && !self.views.is_empty() {
             let lines = self.views.values().flatten();
             let there: HashSet<_> = lines.filter_map(|line| line.address.clone()).collect();

@@ -1,12 +1,14 @@
 //! The confirmation of replicas that `--durability strict` waits for: `WAITAOF` on servers that
 //! have it, else `WAIT`.
 //!
-//! Both count only up to what *this connection* wrote last, so they go over the connection of the
-//! write, which nobody else uses meanwhile. A replica confirms what it had on disk at the end of
-//! its previous turn and otherwise speaks once a second; each `WAITAOF` asks it anew. A server
-//! looks at the time-outs of those that wait only when something wakes it, up to a tenth of a
-//! second later. So it is asked again and again on the same connection without waiting for the
-//! answer before, which also wakes it.
+//! Both commands count the replicas that have what *this connection* wrote last. So they go over
+//! the connection of the write, which nobody else uses meanwhile.
+//!
+//! One command is not enough. A replica reports what it had on disk some time ago, and by itself
+//! reports only once a second; each further `WAITAOF` makes it report again. And a server notices
+//! that the time of a waiting client is over only when something wakes it, up to a tenth of a
+//! second late. So the command is sent several times on the same connection, without waiting for
+//! the earlier answers; each one wakes server and replicas.
 
 use std::time::{Duration, Instant};
 
@@ -16,29 +18,30 @@ use super::{fault::Fault, lease::Lease, url::RedisUrl};
 
 /// How long replicas have to confirm a write.
 const CONFIRM_MAX: Duration = Duration::from_millis(2500);
-/// After this, and each time after twice as long, it is asked again.
+/// The first pause before the command is sent again; each further one is twice as long, up to the
+/// second constant.
 const ASK_AGAIN_FIRST: Duration = Duration::from_millis(3);
 const ASK_AGAIN_MAX: Duration = Duration::from_millis(100);
-/// How long the count at the end may take.
+/// How long the last command may take, which only counts.
 const COUNT_MAX: Duration = Duration::from_millis(500);
 
 /// How many replicas must confirm a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quorum {
-    /// As many as an operator said.
+    /// The number that an operator set.
     pub(crate) named: Option<u32>,
-    /// All replicas of a cluster's shard, since only masters vote there.
+    /// In a cluster all replicas must confirm, since only masters vote on a promotion there.
     pub(crate) is_cluster: bool,
 }
 
 impl Quorum {
-    /// Of so many replicas, dead ones counted; none if there are no replicas. `eligible` are those
-    /// of which Sentinel may promote any.
+    /// How many of `replicas`, dead ones included, must confirm; none if there are no replicas.
+    /// `eligible` is the number of replicas that Sentinel may promote in a planned failover.
     ///
-    /// With Sentinel the replicas make at least a majority of all nodes together with the primary:
-    /// when the primary dies, the replica with the highest offset is promoted, and has all that was
-    /// confirmed. In a planned failover any replica may be, while the others still follow and
-    /// confirm what the old primary writes. So all that are alive are waited for.
+    /// With Sentinel, the confirming replicas and the primary are a majority of all nodes. When the
+    /// primary dies, the replica with the most data is promoted, which has all that was confirmed.
+    /// In a planned failover any replica may be promoted, while others still confirm what the old
+    /// primary writes. So all replicas that are alive must confirm.
     pub(crate) fn of(self, replicas: u32, eligible: u32) -> Option<u32> {
         if let Some(named) = self.named {
             return Some(named);
@@ -51,7 +54,7 @@ impl Quorum {
     }
 }
 
-/// Waits until so many replicas have what this connection wrote last.
+/// Waits until `needed` replicas have what this connection wrote last.
 pub(crate) async fn confirm(
     lease: &mut Lease<'_>,
     needed: u32,
@@ -61,7 +64,7 @@ pub(crate) async fn confirm(
     let has_waitaof = lease.has_waitaof();
     let mut pause = ASK_AGAIN_FIRST;
     loop {
-        // The last time it only counts, which takes no wait.
+        // The last command only counts, without a wait.
         let is_last = begun.elapsed() >= CONFIRM_MAX;
         let cmd = wait(has_waitaof, if is_last { 0 } else { needed }, pause);
         let asked = lease
@@ -90,15 +93,15 @@ fn wait(has_waitaof: bool, replicas: u32, most: Duration) -> Cmd {
     if has_waitaof {
         cmd.arg(u32::from(replicas > 0));
     }
-    // Zero would wait for ever.
+    // Zero means no limit.
     cmd.arg(replicas).arg(most.as_millis().max(1) as u64);
     cmd
 }
 
-/// Who has a write.
+/// How many servers have a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
-    /// The primary has it on disk, as far as it says so.
+    /// The primary has it on disk.
     is_local: bool,
     replicas: u32,
 }
@@ -108,7 +111,7 @@ impl Counts {
         let read = if has_waitaof {
             redis::from_redis_value_ref::<(u32, u32)>(value)
         } else {
-            // With AOF always the script's reply came after the write to disk.
+            // With appendfsync always, the script's reply came after the write to disk.
             redis::from_redis_value_ref::<u32>(value).map(|replicas| (1, replicas))
         };
         let (local, replicas) = read.map_err(|_| Fault::protocol("WAIT gives no numbers"))?;

@@ -1,4 +1,5 @@
-//! Commands to Redis: each goes to the server that is the master now, in a cluster of its keys.
+//! Sends commands to Redis: each to the server that is the master now; in a cluster, to the master
+//! of its keys.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,13 +25,13 @@ use crate::store::redis::format::{
     words::Words,
 };
 
-/// What a call that was refused waits before it is sent again, while the master changes or slots
-/// move: a second in all, so that its caller gets the reason in time.
+/// The pauses before a refused call is sent again, while the master changes or slots move. They are
+/// about a second in all, so that the caller gets the reason in time.
 const PAUSES_MS: [u64; 6] = [10, 30, 80, 160, 320, 500];
 /// How often a call is redirected by nodes of a cluster.
 const REDIRECTS_MAX: usize = 8;
 
-/// Connections to one Redis, whatever stands there.
+/// Connections to one Redis: a single server, a group with Sentinel, or a cluster.
 pub struct Connections {
     pub(crate) directory: Arc<Directory>,
     url: RedisUrl,
@@ -61,17 +62,18 @@ pub struct Master<'a> {
     address: String,
 }
 
-/// What is sent.
+/// A command or a script to send.
 #[derive(Clone, Copy)]
 enum Call<'a> {
     Command(&'a Cmd),
-    /// True: it is confirmed by replicas, where that is asked for.
+    /// Script, keys, arguments, and whether replicas must confirm it.
     Script(&'a Script, &'a Words, &'a Words, bool),
 }
 
 impl Connections {
-    /// At most `size_max` connections to each server, each made when it is needed. Within a Tokio
-    /// runtime: a task follows the master of Sentinel or a cluster until this is dropped.
+    /// At most `size_max` connections to each server, each made when it is needed. It must be
+    /// called within a Tokio runtime: a task follows the masters of Sentinel or a cluster until
+    /// this is dropped.
     ///
     /// # Errors
     /// A CA file that cannot be used.
@@ -107,8 +109,8 @@ impl Connections {
         })
     }
 
-    /// The same connections, whose writes are confirmed by replicas: by `named` of them, or by as
-    /// many as lose nothing when the primary dies.
+    /// The same connections, with writes that replicas confirm: `named` of them, or as many as are
+    /// needed so that nothing is lost when the primary dies.
     #[must_use]
     pub fn confirming(self, named: Option<u32>) -> Self {
         let is_cluster = matches!(self.url.topology, Topology::Cluster(_));
@@ -118,7 +120,7 @@ impl Connections {
         }
     }
 
-    /// Where they lead.
+    /// The URL of this Redis.
     pub fn url(&self) -> &RedisUrl {
         &self.url
     }
@@ -155,8 +157,8 @@ impl Connections {
 
     /// Returns once replicas have all that was written to a partition before, if writes are to be
     /// confirmed; `key` is the partition's hash. The master must not have changed since what is
-    /// confirmed was read: if it can have, read with [`Self::write`] a script that tells its
-    /// effect.
+    /// confirmed was read. If it may have changed, use [`Self::write`] for a script that reads and
+    /// states its effect instead.
     ///
     /// # Errors
     /// A [`Fault`]: it is not known whether what was written before lasts.
@@ -198,7 +200,8 @@ impl Connections {
         Ok(map.serving().map(master).collect())
     }
 
-    /// Sends a call, again while it is surely refused only because the master changes.
+    /// Sends a call. Sends it again as long as it is refused because the master changes, and only
+    /// if it has certainly not run.
     async fn send(&self, call: Call<'_>, key: Option<&[u8]>) -> Result<Value, Fault> {
         let mut pauses = PAUSES_MS.iter();
         let mut redirects = 0;
@@ -224,7 +227,7 @@ impl Connections {
         }
     }
 
-    /// The call was refused, and soon it may not be.
+    /// Whether the call was refused for a reason that soon may be gone.
     fn may_pass(&self, fault: &Fault) -> bool {
         if fault.executed != Executed::No {
             return false;
@@ -320,7 +323,7 @@ async fn run_script(
     }
 }
 
-/// `ASKING` lets the next command to a slot that moves in.
+/// Sends a command. `ASKING` before it makes a node accept it for a slot that is being moved there.
 async fn ask_and_call(lease: &mut Lease<'_>, cmd: &Cmd, is_ask: bool) -> Result<Value, Fault> {
     if is_ask {
         lease.call(&redis::cmd("ASKING")).await?;
@@ -329,7 +332,7 @@ async fn ask_and_call(lease: &mut Lease<'_>, cmd: &Cmd, is_ask: bool) -> Result<
 }
 
 impl Master<'_> {
-    /// Where it is, for messages.
+    /// Its address, for messages.
     pub fn address(&self) -> &str {
         &self.address
     }

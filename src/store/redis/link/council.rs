@@ -1,4 +1,5 @@
-//! Which master the sentinels agree on: the majority of all sentinels that are known decides.
+//! Decides from the answers of the sentinels which server is the master: a majority of all known
+//! sentinels must name it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,11 +8,11 @@ use std::{
 
 use super::{masters::Found, url::Address};
 
-/// Sentinels that still name a master which one of them gave up are believed only after this long:
-/// they hear of it from each other within two seconds.
+/// After one sentinel has given up a master, others that still name it are believed only after this
+/// long. They learn of the switch from each other within two seconds.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// What one sentinel knows.
+/// The answer of one sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) id: String,
@@ -31,11 +32,11 @@ pub(super) struct Replica {
     pub(super) is_linked: bool,
 }
 
-/// What the sentinels say, and what follows from it.
+/// The answers of all sentinels, and the master that follows from them.
 pub(super) struct Council {
     /// Sentinels in the URL.
     named: usize,
-    /// The last word of each one that answers.
+    /// The last answer of each sentinel that answers.
     words: HashMap<Address, Word>,
     chosen: Option<Address>,
     /// A master that a sentinel gave up, and when.
@@ -43,7 +44,7 @@ pub(super) struct Council {
 }
 
 impl Council {
-    /// A council of which the URL names so many sentinels.
+    /// A council without answers yet; the URL names `named` sentinels.
     pub(super) fn new(named: usize) -> Self {
         Self {
             named,
@@ -53,12 +54,12 @@ impl Council {
         }
     }
 
-    /// Takes note of a sentinel's reply.
+    /// Sets a sentinel's last answer.
     pub(super) fn note(&mut self, server: Address, word: Word) {
         self.words.insert(server, word);
     }
 
-    /// Drops the last reply of a sentinel that answers no more.
+    /// Drops the last answer of a sentinel that no longer answers.
     pub(super) fn forget(&mut self, server: &Address) {
         self.words.remove(server);
     }
@@ -80,7 +81,7 @@ impl Council {
         self.chosen.as_ref() == Some(master)
     }
 
-    /// Sentinels that others name and nobody asks yet.
+    /// Sentinels that others name and that are not asked yet.
     pub(super) fn strangers(&self) -> Vec<Address> {
         let asked: HashSet<&str> = self.words.values().map(|word| word.id.as_str()).collect();
         let others = self.words.values().flat_map(|word| &word.others);
@@ -137,8 +138,8 @@ impl Council {
             return None;
         }
         let master = master.clone();
-        // Of several sentinels the one that sees the most: too many are waited for rather than too
-        // few.
+        // The highest count of the sentinels: it is safer to wait for too many replicas than for
+        // too few.
         let most = |counts: fn(&Replica) -> bool| {
             let words = self.words.values();
             let agreeing = words.filter(|word| word.master.as_ref() == Some(&master));

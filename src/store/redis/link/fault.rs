@@ -1,5 +1,5 @@
-//! What went wrong at Redis, sorted once from the driver's error: whether the command may have run,
-//! and what to do.
+//! A fault of Redis, made once from the driver's error: whether the command may have run, and what
+//! to do.
 
 use std::fmt;
 
@@ -13,24 +13,24 @@ use super::{
 };
 use crate::store::{Executed, StoreError};
 
-/// A command that was not done.
+/// Why a command has no usual answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Whether it may have run nevertheless.
     pub executed: Executed,
-    /// What is the matter.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// The same for operators: where, what Redis said and what to do.
+    /// A text for operators: which server, what Redis answered and what to do.
     pub text: String,
     /// Who serves the keys instead, if a cluster's node says so.
     pub(crate) redirect: Option<Redirect>,
 }
 
-/// The node that a cluster's node sends a command to.
+/// The node to which a cluster's node redirects a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) address: Address,
-    /// Only this command, while its slot moves.
+    /// The redirection holds only for this command, while its slot moves.
     pub(crate) is_ask: bool,
 }
 
@@ -106,8 +106,8 @@ impl Fault {
     pub(crate) fn answering(error: &RedisError, url: &RedisUrl) -> Self {
         let kind = FaultKind::of(error, url);
         let said = error.to_string();
-        // Most refusals come before a script's first write, but each of its commands is held
-        // against the user's rights.
+        // Most refusals come before a script's first write, but the user's rights are checked for
+        // each of its commands.
         let in_midst = kind == FaultKind::Permission && said.contains("user_script");
         let executed = if kind.is_refusal() && !in_midst {
             Executed::No
@@ -120,7 +120,7 @@ impl Fault {
         }
     }
 
-    /// The same of a command after another one, of which it is not known whether it lasts.
+    /// The same fault, of a step after a command that ran: that command may last or not.
     pub(crate) fn afterwards(self) -> Self {
         Self {
             executed: Executed::Unknown,
@@ -135,7 +135,7 @@ impl Fault {
         Self::new(Executed::Unknown, FaultKind::TimedOut, url, &said)
     }
 
-    /// An answer of another shape than its command has.
+    /// The answer does not have the form that its command's answers have.
     pub(crate) fn protocol(text: &str) -> Self {
         Self {
             executed: Executed::Unknown,
@@ -148,7 +148,7 @@ impl Fault {
     fn new(executed: Executed, kind: FaultKind, url: &RedisUrl, said: &str) -> Self {
         let said = match kind {
             FaultKind::Script => said,
-            // In which script it was helps nobody who cannot change it.
+            // An operator cannot change the script, so its name is left out.
             _ => said.split(" script: ").next().unwrap_or(said),
         };
         Self {
@@ -179,7 +179,8 @@ impl Redirect {
     }
 }
 
-/// A server without TLS waits for the end of what it takes for a command.
+/// The text of a connection that was not made in time. A server without TLS takes the client's TLS
+/// greeting for the start of a command and waits for its end.
 fn no_connection_in_time(url: &RedisUrl) -> String {
     let hint = if url.tls {
         "; one that does not speak TLS stays silent, then write redis:// instead of rediss://"
@@ -217,8 +218,8 @@ impl From<Fault> for StoreError {
                 executed: fault.executed,
                 detail: fault.text,
             },
-            // One that failed in its midst may have written before: a retry under the same request
-            // id tells.
+            // A script that failed in the middle may have written; a retry with the same request id
+            // finds out.
             _ => Self::Unavailable {
                 executed: fault.executed,
                 detail: fault.text,

@@ -11,10 +11,10 @@ use crate::store::Durability;
 /// Why a store is not opened on this Redis. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CheckError {
-    /// It cannot be asked.
+    /// Redis cannot be asked.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// It is not set up for the durability that it was to give.
+    /// Redis is not set up for the durability level.
     #[error("{}", problems_text(.0))]
     Unfit(Vec<String>),
 }
@@ -28,13 +28,13 @@ fn problems_text(problems: &[String]) -> String {
     text
 }
 
-/// What was found on a Redis that is fit.
+/// The findings on a Redis that is fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// How far Redis's clock is ahead of the service's, in microseconds; behind where negative. The
-    /// farthest of all masters.
+    /// How far the clock of Redis is ahead of the service's, in microseconds; negative if it is
+    /// behind. The largest difference of all masters.
     pub skew_micros: i64,
-    /// What an operator should look at; each has been logged.
+    /// Warnings for operators; all have been logged.
     pub warnings: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Problem {
     pub(crate) text: String,
     /// The level that still holds, if any does.
     pub(crate) leaves: Option<Durability>,
-    /// It was found on a replica, so it stands until replicas are looked at again.
+    /// It was found on a replica, so it stands until replicas are checked again.
     pub(crate) is_of_replicas: bool,
 }
 
@@ -67,7 +67,7 @@ impl Findings {
         });
     }
 
-    /// What an opened store is given, unless there are problems; logs the warnings.
+    /// The result for the caller: an error if there are problems. Logs the warnings.
     pub(super) fn conclude(self) -> Result<Checked, CheckError> {
         if !self.problems.is_empty() {
             let problems = self.problems.into_iter();
@@ -85,7 +85,7 @@ impl Findings {
     }
 }
 
-/// The level as `--durability` has it.
+/// The name of a level in `--durability`.
 pub(crate) fn name_of(durability: Durability) -> &'static str {
     match durability {
         Durability::Volatile => "volatile",
@@ -123,7 +123,7 @@ pub(crate) fn text_of(value: &Value) -> Result<String, Fault> {
     redis::from_redis_value_ref(value).map_err(|_| Fault::protocol("INFO is not a text"))
 }
 
-/// The value of a `CONFIG GET` of one setting; none where the server does not have it.
+/// The value in a reply to `CONFIG GET appendfsync`; none if the server does not have the setting.
 pub(crate) fn setting_of(value: &Value) -> Option<String> {
     let mut settings: HashMap<String, String> = redis::from_redis_value_ref(value).ok()?;
     settings.remove("appendfsync")

@@ -1,8 +1,8 @@
-//! A connection that is out of its pool, with a bound on every wait.
+//! A connection that a caller took from a pool, with a bound on every wait.
 //!
-//! It goes back only after an answer that says nothing against it. After a timeout, a broken
-//! connection or the reply of a server that is no longer the master it is thrown away; so it is if
-//! the caller goes away in the middle.
+//! It goes back to the pool only after a usual answer. It is closed after a timeout, after it
+//! broke, after the reply of a server that is no longer the master, and if the caller goes away in
+//! the middle of a call.
 
 use std::{sync::Arc, time::Instant};
 
@@ -61,12 +61,12 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// The server.
+    /// The server that the connection leads to.
     pub(crate) fn node(&self) -> &Node {
         &self.node
     }
 
-    /// The server knows `WAITAOF`.
+    /// Whether the server knows `WAITAOF`.
     pub(crate) fn has_waitaof(&self) -> bool {
         self.object.as_ref().is_some_and(|link| link.has_waitaof)
     }
@@ -99,7 +99,7 @@ impl<'a> Lease<'a> {
             self.is_sound = false;
             return Err(self.directory.changed(Executed::No, node));
         }
-        self.is_sound = false; // until it answered, which it may never do
+        self.is_sound = false; // until it has answered
         let answer = tokio::select! {
             biased;
             _ = self.retired.wait_for(|retired| *retired) => {
@@ -121,7 +121,8 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Decides by a fault whether the connection can be used again, and who is asked.
+    /// Decides by a fault whether the connection can be used again, and whether to ask for the
+    /// master.
     fn judge(&mut self, kind: FaultKind) {
         self.is_sound = !kind.spoils_connection();
         if kind.doubts_master() {
@@ -132,7 +133,7 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// The connection is not used again, and the fault is returned.
+    /// Lets the connection be closed later; returns the fault.
     pub(crate) fn give_up(&mut self, fault: Fault) -> Fault {
         self.is_sound = false;
         if fault.kind.doubts_master() {
@@ -141,7 +142,7 @@ impl<'a> Lease<'a> {
         fault
     }
 
-    /// What broke this connection broke the idle ones too.
+    /// Closes the idle connections that are as old as this one: the same fault has broken them.
     fn forget_older(&self) {
         let begun = self.begun;
         let pool = &self.node.pool;

@@ -25,7 +25,7 @@ use crate::store::Executed;
 /// How long a call waits for a master to be known.
 const MASTER_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How long a replica that is not online any more still counts: in a planned failover it leaves
-/// first and the services are told seconds later.
+/// first, and services learn of the promotion seconds later.
 const ONLINE_MEMORY: Duration = Duration::from_secs(10);
 /// A slot that no master serves.
 pub(crate) const UNSERVED: u16 = u16::MAX;
@@ -34,7 +34,7 @@ pub(crate) const UNSERVED: u16 = u16::MAX;
 pub(crate) struct Node {
     pub(crate) address: Address,
     pub(crate) pool: Pool,
-    /// True from the moment on at which it is not a master any more.
+    /// True once it is not a master any more.
     pub(crate) retired: watch::Sender<bool>,
     /// Replicas that are known, dead ones too.
     replicas: AtomicU32,
@@ -70,7 +70,7 @@ impl Node {
         self.replicas.load(Ordering::Relaxed)
     }
 
-    /// Takes note of how many replicas are known.
+    /// Sets how many replicas are known.
     pub(crate) fn set_replicas(&self, replicas: u32) {
         self.replicas.store(replicas, Ordering::Relaxed);
     }
@@ -143,18 +143,18 @@ impl Map {
 #[derive(Clone, Default)]
 struct State {
     map: Option<Arc<Map>>,
-    /// Why there is no map, once everybody was asked.
+    /// Why there is no map, once all servers were asked.
     trouble: Option<Fault>,
-    /// How often everybody was asked without finding a master.
+    /// How often all servers were asked without finding a master.
     rounds: u64,
 }
 
-/// What is known of the masters.
+/// The masters that are known, for calls and followers.
 pub(crate) struct Directory {
     pub(crate) dialer: Arc<Dialer>,
     size_max: usize,
     state: watch::Sender<State>,
-    /// Counts the wishes to ask again.
+    /// Changes with each demand to ask the servers again.
     wishes: watch::Sender<u64>,
 }
 
@@ -195,17 +195,17 @@ impl Directory {
             .ok_or_else(|| state.trouble.unwrap_or_else(unknown))
     }
 
-    /// Somebody else may be the master: asks at once instead of within a second.
+    /// Another server may be the master: lets the followers ask at once instead of within a second.
     pub(crate) fn ask_again(&self) {
         self.wishes.send_modify(|wishes| *wishes += 1);
     }
 
-    /// Fires whenever somebody wishes to ask again.
+    /// Fires with each demand to ask the servers again.
     pub(crate) fn wishes(&self) -> watch::Receiver<u64> {
         self.wishes.subscribe()
     }
 
-    /// Takes note of the masters. Those that stay keep their connections, all others are retired.
+    /// Sets the masters. Those that stay keep their connections, all others are retired.
     pub(crate) fn learn(&self, found: &[Found], slots: Vec<u16>) {
         self.state.send_if_modified(|state| {
             let before = state.map.as_deref();

@@ -1,9 +1,10 @@
-//! The way to the servers: which of them are masters, connections to them, and what goes wrong.
+//! Connections to the servers: which servers are masters, how commands reach them, and faults.
 //!
-//! [`masters`] keeps a pool of connections to each master; followers of Sentinel and of clusters
-//! write there what a [`panel`] of servers says. [`connect`] sends a command by a [`lease`], and
-//! [`confirm`] waits for replicas. [`checks`] asks servers for their settings,
-//! and [`findings`] holds what it found.
+//! [`masters`] keeps a pool of connections to each master. With Sentinel and in clusters, a
+//! follower asks a [`panel`] of servers again and again who is a master, and updates [`masters`].
+//! [`connect`] sends a command over a connection that it takes from a pool (a [`lease`]), and
+//! [`confirm`] waits for replicas. [`checks`] reads the settings of servers and reports
+//! [`findings`].
 
 pub(super) mod checks;
 mod cluster;

@@ -1,7 +1,7 @@
-//! Servers that are all asked the same question, each second and whenever somebody wishes.
+//! A panel of servers that are all asked the same question, each second and on demand.
 //!
-//! Each server is asked by a task of its own over a connection of its own, so that one which hangs
-//! or is gone does not delay the others.
+//! Each server is asked by a task of its own over a connection of its own, so that a server which
+//! hangs does not delay the others.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -21,12 +21,12 @@ use super::{
 
 /// How often each server is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A server is asked no sooner again than after this, however many wish.
+/// The least pause between two questions to a server, whatever the demand.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// What servers are asked.
+/// A question to servers.
 pub(crate) trait Question: Clone + Send + Sync + 'static {
     /// What a server answers.
     type Answer: Send + 'static;
@@ -39,13 +39,13 @@ pub(crate) trait Question: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = redis::RedisResult<Self::Answer>> + Send;
 }
 
-/// What came of asking a server.
+/// The answer of a server, or why there is none.
 pub(crate) struct Report<A> {
     pub(crate) server: Address,
     pub(crate) answer: Result<A, Fault>,
 }
 
-/// The servers that are asked; dropped, it asks nobody any more.
+/// The servers that are asked. When this is dropped, nobody is asked any more.
 pub(crate) struct Panel<Q: Question> {
     question: Q,
     peer: Peer,
@@ -55,7 +55,7 @@ pub(crate) struct Panel<Q: Question> {
 }
 
 impl<Q: Question> Panel<Q> {
-    /// A panel without members, and what they will answer.
+    /// A panel without members, and the channel of their answers.
     pub(crate) fn new(
         question: Q,
         peer: Peer,
@@ -120,7 +120,7 @@ async fn ask_for_ever<Q: Question>(
 ) {
     let mut wishes = directory.wishes();
     let dialer = Arc::clone(&directory.dialer);
-    // Else the task would keep alive what ends it.
+    // The task ends when the directory is dropped, so it must not keep it alive.
     drop(directory);
     let mut connection = None;
     loop {
@@ -144,7 +144,7 @@ async fn ask<Q: Question>(
     dialer: &Dialer,
     kept: &mut Option<MultiplexedConnection>,
 ) -> Result<Q::Answer, Fault> {
-    // It is kept only after an answer.
+    // The connection is kept only after an answer.
     let mut connection = match kept.take() {
         Some(connection) => connection,
         None => dialer.connect(peer, server).await?,

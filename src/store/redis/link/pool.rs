@@ -1,8 +1,7 @@
-//! Direct connections to servers: how one is made, and the pool that keeps those to one server.
+//! Makes connections to servers, and keeps the connections to one server in a pool.
 //!
-//! Every connection leads to exactly one server, in a cluster too. Which server that should be is
-//! for [`super::masters`] to say. A pooled connection is trusted until a call on it fails; then
-//! it is thrown away.
+//! Every connection leads to exactly one server, in a cluster too; [`super::masters`] decides which
+//! one. A pooled connection is used until a call on it fails; then it is closed.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -21,7 +20,7 @@ use super::{
     url::{Address, Login, RedisUrl},
 };
 
-/// Why connections to this place cannot even be tried.
+/// Why no connection can even be tried.
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// The CA file cannot be read.
@@ -46,14 +45,14 @@ impl From<RedisError> for SetupError {
     }
 }
 
-/// Opens connections to any server that belongs to a URL, with its TLS. Redis servers and sentinels
-/// have logins of their own.
+/// Opens connections to any server of a URL, with the URL's TLS settings and logins (Redis servers
+/// and sentinels have different ones).
 pub(crate) struct Dialer {
     url: RedisUrl,
     certificates: Option<TlsCertificates>,
 }
 
-/// Whom a connection is for.
+/// The kind of server that a connection leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// A Redis server.
@@ -126,8 +125,7 @@ pub(crate) fn build(dialer: &Arc<Dialer>, to: &Address, size_max: usize) -> Pool
         .runtime(managed::reexports::Runtime::Tokio1)
         .wait_timeout(Some(WAIT_MAX))
         .create_timeout(Some(CONNECT_MAX))
-        // The one used last is used next, so that those a quiet hour does not need are few and the
-        // same.
+        // The connection used last is used next, so that in quiet hours few connections are used.
         .queue_mode(managed::QueueMode::Lifo)
         .build();
     // It fails only for timeouts without a runtime.
@@ -161,7 +159,7 @@ impl managed::Manager for Manager {
     type Type = Connection;
     type Error = Fault;
 
-    /// A server that does not say it is a master is refused: it may have been one a moment ago.
+    /// Refuses a server that does not say it is a master: it may have been one a moment ago.
     async fn create(&self) -> Result<Connection, Fault> {
         let url = &self.dialer.url;
         let link = self.dialer.connect(Peer::Server, &self.address).await?;
@@ -175,7 +173,7 @@ impl managed::Manager for Manager {
         }
         let mut cmd = redis::cmd("COMMAND");
         cmd.arg("INFO").arg("WAITAOF");
-        // A user who may not ask has the weaker command, which every server knows.
+        // A user who may not ask gets `WAIT`, which every server knows.
         connection.has_waitaof = match connection.call(&cmd).await {
             Ok(Value::Array(known)) => known.iter().any(|command| *command != Value::Nil),
             _ => false,
@@ -189,11 +187,11 @@ impl managed::Manager for Manager {
     }
 }
 
-/// The master of a server that is a replica; none of a master.
+/// The master of a server, if it is a replica; none if it is a master itself.
 async fn master_of(connection: &mut Connection) -> RedisResult<Option<String>> {
     let role = match connection.call(&redis::cmd("ROLE")).await {
         Ok(Value::Array(role)) => role,
-        // `INFO` is what this program's users are advised to permit, so it suffices.
+        // The advice for permissions includes `INFO` and not `ROLE`, so `INFO` must be enough.
         Err(error) if error.code() == Some("NOPERM") => {
             let mut cmd = redis::cmd("INFO");
             let info = connection.call(cmd.arg("replication")).await?;
@@ -230,7 +228,7 @@ fn master_in(info: &str) -> Option<String> {
     }
 }
 
-/// Each call is bounded where it is made: the driver's own bound, by default half a second, is off.
+/// Every call has a bound in [`super::lease`], so the driver's own bound (half a second) is off.
 fn patience() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_MAX))
@@ -267,7 +265,7 @@ fn address(url: &RedisUrl, Address { host, port }: &Address) -> ConnectionAddr {
     }
 }
 
-/// How a connection is opened to this peer. Sentinels have no databases, and users of their own.
+/// The login and the database for a peer. Sentinels have logins of their own and no databases.
 fn entrance(url: &RedisUrl, peer: Peer) -> RedisConnectionInfo {
     let entrance = RedisConnectionInfo::default();
     let (entrance, login) = match peer {

@@ -1,5 +1,5 @@
-//! What `--durability strict` needs of the replicas: that there are some, that each keeps what it
-//! confirms, and that the one with the most is the one that is promoted.
+//! Checks what `--durability strict` needs of the replicas: there are some, each keeps what it
+//! confirms on disk, and the one with the most data is the one that is promoted.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -19,9 +19,9 @@ use super::{
 };
 use crate::store::Durability;
 
-/// What was found on a replica.
+/// The settings that were found on a replica.
 struct Found {
-    /// None if it takes itself for a primary: a primary of before that is cut off or not demoted
+    /// None if it takes itself for a primary: an earlier primary that is cut off or not demoted
     /// yet.
     priority: Option<String>,
     has_aof: bool,
@@ -29,7 +29,7 @@ struct Found {
     fsync: Option<String>,
 }
 
-/// Looks at the replicas of every master.
+/// Checks the replicas of every master.
 pub(crate) async fn inspect(
     connections: &Connections,
     findings: &mut Findings,
@@ -60,7 +60,7 @@ impl Inspection<'_> {
         let replicas = match &self.connections.url().topology {
             Topology::Single(_) => {
                 let replicas = self.connected().await?;
-                // Those that left are not known any more, but still count.
+                // Replicas that left are not listed any more, but still count.
                 let most = self.master.node.replicas();
                 let count = u32::try_from(replicas.len()).unwrap_or(u32::MAX);
                 self.master.node.set_replicas(count.max(most));
@@ -123,8 +123,8 @@ impl Inspection<'_> {
         }
     }
 
-    /// A cut through the network must leave the majority of nodes and that of sentinels on one
-    /// side.
+    /// Warns if a cut through the network could leave the majority of nodes on one side and the
+    /// majority of sentinels on the other.
     fn check_sentinels(&mut self, survey: &sentinel::Survey) {
         let nodes = survey
             .replicas
@@ -148,7 +148,7 @@ impl Inspection<'_> {
     }
 
     async fn check_replica(&mut self, replica: &Address) {
-        let found = match look_at(&self.connections.directory, replica).await {
+        let found = match read_settings(&self.connections.directory, replica).await {
             Ok(found) => found,
             Err(fault) => {
                 self.findings.warnings.push(format!(
@@ -226,7 +226,7 @@ impl Inspection<'_> {
     }
 }
 
-async fn look_at(directory: &Directory, replica: &Address) -> Result<Found, Fault> {
+async fn read_settings(directory: &Directory, replica: &Address) -> Result<Found, Fault> {
     let url = directory.dialer.url();
     let mut connection = directory.dialer.connect(Peer::Server, replica).await?;
     match timeout(CONNECT_MAX, read(&mut connection)).await {

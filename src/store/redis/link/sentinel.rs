@@ -1,7 +1,8 @@
-//! Follows the master that Sentinel names: the majority of all sentinels that are known decides.
+//! Follows the master that a majority of all known sentinels names.
 //!
-//! Each sentinel is asked each second, and told of a switch by its channel `+switch-master`. The
-//! channel comes first, before a majority can know: from then on the old master is not used.
+//! Each sentinel is asked each second, and its channel `+switch-master` announces a switch. The
+//! announcement comes before a majority can know of the switch; from then on the old master is not
+//! used.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,12 +30,12 @@ use super::{
 
 /// How often the master's replicas are counted.
 const CENSUS_INTERVAL: Duration = Duration::from_millis(500);
-/// How long no majority may name the master in use before the log says so.
+/// How long there may be no majority for the master in use before that is logged.
 const UNSURE_MAX: Duration = Duration::from_secs(5);
 /// How soon a broken channel of a sentinel is opened again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 
-/// What each sentinel is asked.
+/// The question to each sentinel.
 #[derive(Clone)]
 struct AskSentinel {
     master: String,
@@ -138,7 +139,7 @@ pub(crate) async fn follow(directory: Arc<Directory>, sentinels: Vec<Address>, m
     }
 }
 
-/// A sentinel says that the master changed.
+/// A sentinel's announcement that the master changed.
 struct Switch {
     from: Address,
     to: Address,
@@ -151,7 +152,7 @@ struct Follower {
     switches: mpsc::Sender<Switch>,
     master: String,
     council: Council,
-    /// Who has answered, or failed to, since everybody last had.
+    /// Sentinels that have answered, or failed to, in this round of all sentinels.
     reported: HashSet<Address>,
     doubt: Doubt,
     census: AbortHandle,
@@ -255,8 +256,8 @@ struct Doubt {
 }
 
 impl Doubt {
-    /// Takes note of whether a majority names a master now. True when it has not done so for
-    /// [`UNSURE_MAX`], false when it does again after that, and only then.
+    /// Notes whether a majority names a master now. Returns true once when it has not done so for
+    /// [`UNSURE_MAX`], and false once when it does again after that.
     fn note(&mut self, is_named: bool, now: Instant) -> Option<bool> {
         if is_named {
             self.since = None;

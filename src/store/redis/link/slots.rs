@@ -1,9 +1,9 @@
 //! The slot of a key in a cluster (Redis cluster specification, "Key distribution model").
 
-/// How many there are.
+/// The number of slots.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// The slot of a key: of what stands between its first braces, if anything does.
+/// The slot of a key. If the key has text between its first braces, only that text counts.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     let tag = || {
         let open = key.iter().position(|&byte| byte == b'{')? + 1;

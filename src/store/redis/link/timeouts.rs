@@ -1,10 +1,10 @@
-//! How long a caller waits for a server of the store.
+//! The bounds on waiting for a server.
 
 use std::time::Duration;
 
-/// TCP, TLS and AUTH with one server are a few round trips: one that needs longer is not there.
+/// For TCP, TLS and AUTH with one server, which are a few round trips.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// All connections are out: their calls take far longer than any should.
+/// For a free connection, if all are in use.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(2);
-/// A call takes milliseconds, behind an fsync of a slow disk up to a second or two.
+/// For an answer. It takes milliseconds, or up to two seconds behind an fsync of a slow disk.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Where Redis is, as one URL. A password in it is never shown.
+//! The URL of a Redis. A password in it is never shown.
 
 use std::{fmt, path::PathBuf};
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
-/// What a URL can look like, for whoever wrote another one.
+/// The forms of a URL, for error messages.
 const FORMS: &str = "redis://[user:password@]host[:port][/db] for one server, \
      redis+sentinel://[user:password@]host:port,host:port/master-name[/db] for Sentinel, \
      redis+cluster://[user:password@]host:port,host:port for a cluster; rediss:// instead of \
@@ -18,7 +18,7 @@ const FORMS: &str = "redis://[user:password@]host[:port][/db] for one server, \
 #[error("the Redis URL {0}; write {FORMS}")]
 pub struct UrlError(String);
 
-/// Where Redis is, and how to enter.
+/// The URL of a Redis: its servers, and how to log in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
     pub(crate) topology: Topology,
@@ -26,12 +26,12 @@ pub struct RedisUrl {
     /// Certificates that are trusted instead of the system's.
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) login: Option<Login>,
-    /// The same for the sentinels.
+    /// The login for the sentinels.
     pub(crate) sentinel_login: Option<Login>,
     pub(crate) db: u16,
 }
 
-/// A password, and the user that it is of: the default one unless named.
+/// A password, and its user; the default user if none is named.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,

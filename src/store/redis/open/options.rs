@@ -11,22 +11,22 @@ use crate::store::{
 /// How a store on Redis is opened.
 #[derive(Clone)]
 pub struct Options {
-    /// Where Redis is.
+    /// The URL of Redis.
     pub url: RedisUrl,
     /// What all keys begin with.
     pub prefix: KeyPrefix,
     /// Into how many partitions the store is divided; fixed when it is made.
     pub partitions: u32,
-    /// What is promised of an acknowledged draw.
+    /// The durability level that is promised.
     pub durability: Durability,
-    /// How that is kept.
+    /// The options of that level.
     pub level: LevelOptions,
     /// A test clock instead of that of Redis.
     pub clock: Option<Arc<dyn Clock>>,
     /// How long request ids are remembered.
     pub request_memory: Duration,
-    /// How long a fork waits before it takes writes, so that all living services can speak: two
-    /// seconds, but in tests.
+    /// How long a fork waits before it takes writes, so that all running services can send their
+    /// witnesses: two seconds, except in tests.
     pub fork_pause: Duration,
     /// The store that is expected, if any.
     pub store_id: Option<Expected>,

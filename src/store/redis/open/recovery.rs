@@ -1,7 +1,7 @@
-//! Recovery: lets partitions go on that are halted since acknowledged entries were lost.
+//! Recovery of partitions that are halted because acknowledged entries were lost.
 //!
-//! Nothing but this works in a halted partition, and services may run meanwhile. Each part is
-//! repeatable: a recovery that is cut off is begun again.
+//! Only this code can write to a halted partition; services may run meanwhile. Each part can be
+//! repeated, so a recovery that was interrupted is started again.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Campaigns and envelopes read at once.
+/// Campaigns or envelopes that are read at a time.
 const PAGE: usize = 100;
 
 /// A store on Redis, opened to let halted partitions go on.
@@ -168,7 +168,8 @@ impl Recovery {
     /// Lets the partition go on without the lost entries.
     ///
     /// # Errors
-    /// Redis cannot be written, or the partition is halted for another reason by now: look again.
+    /// Redis cannot be written, or the partition is halted for another reason by now: read the
+    /// halted partitions again.
     pub async fn go_on(&self, halted: &HaltedPartition, author: &Author) -> Result<()> {
         let core = &self.store.core;
         let partition = &core.partitions[halted.partition as usize];

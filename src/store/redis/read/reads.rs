@@ -1,5 +1,5 @@
-//! Reads of draws, blocked users, ids of campaigns, and the ledger; and two tasks of the whole store:
-//! the probe, and forgetting old requests.
+//! Reads of draws, blocked users, ids of campaigns, and the ledger; and two tasks of the whole
+//! store: the probe, and forgetting old requests.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -225,8 +225,8 @@ impl Core {
         ids.map(|id| campaign_id(&reply::text(id)?)).collect()
     }
 
-    /// Forgets some old draws of each partition; true if there may be more. Goes on after a failure,
-    /// and returns the first one at the end.
+    /// Forgets some old draws of each partition; true if there may be more. Goes on after a
+    /// failure, and returns the first one at the end.
     pub(crate) async fn forget(&self) -> Result<bool> {
         let mut outcome = Ok(false);
         for partition in &self.partitions {

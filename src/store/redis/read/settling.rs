@@ -29,8 +29,8 @@ impl SettleStore for RedisStore {
 }
 
 impl Core {
-    /// Reads whole items. So the last settled entry is always the last one of its item, and the id of
-    /// that item is its number.
+    /// Reads whole items. So the last settled entry is always the last one of its item, and the id
+    /// of that item is its number.
     async fn unsettled(
         &self,
         partition: u32,

@@ -113,7 +113,7 @@ impl Fields {
             .collect::<Result<_>>()?;
         let held: Vec<crate::model::PrizeNo> = self.json("held")?;
         rules::check_prizes(&campaign, held.iter())?;
-        // The field is missing if an older version wrote it, or if `check_limit.lua` read it.
+        // An older version does not write the field, and `check_limit.lua` does not read it.
         let noted: Vec<Hold> = match self.bytes("holds") {
             Some(noted) => from_json(noted)?,
             None => Vec::new(),

@@ -1,5 +1,6 @@
-//! Every step but a draw: read the campaign, let a rule decide, and write what it decided if nothing
-//! that it read has changed since; else begin again. Nothing is locked in between, so draws go on.
+//! Every step but a draw: read the campaign, let a rule decide, and write what it decided if
+//! nothing that it read has changed since; else begin again. Nothing is locked in between, so draws
+//! go on.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::{
     },
 };
 
-/// How often a step begins again after it found that another step was faster.
+/// How often a step is tried while other steps are faster.
 pub(crate) const ROUNDS_MAX: usize = 500;
 /// How long what was read may be used.
 pub(crate) const READ_HOLDS: Duration = Duration::from_secs(2);

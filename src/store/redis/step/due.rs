@@ -1,5 +1,5 @@
-//! The index of due campaigns: each campaign with the moment of the injector's next step. Every step
-//! but a draw writes it.
+//! The index of due campaigns: each campaign with the moment of the injector's next step. Every
+//! step but a draw writes it.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Every step but draws and grabs: [`load`] reads a campaign, a rule decides ([`decide`]),
-//! [`mod@write`] lists what to write, and [`commit`] calls the script that writes it, if nothing that
-//! the rule read has changed since.
+//! [`mod@write`] lists what to write, and [`commit`] calls the script that writes it, if nothing
+//! that the rule read has changed since.
 
 pub(super) mod campaign;
 pub(super) mod commit;

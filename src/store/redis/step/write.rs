@@ -1,5 +1,5 @@
-//! Writes what a rule has decided, in one call of `commit.lua`, on condition that what the rule read
-//! has not changed.
+//! Writes what a rule has decided, in one call of `commit.lua`, on condition that what the rule
+//! read has not changed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -297,8 +297,8 @@ fn write_blocks(commit: &mut Commit, layout: &Layout, changes: &Changes) {
     let blocks = commit.key(Kind::SortedSet, layout.keys.blocks.clone());
     let field = |user: &UserId| IdDigest::user(user).field.to_vec();
     let newly = changes.blocked.iter().map(|(user, _)| user);
-    // Also for users who are blocked now: a version without notes may have left one when it unblocked
-    // the user.
+    // Also for users who are blocked now: a version without notes may have left one when it
+    // unblocked the user.
     for user in newly.clone().chain(&changes.unblocked) {
         commit.write("ZREMRANGEBYLEX", blocks, blocks::range_of(user));
     }
@@ -352,8 +352,9 @@ fn expect_nothing_left(commit: &mut Commit, layout: &Layout) {
     }
 }
 
-/// Each queue that the step changes must contain as many units as are counted. So units that someone
-/// removed are noticed before more are added. (Draws notice a queue that is missing as a whole.)
+/// Each queue that the step changes must contain as many units as are counted. So units that
+/// someone removed are noticed before more are added. (Draws notice a queue that is missing as a
+/// whole.)
 fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<()> {
     let mut moved = BTreeMap::<(PoolNo, Option<PrizeNo>), i64>::new();
     for placed in &state.changes.units_in {
@@ -374,8 +375,8 @@ fn expect_counts(commit: &mut Commit, layout: &Layout, state: &State) -> Result<
     Ok(())
 }
 
-/// The counter of units that wait in a queue, including those that are assigned to it and not put in
-/// yet.
+/// The counter of units that wait in a queue, including those that are assigned to it and not put
+/// in yet.
 fn waiting_field(pool: PoolNo, prize: Option<PrizeNo>) -> String {
     format!("waiting:{}:{}", pool.0, slot(prize))
 }
