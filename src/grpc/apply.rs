@@ -1,9 +1,9 @@
 //! `ApplyCampaign` and `SetPlan`: new versions of a campaign, and what they would change.
 //!
-//! The store alone decides whether a version comes into force, in the step that brings it; here it
-//! is only validated and shown. A dry run asks the same questions of the state that it reads. What
-//! an answer shows of "before" is the version that the request names, so that a retry gets the
-//! same answer.
+//! The store alone decides whether a version comes into force, in the step that writes it; here the
+//! version is only validated and shown. A dry run asks the same questions of the state that it
+//! reads. What an answer shows of "before" is the version that the request names, so that a retry
+//! gets the same answer.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use crate::{
 /// Its name.
 const NAME: &str = "clock";
 
-/// Tells the health of the store's clock.
+/// Reports the health of the store's clock.
 pub(super) struct ClockHealth {
     reporter: HealthReporter,
     /// What was logged last.
@@ -27,8 +27,8 @@ impl ClockHealth {
         }
     }
 
-    /// Tells where the clock stands still, if that has changed.
-    pub(super) async fn tell(&mut self, store: &dyn Store) {
+    /// Reports the partitions in which the clock stands still, if they have changed.
+    pub(super) async fn report(&mut self, store: &dyn Store) {
         let still = store.standing_still();
         if self.still.as_ref() == Some(&still) {
             return;

@@ -95,7 +95,7 @@ impl Desk {
         }
     }
 
-    /// Nobody shall take an answer of a test clock for a real one.
+    /// Marks an answer that comes from a test clock, so that nobody takes it for a real one.
     fn mark(&self, metadata: &mut MetadataMap) {
         if self.test_clock {
             metadata.insert(CLOCK_HEADER, MetadataValue::from_static("TEST"));
@@ -109,7 +109,7 @@ pub(super) struct Deadline(Instant);
 
 impl Deadline {
     /// The caller's own deadline, at most `longest` from now. A little of it is kept for the way
-    /// back: who learns whether it happened is better off than who gave up waiting.
+    /// back, so that the caller learns whether the call happened before giving up.
     pub(super) fn of<T>(request: &Request<T>, longest: Duration) -> Self {
         const WAY_BACK_MAX: Duration = Duration::from_millis(50);
         let given = request.metadata().get("grpc-timeout");

@@ -33,14 +33,14 @@ pub(super) const NAMES: [&str; 4] = [
     <CampaignServiceServer<Campaigns> as NamedService>::NAME,
 ];
 
-/// A service that is `SERVING` while the process works, whatever becomes of the store: for probes
+/// A service that is `SERVING` while the process works, whatever state the store is in: for probes
 /// that restart the process.
 const LIVENESS: &str = "liveness";
 
 /// A service that exists on a test clock only, so that probes can see it.
 const TEST_NAME: &str = "TEST";
 
-/// Tells the health.
+/// Reports the health of the server.
 pub(super) struct Health {
     reporter: HealthReporter,
     store: Arc<dyn Store>,
@@ -66,7 +66,7 @@ impl Health {
             Ok(Err(error)) => Some(format!("{error:?}")),
             Err(_) => Some("it does not answer".to_owned()),
         };
-        self.clock.tell(&*self.store).await;
+        self.clock.report(&*self.store).await;
         let serving = failure.is_none();
         if self.serving == Some(serving) {
             return;
@@ -75,7 +75,7 @@ impl Health {
             None => info!("the store is serving"),
             Some(failure) => warn!(failure, "the store is not serving"),
         }
-        self.tell(serving).await;
+        self.report(serving).await;
     }
 
     /// Asks the store for ever.
@@ -89,10 +89,10 @@ impl Health {
         }
     }
 
-    /// Tells that the server will be gone soon, then ends the streams of those who watch: they
+    /// Reports that the server will be gone soon, then ends the streams of those who watch: they
     /// would keep their connections open for as long as a stopping server waits.
     pub(super) async fn stop(&mut self) {
-        self.tell(false).await;
+        self.report(false).await;
         for name in self.names().chain([LIVENESS]) {
             self.reporter.clear_service_status(name).await;
         }
@@ -104,7 +104,7 @@ impl Health {
         NAMES.into_iter().chain(test)
     }
 
-    async fn tell(&mut self, serving: bool) {
+    async fn report(&mut self, serving: bool) {
         self.serving = Some(serving);
         self.reporter
             .set_service_status(LIVENESS, ServingStatus::Serving)

@@ -29,9 +29,9 @@ impl Lottery {
 #[tonic::async_trait]
 impl LotteryService for Lottery {
     /// This future may be dropped at any moment, when its caller hangs up, and nothing is left half
-    /// done: the store takes each command as a whole into its queue or not at all, and carries out
-    /// what it took; and whatever was filled for a draw that is not made any more, the next draw
-    /// finds. So a draw needs no task of its own.
+    /// done. The store queues each command as a whole or not at all, and carries out what it has
+    /// queued. Units that were filled in for a draw which is not made are there for the next draw.
+    /// So a draw needs no task of its own.
     async fn draw(&self, request: Request<proto::DrawRequest>) -> Reply<proto::DrawResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();

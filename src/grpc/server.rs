@@ -47,12 +47,12 @@ pub enum ServeError {
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// Serves all services, reflection and health on `listener` until `shutdown`; then tells clients to
-/// go, and waits for their calls for at most ten seconds. A connection that has no call for
+/// Serves all services, reflection and health on `listener` until `shutdown`; then asks clients to
+/// go away, and waits for their calls for at most ten seconds. A connection that has no call for
 /// `idle_time` is closed.
 ///
 /// # Errors
-/// Where the server cannot be built; a failing connection is no such error.
+/// The server cannot be built. (A failing connection is no such error.)
 pub async fn serve(
     listener: TcpListener,
     injector: Arc<Injector>,

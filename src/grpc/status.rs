@@ -1,8 +1,8 @@
 //! The one place where errors become statuses: code, reason, whether it was executed, and what to
 //! do next.
 //!
-//! What a driver or a file said stays in the log: callers get a text that helps them and gives
-//! nothing away.
+//! The texts of drivers and of the system go only into the log: callers get a text that helps them
+//! and gives nothing away.
 
 use std::{
     collections::HashMap,
@@ -330,7 +330,7 @@ fn log(error: &CallError, request_id: &str) {
     }
 }
 
-/// Different causes that are counted apart; more begin anew.
+/// The most causes that are counted separately; after that counting begins again.
 const CAUSES_MAX: usize = 256;
 
 /// Lets one line a second and cause into the log: a store that is away or damaged fails every draw,

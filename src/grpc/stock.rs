@@ -60,8 +60,8 @@ impl Begun {
         })
     }
 
-    /// The new version leaves pools and end as they are. What asks for nothing new is not held
-    /// against what was withdrawn or dealt meanwhile.
+    /// The new version leaves pools and end as they are. A version that plans nothing new is
+    /// not refused because of what was withdrawn or dealt meanwhile.
     fn asks_for_nothing_new(&self, campaign: &Campaign) -> bool {
         let before = &self.filling.view.campaign;
         before.pools == campaign.pools && before.end == campaign.end
@@ -284,7 +284,8 @@ fn first_unfilled(
         Missed::Skip => filled.horizon.max(running_hour(campaign, now)),
         Missed::Spread | Missed::Release => filled.horizon,
     };
-    // What an end that came later adds to an hour that was already filled has no plan of its own.
+    // If the campaign's end was moved later, the last hour was filled already: the part of it that
+    // is new has no plan of its own.
     let mut windows = campaign.zone.windows(from, campaign.start, campaign.end);
     windows.find(|window| window.start >= from)
 }

@@ -1,6 +1,6 @@
-//! Requests that no method ever saw: too large, or not the method's message. tonic refuses those by
-//! itself, with codes that many clients retry and with no word of ours, so their statuses are made
-//! anew here.
+//! Requests that do not reach a method: too large, or not the method's message. tonic refuses them
+//! by itself, with codes that many clients retry and without our error details, so this file
+//! replaces their statuses.
 
 use tonic::{Code, Status, body::Body, codegen::http::Response};
 

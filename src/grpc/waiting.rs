@@ -32,7 +32,7 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 /// The most calls at once on a connection; each is answered at once.
 const STREAMS_PER_CONNECTION_MAX: u32 = 128;
 
-/// Answers on `listener` until `ready` has a value; then tells clients to connect anew.
+/// Answers on `listener` until `ready` has a value; then asks clients to connect again.
 pub async fn serve_until<T>(listener: TcpListener, ready: impl Future<Output = T>) -> T {
     let reporter = HealthReporter::new();
     for name in NAMES {

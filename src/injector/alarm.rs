@@ -1,4 +1,5 @@
-//! The injector's alarm clock: cron, and a watch each minute that makes up for whatever cron lost.
+//! The injector's alarm clock: it ticks when cron says so, and each minute to make up for missed
+//! cron events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +15,9 @@ use tracing::{error, info, warn};
 
 use super::Injector;
 
-/// What is missing is filled at least this often, cron or not.
+/// The injector ticks at least this often, whatever cron says.
 const WATCH: Duration = Duration::from_secs(60);
-/// By how much a tick may be earlier, or after cron's firing later: else all replicas would tick at
-/// the same instant.
+/// The most by which a tick is moved at random, so that services do not all tick at once.
 const JITTER_MAX: Duration = Duration::from_secs(10);
 
 /// A cron expression that wakes the injector before each full hour.

@@ -1,4 +1,5 @@
-//! A draw that never guesses past what is filled: draw, fill what it needs, draw again.
+//! Draws: draw, fill the pools that the draw needs, draw again. So a draw never decides past the
+//! moment up to which its pools are filled.
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,9 +1,9 @@
-//! Plan to windows to store: fills pools ahead of time, on need, and after a time away; takes units
-//! back.
+//! The injector: computes units from plans and seeds, and puts them into the store's pools, ahead
+//! of time or when a draw needs them. It also takes units back.
 //!
-//! Everything is idempotent and fenced by the store, so any number of injectors may run at once and
-//! any may die at any moment. Cron ([`alarm`]) only wakes it; what counts are the records in the
-//! store.
+//! Every step can be repeated, and the store checks that it still applies. So any number of
+//! injectors may run at once, and any may die at any moment. Cron ([`alarm`]) only wakes the
+//! injector; the records in the store say what is to be done.
 
 use std::{
     sync::{Arc, Mutex},
@@ -74,7 +74,7 @@ impl Injector {
         }
     }
 
-    /// The same injector, which keeps envelopes so long after their refund or their last grab.
+    /// The same injector, which keeps envelopes for `retention` after their refund or last grab.
     #[must_use]
     pub fn keeping_envelopes(mut self, retention: Duration) -> Self {
         self.envelopes.retention = retention;
@@ -135,8 +135,8 @@ impl Injector {
         Ok(operated)
     }
 
-    /// Settles a campaign beside the caller, who waits for it at most so long: the act is done and
-    /// acknowledged whatever happens here, and the next tick goes on where this stops.
+    /// Settles a campaign in a task of its own; the caller waits for it only for a bounded time.
+    /// The act itself is done already, and the next tick goes on where this stops.
     async fn follow_up(self: &Arc<Self>, id: CampaignId, patience: Duration) {
         let injector = Arc::clone(self);
         let settled = tokio::spawn(async move {
@@ -144,7 +144,7 @@ impl Injector {
                 warn!(campaign = %id, %error, "campaign {id} is not settled yet");
             }
         });
-        // It goes on by itself if the patience ends.
+        // The task goes on after the caller has stopped waiting.
         let _ = tokio::time::timeout(patience, settled).await;
     }
 
@@ -155,7 +155,7 @@ impl Injector {
         self.settle_from(&filling).await
     }
 
-    /// The same, of a campaign that has just been read.
+    /// The same, for a campaign that has just been read.
     async fn settle_from(&self, filling: &Filling) -> Result<bool> {
         let (view, id) = (&filling.view, &filling.view.campaign.id);
         if view.lifecycle == Lifecycle::Closed {

@@ -1,5 +1,5 @@
-//! Heavy computing away from the threads that answer calls, and no more of it at once than memory
-//! has room for.
+//! Heavy computations: they run on threads of their own, away from those that answer calls, and
+//! only as many at once as memory has room for.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -15,7 +15,7 @@ use crate::{
 /// millisecond. Less than that takes no room either.
 const LONG_UNITS: u64 = 5_000;
 
-/// Who waits for what is computed.
+/// Who waits for a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
     /// Nobody: it is done ahead of time.

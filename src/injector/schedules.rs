@@ -35,16 +35,16 @@ enum Goal {
     Due { enough: usize, before: Moment },
 }
 
-/// What came of putting in for draws.
+/// The result of putting units in for draws.
 enum PutIn {
-    /// Nothing else is needed for draws to go on: enough can be drawn, or the windows up to now are
-    /// frozen. With what was put in last, for others who go on with it.
+    /// Draws can go on: enough units are in, or all windows up to now are frozen. With the releases
+    /// that were put in last, for others who go on with them.
     Enough(Option<InHand>),
     /// Windows must be frozen, or units taken back, first.
     Lacking,
 }
 
-/// The releases that someone puts in.
+/// The releases that are being put in.
 pub(super) type InHand = Arc<Roomed<Releases>>;
 
 impl Injector {
@@ -99,7 +99,7 @@ impl Injector {
         Ok(None)
     }
 
-    /// By what was read, there is nothing to do.
+    /// Whether, as of what was read, there is nothing to do.
     pub(super) fn is_settled(
         &self,
         view: &CampaignView,
@@ -294,8 +294,7 @@ impl Injector {
             let sweep = Sweep::Recall { pool, window };
             loop {
                 let swept = self.store.sweep(id, sweep).await?;
-                // Where nothing was taken though there is more, units must be put in first: look
-                // again.
+                // If nothing was taken though there is more, units must be put in first.
                 if !swept.more || swept.units.is_empty() {
                     break;
                 }
@@ -364,8 +363,8 @@ impl Injector {
             .take(FREEZE_WINDOWS_MAX)
             .map(|window| {
                 let start = window.start.max(filling.horizon);
-                // What an end that came later adds to an hour that was already filled has no plan
-                // of its own.
+                // If the campaign's end was moved later, the last hour was filled already: the part
+                // of it that is new has no plan of its own.
                 let mut planned = if start == window.start {
                     schedule.hourly(&window)
                 } else {
@@ -391,7 +390,7 @@ impl Injector {
             pool,
             windows,
         };
-        // Where someone else was faster there is as much reason to look again.
+        // True also if another service was faster: there may be more to do in any case.
         self.store.freeze(command).await.map(|_| true)
     }
 }
@@ -410,7 +409,7 @@ fn scatter(seed: &chance::Seed, pool: &PoolId, record: &FillRecord) -> Vec<chanc
     )
 }
 
-/// Windows from `start` to `end`, about.
+/// The approximate number of windows from `start` to `end`.
 fn hours_left(start: Moment, end: Moment) -> u64 {
     end.since(start).as_secs().div_ceil(3600).max(1)
 }

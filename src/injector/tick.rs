@@ -19,8 +19,8 @@ use crate::store::{DueCampaign, Result, StoreError};
 const PAGE: usize = 100;
 /// Campaigns that are settled at the same time.
 const AT_ONCE: usize = 8;
-/// How often the index is looked through for campaigns that it lacks. It lacks none but those that
-/// another version of the service has written, which does not know it.
+/// How often campaigns that are missing in the index are searched. Only a version of the service
+/// that does not know the index can leave one out.
 const COMPLETE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 impl Injector {
@@ -65,8 +65,7 @@ impl Injector {
         }
     }
 
-    /// Settles a due campaign. Where there is nothing to do, the index is brought to what the
-    /// campaign's state says.
+    /// Settles a due campaign. If there is nothing to do, corrects its moment in the index.
     async fn settle_due(&self, found: &DueCampaign) -> Result<()> {
         let id = &found.id;
         let settled = async {
@@ -107,7 +106,7 @@ impl Injector {
     }
 }
 
-/// Work that is done beside other work, only so much of it at the same time.
+/// Tasks that run at the same time, up to a bound.
 struct Crew {
     at_once: Arc<Semaphore>,
     tasks: JoinSet<Result<()>>,

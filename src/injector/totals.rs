@@ -15,8 +15,8 @@ use crate::{
     store::{Result, fill::TotalsBase, view::total},
 };
 
-/// Shares are looked up each hour as long as their campaign runs; those that were not for so long
-/// are forgotten.
+/// Shares are looked up each hour as long as their campaign runs. Shares that were not looked up
+/// for this long are forgotten.
 const KEPT: Duration = Duration::from_secs(3 * 60 * 60);
 
 /// Units by window start.

@@ -72,7 +72,7 @@ pub(super) struct Turns<K>(Mutex<Known<K>>);
 
 struct Known<K> {
     turns: HashMap<K, Weak<Turn>>,
-    /// So many are looked through for those that nobody has.
+    /// At this number of turns, those that nobody has are dropped.
     most: usize,
 }
 

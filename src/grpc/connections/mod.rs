@@ -2,9 +2,9 @@
 //! speak, read or work.
 //!
 //! A connection is served by a task of its own ([`serve_one`]). A [`Peer`] knows what the
-//! connection holds and when it last made progress. The [`wire`] tells it when the client speaks
-//! and when the socket is blocked, the [`answers`] tell it which calls are open and which bytes are
-//! unsent.
+//! connection holds in memory and when it last made progress. The [`wire`] reports to it when the
+//! client speaks and when the socket is blocked; the [`answers`] report which calls are open and
+//! which bytes are unsent.
 
 mod answers;
 mod peer;
