@@ -83,7 +83,7 @@ pub(super) fn left_over(what: &str, key: &[u8]) -> StoreError {
 pub(super) fn units_gone(key: &[u8]) -> StoreError {
     let key = String::from_utf8_lossy(key);
     StoreError::corrupt(format!(
-        "the key {key} in Redis does not have the units that its campaign counts; nothing is put in or \
+        "the key {key} in Redis has not the units that its campaign counts; nothing is put in or \
          taken back until it is restored"
     ))
 }
