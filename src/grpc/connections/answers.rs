@@ -29,6 +29,10 @@ use crate::{
 const HEADER_BYTES_MAX: usize = 16 * 1024;
 const HEADER_OVERHEAD_BYTES: usize = 32;
 
+/// Larger answers are copied: the buffer in which an answer is encoded grows by doubling, so it may
+/// be twice as large as what is counted.
+const COPIED_BYTES_MIN: usize = 64 * 1024;
+
 /// The path of our methods begins with this; health and reflection are answered in any case.
 const OURS: &str = "/tombola.v1.";
 
@@ -112,15 +116,45 @@ async fn ready_answer(
     answer: Response<Body>,
 ) -> Response<Answer> {
     let (head, mut body) = answer.into_parts();
-    let mut ready = None;
+    let (mut ready, mut second) = (None, None);
     if !body.is_end_stream() {
-        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
-        ready = match polled {
-            Poll::Ready(frame) => Some(frame.map(|frame| counted(&call, turn.take(), frame))),
-            Poll::Pending => None,
-        };
+        let first = next_frame(&mut body).await;
+        if is_copied(&first) {
+            second = next_frame(&mut body).await.flatten();
+            if matches!(&second, Some(Ok(frame)) if frame.is_trailers()) {
+                body = Body::empty(); // the old one keeps its buffer
+            }
+        }
+        ready = first.map(|frame| frame.map(|frame| counted(&call, turn.take(), frame)));
+        second = second.map(|frame| counted(&call, None, frame));
     }
-    Response::from_parts(head, Answer { body, ready, call })
+    let answer = Answer {
+        body,
+        ready,
+        second,
+        call,
+    };
+    Response::from_parts(head, answer)
+}
+
+/// The body's next frame, or its end; none if it is not there yet.
+async fn next_frame(body: &mut Body) -> Option<Option<FrameResult>> {
+    let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await;
+    match polled {
+        Poll::Ready(frame) => Some(frame),
+        Poll::Pending => None,
+    }
+}
+
+/// Whether it is a frame with so much data that they are copied.
+fn is_copied(frame: &Option<Option<FrameResult>>) -> bool {
+    match frame {
+        Some(Some(Ok(frame))) => {
+            let data = frame.data_ref();
+            data.is_some_and(|data| data.len() >= COPIED_BYTES_MIN)
+        }
+        _ => false,
+    }
 }
 
 type FrameResult = Result<Frame<Bytes>, Status>;
@@ -130,6 +164,8 @@ pub(super) struct Answer {
     body: Body,
     /// What the body gave before anyone asked: its first frame, or its end.
     ready: Option<Option<FrameResult>>,
+    /// What the body gave after a large first frame.
+    second: Option<FrameResult>,
     call: Call,
 }
 
@@ -141,6 +177,9 @@ impl hyper::body::Body for Answer {
         if let Some(frame) = self.ready.take() {
             return Poll::Ready(frame);
         }
+        if let Some(frame) = self.second.take() {
+            return Poll::Ready(Some(frame));
+        }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         Poll::Ready(frame.map(|frame| counted(&self.call, None, frame)))
     }
@@ -148,7 +187,7 @@ impl hyper::body::Body for Answer {
     fn is_end_stream(&self) -> bool {
         match &self.ready {
             Some(frame) => frame.is_none(),
-            None => self.body.is_end_stream(),
+            None => self.second.is_none() && self.body.is_end_stream(),
         }
     }
 
@@ -162,6 +201,10 @@ fn counted(call: &Call, turn: Option<OwnedSemaphorePermit>, frame: FrameResult) 
     let peer = call.peer();
     frame.map(|frame| {
         frame.map_data(|bytes| {
+            let bytes = match bytes.len() < COPIED_BYTES_MIN {
+                true => bytes,
+                false => Bytes::copy_from_slice(&bytes),
+            };
             let _held = peer.hold(bytes.len(), turn);
             Bytes::from_owner(Unsent { bytes, _held })
         })

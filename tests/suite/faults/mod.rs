@@ -11,5 +11,6 @@ pub mod kill;
 pub mod load;
 mod log;
 pub mod redis;
+mod slow_readers;
 mod startup;
 mod stop;

@@ -223,6 +223,17 @@ impl Server {
         self.output.text()
     }
 
+    /// The memory that the server uses, and the most that it ever used, in bytes.
+    pub fn memory_bytes(&self) -> (u64, u64) {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let kibibytes = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().trim_end_matches("kB").trim().parse().unwrap()
+        };
+        (1024 * kibibytes("VmRSS:"), 1024 * kibibytes("VmHWM:"))
+    }
+
     /// Waits until the server ends by itself; returns its exit code and all its output.
     pub fn ended(&mut self) -> (Option<i32>, String) {
         self.output.wait_for_end();
