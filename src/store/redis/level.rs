@@ -52,6 +52,13 @@ impl Level {
         }
     }
 
+    /// The same after these warnings were logged at the start: they are not logged again.
+    pub(super) fn having_logged(self, warnings: Vec<String>) -> Self {
+        self.standing
+            .send_modify(|standing| standing.warnings = warnings);
+        self
+    }
+
     /// The level that was promised when the store was opened.
     pub(super) fn promised(&self) -> Durability {
         self.promised

@@ -136,7 +136,8 @@ impl RedisStore {
             witnesses: Witnesses::new(partitions),
             fork_pause: options.fork_pause,
             is_recovery,
-            level: Level::new(options.durability, options.level.on_weaker),
+            level: Level::new(options.durability, options.level.on_weaker)
+                .having_logged(found.warnings),
         });
         tokio::spawn(settings::watch_settings(Arc::downgrade(&core)));
         Self {

@@ -87,6 +87,7 @@ mod replay;
 mod replicas;
 mod schedules;
 mod ticks;
+mod unfilled;
 mod versions;
 mod wins;
 

@@ -7,7 +7,9 @@ use tombola::store::{
     redis::{LevelOptions, OnWeakerLevel},
 };
 
-use crate::support::{World, draw, on_redis::OnRedis, redis_server::RedisServer};
+use crate::support::{
+    World, draw, on_redis::OnRedis, plain_replicas::with_replicas, redis_server::RedisServer,
+};
 
 const YAML: &str = "
     prizes: [{id: coupon, stock: 500}]
@@ -92,4 +94,49 @@ async fn answers_state_the_level_that_is_left_if_so_asked_for() {
         (drawn.is_ok() && store.durability() == Durability::Local).then_some(())
     })
     .await;
+}
+
+/// Weaker settings of two replicas: the replica's index, the setting, and what is said of it.
+const OF_REPLICAS: [(usize, &str, &str); 3] = [
+    (1, "appendfsync everysec", "has appendfsync everysec"),
+    (2, "appendonly no", "has appendonly no"),
+    (
+        2,
+        "replica-priority 50",
+        "differ in replica-priority (100, 50)",
+    ),
+];
+
+#[tokio::test]
+async fn draws_are_refused_while_replicas_keep_less_or_differ() {
+    let servers = Arc::new(with_replicas(2, &[]));
+    let host = OnRedis::at(&servers[0].url(), servers.clone());
+    let host = host.keeping(Durability::Strict, LevelOptions::default());
+    let world = World::new(host).await;
+    world.begin(YAML).await;
+    world.draw(draw("u")).await;
+    for (index, weaker, _) in OF_REPLICAS {
+        set(&servers[index], weaker);
+    }
+    // Until the settings are read, a draw may lack the confirmation of a replica.
+    let says_all = |detail: &str| {
+        OF_REPLICAS
+            .iter()
+            .all(|(_, _, words)| detail.contains(words))
+    };
+    draw_until(&world, |drawn| match drawn {
+        Err(StoreError::Unavailable { executed, detail }) if says_all(&detail) => {
+            assert_eq!(executed, Executed::No, "{detail}");
+            assert!(detail.contains("--durability strict"), "{detail}");
+            Some(())
+        }
+        _ => None,
+    })
+    .await;
+    assert!(world.store().now().await.is_err(), "health reports it");
+    set(&servers[1], "appendfsync always");
+    set(&servers[2], "appendonly yes");
+    set(&servers[2], "replica-priority 100");
+    draw_until(&world, |drawn| drawn.ok()).await;
+    world.store().now().await.unwrap();
 }

@@ -11,6 +11,7 @@ mod memory;
 mod refusals;
 mod rigs;
 mod strict;
+mod stuck;
 mod tls;
 
 use tombola::store::redis::{Connections, Fault, FaultKind, RedisUrl, Script};

@@ -4,6 +4,7 @@
 //! Replication is simulated: after each step the primary's keys are copied to replicas, and a
 //! promoted node gets a copy that may be some steps old. So each run decides exactly what a
 //! failover loses, which real replication does not allow. Servers, scripts and services are real.
+//! Copies confirm nothing, so the level is `local`; `faults::failover` tests `strict`.
 //!
 //! `TOMBOLA_FORK_RUNS` sets the number of runs. `TOMBOLA_FORK_SEED` repeats one.
 

@@ -21,6 +21,10 @@ use tombola::{
 pub trait Meddler: Send + Sync {
     /// The injector has read how far the pools are filled, but does not have the result yet.
     async fn after_filling(&self) {}
+    /// Changes what the injector reads of the pools.
+    fn change(&self, _filling: &mut Filling) {}
+    /// The injector is about to draw.
+    async fn before_draw(&self) {}
     /// The injector is about to put units in.
     async fn before_fill(&self) {}
     /// The injector is about to deal cards.
@@ -63,9 +67,10 @@ impl<M: Meddler> Store for Between<M> {
     }
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
-        let filling = self.store.filling(id).await;
+        let mut filling = self.store.filling(id).await?;
+        self.meddler.change(&mut filling);
         self.meddler.after_filling().await;
-        filling
+        Ok(filling)
     }
 
     async fn deal(&self, command: DealCommand) -> Result<Step> {
@@ -91,6 +96,7 @@ impl<M: Meddler> Store for Between<M> {
     }
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+        self.meddler.before_draw().await;
         self.store.draw(command).await
     }
 

@@ -114,6 +114,12 @@ impl OnRedis {
         self
     }
 
+    /// The same with another pause before a fork takes writes.
+    pub fn pausing(mut self, fork_pause: Duration) -> Self {
+        self.options.fork_pause = fork_pause;
+        self
+    }
+
     /// The prefix of its keys if there is a single partition.
     pub fn tag(&self) -> String {
         format!("{}{{0}}:", self.options.prefix.as_str())

@@ -26,6 +26,15 @@ impl RedisSentinel {
         }
     }
 
+    /// Waits until the sentinel knows a replica on this host that follows the master.
+    pub fn wait_until_replica_on(&self, host: &str) {
+        until("the sentinel knows the replica", || {
+            let replicas = self.server.command(&["SENTINEL", "REPLICAS", "main"]);
+            replicas.contains(&format!("\n{host}\n"))
+                && replicas.contains("master-link-status\nok\n")
+        });
+    }
+
     /// The URL for a master of this name, whether or not the sentinel knows it.
     pub fn url(&self, master: &str) -> String {
         let password = self

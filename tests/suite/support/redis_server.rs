@@ -153,6 +153,34 @@ impl RedisServer {
         }
     }
 
+    /// Kills it and starts it again so that it takes half a minute to load its data, unless
+    /// [`Self::load_at_once`] is called.
+    pub fn restart_slowly(&mut self) {
+        const COMMANDS: u32 = 100_000;
+        const MICROS_EACH: u32 = 200; // it answers after every 1024 commands
+        let fill = "for i = 1, ARGV[1] do redis.call('SET', KEYS[1], i) end";
+        let count = COMMANDS.to_string();
+        self.command(&["EVAL", fill, "1", "{slow}filler", &count]);
+        self.kill();
+        self.add_setting(&format!("key-load-delay {MICROS_EACH}"));
+        let child = launch(self.program, self.role, self.directory.path(), self.port);
+        self.child = child.expect("its port is free");
+        until("it loads its data", || self.is_loading());
+    }
+
+    /// Whether it has not yet loaded its data.
+    pub fn is_loading(&self) -> bool {
+        let pong = self.try_command(&["PING"], PATIENCE);
+        pong.is_ok_and(|pong| pong.starts_with("-LOADING"))
+    }
+
+    /// Lets a server that loads its data do so without delay.
+    pub fn load_at_once(&self) {
+        let set = ["CONFIG", "SET", "key-load-delay", "0"];
+        assert_eq!(self.command(&set), "OK");
+        self.wait_until_ready();
+    }
+
     /// Kills it and starts it again without its data. A cluster's node keeps its identity.
     pub fn restart_empty(&mut self) {
         self.kill();

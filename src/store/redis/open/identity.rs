@@ -80,6 +80,8 @@ pub struct Found {
     held: Held,
     /// Of the master keys of all partitions, which is one unless something is wrong.
     fingerprints: Vec<String>,
+    /// What was found on Redis that an operator should look at; each has been logged.
+    pub(crate) warnings: Vec<String>,
     /// How far the clock of Redis is behind this machine's.
     behind: Duration,
     /// The lowest format of all partitions.
@@ -107,6 +109,7 @@ impl Found {
             options,
             lasts: Vec::new(),
             held: Held::Nothing,
+            warnings: checked.warnings,
             fingerprints: Vec::new(),
             behind: Duration::from_micros(checked.skew_micros.min(0).unsigned_abs()),
             format: FORMAT,

@@ -14,7 +14,9 @@ mod hang;
 mod kill;
 mod lost;
 mod moved_slot;
+mod sentinels;
 mod startup;
+mod waiting;
 mod witness;
 
 use std::{

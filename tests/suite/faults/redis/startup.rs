@@ -1,25 +1,19 @@
 //! A service is started on a Redis on which it cannot serve: it ends at once, changes nothing there
-//! and says what to do. It waits only for a Redis that is away.
+//! and says what to do.
 
 use std::{fs, path::Path, thread};
 
 use tombola::store::redis::Upgrade;
-use tonic::Code;
-use tonic_health::pb::{
-    HealthCheckRequest,
-    health_check_response::ServingStatus::{NotServing, Serving},
-    health_client::HealthClient,
-};
 
-use super::{House, assert_not_executed, directory_with_key, healthy, put_key, request};
+use super::{House, directory_with_key, put_key};
 use crate::{
-    process::{Ended, Server, Start},
+    process::{Ended, Start},
     support::redis_server::RedisServer,
 };
 
 /// Asserts that it ends with this code and these words, and shows no password.
 #[track_caller]
-fn refused(data: &Path, url: &str, line: &str, code: i32, words: &[&str]) {
+pub(super) fn refused(data: &Path, url: &str, line: &str, code: i32, words: &[&str]) {
     let ended = Start::on_redis(data, url).with(line).fail();
     assert_clear(&ended, url);
     ended.badly(code, words);
@@ -504,66 +498,4 @@ fn init_tells_programs_what_it_made() {
     );
     let embedded = Start::on(house.data.path()).init();
     embedded.badly(64, &["--redis-url is missing", "tombola serve"]);
-}
-
-/// Starts a service that waits for its store.
-fn waits_at(house: &House, listen: &str) -> Server {
-    let start = Start {
-        listen,
-        ..house.start()
-    };
-    start.wait()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_away_at_the_start_is_waited_for() {
-    let mut house = House::new();
-    house.redis.kill();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let listen = free.local_addr().unwrap().to_string();
-    drop(free);
-    let server = waits_at(&house, &listen);
-    server.says("cannot be reached: check that it runs");
-    let status = server
-        .lottery()
-        .await
-        .draw(request("cards", "u-1", "r-1"))
-        .await;
-    assert_not_executed(&status.unwrap_err(), Code::Unavailable);
-    let mut health = HealthClient::new(server.connect().await);
-    let mut check = async |service: &str| {
-        let service = service.to_owned();
-        let answer = health.check(HealthCheckRequest { service }).await;
-        answer.unwrap().into_inner().status()
-    };
-    assert_eq!(check("").await, NotServing);
-    assert_eq!(check("tombola.v1.LotteryService").await, NotServing);
-    assert_eq!(check("liveness").await, Serving);
-    house.redis.restart();
-    server.says("serving on");
-    healthy(&server, Serving).await;
-    server.run(&["campaigns"]).well();
-    drop(server);
-
-    // A signal stops it while it waits.
-    house.redis.kill();
-    let mut server = waits_at(&house, &listen);
-    server.signal("TERM");
-    assert_eq!(server.ended().0, Some(0));
-}
-
-#[test]
-fn what_does_not_pass_by_itself_is_not_waited_for() {
-    let house = House::new();
-    put_key(house.data.path(), "08");
-    refused(
-        house.data.path(),
-        &house.redis.url(),
-        "--wait",
-        1,
-        &["master key"],
-    );
-    let redis = RedisServer::start(&[("requirepass", "right-secret")]);
-    let url = format!("redis://:wrong-secret@127.0.0.1:{}", redis.port());
-    refused(house.data.path(), &url, "--wait=true", 69, &["password"]);
 }
