@@ -2,7 +2,7 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::timeout};
 use tombola::{grpc::server, store::StoreError};
 use tonic::transport::Endpoint;
 use tonic_health::pb::{
@@ -17,6 +17,9 @@ const YAML: &str = "
     prizes: [{id: coupon, stock: 500}]
     pools: [{id: deck, deck: {size: 1000, cards: {coupon: 500}}}]
 ";
+
+/// Longer than it takes until a batch counts as stuck. It is a bound for hangs, not a measurement.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Far longer than any batch takes, and than the test.
 const FORK_PAUSE: Duration = Duration::from_secs(600);
@@ -41,7 +44,14 @@ async fn a_lane_that_does_not_move_shows_in_health() {
     let mut health = HealthClient::new(channel);
     let watch = health.watch(HealthCheckRequest::default()).await;
     let mut watch = watch.unwrap().into_inner();
-    let mut next = async || watch.message().await.unwrap().unwrap().status();
+    let mut next = async || {
+        let status = timeout(PATIENCE, watch.message()).await;
+        status
+            .expect("health stays the same")
+            .unwrap()
+            .unwrap()
+            .status()
+    };
     assert_eq!(next().await, Serving);
 
     // The batch waits for a new fork to open; probes do not.

@@ -22,6 +22,10 @@ use crate::{
     support::{audit, redis_group::RedisCluster},
 };
 
+/// A test fails if something that should take moments takes longer than this. It is a bound for
+/// hangs, not a measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Makes one draw, however often it must be sent; also returns how long that took.
 async fn insist(server: &Server, id: &str) -> (Attempt, Duration) {
     let begun = Instant::now();
@@ -36,7 +40,10 @@ async fn insist(server: &Server, id: &str) -> (Attempt, Duration) {
                 let heard = Heard::Answer(Box::new(response.into_inner()));
                 return (Attempt { request, heard }, begun.elapsed());
             }
-            Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status:?}"),
+            Err(status) => {
+                assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+                assert!(begun.elapsed() < PATIENCE, "{status:?}");
+            }
         }
     }
 }

@@ -475,11 +475,8 @@ fn a_first_try_makes_key_and_store() {
 fn init_tells_programs_what_it_made() {
     let house = House::with(&[]);
     let init = || {
-        let said = house
-            .start()
-            .with("--json --redis-prefix mine --partitions 3")
-            .init()
-            .well();
+        let options = "--json --redis-prefix mine --partitions 3";
+        let said = house.start().with(options).init().well();
         serde_json::from_str::<serde_json::Value>(&said).unwrap()
     };
     let made = init();
