@@ -3,8 +3,8 @@ std = "lua51"
 max_line_length = 100
 read_globals = {
     "redis", "cmsgpack", "struct", "KEYS", "ARGV",
-    "FORMAT", "FORFEITING_FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "COMPACT_BYTES_MAX", "LOW_CARDS",
-    "FORFEITED", "LIFECYCLE_OPEN", "LIFECYCLE_CLOSED", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
+    "FORMAT", "FULL_ENTRIES_FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "COMPACT_BYTES_MAX", "LOW_CARDS",
+    "FORFEITED", "BLANK", "NOTHING_DUE", "WINS_LIMIT", "BLOCKED", "CONSOLATION_ONLY", "LIFECYCLE_OPEN", "LIFECYCLE_CLOSED", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
     -- what modules return
     "digits", "server_time", "read_clock", -- clock
     "open_to_look", "open_to_read", -- store
@@ -16,7 +16,7 @@ read_globals = {
     "recall", "move_older", -- memory
     "first_waiting", "count_windows", -- queues
     "denied_prizes", "is_denied", "is_dealt_on", "forfeit", "count_forfeited", -- denials
-    "draw_units", "find_empty", "refuse_gone", -- pools
+    "pack_not_won", "draw_units", "find_empty", "refuse_gone", -- pools
     "add_up", -- counters
     "read_campaign", "open_campaign", -- campaign
     "draw_batch", -- batch

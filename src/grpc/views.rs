@@ -43,7 +43,7 @@ pub(super) fn durability(level: Durability) -> proto::Durability {
 fn draw_result(result: DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
     let campaign = &answer.campaign;
     let ledger_id = Some(ledger_id(answer.ledger));
-    match result.seen() {
+    match result {
         DrawResult::Won {
             prize,
             pool,
@@ -61,7 +61,9 @@ fn draw_result(result: DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
                 ledger_id,
             }
         }
-        DrawResult::Consolation => {
+        DrawResult::NotWon {
+            consolation: true, ..
+        } => {
             let mut result = proto::DrawResult {
                 outcome: proto::Outcome::Consolation.into(),
                 ledger_id,
@@ -74,7 +76,7 @@ fn draw_result(result: DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
             }
             result
         }
-        DrawResult::Nothing | DrawResult::Forfeited { .. } => proto::DrawResult {
+        DrawResult::NotWon { .. } => proto::DrawResult {
             outcome: proto::Outcome::Nothing.into(),
             ledger_id,
             ..proto::DrawResult::default()

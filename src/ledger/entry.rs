@@ -158,7 +158,7 @@ mod tests {
             CampaignId, RequestId, UserId,
             limits::{Funding, UserCounts},
         },
-        store::{DrawResult, LedgerId, Subject, entry::DrawEntry},
+        store::{Cause, DrawResult, LedgerId, Subject, entry::DrawEntry},
     };
 
     fn stored(body: Body) -> StoredEntry {
@@ -204,7 +204,12 @@ mod tests {
             funding: Funding::Free,
             payment_ref: String::new(),
             consolation_only: false,
-            results: vec![DrawResult::Consolation, DrawResult::Nothing],
+            results: [true, false]
+                .map(|consolation| DrawResult::NotWon {
+                    consolation,
+                    cause: Cause::Unknown,
+                })
+                .into(),
             counts: UserCounts::default(),
         });
         let golden = concat!(

@@ -4,9 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Moment, PoolId, PoolNo, PrizeNo};
 
-/// The result of one draw. In JSON: `[prize, pool, window, number, release]` for a win, with the
-/// fork after it if there is one; 1 for the consolation prize, 0 for nothing;
-/// `[given, [prize, pool, window, number, fork]]` for a forfeited card, `given` being 1 or 0.
+/// The result of one draw. In JSON, where `given` is 1 for the consolation prize and 0 for nothing:
+///
+/// - a win: `[prize, pool, window, number, release]`, with the fork after it if there is one;
+/// - a forfeited card: `[given, [prize, pool, window, number, fork]]`;
+/// - a blank: `[given, [pool, window, number, fork]]`;
+/// - another result without a unit: twice the code of its cause plus `given`. Codes are 0: unknown,
+///   1: nothing due, 2: limit of wins, 3: blocked, 4: consolation only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ResultCode", into = "ResultCode")]
 pub enum DrawResult {
@@ -21,11 +25,36 @@ pub enum DrawResult {
         /// From when it could be won; none if a deck gave it.
         release: Option<Moment>,
     },
-    /// The consolation prize.
-    Consolation,
-    /// Nothing.
-    Nothing,
-    /// A deck's card of a prize that the user may not have. Its unit goes back to stock.
+    /// No unit was won.
+    NotWon {
+        /// The user gets the consolation prize; otherwise nothing.
+        consolation: bool,
+        /// Why.
+        cause: Cause,
+    },
+}
+
+/// Why a draw won no unit. Later versions may know further causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// An earlier version made the draw, and did not write why.
+    Unknown,
+    /// No pool that is open to the user had a unit that was due.
+    NothingDue,
+    /// The user has reached the limit of wins, and no pool had a unit that such a user may have.
+    WinsLimit,
+    /// The user is blocked.
+    Blocked,
+    /// The caller asked for no more than the consolation prize.
+    ConsolationOnly,
+    /// A deck's blank was drawn.
+    Blank {
+        /// From which deck.
+        pool: PoolNo,
+        /// Which card.
+        unit: Unit,
+    },
+    /// A deck's card was drawn of a prize that the user may not have. Its unit goes back to stock.
     Forfeited {
         /// Of which prize.
         prize: PrizeNo,
@@ -33,22 +62,42 @@ pub enum DrawResult {
         pool: PoolNo,
         /// Which unit.
         unit: Unit,
-        /// The user gets the consolation prize; otherwise nothing.
-        consolation: bool,
     },
 }
 
-impl DrawResult {
-    /// The result as its user sees it: a forfeited card is the same as a blank.
-    #[must_use]
-    pub fn seen(self) -> Self {
+impl Cause {
+    /// Causes that a number says all of.
+    pub(super) const PLAIN: [Self; 5] = [
+        Self::Unknown,
+        Self::NothingDue,
+        Self::WinsLimit,
+        Self::Blocked,
+        Self::ConsolationOnly,
+    ];
+
+    /// The cause's number in the ledger. A cause keeps it for ever.
+    pub(super) const fn code(self) -> u8 {
         match self {
-            Self::Forfeited {
-                consolation: true, ..
-            } => Self::Consolation,
-            Self::Forfeited { .. } => Self::Nothing,
-            other => other,
+            Self::Unknown => 0,
+            Self::NothingDue => 1,
+            Self::WinsLimit => 2,
+            Self::Blocked => 3,
+            Self::ConsolationOnly => 4,
+            Self::Blank { .. } => 5,
+            Self::Forfeited { .. } => 6,
         }
+    }
+}
+
+impl DrawResult {
+    /// The result without a unit of twice a cause's code, plus 1 if the user gets the consolation
+    /// prize. None if no cause that a number says all of has this code.
+    pub(super) fn from_plain_code(code: u8) -> Option<Self> {
+        let cause = Cause::PLAIN.get(usize::from(code / 2))?;
+        Some(Self::NotWon {
+            consolation: code % 2 == 1,
+            cause: *cause,
+        })
     }
 }
 
@@ -82,6 +131,7 @@ enum ResultCode {
     Won(PrizeNo, PoolNo, i64, u64, i64),
     Forked(PrizeNo, PoolNo, i64, u64, i64, u32),
     Forfeited(u8, (PrizeNo, PoolNo, i64, u64, u32)),
+    Blank(u8, (PoolNo, i64, u64, u32)),
 }
 
 impl From<DrawResult> for ResultCode {
@@ -104,16 +154,18 @@ impl From<DrawResult> for ResultCode {
                     fork => Self::Forked(prize, pool, window, number, release, fork),
                 }
             }
-            DrawResult::Consolation => Self::Plain(1),
-            DrawResult::Nothing => Self::Plain(0),
-            DrawResult::Forfeited {
-                prize,
-                pool,
-                unit,
-                consolation,
-            } => {
-                let card = (prize, pool, unit.window, unit.number, unit.fork);
-                Self::Forfeited(consolation.into(), card)
+            DrawResult::NotWon { consolation, cause } => {
+                let given = consolation.into();
+                match cause {
+                    Cause::Forfeited { prize, pool, unit } => {
+                        let card = (prize, pool, unit.window, unit.number, unit.fork);
+                        Self::Forfeited(given, card)
+                    }
+                    Cause::Blank { pool, unit } => {
+                        Self::Blank(given, (pool, unit.window, unit.number, unit.fork))
+                    }
+                    plain => Self::Plain(plain.code() * 2 + given),
+                }
             }
         }
     }
@@ -141,21 +193,28 @@ impl TryFrom<ResultCode> for DrawResult {
             ResultCode::Forked(prize, pool, window, number, release, fork) => {
                 Ok(won(prize, pool, unit(window, fork, number), release))
             }
-            ResultCode::Plain(1) => Ok(Self::Consolation),
-            ResultCode::Plain(0) => Ok(Self::Nothing),
             ResultCode::Forfeited(given @ 0..=1, (prize, pool, window, number, fork)) => {
-                Ok(Self::Forfeited {
-                    prize,
-                    pool,
-                    unit: unit(window, fork, number),
+                let unit = unit(window, fork, number);
+                Ok(Self::NotWon {
                     consolation: given == 1,
+                    cause: Cause::Forfeited { prize, pool, unit },
                 })
             }
-            ResultCode::Plain(code) | ResultCode::Forfeited(code, _) => {
-                Err(format!("no result of a draw has code {code}"))
+            ResultCode::Blank(given @ 0..=1, (pool, window, number, fork)) => {
+                let unit = unit(window, fork, number);
+                Ok(Self::NotWon {
+                    consolation: given == 1,
+                    cause: Cause::Blank { pool, unit },
+                })
             }
+            ResultCode::Plain(code) => Self::from_plain_code(code).ok_or_else(|| unknown(code)),
+            ResultCode::Forfeited(code, _) | ResultCode::Blank(code, _) => Err(unknown(code)),
         }
     }
+}
+
+fn unknown(code: u8) -> String {
+    format!("no result of a draw has code {code}")
 }
 
 #[cfg(test)]
@@ -164,15 +223,15 @@ mod tests {
 
     #[test]
     fn a_result_of_an_unknown_code_is_no_lost_draw() {
-        assert!(serde_json::from_str::<DrawResult>("0").is_ok());
         for foreign in [
-            "2",
+            "10",
             "255",
             "-1",
             "[]",
             "\"x\"",
             "null",
             "[2,[0,0,1,1,0]]",
+            "[2,[0,1,1,0]]",
             "[0,[0,0,1]]",
         ] {
             assert!(
@@ -182,22 +241,34 @@ mod tests {
         }
     }
 
-    fn forfeited(consolation: bool) -> DrawResult {
-        DrawResult::Forfeited {
-            prize: PrizeNo(2),
-            pool: PoolNo(1),
-            unit: Unit {
-                window: 3,
-                fork: 0,
-                number: 5,
-            },
-            consolation,
-        }
-    }
-
     #[test]
-    fn a_user_sees_a_forfeited_card_as_a_blank() {
-        assert_eq!(forfeited(true).seen(), DrawResult::Consolation);
-        assert_eq!(forfeited(false).seen(), DrawResult::Nothing);
+    fn results_without_a_unit_keep_their_codes() {
+        let unit = Unit {
+            window: 3,
+            fork: 0,
+            number: 5,
+        };
+        let (prize, pool) = (PrizeNo(2), PoolNo(1));
+        for (json, consolation, cause) in [
+            ("0", false, Cause::Unknown),
+            ("1", true, Cause::Unknown),
+            ("2", false, Cause::NothingDue),
+            ("5", true, Cause::WinsLimit),
+            ("7", true, Cause::Blocked),
+            ("8", false, Cause::ConsolationOnly),
+            ("[1,[1,3,5,0]]", true, Cause::Blank { pool, unit }),
+            (
+                "[0,[2,1,3,5,0]]",
+                false,
+                Cause::Forfeited { prize, pool, unit },
+            ),
+        ] {
+            let result = DrawResult::NotWon { consolation, cause };
+            assert_eq!(serde_json::to_string(&result).unwrap(), json);
+            assert_eq!(serde_json::from_str::<DrawResult>(json).unwrap(), result);
+        }
+        for (code, cause) in (0..).zip(Cause::PLAIN) {
+            assert_eq!(cause.code(), code);
+        }
     }
 }

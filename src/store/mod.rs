@@ -25,7 +25,7 @@ pub mod sqlite;
 pub mod view;
 
 pub use command::{ApplyCommand, DrawAnswer, DrawCommand, Drawn, Need, OperateCommand, Operated};
-pub use draw_result::{DrawResult, Unit};
+pub use draw_result::{Cause, DrawResult, Unit};
 pub use entry::{Entry, LedgerId, Subject};
 pub use envelope::{
     CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeSums, EnvelopeView, FillEnvelope,

@@ -13,7 +13,7 @@ use crate::{
         limits::{Funding, Quotas, UserRecord},
     },
     store::{
-        Refusal,
+        DrawResult, Refusal,
         error::{Result, StoreError},
     },
 };
@@ -212,6 +212,19 @@ pub struct DrawCounts {
     pub consolations: u64,
     /// Gave nothing.
     pub nothings: u64,
+}
+
+impl DrawCounts {
+    /// Counts a result.
+    pub(super) fn add(&mut self, result: DrawResult) {
+        match result {
+            DrawResult::Won { .. } => self.wins += 1,
+            DrawResult::NotWon {
+                consolation: true, ..
+            } => self.consolations += 1,
+            DrawResult::NotWon { .. } => self.nothings += 1,
+        }
+    }
 }
 
 /// Where the units of one prize are.

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolNo, RequestId, UserId},
     store::{
-        DrawAnswer, DrawCommand, DrawResult, Drawn, LedgerId, Refusal, Result, Subject,
+        DrawAnswer, DrawCommand, Drawn, LedgerId, Refusal, Result, Subject,
         entry::DrawEntry,
         rules::{self, Admitted, Made, Outcome, PoolState, Pools, QueueView, Waiting},
     },
@@ -41,7 +41,7 @@ impl Core {
         )?;
         let admitted = Admitted {
             count: command.count,
-            consolation_only: command.consolation_only || campaign.is_blocked(&command.user),
+            barred: rules::barred(&command, campaign.is_blocked(&command.user)),
             draws: record.draws,
             wins: record.wins,
         };
@@ -156,11 +156,7 @@ impl CampaignData {
             }
         }
         for result in &made.results {
-            match result.seen() {
-                DrawResult::Won { .. } => self.counts.wins += 1,
-                DrawResult::Consolation => self.counts.consolations += 1,
-                DrawResult::Nothing | DrawResult::Forfeited { .. } => self.counts.nothings += 1,
-            }
+            self.counts.add(*result);
         }
         Ok(())
     }

@@ -5,8 +5,17 @@ use crate::{
         Campaign, Moment,
         limits::{Charge, UserRecord},
     },
-    store::{CampaignView, DrawCommand, Refusal, Result, entry::DrawEntry},
+    store::{CampaignView, Cause, DrawCommand, Refusal, Result, entry::DrawEntry},
 };
+
+/// Why a draw does not touch the pools; none if it does.
+pub(in crate::store) fn barred(command: &DrawCommand, is_blocked: bool) -> Option<Cause> {
+    if command.consolation_only {
+        Some(Cause::ConsolationOnly)
+    } else {
+        is_blocked.then_some(Cause::Blocked)
+    }
+}
 
 /// A recorded draw is what this command asks for: the command is a retry of it.
 pub(in crate::store) fn is_same_draw(draw: &DrawEntry, command: &DrawCommand) -> bool {

@@ -10,7 +10,7 @@
 
 use crate::{
     model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo},
-    store::{DrawResult, Need, Result, Unit},
+    store::{Cause, DrawResult, Need, Result, Unit},
 };
 
 use super::deal::LOW_CARDS;
@@ -52,8 +52,8 @@ pub(in crate::store) trait Pools {
 pub(in crate::store) struct Admitted {
     /// The number of draws to make.
     pub(in crate::store) count: u32,
-    /// The pools are not touched.
-    pub(in crate::store) consolation_only: bool,
+    /// Why the pools are not touched; none if they are.
+    pub(in crate::store) barred: Option<Cause>,
     /// Draws of the user before this command.
     pub(in crate::store) draws: u64,
     /// Wins of the user before this command.
@@ -111,14 +111,15 @@ pub(in crate::store) fn draw(
         },
     };
     for number in 0..u64::from(admitted.count) {
-        let mut found = Found::Nothing;
-        if !admitted.consolation_only {
-            found = search.pools_in_turn(admitted.draws + number)?;
+        if let Some(cause) = admitted.barred {
+            search.give_without(cause);
+            continue;
         }
-        match found {
+        match search.pools_in_turn(admitted.draws + number)? {
             Found::NeedFill(need) => return Ok(Outcome::NeedFill(need)),
             Found::Unit(pick) => search.take(pick),
-            Found::Nothing => search.give_without(),
+            Found::Nothing if search.has_all_wins() => search.give_without(Cause::WinsLimit),
+            Found::Nothing => search.give_without(Cause::NothingDue),
         }
     }
     Ok(Outcome::Made(search.made))
@@ -293,32 +294,28 @@ impl<P: Pools> Search<'_, P> {
     /// A unit is won or forfeited, or a blank drawn.
     fn take(&mut self, pick: Pick) {
         self.made.picks.push(pick);
+        let (pool, unit) = (pick.pool, pick.waiting.unit);
         let Some(prize) = pick.prize else {
-            return self.give_without();
+            return self.give_without(Cause::Blank { pool, unit });
         };
         if pick.is_forfeited {
-            return self.made.results.push(DrawResult::Forfeited {
-                prize,
-                pool: pick.pool,
-                unit: pick.waiting.unit,
-                consolation: self.campaign.consolation.is_some(),
-            });
+            return self.give_without(Cause::Forfeited { prize, pool, unit });
         }
-        let is_scheduled = self.pools.filled_until(pick.pool).is_some();
+        let is_scheduled = self.pools.filled_until(pool).is_some();
         self.made.wins += u64::from(self.campaign.prize(prize).counts_as_win);
         self.made.results.push(DrawResult::Won {
             prize,
-            pool: pick.pool,
-            unit: pick.waiting.unit,
+            pool,
+            unit,
             release: is_scheduled.then(|| Moment::from_micros(pick.waiting.score)),
         });
     }
 
     /// No unit is won.
-    fn give_without(&mut self) {
-        self.made.results.push(match self.campaign.consolation {
-            Some(_) => DrawResult::Consolation,
-            None => DrawResult::Nothing,
+    fn give_without(&mut self, cause: Cause) {
+        self.made.results.push(DrawResult::NotWon {
+            consolation: self.campaign.consolation.is_some(),
+            cause,
         });
     }
 }

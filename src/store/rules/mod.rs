@@ -24,7 +24,7 @@ mod state;
 mod sweep;
 
 pub(in crate::store) use adjust::adjust;
-pub(in crate::store) use admission::{admit_time, admit_user, is_same_draw};
+pub(in crate::store) use admission::{admit_time, admit_user, barred, is_same_draw};
 pub(in crate::store) use apply::{change, create, digest};
 pub(in crate::store) use check::{check_pools, check_prizes, check_stock};
 pub(in crate::store) use deal::{LOW_CARDS, deal};

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     model::{Moment, PoolNo, PrizeNo},
     store::{
-        DrawAnswer, DrawCommand, DrawResult, Drawn, Refusal, Result, StoreError,
+        DrawAnswer, DrawCommand, Drawn, Refusal, Result, StoreError,
         entry::{Body, DrawEntry, Entry},
         fill::DeckStop,
         rules::{self, Admitted, Outcome, Pick, PoolState, Pools, QueueView, Waiting},
@@ -50,7 +50,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
 
     let admitted = Admitted {
         count: command.count,
-        consolation_only: command.consolation_only || is_blocked(step.db, state, &command.user)?,
+        barred: rules::barred(command, is_blocked(step.db, state, &command.user)?),
         draws: user.draws,
         wins: user.wins,
     };
@@ -65,7 +65,9 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     user.charge(charge);
     user.wins = made.wins;
     take(state, &made.picks)?;
-    count_results(state, &made.results);
+    for result in &made.results {
+        state.counts.add(*result);
+    }
     state.users += u64::from(is_new);
     state.touch();
     save_user(step.db, state.no, &command.user, &user)?;
@@ -187,14 +189,4 @@ fn take(state: &mut CampaignState, picks: &[Pick]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn count_results(state: &mut CampaignState, results: &[DrawResult]) {
-    for result in results {
-        match result.seen() {
-            DrawResult::Won { .. } => state.counts.wins += 1,
-            DrawResult::Consolation => state.counts.consolations += 1,
-            DrawResult::Nothing | DrawResult::Forfeited { .. } => state.counts.nothings += 1,
-        }
-    }
 }

@@ -4,12 +4,19 @@ use sha2::{Digest as _, Sha256};
 use tombola::{
     chance::Nonce,
     model::{PoolNo, PrizeNo, convert, zone},
-    store::entry::{Applied, Body},
+    store::{
+        Cause, DrawCommand, DrawResult, Operation,
+        entry::{Applied, Body},
+    },
 };
 
-use crate::support::{World, audit, hours};
+use crate::support::{Answer as _, DrawWords as _, World, audit, draw, hours, users};
 
-promises![the_entry_of_a_version_has_all_that_its_steps_depend_on,];
+promises![
+    the_entry_of_a_version_has_all_that_its_steps_depend_on,
+    a_result_without_a_unit_says_why,
+    a_blank_is_named_as_a_card_of_its_deck,
+];
 
 /// The entries of versions, in order.
 async fn versions(world: &World) -> Vec<Applied> {
@@ -73,4 +80,69 @@ async fn the_entry_of_a_version_has_all_that_its_steps_depend_on(world: &mut Wor
     assert_eq!(coupon(first), (1, campaign.start, 100));
     let horizon = campaign.start + hours(4);
     assert_eq!(coupon(second), (2, horizon, 500 - injected));
+}
+
+async fn a_result_without_a_unit_says_why(world: &mut World) {
+    let campaign = world
+        .begin(
+            "
+            endTime: 2026-11-20T06:00:00+08:00
+            limits: {winsPerUser: 1}
+            consolation: {id: points}
+            prizes: [{id: mug, stock: 100}]
+            pools: [{id: hours, schedule: {perHour: {mug: 1}}}]
+            ",
+        )
+        .await;
+    world.tick().await;
+    world.set_time(campaign.start + hours(2)).await;
+    world.tick().await;
+    let causes = async |command: DrawCommand| world.draw(command).await.causes();
+    let first = world.draw(draw("winner").times(3)).await;
+    assert_eq!(
+        (first.wins(), first.causes()),
+        (1, vec![Cause::WinsLimit; 2])
+    );
+    assert_eq!(causes(draw("winner").times(2)).await, [Cause::WinsLimit; 2]);
+    assert!(world.drained().await >= 1);
+    assert_eq!(causes(draw("u").times(2)).await, [Cause::NothingDue; 2]);
+    let only = DrawCommand {
+        consolation_only: true,
+        ..draw("u").times(2)
+    };
+    assert_eq!(causes(only.clone()).await, [Cause::ConsolationOnly; 2]);
+    let users = users(&["u"]);
+    world.operate(Operation::Block { users }).await;
+    assert_eq!(causes(draw("u").times(2)).await, [Cause::Blocked; 2]);
+    assert_eq!(
+        causes(only.named("again")).await,
+        [Cause::ConsolationOnly; 2]
+    );
+}
+
+async fn a_blank_is_named_as_a_card_of_its_deck(world: &mut World) {
+    world
+        .begin(
+            "
+            prizes: [{id: mug, stock: 100}]
+            pools: [{id: deck, deck: {size: 20, cards: {mug: 5}, onExhausted: RESHUFFLE}}]
+            ",
+        )
+        .await;
+    let asked = draw("u").times(40);
+    let answer = world.draw(asked.clone()).await;
+    let card = |result: &DrawResult| match *result {
+        DrawResult::Won { pool, unit, .. } => (pool, unit.window, unit.number),
+        DrawResult::NotWon {
+            consolation: false,
+            cause: Cause::Blank { pool, unit },
+        } => (pool, unit.window, unit.number),
+        other => panic!("{other:?}"),
+    };
+    let cards: Vec<_> = answer.entry.results.iter().map(card).collect();
+    let all = [1, 2].map(|round| (0..20).map(move |number| (PoolNo(0), round, number)));
+    assert_eq!(cards, all.into_iter().flatten().collect::<Vec<_>>());
+    // Also once it is no longer the latest draw, and so lies elsewhere.
+    world.draw(draw("u")).await;
+    assert_eq!(world.draw(asked).await.entry, answer.entry);
 }

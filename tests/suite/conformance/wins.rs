@@ -1,6 +1,6 @@
 //! What a user gets who may not have every prize: one who has reached the limit of wins.
 
-use tombola::store::{DrawResult, fill::DeckStop};
+use tombola::store::{Cause, DrawResult, fill::DeckStop};
 
 use crate::support::{Answer as _, DrawWords as _, World, draw, hours};
 
@@ -125,8 +125,11 @@ async fn cards_of_others_do_not_depend_on_who_drew(world: &mut World) {
             format!("new-{number}")
         };
         let answer = world.draw(draw(&user)).await;
-        let (DrawResult::Won { unit, .. } | DrawResult::Forfeited { unit, .. }) =
-            answer.entry.results[0]
+        let (DrawResult::Won { unit, .. }
+        | DrawResult::NotWon {
+            cause: Cause::Forfeited { unit, .. },
+            ..
+        }) = answer.entry.results[0]
         else {
             panic!("the deck has no blanks: {:?}", answer.entry);
         };

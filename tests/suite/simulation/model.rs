@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombola::{
     model::{Campaign, Moment, limits::Funding, zone::Day},
-    store::{DrawAnswer, DrawCommand, DrawResult, Refusal, Unit},
+    store::{Cause, DrawAnswer, DrawCommand, DrawResult, Refusal, Unit},
 };
 
 use crate::support::hours;
@@ -162,13 +162,33 @@ impl Model {
                     unit,
                     release,
                 } => (prize.0, pool.0, unit, release),
-                DrawResult::Forfeited {
-                    prize, pool, unit, ..
-                } => {
-                    assert_eq!(pool.0, DECK, "schedules hold what a user may not have");
-                    (prize.0, pool.0, unit, None)
-                }
-                DrawResult::Consolation | DrawResult::Nothing => continue,
+                DrawResult::NotWon { cause, .. } => match cause {
+                    Cause::Forfeited { prize, pool, unit } => {
+                        assert_eq!(pool.0, DECK, "schedules hold what a user may not have");
+                        (prize.0, pool.0, unit, None)
+                    }
+                    Cause::Blank { pool, unit } => {
+                        assert!(self.won.insert((pool.0, unit)), "{unit:?} drawn twice");
+                        continue;
+                    }
+                    Cause::ConsolationOnly => {
+                        assert!(command.consolation_only, "nobody asked for that");
+                        continue;
+                    }
+                    Cause::Blocked => {
+                        assert!(self.blocked.contains(&id), "blocked");
+                        continue;
+                    }
+                    Cause::WinsLimit => {
+                        assert!(user.wins >= WINS_IN_ALL, "with {} wins", user.wins);
+                        continue;
+                    }
+                    Cause::NothingDue => {
+                        assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
+                        continue;
+                    }
+                    Cause::Unknown => panic!("a result without a unit says why"),
+                },
             };
             assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
             assert!(release.is_none_or(|release| release <= answer.at), "P7");

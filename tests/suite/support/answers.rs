@@ -2,7 +2,7 @@
 
 use tombola::{
     model::Moment,
-    store::{DrawAnswer, DrawResult},
+    store::{Cause, DrawAnswer, DrawResult},
 };
 
 /// Reads an answer.
@@ -17,14 +17,18 @@ pub trait Answer {
     fn forfeited(&self) -> usize;
     /// The release times of units from schedules, in order.
     fn releases(&self) -> Vec<Moment>;
+    /// Why draws won nothing, in order.
+    fn causes(&self) -> Vec<Cause>;
 }
 
 impl Answer for DrawAnswer {
     fn prizes(&self) -> Vec<&str> {
-        let name = |result: &DrawResult| match result.seen() {
-            DrawResult::Won { prize, .. } => self.campaign.prize(prize).id.as_str(),
-            DrawResult::Consolation => "-",
-            DrawResult::Nothing | DrawResult::Forfeited { .. } => "",
+        let name = |result: &DrawResult| match result {
+            DrawResult::Won { prize, .. } => self.campaign.prize(*prize).id.as_str(),
+            DrawResult::NotWon {
+                consolation: true, ..
+            } => "-",
+            DrawResult::NotWon { .. } => "",
         };
         // The ids live as long as the answer, which is longer than the closure's argument.
         let mut prizes = Vec::new();
@@ -44,8 +48,10 @@ impl Answer for DrawAnswer {
     }
 
     fn forfeited(&self) -> usize {
-        let is_forfeited = |result: &&DrawResult| matches!(result, DrawResult::Forfeited { .. });
-        self.entry.results.iter().filter(is_forfeited).count()
+        let causes = self.causes().into_iter();
+        causes
+            .filter(|cause| matches!(cause, Cause::Forfeited { .. }))
+            .count()
     }
 
     fn releases(&self) -> Vec<Moment> {
@@ -54,5 +60,13 @@ impl Answer for DrawAnswer {
             _ => None,
         };
         self.entry.results.iter().filter_map(release).collect()
+    }
+
+    fn causes(&self) -> Vec<Cause> {
+        let cause = |result: &DrawResult| match result {
+            DrawResult::Won { .. } => None,
+            DrawResult::NotWon { cause, .. } => Some(*cause),
+        };
+        self.entry.results.iter().filter_map(cause).collect()
     }
 }

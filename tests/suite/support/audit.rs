@@ -12,7 +12,8 @@ use tombola::{
         zone::Day,
     },
     store::{
-        DrawAnswer, DrawResult, DueCampaign, Entry, Lifecycle, Operation, Stats, Store, Unit,
+        Cause, DrawAnswer, DrawResult, DueCampaign, Entry, Lifecycle, Operation, Stats, Store,
+        Unit,
         entry::{Body, DrawEntry, Span},
         view::{DrawCounts, PrizeStats},
     },
@@ -293,28 +294,11 @@ impl Book {
         let mut counted = 0;
         for result in &draw.results {
             match result {
-                DrawResult::Consolation => self.draws.consolations += 1,
-                DrawResult::Nothing => self.draws.nothings += 1,
-                DrawResult::Forfeited {
-                    prize,
-                    pool,
-                    unit,
-                    consolation,
-                } => {
-                    assert!(self.won.insert((*pool, *unit)), "P1: {unit:?} drawn twice");
-                    assert!(!self.paused.contains(prize), "a stopped prize is held");
-                    assert!(campaign.prize(*prize).counts_as_win, "anybody may have it");
+                DrawResult::NotWon { consolation, cause } => {
                     assert_eq!(*consolation, campaign.consolation.is_some());
-                    let limit = campaign.limits.wins_per_user.map(u64::from);
-                    let wins = self.totals.get(&draw.user).map_or(0, |(_, wins)| *wins);
-                    assert!(
-                        limit.is_some_and(|limit| wins + counted >= limit),
-                        "forfeited"
-                    );
                     self.draws.consolations += u64::from(*consolation);
                     self.draws.nothings += u64::from(!consolation);
-                    self.take_back(&Quantities::from([(*prize, 1)]), false);
-                    self.prizes.entry(*prize).or_default().forfeited += 1;
+                    self.not_won(*cause, draw, &campaign, counted);
                 }
                 DrawResult::Won {
                     prize,
@@ -337,6 +321,31 @@ impl Book {
             }
         }
         self.check_limits(at, draw, &campaign, counted);
+    }
+
+    /// The cause of a result without a unit is possible, after `counted` wins of the same draw.
+    fn not_won(&mut self, cause: Cause, draw: &DrawEntry, campaign: &Campaign, counted: u64) {
+        let limit = campaign.limits.wins_per_user.map(u64::from);
+        let wins = self.totals.get(&draw.user).map_or(0, |(_, wins)| *wins);
+        let is_limited = limit.is_some_and(|limit| wins + counted >= limit);
+        match cause {
+            Cause::Forfeited { prize, pool, unit } => {
+                assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
+                assert!(!self.paused.contains(&prize), "a stopped prize is held");
+                assert!(campaign.prize(prize).counts_as_win, "anybody may have it");
+                assert!(is_limited, "forfeited");
+                self.take_back(&Quantities::from([(prize, 1)]), false);
+                self.prizes.entry(prize).or_default().forfeited += 1;
+            }
+            Cause::Blank { pool, unit } => {
+                assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
+            }
+            Cause::NothingDue => assert!(!is_limited, "{draw:?}"),
+            Cause::WinsLimit => assert!(is_limited, "{draw:?}"),
+            Cause::ConsolationOnly => assert!(draw.consolation_only),
+            Cause::Blocked => assert!(!draw.consolation_only),
+            Cause::Unknown => panic!("this version names the cause: {draw:?}"),
+        }
     }
 
     /// No limit is exceeded; bonus draws do not count (P5).

@@ -223,6 +223,11 @@ pub(crate) fn encode_unit(score: i64, unit: Unit) -> Vec<u8> {
 
 pub(crate) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> {
     let score = unpacker.big_endian(SCORE_BYTES)? as i64;
+    Ok((score, decode_unscored(unpacker)?))
+}
+
+/// Reads a unit without its score.
+pub(crate) fn decode_unscored(unpacker: &mut Unpacker<'_>) -> Result<Unit> {
     let window = unpacker.big_endian(WINDOW_BYTES)? as i64;
     let mut first = unpacker.big_endian(1)?;
     let mut fork = 0;
@@ -239,12 +244,11 @@ pub(crate) fn decode_scored(unpacker: &mut Unpacker<'_>) -> Result<(i64, Unit)> 
         None if first == u64::from(LONG_NUMBER) => unpacker.big_endian(8)?,
         None => return Err(malformed()),
     };
-    let unit = Unit {
+    Ok(Unit {
         window,
         fork,
         number,
-    };
-    Ok((score, unit))
+    })
 }
 
 /// Reads [`encode_unit`].

@@ -13,7 +13,7 @@
 //! | a draw in a field of its own | moment in 7 bytes, counts, sequence, what was asked, version, results |
 //! | what was asked | what; digest of the payment reference in 6 bytes, where there is one |
 //! | what | eight times the count, plus 4 where there is a payment reference, plus 2 where it is paid, plus 1 where only the consolation prize is wanted |
-//! | a result | 0: nothing; 1: the consolation prize; -1: a forfeited card: what its user got (0 or 1), then the card as a win; else twice the pool, plus 2, plus 1 for a deck's: a prize and a unit follow |
+//! | a result | what a user gets without a win is 0: nothing, or 1: the consolation prize. -1: a forfeited card: what its user gets, then the card as a win; -10 less what the user gets: a blank: the pool, then the card without its position; -2 to -9: twice the code of a cause plus what the user gets, negative; 0 or 1 in data of format 3: what the user gets; else twice the pool, plus 2, plus 1 for a deck's: a prize and a unit follow |
 //! | a ledger part | what, user, request, payment reference where there is one; the entry is the part and the answer. An id that is a UUID is kept as its 16 bytes |
 //! | an answer | counts, then a result for each draw |
 

@@ -1,13 +1,16 @@
 //! The results of a draw, as users' records and the ledger hold them (`record` has the table).
 
-use super::codec::{Unpacker, decode_scored, malformed};
+use super::codec::{Unpacker, decode_scored, decode_unscored, malformed};
 use crate::{
     model::{Moment, PoolNo, PrizeNo},
-    store::{DrawResult, Result},
+    store::{Cause, DrawResult, Result},
 };
 
 /// Begins the result of a forfeited card.
 pub(crate) const FORFEITED: i32 = -1;
+/// Begins the result of a blank, less 1 if the user gets the consolation prize.
+pub(crate) const BLANK: i32 = -10;
+const BLANK_GIVEN: i32 = BLANK - 1;
 
 /// Reads the results of a draw, one after another.
 pub(crate) fn decode_results(unpacker: &mut Unpacker<'_>, count: u64) -> Result<Vec<DrawResult>> {
@@ -16,11 +19,24 @@ pub(crate) fn decode_results(unpacker: &mut Unpacker<'_>, count: u64) -> Result<
 
 fn decode_result(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
     match unpacker.int()? {
-        0 => Ok(DrawResult::Nothing),
-        1 => Ok(DrawResult::Consolation),
         FORFEITED => decode_forfeited(unpacker),
+        code @ (BLANK | BLANK_GIVEN) => decode_blank(unpacker, code == BLANK_GIVEN),
+        // Earlier versions wrote 0 and 1, later ones negative numbers of more than 1.
+        code @ (..=1) => {
+            let code = u8::try_from(code.unsigned_abs()).map_err(|_| malformed())?;
+            DrawResult::from_plain_code(code).ok_or_else(malformed)
+        }
         code => decode_won(unpacker, code),
     }
+}
+
+fn decode_blank(unpacker: &mut Unpacker<'_>, consolation: bool) -> Result<DrawResult> {
+    let pool = PoolNo(unpacker.int()?);
+    let unit = decode_unscored(unpacker)?;
+    Ok(DrawResult::NotWon {
+        consolation,
+        cause: Cause::Blank { pool, unit },
+    })
 }
 
 fn decode_forfeited(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
@@ -32,11 +48,9 @@ fn decode_forfeited(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
             pool,
             unit,
             release: None,
-        } if given <= 1 => Ok(DrawResult::Forfeited {
-            prize,
-            pool,
-            unit,
+        } if given <= 1 => Ok(DrawResult::NotWon {
             consolation: given == 1,
+            cause: Cause::Forfeited { prize, pool, unit },
         }),
         _ => Err(malformed()),
     }
@@ -82,19 +96,57 @@ mod tests {
             decode_result(&mut Unpacker::new(&packer.done()))
         };
         for (given, consolation) in [(0, false), (1, true)] {
-            let expected = DrawResult::Forfeited {
+            let cause = Cause::Forfeited {
                 prize: PrizeNo(7),
                 pool: PoolNo(4),
                 unit,
-                consolation,
             };
+            let expected = DrawResult::NotWon { consolation, cause };
             assert_eq!(read(-1, given, 11).unwrap(), expected);
         }
-        for (forfeited, given, code) in [(-2, 0, 11), (-1, 2, 11), (-1, 0, 10), (-1, 0, 1)] {
+        for (forfeited, given, code) in [(-12, 0, 11), (-1, 2, 11), (-1, 0, 10), (-1, 0, 1)] {
             assert!(
                 read(forfeited, given, code).is_err(),
                 "{forfeited} {given} {code}"
             );
         }
+    }
+
+    #[test]
+    fn a_result_without_a_unit_says_why() {
+        let read = |code: i64, card: &[u8]| {
+            let mut packer = Packer::default();
+            packer.int(code).0.extend(card);
+            decode_result(&mut Unpacker::new(&packer.done()))
+        };
+        for (code, consolation, cause) in [
+            (0, false, Cause::Unknown),
+            (1, true, Cause::Unknown),
+            (-2, false, Cause::NothingDue),
+            (-3, true, Cause::NothingDue),
+            (-5, true, Cause::WinsLimit),
+            (-6, false, Cause::Blocked),
+            (-9, true, Cause::ConsolationOnly),
+        ] {
+            let expected = DrawResult::NotWon { consolation, cause };
+            assert_eq!(read(code, &[]).unwrap(), expected, "{code}");
+        }
+        let unit = Unit {
+            window: 3,
+            fork: 0x00ab_cdef,
+            number: 500,
+        };
+        // A blank's card is a unit without the seven bytes of its position.
+        let card = [&[4][..], &encode_unit(9, unit)[7..]].concat();
+        let cause = Cause::Blank {
+            pool: PoolNo(4),
+            unit,
+        };
+        for (code, consolation) in [(-10, false), (-11, true)] {
+            let expected = DrawResult::NotWon { consolation, cause };
+            assert_eq!(read(code, &card).unwrap(), expected);
+        }
+        assert!(read(-10, &card[..5]).is_err());
+        assert!(read(-12, &[]).is_err());
     }
 }

@@ -5,10 +5,11 @@
 ///
 /// - 2: users in sixteen hashes, draws remembered in buckets; forks may be absent
 /// - 3: records of users can be extended
-/// - 4: cards can be forfeited. In data of format 3 draws give a user at `winsPerUser` nothing
+/// - 4: cards can be forfeited, results without a unit say why. In data of format 3 draws give a
+///   user at `winsPerUser` nothing, and results without a unit have no cause
 pub(crate) const FORMAT: u32 = 4;
-/// The lowest format whose readers know forfeited cards.
-pub(crate) const FORFEITING_FORMAT: u32 = 4;
+/// The lowest format whose readers know forfeited cards and causes.
+pub(crate) const FULL_ENTRIES_FORMAT: u32 = 4;
 /// The lowest format that this version can write. Data of a lower one are upgraded first.
 pub(crate) const FORMAT_MIN: u32 = 3;
 /// The lowest format that can be upgraded. The one before was never released.

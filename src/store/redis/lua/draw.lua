@@ -31,7 +31,7 @@
 --       'F' a fill is needed: {pool, cards}
 --
 -- Reads  clock, writing, campaign, batch
-local refusal, now, last, replid = open_to_write()
+local refusal, now, last, replid, _, format = open_to_write()
 if refusal then
     return refusal
 end
@@ -53,7 +53,7 @@ local function decide_all(reply)
     local items, key, arg = {}, 3, 5
     for number = 1, tonumber(ARGV[4]) do
         local c
-        c, key, arg = read_campaign(key, arg, now, digits_now, oldest)
+        c, key, arg = read_campaign(key, arg, now, digits_now, oldest, format)
         local is_sound, answer, item = pcall(decide, c)
         if not is_sound then
             answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))

@@ -1,6 +1,6 @@
 -- A campaign of a batch, from the script's arguments and from the partition.
 --
--- Reads  KEYS and ARGV as draw.lua describes them
+-- Reads  pools; KEYS and ARGV as draw.lua describes them
 -- Gives  read_campaign, open_campaign
 --
 -- A campaign has what the functions here set, and `pools`; a pool has `queues`. What a draw does to
@@ -11,8 +11,9 @@ local function bound(limit)
     return limit < 0 and UNLIMITED or limit
 end
 
--- A pool by its definition, whose keys begin at `key`; besides, the key after them.
-local function read_pool(number, definition, key, draws, digits_now)
+-- A pool by its definition, whose keys begin at `key`; besides, the key after them. `blank` begins
+-- the result of a blank.
+local function read_pool(number, definition, key, draws, digits_now, blank)
     local is_deck, prizes, queues = definition[2] == 1, definition[3], {}
     local pool = {
         number = number, unlock = definition[1], is_deck = is_deck,
@@ -28,7 +29,8 @@ local function read_pool(number, definition, key, draws, digits_now)
     for index = 1, #prizes do
         local prize = prizes[index]
         queues[index] = {
-            pool = pool, prize = prize, key = KEYS[key], won = cmsgpack.pack(result, prize),
+            pool = pool, prize = prize, key = KEYS[key],
+            code = prize < 0 and cmsgpack.pack(blank, number) or cmsgpack.pack(result, prize),
             units = nil, have = 0, taken = 0, forfeited = 0, is_whole = false, is_held = nil,
         }
         key = key + 1
@@ -37,7 +39,7 @@ local function read_pool(number, definition, key, draws, digits_now)
 end
 
 -- Reads a campaign from the call; besides, the key and the argument after it.
-local function read_campaign(key, arg, now, digits_now, oldest)
+local function read_campaign(key, arg, now, digits_now, oldest, format)
     local id, version, layout, days, hashes, draws, hash_of, earliest, not_after, kinds, kind_of,
         parts, lengths =
         unpack(ARGV, arg, arg + 12)
@@ -46,14 +48,15 @@ local function read_campaign(key, arg, now, digits_now, oldest)
     hashes, draws = tonumber(hashes), tonumber(draws)
     local c = {
         now = now, oldest = oldest, -- the moment; that of the oldest draw that is remembered
+        format = format, -- of the data
         key = KEYS[key], blocked_key = KEYS[key + 1], long_key = KEYS[key + 2], first_key = 0,
         first_older = 0, first_arg = 0,
         -- its definition
         id = id, expected_version = version, days = days, start = start, finish = finish,
         day_limit = bound(day), paid_day_limit = bound(paid_day), user_limit = bound(user),
         wins_limit = bound(wins),
-        has_consolation = consolation == 1, without = cmsgpack.pack(consolation),
-        counts_as_win = counts_as_win, pools = pools,
+        given = consolation, counts_as_win = counts_as_win, pools = pools,
+        nothing_due = pack_not_won(format, NOTHING_DUE, consolation),
         -- its draws
         draws = draws, hashes = hashes, hash_of = hash_of, earliest = tonumber(earliest),
         not_after = not_after,
@@ -63,7 +66,8 @@ local function read_campaign(key, arg, now, digits_now, oldest)
     }
     key, arg = key + 3, arg + 13
     for number = 1, #pools do
-        pools[number], key = read_pool(number - 1, pools[number], key, draws, digits_now)
+        pools[number], key = read_pool(number - 1, pools[number], key, draws, digits_now,
+            BLANK - consolation)
     end
     c.first_key, c.first_older, c.first_arg = key, key + hashes - 1, arg
     return c, key + hashes + draws, arg + draws * 2

@@ -2,7 +2,7 @@
 -- and the queues. Everything is read and added up here; draw.lua writes it.
 --
 -- Reads  clock, queues, denials, pools
---        a campaign: key, pools, is_touched, has_consolation
+--        a campaign: key, pools, is_touched, given
 -- Gives  add_up
 -- Fields of counters and their sums, as HSET takes them. All of them must be numbers. Besides, the
 -- values of `further` fields, which are only read.
@@ -69,7 +69,7 @@ end
 -- must be filled soon, packed.
 local function add_up(c, users, units, without)
     local counts = {
-        users = users, wins = units, [c.has_consolation and 'consolations' or 'nothings'] = without,
+        users = users, wins = units, [c.given == 1 and 'consolations' or 'nothings'] = without,
         revision = c.is_touched and 0 or 1, -- the first draw changes what rules read
     }
     local wins, taken, low = {}, {}, ''

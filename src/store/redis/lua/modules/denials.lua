@@ -2,23 +2,17 @@
 -- it would be for anybody, and is forfeited: the user gets what a blank gives, and the unit is back
 -- in stock. (`rules/draw.rs` decides the same for other stores.)
 --
--- Reads  the partition, KEYS[1]: min_reader
---        a campaign: key, counts_as_win
+-- Reads  a campaign: key, format, counts_as_win
 --        a pool: gate, queues
 --        a queue: prize, forfeited
 -- Sets   a campaign: denied, forfeited, forfeited_before; nil until they are needed
 -- Gives  denied_prizes, is_denied, is_dealt_on, forfeit, count_forfeited
 
--- Whether these data are of such a format.
-local function can_forfeit()
-    return tonumber(redis.call('HGET', KEYS[1], 'min_reader') or 0) >= FORFEITING_FORMAT
-end
-
 -- The prizes that a user may not have who has reached the limit of wins: those that count as wins.
 -- If no card can be forfeited, it is every prize, as in the versions that read such data.
 local function denied_prizes(c)
     if not c.denied then
-        local is_older = not can_forfeit()
+        local is_older = c.format < FULL_ENTRIES_FORMAT
         c.denied = {}
         for number = 1, #c.counts_as_win do
             c.denied[number - 1] = c.counts_as_win[number] == 1 or is_older

@@ -2,12 +2,18 @@
 -- written at the end.
 --
 -- Reads  queues, denials
---        a campaign: key, pools, counts_as_win, wins_limit, without
+--        a campaign: key, format, pools, counts_as_win, wins_limit, given, nothing_due
 --        a pool: number, unlock, is_deck, gate, is_behind, queues
---        a queue: pool, prize, won
+--        a queue: pool, prize, code
 -- Sets   a campaign: checked, the number of empty queues that are known not to be gone
--- Gives  draw_units, find_empty, refuse_gone
+-- Gives  pack_not_won, draw_units, find_empty, refuse_gone
 local picks, picked = {}, 0 -- the queues that the draw at hand has taken from
+
+-- The result of a draw that wins no unit because of this cause, packed; `given` is 1 for the
+-- consolation prize, else 0. (See record.rs.)
+local function pack_not_won(format, cause, given)
+    return cmsgpack.pack(format < FULL_ENTRIES_FORMAT and given or -(cause * 2 + given))
+end
 
 -- What must be filled before a pool without a unit may be passed over: pool and cards, packed; nil
 -- if nothing.
@@ -28,7 +34,8 @@ end
 
 -- The result of one draw of a user with so many draws and wins, packed (see record.rs); false if it
 -- wins nothing; nil and the need if a pool must be filled first. Besides, the wins after it, and
--- the queue of a forfeited card. The user may not have the prizes in `denied`; nil: any.
+-- the queue of a forfeited card, and the result of a blank if that is told. The user may not have
+-- the prizes in `denied`; nil: any.
 local function take(c, drawn, won, denied)
     local pools = c.pools
     for number = 1, #pools do
@@ -49,11 +56,12 @@ local function take(c, drawn, won, denied)
                 picked = picked + 1
                 picks[picked] = queue
                 if queue.prize < 0 then
-                    return false, won
+                    local has_cause = c.format >= FULL_ENTRIES_FORMAT
+                    return false, won, nil, has_cause and queue.code .. string.sub(unit, 8)
                 elseif denied and denied[queue.prize] then
-                    return cmsgpack.pack(FORFEITED) .. c.without .. queue.won .. unit, won, queue
+                    return cmsgpack.pack(FORFEITED, c.given) .. queue.code .. unit, won, queue
                 end
-                return queue.won .. unit, won + c.counts_as_win[queue.prize + 1]
+                return queue.code .. unit, won + c.counts_as_win[queue.prize + 1]
             end
             local need = need_of(c, pool)
             if need then
@@ -119,17 +127,18 @@ end
 -- Draws once or more for a user with so many draws and wins. The results, packed; the wins after
 -- it; how many units it won. Or nil and the need if a pool must be filled first.
 local function draw_units(c, kind, field, drawn, won)
-    local results, units, wins_limit, without, cards = nil, 0, c.wins_limit, c.without, nil
+    local results, units, wins_limit, nothing_due, cards = nil, 0, c.wins_limit, c.nothing_due, nil
     if kind.is_barred or (c.blocked > 0 and redis.call('SISMEMBER', c.blocked_key, field) == 1) then
-        return string.rep(without, kind.count), won, 0
+        local cause = kind.is_barred and CONSOLATION_ONLY or BLOCKED
+        return string.rep(pack_not_won(c.format, cause, c.given), kind.count), won, 0
     end
     picked = 0
     for number = drawn, drawn + kind.count - 1 do
-        local result, card
+        local result, card, blank
         if won < wins_limit then
-            result, won = take(c, number, won)
+            result, won, card, blank = take(c, number, won)
         else
-            result, won, card = take(c, number, won, denied_prizes(c))
+            result, won, card, blank = take(c, number, won, denied_prizes(c))
         end
         if card then
             cards = cards or {}
@@ -139,8 +148,12 @@ local function draw_units(c, kind, field, drawn, won)
         elseif result == nil then
             give_back(c)
             return nil, won
+        elseif blank then
+            result = blank
+        elseif won < wins_limit then
+            result = nothing_due
         else
-            result = without
+            result = pack_not_won(c.format, WINS_LIMIT, c.given)
         end
         results = results and results .. result or result
     end
@@ -150,4 +163,4 @@ local function draw_units(c, kind, field, drawn, won)
     return results, won, units
 end
 
-return draw_units, find_empty, refuse_gone
+return pack_not_won, draw_units, find_empty, refuse_gone

@@ -60,16 +60,17 @@ local function lost_entries(sequence, replid)
 end
 
 -- Opens the partition. The result is the script's reply if it is refused; else nil, the store's
--- clock, the number of the last entry, the replication id and the mark of the fork; besides, the
--- partition's `opens`, and the server's time if it was read.
+-- clock, the number of the last entry, the replication id and the mark of the fork, the format of
+-- the data; besides, the partition's `opens`, and the server's time if it was read.
 local function open(is_look)
     local store, sequence, last, replid, mark, opens, halt, min_reader = unpack(
         redis.call('HMGET', KEYS[1], 'store', 'sequence', 'last', 'replid', 'mark', 'opens', 'halt',
             'min_reader'))
     local now, time = read_clock(last)
+    local format = tonumber(min_reader or 0)
     if store ~= string.sub(ARGV[2], 1, 32) then
         return { digits(now), 'L' }
-    elseif min_reader and tonumber(min_reader) > FORMAT then
+    elseif format > FORMAT then
         return { digits(now), 'N', min_reader }
     end
     sequence = tonumber(sequence)
@@ -83,7 +84,7 @@ local function open(is_look)
     if halt and not is_look and string.sub(ARGV[2], 33) ~= '*' then
         return { digits(now), 'H', halt }
     end
-    return nil, now, sequence, replid, mark or '0', opens, time
+    return nil, now, sequence, replid, mark or '0', format, opens, time
 end
 
 local function open_to_look()

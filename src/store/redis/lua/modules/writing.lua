@@ -18,7 +18,7 @@ end
 
 -- Opens the partition for writing; the result is that of `open_to_read`.
 local function open_to_write()
-    local refusal, now, last, replid, mark, opens, time = open_to_read()
+    local refusal, now, last, replid, mark, format, opens, time = open_to_read()
     if refusal then
         return refusal
     end
@@ -33,7 +33,7 @@ local function open_to_write()
         end
         redis.call('HDEL', KEYS[1], 'opens')
     end
-    return nil, now, last, replid, mark
+    return nil, now, last, replid, mark, format
 end
 
 -- The first part of a writing script's reply: the store's clock, the replication id of the fork,
