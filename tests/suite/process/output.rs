@@ -8,6 +8,7 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread,
+    time::Instant,
 };
 
 use super::PATIENCE;
@@ -34,9 +35,12 @@ impl Output {
     }
 
     /// Waits for the next line for which `found` returns a value; `None` if the process ends first.
+    /// A process that says much else does not prolong the wait.
     pub fn wait_for<T>(&self, found: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
                 Ok(line) => {
                     if let Some(found) = found(&line) {
                         return Some(found);
@@ -45,7 +49,7 @@ impl Output {
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
                     panic!(
-                        "the process neither ends nor says more than:\n{}",
+                        "the process neither ends nor says what is awaited:\n{}",
                         self.text()
                     )
                 }
