@@ -7,7 +7,7 @@ use tokio::task::block_in_place;
 use super::{Level, clients::Clients, group::Group};
 use crate::{
     process::{Server, Start},
-    support::network::Link,
+    support::{network::Link, redis_server::until},
 };
 
 /// Draws that must be acknowledged before a fault, and again after it.
@@ -86,8 +86,15 @@ impl<'a> Stage<'a> {
     pub fn new(group: Group, data: &'a Path, level: Level) -> Self {
         let start = Start::on_redis(data, &group.url());
         let start = start.with(&format!("--durability {}", level.name()));
-        let made = start.init();
-        assert_eq!(made.code, Some(0), "{made:?}");
+        // On a busy machine the servers may replace one of theirs before the fault begins.
+        until("the store is made", || {
+            group.wait_until_whole();
+            let made = start.init();
+            if made.code != Some(0) {
+                eprintln!("{made:?}");
+            }
+            made.code == Some(0)
+        });
         Self {
             servers: [start.serve(), start.serve()],
             group,
