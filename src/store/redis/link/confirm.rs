@@ -63,6 +63,7 @@ pub(crate) async fn confirm(
     let begun = Instant::now();
     let has_waitaof = lease.has_waitaof();
     let mut pause = ASK_AGAIN_FIRST;
+    let mut counts = Counts::default();
     loop {
         // The last command only counts, without a wait.
         let is_last = begun.elapsed() >= CONFIRM_MAX;
@@ -70,7 +71,6 @@ pub(crate) async fn confirm(
         let asked = lease
             .call_within(&cmd, if is_last { COUNT_MAX } else { pause })
             .await;
-        let mut counts = Counts::default();
         if let Some(value) = asked.map_err(Fault::afterwards)? {
             counts = Counts::read(&value, has_waitaof).map_err(|fault| lease.give_up(fault))?;
             if counts.suffice(needed) {
