@@ -71,6 +71,7 @@ mod entries;
 mod envelopes;
 mod envelopes_end;
 mod envelopes_made;
+mod fills;
 mod ids;
 mod injectors;
 mod ledger;
