@@ -8,7 +8,7 @@ read_globals = {
     -- what modules return
     "digits", "server_time", "read_clock", -- clock
     "open_to_look", "open_to_read", -- store
-    "open_to_write", "server_replid", "reply_head", "append", "ledger_is_gone", -- writing
+    "open_to_write", "server_replid", "reply_head", "append", "numbered", "last_number", "ledger_is_gone", -- writing
     "start_of", "read_record", -- record
     "read_records", -- users
     "pack_six", "pack_three", "pack_sequence_head", -- packed

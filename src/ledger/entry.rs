@@ -30,6 +30,10 @@ pub struct StoredEntry {
     pub partition: u32,
     /// The entry's number in its partition.
     pub sequence: u64,
+    /// The entry's number in its campaign, if it has one.
+    pub number: Option<u64>,
+    /// Mark of the store's fork.
+    pub fork: u32,
     /// When it was written, by the store's clock.
     pub at: Moment,
     /// The name of what happened.
@@ -53,6 +57,8 @@ impl StoredEntry {
         Self {
             partition: entry.id.partition,
             sequence: entry.id.sequence,
+            number: entry.number,
+            fork: entry.fork,
             at: entry.at,
             kind: kind(&entry.body),
             campaign: entry.subject.campaign().map(ToString::to_string),
@@ -167,6 +173,8 @@ mod tests {
                 partition: 2,
                 sequence: 7,
             },
+            number: Some(5),
+            fork: 0,
             at: Moment::from_micros(1_795_960_801_000_001),
             subject: Subject::Campaign(CampaignId::parse("campaign", "spring").unwrap()),
             body,

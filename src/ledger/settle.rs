@@ -281,6 +281,8 @@ mod tests {
                 partition: 0,
                 sequence,
             },
+            number: Some(sequence),
+            fork: 0,
             at: Moment::EPOCH,
             subject: Subject::Partition,
             body,

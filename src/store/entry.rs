@@ -30,6 +30,13 @@ pub struct LedgerId {
 pub struct Entry {
     /// Its name.
     pub id: LedgerId,
+    /// Its number among the entries of its campaign, from 1, without gaps. Entries of envelopes and
+    /// of the partition itself share one count of the partition. None for entries of earlier
+    /// versions: the count begins with the first entry that has a number.
+    pub number: Option<u64>,
+    /// Mark of the store's fork under which it was written; 0 before the first one. After entries
+    /// were lost, their numbers come again under another fork.
+    pub fork: u32,
     /// When it was written, by the store's clock.
     pub at: Moment,
     /// What it is about.

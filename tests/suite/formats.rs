@@ -243,11 +243,17 @@ async fn cards_are_forfeited_only_after_the_upgrade_to_format_4() {
             .filter(|result| result.outcome() == Outcome::Won);
         won.count()
     };
+    let numbered = || {
+        let keys = OWN.map(|key| key.replace("partition", "campaign:no-wins"));
+        keys.map(|key| house.redis.command(&["HGET", &key, "entries"]))
+            .concat()
+    };
     assert_eq!(
         wins("early").await,
         0,
         "an older service could not read a forfeited card"
     );
+    assert_eq!(numbered(), "", "an older service could not read a number");
     for key in OWN {
         // The older service has stopped; the test clock still shows the time of its last probe.
         house.redis.command(&["HDEL", key, "reader:3"]);
@@ -259,6 +265,7 @@ async fn cards_are_forfeited_only_after_the_upgrade_to_format_4() {
         50,
         "the service that runs goes on in the new format"
     );
+    assert_ne!(numbered(), "");
     let stats = GetStatsRequest {
         campaign_id: "no-wins".into(),
     };

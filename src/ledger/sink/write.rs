@@ -142,7 +142,7 @@ async fn copy_entries(
     entries: &[StoredEntry],
 ) -> Result<(), SinkError> {
     let sql = "COPY tombola.entries (partition, sequence, at, kind, campaign, envelope, user_id,
-                   request_id, format, body) FROM STDIN BINARY";
+                   request_id, format, body, number, fork) FROM STDIN BINARY";
     let types = [
         Type::INT4,
         Type::INT8,
@@ -154,11 +154,13 @@ async fn copy_entries(
         Type::TEXT,
         Type::INT2,
         Type::BYTEA,
+        Type::INT8,
+        Type::INT4,
     ];
     let writer = BinaryCopyInWriter::new(transaction.copy_in(sql).await?, &types);
     let mut writer = pin!(writer);
     for entry in entries {
-        let values: [&(dyn ToSql + Sync); 10] = [
+        let values: [&(dyn ToSql + Sync); 12] = [
             &int(entry.partition),
             &bigint(entry.sequence),
             &to_system_time(entry.at),
@@ -169,6 +171,8 @@ async fn copy_entries(
             &entry.request,
             &FORMAT,
             &entry.body,
+            &entry.number.map(bigint),
+            &int(entry.fork),
         ];
         writer.as_mut().write(&values).await?;
     }

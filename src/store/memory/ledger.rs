@@ -1,9 +1,9 @@
 //! The ledger: every entry, from the first one on.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    model::Moment,
+    model::{CampaignId, Moment},
     store::{
         Entry, LedgerId, Subject,
         entry::{Body, DrawEntry},
@@ -15,6 +15,7 @@ pub(super) const PARTITION: u32 = 0;
 
 /// An entry; the one of a draw is shared with the memory of draws and with answers.
 pub(super) struct Record {
+    number: u64,
     pub(super) at: Moment,
     pub(super) subject: Subject,
     pub(super) what: What,
@@ -30,12 +31,22 @@ pub(super) enum What {
 #[derive(Default)]
 pub(super) struct Ledger {
     records: Vec<Record>,
+    /// Entries by campaign; of none: those of envelopes.
+    counts: HashMap<Option<CampaignId>, u64>,
 }
 
 impl Ledger {
     /// Appends an entry.
     pub(super) fn append(&mut self, at: Moment, subject: Subject, what: What) -> LedgerId {
-        self.records.push(Record { at, subject, what });
+        let count = self.counts.entry(subject.campaign().cloned()).or_default();
+        *count += 1;
+        let number = *count;
+        self.records.push(Record {
+            number,
+            at,
+            subject,
+            what,
+        });
         id(self.records.len() as u64)
     }
 
@@ -59,6 +70,8 @@ impl Record {
     fn entry(&self, sequence: u64) -> Entry {
         Entry {
             id: id(sequence),
+            number: Some(self.number),
+            fork: 0,
             at: self.at,
             subject: self.subject.clone(),
             body: match &self.what {

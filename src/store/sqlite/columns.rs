@@ -16,8 +16,8 @@ pub(super) const PARTITION: u32 = 0;
 pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
     let found = db
         .prepare_cached(
-            "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope \
-             FROM ledger
+            "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope, \
+             number FROM ledger
              WHERE sequence = ?1",
         )?
         .query_row([sequence], entry_columns)
@@ -25,8 +25,15 @@ pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
     found.map(read_entry).transpose()
 }
 
-/// Columns of an entry: sequence, moment, body, campaign id, envelope id.
-pub(super) type EntryColumns = (u64, Moment, String, Option<String>, Option<String>);
+/// Columns of an entry: sequence, moment, body, campaign id, envelope id, number.
+pub(super) type EntryColumns = (
+    u64,
+    Moment,
+    String,
+    Option<String>,
+    Option<String>,
+    Option<u64>,
+);
 
 /// Reads the columns of an entry.
 pub(super) fn entry_columns(row: &Row<'_>) -> rusqlite::Result<EntryColumns> {
@@ -36,12 +43,13 @@ pub(super) fn entry_columns(row: &Row<'_>) -> rusqlite::Result<EntryColumns> {
         row.get(2)?,
         row.get(3)?,
         row.get(4)?,
+        row.get(5)?,
     ))
 }
 
 /// Makes an entry of its columns.
 pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
-    let (sequence, at, body, campaign, envelope) = columns;
+    let (sequence, at, body, campaign, envelope, number) = columns;
     let subject = match (campaign, envelope) {
         (_, Some(id)) => EnvelopeId::parse("envelope", &id).map(Subject::Envelope),
         (Some(id), None) => CampaignId::parse("campaign", &id).map(Subject::Campaign),
@@ -56,6 +64,8 @@ pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
             partition: PARTITION,
             sequence,
         },
+        number,
+        fork: 0, // one process on one file: nothing is ever rolled back
         at,
         subject: subject.map_err(|problem| StoreError::corrupt(problem.message))?,
         body: from_json(&body)?,

@@ -81,7 +81,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
         results: made.results,
         counts: user.counts(),
     });
-    let ledger = step.append(state.no, &body)?;
+    let ledger = step.append(state, &body)?;
     step.db
         .prepare_cached(
             "INSERT OR REPLACE INTO users (campaign, user, request, sequence) VALUES (?1, ?2, ?3, ?4)",

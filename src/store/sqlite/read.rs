@@ -254,8 +254,8 @@ fn won_and_due(
 /// Entries of the ledger after `sequence`.
 pub(super) fn ledger(db: &Connection, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
     let mut statement = db.prepare_cached(
-        "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope FROM \
-         ledger
+        "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope, \
+         number FROM ledger
          WHERE sequence > ?1 ORDER BY sequence LIMIT ?2",
     )?;
     let rows = statement.query_map(params![sequence, limit], entry_columns)?;

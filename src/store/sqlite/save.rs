@@ -44,7 +44,7 @@ pub(super) fn save(
     unblock(step.db, campaign.no, &changes.unblocked)?;
     let mut last = None;
     for body in &changes.entries {
-        last = Some(step.append(campaign.no, body)?);
+        last = Some(step.append(campaign, body)?);
     }
     if let (Some(request), Some(ledger)) = (&changes.request, last) {
         remember(step.db, campaign.no, request, ledger)?;

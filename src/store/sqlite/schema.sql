@@ -2,7 +2,7 @@
 -- places in the campaign; prize -1 stands for a deck's blanks.
 
 CREATE TABLE meta (
-    key TEXT PRIMARY KEY, -- store_id, key_fingerprint, test_clock, forgotten, probed, min_reader
+    key TEXT PRIMARY KEY, -- store_id, key_fingerprint, test_clock, forgotten, probed, min_reader, entries
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 

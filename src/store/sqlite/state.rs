@@ -26,6 +26,8 @@ pub(super) struct CampaignState {
     pub(super) view: CampaignView,
     pub(super) users: u64,
     pub(super) counts: DrawCounts,
+    /// The number of the last entry.
+    pub(super) entries: u64,
     pub(super) stock: Vec<Stock>,
     pub(super) pools: Vec<Pool>,
     /// Wins by pool, window and prize that are not yet written to `window_wins`.
@@ -67,13 +69,14 @@ impl CampaignState {
         id: &CampaignId,
         known: Option<&CampaignView>,
     ) -> Result<Option<Self>> {
-        let Some((no, view, users, counts)) = load_view(db, id, known)? else {
+        let Some((no, view, users, counts, entries)) = load_view(db, id, known)? else {
             return Ok(None);
         };
         let mut state = Self {
             no,
             users,
             counts,
+            entries,
             stock: load_stock(db, no)?,
             pools: Vec::new(),
             window_wins: HashMap::new(),
@@ -113,6 +116,7 @@ impl CampaignState {
             view: view.clone(),
             users: 0,
             counts: DrawCounts::default(),
+            entries: 0,
             stock: Vec::new(),
             pools: Vec::new(),
             window_wins: HashMap::new(),
@@ -186,7 +190,7 @@ impl CampaignState {
         self.dirty = false;
         db.prepare_cached(
             "UPDATE campaigns SET touched = ?2, users = ?3, wins = ?4, consolations = ?5, nothings \
-             = ?6 WHERE no = ?1",
+             = ?6, entries = ?7 WHERE no = ?1",
         )?
         .execute(params![
             self.no,
@@ -194,7 +198,8 @@ impl CampaignState {
             self.users,
             self.counts.wins,
             self.counts.consolations,
-            self.counts.nothings
+            self.counts.nothings,
+            self.entries
         ])?;
         for (prize, stock) in (0u16..).zip(&mut self.stock) {
             if std::mem::take(&mut stock.dirty) {
@@ -285,16 +290,16 @@ fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Reads a campaign as readers see it, with its number, users and draws.
+/// Reads a campaign as readers see it, with its number, users, draws and entries.
 pub(super) fn load_view(
     db: &Connection,
     id: &CampaignId,
     known: Option<&CampaignView>,
-) -> Result<Option<(i64, CampaignView, u64, DrawCounts)>> {
+) -> Result<Option<(i64, CampaignView, u64, DrawCounts, u64)>> {
     let found = db
         .prepare_cached(
             "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment,
-                    blocked_users, users, wins, consolations, nothings, holds
+                    blocked_users, users, wins, consolations, nothings, holds, entries
              FROM campaigns WHERE id = ?1",
         )?
         .query_row([id.as_str()], |row| {
@@ -317,6 +322,7 @@ pub(super) fn load_view(
                 row.get::<_, u64>(8)?,
                 counts,
                 row.get::<_, Option<String>>(12)?,
+                row.get::<_, u64>(13)?,
             ))
         })
         .optional()?;
@@ -332,6 +338,7 @@ pub(super) fn load_view(
         users,
         counts,
         noted,
+        entries,
     )) = found
     else {
         return Ok(None);
@@ -356,7 +363,7 @@ pub(super) fn load_view(
         commitment: commitment.into(),
         blocked_users: blocked,
     };
-    Ok(Some((no, view, users, counts)))
+    Ok(Some((no, view, users, counts, entries)))
 }
 
 fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {

@@ -31,6 +31,9 @@ pub(super) struct Core {
     pub(super) campaigns: HashMap<CampaignId, CampaignState>,
     pub(super) envelopes: Envelopes,
     pub(super) sequence: u64,
+    /// The number of the last entry of an envelope, now and in the database.
+    pub(super) entries: u64,
+    written_entries: u64,
     pub(super) last: Moment,
     pub(super) published: Published,
     changed: Vec<CampaignId>,
@@ -47,12 +50,15 @@ impl Core {
         published: Published,
     ) -> rusqlite::Result<Self> {
         let (sequence, last) = last_entry(db)?;
+        let entries = envelope_entries(db)?;
         Ok(Self {
             request_memory,
             test_clock,
             campaigns: HashMap::new(),
             envelopes: Envelopes::default(),
             sequence,
+            entries,
+            written_entries: entries,
             last,
             published,
             changed: Vec::new(),
@@ -73,7 +79,20 @@ impl Core {
     pub(super) fn find_again(&mut self, db: &Connection) -> rusqlite::Result<()> {
         if self.is_lost {
             (self.sequence, _) = last_entry(db)?;
+            self.entries = envelope_entries(db)?;
+            self.written_entries = self.entries;
             self.is_lost = false;
+        }
+        Ok(())
+    }
+
+    /// At the end of a batch: writes how many entries envelopes have.
+    pub(super) fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        if self.entries != self.written_entries {
+            let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('entries', ?1)";
+            db.prepare_cached(sql)?
+                .execute([self.entries.to_string()])?;
+            self.written_entries = self.entries;
         }
         Ok(())
     }
@@ -104,6 +123,13 @@ fn last_entry(db: &Connection) -> rusqlite::Result<(u64, Moment)> {
     )
     .optional()
     .map(|last| last.unwrap_or((0, Moment::EPOCH)))
+}
+
+/// The number of the last entry of an envelope.
+fn envelope_entries(db: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'entries'";
+    let found = db.query_row(sql, [], |row| row.get(0)).optional()?;
+    Ok(found.unwrap_or(0))
 }
 
 /// One step.
@@ -150,8 +176,10 @@ impl Step<'_> {
     }
 
     /// Writes an entry of a campaign.
-    pub(super) fn append(&mut self, campaign: i64, body: &Body) -> Result<LedgerId> {
-        self.append_entry(campaign, None, body)
+    pub(super) fn append(&mut self, campaign: &mut CampaignState, body: &Body) -> Result<LedgerId> {
+        campaign.entries += 1;
+        campaign.dirty = true;
+        self.append_entry(campaign.no, None, campaign.entries, body)
     }
 
     /// Writes an entry of an envelope.
@@ -160,26 +188,29 @@ impl Step<'_> {
         envelope: &EnvelopeId,
         body: &Body,
     ) -> Result<LedgerId> {
-        self.append_entry(0, Some(envelope.as_str()), body)
+        self.core.entries += 1;
+        self.append_entry(0, Some(envelope.as_str()), self.core.entries, body)
     }
 
     fn append_entry(
         &mut self,
         campaign: i64,
         envelope: Option<&str>,
+        number: u64,
         body: &Body,
     ) -> Result<LedgerId> {
         let sequence = self.core.sequence + 1;
         self.db
             .prepare_cached(
-                "INSERT INTO ledger (sequence, at, campaign, envelope, body) VALUES (?1, ?2, ?3, \
-                 ?4, ?5)",
+                "INSERT INTO ledger (sequence, at, campaign, envelope, number, body) VALUES (?1, \
+                 ?2, ?3, ?4, ?5, ?6)",
             )?
             .execute(params![
                 sequence,
                 self.now.as_micros(),
                 campaign,
                 envelope,
+                number,
                 to_json(body)
             ])?;
         self.core.sequence = sequence;

@@ -156,6 +156,7 @@ impl Writer {
             state.flush(&self.db)?;
         }
         self.core.envelopes.flush(&self.db)?;
+        self.core.flush(&self.db)?;
         let mut commit = self.db.prepare_cached("COMMIT")?;
         commit.execute([]).map(drop).map_err(NotCommitted::At)
     }

@@ -1,5 +1,7 @@
 //! Entries are enough to replay every step (P3).
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest as _, Sha256};
 use tombola::{
     chance::Nonce,
@@ -10,12 +12,15 @@ use tombola::{
     },
 };
 
-use crate::support::{Answer as _, DrawWords as _, World, audit, draw, hours, users};
+use crate::support::{
+    Answer as _, DrawWords as _, World, audit, campaign, draw, envelope, hours, users,
+};
 
 promises![
     the_entry_of_a_version_has_all_that_its_steps_depend_on,
     a_result_without_a_unit_says_why,
     a_blank_is_named_as_a_card_of_its_deck,
+    entries_are_numbered_within_their_campaign,
 ];
 
 /// The entries of versions, in order.
@@ -145,4 +150,37 @@ async fn a_blank_is_named_as_a_card_of_its_deck(world: &mut World) {
     // Also once it is no longer the latest draw, and so lies elsewhere.
     world.draw(draw("u")).await;
     assert_eq!(world.draw(asked).await.entry, answer.entry);
+}
+
+const DECK: &str = "
+    prizes: [{id: mug, stock: 100}]
+    pools: [{id: deck, deck: {size: 20, cards: {mug: 5}, onExhausted: RESHUFFLE}}]
+";
+
+async fn entries_are_numbered_within_their_campaign(world: &mut World) {
+    world.try_apply(campaign(DECK), 0).await.unwrap();
+    // Before its start, a version lays the campaign out anew.
+    let more = campaign(&DECK.replace("stock: 100", "stock: 200"));
+    world.try_apply(more, 1).await.unwrap();
+    world.begin(&format!("\n    id: autumn{DECK}")).await;
+    let calls = (0..60).map(|i| match i % 2 {
+        0 => draw(&format!("u{i}")),
+        _ => draw(&format!("u{i}")).of("autumn"),
+    });
+    world.storm(calls.collect()).await;
+    world.operate(Operation::Pause).await;
+    world.create(&envelope("e1", 100, 2)).await;
+    world.grab("e1", "u1").await;
+    world.grab("e1", "u2").await;
+    let mut numbers = BTreeMap::<_, Vec<_>>::new();
+    for entry in audit::ledger(&**world.store()).await {
+        assert_eq!(entry.fork, 0);
+        let campaign = entry.subject.campaign().map(ToString::to_string);
+        numbers.entry(campaign).or_default().push(entry.number);
+    }
+    assert_eq!(numbers.len(), 3, "two campaigns and an envelope");
+    for (campaign, numbers) in numbers {
+        let all = (1..=numbers.len() as u64).map(Some);
+        assert_eq!(numbers, all.collect::<Vec<_>>(), "{campaign:?}");
+    }
 }

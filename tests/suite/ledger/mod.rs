@@ -78,7 +78,8 @@ impl Database {
     /// All settled entries, by partition and number. Fails if one is there twice, or a number is
     /// left out other than by a fork.
     pub async fn entries(&self) -> Vec<Entry> {
-        let sql = "SELECT partition, sequence, at, campaign, envelope, format, body
+        let sql = "SELECT partition, sequence, at, campaign, envelope, format, body, number,
+                          fork
                    FROM tombola.entries ORDER BY partition, sequence";
         let rows = self.server.query(&self.name, sql).await;
         let entries = rows.iter().map(|row| {
@@ -95,6 +96,8 @@ impl Database {
                     partition: row.get::<_, i32>(0).cast_unsigned(),
                     sequence: row.get::<_, i64>(1).cast_unsigned(),
                 },
+                number: row.get::<_, Option<i64>>(7).map(i64::cast_unsigned),
+                fork: row.get::<_, i32>(8).cast_unsigned(),
                 at: from_system_time(row.get(2)),
                 subject,
                 body: decode(row.get(5), row.get(6)).unwrap(),

@@ -46,6 +46,7 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
     let (entries, stats, envelopes) = snapshot(store).await;
     envelope_audit::check(&entries, &envelopes, grabs);
     check_sequence(&entries);
+    check_numbers(&entries);
     check_acknowledged(&entries, acknowledged);
     for stats in stats {
         let id = &stats.view.campaign.id;
@@ -140,6 +141,28 @@ fn check_sequence(entries: &[Entry]) {
         }
         let in_order = part.is_sorted_by_key(|entry| entry.at);
         assert!(in_order, "the ledger's time never steps back");
+    }
+}
+
+/// The numbers of a campaign's entries have no gap, nor have those of the other entries of a
+/// partition; only entries of an earlier version, which come first, have none. Each entry is of the
+/// fork that was recorded last (P6).
+fn check_numbers(entries: &[Entry]) {
+    let mut last = BTreeMap::new();
+    let mut forks = BTreeMap::new();
+    for entry in entries {
+        let partition = entry.id.partition;
+        if let Body::Forked { mark, .. } = &entry.body {
+            forks.insert(partition, *mark);
+        }
+        let fork = forks.get(&partition).copied().unwrap_or(0);
+        assert_eq!(entry.fork, fork, "{entry:?}");
+        let last = last
+            .entry((partition, entry.subject.campaign()))
+            .or_insert(0);
+        let number = entry.number.unwrap_or(0);
+        assert_eq!(number, *last + u64::from(number > 0), "{entry:?}");
+        *last = number;
     }
 }
 

@@ -23,7 +23,8 @@ const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
 pub const WITHOUT_INDEX: &str = "
     DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due;
     ALTER TABLE campaigns DROP COLUMN holds; ALTER TABLE blocked DROP COLUMN note;
-    ALTER TABLE stock DROP COLUMN forfeited; PRAGMA user_version = 2;
+    ALTER TABLE stock DROP COLUMN forfeited; ALTER TABLE ledger DROP COLUMN number;
+    ALTER TABLE campaigns DROP COLUMN entries; PRAGMA user_version = 2;
 ";
 
 /// The data of an embedded store, and its clock.

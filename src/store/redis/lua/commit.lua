@@ -27,7 +27,7 @@
 --       {now, 'S'}: something has changed
 --       {now, 'G', key}: the key is left of something that was removed
 --       {now, 'U', key}: units of this queue are missing
-local refusal, now, last, replid, mark = open_to_write()
+local refusal, now, last, replid, mark, format = open_to_write()
 if refusal then
     return refusal
 end
@@ -116,7 +116,9 @@ if #sum_changes > 0 then
     end
 end
 
-local entries = tonumber(take())
+-- Writes may remove the campaign's hash, so the number of its last entry is set after them.
+local count_key = ARGV[4] == 'c' and KEYS[3] or KEYS[1]
+local last_of, entries = last_number(count_key), tonumber(take())
 while entries > 0 do
     local some = math.min(entries, 1000)
     local item = { ARGV[4], ARGV[5], 't', digits(now), 'n', some }
@@ -124,7 +126,10 @@ while entries > 0 do
         item[#item + 1] = 'j'
         item[#item + 1] = take()
     end
-    entries, sequence = entries - some, sequence + some
+    entries, sequence, last_of = entries - some, sequence + some, last_of + some
+    for _, word in ipairs({ numbered(format, last_of, mark) }) do
+        item[#item + 1] = word
+    end
     if not append(last, sequence, unpack(item)) then
         return ledger_is_gone()
     end
@@ -148,5 +153,8 @@ for _, sum in ipairs(sum_changes) do
 end
 for _, count in ipairs(counts) do
     redis.call('HINCRBY', KEYS[3], count[1], count[2])
+end
+if sequence > last and format >= FULL_ENTRIES_FORMAT then
+    redis.call('HSET', count_key, 'entries', digits(last_of))
 end
 return { reply_head(now, replid, sequence > last and sequence or 0), digits(sequence) }

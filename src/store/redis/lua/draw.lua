@@ -31,7 +31,7 @@
 --       'F' a fill is needed: {pool, cards}
 --
 -- Reads  clock, writing, campaign, batch
-local refusal, now, last, replid, _, format = open_to_write()
+local refusal, now, last, replid, mark, format = open_to_write()
 if refusal then
     return refusal
 end
@@ -71,7 +71,7 @@ local function append_draws(item)
     local c = item.campaign
     local version, done = digits(c.version), digits(item.done)
     return append(last, item.last, 'c', c.id, 't', digits_now, 'v', version, 'n', done, 'd',
-        item.parts, 'a', item.answers)
+        item.parts, 'a', item.answers, numbered(format, c.entries + item.done, mark))
 end
 
 -- Writes the rest of a campaign.

@@ -5,7 +5,7 @@
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, step of the numbers, microseconds until the fork opens
 -- reply {head}: the fork is recorded, by this call or by another one (see store.lua)
-local refusal, now, last, known_fork = open_to_read()
+local refusal, now, last, known_fork, _, format = open_to_read()
 if refusal then
     return refusal
 end
@@ -18,7 +18,9 @@ if replid ~= known_fork then
     end
     local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%d}', replid,
         digits(last), mark)
-    if not append(last, number, 't', digits(now), 'n', 1, 'j', entry) then
+    local count = last_number(KEYS[1]) + 1
+    if not append(last, number, 't', digits(now), 'n', 1, 'j', entry,
+        numbered(format, count, digits(mark))) then
         return ledger_is_gone()
     end
     local time = server_time()
@@ -30,6 +32,9 @@ if replid ~= known_fork then
     if known_fork then
         fields[#fields + 1] = 'fork:' .. known_fork
         fields[#fields + 1] = digits(last)
+    end
+    if format >= FULL_ENTRIES_FORMAT then
+        fields[#fields + 1], fields[#fields + 2] = 'entries', digits(count)
     end
     redis.call('HSET', KEYS[1], unpack(fields))
 end

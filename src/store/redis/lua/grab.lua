@@ -25,7 +25,7 @@
 --       number; the last two count from the envelope's creation (codec.rs)
 --
 -- Reads  clock, writing, grabbing, envelope, sums
-local refusal, now, last, replid = open_to_write()
+local refusal, now, last, replid, mark, format = open_to_write()
 if refusal then
     return refusal
 end
@@ -83,10 +83,12 @@ reply[1] = reply_head(now, replid, #items > 0 and sequence or 0)
 if #items == 0 then
     return reply
 end
+local number = last_number(KEYS[1])
 for _, item in ipairs(items) do
     local id, count = item.envelope.id, digits(item.count)
+    number = number + item.count
     if not append(last, item.last, 'e', id, 't', digits_now, 'n', count, 'g', item.users, 'p',
-        item.packets) then
+        item.packets, numbered(format, number, mark)) then
         return ledger_is_gone()
     end
 end
@@ -97,6 +99,9 @@ for _, item in ipairs(items) do
     write(item, sum)
 end
 call('HSET', KEYS[1], 'sequence', digits(sequence), 'last', digits_now)
+if format >= FULL_ENTRIES_FORMAT then
+    call('HSET', KEYS[1], 'entries', digits(number))
+end
 for currency, sum in pairs(sums) do
     add_grabbed(currency, sum.grabbed)
     if sum.open ~= 0 then

@@ -6,7 +6,7 @@
 --       the new fork, microseconds until it opens, the operator's entry as JSON
 -- reply {head, number of the last entry}; {head, 'S'}: the partition is not halted any more, or for
 --       another reason
-local refusal, now, last, replid = open_to_write()
+local refusal, now, last, replid, _, format = open_to_write()
 if refusal then
     return refusal
 end
@@ -17,11 +17,16 @@ local lost_fork, acknowledged = string.match(ARGV[3], '^(%x+) (%d+) ')
 local forked = math.max(last, tonumber(acknowledged)) + tonumber(ARGV[4])
 local entry = string.format('{"kind":"forked","replid":"%s","base":%s,"mark":%s}', replid,
     digits(last), ARGV[5])
-local digits_now = digits(now)
-if not append(last, forked, 't', digits_now, 'n', 1, 'j', entry) then
+local digits_now, count = digits(now), last_number(KEYS[1])
+if not append(last, forked, 't', digits_now, 'n', 1, 'j', entry,
+    numbered(format, count + 1, ARGV[5])) then
     return ledger_is_gone()
 end
-redis.call('XADD', KEYS[2], digits(forked + 1) .. '-0', 't', digits_now, 'n', 1, 'j', ARGV[7])
+redis.call('XADD', KEYS[2], digits(forked + 1) .. '-0', 't', digits_now, 'n', 1, 'j', ARGV[7],
+    numbered(format, count + 2, ARGV[5]))
+if format >= FULL_ENTRIES_FORMAT then
+    redis.call('HSET', KEYS[1], 'entries', digits(count + 2))
+end
 local time = server_time()
 redis.call('HSET', KEYS[1], 'sequence', digits(forked + 1), 'last', digits_now, 'mark', ARGV[5],
     'fork:' .. lost_fork, '*',

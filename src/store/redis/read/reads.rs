@@ -324,6 +324,7 @@ pub(super) fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -
     let last = last.ok_or_else(|| unexpected("sequence number"))?;
     let mut fields = Parts::of(item.next()?)?;
     let (mut subject, mut at, mut version, mut count) = (None, None, 0, 0u64);
+    let (mut number, mut fork) = (None, 0);
     let (mut parts, mut answers) = (Vec::new(), Vec::new());
     let (mut grabbers, mut packets) = (Vec::new(), Vec::new());
     let mut bodies = Vec::new();
@@ -335,6 +336,8 @@ pub(super) fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -
             "t" => at = Some(reply::moment(value)?),
             "v" => version = reply::number(value)?,
             "n" => count = reply::number(value)?,
+            "i" => number = Some(reply::number::<u64>(value)?),
+            "f" => fork = reply::number(value)?,
             "j" => bodies.push(from_json::<Body>(&reply::bytes(value)?)?),
             "d" => parts = reply::bytes(value)?,
             "a" => answers = reply::bytes(value)?,
@@ -360,13 +363,19 @@ pub(super) fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -
     }
     let subject = subject.ok_or_else(|| unexpected("campaign or envelope"))?;
     let at = at.ok_or_else(|| unexpected("moment"))?;
-    for (sequence, body) in (last + 1 - count..).zip(bodies) {
+    let before = number.map(|number| number.checked_sub(count));
+    let before = before.map(|before| before.ok_or_else(|| unexpected("number in the campaign")));
+    let before = before.transpose()?;
+    for (index, body) in (1..).zip(bodies) {
+        let sequence = last - count + index;
         let id = LedgerId {
             partition,
             sequence,
         };
         entries.push(Entry {
             id,
+            number: before.map(|before| before + index),
+            fork,
             at,
             subject: subject.clone(),
             body,

@@ -184,7 +184,7 @@ local function draw_batch(c, last)
     if done == 0 then
         return { reply, '' }, nil
     end
-    local sums, wins, taken, low = add_up(c, users, units, nothings)
+    local sums, wins, taken, low = add_up(c, done, users, units, nothings)
     return { reply, low }, {
         campaign = c, last = sequence, done = done, taken = taken, sums = sums, wins = wins,
         written = records_by_hash(fields_of, drawn_now), older = older,

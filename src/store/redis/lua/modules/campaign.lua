@@ -62,7 +62,8 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         not_after = not_after,
         kinds = kinds, kind_of = kind_of, parts = parts, lengths = lengths,
         -- what `open_campaign` finds
-        version = 0, today = 0, is_touched = false, is_open = false, lifecycle = 0, blocked = 0,
+        version = 0, entries = 0,
+        today = 0, is_touched = false, is_open = false, lifecycle = 0, blocked = 0,
     }
     key, arg = key + 3, arg + 13
     for number = 1, #pools do
@@ -108,7 +109,8 @@ end
 
 -- Reads a campaign from the partition. The result is a letter if it cannot be drawn from now.
 local function open_campaign(c)
-    local version, gate, touched = unpack(redis.call('HMGET', c.key, 'version', 'gate', 'touched'))
+    local version, gate, touched, entries =
+        unpack(redis.call('HMGET', c.key, 'version', 'gate', 'touched', 'entries'))
     if not version then
         return 'M'
     elseif version ~= c.expected_version then
@@ -118,7 +120,7 @@ local function open_campaign(c)
     if not c.today then
         return 'Y'
     end
-    c.version, c.is_touched = tonumber(version), touched == '1'
+    c.version, c.is_touched, c.entries = tonumber(version), touched == '1', tonumber(entries or 0)
     read_gate(c, gate, c.now)
     return nil
 end

@@ -2,7 +2,7 @@
 -- and the queues. Everything is read and added up here; draw.lua writes it.
 --
 -- Reads  clock, queues, denials, pools
---        a campaign: key, pools, is_touched, given
+--        a campaign: key, format, pools, entries, is_touched, given
 -- Gives  add_up
 -- Fields of counters and their sums, as HSET takes them. All of them must be numbers. Besides, the
 -- values of `further` fields, which are only read.
@@ -64,10 +64,10 @@ local function count_pool(c, pool, counts, wins, taken)
     return pool.is_behind -- it gave what is released before its gate
 end
 
--- Adds up what draws have changed: `users` are new, `units` were won, `without` results are no
+-- Adds up what `draws` have changed: `users` are new, `units` were won, `without` results are no
 -- unit. The counters; those of each key of wins; the queues that were taken from; the pools that
 -- must be filled soon, packed.
-local function add_up(c, users, units, without)
+local function add_up(c, draws, users, units, without)
     local counts = {
         users = users, wins = units, [c.given == 1 and 'consolations' or 'nothings'] = without,
         revision = c.is_touched and 0 or 1, -- the first draw changes what rules read
@@ -82,6 +82,9 @@ local function add_up(c, users, units, without)
     local empty, names = find_empty(c.pools)
     local sums, waiting = add(c.key, counts, names)
     refuse_gone(c, empty, waiting)
+    if c.format >= FULL_ENTRIES_FORMAT then
+        sums[#sums + 1], sums[#sums + 2] = 'entries', digits(c.entries + draws)
+    end
     if not c.is_touched then
         sums[#sums + 1], sums[#sums + 2] = 'touched', '1'
     end

@@ -2,7 +2,7 @@
 -- reply begins.
 --
 -- Reads  clock, store
--- Gives  open_to_write, server_replid, reply_head, append, ledger_is_gone
+-- Gives  open_to_write, server_replid, reply_head, append, numbered, last_number, ledger_is_gone
 
 -- The replication id of this server. ROLE, which is shorter, is not allowed in scripts.
 local function server_replid()
@@ -52,10 +52,31 @@ local function append(last, number, ...)
     return redis.call('XADD', KEYS[2], digits(number) .. '-0', ...)
 end
 
+-- The last fields of an item: the number of its last entry within the campaign, and the mark of the
+-- fork; none in data whose readers do not know them.
+local function numbered(format, number, mark)
+    if format < FULL_ENTRIES_FORMAT then
+        return
+    elseif mark == '0' then
+        return 'i', digits(number)
+    end
+    return 'i', digits(number), 'f', mark
+end
+
+-- The number of the last entry under a key: of a campaign, or of the partition, which has the count
+-- of all other entries.
+local function last_number(key)
+    local number = tonumber(redis.call('HGET', key, 'entries') or 0)
+    if not number then
+        error(key .. ': entries is no number', 0)
+    end
+    return number
+end
+
 -- The reply if `append` gives false.
 local function ledger_is_gone()
     return redis.error_reply('WRONGTYPE ' .. KEYS[2]
         .. ' is gone: the ledger was deleted, restore it')
 end
 
-return open_to_write, server_replid, reply_head, append, ledger_is_gone
+return open_to_write, server_replid, reply_head, append, numbered, last_number, ledger_is_gone
