@@ -468,8 +468,8 @@ fn load_campaigns(db: &Connection) -> Result<Campaigns, OpenError> {
             CampaignId::parse("id", &id).map_err(|problem| OpenError::damaged(problem.message))?;
         let loaded = load_view(db, &id, None)
             .map_err(|error| OpenError::reading(error.about(format_args!("campaign {id}"))))?;
-        if let Some((_, view, ..)) = loaded {
-            campaigns.insert(id, view);
+        if let Some(loaded) = loaded {
+            campaigns.insert(id, loaded.view);
         }
     }
     Ok(campaigns)

@@ -69,19 +69,19 @@ impl CampaignState {
         id: &CampaignId,
         known: Option<&CampaignView>,
     ) -> Result<Option<Self>> {
-        let Some((no, view, users, counts, entries)) = load_view(db, id, known)? else {
+        let Some(loaded) = load_view(db, id, known)? else {
             return Ok(None);
         };
         let mut state = Self {
-            no,
-            users,
-            counts,
-            entries,
-            stock: load_stock(db, no)?,
+            no: loaded.no,
+            users: loaded.users,
+            counts: loaded.counts,
+            entries: loaded.entries,
+            stock: load_stock(db, loaded.no)?,
             pools: Vec::new(),
             window_wins: HashMap::new(),
             dirty: false,
-            view,
+            view: loaded.view,
         };
         state.load_pools(db)?;
         state.check()?;
@@ -290,12 +290,21 @@ fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Reads a campaign as readers see it, with its number, users, draws and entries.
+/// A campaign's row, as readers see it and with its counters.
+pub(super) struct LoadedView {
+    no: i64,
+    pub(super) view: CampaignView,
+    users: u64,
+    counts: DrawCounts,
+    entries: u64,
+}
+
+/// Reads a campaign's row.
 pub(super) fn load_view(
     db: &Connection,
     id: &CampaignId,
     known: Option<&CampaignView>,
-) -> Result<Option<(i64, CampaignView, u64, DrawCounts, u64)>> {
+) -> Result<Option<LoadedView>> {
     let found = db
         .prepare_cached(
             "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment,
@@ -363,7 +372,13 @@ pub(super) fn load_view(
         commitment: commitment.into(),
         blocked_users: blocked,
     };
-    Ok(Some((no, view, users, counts, entries)))
+    Ok(Some(LoadedView {
+        no,
+        view,
+        users,
+        counts,
+        entries,
+    }))
 }
 
 fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {

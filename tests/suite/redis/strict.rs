@@ -1,7 +1,15 @@
 //! `--durability strict`: no acknowledgement before replicas have the write.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
+use tokio::{runtime::Handle, task::block_in_place};
 use tombola::{
     model::Moment,
     store::{
@@ -14,10 +22,12 @@ use tombola::{
 use super::{COUNT, assert_kind, connections};
 use crate::support::{
     DrawWords as _, World, draw,
+    network::Link,
     on_redis::OnRedis,
     plain_replicas::{with_replicas, with_replicas_of},
     program::Program,
     redis_server::{RedisServer, until},
+    replicated::Replicated,
     request, user,
     words::campaign_id,
 };
@@ -109,6 +119,30 @@ async fn more_replicas_are_waited_for_when_so_named() {
         found[0].contains("--ack-replicas is 3, but it has 2"),
         "{found:?}"
     );
+}
+
+/// Replicas need longer than the pauses between two questions, and meanwhile others write.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_replicas_confirm_while_others_write() {
+    for program in Program::ALL {
+        let servers = Replicated::start(program, 2);
+        let connections = connections(&servers.url()).confirming(None);
+        check(&connections, Durability::Strict, now())
+            .await
+            .unwrap();
+        servers.link_replicas(0, Link::Slow(Duration::from_millis(300)));
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    servers.nodes[0].server.command(&["INCR", "others"]);
+                }
+            });
+            let written = block_in_place(|| Handle::current().block_on(write(&connections)));
+            is_done.store(true, Ordering::Relaxed);
+            written.unwrap_or_else(|fault| panic!("{program:?}: {fault}"));
+        });
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! Both commands count the replicas that have what *this connection* wrote last. So they go over
 //! the connection of the write, which nobody else uses meanwhile.
 //!
-//! One command is not enough. A replica reports what it had on disk some time ago, and by itself
+//! One `WAITAOF` is not enough. A replica reports what it had on disk some time ago, and by itself
 //! reports only once a second; each further `WAITAOF` makes it report again. And a server notices
 //! that the time of a waiting client is over only when something wakes it, up to a tenth of a
 //! second late. So the command is sent several times on the same connection, without waiting for
@@ -62,7 +62,13 @@ pub(crate) async fn confirm(
 ) -> Result<(), Fault> {
     let begun = Instant::now();
     let has_waitaof = lease.has_waitaof();
-    let mut pause = ASK_AGAIN_FIRST;
+    // A server without `WAITAOF` takes each `WAIT` to ask about all that others have written until
+    // the one before. With slow replicas that is never confirmed while others write.
+    let mut pause = if has_waitaof {
+        ASK_AGAIN_FIRST
+    } else {
+        CONFIRM_MAX
+    };
     let mut counts = Counts::default();
     loop {
         // The last command only counts, without a wait.
