@@ -118,7 +118,7 @@ pub enum Body {
         granted: Quantities,
         /// Blanks.
         blanks: u64,
-        /// Mark of the fork under which they were dealt; see [`Unit::fork`].
+        /// Mark of the fork under which they were dealt; see [`super::Unit::fork`].
         #[serde(default, skip_serializing_if = "is_zero")]
         fork: u32,
     },
@@ -145,7 +145,7 @@ pub enum Body {
         replid: String,
         /// Number of the last entry before the fork.
         base: u64,
-        /// The fork's mark; see [`Unit::fork`].
+        /// The fork's mark; see [`super::Unit::fork`].
         mark: u32,
     },
     /// An operator let the partition go on after entries were lost.
@@ -226,7 +226,7 @@ pub struct Applied {
 pub struct Span {
     /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round.
     pub window: i64,
-    /// Mark of the fork; see [`Unit::fork`].
+    /// Mark of the fork; see [`super::Unit::fork`].
     pub fork: u32,
     /// The injection of the window that the units are of; see [`Injected::generation`]. 0 for a
     /// deck.
@@ -334,7 +334,7 @@ pub struct Injected {
     pub carried: Quantities,
     /// What stock could give.
     pub granted: Quantities,
-    /// Mark of the fork under which they were injected; see [`Unit::fork`].
+    /// Mark of the fork under which they were injected; see [`super::Unit::fork`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fork: u32,
 }

@@ -1,7 +1,7 @@
 //! The embedded store: SQLite in WAL mode, one writer thread, one transaction for each batch,
 //! acknowledged after its fsync.
 //!
-//! The flow of a command: [`SqliteStore`] makes a [`job`](mod@job), the [`queue`] holds it, the
+//! The flow of a command: [`SqliteStore`] makes a [`job`](mod@job), the [`inbox`] holds it, the
 //! [`writer`] runs it in a batch on a [`step`], commits, and answers. Reads go past the writer,
 //! each on a connection of a small pool.
 
