@@ -34,7 +34,7 @@ use crate::{
     store::{DrawCommand, DrawResult, Result, StoreError, entry::DrawEntry},
 };
 
-/// The latest moment that scripts are told.
+/// The latest moment that scripts are given.
 pub(crate) const LAST_MOMENT: Moment = Moment::from_micros(MOMENT_MAX);
 /// What a record holds besides its counts.
 pub(crate) const OLDER: u8 = 1;

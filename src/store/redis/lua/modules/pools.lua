@@ -34,8 +34,8 @@ end
 
 -- The result of one draw of a user with so many draws and wins, packed (see record.rs); false if it
 -- wins nothing; nil and the need if a pool must be filled first. Besides, the wins after it, and
--- the queue of a forfeited card, and the result of a blank if that is told. The user may not have
--- the prizes in `denied`; nil: any.
+-- the queue of a forfeited card, and the result of a blank if results name cards. The user may not
+-- have the prizes in `denied`; nil: any.
 local function take(c, drawn, won, denied)
     local pools = c.pools
     for number = 1, #pools do
