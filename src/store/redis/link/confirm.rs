@@ -7,8 +7,8 @@
 //! One `WAITAOF` is not enough. A replica reports what it had on disk some time ago, and by itself
 //! reports only once a second; each further `WAITAOF` makes it report again. And a server notices
 //! that the time of a waiting client is over only when something wakes it, up to a tenth of a
-//! second late. So the command is sent several times on the same connection, without waiting for
-//! the earlier answers; each one wakes server and replicas.
+//! second late. So `WAITAOF` is sent several times on the same connection, without waiting for the
+//! earlier answers; each one wakes server and replicas.
 
 use std::time::{Duration, Instant};
 
@@ -62,8 +62,9 @@ pub(crate) async fn confirm(
 ) -> Result<(), Fault> {
     let begun = Instant::now();
     let has_waitaof = lease.has_waitaof();
-    // A server without `WAITAOF` takes each `WAIT` to ask about all that others have written until
-    // the one before. With slow replicas that is never confirmed while others write.
+    // A server without `WAITAOF` moves the connection's target with every command, `WAIT` included:
+    // a repeated `WAIT` also waits for what other clients wrote since. While others write, slow
+    // replicas would never reach it. So `WAIT` is sent once, and once more to count.
     let mut pause = if has_waitaof {
         ASK_AGAIN_FIRST
     } else {

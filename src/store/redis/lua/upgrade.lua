@@ -1,4 +1,4 @@
--- Raises the format of a partition to the one of this version. From then on, versions that read
+-- Raises the format of a partition to that of this version. From then on, versions that read
 -- only older formats are refused.
 --
 -- KEYS  partition
