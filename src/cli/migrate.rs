@@ -8,7 +8,7 @@ use super::{
     output,
     sink_args::{SinkArgs, failed},
 };
-use crate::ledger::Sink;
+use crate::ledger::PostgresSink;
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
@@ -23,7 +23,7 @@ pub(super) struct MigrateArgs {
 
 pub(super) async fn run(client: &Client, args: MigrateArgs) -> Outcome {
     let url = args.sink.needed_url()?;
-    let migrated = Sink::migrate(&url).await;
+    let migrated = PostgresSink::migrate(&url).await;
     let is_changed = migrated.map_err(|error| failed(&url, &error))?;
     if client.json {
         let answer = json!({ "postgresUrl": url.to_string(), "isChanged": is_changed });

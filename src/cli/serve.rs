@@ -29,7 +29,7 @@ use crate::{
         Injector,
         alarm::{self, Alarm, AlarmError},
     },
-    ledger::{PostgresUrl, Settler},
+    ledger::{PostgresUrl, Settler, Target},
     model::{Moment, Problems},
     store::{
         Durability,
@@ -327,9 +327,15 @@ struct Settling {
 }
 
 impl Settling {
-    /// Starts it, if there is a database to settle into.
-    fn start(injector: &Injector, sink: Option<PostgresUrl>) -> Option<Self> {
-        let settler = Settler::new(Arc::clone(injector.store()), sink?);
+    /// Starts it, if there is a sink: the database that is named, or else the embedded store's own
+    /// file.
+    fn start(injector: &Injector, url: Option<PostgresUrl>) -> Option<Self> {
+        let store = injector.store();
+        let target = match url {
+            Some(url) => Target::Postgres(url),
+            None => Target::Embedded(store.ledger_tables()?),
+        };
+        let settler = Settler::new(Arc::clone(store), target);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(settler.run(async { drop(stopped.await) }));
         Some(Self { stop, task })

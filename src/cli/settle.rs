@@ -16,7 +16,7 @@ use super::{
     store_args::StoreArgs,
 };
 use crate::{
-    ledger::{PostgresUrl, Settler, Sink},
+    ledger::{PostgresSink, PostgresUrl, Settler, Target},
     store::{Store, redis::RedisStore},
 };
 
@@ -46,7 +46,7 @@ pub(super) async fn run(args: SettleArgs) -> Outcome {
     })?;
     let store = open(&args).await?;
     check(&url, &store).await?;
-    Settler::new(store, url).run(stop).await;
+    Settler::new(store, Target::Postgres(url)).run(stop).await;
     info!("stopped: what is not settled is settled after the next start");
     log::flush();
     Ok(())
@@ -63,7 +63,7 @@ async fn open(args: &SettleArgs) -> Outcome<Arc<dyn Store>> {
 
 /// What someone must change first ends the start; a database that is away is waited for.
 async fn check(url: &PostgresUrl, store: &Arc<dyn Store>) -> Outcome {
-    match Sink::open(url, &store.info().store_id).await {
+    match PostgresSink::open(url, &store.info().store_id).await {
         Err(error) if error.is_permanent() => Err(failed(url, &error)),
         Ok(_) | Err(_) => Ok(()),
     }

@@ -2,9 +2,9 @@
 //! each exactly once, and then given up by the store.
 //!
 //! [`settle`] takes one batch of a partition from the store to the sink; [`settler`] does so for
-//! all partitions until it is stopped, and waits while PostgreSQL is away. [`mod@entry`] is the one
+//! all partitions until it is stopped, and waits while the sink is away. [`mod@entry`] is the one
 //! place that makes and reads the bytes of a stored entry; [`wins`] makes the rows beside them;
-//! [`sink`] knows PostgreSQL. Nothing here knows gRPC or seeds, and draws never wait for it.
+//! [`sink`] has the places where entries go. Nothing here knows gRPC or seeds, and draws never wait for it.
 
 pub mod entry;
 pub mod settle;
@@ -13,4 +13,4 @@ pub mod sink;
 pub mod wins;
 
 pub use settler::Settler;
-pub use sink::{PostgresUrl, Sink, SinkError};
+pub use sink::{PostgresSink, PostgresUrl, Sink, SinkError, SqliteSink, Target};

@@ -22,8 +22,6 @@ use crate::{
     store::{Entry, Store, StoreError, Unsettled, entry::Body},
 };
 
-/// Entries of a transaction, about.
-const BATCH_ENTRIES: usize = 2000;
 /// Definitions that are kept in memory.
 const DEFINITIONS_MAX: usize = 1000;
 
@@ -38,7 +36,7 @@ pub enum SettleError {
     Store(#[from] StoreError),
     /// Store and sink do not agree, and nothing of the partition is settled until someone has
     /// looked.
-    #[error("store and PostgreSQL contradict each other: {0}")]
+    #[error("store and sink contradict each other: {0}")]
     Contradiction(String),
 }
 
@@ -80,7 +78,7 @@ impl Carrier {
     ///
     /// # Errors
     /// The sink is away.
-    pub async fn resume(&mut self, sink: &Sink) -> Result<(), SinkError> {
+    pub async fn resume(&mut self, sink: &mut dyn Sink) -> Result<(), SinkError> {
         self.cursors = sink.cursors().await?;
         for cursor in self.cursors.values() {
             self.trim(cursor).await;
@@ -104,14 +102,14 @@ impl Carrier {
     /// [`Self::resume`].
     pub async fn settle(
         &mut self,
-        sink: &mut Sink,
+        sink: &mut dyn Sink,
         partition: u32,
     ) -> Result<Settled, SettleError> {
         let before = self.cursors.get(&partition).cloned();
         let up_to = before.as_ref().map(|cursor| &cursor.up_to);
         let read = self
             .store
-            .unsettled(partition, up_to, BATCH_ENTRIES)
+            .unsettled(partition, up_to, sink.batch_entries())
             .await?;
         let orphans = match compare(before.as_ref(), &read) {
             Ok(orphans) => orphans,
@@ -133,7 +131,9 @@ impl Carrier {
             self.cursors = sink.cursors().await?;
             return Ok(Settled::Elsewhere);
         };
-        self.trim(&after).await;
+        if !sink.trims() {
+            self.trim(&after).await;
+        }
         self.cursors.insert(partition, after);
         Ok(Settled::Entries(batch.entries.len(), first))
     }

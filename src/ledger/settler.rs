@@ -1,8 +1,8 @@
 //! Settles all partitions of a store until it is stopped.
 //!
-//! Draws never wait for it: while PostgreSQL is away, entries stay in the store, and the log says
+//! Draws never wait for it: while the sink is away, entries stay in the store, and the log says
 //! for how long they have been waiting. Any number of settlers may run for one store. One of them
-//! works; the others wait for its connection to end.
+//! works; the others wait for its end.
 
 use std::{
     collections::BTreeMap,
@@ -15,13 +15,13 @@ use tracing::{error, info, warn};
 
 use super::{
     settle::{Carrier, SettleError, Settled},
-    sink::{PostgresUrl, Sink, SinkError},
+    sink::{Sink, SinkError, Target},
 };
 use crate::{model::Moment, store::Store};
 
 /// The pause after a look that found nothing.
 const IDLE_PAUSE: Duration = Duration::from_millis(200);
-/// The pause after a fault of PostgreSQL: from this, twice as long each time, to that.
+/// The pause after a fault of the sink: from this, twice as long each time, to that.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often a settler that waits looks whether the one at work has ended.
@@ -31,12 +31,12 @@ const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// Entries that wait for longer than this are worth a line in the log.
 const LAG_SHOWN: Duration = Duration::from_secs(10);
 
-/// Settles a store's ledger into PostgreSQL.
+/// Settles a store's ledger into a sink.
 pub struct Settler {
     carrier: Carrier,
-    url: PostgresUrl,
+    target: Target,
     pause: Duration,
-    /// Since when PostgreSQL does not do its work.
+    /// Since when the sink does not do its work.
     away: Option<Instant>,
     said_away: Said,
     said_lag: Said,
@@ -60,11 +60,11 @@ impl Said {
 }
 
 impl Settler {
-    /// From this store to the database of this URL.
-    pub fn new(store: Arc<dyn Store>, url: PostgresUrl) -> Self {
+    /// From this store to this sink.
+    pub fn new(store: Arc<dyn Store>, target: Target) -> Self {
         Self {
             carrier: Carrier::new(store),
-            url,
+            target,
             pause: PAUSE_MIN,
             away: None,
             said_away: Said::default(),
@@ -91,25 +91,25 @@ impl Settler {
         }
     }
 
-    /// Settles over one connection, until it fails.
+    /// Settles into one open sink, until it fails.
     async fn session(&mut self) -> Result<std::convert::Infallible, SinkError> {
         let store = Arc::clone(self.carrier.store());
-        let mut sink = Sink::open(&self.url, &store.info().store_id).await?;
+        let mut sink = self.target.open(&store.info().store_id).await?;
         self.note_reached();
         while !sink.is_leader().await? {
             sleep(STANDBY_PAUSE).await;
         }
-        self.carrier.resume(&sink).await?;
-        info!(url = %self.url, "settling the ledger into {}", self.url);
+        self.carrier.resume(&mut *sink).await?;
+        info!(sink = %self.target, "settling the ledger into {}", self.target);
         loop {
-            if !self.pass(&mut sink).await? {
+            if !self.pass(&mut *sink).await? {
                 sleep(IDLE_PAUSE).await;
             }
         }
     }
 
     /// Settles a batch of each partition; false if there is nothing more to do for now.
-    async fn pass(&mut self, sink: &mut Sink) -> Result<bool, SinkError> {
+    async fn pass(&mut self, sink: &mut dyn Sink) -> Result<bool, SinkError> {
         let partitions = self.carrier.store().info().partitions;
         let mut oldest: Option<Moment> = None;
         for partition in 0..partitions {
@@ -140,12 +140,12 @@ impl Settler {
         if !self.said_away.is_due() {
             return;
         }
-        let url = &self.url;
+        let sink = &self.target;
         if error.is_permanent() {
-            error!(%url, away_s, "the ledger is not settled: {error}");
+            error!(%sink, away_s, "the ledger is not settled: {error}");
         } else {
             warn!(
-                %url,
+                %sink,
                 away_s,
                 "the ledger is not settled since {away_s} s, and draws go on: {error}"
             );
@@ -155,7 +155,8 @@ impl Settler {
     fn note_reached(&mut self) {
         if let Some(away) = self.away.take() {
             let away_s = away.elapsed().as_secs();
-            info!(url = %self.url, away_s, "{} is there again after {away_s} s", self.url);
+            let sink = &self.target;
+            info!(%sink, away_s, "{sink} is there again after {away_s} s");
         }
         self.said_away = Said::default();
     }

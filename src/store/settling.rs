@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 
-use super::{Entry, Result};
+use super::{Entry, Result, sqlite::LedgerTables};
 
 /// How far a partition is settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,4 +60,9 @@ pub trait SettleStore: Send + Sync {
     /// Does nothing if the store does not have that entry, under that fork: then it was rolled
     /// back, and other entries may have numbers below it.
     async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()>;
+
+    /// Tables for the settled ledger in the store's own file, if it is one.
+    fn ledger_tables(&self) -> Option<LedgerTables> {
+        None
+    }
 }

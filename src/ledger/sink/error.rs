@@ -1,10 +1,11 @@
-//! Why PostgreSQL did not do what it was asked.
+//! Why a sink did not do what it was asked.
 
 use std::{error::Error as _, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
-use super::url::PasswordError;
+use super::postgres::PasswordError;
+use crate::store::StoreError;
 
 /// Why the sink did not do what it was asked. Whether a transaction was committed is then not
 /// known: the cursor says it.
@@ -13,6 +14,9 @@ pub enum SinkError {
     /// The connection, or a statement, failed.
     #[error("PostgreSQL: {}", text(.0))]
     Postgres(#[from] tokio_postgres::Error),
+    /// The embedded store, which has the tables.
+    #[error("the embedded store: {0}")]
+    Embedded(#[from] StoreError),
     /// No answer.
     #[error("PostgreSQL did not answer within {} s", .0.as_secs())]
     TimedOut(Duration),
@@ -75,7 +79,7 @@ impl SinkError {
     /// Whether someone must change something before it can work.
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::Postgres(_) | Self::TimedOut(_) => false,
+            Self::Postgres(_) | Self::Embedded(_) | Self::TimedOut(_) => false,
             Self::Password(_)
             | Self::Certificates { .. }
             | Self::NotMigrated { .. }

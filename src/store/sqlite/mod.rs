@@ -37,6 +37,7 @@ mod save;
 mod settling;
 mod state;
 mod step;
+mod tables;
 mod units;
 mod users;
 mod wal;
@@ -44,10 +45,11 @@ mod windows;
 mod writer;
 
 pub use open::{DATABASE_FILE, DirectoryLock, OpenError, Options};
+pub use tables::LedgerTables;
 
 use self::{
     commands::{IndexCommand, SweepCommand},
-    faults::{stopped, unavailable},
+    faults::stopped,
     forget::ForgetCommand,
     inbox::{Inbox, NotTaken},
     job::{Command, job},
@@ -174,14 +176,7 @@ impl SqliteStore {
     /// Sends a command to the writer and awaits its answer. A caller that goes away leaves nothing
     /// half done: the command is run whole, or not begun.
     async fn submit<C: Command>(&self, command: C) -> Result<C::Reply> {
-        let (job, answer) = job(command);
-        self.inbox.push(job).map_err(|not_taken| match not_taken {
-            NotTaken::Full => StoreError::Overloaded,
-            NotTaken::Closed => stopped(Executed::No),
-        })?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(stopped(Executed::Unknown)))
+        submit(&self.inbox, command).await
     }
 
     /// Reads on a connection of its own, in one transaction.
@@ -189,10 +184,7 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let readers = self.readers.clone();
-        tokio::task::spawn_blocking(move || readers.with(work))
-            .await
-            .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
+        readers::read(&self.readers, work).await
     }
 
     /// A campaign as of the last commit.
@@ -211,6 +203,18 @@ impl SqliteStore {
         let last = self.last.fetch_max(now, Ordering::Relaxed);
         Moment::from_micros(now.max(last))
     }
+}
+
+/// Sends a command to the writer and awaits its answer.
+async fn submit<C: Command>(inbox: &Inbox, command: C) -> Result<C::Reply> {
+    let (job, answer) = job(command);
+    inbox.push(job).map_err(|not_taken| match not_taken {
+        NotTaken::Full => StoreError::Overloaded,
+        NotTaken::Closed => stopped(Executed::No),
+    })?;
+    answer
+        .await
+        .unwrap_or_else(|_| Err(stopped(Executed::Unknown)))
 }
 
 impl Drop for SqliteStore {

@@ -30,9 +30,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_holds.sql"),
     include_str!("schema_forfeited.sql"),
     include_str!("schema_numbers.sql"),
+    include_str!("schema_ledger.sql"),
 ];
 /// The version of the schema.
-const SCHEMA_VERSION: u32 = 7;
+const SCHEMA_VERSION: u32 = 8;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep

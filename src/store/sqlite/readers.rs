@@ -51,6 +51,17 @@ impl Readers {
     }
 }
 
+/// Reads on one of the connections, in one transaction, on a thread that may block.
+pub(super) async fn read<T: Send + 'static>(
+    readers: &Readers,
+    work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let readers = readers.clone();
+    tokio::task::spawn_blocking(move || readers.with(work))
+        .await
+        .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
+}
+
 /// A connection that comes back, whatever becomes of its borrower.
 struct Lent<'a> {
     /// Always there until it comes back.

@@ -1,9 +1,11 @@
 //! The settler's reads, and the removal of what is settled.
 
-use async_trait::async_trait;
-use rusqlite::params;
+use std::sync::Arc;
 
-use super::{SqliteStore, columns::PARTITION, job::Command, read, step::Step};
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+
+use super::{LedgerTables, SqliteStore, columns::PARTITION, job::Command, read, step::Step};
 use crate::store::{Result, SettleStore, SettledUpTo, Unsettled, fill::CHUNK_UNITS_MAX};
 
 #[async_trait]
@@ -33,6 +35,13 @@ impl SettleStore for SqliteStore {
         while self.submit(TrimCommand { settled }).await? {}
         Ok(())
     }
+
+    fn ledger_tables(&self) -> Option<LedgerTables> {
+        Some(LedgerTables {
+            inbox: Arc::clone(&self.inbox),
+            readers: self.readers.clone(),
+        })
+    }
 }
 
 /// Removes a chunk of entries before the last settled one; true if there may be more.
@@ -46,19 +55,20 @@ impl Command for TrimCommand {
     type Reply = bool;
 
     fn run(&self, step: &mut Step<'_>) -> Result<bool> {
-        let removed = step
-            .db
-            .prepare_cached(
-                "DELETE FROM ledger WHERE sequence IN (
-                     SELECT sequence FROM ledger
-                     WHERE sequence < min(?1, 1 + COALESCE((
-                               SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'forgotten'
-                           ), 0))
-                       AND sequence NOT IN (SELECT sequence FROM operations)
-                       AND EXISTS (SELECT 1 FROM ledger WHERE sequence = ?1)
-                     ORDER BY sequence LIMIT ?2)",
-            )?
-            .execute(params![self.settled, CHUNK_UNITS_MAX])?;
-        Ok(removed == CHUNK_UNITS_MAX)
+        trim(step.db, self.settled)
     }
+}
+
+/// Removes a chunk of entries before the last settled one; true if there may be more.
+pub(super) fn trim(db: &Connection, settled: u64) -> Result<bool> {
+    let sql = "DELETE FROM ledger WHERE sequence IN (
+                   SELECT sequence FROM ledger
+                   WHERE sequence < min(?1, 1 + COALESCE((
+                             SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'forgotten'
+                         ), 0))
+                     AND sequence NOT IN (SELECT sequence FROM operations)
+                     AND EXISTS (SELECT 1 FROM ledger WHERE sequence = ?1)
+                   ORDER BY sequence LIMIT ?2)";
+    let mut statement = db.prepare_cached(sql)?;
+    Ok(statement.execute(params![settled, CHUNK_UNITS_MAX])? == CHUNK_UNITS_MAX)
 }

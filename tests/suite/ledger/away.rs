@@ -19,7 +19,7 @@ async fn draws_go_on_while_postgres_is_away_and_are_settled_afterwards() {
     let mut postgres = Postgres::start();
     let url = postgres.database("ledger").await;
     let url_without_password = url.replace(&format!(":{PASSWORD}"), "");
-    tombola::ledger::Sink::migrate(&tombola::ledger::PostgresUrl::parse(&url).unwrap())
+    tombola::ledger::PostgresSink::migrate(&tombola::ledger::PostgresUrl::parse(&url).unwrap())
         .await
         .unwrap();
     let house = House::new();

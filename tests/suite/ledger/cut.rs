@@ -16,7 +16,7 @@ use tokio::{
     sync::Notify,
 };
 use tombola::{
-    ledger::{PostgresUrl, Sink, settle::Carrier},
+    ledger::{PostgresSink, PostgresUrl, settle::Carrier},
     store::Store,
 };
 
@@ -82,11 +82,13 @@ async fn settle_until(after: Step, store: &Arc<dyn Store>, url: &PostgresUrl) {
         store: store.clone(),
         meddler,
     });
-    let mut sink = Sink::open(url, &store.info().store_id).await.unwrap();
+    let mut sink = PostgresSink::open(url, &store.info().store_id)
+        .await
+        .unwrap();
     let mut carrier = Carrier::new(store);
     let work = async {
         // A settler begins by giving up what one before it has settled.
-        carrier.resume(&sink).await.unwrap();
+        carrier.resume(&mut sink).await.unwrap();
         settle_all(&mut carrier, &mut sink).await;
     };
     tokio::select! {

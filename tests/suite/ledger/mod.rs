@@ -4,6 +4,7 @@
 mod away;
 mod cut;
 mod kill;
+mod place;
 mod roles;
 mod schema;
 mod settled;
@@ -19,14 +20,13 @@ use std::{
 
 use tombola::{
     ledger::{
-        PostgresUrl, Sink,
-        entry::{decode, from_system_time},
+        PostgresSink, PostgresUrl, Sink,
         settle::{Carrier, Settled},
     },
-    model::{CampaignId, EnvelopeId},
-    store::{Entry, LedgerId, Store, Subject, entry::Body},
+    store::{Entry, LedgerId, Store, entry::Body},
 };
 
+use self::place::Row;
 use crate::support::postgres::Postgres;
 
 /// A database with the tables of the ledger.
@@ -39,7 +39,7 @@ impl Database {
     /// An empty one on the server that tests share.
     pub async fn new() -> Self {
         let empty = Self::without_tables().await;
-        assert!(Sink::migrate(&empty.url()).await.unwrap());
+        assert!(PostgresSink::migrate(&empty.url()).await.unwrap());
         empty
     }
 
@@ -82,27 +82,7 @@ impl Database {
                           fork
                    FROM tombola.entries ORDER BY partition, sequence";
         let rows = self.server.query(&self.name, sql).await;
-        let entries = rows.iter().map(|row| {
-            let campaign = row.get::<_, Option<&str>>(3);
-            let envelope = row.get::<_, Option<&str>>(4);
-            let subject = match (campaign, envelope) {
-                (Some(id), None) => Subject::Campaign(CampaignId::parse("campaign", id).unwrap()),
-                (None, Some(id)) => Subject::Envelope(EnvelopeId::parse("envelope", id).unwrap()),
-                (None, None) => Subject::Partition,
-                both => panic!("{both:?}"),
-            };
-            Entry {
-                id: LedgerId {
-                    partition: row.get::<_, i32>(0).cast_unsigned(),
-                    sequence: row.get::<_, i64>(1).cast_unsigned(),
-                },
-                number: row.get::<_, Option<i64>>(7).map(i64::cast_unsigned),
-                fork: row.get::<_, i32>(8).cast_unsigned(),
-                at: from_system_time(row.get(2)),
-                subject,
-                body: decode(row.get(5), row.get(6)).unwrap(),
-            }
-        });
+        let entries = rows.iter().map(|row| Row::of(row).entry());
         let entries: Vec<_> = entries.collect();
         assert_in_order(&entries);
         entries
@@ -132,7 +112,7 @@ fn assert_in_order(entries: &[Entry]) {
 }
 
 /// Settles until nothing is left; how many entries.
-pub async fn settle_all(carrier: &mut Carrier, sink: &mut Sink) -> usize {
+pub async fn settle_all(carrier: &mut Carrier, sink: &mut dyn Sink) -> usize {
     let mut settled = 0;
     for partition in 0..carrier.store().info().partitions {
         loop {
@@ -147,10 +127,12 @@ pub async fn settle_all(carrier: &mut Carrier, sink: &mut Sink) -> usize {
 }
 
 /// A settler of this store into this database.
-pub async fn settler(store: &Arc<dyn Store>, url: &PostgresUrl) -> (Carrier, Sink) {
-    let sink = Sink::open(url, &store.info().store_id).await.unwrap();
+pub async fn settler(store: &Arc<dyn Store>, url: &PostgresUrl) -> (Carrier, PostgresSink) {
+    let mut sink = PostgresSink::open(url, &store.info().store_id)
+        .await
+        .unwrap();
     let mut carrier = Carrier::new(store.clone());
-    carrier.resume(&sink).await.unwrap();
+    carrier.resume(&mut sink).await.unwrap();
     (carrier, sink)
 }
 

@@ -1,6 +1,6 @@
 //! The roles of `docs/ledger.md` may do what they are for, and no more.
 
-use tombola::ledger::{PostgresUrl, Sink};
+use tombola::ledger::{PostgresSink, PostgresUrl};
 
 use super::{Database, settle_all, settled, settler};
 use crate::{
@@ -31,8 +31,8 @@ async fn each_role_may_do_what_it_is_for_and_no_more() {
         superuser.batch_execute(&password).await.unwrap();
     }
     let url = |role: &str| PostgresUrl::parse(&database.server.url(role, &database.name)).unwrap();
-    assert!(Sink::migrate(&url("ledger_reader")).await.is_err());
-    Sink::migrate(&url("ledger_owner")).await.unwrap();
+    assert!(PostgresSink::migrate(&url("ledger_reader")).await.is_err());
+    PostgresSink::migrate(&url("ledger_owner")).await.unwrap();
     let grants = format!(
         "SET ROLE ledger_owner; {}; RESET ROLE",
         statements("grants")

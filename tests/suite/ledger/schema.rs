@@ -1,7 +1,7 @@
 //! The tables: made and changed by `tombola migrate`, and used by no program that does not know
 //! them.
 
-use tombola::ledger::{PostgresUrl, Sink, SinkError};
+use tombola::ledger::{PostgresSink, PostgresUrl, SinkError};
 
 use super::{Database, settle_all, settler};
 use crate::{
@@ -41,10 +41,10 @@ async fn the_tables_are_made_once_and_no_program_uses_tables_that_it_does_not_kn
         "INSERT INTO tombola.schema_history VALUES (7, 'later', '2027-01-01T00:00:00Z', '1')";
     client.batch_execute(newer).await.unwrap();
     assert!(migrate(&url).well().contains("was of this version already"));
-    Sink::open(&database.url(), "store").await.unwrap();
+    PostgresSink::open(&database.url(), "store").await.unwrap();
     let contracted = "UPDATE tombola.meta SET value = '7' WHERE key = 'min_reader'";
     client.batch_execute(contracted).await.unwrap();
-    let needed = ["knows schema 7", "knows schema 2", "newer version"];
+    let needed = ["knows schema 7", "knows schema 3", "newer version"];
     migrate(&url).badly(1, &needed);
     settle(&house, &url).badly(1, &needed);
 }
@@ -53,7 +53,7 @@ async fn the_tables_are_made_once_and_no_program_uses_tables_that_it_does_not_kn
 async fn a_database_takes_the_ledger_of_one_store_only() {
     let database = Database::new().await;
     let store = World::new(Embedded::new()).await;
-    Sink::open(&database.url(), &store.store().info().store_id)
+    PostgresSink::open(&database.url(), &store.store().info().store_id)
         .await
         .unwrap();
     let house = House::new();
@@ -79,12 +79,12 @@ async fn a_password_is_never_shown() {
 async fn a_certificate_is_always_checked() {
     let server = Postgres::start_with_tls();
     let url = |parameters: &str| PostgresUrl::parse(&server.tls_url(parameters)).unwrap();
-    let stranger = Sink::migrate(&url("")).await;
+    let stranger = PostgresSink::migrate(&url("")).await;
     let error = stranger.unwrap_err().to_string();
     assert!(error.contains("certificate"), "{error}");
     let authority = format!("&sslrootcert={}", server.authority().display());
-    assert!(Sink::migrate(&url(&authority)).await.unwrap());
-    let missing = Sink::migrate(&url("&sslrootcert=/nowhere/ca.crt")).await;
+    assert!(PostgresSink::migrate(&url(&authority)).await.unwrap());
+    let missing = PostgresSink::migrate(&url("&sslrootcert=/nowhere/ca.crt")).await;
     assert!(matches!(missing, Err(SinkError::Certificates { .. })));
 }
 
@@ -101,7 +101,7 @@ async fn a_postgres_that_does_not_keep_what_it_commits_is_refused() {
         database.name
     );
     client.batch_execute(&first).await.unwrap();
-    let refused = Sink::open(&database.url(), "store").await;
+    let refused = PostgresSink::open(&database.url(), "store").await;
     assert!(matches!(refused, Err(SinkError::NotDurable(_))));
 }
 

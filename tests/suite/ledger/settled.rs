@@ -2,7 +2,7 @@
 
 use tombola::store::{Operation, SettledUpTo, StoreError};
 
-use super::{Database, Seen, settle_all, settler};
+use super::{Database, Seen, place::Place, settle_all, settler};
 use crate::support::{
     Answer as _, DrawWords as _, World, draw, embedded::Embedded, envelope, hours,
     on_redis::OnRedis,
@@ -30,11 +30,10 @@ pub async fn draws(world: &World, round: u32) -> usize {
         .sum()
 }
 
-async fn is_settled_once_and_given_up(world: World) {
-    let database = Database::new().await;
+async fn is_settled_once_and_given_up(world: World, place: Place) {
     let campaign = world.begin(YAML).await;
     let store = world.store().clone();
-    let (mut carrier, mut sink) = settler(&store, &database.url()).await;
+    let (mut carrier, mut sink) = place.settler(&store).await;
     let (mut seen, mut wins) = (Seen::default(), 0);
     for round in 0..4 {
         world
@@ -51,22 +50,22 @@ async fn is_settled_once_and_given_up(world: World) {
             .await
             .unwrap();
         seen.look(&*store).await;
-        settle_all(&mut carrier, &mut sink).await;
+        settle_all(&mut carrier, &mut *sink).await;
     }
     let first = world.draw(draw("user-1").named("kept")).await;
     seen.look(&*store).await;
-    settle_all(&mut carrier, &mut sink).await;
-    assert_eq!(settle_all(&mut carrier, &mut sink).await, 0);
+    settle_all(&mut carrier, &mut *sink).await;
+    assert_eq!(settle_all(&mut carrier, &mut *sink).await, 0);
     wins += first.wins();
-    seen.assert_settled(&database.entries().await);
+    seen.assert_settled(&place.entries().await);
     assert!(seen.entries.len() > 1600);
     assert_eq!(
-        database.number("SELECT count(*) FROM tombola.wins").await,
+        place.number("SELECT count(*) FROM tombola.wins").await,
         wins as i64
     );
     let entries =
         "SELECT sum(entries)::bigint - (SELECT count(*) FROM tombola.entries) FROM tombola.cursors";
-    assert_eq!(database.number(entries).await, 0);
+    assert_eq!(place.number(entries).await, 0);
     // What the store still needs is there: retries get the same answers.
     let again = world.draw(draw("user-1").named("kept")).await;
     assert!(again.replayed && again.ledger == first.ledger);
@@ -76,7 +75,7 @@ async fn is_settled_once_and_given_up(world: World) {
     while store.forget().await.unwrap() {}
     draws(&world, 9).await;
     seen.look(&*store).await;
-    settle_all(&mut carrier, &mut sink).await;
+    settle_all(&mut carrier, &mut *sink).await;
     let left = crate::support::audit::ledger(&*store).await.len();
     assert!(
         left * 2 < seen.entries.len(),
@@ -91,17 +90,25 @@ async fn is_settled_once_and_given_up(world: World) {
             .replayed
     );
     store.now().await.unwrap();
-    seen.assert_settled(&database.entries().await);
+    seen.assert_settled(&place.entries().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_embedded_store_is_settled_once_and_gives_entries_up() {
-    is_settled_once_and_given_up(World::new(Embedded::new()).await).await;
+    is_settled_once_and_given_up(World::new(Embedded::new()).await, Place::postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_store_is_settled_once_into_its_own_file() {
+    let world = World::new(Embedded::new()).await;
+    let place = Place::own_file(&world);
+    is_settled_once_and_given_up(world, place).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_on_redis_is_settled_once_and_gives_entries_up() {
-    is_settled_once_and_given_up(World::new(OnRedis::single()).await).await;
+    is_settled_once_and_given_up(World::new(OnRedis::single()).await, Place::postgres().await)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use tombola::{
         EnvelopeStore, EnvelopeSums, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling,
         FreezeCommand, GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result,
         SettleStore, Settled, SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unsettled,
-        UserDetails, UserView, WindowView,
+        UserDetails, UserView, WindowView, sqlite::LedgerTables,
     },
 };
 
@@ -244,5 +244,9 @@ impl<M: Meddler> SettleStore for Between<M> {
         self.store.trim(partition, settled).await?;
         self.meddler.after_trim().await;
         Ok(())
+    }
+
+    fn ledger_tables(&self) -> Option<LedgerTables> {
+        self.store.ledger_tables()
     }
 }

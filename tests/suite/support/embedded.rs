@@ -24,7 +24,9 @@ pub const WITHOUT_INDEX: &str = "
     DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due;
     ALTER TABLE campaigns DROP COLUMN holds; ALTER TABLE blocked DROP COLUMN note;
     ALTER TABLE stock DROP COLUMN forfeited; ALTER TABLE ledger DROP COLUMN number;
-    ALTER TABLE campaigns DROP COLUMN entries; PRAGMA user_version = 2;
+    ALTER TABLE campaigns DROP COLUMN entries;
+    DROP TABLE cursors; DROP TABLE orphans; DROP TABLE entries; DROP TABLE wins; DROP TABLE prizes;
+    DROP TABLE salts; DROP TABLE quarantine; PRAGMA user_version = 2;
 ";
 
 /// The data of an embedded store, and its clock.

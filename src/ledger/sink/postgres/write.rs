@@ -9,48 +9,14 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use super::{Cursor, SinkError};
 use crate::{
     ledger::{
         entry::{FORMAT, StoredEntry, to_system_time},
+        sink::{Batch, Cursor, PrizeRow, SinkError},
         wins::Win,
     },
     store::SettledUpTo,
 };
-
-/// Entries of a partition that are written together.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    /// The partition.
-    pub partition: u32,
-    /// The fork under which they were read.
-    pub fork: String,
-    /// In order, at least one.
-    pub entries: Vec<StoredEntry>,
-    /// What they won.
-    pub wins: Vec<Win>,
-    /// Prizes of the versions that they brought into force.
-    pub prizes: Vec<PrizeRow>,
-    /// The first and the last of the settled entries that the store has lost.
-    pub orphans: Option<(u64, u64)>,
-}
-
-/// A prize of a version of a campaign.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PrizeRow {
-    /// The campaign's id.
-    pub campaign: String,
-    /// The campaign's version.
-    pub version: u32,
-    /// The prize's id.
-    pub prize: String,
-    /// For people.
-    pub name: String,
-    /// Units given to the campaign.
-    pub stock: u64,
-    /// The worth of a unit: currency, whole units of it, billionths of a unit.
-    pub value: Option<(String, i64, i32)>,
-}
 
 /// Writes a batch, unless the cursor is not at `before`.
 pub(super) async fn write(
@@ -58,18 +24,8 @@ pub(super) async fn write(
     before: Option<&Cursor>,
     batch: &Batch,
 ) -> Result<Option<Cursor>, SinkError> {
-    let Some(last) = batch.entries.last() else {
+    let Some(after) = batch.cursor() else {
         return Ok(before.cloned());
-    };
-    let after = Cursor {
-        partition: batch.partition,
-        up_to: SettledUpTo {
-            fork: batch.fork.clone(),
-            sequence: last.sequence,
-        },
-        at: last.at,
-        format: FORMAT,
-        digest: last.digest().to_vec(),
     };
     let transaction = client.build_transaction();
     let transaction = transaction.isolation_level(IsolationLevel::ReadCommitted);

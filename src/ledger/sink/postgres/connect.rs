@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{error::SinkError, url::PostgresUrl};
+use super::{super::SinkError, url::PostgresUrl};
 
 /// How long a connection may take, until it can be used.
 const CONNECT_MAX: Duration = Duration::from_secs(5);

@@ -5,12 +5,22 @@
 use refinery::{Migration, Runner};
 use tokio_postgres::{Client, error::SqlState};
 
-use super::error::SinkError;
+use super::super::SinkError;
 
 /// Each migration's name, `V` and the schema version it leads to, and its text.
-const MIGRATIONS: [(&str, &str); 2] = [
-    ("V1__ledger", include_str!("../migrations/V1__ledger.sql")),
-    ("V2__numbers", include_str!("../migrations/V2__numbers.sql")),
+const MIGRATIONS: [(&str, &str); 3] = [
+    (
+        "V1__ledger",
+        include_str!("../../migrations/V1__ledger.sql"),
+    ),
+    (
+        "V2__numbers",
+        include_str!("../../migrations/V2__numbers.sql"),
+    ),
+    (
+        "V3__people",
+        include_str!("../../migrations/V3__people.sql"),
+    ),
 ];
 /// The schema version that this program knows: its last migration.
 const SCHEMA: i32 = MIGRATIONS.len() as i32;

@@ -1,0 +1,76 @@
+//! What is written at once, and how far a partition is settled afterwards.
+
+use crate::{
+    ledger::{
+        entry::{FORMAT, StoredEntry},
+        wins::Win,
+    },
+    model::Moment,
+    store::SettledUpTo,
+};
+
+/// How far a partition is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The partition.
+    pub partition: u32,
+    /// The last entry that is settled, and the fork under which it was read.
+    pub up_to: SettledUpTo,
+    /// When that entry was written.
+    pub at: Moment,
+    /// The form of its bytes.
+    pub format: i16,
+    /// SHA-256 of its bytes.
+    pub digest: Vec<u8>,
+}
+
+/// Entries of a partition that are written together.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The partition.
+    pub partition: u32,
+    /// The fork under which they were read.
+    pub fork: String,
+    /// In order, at least one.
+    pub entries: Vec<StoredEntry>,
+    /// What they won.
+    pub wins: Vec<Win>,
+    /// Prizes of the versions that they brought into force.
+    pub prizes: Vec<PrizeRow>,
+    /// The first and the last of the settled entries that the store has lost.
+    pub orphans: Option<(u64, u64)>,
+}
+
+impl Batch {
+    /// The cursor once the batch is written; none for an empty one.
+    pub fn cursor(&self) -> Option<Cursor> {
+        let last = self.entries.last()?;
+        Some(Cursor {
+            partition: self.partition,
+            up_to: SettledUpTo {
+                fork: self.fork.clone(),
+                sequence: last.sequence,
+            },
+            at: last.at,
+            format: FORMAT,
+            digest: last.digest().to_vec(),
+        })
+    }
+}
+
+/// A prize of a version of a campaign.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrizeRow {
+    /// The campaign's id.
+    pub campaign: String,
+    /// The campaign's version.
+    pub version: u32,
+    /// The prize's id.
+    pub prize: String,
+    /// For people.
+    pub name: String,
+    /// Units given to the campaign.
+    pub stock: u64,
+    /// The worth of a unit: currency, whole units of it, billionths of a unit.
+    pub value: Option<(String, i64, i32)>,
+}

@@ -1,0 +1,257 @@
+//! The ledger in PostgreSQL: its tables, and the one transaction that writes entries. Only this
+//! module and [`crate::ledger`]'s readers know SQL of PostgreSQL.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::{Duration, Instant, SystemTime},
+};
+
+use async_trait::async_trait;
+use jiff::{Timestamp, Zoned, tz::TimeZone};
+use tokio::time::timeout;
+use tokio_postgres::{Client, Row};
+use tracing::warn;
+
+mod connect;
+mod schema;
+mod url;
+mod write;
+
+pub use url::{PasswordError, PostgresUrl, UrlError};
+
+use super::{Batch, Cursor, Sink, SinkError};
+use crate::{
+    ledger::entry::{from_system_time, to_system_time},
+    model::Moment,
+    store::SettledUpTo,
+};
+
+/// How long a statement or a transaction may take.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// How long the tables may take to change: a later migration may rewrite some.
+const MIGRATION_MAX: Duration = Duration::from_secs(6 * 3600);
+/// How often the partitions of the coming months are made.
+const MONTHS_INTERVAL: Duration = Duration::from_secs(3600);
+/// Months that are made ahead.
+const MONTHS_AHEAD: i32 = 3;
+
+/// An open connection to the tables of one store's ledger. After an error it is dropped, and what
+/// was committed is read from the cursors over a new one.
+pub struct PostgresSink {
+    client: Client,
+    /// Months whose partition is there, or that stay in the default one.
+    months: HashSet<Month>,
+    months_made: Option<Instant>,
+}
+
+/// A year and a month of UTC.
+type Month = (i16, i8);
+
+impl PostgresSink {
+    /// Makes the tables, or brings them to this version; true if anything was changed.
+    ///
+    /// # Errors
+    /// PostgreSQL is away or refuses, or its tables are of a newer version.
+    pub async fn migrate(url: &PostgresUrl) -> Result<bool, SinkError> {
+        let mut client = connect::connect(url).await?;
+        bounded(MIGRATION_MAX, schema::migrate(&mut client)).await
+    }
+
+    /// Connects to the tables, which must be there, and takes them for this store unless they have
+    /// another store's ledger.
+    ///
+    /// # Errors
+    /// PostgreSQL is away, keeps less than it commits, or its tables are not this store's or of
+    /// another version.
+    pub async fn open(url: &PostgresUrl, store_id: &str) -> Result<Self, SinkError> {
+        let client = connect::connect(url).await?;
+        let work = async {
+            schema::check(&client).await?;
+            check_durability(&client).await?;
+            check_store(&client, store_id).await
+        };
+        bounded(ANSWER_MAX, work).await?;
+        Ok(Self {
+            client,
+            months: HashSet::new(),
+            months_made: None,
+        })
+    }
+
+    /// Makes the partitions of the months ahead, from time to time, and those of past months that
+    /// the batch has entries of. Later months go to the default partition, as do those that cannot
+    /// be made now.
+    async fn make_months(&mut self, batch: &Batch) -> Result<(), SinkError> {
+        let mut wanted = Vec::new();
+        if self
+            .months_made
+            .is_none_or(|at| at.elapsed() >= MONTHS_INTERVAL)
+        {
+            self.months_made = Some(Instant::now());
+            self.months.clear();
+            wanted = months_ahead();
+        }
+        let now = month_of(from_system_time(SystemTime::now())).0;
+        for entry in &batch.entries {
+            let (month, start) = month_of(entry.at);
+            if self.months.insert(month) && month < now {
+                wanted.push(start);
+            }
+        }
+        for start in wanted {
+            let sql = "SELECT tombola.make_month($1)";
+            let made = bounded(ANSWER_MAX, async {
+                Ok(self
+                    .client
+                    .query_one(sql, &[&to_system_time(start)])
+                    .await?)
+            });
+            match made.await {
+                Err(SinkError::Postgres(error)) if !self.client.is_closed() => {
+                    warn!(
+                        %start,
+                        "the month of {start} is not made, its entries go to entries_default: {}",
+                        SinkError::Postgres(error)
+                    );
+                }
+                made => drop(made?),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Sink for PostgresSink {
+    /// The advisory lock is held until the connection ends. It only saves the work of others: what
+    /// keeps entries from being written twice is the cursor's row.
+    async fn is_leader(&mut self) -> Result<bool, SinkError> {
+        let sql = "SELECT pg_try_advisory_lock(hashtext('tombola.settle'))";
+        let row = bounded(ANSWER_MAX, async {
+            Ok(self.client.query_one(sql, &[]).await?)
+        });
+        Ok(row.await?.get(0))
+    }
+
+    async fn cursors(&mut self) -> Result<BTreeMap<u32, Cursor>, SinkError> {
+        let sql = "SELECT partition, next_sequence, fork, at, format, digest FROM tombola.cursors";
+        let rows = bounded(ANSWER_MAX, async { Ok(self.client.query(sql, &[]).await?) }).await?;
+        let cursors = rows.iter().map(read_cursor);
+        Ok(cursors.map(|cursor| (cursor.partition, cursor)).collect())
+    }
+
+    async fn write(
+        &mut self,
+        before: Option<&Cursor>,
+        batch: &Batch,
+    ) -> Result<Option<Cursor>, SinkError> {
+        self.make_months(batch).await?;
+        bounded(ANSWER_MAX, write::write(&mut self.client, before, batch)).await
+    }
+}
+
+/// Waits for an answer for a time that is bounded.
+async fn bounded<T>(
+    most: Duration,
+    work: impl Future<Output = Result<T, SinkError>>,
+) -> Result<T, SinkError> {
+    timeout(most, work)
+        .await
+        .unwrap_or(Err(SinkError::TimedOut(most)))
+}
+
+/// What is settled is given up by the store, so PostgreSQL must keep what it has committed.
+async fn check_durability(client: &Client) -> Result<(), SinkError> {
+    for (setting, fault) in [
+        ("fsync", "fsync = off"),
+        ("full_page_writes", "full_page_writes = off"),
+    ] {
+        let row = client
+            .query_one("SELECT current_setting($1)", &[&setting])
+            .await?;
+        if row.get::<_, &str>(0) != "on" {
+            return Err(SinkError::NotDurable(fault));
+        }
+    }
+    Ok(())
+}
+
+/// The tables belong to the store that comes first.
+async fn check_store(client: &Client, store_id: &str) -> Result<(), SinkError> {
+    client
+        .execute(
+            "INSERT INTO tombola.meta (key, value) VALUES ('store_id', $1) ON CONFLICT DO NOTHING",
+            &[&store_id],
+        )
+        .await?;
+    let sql = "SELECT value FROM tombola.meta WHERE key = 'store_id'";
+    let found: String = client.query_one(sql, &[]).await?.get(0);
+    if found == store_id {
+        return Ok(());
+    }
+    Err(SinkError::OtherStore {
+        found,
+        store: store_id.to_owned(),
+    })
+}
+
+fn read_cursor(row: &Row) -> Cursor {
+    let next: i64 = row.get(1);
+    Cursor {
+        partition: row.get::<_, i32>(0).cast_unsigned(),
+        up_to: SettledUpTo {
+            sequence: next.cast_unsigned() - 1,
+            fork: row.get(2),
+        },
+        at: from_system_time(row.get(3)),
+        format: row.get(4),
+        digest: row.get(5),
+    }
+}
+
+/// The month of a moment, and its first moment.
+fn month_of(moment: Moment) -> (Month, Moment) {
+    let day = moment.to_timestamp().to_zoned(TimeZone::UTC);
+    let start = start_of(&day);
+    ((day.year(), day.month()), start)
+}
+
+fn start_of(day: &Zoned) -> Moment {
+    let first = day.first_of_month().and_then(|first| first.start_of_day());
+    Moment::from_timestamp(first.map_or(day.timestamp(), |first| first.timestamp()))
+}
+
+/// The first moments of this month and of those ahead.
+fn months_ahead() -> Vec<Moment> {
+    let now = Timestamp::now().to_zoned(TimeZone::UTC);
+    let first = start_of(&now).to_timestamp().to_zoned(TimeZone::UTC);
+    (0..=MONTHS_AHEAD)
+        .filter_map(|months| first.checked_add(jiff::Span::new().months(months)).ok())
+        .map(|month| Moment::from_timestamp(month.timestamp()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_month_begins_at_its_first_moment_in_utc() {
+        let moment = |text: &str| Moment::from_timestamp(text.parse().unwrap());
+        for (at, year, month, start) in [
+            (
+                "2026-12-31T23:59:59.999999Z",
+                2026,
+                12,
+                "2026-12-01T00:00:00Z",
+            ),
+            ("2027-01-01T00:00:00Z", 2027, 1, "2027-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(month_of(moment(at)), ((year, month), moment(start)));
+        }
+        let ahead = months_ahead();
+        assert_eq!(ahead.len(), 4);
+        assert!(ahead.iter().all(|&month| month_of(month).1 == month));
+        assert!(ahead.is_sorted());
+    }
+}

@@ -1,0 +1,93 @@
+//! The ledger in tables of the embedded store's own file (`src/store/sqlite/schema_ledger.sql`).
+//!
+//! A batch is one job of the store's writer: it shares the transaction and the fsync of the draws
+//! that wait beside it, and lets the store give up entries in the same transaction. So batches are
+//! small, and a draw waits no longer than for a chunk of an injection.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Row};
+
+mod write;
+
+use super::{Batch, Cursor, Sink, SinkError};
+use crate::{
+    model::Moment,
+    store::{Result, SettledUpTo, sqlite::LedgerTables},
+};
+
+/// Entries of a batch: about two milliseconds of the writer's time.
+const BATCH_ENTRIES: usize = 200;
+
+/// The tables of an embedded store.
+pub struct SqliteSink {
+    tables: LedgerTables,
+}
+
+impl SqliteSink {
+    /// The sink in these tables.
+    pub fn new(tables: LedgerTables) -> Self {
+        Self { tables }
+    }
+}
+
+#[async_trait]
+impl Sink for SqliteSink {
+    fn batch_entries(&self) -> usize {
+        BATCH_ENTRIES
+    }
+
+    fn trims(&self) -> bool {
+        true
+    }
+
+    /// No other process has the file open.
+    async fn is_leader(&mut self) -> std::result::Result<bool, SinkError> {
+        Ok(true)
+    }
+
+    async fn cursors(&mut self) -> std::result::Result<BTreeMap<u32, Cursor>, SinkError> {
+        Ok(self.tables.read(read_cursors).await?)
+    }
+
+    async fn write(
+        &mut self,
+        before: Option<&Cursor>,
+        batch: &Batch,
+    ) -> std::result::Result<Option<Cursor>, SinkError> {
+        let Some(after) = batch.cursor() else {
+            return Ok(before.cloned());
+        };
+        let settled = after.up_to.sequence;
+        // The writer may run a job again, on its own thread.
+        let (before, after) = (before.cloned(), Arc::new(after));
+        let batch = Arc::new(batch.clone());
+        let job = move |db: &Connection, now: Moment| {
+            let is_written = write::write(db, now, before.as_ref(), &after, &batch)?;
+            Ok(is_written.then(|| Cursor::clone(&after)))
+        };
+        Ok(self.tables.settle(settled, job).await?)
+    }
+}
+
+fn read_cursors(db: &Connection) -> Result<BTreeMap<u32, Cursor>> {
+    let sql = "SELECT partition, next_sequence, fork, at, format, digest FROM cursors";
+    let mut statement = db.prepare_cached(sql)?;
+    let cursors = statement.query_map([], read_cursor)?;
+    let cursors = cursors.map(|cursor| Ok(cursor.map(|cursor| (cursor.partition, cursor))?));
+    cursors.collect()
+}
+
+fn read_cursor(row: &Row<'_>) -> rusqlite::Result<Cursor> {
+    Ok(Cursor {
+        partition: row.get(0)?,
+        up_to: SettledUpTo {
+            sequence: row.get::<_, u64>(1)? - 1,
+            fork: row.get(2)?,
+        },
+        at: Moment::from_micros(row.get(3)?),
+        format: row.get(4)?,
+        digest: row.get(5)?,
+    })
+}

@@ -1,0 +1,129 @@
+//! A batch as rows, within a transaction of the store's writer.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::{
+    ledger::{
+        entry::{FORMAT, StoredEntry},
+        sink::{Batch, Cursor, PrizeRow},
+        wins::Win,
+    },
+    model::Moment,
+    store::Result,
+};
+
+/// Writes a batch and moves the cursor; false, and nothing is written, if the cursor is not at
+/// `before`.
+pub(super) fn write(
+    db: &Connection,
+    now: Moment,
+    before: Option<&Cursor>,
+    after: &Cursor,
+    batch: &Batch,
+) -> Result<bool> {
+    let sql = "SELECT next_sequence - 1 FROM cursors WHERE partition = ?1";
+    let found: Option<u64> = db
+        .prepare_cached(sql)?
+        .query_row([after.partition], |row| row.get(0))
+        .optional()?;
+    if found != before.map(|before| before.up_to.sequence) {
+        return Ok(false);
+    }
+    move_cursor(db, now, after, batch.entries.len())?;
+    for entry in &batch.entries {
+        insert_entry(db, entry)?;
+    }
+    for win in &batch.wins {
+        insert_win(db, win)?;
+    }
+    for prize in &batch.prizes {
+        insert_prize(db, prize)?;
+    }
+    if let Some((first, last)) = batch.orphans {
+        let sql = "INSERT INTO orphans (partition, first_sequence, last_sequence, found_at)
+                   VALUES (?1, ?2, ?3, ?4)";
+        let values = params![batch.partition, first, last, now.as_micros()];
+        db.prepare_cached(sql)?.execute(values)?;
+    }
+    Ok(true)
+}
+
+fn move_cursor(db: &Connection, now: Moment, after: &Cursor, entries: usize) -> Result<()> {
+    let sql = "INSERT INTO cursors (partition, next_sequence, fork, at, format, digest, entries,
+                   settled_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+               ON CONFLICT (partition) DO UPDATE SET next_sequence = excluded.next_sequence,
+                   fork = excluded.fork, at = excluded.at, format = excluded.format,
+                   digest = excluded.digest, entries = entries + excluded.entries,
+                   settled_at = excluded.settled_at";
+    db.prepare_cached(sql)?.execute(params![
+        after.partition,
+        after.up_to.sequence + 1,
+        after.up_to.fork,
+        after.at.as_micros(),
+        after.format,
+        after.digest,
+        entries,
+        now.as_micros(),
+    ])?;
+    Ok(())
+}
+
+fn insert_entry(db: &Connection, entry: &StoredEntry) -> Result<()> {
+    let sql = "INSERT INTO entries (partition, sequence, at, kind, campaign, envelope, user_id,
+                   request_id, format, body, number, fork)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    db.prepare_cached(sql)?.execute(params![
+        entry.partition,
+        entry.sequence,
+        entry.at.as_micros(),
+        entry.kind,
+        entry.campaign,
+        entry.envelope,
+        entry.user,
+        entry.request,
+        FORMAT,
+        entry.body,
+        entry.number,
+        entry.fork,
+    ])?;
+    Ok(())
+}
+
+fn insert_win(db: &Connection, win: &Win) -> Result<()> {
+    let sql = "INSERT INTO wins (partition, sequence, number, at, campaign, version, user_id,
+                   request_id, pool, prize, unit_id, release_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    db.prepare_cached(sql)?.execute(params![
+        win.partition,
+        win.sequence,
+        win.number,
+        win.at.as_micros(),
+        win.campaign,
+        win.version,
+        win.user,
+        win.request,
+        win.pool,
+        win.prize,
+        win.unit,
+        win.release.map(Moment::as_micros),
+    ])?;
+    Ok(())
+}
+
+fn insert_prize(db: &Connection, prize: &PrizeRow) -> Result<()> {
+    let sql = "INSERT OR REPLACE INTO prizes (campaign, version, prize, name, stock,
+                   value_currency, value_units, value_nanos)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let value = prize.value.as_ref();
+    db.prepare_cached(sql)?.execute(params![
+        prize.campaign,
+        prize.version,
+        prize.prize,
+        prize.name,
+        prize.stock,
+        value.map(|(currency, ..)| currency),
+        value.map(|(_, units, _)| units),
+        value.map(|(.., nanos)| nanos),
+    ])?;
+    Ok(())
+}
