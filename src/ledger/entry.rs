@@ -85,6 +85,9 @@ pub enum Unreadable {
     /// They are damaged.
     #[error("the stored entry cannot be read: {0}")]
     Damaged(#[from] serde_json::Error),
+    /// The id of its campaign or envelope is none.
+    #[error("the stored entry names something by an id that is none: {0}")]
+    Id(String),
 }
 
 /// Reads the bytes of a stored entry.

@@ -5,6 +5,7 @@ mod away;
 mod cut;
 mod kill;
 mod place;
+mod read;
 mod roles;
 mod schema;
 mod settled;

@@ -32,6 +32,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const MIGRATION_MAX: Duration = Duration::from_secs(6 * 3600);
 /// How often the partitions of the coming months are made.
 const MONTHS_INTERVAL: Duration = Duration::from_secs(3600);
+/// What a connection that only reads begins with.
+const ONLY_READ: &str = "
+    SET default_transaction_read_only = on;
+    SET statement_timeout = '5s';
+";
 /// Months that are made ahead.
 const MONTHS_AHEAD: i32 = 3;
 
@@ -76,6 +81,24 @@ impl PostgresSink {
             months: HashSet::new(),
             months_made: None,
         })
+    }
+
+    /// A connection that only reads the tables, which must be this store's.
+    ///
+    /// # Errors
+    /// PostgreSQL is away, or its tables are not this store's or of another version.
+    pub(in crate::ledger) async fn connect_to_read(
+        url: &PostgresUrl,
+        store_id: &str,
+    ) -> Result<Client, SinkError> {
+        let client = connect::connect(url).await?;
+        let work = async {
+            schema::check(&client).await?;
+            client.batch_execute(ONLY_READ).await?;
+            refuse_other_store(&client, store_id).await
+        };
+        bounded(ANSWER_MAX, work).await?;
+        Ok(client)
     }
 
     /// Makes the partitions of the months ahead, from time to time, and those of past months that
@@ -184,15 +207,20 @@ async fn check_store(client: &Client, store_id: &str) -> Result<(), SinkError> {
             &[&store_id],
         )
         .await?;
+    refuse_other_store(client, store_id).await
+}
+
+/// Tables that belong to no store yet are empty.
+async fn refuse_other_store(client: &Client, store_id: &str) -> Result<(), SinkError> {
     let sql = "SELECT value FROM tombola.meta WHERE key = 'store_id'";
-    let found: String = client.query_one(sql, &[]).await?.get(0);
-    if found == store_id {
-        return Ok(());
+    let found = client.query_opt(sql, &[]).await?;
+    match found.map(|row| row.get::<_, String>(0)) {
+        Some(found) if found != store_id => Err(SinkError::OtherStore {
+            found,
+            store: store_id.to_owned(),
+        }),
+        _ => Ok(()),
     }
-    Err(SinkError::OtherStore {
-        found,
-        store: store_id.to_owned(),
-    })
 }
 
 fn read_cursor(row: &Row) -> Cursor {

@@ -1,0 +1,99 @@
+//! Reading the settled ledger: from the sink, never from the store, so that lists do not depend on
+//! what the store has given up.
+//!
+//! [`LedgerReader`] is the trait of what can be read, one implementation for each sink that can be
+//! queried. Nothing here knows gRPC.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use thiserror::Error;
+
+pub mod postgres;
+
+use super::{entry::Unreadable, sink::SinkError, wins::Win};
+use crate::{
+    model::{CampaignId, Moment},
+    store::{Entry, LedgerId, SettledUpTo},
+};
+
+/// Why the settled ledger could not be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The sink is away or refuses.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// All connections are at work.
+    #[error("too many lists are read at once")]
+    Busy,
+    /// An entry cannot be decoded.
+    #[error("entry {} of partition {}: {cause}", .id.sequence, .id.partition)]
+    Unreadable {
+        /// Which.
+        id: LedgerId,
+        /// Why.
+        cause: Unreadable,
+    },
+}
+
+/// How far a partition is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettledTo {
+    /// The last settled entry, and the fork under which it was read.
+    pub up_to: SettledUpTo,
+    /// When that entry was written, by the store's clock.
+    pub at: Moment,
+}
+
+/// How far the delivery of a win is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryState {
+    /// Nobody has said that it was delivered.
+    #[default]
+    Pending,
+    /// The winner has it.
+    Delivered,
+    /// It was taken back, for good.
+    Revoked,
+}
+
+/// The delivery of a win.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// How far it is.
+    pub state: DeliveryState,
+    /// The deliverer's own reference, or why it was revoked.
+    pub reference: String,
+    /// When the state was set; none if it never was.
+    pub at: Option<Moment>,
+}
+
+/// A unit that was won, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettledWin {
+    /// Who won which unit.
+    pub win: Win,
+    /// Its delivery.
+    pub delivery: Delivery,
+}
+
+/// Reads what is settled of one store.
+///
+/// Each method is one consistent read. Errors: see [`ReadError`].
+#[async_trait]
+pub trait LedgerReader: Send + Sync {
+    /// How far each partition is settled; a partition is missing if nothing of it is settled.
+    async fn cursors(&self) -> Result<BTreeMap<u32, SettledTo>, ReadError>;
+
+    /// Entries of a partition after the number `after`, in order, at most `limit`.
+    async fn entries(
+        &self,
+        partition: u32,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>, ReadError>;
+
+    /// The win of a unit.
+    async fn win(&self, campaign: &CampaignId, unit: &str)
+    -> Result<Option<SettledWin>, ReadError>;
+}

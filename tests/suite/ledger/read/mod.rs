@@ -1,0 +1,3 @@
+//! Reading what is settled.
+
+mod rows;
