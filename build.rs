@@ -12,13 +12,14 @@ use std::{
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
-const PROTOS: [&str; 6] = [
+const PROTOS: [&str; 7] = [
     "tombola/v1/common.proto",
     "tombola/v1/campaign.proto",
     "tombola/v1/lottery_service.proto",
     "tombola/v1/campaign_service.proto",
     "tombola/v1/envelope.proto",
     "tombola/v1/envelope_service.proto",
+    "tombola/v1/ledger_service.proto",
 ];
 
 /// All that the library and the server are made of.

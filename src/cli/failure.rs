@@ -457,6 +457,9 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         R::Overloaded | R::StoreUnavailable => {
             "the server is there, but cannot do it now; its log says why".into()
         }
+        R::LedgerUnavailable => {
+            "the server is there, but not the database of its ledger; its log says why".into()
+        }
         R::Internal => "the server's log says more".into(),
         R::Unspecified
         | R::InvalidRequest
@@ -467,6 +470,7 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         | R::PaidDrawsPerDay
         | R::ChangeRefused
         | R::EnvelopeNotFound
+        | R::LedgerNotSettled
         | R::DeadlineExceeded => String::new(),
     }
 }

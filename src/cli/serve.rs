@@ -29,7 +29,10 @@ use crate::{
         Injector,
         alarm::{self, Alarm, AlarmError},
     },
-    ledger::{PostgresUrl, Settler, Target},
+    ledger::{
+        PostgresUrl, Settler, Target,
+        read::{LedgerReader, postgres::PostgresReader, sqlite::SqliteReader},
+    },
     model::{Moment, Problems},
     store::{
         Durability,
@@ -302,11 +305,13 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
         promise(info.durability)
     );
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
+    let ledger = reader(&injector, configuration.sink.clone());
     let settling = Settling::start(&injector, configuration.sink);
     tokio::select! {
         served = grpc::server::serve(
             listener,
             Arc::clone(&injector),
+            ledger,
             configuration.idle_time,
             stop,
         ) => served?,
@@ -318,6 +323,15 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
     close(injector).await;
     info!("stopped: all work in progress was finished");
     Ok(())
+}
+
+/// What reads the settled ledger, from the same sink as [`Settling`] writes to.
+fn reader(injector: &Injector, url: Option<PostgresUrl>) -> Option<Arc<dyn LedgerReader>> {
+    let store = injector.store();
+    Some(match url {
+        Some(url) => Arc::new(PostgresReader::new(url, &store.info().store_id)),
+        None => Arc::new(SqliteReader::new(store.ledger_tables()?)),
+    })
 }
 
 /// The settler of this service, in a task of its own.

@@ -101,7 +101,8 @@ pub(super) fn envelope(
     }
 }
 
-fn split(split: Split) -> proto::Split {
+/// How it is split.
+pub(super) fn split(split: Split) -> proto::Split {
     match split {
         Split::Random => proto::Split::Random,
         Split::Equal => proto::Split::Equal,
@@ -120,16 +121,20 @@ fn state(phase: Phase) -> proto::EnvelopeState {
 
 fn refund(view: &RefundView) -> proto::Refund {
     let refund = &view.refund;
-    let cause = match refund.cause {
-        RefundCause::Expired => proto::RefundCause::Expired,
-        RefundCause::Cancelled => proto::RefundCause::Cancelled,
-    };
     proto::Refund {
         packets: refund.packets,
         amount_minor: refund.amount_minor,
-        cause: cause.into(),
+        cause: refund_cause(refund.cause).into(),
         refund_time: Some(moment_to_proto(refund.at)),
         ledger_id: Some(ledger_id(view.ledger)),
+    }
+}
+
+/// Why it went back.
+pub(super) fn refund_cause(cause: RefundCause) -> proto::RefundCause {
+    match cause {
+        RefundCause::Expired => proto::RefundCause::Expired,
+        RefundCause::Cancelled => proto::RefundCause::Cancelled,
     }
 }
 

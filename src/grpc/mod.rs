@@ -13,6 +13,7 @@ mod desk;
 mod envelope_views;
 mod envelopes;
 mod health;
+mod ledger;
 mod lottery;
 mod odds;
 mod operations;

@@ -15,13 +15,14 @@ use tracing::info;
 
 use super::{
     campaigns::Campaigns, connections, desk::Desk, envelopes::Envelopes, health::Health,
-    lottery::Lottery, unread::legible,
+    ledger::Ledger, lottery::Lottery, unread::legible,
 };
 use crate::{
     injector::Injector,
+    ledger::read::LedgerReader,
     proto::{
         FILE_DESCRIPTOR_SET, campaign_service_server::CampaignServiceServer,
-        envelope_service_server::EnvelopeServiceServer,
+        envelope_service_server::EnvelopeServiceServer, ledger_service_server::LedgerServiceServer,
         lottery_service_server::LotteryServiceServer,
     },
 };
@@ -49,20 +50,21 @@ pub enum ServeError {
 
 /// Serves all services, reflection and health on `listener` until `shutdown`; then asks clients to
 /// go away, and waits for their calls for at most ten seconds. A connection that has no call for
-/// `idle_time` is closed.
+/// `idle_time` is closed. `ledger` reads the settled ledger, if it is settled anywhere.
 ///
 /// # Errors
 /// The server cannot be built. (A failing connection is no such error.)
 pub async fn serve(
     listener: TcpListener,
     injector: Arc<Injector>,
+    ledger: Option<Arc<dyn LedgerReader>>,
     idle_time: Duration,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let reporter = HealthReporter::new();
     let mut health = Health::new(reporter.clone(), injector.store().clone());
     health.probe().await;
-    let routes = routes(injector, reporter)?;
+    let routes = routes(injector, ledger, reporter)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let ending = async {
         tokio::select! {
@@ -83,12 +85,18 @@ pub async fn serve(
     Ok(())
 }
 
-fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, ServeError> {
+fn routes(
+    injector: Arc<Injector>,
+    ledger: Option<Arc<dyn LedgerReader>>,
+    reporter: HealthReporter,
+) -> Result<Routes, ServeError> {
     let desk = Arc::new(Desk::new(injector));
     let lottery = LotteryServiceServer::new(Lottery::new(desk.clone()))
         .max_decoding_message_size(CALLER_BYTES_MAX);
     let envelopes = EnvelopeServiceServer::new(Envelopes::new(desk.clone()))
         .max_decoding_message_size(SENDER_BYTES_MAX);
+    let ledger = LedgerServiceServer::new(Ledger::new(desk.clone(), ledger))
+        .max_decoding_message_size(CALLER_BYTES_MAX);
     let campaigns = CampaignServiceServer::new(Campaigns::new(desk))
         .max_decoding_message_size(OPERATOR_BYTES_MAX);
     let reflection = || {
@@ -103,7 +111,8 @@ fn routes(injector: Arc<Injector>, reporter: HealthReporter) -> Result<Routes, S
     let sender = MapResponseLayer::new(|answer: Response<Body>| legible(answer, SENDER_BYTES_MAX));
     let operator =
         MapResponseLayer::new(|answer: Response<Body>| legible(answer, OPERATOR_BYTES_MAX));
-    Ok(Routes::new(caller.named_layer(lottery))
+    Ok(Routes::new(caller.clone().named_layer(lottery))
+        .add_service(caller.named_layer(ledger))
         .add_service(sender.named_layer(envelopes))
         .add_service(operator.named_layer(campaigns))
         .add_service(tonic_health::pb::health_server::HealthServer::new(health))

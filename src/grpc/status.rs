@@ -49,6 +49,10 @@ pub(super) enum CallError {
     Broken(Executed),
     /// Clients leave more answers unread than the service may hold.
     Unread,
+    /// The sink of the ledger cannot be read, for this cause.
+    LedgerUnavailable(String),
+    /// The ledger is settled nowhere.
+    LedgerNotSettled,
     /// Nobody implements the method, or the compression: what is known of it.
     Unimplemented(String),
 }
@@ -102,6 +106,10 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         }
         CallError::Broken(executed) => return (Code::Internal, R::Internal, *executed),
         CallError::Unread => return no(Code::Unavailable, R::Overloaded),
+        CallError::LedgerUnavailable(_) => return no(Code::Unavailable, R::LedgerUnavailable),
+        CallError::LedgerNotSettled => {
+            return no(Code::FailedPrecondition, R::LedgerNotSettled);
+        }
         CallError::Unimplemented(_) => return no(Code::Unimplemented, R::InvalidRequest),
         CallError::Store(error) => match error {
             StoreError::Overloaded => return no(Code::Unavailable, R::Overloaded),
@@ -193,6 +201,16 @@ fn message(error: &CallError, has_request_id: bool) -> String {
             "the service holds too many answers that clients do not read: read them, then retry"
                 .into()
         }
+        CallError::LedgerUnavailable(_) => {
+            "the database of the ledger cannot be read now: retry. Draws go on; the server's log \
+             says why"
+                .into()
+        }
+        CallError::LedgerNotSettled => {
+            "the ledger of this server is settled nowhere, so it cannot be listed: start the \
+             server with --postgres-url"
+                .into()
+        }
         CallError::Unimplemented(detail) if detail.is_empty() => {
             "this server has no such method: reflection lists those that it has".into()
         }
@@ -248,6 +266,8 @@ fn retry_after(error: &CallError) -> Option<Duration> {
         | CallError::Store(_)
         | CallError::TimedOut(_)
         | CallError::Broken(_)
+        | CallError::LedgerUnavailable(_)
+        | CallError::LedgerNotSettled
         | CallError::Unimplemented(_) => None,
     }
 }
@@ -319,6 +339,15 @@ fn log(error: &CallError, request_id: &str) {
                 );
             }
         }
+        CallError::LedgerUnavailable(detail) => {
+            static ABSENCE: LazyLock<OnceASecond> = LazyLock::new(OnceASecond::default);
+            if let Some(unlogged) = ABSENCE.pass("") {
+                warn!(
+                    detail,
+                    unlogged, "{what}: the ledger cannot be read: {detail}"
+                );
+            }
+        }
         // The store says itself, once, that it is halted.
         CallError::Store(
             StoreError::Refused(_) | StoreError::Overloaded | StoreError::Halted(_),
@@ -326,6 +355,7 @@ fn log(error: &CallError, request_id: &str) {
         | CallError::Invalid(_)
         | CallError::TimedOut(_)
         | CallError::Unread
+        | CallError::LedgerNotSettled
         | CallError::Unimplemented(_) => {}
     }
 }

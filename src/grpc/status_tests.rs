@@ -46,6 +46,18 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            CallError::LedgerUnavailable("connection refused".into()),
+            Code::Unavailable,
+            "LEDGER_UNAVAILABLE",
+            "no",
+        ),
+        (
+            CallError::LedgerNotSettled,
+            Code::FailedPrecondition,
+            "LEDGER_NOT_SETTLED",
+            "no",
+        ),
+        (
             CallError::TimedOut(Executed::No),
             Code::DeadlineExceeded,
             "DEADLINE_EXCEEDED",

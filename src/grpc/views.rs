@@ -21,7 +21,9 @@ pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawRe
     let results = answer.entry.results.iter();
     proto::DrawResponse {
         request_id: answer.entry.request.as_str().into(),
-        results: results.map(|result| draw_result(*result, answer)).collect(),
+        results: results
+            .map(|result| draw_result(*result, &answer.campaign, answer.ledger))
+            .collect(),
         draw_time: Some(moment_to_proto(answer.at)),
         replayed: answer.replayed,
         durability: self::durability(durability).into(),
@@ -40,9 +42,13 @@ pub(super) fn durability(level: Durability) -> proto::Durability {
     }
 }
 
-fn draw_result(result: DrawResult, answer: &DrawAnswer) -> proto::DrawResult {
-    let campaign = &answer.campaign;
-    let ledger_id = Some(ledger_id(answer.ledger));
+/// The result of one of a draw's `count`, by the version of the campaign under which it was made.
+pub(super) fn draw_result(
+    result: DrawResult,
+    campaign: &Campaign,
+    entry: LedgerId,
+) -> proto::DrawResult {
+    let ledger_id = Some(ledger_id(entry));
     match result {
         DrawResult::Won {
             prize,

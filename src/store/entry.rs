@@ -372,7 +372,7 @@ impl DrawEntry {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] names the prize or the pool that the campaign does not have.
-    pub(super) fn check(&self, campaign: &Campaign) -> Result<()> {
+    pub fn check(&self, campaign: &Campaign) -> Result<()> {
         for result in &self.results {
             let (prize, pool) = match result {
                 DrawResult::Won { prize, pool, .. } => (Some(prize), pool),

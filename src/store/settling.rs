@@ -65,4 +65,10 @@ pub trait SettleStore: Send + Sync {
     fn ledger_tables(&self) -> Option<LedgerTables> {
         None
     }
+
+    /// The number of a partition's last entry; 0 if it has none. A halted partition says it too.
+    async fn head(&self, partition: u32) -> Result<u64>;
+
+    /// The partition of a campaign or an envelope of this id.
+    fn partition_of(&self, id: &str) -> u32;
 }

@@ -139,6 +139,7 @@ fn serve(
     tokio::spawn(grpc::server::serve(
         listener,
         injector,
+        None,
         IDLE_TIME_DEFAULT,
         async {
             // The sender is never used. Dropping it stops the server.

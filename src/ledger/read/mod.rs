@@ -9,7 +9,15 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use thiserror::Error;
 
+pub mod definitions;
+pub mod fresh;
 pub mod postgres;
+pub mod query;
+mod row;
+pub mod sql;
+pub mod sqlite;
+
+pub use query::{EntryQuery, Kinds, Position, Range, Rows, WinQuery};
 
 use super::{entry::Unreadable, sink::SinkError, wins::Win};
 use crate::{
@@ -96,4 +104,19 @@ pub trait LedgerReader: Send + Sync {
     /// The win of a unit.
     async fn win(&self, campaign: &CampaignId, unit: &str)
     -> Result<Option<SettledWin>, ReadError>;
+
+    /// A part of the list of wins.
+    async fn wins(&self, query: &WinQuery) -> Result<Rows<SettledWin>, ReadError>;
+
+    /// A part of a list of entries. It may have fewer than were asked for although there are more,
+    /// if they are large.
+    async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError>;
+
+    /// The entry that brought a version of a campaign into force; of the newest version if none is
+    /// named.
+    async fn applied(
+        &self,
+        campaign: &CampaignId,
+        version: Option<u32>,
+    ) -> Result<Option<Entry>, ReadError>;
 }

@@ -50,6 +50,11 @@ impl Ledger {
         id(self.records.len() as u64)
     }
 
+    /// The number of the last entry.
+    pub(super) fn head(&self) -> u64 {
+        self.records.len() as u64
+    }
+
     /// The entry of this number.
     pub(super) fn get(&self, sequence: u64) -> Option<&Record> {
         let index = usize::try_from(sequence.checked_sub(1)?).ok()?;

@@ -25,4 +25,12 @@ impl SettleStore for MemoryStore {
     async fn trim(&self, _partition: u32, _settled: &SettledUpTo) -> Result<()> {
         Ok(())
     }
+
+    async fn head(&self, _partition: u32) -> Result<u64> {
+        Ok(self.turn().await?.ledger.head())
+    }
+
+    fn partition_of(&self, _id: &str) -> u32 {
+        PARTITION
+    }
 }

@@ -95,7 +95,8 @@ impl Core {
         self.partition_of(id.as_str())
     }
 
-    fn partition_of(&self, id: &str) -> &Arc<PartitionKeys> {
+    /// The partition of a campaign or an envelope.
+    pub(super) fn partition_of(&self, id: &str) -> &Arc<PartitionKeys> {
         partition_of(id, &self.partitions)
     }
 

@@ -262,6 +262,12 @@ pub(super) fn ledger(db: &Connection, sequence: u64, limit: usize) -> Result<Vec
     rows.map(|row| read_entry(row?)).collect()
 }
 
+/// The number of the last entry; 0 if there is none.
+pub(super) fn head(db: &Connection) -> Result<u64> {
+    let sql = "SELECT COALESCE(MAX(sequence), 0) FROM ledger";
+    Ok(db.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
 /// Campaigns that the injector has something to do with by a moment.
 pub(super) fn due_campaigns(
     db: &Connection,

@@ -42,6 +42,14 @@ impl SettleStore for SqliteStore {
             readers: self.readers.clone(),
         })
     }
+
+    async fn head(&self, _partition: u32) -> Result<u64> {
+        self.read(read::head).await
+    }
+
+    fn partition_of(&self, _id: &str) -> u32 {
+        PARTITION
+    }
 }
 
 /// Removes a chunk of entries before the last settled one; true if there may be more.

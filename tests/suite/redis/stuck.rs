@@ -37,6 +37,7 @@ async fn a_lane_that_does_not_move_shows_in_health() {
     tokio::spawn(server::serve(
         listener,
         injector,
+        None,
         server::IDLE_TIME_DEFAULT,
         pending(),
     ));

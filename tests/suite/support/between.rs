@@ -249,4 +249,12 @@ impl<M: Meddler> SettleStore for Between<M> {
     fn ledger_tables(&self) -> Option<LedgerTables> {
         self.store.ledger_tables()
     }
+
+    async fn head(&self, partition: u32) -> Result<u64> {
+        self.store.head(partition).await
+    }
+
+    fn partition_of(&self, id: &str) -> u32 {
+        self.store.partition_of(id)
+    }
 }

@@ -12,9 +12,16 @@ use tokio_postgres::{
 
 mod rows;
 
-use super::{LedgerReader, ReadError, SettledTo, SettledWin};
+use super::{
+    EntryQuery, LedgerReader, ReadError, Rows, SettledTo, SettledWin, WinQuery,
+    row::decode,
+    sql::{Sql, Value},
+};
 use crate::{
-    ledger::sink::{PostgresSink, PostgresUrl, SinkError},
+    ledger::{
+        entry::to_system_time,
+        sink::{PostgresSink, PostgresUrl, SinkError},
+    },
     model::CampaignId,
     store::Entry,
 };
@@ -28,8 +35,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long an answer may take. PostgreSQL gives up a statement shortly before.
 const ANSWER_MAX: Duration = Duration::from_secs(6);
 
-/// Parameters of a statement, with their types.
-type Parameters<'a> = Vec<(&'a (dyn ToSql + Sync), Type)>;
+/// What the names of tables begin with.
+pub const SCHEMA: &str = "tombola.";
 
 /// Reads the ledger in PostgreSQL over a few connections, which are made when they are needed.
 pub struct PostgresReader {
@@ -57,9 +64,14 @@ impl PostgresReader {
 
     /// Rows of a statement. It is planned for its parameters each time, so that partitions and
     /// indexes are chosen by them.
-    async fn query(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, ReadError> {
+    async fn query(&self, sql: &Sql) -> Result<Vec<Row>, ReadError> {
         let client = self.pool.get().await.map_err(no_connection)?;
-        match timeout(ANSWER_MAX, client.query_typed(sql, &parameters)).await {
+        let owned: Vec<_> = sql.values.iter().map(parameter).collect();
+        let parameters = owned.iter();
+        let parameters = parameters.map(|(value, kind)| (&**value, kind.clone()));
+        let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
+            parameters.map(|(value, kind)| (value as _, kind)).collect();
+        match timeout(ANSWER_MAX, client.query_typed(&sql.text, &parameters)).await {
             Ok(rows) => Ok(rows.map_err(SinkError::from)?),
             Err(_) => {
                 // Nobody knows what this connection is doing: it is closed.
@@ -67,6 +79,16 @@ impl PostgresReader {
                 Err(SinkError::TimedOut(ANSWER_MAX).into())
             }
         }
+    }
+}
+
+/// A parameter and its type.
+fn parameter(value: &Value) -> (Box<dyn ToSql + Sync + Send>, Type) {
+    match value {
+        Value::Text(text) => (Box::new(text.clone()), Type::TEXT),
+        Value::Number(number) => (Box::new(*number), Type::INT8),
+        Value::Small(number) => (Box::new(*number), Type::INT4),
+        Value::Moment(moment) => (Box::new(to_system_time(*moment)), Type::TIMESTAMPTZ),
     }
 }
 
@@ -107,8 +129,7 @@ fn no_connection(error: PoolError<SinkError>) -> ReadError {
 #[async_trait]
 impl LedgerReader for PostgresReader {
     async fn cursors(&self) -> Result<BTreeMap<u32, SettledTo>, ReadError> {
-        let sql = "SELECT partition, next_sequence, fork, at FROM tombola.cursors";
-        let found = self.query(sql, Vec::new()).await?;
+        let found = self.query(&Sql::cursors(SCHEMA)).await?;
         Ok(found.iter().map(rows::cursor).collect())
     }
 
@@ -118,18 +139,9 @@ impl LedgerReader for PostgresReader {
         after: u64,
         limit: usize,
     ) -> Result<Vec<Entry>, ReadError> {
-        let sql = rows::ENTRY_COLUMNS.to_owned()
-            + " FROM tombola.entries WHERE partition = $1 AND sequence > $2
-               ORDER BY sequence LIMIT $3";
-        let (partition, after) = (partition.cast_signed(), after.cast_signed());
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let parameters: Parameters<'_> = vec![
-            (&partition, Type::INT4),
-            (&after, Type::INT8),
-            (&limit, Type::INT8),
-        ];
-        let found = self.query(&sql, parameters).await?;
-        found.iter().map(rows::entry).collect()
+        let sql = Sql::entries_after(partition, after, limit, SCHEMA);
+        let found = self.query(&sql).await?;
+        found.iter().map(rows::entry).map(decode).collect()
     }
 
     async fn win(
@@ -137,13 +149,30 @@ impl LedgerReader for PostgresReader {
         campaign: &CampaignId,
         unit: &str,
     ) -> Result<Option<SettledWin>, ReadError> {
-        // A unit is won once; a store that was rolled back may have lost the earlier of two wins.
-        let sql = rows::WIN_COLUMNS.to_owned()
-            + " FROM tombola.wins WHERE campaign = $1 AND unit_id = $2
-               ORDER BY partition, sequence DESC LIMIT 1";
-        let campaign = campaign.as_str();
-        let parameters: Parameters<'_> = vec![(&campaign, Type::TEXT), (&unit, Type::TEXT)];
-        let found = self.query(&sql, parameters).await?;
+        let found = self.query(&Sql::win(campaign, unit, SCHEMA)).await?;
         Ok(found.first().map(rows::win))
+    }
+
+    async fn wins(&self, query: &WinQuery) -> Result<Rows<SettledWin>, ReadError> {
+        let found = self.query(&Sql::wins(query, SCHEMA)).await?;
+        Ok(Rows {
+            more: found.len() == query.range.limit,
+            rows: found.iter().map(rows::win).collect(),
+        })
+    }
+
+    async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
+        let found = self.query(&Sql::list(query, SCHEMA)).await?;
+        let found = found.iter().map(rows::entry).collect();
+        Rows::of(found, query.range.limit)
+    }
+
+    async fn applied(
+        &self,
+        campaign: &CampaignId,
+        version: Option<u32>,
+    ) -> Result<Option<Entry>, ReadError> {
+        let found = self.query(&Sql::applied(campaign, version, SCHEMA)).await?;
+        found.first().map(rows::entry).map(decode).transpose()
     }
 }

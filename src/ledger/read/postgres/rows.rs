@@ -4,22 +4,12 @@ use tokio_postgres::Row;
 
 use crate::{
     ledger::{
-        entry::{Unreadable, decode, from_system_time},
-        read::{Delivery, ReadError, SettledTo, SettledWin},
+        entry::from_system_time,
+        read::{Delivery, SettledTo, SettledWin, row::EntryRow},
         wins::Win,
     },
-    model::{CampaignId, EnvelopeId},
-    store::{Entry, LedgerId, SettledUpTo, Subject},
+    store::{LedgerId, SettledUpTo},
 };
-
-/// The columns that [`entry`] reads.
-pub(super) const ENTRY_COLUMNS: &str =
-    "SELECT partition, sequence, at, campaign, envelope, format, body, number, fork";
-
-/// The columns that [`win`] reads.
-pub(super) const WIN_COLUMNS: &str =
-    "SELECT partition, sequence, number, at, campaign, version, user_id, request_id, pool, prize,
-         unit_id, release_at";
 
 /// A cursor and its partition.
 pub(super) fn cursor(row: &Row) -> (u32, SettledTo) {
@@ -31,33 +21,24 @@ pub(super) fn cursor(row: &Row) -> (u32, SettledTo) {
     (unsigned(row, 0), SettledTo { up_to, at })
 }
 
-/// An entry.
-pub(super) fn entry(row: &Row) -> Result<Entry, ReadError> {
-    let id = LedgerId {
-        partition: unsigned(row, 0),
-        sequence: row.get::<_, i64>(1).cast_unsigned(),
-    };
-    let unreadable = |cause| ReadError::Unreadable { id, cause };
-    Ok(Entry {
-        id,
+/// An entry, from [`crate::ledger::read::sql::ENTRY_COLUMNS`].
+pub(super) fn entry(row: &Row) -> EntryRow {
+    EntryRow {
+        id: LedgerId {
+            partition: unsigned(row, 0),
+            sequence: row.get::<_, i64>(1).cast_unsigned(),
+        },
+        at: from_system_time(row.get(2)),
+        campaign: row.get(3),
+        envelope: row.get(4),
+        format: row.get(5),
+        body: row.get(6),
         number: row.get::<_, Option<i64>>(7).map(i64::cast_unsigned),
         fork: row.get::<_, Option<i32>>(8).unwrap_or(0).cast_unsigned(),
-        at: from_system_time(row.get(2)),
-        subject: subject(row.get(3), row.get(4)).map_err(unreadable)?,
-        body: decode(row.get(5), row.get(6)).map_err(unreadable)?,
-    })
+    }
 }
 
-fn subject(campaign: Option<&str>, envelope: Option<&str>) -> Result<Subject, Unreadable> {
-    let subject = match (campaign, envelope) {
-        (Some(id), _) => CampaignId::parse("campaign", id).map(Subject::Campaign),
-        (None, Some(id)) => EnvelopeId::parse("envelope", id).map(Subject::Envelope),
-        (None, None) => Ok(Subject::Partition),
-    };
-    subject.map_err(|problem| Unreadable::Id(problem.message))
-}
-
-/// A win.
+/// A win, from [`crate::ledger::read::sql::WIN_COLUMNS`].
 pub(super) fn win(row: &Row) -> SettledWin {
     let release: Option<_> = row.get(11);
     let win = Win {

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::super::SinkError;
 
 /// Each migration's name, `V` and the schema version it leads to, and its text.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 4] = [
     (
         "V1__ledger",
         include_str!("../../migrations/V1__ledger.sql"),
@@ -21,6 +21,7 @@ const MIGRATIONS: [(&str, &str); 3] = [
         "V3__people",
         include_str!("../../migrations/V3__people.sql"),
     ),
+    ("V4__lists", include_str!("../../migrations/V4__lists.sql")),
 ];
 /// The schema version that this program knows: its last migration.
 const SCHEMA: i32 = MIGRATIONS.len() as i32;

@@ -62,6 +62,8 @@ scripts! {
     WINDOWS = "windows";
     /// Reads entries of the ledger.
     LEDGER = "ledger";
+    /// Reads the number of the last entry of the ledger.
+    HEAD = "head";
     /// Reads entries of the ledger that are not settled, with the last settled one.
     UNSETTLED = "unsettled" ["writing"] => |_| Effect::Repeated;
     /// Removes settled entries from the ledger.

@@ -26,6 +26,14 @@ impl SettleStore for RedisStore {
     async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()> {
         self.core.trim(partition, settled).await
     }
+
+    async fn head(&self, partition: u32) -> Result<u64> {
+        self.core.head(partition).await
+    }
+
+    fn partition_of(&self, id: &str) -> u32 {
+        self.core.partition_of(id).number
+    }
 }
 
 impl Core {
@@ -76,5 +84,14 @@ impl Core {
         let args = [settled.fork.clone(), settled.sequence.to_string()];
         // No confirmation is needed: what a failover brings back is removed again.
         self.ask(keys, &scripts::TRIM, all, args).await.map(drop)
+    }
+
+    async fn head(&self, partition: u32) -> Result<u64> {
+        let Some(keys) = self.partitions.get(partition as usize) else {
+            return Ok(0);
+        };
+        let key = [keys.partition.clone()];
+        let (_, mut parts) = self.ask(keys, &scripts::HEAD, key, [""; 0]).await?;
+        reply::number(self.first(&mut parts)?)
     }
 }

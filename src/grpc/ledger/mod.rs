@@ -1,0 +1,306 @@
+//! `LedgerService`: lists of what has happened, from the settled ledger.
+
+use std::{pin::pin, sync::Arc};
+
+use prost::Message;
+use tonic::Request;
+
+mod requests;
+mod token;
+mod views;
+
+use self::{
+    requests::{Asked, DrawFilter, OperationFilter},
+    token::{Binding, Token},
+};
+use super::{
+    desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
+    status::CallError,
+};
+use crate::{
+    ledger::read::{LedgerReader, Position, ReadError, definitions::Definitions, fresh},
+    model::{CampaignId, Moment, convert::moment_to_proto},
+    proto::{self, ledger_service_server::LedgerService},
+    store::{
+        Entry, StoreError,
+        entry::{Body, DrawEntry},
+    },
+};
+
+/// The most bytes of the messages in a page: clients take four million unless they are told to take
+/// more.
+const PAGE_BYTES_MAX: usize = 2 << 20;
+
+/// The service.
+pub(super) struct Ledger {
+    desk: Arc<Desk>,
+    reader: Option<Arc<dyn LedgerReader>>,
+    definitions: Definitions,
+}
+
+impl From<ReadError> for CallError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Sink(error) => Self::LedgerUnavailable(error.to_string()),
+            ReadError::Busy => StoreError::Overloaded.into(),
+            ReadError::Unreadable { .. } => StoreError::corrupt(error.to_string()).into(),
+        }
+    }
+}
+
+/// A page that is being put together.
+struct Page<M> {
+    size: usize,
+    messages: Vec<M>,
+    bytes: usize,
+    last: Option<Position>,
+    /// Rows that were read are left over.
+    is_cut: bool,
+}
+
+impl<M: Message> Page<M> {
+    fn new(size: usize) -> Self {
+        Self {
+            size,
+            messages: Vec::new(),
+            bytes: 0,
+            last: None,
+            is_cut: false,
+        }
+    }
+
+    /// Whether the page takes the next row, which is here.
+    fn takes(&mut self, position: Position) -> bool {
+        if self.messages.len() == self.size || self.bytes >= PAGE_BYTES_MAX {
+            self.is_cut = true;
+            return false;
+        }
+        self.last = Some(position);
+        true
+    }
+
+    fn add(&mut self, message: M) {
+        self.bytes += message.encoded_len();
+        self.messages.push(message);
+    }
+
+    /// The token of the next page; empty if this is the last one. `more`: there may be rows behind
+    /// those that were read.
+    fn next(&self, more: bool, binding: Binding, complete_until: Option<Moment>) -> String {
+        let last = self.last.filter(|_| self.is_cut || more);
+        let token = last.map(|after| Token {
+            after,
+            complete_until,
+        });
+        token.map(|token| token.encode(binding)).unwrap_or_default()
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(desk: Arc<Desk>, reader: Option<Arc<dyn LedgerReader>>) -> Self {
+        Self {
+            desk,
+            reader,
+            definitions: Definitions::default(),
+        }
+    }
+
+    fn reader(&self) -> Result<&dyn LedgerReader, CallError> {
+        self.reader.as_deref().ok_or(CallError::LedgerNotSettled)
+    }
+
+    fn store_id(&self) -> &str {
+        &self.desk.store().info().store_id
+    }
+
+    /// Until when the list is complete, if it is not complete as a whole. The first page waits for
+    /// what was in the store when it was asked for; the others go on with the same list.
+    async fn complete_until<Q>(&self, asked: &Asked<Q>) -> Result<Option<Moment>, CallError> {
+        match asked.token {
+            Some(token) => Ok(token.complete_until),
+            None => {
+                let of = asked.of.as_deref();
+                Ok(fresh::wait(self.desk.store(), self.reader()?, of).await?)
+            }
+        }
+    }
+
+    async fn list_wins(
+        &self,
+        message: &proto::ListWinsRequest,
+    ) -> Result<proto::ListWinsResponse, CallError> {
+        let asked = requests::wins(self.store_id(), message)?;
+        let reader = self.reader()?;
+        let until = self.complete_until(&asked).await?;
+        let found = reader.wins(&asked.query).await?;
+        let mut page = Page::new(asked.size);
+        for settled in &found.rows {
+            if !page.takes(Position::of_win(settled)) {
+                break;
+            }
+            let win = &settled.win;
+            let id = CampaignId::parse("campaign_id", &win.campaign)?;
+            let store = self.desk.store();
+            let definitions = &self.definitions;
+            let campaign = definitions.version(store, reader, &id, win.version);
+            page.add(views::win(settled, campaign.await?.as_deref()));
+        }
+        Ok(proto::ListWinsResponse {
+            next_page_token: page.next(found.more, asked.binding, until),
+            wins: page.messages,
+            complete_until: until.map(moment_to_proto),
+        })
+    }
+
+    async fn list_draws(
+        &self,
+        message: &proto::ListDrawsRequest,
+    ) -> Result<proto::ListDrawsResponse, CallError> {
+        let (asked, filter) = requests::draws(self.store_id(), message)?;
+        let reader = self.reader()?;
+        let until = self.complete_until(&asked).await?;
+        let found = reader.list(&asked.query).await?;
+        let mut page = Page::new(asked.size);
+        for entry in &found.rows {
+            if !page.takes(Position::of_entry(entry)) {
+                break;
+            }
+            let (Body::Draw(draw), Some(id)) = (&entry.body, entry.subject.campaign()) else {
+                continue;
+            };
+            if filter.admits(draw) {
+                let store = self.desk.store();
+                let definitions = &self.definitions;
+                let campaign = definitions.version(store, reader, id, draw.version);
+                page.add(views::draw(entry, draw, campaign.await?.as_deref()));
+            }
+        }
+        Ok(proto::ListDrawsResponse {
+            next_page_token: page.next(found.more, asked.binding, until),
+            draws: page.messages,
+            complete_until: until.map(moment_to_proto),
+        })
+    }
+
+    async fn list_envelopes(
+        &self,
+        message: &proto::ListEnvelopesRequest,
+    ) -> Result<proto::ListEnvelopesResponse, CallError> {
+        let asked = requests::envelopes(self.store_id(), message)?;
+        let until = self.complete_until(&asked).await?;
+        let found = self.reader()?.list(&asked.query).await?;
+        let mut page = Page::new(asked.size);
+        for entry in &found.rows {
+            if !page.takes(Position::of_entry(entry)) {
+                break;
+            }
+            if let Some(event) = views::envelope_event(entry) {
+                page.add(event);
+            }
+        }
+        Ok(proto::ListEnvelopesResponse {
+            next_page_token: page.next(found.more, asked.binding, until),
+            events: page.messages,
+            complete_until: until.map(moment_to_proto),
+        })
+    }
+
+    async fn list_operations(
+        &self,
+        message: &proto::ListOperationsRequest,
+    ) -> Result<proto::ListOperationsResponse, CallError> {
+        let (asked, filter) = requests::operations(self.store_id(), message)?;
+        let until = self.complete_until(&asked).await?;
+        let found = self.reader()?.list(&asked.query).await?;
+        let mut page = Page::new(asked.size);
+        for entry in &found.rows {
+            if !page.takes(Position::of_entry(entry)) {
+                break;
+            }
+            let act = self.operation(entry).await?;
+            if let Some(act) = act.filter(|act| filter.admits(act)) {
+                page.add(act);
+            }
+        }
+        Ok(proto::ListOperationsResponse {
+            next_page_token: page.next(found.more, asked.binding, until),
+            operations: page.messages,
+            complete_until: until.map(moment_to_proto),
+        })
+    }
+
+    async fn operation(
+        &self,
+        entry: &Entry,
+    ) -> Result<Option<proto::RecordedOperation>, CallError> {
+        let id = entry.subject.campaign();
+        let campaign = match id.filter(|_| views::needs_definition(entry)) {
+            Some(id) => {
+                let store = self.desk.store();
+                self.definitions.newest(store, self.reader()?, id).await?
+            }
+            None => None,
+        };
+        Ok(views::operation(entry, campaign.as_deref()))
+    }
+}
+
+impl DrawFilter {
+    fn admits(&self, draw: &DrawEntry) -> bool {
+        let outcome = |outcome| {
+            let mut results = draw.results.iter();
+            results.any(|result| views::outcome(result) == outcome)
+        };
+        self.funding.is_none_or(|funding| funding == draw.funding)
+            && self.outcome.is_none_or(outcome)
+            && self.request.as_ref().is_none_or(|id| *id == draw.request)
+    }
+}
+
+impl OperationFilter {
+    fn admits(&self, act: &proto::RecordedOperation) -> bool {
+        let names = |user: &str| act.user_ids.iter().any(|id| id == user);
+        self.kind.is_none_or(|kind| kind == act.kind())
+            && (self.operator.as_ref()).is_none_or(|operator| operator.as_str() == act.operator)
+            && (self.user.as_ref()).is_none_or(|user| names(user.as_str()))
+    }
+}
+
+#[tonic::async_trait]
+impl LedgerService for Ledger {
+    async fn list_wins(
+        &self,
+        request: Request<proto::ListWinsRequest>,
+    ) -> Reply<proto::ListWinsResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let work = pin!(self.list_wins(request.get_ref()));
+        self.desk.read(deadline, work).await
+    }
+
+    async fn list_draws(
+        &self,
+        request: Request<proto::ListDrawsRequest>,
+    ) -> Reply<proto::ListDrawsResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let work = pin!(self.list_draws(request.get_ref()));
+        self.desk.read(deadline, work).await
+    }
+
+    async fn list_envelopes(
+        &self,
+        request: Request<proto::ListEnvelopesRequest>,
+    ) -> Reply<proto::ListEnvelopesResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let work = pin!(self.list_envelopes(request.get_ref()));
+        self.desk.read(deadline, work).await
+    }
+
+    async fn list_operations(
+        &self,
+        request: Request<proto::ListOperationsRequest>,
+    ) -> Reply<proto::ListOperationsResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let work = pin!(self.list_operations(request.get_ref()));
+        self.desk.read(deadline, work).await
+    }
+}

@@ -1,0 +1,25 @@
+-- Version 4 of the ledger in PostgreSQL: indexes for lists, newest first. Versions before work with
+-- them. While they are made, settling waits and draws go on.
+
+CREATE INDEX entries_draws_by_campaign ON tombola.entries (campaign, at) WHERE kind = 'draw';
+CREATE INDEX entries_draws_by_time ON tombola.entries (at) WHERE kind = 'draw';
+
+CREATE INDEX entries_envelopes_by_id ON tombola.entries (envelope, at)
+    WHERE envelope IS NOT NULL;
+CREATE INDEX entries_envelopes_by_time ON tombola.entries (at) WHERE envelope IS NOT NULL;
+-- Creations and refunds are few among grabs.
+CREATE INDEX entries_envelopes_by_kind ON tombola.entries (kind, at)
+    WHERE envelope IS NOT NULL AND kind <> 'grab';
+
+CREATE INDEX entries_operations_by_campaign ON tombola.entries (campaign, at)
+    WHERE (kind IN ('applied', 'operated', 'recovered')
+     OR kind = 'refund' AND request_id IS NOT NULL);
+CREATE INDEX entries_operations_by_time ON tombola.entries (at)
+    WHERE (kind IN ('applied', 'operated', 'recovered')
+     OR kind = 'refund' AND request_id IS NOT NULL);
+
+CREATE INDEX wins_by_time ON tombola.wins (at);
+CREATE INDEX wins_by_campaign ON tombola.wins (campaign, at);
+-- By time within the user, whatever the campaign.
+DROP INDEX tombola.wins_by_user;
+CREATE INDEX wins_by_user ON tombola.wins (user_id, at);

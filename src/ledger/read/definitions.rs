@@ -1,0 +1,116 @@
+//! Definitions of campaigns, for the names in lists: from the store, or from the ledger once the
+//! store has given them up.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{LedgerReader, ReadError};
+use crate::{
+    model::{Campaign, CampaignId, convert},
+    store::{Store, entry::Body},
+};
+
+/// Definitions that are kept in memory.
+const KEPT_MAX: usize = 256;
+
+/// A campaign and its version.
+type Key = (CampaignId, u32);
+
+/// Definitions that were read, by campaign and version.
+#[derive(Default)]
+pub struct Definitions(Mutex<HashMap<Key, Arc<Campaign>>>);
+
+impl Definitions {
+    /// The definition of a version; none if nobody has it any more.
+    ///
+    /// # Errors
+    /// The sink cannot be read.
+    pub async fn version(
+        &self,
+        store: &dyn Store,
+        reader: &dyn LedgerReader,
+        id: &CampaignId,
+        version: u32,
+    ) -> Result<Option<Arc<Campaign>>, ReadError> {
+        let key = (id.clone(), version);
+        if let Some(known) = self.kept().get(&key) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let found = match store.version(id, version).await {
+            Ok(campaign) => Some(campaign),
+            Err(_) => settled(reader, id, Some(version)).await?,
+        };
+        if let Some(campaign) = &found {
+            let mut kept = self.kept();
+            if kept.len() >= KEPT_MAX {
+                kept.clear();
+            }
+            kept.insert(key, Arc::clone(campaign));
+        }
+        Ok(found)
+    }
+
+    /// The newest definition of a campaign; none if nobody has it any more. Prizes and pools have
+    /// the same numbers in all versions.
+    ///
+    /// # Errors
+    /// The sink cannot be read.
+    pub async fn newest(
+        &self,
+        store: &dyn Store,
+        reader: &dyn LedgerReader,
+        id: &CampaignId,
+    ) -> Result<Option<Arc<Campaign>>, ReadError> {
+        match store.campaign(id).await {
+            Ok(view) => Ok(Some(view.campaign)),
+            Err(_) => settled(reader, id, None).await,
+        }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Campaign>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The definition in the entry that brought it into force. Earlier versions wrote none.
+async fn settled(
+    reader: &dyn LedgerReader,
+    id: &CampaignId,
+    version: Option<u32>,
+) -> Result<Option<Arc<Campaign>>, ReadError> {
+    let Some(entry) = reader.applied(id, version).await? else {
+        return Ok(None);
+    };
+    let Body::Applied(applied) = entry.body else {
+        return Ok(None);
+    };
+    if version.is_some_and(|version| version != applied.version) {
+        return Ok(None);
+    }
+    let campaign = bytes(&applied.definition).and_then(|bytes| convert::decode(&bytes).ok());
+    Ok(campaign.map(Arc::new))
+}
+
+/// Bytes from hexadecimal digits.
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digits = hex.as_bytes().chunks(2);
+    let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    (!hex.is_empty() && hex.len().is_multiple_of(2))
+        .then(|| bytes.collect())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_from_whole_pairs_of_digits() {
+        assert_eq!(bytes("00ffA1"), Some(vec![0, 255, 161]));
+        for bad in ["", "0", "0g", "éé"] {
+            assert_eq!(bytes(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Entries as sinks have them, decoded. This is the one place at which readers decode.
+
+use super::{ReadError, Rows, sql::PAGE_BYTES_MAX};
+use crate::{
+    ledger::entry::{self, Unreadable},
+    model::{CampaignId, EnvelopeId, Moment},
+    store::{Entry, LedgerId, Subject},
+};
+
+/// A row of the table of entries.
+pub(super) struct EntryRow {
+    pub(super) id: LedgerId,
+    pub(super) at: Moment,
+    pub(super) campaign: Option<String>,
+    pub(super) envelope: Option<String>,
+    pub(super) format: i16,
+    pub(super) body: Vec<u8>,
+    pub(super) number: Option<u64>,
+    pub(super) fork: u32,
+}
+
+/// The entry of a row.
+pub(super) fn decode(row: EntryRow) -> Result<Entry, ReadError> {
+    let unreadable = |cause| ReadError::Unreadable { id: row.id, cause };
+    let subject = subject(row.campaign.as_deref(), row.envelope.as_deref());
+    Ok(Entry {
+        id: row.id,
+        number: row.number,
+        fork: row.fork,
+        at: row.at,
+        subject: subject.map_err(unreadable)?,
+        body: entry::decode(row.format, &row.body).map_err(unreadable)?,
+    })
+}
+
+fn subject(campaign: Option<&str>, envelope: Option<&str>) -> Result<Subject, Unreadable> {
+    let subject = match (campaign, envelope) {
+        (Some(id), _) => CampaignId::parse("campaign", id).map(Subject::Campaign),
+        (None, Some(id)) => EnvelopeId::parse("envelope", id).map(Subject::Envelope),
+        (None, None) => Ok(Subject::Partition),
+    };
+    subject.map_err(|problem| Unreadable::Id(problem.message))
+}
+
+impl Rows<Entry> {
+    /// The entries of rows, of which at most `limit` were asked for.
+    pub(super) fn of(found: Vec<EntryRow>, limit: usize) -> Result<Self, ReadError> {
+        let bytes = found.iter().map(|row| row.body.len()).sum::<usize>();
+        Ok(Self {
+            more: found.len() == limit || bytes >= PAGE_BYTES_MAX,
+            rows: found.into_iter().map(decode).collect::<Result<_, _>>()?,
+        })
+    }
+}

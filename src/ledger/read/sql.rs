@@ -1,0 +1,200 @@
+//! The statements of lists, for every sink that has tables: they differ only in the form of
+//! parameters and moments.
+//!
+//! The conditions on `kind` are those of the partial indexes in the migrations, word for word, so
+//! that the planners can use these indexes.
+
+use std::fmt::Write as _;
+
+use super::query::{EntryQuery, Kinds, Position, Range, WinQuery};
+use crate::model::{CampaignId, Moment};
+
+/// The most bytes of entries that a page reads: a campaign's definition alone may have two million.
+pub const PAGE_BYTES_MAX: usize = 4 << 20;
+
+/// The columns of an entry.
+pub const ENTRY_COLUMNS: &str =
+    "partition, sequence, at, campaign, envelope, format, body, number, fork";
+
+/// The columns of a win.
+pub const WIN_COLUMNS: &str = "partition, sequence, number, at, campaign, version, user_id, \
+     request_id, pool, prize, unit_id, release_at";
+
+/// The entries that say what operators did.
+const OPERATIONS: &str = "(kind IN ('applied', 'operated', 'recovered')
+     OR kind = 'refund' AND request_id IS NOT NULL)";
+
+/// A parameter of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// A small number, such as a partition.
+    Small(i32),
+    /// A moment.
+    Moment(Moment),
+}
+
+/// A statement and its parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sql {
+    /// The text; parameters are `$1`, `$2` and so on.
+    pub text: String,
+    /// The parameters.
+    pub values: Vec<Value>,
+}
+
+impl Sql {
+    /// How far each partition is settled. `schema` is what the names of tables begin with.
+    pub fn cursors(schema: &str) -> Self {
+        Self {
+            text: format!("SELECT partition, next_sequence, fork, at FROM {schema}cursors"),
+            values: Vec::new(),
+        }
+    }
+
+    /// Entries of a partition after a number.
+    pub fn entries_after(partition: u32, after: u64, limit: usize, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {ENTRY_COLUMNS} FROM {schema}entries WHERE"
+        ));
+        sql.with(" partition = ", Value::Small(partition.cast_signed()));
+        sql.with(" AND sequence > ", Value::Number(after.cast_signed()));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        sql.with(" ORDER BY sequence LIMIT ", Value::Number(limit));
+        sql
+    }
+
+    /// The win of a unit. A store that was rolled back may have lost the first of two.
+    pub fn win(campaign: &CampaignId, unit: &str, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {WIN_COLUMNS} FROM {schema}wins WHERE true"
+        ));
+        sql.equal("campaign", Some(campaign.as_str()));
+        sql.equal("unit_id", Some(unit));
+        sql.add(" ORDER BY sequence DESC LIMIT 1");
+        sql
+    }
+
+    /// The entry that brought a version of a campaign into force, or the newest such entry.
+    pub fn applied(campaign: &CampaignId, version: Option<u32>, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {ENTRY_COLUMNS} FROM {schema}entries
+             WHERE {OPERATIONS} AND kind = 'applied'"
+        ));
+        sql.equal("campaign", Some(campaign.as_str()));
+        // One act brings one version into force: they are numbered in the order of their entries.
+        let offset = version.map_or(0, |version| i64::from(version.saturating_sub(1)));
+        let order = if version.is_some() { "" } else { " DESC" };
+        sql.with(
+            &format!(" ORDER BY at{order}, sequence{order} LIMIT 1 OFFSET "),
+            Value::Number(offset),
+        );
+        sql
+    }
+
+    /// A part of the list of wins.
+    pub fn wins(query: &WinQuery, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {WIN_COLUMNS} FROM {schema}wins WHERE true"
+        ));
+        sql.equal("user_id", query.user.as_ref().map(|user| user.as_str()));
+        let campaign = query.campaign.as_ref();
+        sql.equal("campaign", campaign.map(|campaign| campaign.as_str()));
+        sql.equal("prize", query.prize.as_deref());
+        sql.range(&query.range, true);
+        sql
+    }
+
+    /// A part of a list of entries. Entries that follow [`PAGE_BYTES_MAX`] bytes are left out.
+    pub fn list(query: &EntryQuery, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {ENTRY_COLUMNS} FROM (
+                 SELECT *, sum(octet_length(body)) OVER (
+                     ORDER BY at DESC, partition DESC, sequence DESC
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+                 FROM (
+                     SELECT {ENTRY_COLUMNS} FROM {schema}entries
+                     WHERE {}",
+            condition(query.kinds)
+        ));
+        sql.equal("user_id", query.user.as_ref().map(|user| user.as_str()));
+        let campaign = query.campaign.as_ref();
+        sql.equal("campaign", campaign.map(|campaign| campaign.as_str()));
+        let envelope = query.envelope.as_ref();
+        sql.equal("envelope", envelope.map(|envelope| envelope.as_str()));
+        sql.range(&query.range, false);
+        sql.add(&format!(
+            ") AS page) AS page WHERE coalesce(bytes_before, 0) < {PAGE_BYTES_MAX}
+             ORDER BY at DESC, partition DESC, sequence DESC"
+        ));
+        sql
+    }
+
+    fn add(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Adds a parameter after this text.
+    fn with(&mut self, text: &str, value: Value) {
+        self.values.push(value);
+        // Writing to memory does not fail.
+        let _ = write!(self.text, "{text}${}", self.values.len());
+    }
+
+    fn equal(&mut self, column: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.with(&format!(" AND {column} = "), Value::Text(value.to_owned()));
+        }
+    }
+
+    /// The conditions on time come first and by themselves: they choose the monthly partitions.
+    fn range(&mut self, range: &Range, are_wins: bool) {
+        if let Some(from) = range.from {
+            self.with(" AND at >= ", Value::Moment(from));
+        }
+        if let Some(to) = range.to {
+            self.with(" AND at < ", Value::Moment(to));
+        }
+        if let Some(after) = range.after {
+            self.after(after, are_wins);
+        }
+        let index = if are_wins { ", number DESC" } else { "" };
+        self.add(&format!(
+            " ORDER BY at DESC, partition DESC, sequence DESC{index} LIMIT "
+        ));
+        let limit = i64::try_from(range.limit).unwrap_or(i64::MAX);
+        self.with("", Value::Number(limit));
+    }
+
+    fn after(&mut self, after: Position, are_wins: bool) {
+        self.with(" AND at <= ", Value::Moment(after.at));
+        let index = if are_wins { ", number" } else { "" };
+        self.add(&format!(" AND (at, partition, sequence{index}) < ("));
+        self.with("", Value::Moment(after.at));
+        self.with(", ", Value::Small(after.id.partition.cast_signed()));
+        self.with(", ", Value::Number(after.id.sequence.cast_signed()));
+        if are_wins {
+            self.with(", ", Value::Small(after.index.into()));
+        }
+        self.add(")");
+    }
+}
+
+fn condition(kinds: Kinds) -> &'static str {
+    match kinds {
+        Kinds::Draws => "kind = 'draw'",
+        Kinds::Envelopes => "envelope IS NOT NULL",
+        Kinds::EnvelopesCreated => "envelope IS NOT NULL AND kind = 'envelope_created'",
+        Kinds::Grabs => "envelope IS NOT NULL AND kind = 'grab'",
+        Kinds::Refunds => "envelope IS NOT NULL AND kind = 'refund'",
+        Kinds::Operations => OPERATIONS,
+    }
+}

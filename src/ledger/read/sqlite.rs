@@ -1,0 +1,163 @@
+//! Reading the ledger in tables of the embedded store's own file.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Row, ToSql, params_from_iter, types::ToSqlOutput};
+
+use super::{
+    Delivery, EntryQuery, LedgerReader, ReadError, Rows, SettledTo, SettledWin, WinQuery,
+    row::{EntryRow, decode},
+    sql::{Sql, Value},
+};
+use crate::{
+    ledger::{sink::SinkError, wins::Win},
+    model::{CampaignId, Moment},
+    store::{Entry, LedgerId, Result as StoreResult, SettledUpTo, sqlite::LedgerTables},
+};
+
+/// Tables have no schema here.
+pub const SCHEMA: &str = "";
+
+/// Reads the tables of an embedded store.
+pub struct SqliteReader {
+    tables: LedgerTables,
+}
+
+impl SqliteReader {
+    /// Of these tables.
+    pub fn new(tables: LedgerTables) -> Self {
+        Self { tables }
+    }
+
+    async fn query<T: Send + 'static>(
+        &self,
+        sql: Sql,
+        read: fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, ReadError> {
+        let rows = self.tables.read(move |db| rows(db, &sql, read)).await;
+        Ok(rows.map_err(SinkError::from)?)
+    }
+}
+
+fn rows<T>(
+    db: &Connection,
+    sql: &Sql,
+    read: fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> StoreResult<Vec<T>> {
+    let mut statement = db.prepare_cached(&sql.text)?;
+    let found = statement.query_map(params_from_iter(&sql.values), read)?;
+    Ok(found.collect::<rusqlite::Result<_>>()?)
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Self::Text(text) => text.to_sql(),
+            Self::Number(number) => number.to_sql(),
+            Self::Small(number) => number.to_sql(),
+            Self::Moment(moment) => Ok(moment.as_micros().into()),
+        }
+    }
+}
+
+fn cursor(row: &Row<'_>) -> rusqlite::Result<(u32, SettledTo)> {
+    let up_to = SettledUpTo {
+        sequence: row.get::<_, u64>(1)? - 1,
+        fork: row.get(2)?,
+    };
+    let at = Moment::from_micros(row.get(3)?);
+    Ok((row.get(0)?, SettledTo { up_to, at }))
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
+    Ok(EntryRow {
+        id: LedgerId {
+            partition: row.get(0)?,
+            sequence: row.get(1)?,
+        },
+        at: Moment::from_micros(row.get(2)?),
+        campaign: row.get(3)?,
+        envelope: row.get(4)?,
+        format: row.get(5)?,
+        body: row.get(6)?,
+        number: row.get(7)?,
+        fork: row.get::<_, Option<u32>>(8)?.unwrap_or(0),
+    })
+}
+
+fn win(row: &Row<'_>) -> rusqlite::Result<SettledWin> {
+    let release: Option<i64> = row.get(11)?;
+    let win = Win {
+        partition: row.get(0)?,
+        sequence: row.get(1)?,
+        number: row.get(2)?,
+        at: Moment::from_micros(row.get(3)?),
+        campaign: row.get(4)?,
+        version: row.get(5)?,
+        user: row.get(6)?,
+        request: row.get(7)?,
+        pool: row.get(8)?,
+        prize: row.get(9)?,
+        unit: row.get(10)?,
+        release: release.map(Moment::from_micros),
+    };
+    Ok(SettledWin {
+        win,
+        delivery: Delivery::default(),
+    })
+}
+
+#[async_trait]
+impl LedgerReader for SqliteReader {
+    async fn cursors(&self) -> Result<BTreeMap<u32, SettledTo>, ReadError> {
+        let found = self.query(Sql::cursors(SCHEMA), cursor).await?;
+        Ok(found.into_iter().collect())
+    }
+
+    async fn entries(
+        &self,
+        partition: u32,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>, ReadError> {
+        let sql = Sql::entries_after(partition, after, limit, SCHEMA);
+        self.query(sql, entry)
+            .await?
+            .into_iter()
+            .map(decode)
+            .collect()
+    }
+
+    async fn win(
+        &self,
+        campaign: &CampaignId,
+        unit: &str,
+    ) -> Result<Option<SettledWin>, ReadError> {
+        let mut found = self.query(Sql::win(campaign, unit, SCHEMA), win).await?;
+        Ok(found.pop())
+    }
+
+    async fn wins(&self, query: &WinQuery) -> Result<Rows<SettledWin>, ReadError> {
+        let rows = self.query(Sql::wins(query, SCHEMA), win).await?;
+        Ok(Rows {
+            more: rows.len() == query.range.limit,
+            rows,
+        })
+    }
+
+    async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
+        let found = self.query(Sql::list(query, SCHEMA), entry).await?;
+        Rows::of(found, query.range.limit)
+    }
+
+    async fn applied(
+        &self,
+        campaign: &CampaignId,
+        version: Option<u32>,
+    ) -> Result<Option<Entry>, ReadError> {
+        let sql = Sql::applied(campaign, version, SCHEMA);
+        let found = self.query(sql, entry).await?;
+        found.into_iter().next().map(decode).transpose()
+    }
+}
