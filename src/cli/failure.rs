@@ -454,6 +454,9 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         R::DrawsPerDay | R::DrawsPerUser => {
             format!("\"tombola grant {campaign} --draws N {user}\" gives bonus draws")
         }
+        R::WinNotFound => {
+            format!("\"tombola wins --campaign {campaign}\" lists the wins with their units")
+        }
         R::Overloaded | R::StoreUnavailable => {
             "the server is there, but cannot do it now; its log says why".into()
         }
@@ -471,6 +474,9 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         | R::ChangeRefused
         | R::EnvelopeNotFound
         | R::LedgerNotSettled
+        | R::WinDelivered
+        | R::WinRevoked
+        | R::UpgradeNeeded
         | R::DeadlineExceeded => String::new(),
     }
 }

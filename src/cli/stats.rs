@@ -122,6 +122,7 @@ fn prizes(prizes: &[PrizeStats]) -> String {
         "released",
         "returned",
         "forfeited",
+        "revoked",
     ];
     let columns = [("prize", Side::Left)]
         .into_iter()
@@ -138,6 +139,7 @@ fn prizes(prizes: &[PrizeStats]) -> String {
             prize.released,
             prize.returned,
             prize.forfeited,
+            prize.revoked,
         ];
         let paused = if prize.paused { "PAUSED" } else { "" };
         let cells = [prize.prize_id.clone()]

@@ -110,6 +110,7 @@ fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> proto::PrizeSt
         released: prize.released,
         returned: prize.returned,
         forfeited: prize.forfeited,
+        revoked: prize.revoked,
         paused,
     }
 }

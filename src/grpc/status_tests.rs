@@ -126,6 +126,30 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            Refusal::WinNotFound("deck:1:4".into()).into(),
+            Code::NotFound,
+            "WIN_NOT_FOUND",
+            "no",
+        ),
+        (
+            Refusal::WinDelivered("parcel-1".into()).into(),
+            Code::FailedPrecondition,
+            "WIN_DELIVERED",
+            "no",
+        ),
+        (
+            Refusal::WinRevoked(at).into(),
+            Code::FailedPrecondition,
+            "WIN_REVOKED",
+            "no",
+        ),
+        (
+            Refusal::UpgradeNeeded.into(),
+            Code::FailedPrecondition,
+            "UPGRADE_NEEDED",
+            "no",
+        ),
+        (
             Refusal::EnvelopeNotFound.into(),
             Code::NotFound,
             "ENVELOPE_NOT_FOUND",

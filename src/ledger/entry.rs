@@ -123,6 +123,8 @@ fn kind(body: &Body) -> &'static str {
         Body::Missed { .. } => "missed",
         Body::Dealt { .. } => "dealt",
         Body::TakenBack { .. } => "taken_back",
+        Body::Delivered { .. } => "delivered",
+        Body::Revoked { .. } => "revoked",
         Body::Closed {} => "closed",
         Body::Forked { .. } => "forked",
         Body::Recovered { .. } => "recovered",
@@ -137,6 +139,9 @@ fn people(body: &Body) -> (Option<String>, Option<String>) {
     match body {
         Body::Draw(draw) => (Some(draw.user.to_string()), Some(draw.request.to_string())),
         Body::Grab { user, .. } => (Some(user.to_string()), None),
+        Body::Delivered { win, author, .. } | Body::Revoked { win, author, .. } => {
+            (Some(win.user.to_string()), Some(author.request.to_string()))
+        }
         Body::EnvelopeCreated(created) => (Some(sender(created)), None),
         Body::Applied(applied) => (None, Some(applied.author.request.to_string())),
         Body::Operated { author, .. }

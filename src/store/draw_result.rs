@@ -102,16 +102,22 @@ impl DrawResult {
 }
 
 /// A unit within its pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Unit {
     /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round, from 1.
     pub window: i64,
     /// Mark of the fork of the store under which it was injected or dealt; 0 before the first fork.
     /// A store that was rolled back may fill the same window again: under another fork, so with
     /// other units.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub fork: u32,
     /// The index in the window or round, from 0.
     pub number: u64,
+}
+
+/// Serde hands out references.
+fn is_zero(mark: &u32) -> bool {
+    *mark == 0
 }
 
 impl Unit {

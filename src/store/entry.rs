@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Cause, DrawResult, Result, StoreError,
+    delivery::WonUnit,
     fill::TotalsBase,
     operation::{Author, Operation},
 };
@@ -135,6 +136,31 @@ pub enum Body {
         /// Which units of these prizes. Earlier versions wrote none.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spans: Vec<Span>,
+    },
+    /// A win was delivered.
+    Delivered {
+        /// The campaign's version.
+        version: u32,
+        /// Which.
+        win: WonUnit,
+        /// The delivery's reference in the system that made it.
+        reference: String,
+        /// By whom.
+        author: Author,
+    },
+    /// A win was revoked.
+    Revoked {
+        /// The campaign's version.
+        version: u32,
+        /// Which.
+        win: WonUnit,
+        /// The request asked that the unit leave the campaign.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        withdraw: bool,
+        /// It left the campaign instead of going back to stock.
+        withdrawn: bool,
+        /// By whom.
+        author: Author,
     },
     /// Every unit of an ended campaign is back; the seed may be revealed.
     Closed {},
@@ -396,90 +422,5 @@ impl DrawEntry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{model::PrizeNo, store::Unit};
-
-    #[test]
-    fn a_draw_entry_reads_back_as_it_was_written() {
-        let entry = Body::Draw(DrawEntry {
-            version: 3,
-            user: UserId::parse("user", "u1").unwrap(),
-            request: RequestId::parse("request", "r1").unwrap(),
-            funding: Funding::Paid,
-            payment_ref: "order 7".into(),
-            consolation_only: false,
-            results: vec![
-                DrawResult::Won {
-                    prize: PrizeNo(1),
-                    pool: PoolNo(0),
-                    unit: Unit {
-                        window: 1_795_960_800,
-                        fork: 0,
-                        number: 17,
-                    },
-                    release: Some(Moment::from_micros(1_795_960_801_000_000)),
-                },
-                DrawResult::Won {
-                    prize: PrizeNo(1),
-                    pool: PoolNo(0),
-                    unit: Unit {
-                        window: 3,
-                        fork: 0x00ab_cdef,
-                        number: 4,
-                    },
-                    release: None,
-                },
-                DrawResult::NotWon {
-                    consolation: true,
-                    cause: Cause::NothingDue,
-                },
-            ],
-            counts: UserCounts::default(),
-        });
-        let json = serde_json::to_string(&entry).unwrap();
-        assert!(
-            json.contains("[1,0,1795960800,17,1795960801000000],[1,0,3,4,0,11259375],3]"),
-            "{json}"
-        );
-        assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
-    }
-
-    #[test]
-    fn an_entry_with_quantities_reads_back_as_it_was_written() {
-        let entry = Body::TakenBack {
-            pool: PoolNo(1),
-            cause: TakenBackCause::Ended,
-            units: Quantities::from([(PrizeNo(0), 3), (PrizeNo(12), 1)]),
-            withdrawn: false,
-            spans: vec![Span {
-                window: 1_795_960_800,
-                fork: 7,
-                generation: 1,
-                first: 4,
-                last: 9,
-            }],
-        };
-        let json = serde_json::to_string(&entry).unwrap();
-        assert!(json.contains("[[1795960800,7,1,4,9]]"), "{json}");
-        assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
-    }
-
-    #[test]
-    fn entries_of_earlier_versions_are_read() {
-        let applied = concat!(
-            r#"{"kind":"applied","version":2,"base_version":1,"definition_sha256":"d","#,
-            r#""commitment":"c","stock_added":{"0":5},"author":{"request":"r","operator":"o"}}"#
-        );
-        let taken_back =
-            r#"{"kind":"taken_back","pool":1,"cause":"ended","units":{"0":3},"withdrawn":false}"#;
-        let injected = concat!(
-            r#"{"kind":"injected","pool":0,"window":3600000000,"generation":1,"version":2,"#,
-            r#""from":3600000000,"until":7200000000,"planned":{"0":5},"granted":{"0":2}}"#
-        );
-        for json in [applied, taken_back, injected] {
-            let body: Body = serde_json::from_str(json).unwrap();
-            assert_eq!(serde_json::to_string(&body).unwrap(), json);
-        }
-    }
-}
+#[path = "entry_tests.rs"]
+mod tests;

@@ -193,6 +193,24 @@ pub enum Refusal {
     /// An envelope that could never be grabbed.
     #[error("{0}")]
     EnvelopeRefused(Problems),
+    /// The sink of the ledger has no such win.
+    #[error("the campaign has no win of the unit `{0}`: list the wins for their unit ids")]
+    WinNotFound(String),
+    /// The win was delivered under another reference.
+    #[error(
+        "the win was delivered already, under the reference `{0}`: a win is delivered once, compare \
+         the references"
+    )]
+    WinDelivered(String),
+    /// The win was revoked.
+    #[error("the win was revoked at {0}, which is final")]
+    WinRevoked(Moment),
+    /// The store's data are in the format of an earlier version, which does not know this.
+    #[error(
+        "the store's data are still in the format of an earlier version, which does not know this: \
+         update every service, then run `tombola upgrade --finish`"
+    )]
+    UpgradeNeeded,
     /// A change that the campaign may not undergo.
     #[error("{0}")]
     ChangeRefused(Problems),

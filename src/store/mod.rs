@@ -10,6 +10,7 @@ use async_trait::async_trait;
 
 pub mod clock;
 pub mod command;
+pub mod delivery;
 pub mod draw_result;
 pub mod entry;
 pub mod envelope;
@@ -25,6 +26,7 @@ pub mod sqlite;
 pub mod view;
 
 pub use command::{ApplyCommand, DrawAnswer, DrawCommand, Drawn, Need, OperateCommand, Operated};
+pub use delivery::{Delivery, DeliveryState, WinCommand, WinOperated, WinOperation, WonUnit};
 pub use draw_result::{Cause, DrawResult, Unit};
 pub use entry::{Entry, LedgerId, Subject};
 pub use envelope::{
@@ -142,6 +144,10 @@ pub trait Store: EnvelopeStore + SettleStore {
 
     /// An operator's act.
     async fn operate(&self, command: OperateCommand) -> Result<Operated>;
+
+    /// Notes that a win was delivered, or revokes it. A win is delivered under one reference, and
+    /// revoked at most once.
+    async fn operate_win(&self, command: WinCommand) -> Result<WinOperated>;
 
     /// A campaign as it stands.
     async fn campaign(&self, id: &CampaignId) -> Result<CampaignView>;

@@ -236,8 +236,10 @@ pub struct PrizeStats {
     pub left: u64,
     /// In pools, held ones too.
     pub waiting: u64,
-    /// Won.
+    /// Won, and not revoked.
     pub won: u64,
+    /// Won and then revoked: in stock again, or withdrawn.
+    pub revoked: u64,
     /// Left the campaign.
     pub withdrawn: u64,
     /// Back in stock from pools, in all.

@@ -15,7 +15,7 @@ use crate::{
         limits::UserRecord,
     },
     store::{
-        HoldNote, LedgerId, Refusal, Result, Subject,
+        Delivery, HoldNote, LedgerId, Refusal, Result, Subject, Unit,
         rules::{self, Changes, Placed, PoolState, State, Waiting, Window},
         view::DrawCounts,
     },
@@ -36,6 +36,8 @@ pub(super) struct CampaignData {
     pub(super) blocked: BTreeMap<UserId, HoldNote>,
     /// Ledger entries of operations, by the request that they answer.
     pub(super) operations: HashMap<RequestId, LedgerId>,
+    /// What became of wins.
+    pub(super) deliveries: HashMap<(PoolNo, Unit), Delivery>,
     pub(super) counts: DrawCounts,
     /// When the injector has something to do next.
     pub(super) due: Option<Moment>,
@@ -111,6 +113,7 @@ impl CampaignData {
             users: HashMap::new(),
             blocked: BTreeMap::new(),
             operations: HashMap::new(),
+            deliveries: HashMap::new(),
             counts: DrawCounts::default(),
             due: None,
             definitions: Vec::new(),
@@ -184,6 +187,9 @@ impl CampaignData {
         self.blocked.extend(changes.blocked);
         for user in &changes.unblocked {
             self.blocked.remove(user);
+        }
+        if let Some((pool, unit, delivery)) = changes.delivery {
+            self.deliveries.insert((pool, unit), delivery);
         }
         let id = &self.state.view.campaign.id;
         let mut last = None;

@@ -27,7 +27,7 @@ use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
     Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
     OperateCommand, Operated, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept,
-    UserDetails, UserView, WindowView, clock::Clock, rules,
+    UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock, rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -129,6 +129,10 @@ impl Store for MemoryStore {
 
     async fn operate(&self, command: OperateCommand) -> Result<Operated> {
         self.turn().await?.operate(&command)
+    }
+
+    async fn operate_win(&self, command: WinCommand) -> Result<WinOperated> {
+        self.turn().await?.operate_win(&command)
     }
 
     async fn campaign(&self, id: &CampaignId) -> Result<CampaignView> {

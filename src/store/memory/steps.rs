@@ -9,10 +9,10 @@ use crate::{
     model::{CampaignId, Moment, PoolNo, RequestId, UserId},
     store::{
         ApplyCommand, LedgerId, OperateCommand, Operated, Operation, Result, StoreError, Sweep,
-        Swept,
+        Swept, WinCommand, WinOperated,
         entry::Body,
         fill::CHUNK_UNITS_MAX,
-        rules::{self, Placed, Range, State, Subjects},
+        rules::{self, KnownWin, Placed, Range, State, Subjects},
     },
 };
 
@@ -59,6 +59,25 @@ impl Core {
         let users = rules::operate(&mut state, command, &subjects)?;
         let ledger = self.save(id, state)?;
         self.operated(id, ledger, users)
+    }
+
+    pub(super) fn operate_win(&mut self, command: &WinCommand) -> Result<WinOperated> {
+        let (id, win) = (&command.campaign, &command.win);
+        let is_same = |body: &Body| rules::is_same_win_operation(body, command);
+        let replayed = self.replay_of(id, &command.author.request, is_same)?;
+        let campaign = self.campaign(id)?;
+        let won = campaign.won.get(usize::from(win.prize.0));
+        let known = KnownWin {
+            won: won.copied().unwrap_or(0),
+            delivery: campaign.deliveries.get(&(win.pool, win.unit)).cloned(),
+        };
+        if replayed.is_some() {
+            return known.replay();
+        }
+        let mut state = self.load(id, &[])?;
+        let operated = rules::operate_win(&mut state, command, known)?;
+        self.save(id, state)?;
+        Ok(operated)
     }
 
     pub(super) fn sweep(&mut self, id: &CampaignId, sweep: Sweep) -> Result<Swept> {

@@ -75,7 +75,8 @@ use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
     Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
     OperateCommand, Operated, Operation, Refusal, Result, StandingStill, Stats, Step, Store,
-    StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView, WindowView,
+    StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView, WinCommand, WinOperated,
+    WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };
@@ -355,6 +356,16 @@ impl Store for RedisStore {
         let _turn = self.turn(&command.campaign).lock().await;
         for _ in 0..ROUNDS_MAX {
             if let Some(operated) = self.try_operate(&command).await? {
+                return Ok(operated);
+            }
+        }
+        Err(contended())
+    }
+
+    async fn operate_win(&self, command: WinCommand) -> Result<WinOperated> {
+        let _turn = self.turn(&command.campaign).lock().await;
+        for _ in 0..ROUNDS_MAX {
+            if let Some(operated) = self.core.try_operate_win(&command).await? {
                 return Ok(operated);
             }
         }

@@ -10,6 +10,7 @@ mod apply;
 mod book;
 mod check;
 mod deal;
+mod deliver;
 mod draw;
 mod due;
 pub(in crate::store) mod envelope;
@@ -28,6 +29,7 @@ pub(in crate::store) use admission::{admit_time, admit_user, barred, is_same_dra
 pub(in crate::store) use apply::{change, create, digest};
 pub(in crate::store) use check::{check_pools, check_prizes, check_stock};
 pub(in crate::store) use deal::{LOW_CARDS, deal};
+pub(in crate::store) use deliver::{KnownWin, operate_win};
 pub(in crate::store) use draw::{
     Admitted, Made, Outcome, Pick, Pools, QueueView, Waiting, cards_available, draw, running_low,
 };
@@ -37,7 +39,9 @@ pub(in crate::store) use freeze::freeze;
 pub(in crate::store) use hold::holds;
 pub(in crate::store) use operate::{Subjects, operate, windows_needed};
 pub(in crate::store) use read::filling;
-pub(in crate::store) use replay::{is_same_operation, is_same_version, replay};
+pub(in crate::store) use replay::{
+    is_same_operation, is_same_version, is_same_win_operation, replay,
+};
 pub(in crate::store) use search::{search, windows_of};
 #[allow(
     unused_imports,

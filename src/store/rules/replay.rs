@@ -1,6 +1,9 @@
 //! Operations and new versions that were made before: a retry gets the same reply.
 
-use crate::store::{ApplyCommand, LedgerId, Operated, Operation, Refusal, Result, entry::Body};
+use crate::store::{
+    ApplyCommand, LedgerId, Operated, Operation, Refusal, Result, WinCommand, WinOperation,
+    entry::Body,
+};
 
 use super::apply::digest;
 
@@ -14,6 +17,19 @@ pub(in crate::store) fn is_same_version(body: &Body, command: &ApplyCommand) -> 
 /// The entry is that of an operation.
 pub(in crate::store) fn is_same_operation(body: &Body, operation: &Operation) -> bool {
     matches!(body, Body::Operated { operation: earlier, .. } if earlier == operation)
+}
+
+/// The entry is that of an operation on a win.
+pub(in crate::store) fn is_same_win_operation(body: &Body, command: &WinCommand) -> bool {
+    match (body, &command.operation) {
+        (Body::Delivered { win, reference, .. }, WinOperation::Deliver { reference: asked }) => {
+            *win == command.win && reference == asked
+        }
+        (Body::Revoked { win, withdraw, .. }, WinOperation::Revoke { withdraw: asked }) => {
+            *win == command.win && withdraw == asked
+        }
+        _ => false,
+    }
 }
 
 /// The reply of the operation whose entry is found under a request id; an error if the request asks

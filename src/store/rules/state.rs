@@ -12,7 +12,7 @@ use crate::{
         deck::CardCount, limits::UserRecord,
     },
     store::{
-        CampaignView, HoldNote, Result, StoreError, Unit,
+        CampaignView, Delivery, HoldNote, Result, StoreError, Unit,
         entry::Body,
         fill::{DeckStop, TotalsBase},
     },
@@ -38,7 +38,7 @@ pub(in crate::store) struct State {
     pub(in crate::store) changes: Changes,
 }
 
-/// The stock of one prize: `given = remaining + waiting + won + withdrawn`.
+/// The stock of one prize: `given = remaining + waiting + won - revoked + withdrawn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::store) struct Stock {
     pub(in crate::store) given: u64,
@@ -48,6 +48,9 @@ pub(in crate::store) struct Stock {
     /// Of the returned units, those of forfeited cards.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(in crate::store) forfeited: u64,
+    /// Units that were won and then revoked: they remain again, or are withdrawn.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(in crate::store) revoked: u64,
 }
 
 /// How far a pool is filled.
@@ -223,6 +226,8 @@ pub(in crate::store) struct Changes {
     /// Users who become blocked, each with the note of it.
     pub(in crate::store) blocked: Vec<(UserId, HoldNote)>,
     pub(in crate::store) unblocked: Vec<UserId>,
+    /// What became of a win.
+    pub(in crate::store) delivery: Option<(PoolNo, Unit, Delivery)>,
     /// What was laid out before is void: stock, pools, windows, and what is counted of them.
     pub(in crate::store) is_anew: bool,
     /// `view.campaign` is the definition of a version that is new with this step.

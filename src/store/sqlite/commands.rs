@@ -124,7 +124,7 @@ fn done(campaign: &CampaignState, ledger: Option<LedgerId>, users: u32) -> Resul
 }
 
 /// The reply of the operation that had this request id; an error if it was another one.
-fn replay_of(
+pub(super) fn replay_of(
     db: &Connection,
     campaign: &CampaignState,
     request: &RequestId,

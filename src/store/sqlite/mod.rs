@@ -20,6 +20,7 @@ use rusqlite::Connection;
 
 mod columns;
 mod commands;
+mod deliveries;
 mod draw;
 mod envelopes;
 mod faults;
@@ -65,7 +66,7 @@ use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
     Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
     OperateCommand, Operated, Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep,
-    Swept, UserDetails, UserView, WindowView, clock::Clock,
+    Swept, UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -291,6 +292,10 @@ impl Store for SqliteStore {
     }
 
     async fn operate(&self, command: OperateCommand) -> Result<Operated> {
+        self.submit(command).await
+    }
+
+    async fn operate_win(&self, command: WinCommand) -> Result<WinOperated> {
         self.submit(command).await
     }
 

@@ -32,9 +32,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_numbers.sql"),
     include_str!("schema_ledger.sql"),
     include_str!("schema_lists.sql"),
+    include_str!("schema_deliveries.sql"),
 ];
 /// The version of the schema.
-const SCHEMA_VERSION: u32 = 9;
+const SCHEMA_VERSION: u32 = 10;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep

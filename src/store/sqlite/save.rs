@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     columns::to_json,
+    deliveries::save_delivery,
     state::{CampaignState, Pool, Stock},
     step::Step,
     units,
@@ -42,6 +43,9 @@ pub(super) fn save(
     }
     block(step.db, campaign.no, &changes.blocked)?;
     unblock(step.db, campaign.no, &changes.unblocked)?;
+    if let Some(delivery) = &changes.delivery {
+        save_delivery(step.db, campaign.no, delivery)?;
+    }
     let mut last = None;
     for body in &changes.entries {
         last = Some(step.append(campaign, body)?);

@@ -35,7 +35,7 @@ pub(super) struct CampaignState {
     pub(super) dirty: bool,
 }
 
-/// The stock of one prize: `given = remaining + waiting in queues + won + withdrawn`.
+/// The stock of one prize: `given = remaining + waiting in queues + won - revoked + withdrawn`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stock {
     pub(super) units: rules::Stock,
@@ -206,8 +206,9 @@ impl CampaignState {
                 let units = &stock.units;
                 db.prepare_cached(
                     "INSERT OR REPLACE INTO stock
-                     (campaign, prize, given, remaining, won, withdrawn, returned, forfeited)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                     (campaign, prize, given, remaining, won, withdrawn, returned, forfeited,
+                      revoked)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 )?
                 .execute(params![
                     self.no,
@@ -217,7 +218,8 @@ impl CampaignState {
                     stock.won,
                     units.withdrawn,
                     units.returned,
-                    units.forfeited
+                    units.forfeited,
+                    units.revoked
                 ])?;
             }
         }
@@ -270,7 +272,7 @@ impl Pool {
 
 fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
     let mut statement = db.prepare_cached(
-        "SELECT given, remaining, won, withdrawn, returned, forfeited FROM stock
+        "SELECT given, remaining, won, withdrawn, returned, forfeited, revoked FROM stock
          WHERE campaign = ?1 ORDER BY prize",
     )?;
     let rows = statement.query_map([campaign], |row| {
@@ -280,6 +282,7 @@ fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
             withdrawn: row.get(3)?,
             returned: row.get(4)?,
             forfeited: row.get(5)?,
+            revoked: row.get(6)?,
         };
         Ok(Stock {
             units,

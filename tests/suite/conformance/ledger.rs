@@ -85,6 +85,8 @@ fn kind(entry: &tombola::store::Entry) -> &'static str {
         Body::Missed { .. } => "missed",
         Body::Dealt { .. } => "dealt",
         Body::TakenBack { .. } => "taken back",
+        Body::Delivered { .. } => "delivered",
+        Body::Revoked { .. } => "revoked",
         Body::Closed {} => "closed",
         Body::EnvelopeCreated(_) => "envelope created",
         Body::Grab { .. } => "grab",

@@ -67,6 +67,7 @@ macro_rules! promises_on {
 use promises_on;
 
 mod decks;
+mod deliveries;
 mod entries;
 mod envelopes;
 mod envelopes_end;

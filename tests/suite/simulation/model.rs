@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombola::{
     model::{Campaign, Moment, limits::Funding, zone::Day},
-    store::{Cause, DrawAnswer, DrawCommand, DrawResult, Refusal, Unit},
+    store::{Cause, DrawAnswer, DrawCommand, DrawResult, Refusal, Unit, WonUnit},
 };
 
-use crate::support::hours;
+use crate::support::{Answer as _, hours};
 
 /// Limits of the simulated campaign.
 pub const FREE_A_DAY: u32 = 3;
@@ -30,6 +30,17 @@ pub struct Model {
     pub is_paused: bool,
     pub is_closed: bool,
     won: BTreeSet<(u16, Unit)>,
+    /// The wins, and what became of each.
+    pub wins: Vec<(WonUnit, Fate)>,
+}
+
+/// What became of a win.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Pending,
+    /// Under this reference.
+    Delivered(String),
+    Revoked,
 }
 
 /// A user as the model expects it.
@@ -201,6 +212,8 @@ impl Model {
             assert_eq!(has_won, may_have, "P5: {result:?} with {} wins", user.wins);
             user.wins += u64::from(has_won && counts);
         }
+        let wins = answer.won_units().into_iter();
+        self.wins.extend(wins.map(|win| (win, Fate::Pending)));
         self.users.insert(id, user);
         self.remembered.push((command, answer));
     }

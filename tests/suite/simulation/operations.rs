@@ -64,6 +64,15 @@ pub enum Step {
         prize: Option<u16>,
         withdraw: bool,
     },
+    /// Delivers a win, or one that was delivered again, perhaps under another reference.
+    Deliver {
+        pick: Index,
+        reference: u8,
+    },
+    Revoke {
+        pick: Index,
+        withdraw: bool,
+    },
     Close,
     /// A step with envelopes.
     Envelope(envelopes::Step),
@@ -116,6 +125,10 @@ fn of_campaigns() -> impl Strategy<Value = Step> {
         1 => user().prop_map(|user| Step::Unblock { user }),
         2 => (prop::option::of(prize()), any::<bool>())
             .prop_map(|(prize, withdraw)| Step::Recall { prize, withdraw }),
+        3 => (any::<Index>(), 0..2_u8)
+            .prop_map(|(pick, reference)| Step::Deliver { pick, reference }),
+        3 => (any::<Index>(), any::<bool>())
+            .prop_map(|(pick, withdraw)| Step::Revoke { pick, withdraw }),
         1 => prop::bool::weighted(0.2)
             .prop_map(|close| if close { Step::Close } else { Step::Tick }),
         2 => Just(Step::Reopen),

@@ -2,14 +2,17 @@
 
 use std::{future::Future, sync::Arc};
 
+use proptest::sample::Index;
 use tombola::{
     model::{Campaign, Moment, PoolNo, PrizeNo},
-    store::{DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError},
+    store::{
+        DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError, WinOperation, WonUnit,
+    },
 };
 
 use super::{
     envelopes::Envelopes,
-    model::{DRAWS_IN_ALL, Expected, FREE_A_DAY, Model, PAID_A_DAY, WINS_IN_ALL},
+    model::{DRAWS_IN_ALL, Expected, FREE_A_DAY, Fate, Model, PAID_A_DAY, WINS_IN_ALL},
     operations::{Step, USERS},
 };
 use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, user, users};
@@ -127,6 +130,8 @@ impl Simulation {
                 self.operate(recall).await;
             }
             Step::Envelope(step) => self.envelopes.step(&self.world, step).await,
+            Step::Deliver { pick, reference } => self.deliver(pick, reference).await,
+            Step::Revoke { pick, withdraw } => self.revoke(pick, withdraw).await,
             Step::Close => {
                 self.model.is_closed |= self.operate(Operation::Close).await;
             }
@@ -181,7 +186,7 @@ impl Simulation {
         }
     }
 
-    async fn retry(&mut self, pick: proptest::sample::Index, other: bool) {
+    async fn retry(&mut self, pick: Index, other: bool) {
         let now = self.now().await;
         let fresh: Vec<_> = self.model.fresh(now).collect();
         if fresh.is_empty() {
@@ -264,6 +269,55 @@ impl Simulation {
             (true, false) => drop(self.model.blocked.remove(user)),
             (false, _) => {}
         }
+    }
+
+    async fn deliver(&mut self, pick: Index, reference: u8) {
+        if self.model.wins.is_empty() {
+            return;
+        }
+        let (win, fate) = pick.get(&self.model.wins).clone();
+        let reference = format!("parcel-{reference}");
+        let operation = WinOperation::Deliver {
+            reference: reference.clone(),
+        };
+        let operated = self.world.try_operate_win(&win, operation).await;
+        match (fate, operated) {
+            (Fate::Pending, Ok(operated)) => {
+                assert!(!operated.replayed);
+                self.set_fate(&win, Fate::Delivered(reference));
+            }
+            (Fate::Delivered(first), Ok(operated)) => {
+                assert!(operated.replayed && first == reference, "{operated:?}");
+            }
+            (Fate::Delivered(first), Err(error)) => {
+                assert_ne!(first, reference);
+                assert_eq!(error, Refusal::WinDelivered(first).into());
+            }
+            (Fate::Revoked, Err(StoreError::Refused(Refusal::WinRevoked(_)))) => {}
+            (fate, operated) => panic!("{fate:?}, but {operated:?}: {win:?}"),
+        }
+    }
+
+    async fn revoke(&mut self, pick: Index, withdraw: bool) {
+        if self.model.wins.is_empty() {
+            return;
+        }
+        let (win, fate) = pick.get(&self.model.wins).clone();
+        let operation = WinOperation::Revoke { withdraw };
+        let operated = self.world.try_operate_win(&win, operation).await;
+        match (fate, operated) {
+            (Fate::Pending | Fate::Delivered(_), Ok(operated)) => {
+                assert!(!operated.replayed);
+                self.set_fate(&win, Fate::Revoked);
+            }
+            (Fate::Revoked, Err(StoreError::Refused(Refusal::WinRevoked(_)))) => {}
+            (fate, operated) => panic!("{fate:?}, but {operated:?}: {win:?}"),
+        }
+    }
+
+    fn set_fate(&mut self, win: &WonUnit, fate: Fate) {
+        let mut wins = self.model.wins.iter_mut();
+        wins.find(|(known, _)| known == win).unwrap().1 = fate;
     }
 
     /// Runs the audit, and checks every user's record.

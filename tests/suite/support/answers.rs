@@ -2,7 +2,7 @@
 
 use tombola::{
     model::Moment,
-    store::{Cause, DrawAnswer, DrawResult},
+    store::{Cause, DrawAnswer, DrawResult, WonUnit},
 };
 
 /// Reads an answer.
@@ -19,6 +19,8 @@ pub trait Answer {
     fn releases(&self) -> Vec<Moment>;
     /// Why draws won nothing, in order.
     fn causes(&self) -> Vec<Cause>;
+    /// The units that were won, in order.
+    fn won_units(&self) -> Vec<WonUnit>;
 }
 
 impl Answer for DrawAnswer {
@@ -68,5 +70,20 @@ impl Answer for DrawAnswer {
             DrawResult::NotWon { cause, .. } => Some(*cause),
         };
         self.entry.results.iter().filter_map(cause).collect()
+    }
+
+    fn won_units(&self) -> Vec<WonUnit> {
+        let unit = |result: &DrawResult| match *result {
+            DrawResult::Won {
+                prize, pool, unit, ..
+            } => Some(WonUnit {
+                user: self.entry.user.clone(),
+                prize,
+                pool,
+                unit,
+            }),
+            DrawResult::NotWon { .. } => None,
+        };
+        self.entry.results.iter().filter_map(unit).collect()
     }
 }

@@ -13,7 +13,7 @@ use tombola::{
     },
     store::{
         Cause, DrawAnswer, DrawResult, DueCampaign, Entry, Lifecycle, Operation, Stats, Store,
-        Unit,
+        Unit, WonUnit,
         entry::{Body, DrawEntry, Span},
         view::{DrawCounts, PrizeStats},
     },
@@ -186,6 +186,8 @@ struct Book {
     prizes: BTreeMap<PrizeNo, PrizeStats>,
     won: BTreeSet<(PoolNo, Unit)>,
     taken_back: BTreeSet<(PoolNo, Unit)>,
+    delivered: BTreeMap<(PoolNo, Unit), String>,
+    revoked: BTreeSet<(PoolNo, Unit)>,
     draws: DrawCounts,
     paused: BTreeSet<PrizeNo>,
     is_paused: bool,
@@ -225,6 +227,8 @@ impl Book {
                 self.take_back(units, *withdrawn);
             }
             Body::Missed { .. } => {}
+            Body::Delivered { win, reference, .. } => self.deliver(win, reference),
+            Body::Revoked { win, withdrawn, .. } => self.revoke(win, *withdrawn),
             Body::Closed {} => self.is_closed = true,
             Body::EnvelopeCreated(_)
             | Body::Grab { .. }
@@ -288,6 +292,34 @@ impl Book {
                 prize.returned += units;
             }
         });
+    }
+
+    /// Only a win is delivered, and under one reference.
+    fn deliver(&mut self, win: &WonUnit, reference: &str) {
+        let unit = (win.pool, win.unit);
+        assert!(self.won.contains(&unit), "{win:?} was not won");
+        assert!(!self.revoked.contains(&unit), "{win:?} was revoked");
+        let first = self.delivered.insert(unit, reference.to_owned());
+        assert_eq!(first, None, "{win:?} was delivered");
+    }
+
+    /// A unit is revoked at most once (P1), and is in stock again or withdrawn (P2).
+    fn revoke(&mut self, win: &WonUnit, withdrawn: bool) {
+        let unit = (win.pool, win.unit);
+        assert!(self.won.contains(&unit), "{win:?} was not won");
+        assert!(self.revoked.insert(unit), "P1: {win:?} revoked twice");
+        assert!(
+            withdrawn || !self.is_over,
+            "{win:?} is in stock after the end"
+        );
+        let prize = self.prizes.get_mut(&win.prize).unwrap();
+        prize.won -= 1;
+        prize.revoked += 1;
+        if withdrawn {
+            prize.withdrawn += 1;
+        } else {
+            prize.left += 1;
+        }
     }
 
     fn operate(&mut self, operation: &Operation) {

@@ -12,7 +12,7 @@ use tombola::{
         EnvelopeStore, EnvelopeSums, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling,
         FreezeCommand, GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result,
         SettleStore, Settled, SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unsettled,
-        UserDetails, UserView, WindowView, sqlite::LedgerTables,
+        UserDetails, UserView, WinCommand, WinOperated, WindowView, sqlite::LedgerTables,
     },
 };
 
@@ -128,6 +128,10 @@ impl<M: Meddler> Store for Between<M> {
 
     async fn apply(&self, command: ApplyCommand) -> Result<Operated> {
         self.store.apply(command).await
+    }
+
+    async fn operate_win(&self, command: WinCommand) -> Result<WinOperated> {
+        self.store.operate_win(command).await
     }
 
     async fn operate(&self, command: OperateCommand) -> Result<Operated> {

@@ -10,7 +10,7 @@ use tombola::{
     model::{Campaign, Moment, PoolNo, PrizeNo, limits::UserRecord},
     store::{
         DrawAnswer, DrawCommand, OperateCommand, Operated, Operation, Refusal, Result, Stats,
-        Store, StoreError, WindowView,
+        Store, StoreError, WinCommand, WinOperated, WinOperation, WindowView, WonUnit,
         entry::{Body, Entry},
         view::{DrawCounts, PrizeStats},
     },
@@ -179,6 +179,30 @@ impl World {
             author: author(request),
         };
         self.injector().operate(command).await
+    }
+
+    /// Operates on a win.
+    pub async fn try_operate_win(
+        &self,
+        win: &WonUnit,
+        operation: WinOperation,
+    ) -> Result<WinOperated> {
+        self.operate_win_as(&new_request(), win, operation).await
+    }
+
+    pub async fn operate_win_as(
+        &self,
+        request: &str,
+        win: &WonUnit,
+        operation: WinOperation,
+    ) -> Result<WinOperated> {
+        let command = WinCommand {
+            campaign: campaign_id(SPRING),
+            win: win.clone(),
+            operation,
+            author: author(request),
+        };
+        self.store().operate_win(command).await
     }
 
     pub async fn try_draw(&self, command: DrawCommand) -> Result<DrawAnswer> {

@@ -108,6 +108,7 @@ impl PartitionKeys {
             campaign: key("campaign"),
             versions: key("versions"),
             operations: key("operations"),
+            deliveries: key("deliveries"),
             blocked: key("blocked"),
             blocks: key("blocks"),
             long: key("long"),
@@ -200,6 +201,8 @@ pub(crate) struct CampaignKeys {
     pub(crate) versions: Key,
     /// Operators' requests.
     pub(crate) operations: Key,
+    /// Wins that are delivered or revoked.
+    pub(crate) deliveries: Key,
     /// Blocked users.
     pub(crate) blocked: Key,
     /// Notes of who blocked them, when and why.

@@ -6,7 +6,8 @@
 /// - 2: users in sixteen hashes, draws remembered in buckets; forks may be absent
 /// - 3: records of users can be extended
 /// - 4: cards can be forfeited, results without a unit say why. In data of format 3 draws give a
-///   user at `winsPerUser` nothing, and results without a unit have no cause
+///   user at `winsPerUser` nothing, results without a unit have no cause, and wins cannot be
+///   delivered or revoked
 pub(crate) const FORMAT: u32 = 4;
 /// The lowest format whose readers know forfeited cards and causes.
 pub(crate) const FULL_ENTRIES_FORMAT: u32 = 4;

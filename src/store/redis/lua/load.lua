@@ -8,8 +8,9 @@
 -- reply {now, 'M'}: no such campaign
 --       {now, fields, definition}: the campaign has another version than the caller knows
 --       {now, fields, false, windows of each schedule}: starts and windows in turn
---       (the fields are names and values in turn, with the mark of the partition's fork as `mark`)
-local refusal, now, _, _, mark = open_to_look()
+--       (the fields are names and values in turn, with the mark of the partition's fork as `mark`
+--       and the format of its data as `format`)
+local refusal, now, _, _, mark, format = open_to_look()
 if refusal then
     return refusal
 end
@@ -18,6 +19,7 @@ if #fields == 0 then
     return { digits(now), 'M' }
 end
 fields[#fields + 1], fields[#fields + 2] = 'mark', mark
+fields[#fields + 1], fields[#fields + 2] = 'format', digits(format)
 local campaign = {}
 for index = 1, #fields, 2 do
     campaign[fields[index]] = fields[index + 1]

@@ -12,8 +12,8 @@ use crate::store::redis::{core::Core, format::reply};
 use crate::{
     model::{CampaignId, Moment, PoolNo, RequestId},
     store::{
-        Executed, LedgerId, Operated, Operation, Refusal, Result, StoreError, entry::Body,
-        rules::State,
+        Executed, LedgerId, Operated, Operation, Refusal, Result, StoreError, WinOperation,
+        WonUnit, entry::Body, rules::State,
     },
 };
 
@@ -100,6 +100,11 @@ pub(crate) fn operation_fingerprint(operation: &Operation) -> String {
     hex(&Sha256::digest(to_json(operation))[..12])
 }
 
+/// A digest by which a retry of an operation on a win is recognized.
+pub(crate) fn win_fingerprint(win: &WonUnit, operation: &WinOperation) -> String {
+    hex(&Sha256::digest(to_json(&(win, operation)))[..12])
+}
+
 /// A text by which a retry of a new version is recognized.
 pub(crate) fn version_fingerprint(base_version: u32, definition_sha256: &str) -> String {
     format!("{base_version}:{definition_sha256}")
@@ -115,12 +120,28 @@ pub(crate) fn remember(body: &Body) -> Option<Remembered> {
             users: *users,
             version: None,
         }),
+        Body::Delivered { win, reference, .. } => {
+            let reference = reference.clone();
+            Some(of_win(win, &WinOperation::Deliver { reference }))
+        }
+        Body::Revoked { win, withdraw, .. } => {
+            let withdraw = *withdraw;
+            Some(of_win(win, &WinOperation::Revoke { withdraw }))
+        }
         Body::Applied(applied) => Some(Remembered {
             fingerprint: version_fingerprint(applied.base_version, &applied.definition_sha256),
             users: 0,
             version: Some(applied.version),
         }),
         _ => None,
+    }
+}
+
+fn of_win(win: &WonUnit, operation: &WinOperation) -> Remembered {
+    Remembered {
+        fingerprint: win_fingerprint(win, operation),
+        users: 0,
+        version: None,
     }
 }
 

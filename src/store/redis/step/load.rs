@@ -20,7 +20,7 @@ use crate::store::redis::{
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, UserId, limits::UserRecord},
     store::{
-        Result, StoreError,
+        Result, StoreError, Unit,
         rules::{Changes, Placed, PoolState, Range, State, Window},
     },
 };
@@ -254,6 +254,16 @@ fn bound(score: i64) -> Vec<u8> {
         i64::MAX => b"+inf".to_vec(),
         score => score.to_string().into(),
     }
+}
+
+/// The field of a win among those that are delivered or revoked.
+pub(crate) fn delivery_field(pool: PoolNo, unit: Unit) -> Vec<u8> {
+    let Unit {
+        window,
+        fork,
+        number,
+    } = unit;
+    format!("{}:{window}:{number}:{fork:x}", pool.0).into()
 }
 
 /// The queue of a prize in a pool.

@@ -8,4 +8,5 @@ pub(super) mod decide;
 pub(super) mod due;
 pub(super) mod layout;
 pub(super) mod load;
+pub(super) mod win;
 pub(super) mod write;

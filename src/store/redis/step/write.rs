@@ -8,7 +8,7 @@ use super::{
     commit::{Commit, Kind},
     decide::remember,
     layout::Layout,
-    load::{Loaded, queue},
+    load::{Loaded, delivery_field, queue},
 };
 use crate::store::redis::{
     core::Core,
@@ -141,6 +141,7 @@ impl Loaded {
         }
         self.write_users(&mut commit, layout);
         write_blocks(&mut commit, layout, &state.changes);
+        write_delivery(&mut commit, layout, &state.changes);
         if state.changes.is_new_version {
             let versions = commit.key(Kind::Hash, layout.keys.versions.clone());
             let definition = crate::model::convert::encode(&view.campaign);
@@ -313,6 +314,18 @@ fn write_blocks(commit: &mut Commit, layout: &Layout, changes: &Changes) {
     }
 }
 
+/// Writes what became of a win.
+fn write_delivery(commit: &mut Commit, layout: &Layout, changes: &Changes) {
+    if let Some((pool, unit, delivery)) = &changes.delivery {
+        let key = commit.key(Kind::Hash, layout.keys.deliveries.clone());
+        commit.write(
+            "HSET",
+            key,
+            [delivery_field(*pool, *unit), to_json(delivery)],
+        );
+    }
+}
+
 /// The revision after a step. A campaign that does not exist yet has an empty one.
 pub(crate) fn next_revision(revision: &str) -> Result<String> {
     if revision.is_empty() {
@@ -332,6 +345,7 @@ fn expect_nothing_left(commit: &mut Commit, layout: &Layout) {
     let mut all = vec![
         (Kind::Hash, keys.versions.clone()),
         (Kind::Hash, keys.operations.clone()),
+        (Kind::Hash, keys.deliveries.clone()),
         (Kind::Set, keys.blocked.clone()),
         (Kind::SortedSet, keys.blocks.clone()),
         (Kind::Hash, keys.long.clone()),
