@@ -3,10 +3,11 @@
 //!
 //! [`settle`] takes one batch of a partition from the store to the sink; [`settler`] does so for
 //! all partitions until it is stopped, and waits while the sink is away. [`mod@entry`] is the one
-//! place that makes and reads the bytes of a stored entry; [`wins`] makes the rows beside them;
-//! [`sink`] has the places where entries go; [`read`] reads what is settled. Nothing here knows gRPC
-//! or seeds, and draws never wait for it.
+//! place that makes and reads the bytes of a stored entry; [`wins`] makes the rows beside them, and
+//! [`deliveries`] changes these; [`sink`] has the places where entries go; [`read`] reads what is
+//! settled. Nothing here knows gRPC or seeds, and draws never wait for it.
 
+pub mod deliveries;
 pub mod entry;
 pub mod read;
 pub mod settle;

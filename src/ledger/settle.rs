@@ -13,6 +13,7 @@ use thiserror::Error;
 use tracing::warn;
 
 use super::{
+    deliveries::{DeliveryChange, change, changed_win},
     entry::{FORMAT, StoredEntry},
     sink::{Batch, Cursor, PrizeRow, Sink, SinkError},
     wins::{Win, draw_of, wins},
@@ -153,6 +154,7 @@ impl Carrier {
         for entry in &read.entries {
             batch.entries.push(StoredEntry::of(entry));
             batch.wins.extend(self.wins(entry).await?);
+            batch.deliveries.extend(self.delivery(entry).await?);
             batch.prizes.extend(self.prizes(entry).await?);
         }
         Ok(batch)
@@ -170,6 +172,23 @@ impl Carrier {
                 entry.id.sequence, entry.id.partition, draw.version
             ))
         })
+    }
+
+    async fn delivery(&mut self, entry: &Entry) -> Result<Option<DeliveryChange>, SettleError> {
+        let (Some(id), Some((win, version))) = (entry.subject.campaign(), changed_win(entry))
+        else {
+            return Ok(None);
+        };
+        let campaign = self.definition(id, version).await?;
+        let change = change(entry, &campaign);
+        if change.is_none() {
+            return Err(SettleError::Contradiction(format!(
+                "entry {} of partition {} is about a win of pool {}, which version {version} of \
+                 campaign {id} does not have",
+                entry.id.sequence, entry.id.partition, win.pool.0
+            )));
+        }
+        Ok(change)
     }
 
     async fn prizes(&mut self, entry: &Entry) -> Result<Vec<PrizeRow>, SettleError> {

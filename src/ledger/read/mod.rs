@@ -70,7 +70,7 @@ pub enum DeliveryState {
 pub struct Delivery {
     /// How far it is.
     pub state: DeliveryState,
-    /// The deliverer's own reference, or why it was revoked.
+    /// The reference of its delivery; empty if it was never delivered.
     pub reference: String,
     /// When the state was set; none if it never was.
     pub at: Option<Moment>,

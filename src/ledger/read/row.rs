@@ -1,11 +1,25 @@
 //! Entries as sinks have them, decoded. This is the one place at which readers decode.
 
-use super::{ReadError, Rows, sql::PAGE_BYTES_MAX};
+use super::{Delivery, DeliveryState, ReadError, Rows, sql::PAGE_BYTES_MAX};
 use crate::{
     ledger::entry::{self, Unreadable},
     model::{CampaignId, EnvelopeId, Moment},
     store::{Entry, LedgerId, Subject},
 };
+
+/// What became of a win, from the columns of its row.
+pub(super) fn delivery(code: i16, reference: String, at: Option<Moment>) -> Delivery {
+    let state = match code {
+        0 => DeliveryState::Pending,
+        1 => DeliveryState::Delivered,
+        _ => DeliveryState::Revoked,
+    };
+    Delivery {
+        state,
+        reference,
+        at,
+    }
+}
 
 /// A row of the table of entries.
 pub(super) struct EntryRow {

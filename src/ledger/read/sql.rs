@@ -18,7 +18,7 @@ pub const ENTRY_COLUMNS: &str =
 
 /// The columns of a win.
 pub const WIN_COLUMNS: &str = "partition, sequence, number, at, campaign, version, user_id, \
-     request_id, pool, prize, unit_id, release_at";
+     request_id, pool, prize, unit_id, release_at, delivery, delivery_reference, delivery_at";
 
 /// The entries that say what operators did.
 const OPERATIONS: &str = "(kind IN ('applied', 'operated', 'recovered')
@@ -68,11 +68,14 @@ impl Sql {
         sql
     }
 
-    /// The win of a unit. A store that was rolled back may have lost the first of two.
+    /// The win of a unit. A win that the store has lost in a rollback is none.
     pub fn win(campaign: &CampaignId, unit: &str, schema: &str) -> Self {
         let mut sql = Self::default();
         sql.add(&format!(
-            "SELECT {WIN_COLUMNS} FROM {schema}wins WHERE true"
+            "SELECT {WIN_COLUMNS} FROM {schema}wins AS wins WHERE NOT EXISTS (
+                 SELECT 1 FROM {schema}orphans AS orphans
+                 WHERE orphans.partition = wins.partition
+                     AND wins.sequence BETWEEN first_sequence AND last_sequence)"
         ));
         sql.equal("campaign", Some(campaign.as_str()));
         sql.equal("unit_id", Some(unit));

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, ToSql, params_from_iter, types::ToSqlOutput};
 
 use super::{
-    Delivery, EntryQuery, LedgerReader, ReadError, Rows, SettledTo, SettledWin, WinQuery,
-    row::{EntryRow, decode},
+    EntryQuery, LedgerReader, ReadError, Rows, SettledTo, SettledWin, WinQuery,
+    row::{self, EntryRow, decode},
     sql::{Sql, Value},
 };
 use crate::{
@@ -88,6 +88,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
 
 fn win(row: &Row<'_>) -> rusqlite::Result<SettledWin> {
     let release: Option<i64> = row.get(11)?;
+    let delivery_at: Option<i64> = row.get(14)?;
     let win = Win {
         partition: row.get(0)?,
         sequence: row.get(1)?,
@@ -104,7 +105,11 @@ fn win(row: &Row<'_>) -> rusqlite::Result<SettledWin> {
     };
     Ok(SettledWin {
         win,
-        delivery: Delivery::default(),
+        delivery: row::delivery(
+            row.get(12)?,
+            row.get(13)?,
+            delivery_at.map(Moment::from_micros),
+        ),
     })
 }
 

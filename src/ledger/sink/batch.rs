@@ -2,6 +2,7 @@
 
 use crate::{
     ledger::{
+        deliveries::DeliveryChange,
         entry::{FORMAT, StoredEntry},
         wins::Win,
     },
@@ -35,6 +36,8 @@ pub struct Batch {
     pub entries: Vec<StoredEntry>,
     /// What they won.
     pub wins: Vec<Win>,
+    /// What became of wins, of this batch and of earlier ones, in order.
+    pub deliveries: Vec<DeliveryChange>,
     /// Prizes of the versions that they brought into force.
     pub prizes: Vec<PrizeRow>,
     /// The first and the last of the settled entries that the store has lost.

@@ -15,3 +15,8 @@ CREATE TABLE deliveries (
 -- of the units that were won, those that were revoked
 ALTER TABLE stock ADD COLUMN revoked INTEGER NOT NULL DEFAULT 0;
 INSERT OR REPLACE INTO meta (key, value) VALUES ('min_reader', '10');
+
+-- in the settled ledger
+ALTER TABLE wins ADD COLUMN delivery INTEGER NOT NULL DEFAULT 0; -- 0 pending, 1 delivered, 2 revoked
+ALTER TABLE wins ADD COLUMN delivery_reference TEXT NOT NULL DEFAULT ''; -- of the delivery, if there was one
+ALTER TABLE wins ADD COLUMN delivery_at INTEGER; -- since when; none while it is pending

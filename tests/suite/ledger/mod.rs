@@ -3,6 +3,7 @@
 
 mod away;
 mod cut;
+mod deliveries;
 mod kill;
 mod place;
 mod read;

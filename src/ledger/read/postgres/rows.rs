@@ -5,7 +5,10 @@ use tokio_postgres::Row;
 use crate::{
     ledger::{
         entry::from_system_time,
-        read::{Delivery, SettledTo, SettledWin, row::EntryRow},
+        read::{
+            SettledTo, SettledWin,
+            row::{self, EntryRow},
+        },
         wins::Win,
     },
     store::{LedgerId, SettledUpTo},
@@ -40,7 +43,7 @@ pub(super) fn entry(row: &Row) -> EntryRow {
 
 /// A win, from [`crate::ledger::read::sql::WIN_COLUMNS`].
 pub(super) fn win(row: &Row) -> SettledWin {
-    let release: Option<_> = row.get(11);
+    let (release, delivery_at): (Option<_>, Option<_>) = (row.get(11), row.get(14));
     let win = Win {
         partition: unsigned(row, 0),
         sequence: row.get::<_, i64>(1).cast_unsigned(),
@@ -57,7 +60,7 @@ pub(super) fn win(row: &Row) -> SettledWin {
     };
     SettledWin {
         win,
-        delivery: Delivery::default(),
+        delivery: row::delivery(row.get(12), row.get(13), delivery_at.map(from_system_time)),
     }
 }
 

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::super::SinkError;
 
 /// Each migration's name, `V` and the schema version it leads to, and its text.
-const MIGRATIONS: [(&str, &str); 4] = [
+const MIGRATIONS: [(&str, &str); 5] = [
     (
         "V1__ledger",
         include_str!("../../migrations/V1__ledger.sql"),
@@ -22,6 +22,10 @@ const MIGRATIONS: [(&str, &str); 4] = [
         include_str!("../../migrations/V3__people.sql"),
     ),
     ("V4__lists", include_str!("../../migrations/V4__lists.sql")),
+    (
+        "V5__deliveries",
+        include_str!("../../migrations/V5__deliveries.sql"),
+    ),
 ];
 /// The schema version that this program knows: its last migration.
 const SCHEMA: i32 = MIGRATIONS.len() as i32;

@@ -11,6 +11,7 @@ use tokio_postgres::{
 
 use crate::{
     ledger::{
+        deliveries::DeliveryChange,
         entry::{FORMAT, StoredEntry, to_system_time},
         sink::{Batch, Cursor, PrizeRow, SinkError},
         wins::Win,
@@ -36,6 +37,7 @@ pub(super) async fn write(
     }
     copy_entries(&transaction, &batch.entries).await?;
     copy_wins(&transaction, &batch.wins).await?;
+    change_wins(&transaction, &batch.deliveries).await?;
     insert_prizes(&transaction, &batch.prizes).await?;
     if let Some((first, last)) = batch.orphans {
         let sql = "INSERT INTO tombola.orphans (partition, first_sequence, last_sequence)
@@ -176,6 +178,36 @@ async fn copy_wins(transaction: &Transaction<'_>, wins: &[Win]) -> Result<(), Si
         writer.as_mut().write(&values).await?;
     }
     writer.finish().await?;
+    Ok(())
+}
+
+/// A store that was rolled back may have lost an earlier win of the same unit, so the last one
+/// before the entry is changed.
+async fn change_wins(
+    transaction: &Transaction<'_>,
+    changes: &[DeliveryChange],
+) -> Result<(), SinkError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let sql = "UPDATE tombola.wins SET delivery = $1, delivery_at = $2,
+                   delivery_reference = COALESCE($3, delivery_reference)
+               WHERE campaign = $4 AND unit_id = $5 AND partition = $6 AND sequence = (
+                   SELECT max(sequence) FROM tombola.wins
+                   WHERE campaign = $4 AND unit_id = $5 AND partition = $6 AND sequence < $7)";
+    let statement = transaction.prepare(sql).await?;
+    for change in changes {
+        let values: [&(dyn ToSql + Sync); 7] = [
+            &change.code(),
+            &to_system_time(change.at),
+            &change.reference,
+            &change.campaign,
+            &change.unit,
+            &int(change.partition),
+            &bigint(change.sequence),
+        ];
+        transaction.execute(&statement, &values).await?;
+    }
     Ok(())
 }
 

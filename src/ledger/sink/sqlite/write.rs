@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
     ledger::{
+        deliveries::DeliveryChange,
         entry::{FORMAT, StoredEntry},
         sink::{Batch, Cursor, PrizeRow},
         wins::Win,
@@ -35,6 +36,9 @@ pub(super) fn write(
     }
     for win in &batch.wins {
         insert_win(db, win)?;
+    }
+    for change in &batch.deliveries {
+        change_win(db, change)?;
     }
     for prize in &batch.prizes {
         insert_prize(db, prize)?;
@@ -106,6 +110,26 @@ fn insert_win(db: &Connection, win: &Win) -> Result<()> {
         win.prize,
         win.unit,
         win.release.map(Moment::as_micros),
+    ])?;
+    Ok(())
+}
+
+/// A store that was rolled back may have lost an earlier win of the same unit, so the last one
+/// before the entry is changed.
+fn change_win(db: &Connection, change: &DeliveryChange) -> Result<()> {
+    let sql = "UPDATE wins SET delivery = ?1, delivery_at = ?2,
+                   delivery_reference = COALESCE(?3, delivery_reference)
+               WHERE campaign = ?4 AND unit_id = ?5 AND partition = ?6 AND sequence = (
+                   SELECT max(sequence) FROM wins
+                   WHERE campaign = ?4 AND unit_id = ?5 AND partition = ?6 AND sequence < ?7)";
+    db.prepare_cached(sql)?.execute(params![
+        change.code(),
+        change.at.as_micros(),
+        change.reference,
+        change.campaign,
+        change.unit,
+        change.partition,
+        change.sequence,
     ])?;
     Ok(())
 }
