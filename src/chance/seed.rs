@@ -96,15 +96,7 @@ impl Nonce {
     /// assert_eq!(Nonce::from_hex("1f"), None);
     /// ```
     pub fn from_hex(text: &str) -> Option<Self> {
-        let digits = text.as_bytes();
-        let mut bytes = [0; 32];
-        if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        for (byte, start) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
-            *byte = u8::from_str_radix(&text[start..start + 2], 16).ok()?;
-        }
-        Some(Self(bytes))
+        unhex(text)?.try_into().ok().map(Self)
     }
 }
 
@@ -197,4 +189,16 @@ fn hmac_of_list(key: &[u8; 32], list: &[&[u8]]) -> [u8; 32] {
 /// Lower-case hex digits, two for each byte.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of hex digits, two for each byte; none if the text is something else.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if digits.len() % 2 != 0 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let starts = (0..digits.len()).step_by(2);
+    starts
+        .map(|start| u8::from_str_radix(&text[start..start + 2], 16).ok())
+        .collect()
 }

@@ -6,6 +6,7 @@
 //! standard output.
 
 mod apply;
+mod audit;
 mod bench;
 mod block;
 mod campaigns;
@@ -127,6 +128,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Settle the ledger of a store on Redis into PostgreSQL
     Settle(settle::SettleArgs),
+    /// Check that the ledger adds up, and that nothing settled was changed
+    Audit(audit::AuditArgs),
     /// Give users bonus draws
     Grant(grant::GrantArgs),
     /// Exclude users from the pools; they get the consolation prize
@@ -251,6 +254,7 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Upgrade(args) => upgrade::run(&client, args).await,
         Command::Migrate(args) => migrate::run(&client, args).await,
         Command::Settle(args) => settle::run(args).await,
+        Command::Audit(args) => audit::run(&client, args).await,
         Command::Grant(args) => grant::run(&client, args).await,
         Command::Block(args) => block::block(&client, args).await,
         Command::Unblock(args) => block::unblock(&client, args).await,

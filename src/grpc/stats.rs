@@ -16,7 +16,7 @@ use crate::{
     model::{CampaignId, PrizeNo, convert::moment_to_proto},
     proto,
     store::{
-        EnvelopeSums, Stats, Store,
+        EnvelopeSums, EnvelopeTotals, Stats, Store,
         fill::DeckStop,
         view::{DeckStats, PrizeStats},
     },
@@ -52,11 +52,12 @@ pub(super) async fn get_stats(
 
 /// Where all money of envelopes is.
 async fn envelope_stats(store: &dyn Store) -> crate::store::Result<proto::GetStatsResponse> {
-    let sums = store.envelope_sums().await?;
+    let EnvelopeTotals { sums, heads } = store.envelope_sums().await?;
     Ok(proto::GetStatsResponse {
         balanced: sums.iter().all(EnvelopeSums::balanced),
         envelopes: sums.iter().map(envelope_views::sums).collect(),
         read_time: Some(moment_to_proto(store.now().await?)),
+        ledger_heads: heads.into_iter().map(views::ledger_id).collect(),
         test_clock: store.info().test_clock,
         ..proto::GetStatsResponse::default()
     })
@@ -83,6 +84,7 @@ fn response(
         read_time: Some(moment_to_proto(stats.now)),
         test_clock,
         envelopes: Vec::new(),
+        ledger_heads: vec![views::ledger_id(stats.head)],
         decks: stats
             .decks
             .iter()

@@ -60,7 +60,7 @@ impl StoredEntry {
             number: entry.number,
             fork: entry.fork,
             at: entry.at,
-            kind: kind(&entry.body),
+            kind: entry.body.kind(),
             campaign: entry.subject.campaign().map(ToString::to_string),
             envelope: entry.subject.envelope().map(ToString::to_string),
             user,
@@ -111,27 +111,6 @@ pub fn to_system_time(moment: Moment) -> SystemTime {
 pub fn from_system_time(time: SystemTime) -> Moment {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     Moment::EPOCH + since.unwrap_or_default()
-}
-
-/// The name of what happened.
-fn kind(body: &Body) -> &'static str {
-    match body {
-        Body::Applied(_) => "applied",
-        Body::Operated { .. } => "operated",
-        Body::Draw(_) => "draw",
-        Body::Injected(_) => "injected",
-        Body::Missed { .. } => "missed",
-        Body::Dealt { .. } => "dealt",
-        Body::TakenBack { .. } => "taken_back",
-        Body::Delivered { .. } => "delivered",
-        Body::Revoked { .. } => "revoked",
-        Body::Closed {} => "closed",
-        Body::Forked { .. } => "forked",
-        Body::Recovered { .. } => "recovered",
-        Body::EnvelopeCreated(_) => "envelope_created",
-        Body::Grab { .. } => "grab",
-        Body::Refund { .. } => "refund",
-    }
 }
 
 /// The user and the request id that an entry names.

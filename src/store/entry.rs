@@ -207,6 +207,29 @@ pub enum Body {
     },
 }
 
+impl Body {
+    /// The name of what happened.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Applied(_) => "applied",
+            Self::Operated { .. } => "operated",
+            Self::Draw(_) => "draw",
+            Self::Injected(_) => "injected",
+            Self::Missed { .. } => "missed",
+            Self::Dealt { .. } => "dealt",
+            Self::TakenBack { .. } => "taken_back",
+            Self::Delivered { .. } => "delivered",
+            Self::Revoked { .. } => "revoked",
+            Self::Closed {} => "closed",
+            Self::Forked { .. } => "forked",
+            Self::Recovered { .. } => "recovered",
+            Self::EnvelopeCreated(_) => "envelope_created",
+            Self::Grab { .. } => "grab",
+            Self::Refund { .. } => "refund",
+        }
+    }
+}
+
 /// A version that came into force. Fields with a default are missing in entries of earlier
 /// versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -336,6 +336,15 @@ pub struct EnvelopeSums {
     pub envelopes_agree: bool,
 }
 
+/// The sums of all envelopes of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvelopeTotals {
+    /// By currency.
+    pub sums: Vec<EnvelopeSums>,
+    /// The last entry of each partition that they count.
+    pub heads: Vec<LedgerId>,
+}
+
 impl EnvelopeSums {
     /// P2: every unit of the currency is accounted for.
     pub fn balanced(&self) -> bool {

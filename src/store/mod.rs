@@ -30,7 +30,7 @@ pub use delivery::{Delivery, DeliveryState, WinCommand, WinOperated, WinOperatio
 pub use draw_result::{Cause, DrawResult, Unit};
 pub use entry::{Entry, LedgerId, Subject};
 pub use envelope::{
-    CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeSums, EnvelopeView, FillEnvelope,
+    CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeSums, EnvelopeTotals, EnvelopeView, FillEnvelope,
     GrabAnswer, GrabCommand, GrabOutcome, GrabView, Grabbed, Settled,
 };
 pub use error::{Executed, Refusal, Result, StoreError};
@@ -254,6 +254,6 @@ pub trait EnvelopeStore: Send + Sync {
     /// `retention` ago; else nothing.
     async fn settle_envelope(&self, id: &EnvelopeId, retention: Duration) -> Result<Settled>;
 
-    /// The sums of all envelopes ever created, by currency.
-    async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>>;
+    /// The sums of all envelopes ever created.
+    async fn envelope_sums(&self) -> Result<EnvelopeTotals>;
 }

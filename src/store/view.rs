@@ -13,7 +13,7 @@ use crate::{
         limits::{Funding, Quotas, UserRecord},
     },
     store::{
-        DrawResult, Refusal,
+        DrawResult, LedgerId, Refusal,
         error::{Result, StoreError},
     },
 };
@@ -180,6 +180,8 @@ pub struct Stats {
     pub view: CampaignView,
     /// The store's clock.
     pub now: Moment,
+    /// The last entry of the campaign's partition that is counted.
+    pub head: LedgerId,
     /// By prize number.
     pub prizes: Vec<PrizeStats>,
     /// Units in the pools' sorted sets, counted, are as many as the counters say.
@@ -216,7 +218,7 @@ pub struct DrawCounts {
 
 impl DrawCounts {
     /// Counts a result.
-    pub(super) fn add(&mut self, result: DrawResult) {
+    pub fn add(&mut self, result: DrawResult) {
         match result {
             DrawResult::Won { .. } => self.wins += 1,
             DrawResult::NotWon {

@@ -11,12 +11,12 @@ use super::{
     MemoryStore,
     core::Core,
     envelope::EnvelopeData,
-    ledger::{PARTITION, What},
+    ledger::{PARTITION, What, id},
 };
 use crate::{
     model::{EnvelopeId, Moment},
     store::{
-        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeSums, EnvelopeView,
+        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeSums, EnvelopeTotals, EnvelopeView,
         FillEnvelope, GrabCommand, GrabOutcome, GrabView, Grabbed, LedgerId, Refusal, Result,
         Settled, Step, StoreError, Subject,
         entry::Body,
@@ -112,7 +112,7 @@ impl EnvelopeStore for MemoryStore {
         Ok(settled.unwrap_or_default())
     }
 
-    async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>> {
+    async fn envelope_sums(&self) -> Result<EnvelopeTotals> {
         let core = self.turn().await?;
         let mut waiting = BTreeMap::<&str, u128>::new();
         for state in core.envelopes.values().map(|known| &known.state) {
@@ -129,7 +129,10 @@ impl EnvelopeStore for MemoryStore {
                 ..sums.clone()
             }
         });
-        Ok(sums.collect())
+        Ok(EnvelopeTotals {
+            sums: sums.collect(),
+            heads: vec![id(core.ledger.head())],
+        })
     }
 }
 

@@ -22,7 +22,10 @@ mod read;
 mod settling;
 mod steps;
 
-use self::{core::Core, ledger::PARTITION};
+use self::{
+    core::Core,
+    ledger::{PARTITION, id as ledger_id},
+};
 use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
     Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
@@ -215,7 +218,8 @@ impl Store for MemoryStore {
     async fn stats(&self, id: &CampaignId) -> Result<Stats> {
         let mut core = self.turn().await?;
         let now = core.now();
-        Ok(core.campaign(id)?.stats(now))
+        let head = ledger_id(core.ledger.head());
+        Ok(core.campaign(id)?.stats(now, head))
     }
 
     async fn windows(

@@ -6,7 +6,7 @@ use super::campaign::{CampaignData, Pool};
 use crate::{
     model::{Moment, PoolNo, PrizeNo, UserId},
     store::{
-        BlockedUser, BlockedUsers, Filling, HoldNote, Result, Stats, UserDetails, UserView,
+        BlockedUser, BlockedUsers, Filling, HoldNote, LedgerId, Result, Stats, UserDetails, UserView,
         WindowView,
         rules::{self, PoolState},
         view::DeckStats,
@@ -65,7 +65,7 @@ impl CampaignData {
     }
 
     /// Where every unit is.
-    pub(super) fn stats(&self, now: Moment) -> Stats {
+    pub(super) fn stats(&self, now: Moment, head: LedgerId) -> Stats {
         let state = &self.state;
         let stock = state.stock.iter().zip(&self.won);
         let mut prizes: Vec<_> = stock.map(|(stock, won)| stock.stats(*won)).collect();
@@ -103,6 +103,7 @@ impl CampaignData {
         Stats {
             view: state.view.clone(),
             now,
+            head,
             prizes,
             pools_agree,
             draws: self.counts,

@@ -47,6 +47,14 @@ pub(super) fn entry_columns(row: &Row<'_>) -> rusqlite::Result<EntryColumns> {
     ))
 }
 
+/// The name of an entry.
+pub(super) fn ledger_id(sequence: u64) -> LedgerId {
+    LedgerId {
+        partition: PARTITION,
+        sequence,
+    }
+}
+
 /// Makes an entry of its columns.
 pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
     let (sequence, at, body, campaign, envelope, number) = columns;
@@ -60,10 +68,7 @@ pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
         }
     };
     Ok(Entry {
-        id: LedgerId {
-            partition: PARTITION,
-            sequence,
-        },
+        id: ledger_id(sequence),
         number,
         fork: 0, // one process on one file: nothing is ever rolled back
         at,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    columns::{definition, entry_columns, moment, read_entry, scalar},
+    columns::{definition, entry_columns, ledger_id, moment, read_entry, scalar},
     draw::deck_stop,
     load::load,
     state::CampaignState,
@@ -166,6 +166,7 @@ pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Resul
     }
     Ok(Stats {
         now,
+        head: ledger_id(head(db)?),
         prizes,
         pools_agree,
         draws: state.counts,

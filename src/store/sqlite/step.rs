@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) use super::columns::definition;
 use super::{
-    columns::{PARTITION, moment, to_json},
+    columns::{ledger_id, moment, to_json},
     envelopes::Envelopes,
     state::CampaignState,
 };
@@ -214,9 +214,6 @@ impl Step<'_> {
                 to_json(body)
             ])?;
         self.core.sequence = sequence;
-        Ok(LedgerId {
-            partition: PARTITION,
-            sequence,
-        })
+        Ok(ledger_id(sequence))
     }
 }

@@ -239,7 +239,7 @@ async fn an_envelope_is_kept_to_the_microsecond_and_removed_in_steps(world: &mut
     assert!(world.is_no_envelope("e").await);
     assert!(world.try_create(&request).await.is_err());
     world.tick().await;
-    let sums = world.store().envelope_sums().await.unwrap();
+    let sums = world.store().envelope_sums().await.unwrap().sums;
     assert_eq!((sums[0].envelopes, sums[0].created_minor), (1, 100_000));
 }
 

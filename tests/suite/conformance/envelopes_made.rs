@@ -73,7 +73,7 @@ async fn other_contents_under_an_id_in_use_are_refused(world: &mut World) {
         let refused = world.try_create(&other).await.unwrap_err();
         assert_eq!(refused, EXISTS, "edit {number}");
     }
-    assert_eq!(world.store().envelope_sums().await.unwrap()[0].envelopes, 1);
+    assert_eq!(world.store().envelope_sums().await.unwrap().sums[0].envelopes, 1);
 }
 
 async fn an_envelope_created_a_hundred_times_at_once_is_one(world: &mut World) {
@@ -228,7 +228,7 @@ async fn sums_are_reported_by_currency(world: &mut World) {
     world.tick().await;
     world.pass(Duration::from_micros(1)).await;
     world.tick().await;
-    let sums = world.store().envelope_sums().await.unwrap();
+    let sums = world.store().envelope_sums().await.unwrap().sums;
     let currencies: Vec<_> = sums.iter().map(|sum| sum.currency.as_str()).collect();
     assert_eq!(currencies, ["CNY", "JPY"]);
     assert!(sums.iter().all(|sum| sum.balanced() && sum.open == 0));

@@ -7,6 +7,7 @@ use std::{
 };
 
 use tombola::{
+    ledger::audit::{Audit, Orphans, PrizeSums, StoreEnvelopes, StoreSums},
     model::{
         Campaign, CampaignId, Moment, PoolNo, PrizeNo, Quantities, UserId, limits::Funding,
         zone::Day,
@@ -48,6 +49,7 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
     check_sequence(&entries);
     check_numbers(&entries);
     check_acknowledged(&entries, acknowledged);
+    check_by_audit(&entries, &stats, &envelopes);
     for stats in stats {
         let id = &stats.view.campaign.id;
         let mut book = Book::default();
@@ -64,6 +66,49 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
         book.check(&stats);
     }
     check_index(store).await;
+}
+
+/// The audit of the product finds nothing either.
+fn check_by_audit(entries: &[Entry], stats: &[Stats], envelopes: &envelope_audit::Views) {
+    let stores = stats.iter().map(|stats| {
+        let id = stats.view.campaign.id.clone();
+        (id, store_sums(stats))
+    });
+    let heads = entries.iter().map(|entry| (entry.id.partition, entry.id.sequence));
+    let sums = envelopes.sums.iter();
+    let store = StoreEnvelopes {
+        heads: heads.collect(),
+        sums: sums.map(|sums| (sums.currency.clone(), sums.clone())).collect(),
+    };
+    let mut audit = Audit::new(Orphans::new(), stores.collect(), Some(store));
+    for entry in entries {
+        audit.take(entry);
+    }
+    let outcome = audit.finish();
+    let found: Vec<_> = outcome.findings.shown().collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// What a store says of a campaign, for the audit.
+pub fn store_sums(stats: &Stats) -> StoreSums {
+    let prizes = stats.view.campaign.numbered_prizes();
+    StoreSums {
+        head: stats.head,
+        prizes: prizes
+            .map(|(no, prize)| {
+                let units = &stats.prizes[usize::from(no.0)];
+                let sums = PrizeSums {
+                    stock: units.stock,
+                    left: units.left,
+                    waiting: units.waiting,
+                    won: units.won,
+                    withdrawn: units.withdrawn,
+                };
+                (prize.id.to_string(), sums)
+            })
+            .collect(),
+        draws: stats.draws,
+    }
 }
 
 /// Checks that the index of due campaigns has every campaign at its due time, and no closed

@@ -9,7 +9,7 @@ use tombola::{
     store::{
         AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, CancelEnvelope, CreateEnvelope,
         DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry, EnvelopeReply,
-        EnvelopeStore, EnvelopeSums, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling,
+        EnvelopeStore, EnvelopeTotals, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling,
         FreezeCommand, GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result,
         SettleStore, Settled, SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unsettled,
         UserDetails, UserView, WinCommand, WinOperated, WindowView, sqlite::LedgerTables,
@@ -225,7 +225,7 @@ impl<M: Meddler> EnvelopeStore for Between<M> {
         self.store.settle_envelope(id, retention).await
     }
 
-    async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>> {
+    async fn envelope_sums(&self) -> Result<EnvelopeTotals> {
         self.store.envelope_sums().await
     }
 }

@@ -16,7 +16,7 @@ use super::{envelopes::Acknowledged, world::key};
 
 /// What the store says of all envelopes.
 pub struct Views {
-    sums: Vec<EnvelopeSums>,
+    pub sums: Vec<EnvelopeSums>,
     /// `None` if it was removed.
     by_id: BTreeMap<EnvelopeId, Option<(EnvelopeView, Vec<GrabView>)>>,
 }
@@ -37,7 +37,7 @@ pub async fn read(store: &dyn Store, entries: &[Entry]) -> Views {
         by_id.insert(id.clone(), view);
     }
     Views {
-        sums: store.envelope_sums().await.unwrap(),
+        sums: store.envelope_sums().await.unwrap().sums,
         by_id,
     }
 }

@@ -103,7 +103,7 @@ impl managed::Manager for Manager {
     type Error = SinkError;
 
     async fn create(&self) -> Result<Client, SinkError> {
-        PostgresSink::connect_to_read(&self.url, &self.store_id).await
+        PostgresSink::connect_to_read(&self.url, Some(&self.store_id)).await
     }
 
     async fn recycle(&self, client: &mut Client, _: &Metrics) -> RecycleResult<SinkError> {

@@ -83,19 +83,22 @@ impl PostgresSink {
         })
     }
 
-    /// A connection that only reads the tables, which must be this store's.
+    /// A connection that only reads the tables, which must be this store's, if one is named.
     ///
     /// # Errors
     /// PostgreSQL is away, or its tables are not this store's or of another version.
     pub(in crate::ledger) async fn connect_to_read(
         url: &PostgresUrl,
-        store_id: &str,
+        store_id: Option<&str>,
     ) -> Result<Client, SinkError> {
         let client = connect::connect(url).await?;
         let work = async {
             schema::check(&client).await?;
             client.batch_execute(ONLY_READ).await?;
-            refuse_other_store(&client, store_id).await
+            match store_id {
+                Some(id) => refuse_other_store(&client, id).await,
+                None => Ok(()),
+            }
         };
         bounded(ANSWER_MAX, work).await?;
         Ok(client)

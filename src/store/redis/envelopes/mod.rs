@@ -24,7 +24,7 @@ use super::RedisStore;
 use crate::{
     model::EnvelopeId,
     store::{
-        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeSums, EnvelopeView,
+        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView,
         FillEnvelope, GrabCommand, GrabView, Grabbed, Result, Settled, Step,
     },
 };
@@ -72,7 +72,7 @@ impl EnvelopeStore for RedisStore {
         self.do_settle_envelope(id, retention).await
     }
 
-    async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>> {
+    async fn envelope_sums(&self) -> Result<EnvelopeTotals> {
         self.core.envelope_sums().await
     }
 }

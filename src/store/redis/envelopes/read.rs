@@ -13,7 +13,7 @@ use crate::store::redis::{
 };
 use crate::{
     model::EnvelopeId,
-    store::{EnvelopeSums, GrabView, Result, StoreError},
+    store::{EnvelopeSums, EnvelopeTotals, GrabView, LedgerId, Result, StoreError},
 };
 
 /// Buckets of grabs that are read at a time, each of short ids and of long ones: a script of about
@@ -105,10 +105,11 @@ impl Core {
     }
 
     /// The sums of all envelopes, by currency.
-    pub(super) async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>> {
+    pub(super) async fn envelope_sums(&self) -> Result<EnvelopeTotals> {
         let mut totals = BTreeMap::<String, i128>::new();
+        let mut heads = Vec::new();
         for partition in &self.partitions {
-            self.add_sums(partition, &mut totals).await?;
+            heads.push(self.add_sums(partition, &mut totals).await?);
         }
         let mut sums = BTreeMap::<&str, EnvelopeSums>::new();
         for (name, total) in &totals {
@@ -129,15 +130,18 @@ impl Core {
                 _ => return Err(no_sum(name)),
             }
         }
-        Ok(sums.into_values().collect())
+        Ok(EnvelopeTotals {
+            sums: sums.into_values().collect(),
+            heads,
+        })
     }
 
-    /// Adds what a partition has counted, by currency and what was counted.
+    /// Adds what a partition has counted, by currency and what was counted. Returns its last entry.
     async fn add_sums(
         &self,
         partition: &PartitionKeys,
         totals: &mut BTreeMap<String, i128>,
-    ) -> Result<()> {
+    ) -> Result<LedgerId> {
         let keys = [partition.partition.clone(), partition.envelope_sums.clone()];
         let (_, mut parts) = self
             .ask(
@@ -157,7 +161,10 @@ impl Core {
             };
             *totals.entry(name.to_owned()).or_default() += value;
         }
-        Ok(())
+        Ok(LedgerId {
+            partition: partition.number,
+            sequence: reply::number(parts.next()?)?,
+        })
     }
 }
 

@@ -3,7 +3,8 @@
 -- KEYS  partition, campaign, queues
 -- ARGV  clock, store id and witnesses, revision that was read
 -- reply {now, 'S'}: the campaign has changed since
---       {now, campaign's fields and values, for each queue: all units, and the due ones of them}
+--       {now, campaign's fields and values, for each queue: all units, and the due ones of
+--        them, number of the partition's last entry}
 local refusal, now = open_to_look()
 if refusal then
     return refusal
@@ -16,4 +17,5 @@ for index = 3, #KEYS do
     counts[#counts + 1] = redis.call('ZCARD', KEYS[index])
     counts[#counts + 1] = redis.call('ZCOUNT', KEYS[index], '-inf', digits(now))
 end
-return { digits(now), redis.call('HGETALL', KEYS[2]), counts }
+local head = redis.call('HGET', KEYS[1], 'sequence')
+return { digits(now), redis.call('HGETALL', KEYS[2]), counts, head }

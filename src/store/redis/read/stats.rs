@@ -20,7 +20,7 @@ use crate::store::redis::{
 use crate::{
     model::{CampaignId, Moment, PoolKind, PoolNo, PrizeNo},
     store::{
-        Result, Stats, StoreError, WindowView,
+        LedgerId, Result, Stats, StoreError, WindowView,
         rules::{PoolState, Window, WindowPrize},
         view::{DeckStats, WindowUnits},
     },
@@ -53,7 +53,11 @@ impl Core {
             let fields = Fields::of(first)?;
             let counts = reply::list(parts.next()?)?.into_iter().map(reply::number);
             let counts: Vec<u64> = counts.collect::<Result<_>>()?;
-            return loaded.stats(now, &fields, &counts);
+            let head = LedgerId {
+                partition: layout.partition.number,
+                sequence: reply::number(parts.next()?)?,
+            };
+            return loaded.stats((now, head), &fields, &counts);
         }
         Err(contended())
     }
@@ -175,7 +179,12 @@ impl Loaded {
     }
 
     /// Where every unit is: `counts` are the units of each queue and the due ones among them.
-    fn stats(&self, now: Moment, fields: &Fields, counts: &[u64]) -> Result<Stats> {
+    fn stats(
+        &self,
+        (now, head): (Moment, LedgerId),
+        fields: &Fields,
+        counts: &[u64],
+    ) -> Result<Stats> {
         let state = &self.state;
         let Some(layout) = &self.layout else {
             return Err(unexpected("campaign"));
@@ -215,6 +224,7 @@ impl Loaded {
         });
         Ok(Stats {
             now,
+            head,
             prizes,
             pools_agree,
             draws: fields.draws()?,

@@ -127,7 +127,8 @@ impl Fields {
             touched: self.text("touched")? == "1",
             paused_prizes: held.into(),
             versions: versions.into(),
-            nonce: Nonce(read_hex(self.text("nonce")?)?),
+            nonce: Nonce::from_hex(self.text("nonce")?)
+                .ok_or_else(|| StoreError::corrupt("a nonce does not read back"))?,
             commitment: self.text("commitment")?.into(),
             blocked_users: self.number("blocked")?,
         })
@@ -157,25 +158,6 @@ impl VersionRow {
             reason: self.3,
         })
     }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn read_hex(text: &str) -> Result<[u8; 32]> {
-    let mut bytes = [0; 32];
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        let digits = text.get(index * 2..index * 2 + 2);
-        let read = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        *byte = read.ok_or_else(|| StoreError::corrupt("a nonce does not read back"))?;
-    }
-    Ok(bytes)
 }
 
 /// Reads a value from its stored JSON.

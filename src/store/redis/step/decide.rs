@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::campaign::{from_json, hex, to_json};
+use super::campaign::{from_json, to_json};
 use crate::store::redis::{core::Core, format::reply};
 use crate::{
+    chance::hex,
     model::{CampaignId, Moment, PoolNo, RequestId},
     store::{
         Executed, LedgerId, Operated, Operation, Refusal, Result, StoreError, WinOperation,

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    campaign::{VersionRow, hex, to_json},
+    campaign::{VersionRow, to_json},
     commit::{Commit, Kind},
     decide::remember,
     layout::Layout,
@@ -198,7 +198,7 @@ impl Loaded {
             ("touched".into(), i32::from(view.touched).to_string().into()),
             ("held".into(), to_json(&view.paused_prizes.as_ref())),
             ("holds".into(), to_json(&view.holds.as_ref())),
-            ("nonce".into(), hex(&view.nonce.0).into()),
+            ("nonce".into(), view.nonce.to_hex().into()),
             ("commitment".into(), view.commitment.as_bytes().into()),
             ("blocked".into(), view.blocked_users.to_string().into()),
             ("versions".into(), to_json(&versions)),

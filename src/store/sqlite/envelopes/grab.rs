@@ -7,11 +7,11 @@ use super::row::EnvelopeRow;
 use crate::{
     model::{Moment, UserId},
     store::{
-        GrabCommand, GrabOutcome, Grabbed, LedgerId, Refusal, Result, StoreError,
+        GrabCommand, GrabOutcome, Grabbed, Refusal, Result, StoreError,
         entry::Body,
         envelope::{Packet, WaitingPacket},
         rules::envelope::{self as rules, SumsChange, admit},
-        sqlite::{columns::PARTITION, job::Command, step::Step},
+        sqlite::{columns::ledger_id, job::Command, step::Step},
     },
 };
 
@@ -119,10 +119,7 @@ pub(super) fn packet(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<
         number: row.get(first)?,
         amount_minor: row.get(first + 1)?,
         at: row.get(first + 2).map(Moment::from_micros)?,
-        ledger: LedgerId {
-            partition: PARTITION,
-            sequence: row.get(first + 3)?,
-        },
+        ledger: row.get(first + 3).map(ledger_id)?,
     })
 }
 

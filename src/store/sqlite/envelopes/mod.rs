@@ -15,11 +15,11 @@ mod sums;
 pub(super) use row::Envelopes;
 
 use self::steps::SettleCommand;
-use super::{SqliteStore, columns};
+use super::{SqliteStore, columns, columns::ledger_id, read::head};
 use crate::{
     model::EnvelopeId,
     store::{
-        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeSums, EnvelopeView,
+        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView,
         FillEnvelope, GrabCommand, GrabView, Grabbed, Result, Settled, Step,
     },
 };
@@ -75,7 +75,13 @@ impl EnvelopeStore for SqliteStore {
         .await
     }
 
-    async fn envelope_sums(&self) -> Result<Vec<EnvelopeSums>> {
-        self.read(sums::read).await
+    async fn envelope_sums(&self) -> Result<EnvelopeTotals> {
+        self.read(|db| {
+            Ok(EnvelopeTotals {
+                sums: sums::read(db)?,
+                heads: vec![ledger_id(head(db)?)],
+            })
+        })
+        .await
     }
 }

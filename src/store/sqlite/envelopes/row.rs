@@ -9,10 +9,10 @@ use super::sums::Sums;
 use crate::{
     model::{EnvelopeId, Moment},
     store::{
-        EnvelopeView, LedgerId, Result,
+        EnvelopeView, Result,
         envelope::GrabCounts,
         rules::envelope::{EnvelopeChanges, EnvelopeState, Removal},
-        sqlite::columns::{PARTITION, from_json},
+        sqlite::columns::{from_json, ledger_id},
     },
 };
 
@@ -96,13 +96,6 @@ impl EnvelopeRow {
         ])?;
         self.is_changed = false;
         Ok(())
-    }
-}
-
-fn ledger_id(sequence: u64) -> LedgerId {
-    LedgerId {
-        partition: PARTITION,
-        sequence,
     }
 }
 

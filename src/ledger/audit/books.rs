@@ -1,0 +1,444 @@
+//! The books of a campaign, kept from its entries alone: where every unit is (P2), which units left
+//! their pools (P1), and what its users drew (P5).
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use serde::Serialize;
+
+use super::{
+    findings::{Check, Findings},
+    units::{Place, Units},
+    users::Users,
+};
+use crate::{
+    chance::unhex,
+    model::{
+        Campaign, CampaignId, Moment, PoolNo, PrizeNo, Quantities, convert, zone::Day,
+    },
+    store::{
+        Cause, DrawResult, Entry, LedgerId, Unit, WonUnit,
+        entry::{Applied, Body, DrawEntry, Span},
+        operation::Operation,
+        view::DrawCounts,
+    },
+};
+
+/// Where the units of a prize are, by the entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PrizeSums {
+    /// Given to the campaign.
+    pub stock: u64,
+    /// In stock.
+    pub left: u64,
+    /// In pools.
+    pub waiting: u64,
+    /// Won and not revoked.
+    pub won: u64,
+    /// Left the campaign.
+    pub withdrawn: u64,
+}
+
+/// What went into a pool and what left it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolSums {
+    /// Injected or dealt, in all.
+    pub put: u64,
+    /// Won.
+    pub won: u64,
+    /// Back in stock or withdrawn.
+    pub taken_back: u64,
+    /// In the pool.
+    pub waiting: u64,
+}
+
+/// The books of one campaign.
+#[derive(Debug)]
+pub struct Books {
+    id: CampaignId,
+    /// The partition and the number of the last entry.
+    last: LedgerId,
+    prizes: BTreeMap<PrizeNo, PrizeSums>,
+    pools: BTreeMap<(PoolNo, PrizeNo), PoolSums>,
+    draws: DrawCounts,
+    units: Units,
+    revoked: BTreeSet<(PoolNo, Unit)>,
+    users: Users,
+    versions: HashMap<u32, Option<Arc<Campaign>>>,
+    newest: Option<Arc<Campaign>>,
+    /// The day that was computed last, and its first and last moment.
+    today: Option<(Day, Moment, Moment)>,
+    unknown_limits: u64,
+}
+
+/// Where a unit of a pool goes.
+#[derive(Clone, Copy)]
+enum Leaves {
+    Won,
+    ToStock,
+    Withdrawn,
+}
+
+impl Books {
+    /// No entry yet.
+    pub(super) fn new(id: CampaignId, last: LedgerId) -> Self {
+        Self {
+            id,
+            last,
+            prizes: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            draws: DrawCounts::default(),
+            units: Units::default(),
+            revoked: BTreeSet::new(),
+            users: Users::default(),
+            versions: HashMap::new(),
+            newest: None,
+            today: None,
+            unknown_limits: 0,
+        }
+    }
+
+    /// The newest definition, if an entry has it.
+    pub fn campaign(&self) -> Option<&Campaign> {
+        self.newest.as_deref()
+    }
+
+    /// The definition of a version, if an entry has it.
+    pub(super) fn version(&self, version: u32) -> Option<Arc<Campaign>> {
+        self.versions.get(&version).cloned().flatten()
+    }
+
+    /// The last entry that was booked.
+    pub fn last(&self) -> LedgerId {
+        self.last
+    }
+
+    /// By prize.
+    pub fn prizes(&self) -> &BTreeMap<PrizeNo, PrizeSums> {
+        &self.prizes
+    }
+
+    /// By pool and prize.
+    pub fn pools(&self) -> &BTreeMap<(PoolNo, PrizeNo), PoolSums> {
+        &self.pools
+    }
+
+    /// Draws by how they came out.
+    pub fn draws(&self) -> DrawCounts {
+        self.draws
+    }
+
+    /// Users who have drawn or were granted draws.
+    pub fn users(&self) -> u64 {
+        self.users.len() as u64
+    }
+
+    /// Draws of versions whose definition no entry has: their limits could not be checked.
+    pub fn unknown_limits(&self) -> u64 {
+        self.unknown_limits
+    }
+
+    /// Books the next entry.
+    pub(super) fn take(&mut self, entry: &Entry, findings: &mut Findings) {
+        self.last = entry.id;
+        let mut faults = Vec::new();
+        match &entry.body {
+            Body::Applied(applied) => self.apply(applied, &mut faults),
+            Body::Injected(injected) => {
+                let place = Place {
+                    pool: injected.pool,
+                    window: injected.window.as_seconds(),
+                };
+                let units = injected.granted.values().sum();
+                self.units.put(place, units, injected.fork);
+                self.put(injected.pool, &injected.granted, &mut faults);
+            }
+            Body::Dealt {
+                pool,
+                round,
+                granted,
+                blanks,
+                fork,
+                ..
+            } => {
+                let place = Place {
+                    pool: *pool,
+                    window: round.cast_signed(),
+                };
+                let cards = granted.values().sum::<u64>() + blanks;
+                self.units.put(place, cards, *fork);
+                self.units.close_rounds(place);
+                self.put(*pool, granted, &mut faults);
+            }
+            Body::TakenBack {
+                pool,
+                units,
+                withdrawn,
+                spans,
+                ..
+            } => self.take_back(*pool, units, *withdrawn, spans, &mut faults),
+            Body::Draw(draw) => self.draw(draw, entry, &mut faults),
+            Body::Revoked { win, withdrawn, .. } => self.revoke(win, *withdrawn, &mut faults),
+            Body::Operated {
+                operation:
+                    Operation::Grant {
+                        users,
+                        draws,
+                        expires,
+                    },
+                ..
+            } => {
+                let today = self.today(entry.at);
+                for user in users {
+                    self.users.grant(user, *draws, *expires, (today, entry.at));
+                }
+            }
+            _ => {}
+        }
+        for (check, text) in faults {
+            findings.add(check, Some(entry.id), format!("campaign {}: {text}", self.id));
+        }
+    }
+
+    fn apply(&mut self, applied: &Applied, faults: &mut Faults) {
+        if applied.stock_anew {
+            self.prizes.clear();
+        }
+        for (prize, units) in &applied.stock_added {
+            let sums = self.prizes.entry(*prize).or_default();
+            sums.stock += units;
+            sums.left += units;
+        }
+        let campaign = match definition(&applied.definition) {
+            Ok(campaign) => campaign.map(Arc::new),
+            Err(text) => {
+                faults.push((
+                    Check::Order,
+                    format!("the definition of version {} {text}", applied.version),
+                ));
+                None
+            }
+        };
+        if campaign.is_some() {
+            self.newest.clone_from(&campaign);
+            self.today = None;
+        }
+        self.versions.insert(applied.version, campaign);
+    }
+
+    fn put(&mut self, pool: PoolNo, units: &Quantities, faults: &mut Faults) {
+        for (prize, units) in units {
+            let sums = self.prizes.entry(*prize).or_default();
+            match sums.left.checked_sub(*units) {
+                Some(left) => sums.left = left,
+                None => faults.push((
+                    Check::Sums,
+                    format!(
+                        "{units} units of prize {} left stock, which had {}",
+                        prize.0, sums.left
+                    ),
+                )),
+            }
+            sums.waiting += units;
+            let sums = self.pools.entry((pool, *prize)).or_default();
+            sums.put += units;
+            sums.waiting += units;
+        }
+    }
+
+    fn take_back(
+        &mut self,
+        pool: PoolNo,
+        units: &Quantities,
+        withdrawn: bool,
+        spans: &[Span],
+        faults: &mut Faults,
+    ) {
+        let leaves = if withdrawn {
+            Leaves::Withdrawn
+        } else {
+            Leaves::ToStock
+        };
+        for (prize, units) in units {
+            self.leave((pool, *prize), *units, leaves, faults);
+        }
+        for span in spans {
+            for number in span.first..=span.last {
+                let unit = Unit {
+                    window: span.window,
+                    fork: span.fork,
+                    number,
+                };
+                self.take_unit(pool, unit, "taken back", faults);
+            }
+        }
+    }
+
+    fn take_unit(&mut self, pool: PoolNo, unit: Unit, what: &str, faults: &mut Faults) {
+        if let Err(why) = self.units.take(pool, unit) {
+            let Unit {
+                window,
+                fork,
+                number,
+            } = unit;
+            faults.push((
+                Check::Units,
+                format!(
+                    "unit {number} of {window} (fork {fork:06x}) of pool {} is {what}, and it {why}",
+                    self.pool_name(pool)
+                ),
+            ));
+        }
+    }
+
+    fn leave(
+        &mut self,
+        (pool, prize): (PoolNo, PrizeNo),
+        units: u64,
+        leaves: Leaves,
+        faults: &mut Faults,
+    ) {
+        let in_pool = self.pools.entry((pool, prize)).or_default();
+        let sums = self.prizes.entry(prize).or_default();
+        match in_pool.waiting.checked_sub(units) {
+            Some(waiting) => {
+                in_pool.waiting = waiting;
+                sums.waiting = sums.waiting.saturating_sub(units);
+            }
+            None => faults.push((
+                Check::Sums,
+                format!(
+                    "{units} units of prize {} left pool {}, which had {}",
+                    prize.0, pool.0, in_pool.waiting
+                ),
+            )),
+        }
+        match leaves {
+            Leaves::Won => {
+                in_pool.won += units;
+                sums.won += units;
+            }
+            Leaves::ToStock => {
+                in_pool.taken_back += units;
+                sums.left += units;
+            }
+            Leaves::Withdrawn => {
+                in_pool.taken_back += units;
+                sums.withdrawn += units;
+            }
+        }
+    }
+
+    fn draw(&mut self, draw: &DrawEntry, entry: &Entry, faults: &mut Faults) {
+        for result in &draw.results {
+            self.draws.add(*result);
+            match *result {
+                DrawResult::Won {
+                    prize,
+                    pool,
+                    unit,
+                    release,
+                } => {
+                    self.take_unit(pool, unit, "won", faults);
+                    self.leave((pool, prize), 1, Leaves::Won, faults);
+                    if let Some(release) = release.filter(|release| *release > entry.at) {
+                        faults.push((
+                            Check::Release,
+                            format!("a unit of {release} was won at {}", entry.at),
+                        ));
+                    }
+                }
+                DrawResult::NotWon {
+                    cause: Cause::Forfeited { prize, pool, unit },
+                    ..
+                } => {
+                    self.take_unit(pool, unit, "forfeited", faults);
+                    self.leave((pool, prize), 1, Leaves::ToStock, faults);
+                }
+                DrawResult::NotWon {
+                    cause: Cause::Blank { pool, unit },
+                    ..
+                } => self.take_unit(pool, unit, "drawn as a blank", faults),
+                DrawResult::NotWon { .. } => {}
+            }
+        }
+        self.count(draw, entry.at, faults);
+    }
+
+    fn revoke(&mut self, win: &WonUnit, withdrawn: bool, faults: &mut Faults) {
+        if !self.revoked.insert((win.pool, win.unit)) {
+            let text = format!("unit {} of pool {} is revoked twice", win.unit.number, win.pool.0);
+            faults.push((Check::Units, text));
+        }
+        let sums = self.prizes.entry(win.prize).or_default();
+        match sums.won.checked_sub(1) {
+            Some(won) => sums.won = won,
+            None => faults.push((
+                Check::Sums,
+                format!("a unit of prize {} is revoked, and none is won", win.prize.0),
+            )),
+        }
+        if withdrawn {
+            sums.withdrawn += 1;
+        } else {
+            sums.left += 1;
+        }
+    }
+
+    /// Counts a draw on its user's record, under the limits of its version.
+    fn count(&mut self, draw: &DrawEntry, at: Moment, faults: &mut Faults) {
+        let Some(Some(campaign)) = self.versions.get(&draw.version).cloned() else {
+            self.unknown_limits += 1;
+            return;
+        };
+        let counting = draw.results.iter().filter(|result| match result {
+            DrawResult::Won { prize, .. } => campaign
+                .prizes
+                .get(usize::from(prize.0))
+                .is_some_and(|prize| prize.counts_as_win),
+            DrawResult::NotWon { .. } => false,
+        });
+        let wins = counting.count() as u32;
+        let today = self.today(at);
+        let found = self.users.draw(draw, &campaign.limits, (today, at), wins);
+        faults.extend(found.into_iter().map(|text| (Check::Limits, text)));
+    }
+
+    /// The local day of a moment in the campaign's zone.
+    fn today(&mut self, at: Moment) -> Day {
+        if let Some((day, first, end)) = self.today
+            && (first..end).contains(&at)
+        {
+            return day;
+        }
+        let Some(campaign) = &self.newest else {
+            return Day(0);
+        };
+        let day = campaign.zone.day(at);
+        self.today = Some((day, at, campaign.zone.next_day_start(at)));
+        day
+    }
+
+    fn pool_name(&self, pool: PoolNo) -> String {
+        let campaign = self.newest.as_ref();
+        let pools = campaign.and_then(|campaign| campaign.pools.get(usize::from(pool.0)));
+        pools.map_or_else(|| pool.0.to_string(), |pool| pool.id.to_string())
+    }
+}
+
+type Faults = Vec<(Check, String)>;
+
+/// The definition of an entry; none if an earlier version wrote the entry.
+fn definition(text: &str) -> Result<Option<Campaign>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let bytes = unhex(text).ok_or("is not hexadecimal")?;
+    let campaign = convert::decode(&bytes);
+    campaign
+        .map(Some)
+        .map_err(|problems| format!("cannot be read: {problems}"))
+}

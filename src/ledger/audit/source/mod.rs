@@ -1,0 +1,93 @@
+//! What an audit reads of a sink: rows as they are stored.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+mod postgres;
+mod sqlite;
+
+pub use postgres::PostgresSource;
+pub use sqlite::SqliteSource;
+
+use super::Orphans;
+use crate::{
+    ledger::{
+        entry::{Unreadable, decode},
+        sink::{Cursor, SinkError},
+        wins::Win,
+    },
+    model::{CampaignId, EnvelopeId, Moment},
+    store::{Entry, LedgerId, Subject},
+};
+
+/// A stored entry.
+#[derive(Clone, Debug)]
+pub struct StoredRow {
+    /// Its partition and number.
+    pub id: LedgerId,
+    /// Its number in its campaign.
+    pub number: Option<u64>,
+    /// Mark of the store's fork.
+    pub fork: u32,
+    /// When it was written.
+    pub at: Moment,
+    /// What happened.
+    pub kind: String,
+    /// The campaign that it is about.
+    pub campaign: Option<String>,
+    /// The envelope that it is about.
+    pub envelope: Option<String>,
+    /// The form of its bytes.
+    pub format: i16,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+impl StoredRow {
+    /// The entry that the bytes tell.
+    ///
+    /// # Errors
+    /// Bytes or ids are damaged, or of a later version.
+    pub fn entry(&self) -> Result<Entry, Unreadable> {
+        let subject = match (&self.campaign, &self.envelope) {
+            (Some(id), _) => CampaignId::parse("campaign", id).map(Subject::Campaign),
+            (None, Some(id)) => EnvelopeId::parse("envelope", id).map(Subject::Envelope),
+            (None, None) => Ok(Subject::Partition),
+        };
+        Ok(Entry {
+            id: self.id,
+            number: self.number,
+            fork: self.fork,
+            at: self.at,
+            subject: subject.map_err(|problem| Unreadable::Id(problem.message))?,
+            body: decode(self.format, &self.body)?,
+        })
+    }
+}
+
+/// A sink that is audited. Everything is read as it is stored.
+#[async_trait]
+pub trait Source: Send {
+    /// How far each partition is settled.
+    async fn cursors(&mut self) -> Result<BTreeMap<u32, Cursor>, SinkError>;
+
+    /// Settled entries that the store has lost.
+    async fn orphans(&mut self) -> Result<Orphans, SinkError>;
+
+    /// Entries of a partition after a number, in order, at most `limit`.
+    async fn entries(
+        &mut self,
+        partition: u32,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredRow>, SinkError>;
+
+    /// Rows of units that the entries of a partition from `first` to `last` won, in order.
+    async fn wins(
+        &mut self,
+        partition: u32,
+        first: u64,
+        last: u64,
+    ) -> Result<Vec<Win>, SinkError>;
+}

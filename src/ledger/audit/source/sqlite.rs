@@ -1,0 +1,150 @@
+//! An audit's view of the ledger in an embedded store's file, beside the service that has it open.
+
+use std::{collections::BTreeMap, path::Path};
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OpenFlags, Row, params};
+
+use super::{Source, StoredRow};
+use crate::{
+    ledger::{
+        audit::Orphans,
+        sink::{Cursor, SinkError},
+        wins::Win,
+    },
+    model::Moment,
+    store::{LedgerId, SettledUpTo, StoreError, sqlite::DATABASE_FILE},
+};
+
+/// A connection that only reads.
+pub struct SqliteSource {
+    db: Connection,
+}
+
+impl SqliteSource {
+    /// Opens the file in the directory of an embedded store's data.
+    ///
+    /// # Errors
+    /// There is no such file, it is no such store, or it is of a version without a ledger of its
+    /// own.
+    pub fn open(directory: &Path) -> Result<Self, SinkError> {
+        let file = directory.join(DATABASE_FILE);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = || -> rusqlite::Result<Connection> {
+            let db = Connection::open_with_flags(&file, flags)?;
+            db.busy_timeout(std::time::Duration::from_secs(5))?;
+            db.query_row("SELECT COUNT(*) FROM cursors", [], |_| Ok(()))?;
+            Ok(db)
+        };
+        Ok(Self {
+            db: open().map_err(StoreError::from)?,
+        })
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Answer<T> {
+        Ok(work(&self.db).map_err(StoreError::from)?)
+    }
+}
+
+type Answer<T> = Result<T, SinkError>;
+
+#[async_trait]
+impl Source for SqliteSource {
+    async fn cursors(&mut self) -> Answer<BTreeMap<u32, Cursor>> {
+        let sql = "SELECT partition, next_sequence, fork, at, format, digest FROM cursors";
+        self.read(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let cursors = statement.query_map([], |row| {
+                Ok(Cursor {
+                    partition: row.get(0)?,
+                    up_to: SettledUpTo {
+                        sequence: row.get::<_, u64>(1)? - 1,
+                        fork: row.get(2)?,
+                    },
+                    at: moment(row, 3)?,
+                    format: row.get(4)?,
+                    digest: row.get(5)?,
+                })
+            })?;
+            let cursors = cursors.map(|cursor| Ok((cursor.as_ref().map_or(0, |c| c.partition), cursor?)));
+            cursors.collect()
+        })
+    }
+
+    async fn orphans(&mut self) -> Answer<Orphans> {
+        let sql = "SELECT partition, first_sequence, last_sequence FROM orphans
+                   ORDER BY partition, first_sequence";
+        self.read(|db| {
+            let mut orphans = Orphans::new();
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let ranges = orphans.entry(row.get(0)?).or_default();
+                ranges.push((row.get(1)?, row.get(2)?));
+            }
+            Ok(orphans)
+        })
+    }
+
+    async fn entries(
+        &mut self,
+        partition: u32,
+        after: u64,
+        limit: usize,
+    ) -> Answer<Vec<StoredRow>> {
+        let sql = "SELECT sequence, number, fork, at, kind, campaign, envelope, format, body
+                   FROM entries WHERE partition = ?1 AND sequence > ?2
+                   ORDER BY sequence LIMIT ?3";
+        self.read(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let rows = statement.query_map(params![partition, after, limit], |row| {
+                Ok(StoredRow {
+                    id: LedgerId {
+                        partition,
+                        sequence: row.get(0)?,
+                    },
+                    number: row.get(1)?,
+                    fork: row.get::<_, Option<u32>>(2)?.unwrap_or(0),
+                    at: moment(row, 3)?,
+                    kind: row.get(4)?,
+                    campaign: row.get(5)?,
+                    envelope: row.get(6)?,
+                    format: row.get(7)?,
+                    body: row.get(8)?,
+                })
+            })?;
+            rows.collect()
+        })
+    }
+
+    async fn wins(&mut self, partition: u32, first: u64, last: u64) -> Answer<Vec<Win>> {
+        let sql = "SELECT sequence, number, at, campaign, version, user_id, request_id, pool,
+                       prize, unit_id, release_at
+                   FROM wins WHERE partition = ?1 AND sequence BETWEEN ?2 AND ?3
+                   ORDER BY sequence, number";
+        self.read(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let wins = statement.query_map(params![partition, first, last], |row| {
+                Ok(Win {
+                    partition,
+                    sequence: row.get(0)?,
+                    number: row.get(1)?,
+                    at: moment(row, 2)?,
+                    campaign: row.get(3)?,
+                    version: row.get(4)?,
+                    user: row.get(5)?,
+                    request: row.get(6)?,
+                    pool: row.get(7)?,
+                    prize: row.get(8)?,
+                    unit: row.get(9)?,
+                    release: row.get::<_, Option<i64>>(10)?.map(Moment::from_micros),
+                })
+            })?;
+            wins.collect()
+        })
+    }
+}
+
+fn moment(row: &Row<'_>, column: usize) -> rusqlite::Result<Moment> {
+    row.get(column).map(Moment::from_micros)
+}
