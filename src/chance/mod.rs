@@ -24,7 +24,7 @@ mod tests;
 
 pub use deck::{deal, take};
 pub use scatter::{Fill, Release, scatter, totals};
-pub(crate) use seed::{hex, unhex};
 pub use seed::{MasterKey, Nonce, Seed};
+pub(crate) use seed::{hex, unhex};
 pub use split::{rain, split};
 pub use stream::Stream;

@@ -194,7 +194,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// The bytes of hex digits, two for each byte; none if the text is something else.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
-    if digits.len() % 2 != 0 || !digits.iter().all(u8::is_ascii_hexdigit) {
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
     let starts = (0..digits.len()).step_by(2);

@@ -61,7 +61,12 @@ pub(super) struct AuditArgs {
     #[arg(long, env = "TOMBOLA_WITHOUT_SERVICE")]
     without_service: bool,
     /// Seconds to wait until what the service counts is settled
-    #[arg(long, env = "TOMBOLA_WAIT_S", value_name = "SECONDS", default_value_t = 30)]
+    #[arg(
+        long,
+        env = "TOMBOLA_WAIT_S",
+        value_name = "SECONDS",
+        default_value_t = 30
+    )]
     wait_s: u64,
 }
 
@@ -83,7 +88,9 @@ pub(super) async fn run(client: &Client, args: AuditArgs) -> Outcome {
     };
     let is_compared = envelopes.is_some();
     let audit = Audit::new(BTreeMap::new(), stores, envelopes);
-    let report = audit_all(&mut *source, audit, |_| ()).await.map_err(failed)?;
+    let report = audit_all(&mut *source, audit, |_| ())
+        .await
+        .map_err(failed)?;
     if client.json {
         output::say(&format!("{:#}", to_json(&report)));
     } else {
@@ -259,7 +266,11 @@ fn text(report: &Report, named: &[String], is_compared: bool) -> String {
     let all = report.campaigns.iter();
     let shown: Vec<_> = all
         .filter(|(id, _)| named.is_empty() || named.iter().any(|name| name == id.as_str()))
-        .take(if named.is_empty() { SHOWN_MAX } else { usize::MAX })
+        .take(if named.is_empty() {
+            SHOWN_MAX
+        } else {
+            usize::MAX
+        })
         .collect();
     let rest = report.campaigns.len() - shown.len();
     for (id, books) in shown {
@@ -307,7 +318,10 @@ fn text(report: &Report, named: &[String], is_compared: bool) -> String {
         .shown()
         .map(|finding| match (finding.partition, finding.sequence) {
             (Some(partition), Some(sequence)) => {
-                format!("entry {sequence} of partition {partition}: {}", finding.text)
+                format!(
+                    "entry {sequence} of partition {partition}: {}",
+                    finding.text
+                )
             }
             _ => finding.text.clone(),
         })
@@ -336,7 +350,11 @@ fn campaign(id: &CampaignId, books: &Books) -> String {
             sums.won,
             sums.withdrawn,
         ];
-        prizes.row([prize_name(books, *no)].into_iter().chain(units.map(grouped)));
+        prizes.row(
+            [prize_name(books, *no)]
+                .into_iter()
+                .chain(units.map(grouped)),
+        );
     }
     let mut pools = Table::new([
         ("pool", Left),
@@ -354,15 +372,16 @@ fn campaign(id: &CampaignId, books: &Books) -> String {
             waiting,
         } = *sums;
         let cells = [pool_name(books, *pool), prize_name(books, *prize)];
-        pools.row(cells.into_iter().chain([put, won, taken_back, waiting].map(grouped)));
+        pools.row(
+            cells
+                .into_iter()
+                .chain([put, won, taken_back, waiting].map(grouped)),
+        );
     }
     let draws = books.draws();
     format!(
         "{id}: {}, {} won, {}, {} gave nothing; {}\n{}\n\n{}",
-        counted(
-            draws.wins + draws.consolations + draws.nothings,
-            "draw"
-        ),
+        counted(draws.wins + draws.consolations + draws.nothings, "draw"),
         grouped(draws.wins),
         counted(draws.consolations, "consolation"),
         grouped(draws.nothings),

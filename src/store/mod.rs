@@ -30,8 +30,8 @@ pub use delivery::{Delivery, DeliveryState, WinCommand, WinOperated, WinOperatio
 pub use draw_result::{Cause, DrawResult, Unit};
 pub use entry::{Entry, LedgerId, Subject};
 pub use envelope::{
-    CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeSums, EnvelopeTotals, EnvelopeView, FillEnvelope,
-    GrabAnswer, GrabCommand, GrabOutcome, GrabView, Grabbed, Settled,
+    CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeSums, EnvelopeTotals, EnvelopeView,
+    FillEnvelope, GrabAnswer, GrabCommand, GrabOutcome, GrabView, Grabbed, Settled,
 };
 pub use error::{Executed, Refusal, Result, StoreError};
 pub use fill::{

@@ -15,9 +15,7 @@ use super::{
 };
 use crate::{
     chance::unhex,
-    model::{
-        Campaign, CampaignId, Moment, PoolNo, PrizeNo, Quantities, convert, zone::Day,
-    },
+    model::{Campaign, CampaignId, Moment, PoolNo, PrizeNo, Quantities, convert, zone::Day},
     store::{
         Cause, DrawResult, Entry, LedgerId, Unit, WonUnit,
         entry::{Applied, Body, DrawEntry, Span},
@@ -199,7 +197,11 @@ impl Books {
             _ => {}
         }
         for (check, text) in faults {
-            findings.add(check, Some(entry.id), format!("campaign {}: {text}", self.id));
+            findings.add(
+                check,
+                Some(entry.id),
+                format!("campaign {}: {text}", self.id),
+            );
         }
     }
 
@@ -370,7 +372,10 @@ impl Books {
 
     fn revoke(&mut self, win: &WonUnit, withdrawn: bool, faults: &mut Faults) {
         if !self.revoked.insert((win.pool, win.unit)) {
-            let text = format!("unit {} of pool {} is revoked twice", win.unit.number, win.pool.0);
+            let text = format!(
+                "unit {} of pool {} is revoked twice",
+                win.unit.number, win.pool.0
+            );
             faults.push((Check::Units, text));
         }
         let sums = self.prizes.entry(win.prize).or_default();
@@ -378,7 +383,10 @@ impl Books {
             Some(won) => sums.won = won,
             None => faults.push((
                 Check::Sums,
-                format!("a unit of prize {} is revoked, and none is won", win.prize.0),
+                format!(
+                    "a unit of prize {} is revoked, and none is won",
+                    win.prize.0
+                ),
             )),
         }
         if withdrawn {

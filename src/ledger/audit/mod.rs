@@ -5,7 +5,6 @@
 //! entry up to which they count, so the comparison is exact while draws go on. It does not
 //! read anything by itself: [`run`] feeds it from a sink.
 
-
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -18,6 +17,8 @@ mod numbers;
 mod order;
 pub mod run;
 pub mod source;
+#[cfg(test)]
+mod tests;
 mod units;
 mod users;
 
@@ -114,12 +115,7 @@ impl Audit {
     }
 
     /// The definition of a campaign's version, if an entry has it.
-    fn definition(
-        &self,
-        partition: u32,
-        id: &CampaignId,
-        version: u32,
-    ) -> Option<Arc<Campaign>> {
+    fn definition(&self, partition: u32, id: &CampaignId, version: u32) -> Option<Arc<Campaign>> {
         let books = self.partitions.get(&partition)?.campaigns.get(id)?;
         books.version(version)
     }
@@ -131,7 +127,10 @@ impl Audit {
             sequence,
         } = entry.id;
         let orphans = self.orphans.get(&partition).map_or(&[][..], Vec::as_slice);
-        if orphans.iter().any(|&(first, last)| (first..=last).contains(&sequence)) {
+        if orphans
+            .iter()
+            .any(|&(first, last)| (first..=last).contains(&sequence))
+        {
             self.orphaned += 1;
             return;
         }

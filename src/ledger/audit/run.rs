@@ -64,16 +64,28 @@ fn take_batch(audit: &mut Audit, rows: &[StoredRow], won: Vec<Win>) {
         let entry = match row.entry() {
             Ok(entry) => entry,
             Err(cause) => {
-                audit.note(Check::Sink, Some(row.id), format!("cannot be read: {cause}"));
+                audit.note(
+                    Check::Sink,
+                    Some(row.id),
+                    format!("cannot be read: {cause}"),
+                );
                 continue;
             }
         };
         if entry.body.kind() != row.kind {
-            let text = format!("is `{}` by its bytes, and `{}` by its column", entry.body.kind(), row.kind);
+            let text = format!(
+                "is `{}` by its bytes, and `{}` by its column",
+                entry.body.kind(),
+                row.kind
+            );
             audit.note(Check::Sink, Some(row.id), text);
         }
         audit.take(&entry);
-        compare_wins(audit, &entry, stored.remove(&row.id.sequence).unwrap_or_default());
+        compare_wins(
+            audit,
+            &entry,
+            stored.remove(&row.id.sequence).unwrap_or_default(),
+        );
     }
     for (sequence, wins) in stored {
         let partition = wins.first().map_or(0, |win| win.partition);
@@ -81,7 +93,11 @@ fn take_batch(audit: &mut Audit, rows: &[StoredRow], won: Vec<Win>) {
             partition,
             sequence,
         };
-        audit.note(Check::Sink, Some(id), "a win is listed of an entry that is not there");
+        audit.note(
+            Check::Sink,
+            Some(id),
+            "a win is listed of an entry that is not there",
+        );
     }
 }
 
@@ -99,7 +115,10 @@ fn compare_wins(audit: &mut Audit, entry: &Entry, stored: Vec<Win>) {
         return;
     };
     let differs = expected.len() != stored.len()
-        || expected.iter().zip(&stored).any(|(expected, stored)| !same_win(expected, stored));
+        || expected
+            .iter()
+            .zip(&stored)
+            .any(|(expected, stored)| !same_win(expected, stored));
     if differs {
         let text = "the rows of its wins are not those that the entry says";
         audit.note(Check::Sink, Some(entry.id), text);

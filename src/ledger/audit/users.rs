@@ -162,17 +162,9 @@ fn differ(user: &UserId, entry: &UserCounts, computed: &UserCounts) -> String {
             u64::from(computed.paid_today),
         ),
         ("draws", entry.draws, computed.draws),
-        (
-            "bonus draws used",
-            entry.bonus_used,
-            computed.bonus_used,
-        ),
+        ("bonus draws used", entry.bonus_used, computed.bonus_used),
         ("wins", entry.wins, computed.wins),
-        (
-            "bonus draws left",
-            entry.bonus_left,
-            computed.bonus_left,
-        ),
+        ("bonus draws left", entry.bonus_left, computed.bonus_left),
     ];
     let differences: Vec<String> = pairs
         .into_iter()

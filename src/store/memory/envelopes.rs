@@ -16,9 +16,9 @@ use super::{
 use crate::{
     model::{EnvelopeId, Moment},
     store::{
-        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeSums, EnvelopeTotals, EnvelopeView,
-        FillEnvelope, GrabCommand, GrabOutcome, GrabView, Grabbed, LedgerId, Refusal, Result,
-        Settled, Step, StoreError, Subject,
+        CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeStore, EnvelopeSums, EnvelopeTotals,
+        EnvelopeView, FillEnvelope, GrabCommand, GrabOutcome, GrabView, Grabbed, LedgerId, Refusal,
+        Result, Settled, Step, StoreError, Subject,
         entry::Body,
         envelope::{Packet, WaitingPacket},
         rules::envelope::{self as rules, EnvelopeState, SumsChange},

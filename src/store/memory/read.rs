@@ -6,8 +6,8 @@ use super::campaign::{CampaignData, Pool};
 use crate::{
     model::{Moment, PoolNo, PrizeNo, UserId},
     store::{
-        BlockedUser, BlockedUsers, Filling, HoldNote, LedgerId, Result, Stats, UserDetails, UserView,
-        WindowView,
+        BlockedUser, BlockedUsers, Filling, HoldNote, LedgerId, Result, Stats, UserDetails,
+        UserView, WindowView,
         rules::{self, PoolState},
         view::DeckStats,
     },

@@ -73,7 +73,10 @@ async fn other_contents_under_an_id_in_use_are_refused(world: &mut World) {
         let refused = world.try_create(&other).await.unwrap_err();
         assert_eq!(refused, EXISTS, "edit {number}");
     }
-    assert_eq!(world.store().envelope_sums().await.unwrap().sums[0].envelopes, 1);
+    assert_eq!(
+        world.store().envelope_sums().await.unwrap().sums[0].envelopes,
+        1
+    );
 }
 
 async fn an_envelope_created_a_hundred_times_at_once_is_one(world: &mut World) {

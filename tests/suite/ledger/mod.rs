@@ -1,6 +1,7 @@
 //! Settling entries from the store into a real PostgreSQL: each is settled exactly once, whatever
 //! is killed, cut off or away in between.
 
+mod audit;
 mod away;
 mod cut;
 mod deliveries;

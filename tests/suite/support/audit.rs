@@ -74,11 +74,15 @@ fn check_by_audit(entries: &[Entry], stats: &[Stats], envelopes: &envelope_audit
         let id = stats.view.campaign.id.clone();
         (id, store_sums(stats))
     });
-    let heads = entries.iter().map(|entry| (entry.id.partition, entry.id.sequence));
+    let heads = entries
+        .iter()
+        .map(|entry| (entry.id.partition, entry.id.sequence));
     let sums = envelopes.sums.iter();
     let store = StoreEnvelopes {
         heads: heads.collect(),
-        sums: sums.map(|sums| (sums.currency.clone(), sums.clone())).collect(),
+        sums: sums
+            .map(|sums| (sums.currency.clone(), sums.clone()))
+            .collect(),
     };
     let mut audit = Audit::new(Orphans::new(), stores.collect(), Some(store));
     for entry in entries {

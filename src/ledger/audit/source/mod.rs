@@ -84,10 +84,5 @@ pub trait Source: Send {
     ) -> Result<Vec<StoredRow>, SinkError>;
 
     /// Rows of units that the entries of a partition from `first` to `last` won, in order.
-    async fn wins(
-        &mut self,
-        partition: u32,
-        first: u64,
-        last: u64,
-    ) -> Result<Vec<Win>, SinkError>;
+    async fn wins(&mut self, partition: u32, first: u64, last: u64) -> Result<Vec<Win>, SinkError>;
 }

@@ -111,12 +111,7 @@ impl Source for PostgresSource {
         Ok(rows.collect())
     }
 
-    async fn wins(
-        &mut self,
-        partition: u32,
-        first: u64,
-        last: u64,
-    ) -> Result<Vec<Win>, SinkError> {
+    async fn wins(&mut self, partition: u32, first: u64, last: u64) -> Result<Vec<Win>, SinkError> {
         let sql = "SELECT sequence, number, at, campaign, version, user_id, request_id, pool,
                        prize, unit_id, release_at
                    FROM tombola.wins WHERE partition = $1 AND sequence BETWEEN $2 AND $3

@@ -66,7 +66,8 @@ impl Source for SqliteSource {
                     digest: row.get(5)?,
                 })
             })?;
-            let cursors = cursors.map(|cursor| Ok((cursor.as_ref().map_or(0, |c| c.partition), cursor?)));
+            let cursors =
+                cursors.map(|cursor| Ok((cursor.as_ref().map_or(0, |c| c.partition), cursor?)));
             cursors.collect()
         })
     }

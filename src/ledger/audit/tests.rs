@@ -1,0 +1,291 @@
+//! Each broken promise is found. That nothing is found where all hold is shown by the suite, which
+//! audits every store at the end of its tests.
+
+use super::*;
+use crate::{
+    chance::hex,
+    model::{
+        Moment, OperatorId, PoolNo, PrizeNo, Quantities, RequestId, UserId,
+        convert::{self, campaign_from_proto, tests::spring_wheel},
+        limits::{Funding, UserCounts},
+    },
+    store::{
+        Author, Cause, DrawResult, Unit, WonUnit,
+        entry::{Applied, Body, DrawEntry, Injected, TakenBackCause},
+    },
+};
+
+const COUPONS: PoolNo = PoolNo(1);
+const COUPON: PrizeNo = PrizeNo(1);
+const WINDOW: i64 = 1_795_960_800;
+
+fn now() -> Moment {
+    Moment::from_micros((WINDOW + 1_800) * 1_000_000)
+}
+
+fn author() -> Author {
+    Author {
+        request: RequestId::parse("request", "r").unwrap(),
+        operator: OperatorId::parse("operator", "o").unwrap(),
+        reason: String::new(),
+    }
+}
+
+fn spring() -> CampaignId {
+    CampaignId::parse("campaign", "spring-wheel").unwrap()
+}
+
+/// A campaign with 10 coupons in an hour.
+fn begun() -> Vec<Body> {
+    let campaign = campaign_from_proto(&spring_wheel()).unwrap();
+    let prizes = campaign.numbered_prizes();
+    let applied = Applied {
+        version: 1,
+        base_version: 0,
+        definition_sha256: String::new(),
+        definition: hex(&convert::encode(&campaign)),
+        nonce: String::new(),
+        commitment: String::new(),
+        stock_added: prizes.map(|(no, prize)| (no, prize.stock)).collect(),
+        stock_anew: false,
+        totals: Vec::new(),
+        time_zones: String::new(),
+        test_clock: false,
+        author: author(),
+    };
+    let ten = Quantities::from([(COUPON, 10)]);
+    let window = Moment::from_micros(WINDOW * 1_000_000);
+    let injected = Injected {
+        pool: COUPONS,
+        window,
+        generation: 0,
+        version: 1,
+        from: window,
+        until: window,
+        planned: ten.clone(),
+        in_force: None,
+        carried: Quantities::new(),
+        granted: ten,
+        fork: 0,
+    };
+    vec![Body::Applied(Box::new(applied)), Body::Injected(injected)]
+}
+
+fn unit(number: u64) -> Unit {
+    Unit {
+        window: WINDOW,
+        fork: 0,
+        number,
+    }
+}
+
+/// A draw that wins a unit, the user's only one so far.
+fn draw(user: &str, number: u64) -> DrawEntry {
+    DrawEntry {
+        version: 1,
+        user: UserId::parse("user", user).unwrap(),
+        request: RequestId::parse("request", "r").unwrap(),
+        funding: Funding::Free,
+        payment_ref: String::new(),
+        consolation_only: false,
+        results: vec![DrawResult::Won {
+            prize: COUPON,
+            pool: COUPONS,
+            unit: unit(number),
+            release: Some(now()),
+        }],
+        counts: UserCounts {
+            free_today: 1,
+            draws: 1,
+            wins: 1,
+            ..UserCounts::default()
+        },
+    }
+}
+
+fn audited(bodies: Vec<Body>) -> Outcome {
+    let mut audit = Audit::default();
+    for (sequence, body) in (1..).zip(bodies) {
+        audit.take(&entry(sequence, body));
+    }
+    audit.finish()
+}
+
+fn entry(sequence: u64, body: Body) -> Entry {
+    Entry {
+        id: LedgerId {
+            partition: 0,
+            sequence,
+        },
+        number: Some(sequence),
+        fork: 0,
+        at: now(),
+        subject: Subject::Campaign(spring()),
+        body,
+    }
+}
+
+/// What is found after a campaign has begun and this has happened.
+fn found(more: impl IntoIterator<Item = Body>) -> Vec<(Check, String)> {
+    let outcome = audited(begun().into_iter().chain(more).collect());
+    let findings = outcome.findings.shown();
+    findings
+        .map(|finding| (finding.check, finding.text.clone()))
+        .collect()
+}
+
+#[track_caller]
+fn assert_found(more: impl IntoIterator<Item = Body>, check: Check, word: &str) {
+    let found = found(more);
+    let is_there = found
+        .iter()
+        .any(|(is, text)| *is == check && text.contains(word));
+    assert!(is_there, "{word}: {found:#?}");
+}
+
+#[test]
+fn what_keeps_the_promises_is_not_blamed() {
+    let draws = ["a", "b", "c"].into_iter().zip(0..);
+    let draws = draws.map(|(user, number)| Body::Draw(draw(user, number)));
+    assert_eq!(found(draws), []);
+}
+
+#[test]
+fn a_unit_that_is_won_twice_or_was_never_there_is_found() {
+    let twice = [draw("a", 3), draw("b", 3)].map(Body::Draw);
+    assert_found(twice, Check::Units, "had left it before");
+    assert_found([Body::Draw(draw("a", 10))], Check::Units, "never put");
+    let mut foreign = draw("a", 1);
+    foreign.results = vec![DrawResult::NotWon {
+        consolation: true,
+        cause: Cause::Forfeited {
+            prize: COUPON,
+            pool: PoolNo(2),
+            unit: unit(1),
+        },
+    }];
+    assert_found([Body::Draw(foreign)], Check::Units, "never put");
+}
+
+#[test]
+fn units_that_come_from_nowhere_are_found() {
+    let back = Body::TakenBack {
+        pool: COUPONS,
+        cause: TakenBackCause::Ended,
+        units: [(COUPON, 11)].into(),
+        withdrawn: false,
+        spans: Vec::new(),
+    };
+    assert_found([back], Check::Sums, "left pool");
+    let mut injected = begun().pop().unwrap();
+    if let Body::Injected(injected) = &mut injected {
+        injected.granted = [(COUPON, 1 << 40)].into();
+    }
+    assert_found([injected], Check::Sums, "left stock");
+    let win = WonUnit {
+        user: UserId::parse("user", "a").unwrap(),
+        prize: COUPON,
+        pool: COUPONS,
+        unit: unit(0),
+    };
+    let revoked = || Body::Revoked {
+        version: 1,
+        win: win.clone(),
+        withdraw: false,
+        withdrawn: false,
+        author: author(),
+    };
+    assert_found([revoked()], Check::Sums, "none is won");
+    let won = Body::Draw(draw("a", 0));
+    assert_found([won, revoked(), revoked()], Check::Units, "revoked twice");
+}
+
+#[test]
+fn a_win_before_its_release_is_found() {
+    let mut early = draw("a", 0);
+    if let DrawResult::Won { release, .. } = &mut early.results[0] {
+        *release = Some(Moment::FAR_FUTURE);
+    }
+    assert_found([Body::Draw(early)], Check::Release, "was won at");
+}
+
+#[test]
+fn a_draw_beyond_a_limit_and_counts_that_do_not_follow_are_found() {
+    let campaign = campaign_from_proto(&spring_wheel()).unwrap();
+    let most = campaign.limits.draws_per_day.unwrap();
+    let draws = (0..=most).map(|index| {
+        let mut draw = draw("a", index.into());
+        draw.counts = UserCounts {
+            free_today: index + 1,
+            draws: u64::from(index) + 1,
+            wins: u64::from(index) + 1,
+            ..UserCounts::default()
+        };
+        Body::Draw(draw)
+    });
+    assert_found(draws, Check::Limits, "drawsPerDay leaves 0");
+    let mut wrong = draw("a", 0);
+    wrong.counts.draws = 7;
+    assert_found([Body::Draw(wrong)], Check::Limits, "draws 7");
+}
+
+#[test]
+fn entries_that_are_missing_or_out_of_order_are_found() {
+    let bodies = || {
+        let draws = (0..3).map(|number| Body::Draw(draw(&format!("u{number}"), number)));
+        let all = begun().into_iter().chain(draws);
+        (1..).zip(all).map(|(sequence, body)| entry(sequence, body))
+    };
+    let of = |entries: Vec<Entry>| {
+        let mut audit = Audit::default();
+        entries.iter().for_each(|entry| audit.take(entry));
+        audit.finish().findings.count(Check::Order)
+    };
+    assert_eq!(of(bodies().collect()), 0);
+    assert!(of(bodies().filter(|entry| entry.id.sequence != 4).collect()) > 0);
+    let mut swapped: Vec<_> = bodies().collect();
+    swapped.swap(2, 3);
+    assert!(of(swapped) > 0);
+    let mut renumbered: Vec<_> = bodies().collect();
+    renumbered[3].number = Some(9);
+    assert!(of(renumbered) > 0);
+}
+
+#[test]
+fn a_store_that_says_something_else_is_found() {
+    let bodies = begun();
+    let head = LedgerId {
+        partition: 0,
+        sequence: 2,
+    };
+    let store = |missing: u64| {
+        let campaign = campaign_from_proto(&spring_wheel()).unwrap();
+        let prizes = campaign.numbered_prizes().map(|(no, prize)| {
+            let (waiting, missing) = if no == COUPON { (10, missing) } else { (0, 0) };
+            let sums = PrizeSums {
+                stock: prize.stock,
+                left: prize.stock - waiting - missing,
+                waiting,
+                ..PrizeSums::default()
+            };
+            (prize.id.to_string(), sums)
+        });
+        StoreSums {
+            head,
+            prizes: prizes.collect(),
+            draws: DrawCounts::default(),
+        }
+    };
+    let of = |missing: u64| {
+        let mut audit = Audit::new(Orphans::new(), [(spring(), store(missing))].into(), None);
+        for (sequence, body) in (1..).zip(bodies.clone()) {
+            audit.take(&entry(sequence, body));
+        }
+        // What the store counts ends before this draw.
+        audit.take(&entry(3, Body::Draw(draw("a", 0))));
+        let outcome = audit.finish();
+        (outcome.compared, outcome.findings.count(Check::Sums))
+    };
+    assert_eq!(of(0), (1, 0));
+    assert_eq!(of(1), (1, 1));
+}
