@@ -23,10 +23,11 @@ const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
 pub const WITHOUT_INDEX: &str = "
     DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due;
     ALTER TABLE campaigns DROP COLUMN holds; ALTER TABLE blocked DROP COLUMN note;
-    ALTER TABLE stock DROP COLUMN forfeited; ALTER TABLE ledger DROP COLUMN number;
+    ALTER TABLE stock DROP COLUMN forfeited; ALTER TABLE stock DROP COLUMN revoked;
+    ALTER TABLE ledger DROP COLUMN number;
     ALTER TABLE campaigns DROP COLUMN entries;
     DROP TABLE cursors; DROP TABLE orphans; DROP TABLE entries; DROP TABLE wins; DROP TABLE prizes;
-    DROP TABLE salts; DROP TABLE quarantine; PRAGMA user_version = 2;
+    DROP TABLE salts; DROP TABLE quarantine; DROP TABLE deliveries; PRAGMA user_version = 2;
 ";
 
 /// The data of an embedded store, and its clock.
