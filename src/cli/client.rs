@@ -18,7 +18,7 @@ use crate::{
     },
     proto::{
         self, campaign_service_client::CampaignServiceClient,
-        envelope_service_client::EnvelopeServiceClient,
+        envelope_service_client::EnvelopeServiceClient, ledger_service_client::LedgerServiceClient,
         lottery_service_client::LotteryServiceClient,
     },
 };
@@ -27,6 +27,7 @@ use crate::{
 pub(super) type Outcome<T = ()> = Result<T, Box<Failure>>;
 pub(super) type Campaigns = CampaignServiceClient<Channel>;
 pub(super) type Envelopes = EnvelopeServiceClient<Channel>;
+pub(super) type Ledger = LedgerServiceClient<Channel>;
 pub(super) type Lottery = LotteryServiceClient<Channel>;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,6 +71,12 @@ impl Client {
     /// A client of `LotteryService`.
     pub(super) async fn lottery(&self) -> Outcome<Lottery> {
         let client = LotteryServiceClient::new(self.connect().await?);
+        Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
+    }
+
+    /// A client of `LedgerService`.
+    pub(super) async fn ledger(&self) -> Outcome<Ledger> {
+        let client = LedgerServiceClient::new(self.connect().await?);
         Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 

@@ -27,6 +27,7 @@ mod input;
 mod key;
 mod lifecycle;
 mod listen;
+mod lists;
 mod log;
 mod migrate;
 mod odds;
@@ -136,7 +137,15 @@ enum Command {
     Block(block::BlockArgs),
     /// Undo a block
     Unblock(block::UnblockArgs),
-    /// Show a user, or the blocked users
+    /// List units that were won
+    Wins(lists::wins::WinsArgs),
+    /// List draws and how they came out
+    Draws(lists::draws::DrawsArgs),
+    /// List what operators did
+    Operations(lists::operations::OperationsArgs),
+    /// List envelopes, grabs and refunds
+    Envelopes(lists::envelopes::EnvelopesArgs),
+    /// Show a user, what a user did, or the blocked users
     #[command(subcommand)]
     User(user::UserCommand),
     /// Draw for a user
@@ -258,6 +267,10 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Grant(args) => grant::run(&client, args).await,
         Command::Block(args) => block::block(&client, args).await,
         Command::Unblock(args) => block::unblock(&client, args).await,
+        Command::Wins(args) => lists::wins::run(&client, args).await,
+        Command::Draws(args) => lists::draws::run(&client, args).await,
+        Command::Operations(args) => lists::operations::run(&client, args).await,
+        Command::Envelopes(args) => lists::envelopes::run(&client, args).await,
         Command::User(command) => user::run(&client, command).await,
         Command::Draw(args) => draw::run(&client, args).await,
         Command::GetDraw(args) => draw::get(&client, args).await,

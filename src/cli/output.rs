@@ -42,6 +42,11 @@ pub(super) fn say(text: &str) {
     }
 }
 
+/// Whether someone still reads the output.
+pub(super) fn is_open() -> bool {
+    STATE.load(Ordering::Relaxed) == OPEN
+}
+
 /// Prints a line to standard error, for people; ignores a failure to write it.
 pub(super) fn note(text: &str) {
     drop(writeln!(io::stderr().lock(), "{text}"));

@@ -7,6 +7,7 @@ use super::{
     check::limits,
     client::{Client, Outcome, campaign_id, user_id},
     failure::Failure,
+    lists,
     output::{Side, Table, counted},
     time::shown,
 };
@@ -22,6 +23,8 @@ use crate::{
 pub(super) enum UserCommand {
     /// Show a user's draws, wins, bonus draws, limits and block
     Show(ShowArgs),
+    /// List what a user did in all campaigns and envelopes, and what operators did to the user
+    History(lists::history::HistoryArgs),
     /// List the blocked users: since when, by whom and why
     Blocked(BlockedArgs),
 }
@@ -48,6 +51,7 @@ pub(super) struct BlockedArgs {
 pub(super) async fn run(client: &Client, command: UserCommand) -> Outcome {
     match command {
         UserCommand::Show(args) => show(client, args).await,
+        UserCommand::History(args) => lists::history::run(client, args).await,
         UserCommand::Blocked(args) => blocked(client, args).await,
     }
 }
