@@ -54,6 +54,7 @@ impl Kind {
             "CampaignService" => true,
             "LotteryService" => method == "GetOdds",
             "EnvelopeService" => matches!(method, "GetEnvelope" | "ListGrabs"),
+            "LedgerService" => method.starts_with("List"),
             _ => false,
         };
         let is_read = method.starts_with("Get") || method.starts_with("List");
@@ -246,6 +247,7 @@ mod tests {
                 false,
             ),
             ("/tombola.v1.EnvelopeService/ListGrabs", true, true, true),
+            ("/tombola.v1.LedgerService/ListWins", true, true, true),
             ("/grpc.health.v1.Health/Watch", false, false, false),
             ("/", false, false, false),
         ] {

@@ -47,7 +47,7 @@ impl Position {
 }
 
 /// The part of a list that is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// From this moment on.
     pub from: Option<Moment>,

@@ -3,7 +3,7 @@
 use super::{Database, settle_all, settled, settler};
 use crate::{
     docs::page::Page,
-    support::{DrawWords as _, World, draw, embedded::Embedded, envelope, minutes},
+    support::{DrawWords as _, World, draw, embedded::Embedded, envelope, hours, minutes},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -18,6 +18,10 @@ async fn every_query_of_the_documents_finds_something() {
     world.create(&envelope("e1", 100, 2)).await;
     world.grab("e1", "user-1").await;
     world.cancel("e1").await;
+    world.create(&envelope("e2", 300, 3)).await;
+    world.grab("e2", "user-2").await;
+    world.pass(hours(25)).await;
+    world.tick().await;
     let (mut carrier, mut sink) = settler(world.store(), &database.url()).await;
     settle_all(&mut carrier, &mut sink).await;
     let page = Page::read("docs/sql.md");

@@ -1,3 +1,8 @@
 //! Reading what is settled.
 
+mod commands;
+mod lists;
+mod refusals;
+mod rig;
 mod rows;
+mod year;
