@@ -457,6 +457,9 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         R::WinNotFound => {
             format!("\"tombola wins --campaign {campaign}\" lists the wins with their units")
         }
+        R::LedgerBacklog => {
+            "\"tombola stats\" shows what waits; the log of the settler says why".into()
+        }
         R::Overloaded | R::StoreUnavailable => {
             "the server is there, but cannot do it now; its log says why".into()
         }

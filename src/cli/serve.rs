@@ -18,7 +18,7 @@ use super::{
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
     log::{self, LogArgs},
-    sink_args::SinkArgs,
+    sink_args::{BacklogArgs, SinkArgs},
     store_args::{HomeArgs, StoreArgs},
     time::parse_span,
     wait,
@@ -30,12 +30,12 @@ use crate::{
         alarm::{self, Alarm, AlarmError},
     },
     ledger::{
-        PostgresUrl, Settler, Target,
+        self, PostgresUrl, Settler, Target,
         read::{LedgerReader, postgres::PostgresReader, sqlite::SqliteReader},
     },
     model::{Moment, Problems},
     store::{
-        Durability,
+        BacklogBound, Durability,
         clock::{Clock, ShiftedClock},
     },
 };
@@ -107,6 +107,8 @@ pub(super) struct ServeArgs {
     #[command(flatten)]
     sink: SinkArgs,
     #[command(flatten)]
+    backlog: BacklogArgs,
+    #[command(flatten)]
     pub(super) store: StoreArgs,
     /// If Redis is away or still loads its data, wait and report "not ready" instead of ending with
     /// code 69
@@ -166,6 +168,8 @@ struct Configuration {
     wait: bool,
     /// The database that the ledger is settled into.
     sink: Option<PostgresUrl>,
+    /// How much may wait to be settled; none where the sink is the store's own file.
+    backlog: Option<BacklogBound>,
 }
 
 impl Configuration {
@@ -189,6 +193,10 @@ impl Configuration {
             .ok();
         let redis = args.store.on_redis(PREFIX, &mut problems);
         let sink = args.sink.url(&mut problems);
+        let backlog = args.backlog.bound();
+        let backlog = backlog.map_err(|text| problems.add("--backlog-age", text));
+        let has_own_file = redis.is_none() && sink.is_none();
+        let backlog = backlog.ok().filter(|_| !has_own_file);
         let spans = request_memory.zip(envelope_retention).zip(idle_time);
         match (alarm, spans, clock) {
             (Some(alarm), Some(((request_memory, envelope_retention), idle_time)), Some(clock))
@@ -209,6 +217,7 @@ impl Configuration {
                     alarm,
                     wait: args.wait,
                     sink,
+                    backlog,
                 })
             }
             _ => Err(problems),
@@ -304,6 +313,13 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
         "serving on {local}: {}",
         promise(info.durability)
     );
+    if let Some(bound) = configuration.backlog {
+        injector.store().bound_backlog(bound);
+    }
+    let memory = configuration.sink.is_none().then(|| {
+        let store = Arc::clone(injector.store());
+        tokio::spawn(ledger::memory::watch(store))
+    });
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
     let ledger = reader(&injector, configuration.sink.clone());
     let settling = Settling::start(&injector, configuration.sink);
@@ -316,6 +332,10 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
             stop,
         ) => served?,
         Err(error) = alarm => return Err(error.into()),
+    }
+    if let Some(memory) = memory {
+        memory.abort();
+        drop(memory.await);
     }
     if let Some(settling) = settling {
         settling.end().await;

@@ -1,14 +1,19 @@
 //! The options that name the database which the ledger is settled into.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use super::{client::Outcome, failure::Failure};
+use super::{client::Outcome, failure::Failure, time::parse_span};
 use crate::{
     ledger::{PostgresUrl, SinkError},
     model::Problems,
+    store::BacklogBound,
 };
+
+/// The shortest and the longest age of an entry that waits.
+const AGE_MIN: Duration = Duration::from_secs(60);
+const AGE_MAX: Duration = Duration::from_secs(3650 * 86_400);
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "PostgreSQL")]
@@ -29,6 +34,45 @@ pub(super) struct SinkArgs {
         requires = "postgres_url"
     )]
     postgres_password_file: Option<PathBuf>,
+}
+
+/// How much of the ledger may wait to be settled.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "PostgreSQL")]
+pub(super) struct BacklogArgs {
+    /// Refuse draws while as many entries of a partition wait to be settled
+    #[arg(
+        long,
+        env = "TOMBOLA_BACKLOG_ENTRIES",
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1000..)
+    )]
+    backlog_entries: u64,
+    /// Refuse draws while an entry waits for as long to be settled
+    #[arg(
+        long,
+        env = "TOMBOLA_BACKLOG_AGE",
+        value_name = "SPAN",
+        default_value = "72h"
+    )]
+    backlog_age: String,
+}
+
+impl BacklogArgs {
+    /// The bound.
+    pub(super) fn bound(&self) -> Result<BacklogBound, String> {
+        let text = &self.backlog_age;
+        let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
+        let age = Duration::try_from(span).unwrap_or_default();
+        if !(AGE_MIN..=AGE_MAX).contains(&age) {
+            return Err(format!("`{text}` is out of range: 1m to 3650d"));
+        }
+        Ok(BacklogBound {
+            entries: self.backlog_entries,
+            age,
+        })
+    }
 }
 
 impl SinkArgs {

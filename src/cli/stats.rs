@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     model::text::grouped,
-    proto::{DeckStats, GetStatsRequest, GetStatsResponse, PrizeStats},
+    proto::{DeckStats, GetStatsRequest, GetStatsResponse, LedgerStats, PrizeStats},
 };
 
 /// The number of hours to show; `schedule` shows all.
@@ -65,7 +65,40 @@ fn envelopes(response: &GetStatsResponse) -> String {
         ""
     };
     let sums = envelope_view::sums(&response.envelopes);
-    format!("{sums}\n{balance}\n\nread {read}{clock}")
+    let ledger = response.ledger.as_ref().map_or_else(String::new, ledger);
+    format!("{sums}\n{balance}\n\n{ledger}read {read}{clock}")
+}
+
+/// What waits to be settled.
+fn ledger(stats: &LedgerStats) -> String {
+    let entries = counted(stats.unsettled_entries, "entry");
+    let waiting = match &stats.lag {
+        _ if !stats.settled => format!("nothing settles it, {entries}"),
+        Some(lag) => {
+            let seconds = u64::try_from(lag.seconds).unwrap_or_default();
+            format!(
+                "{entries} not settled, the oldest for {}",
+                counted(seconds, "second")
+            )
+        }
+        None => "every entry is settled".into(),
+    };
+    let mut text = format!("ledger: {waiting}\n");
+    if stats.memory_max_bytes > 0 {
+        let mebibytes = |bytes: u64| grouped(bytes >> 20);
+        text += &format!(
+            "memory: {} of {} MiB used",
+            mebibytes(stats.memory_used_bytes),
+            mebibytes(stats.memory_max_bytes)
+        );
+        if let Some(lasts) = &stats.memory_lasts {
+            let hours = u64::try_from(lasts.seconds).unwrap_or_default() / 3600;
+            text += &format!(", lasts {} at the present rate", counted(hours, "hour"));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
 }
 
 fn view(response: &GetStatsResponse, zone: &TimeZone) -> String {

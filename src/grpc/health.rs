@@ -8,7 +8,8 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{info, warn};
 
 use super::{
-    campaigns::Campaigns, clock_health::ClockHealth, envelopes::Envelopes, lottery::Lottery,
+    campaigns::Campaigns, clock_health::ClockHealth, envelopes::Envelopes,
+    ledger_health::LedgerHealth, lottery::Lottery,
 };
 use crate::{
     proto::{
@@ -46,6 +47,7 @@ pub(super) struct Health {
     store: Arc<dyn Store>,
     serving: Option<bool>,
     clock: ClockHealth,
+    ledger: LedgerHealth,
 }
 
 impl Health {
@@ -53,6 +55,7 @@ impl Health {
     pub(super) fn new(reporter: HealthReporter, store: Arc<dyn Store>) -> Self {
         Self {
             clock: ClockHealth::new(reporter.clone()),
+            ledger: LedgerHealth::new(reporter.clone()),
             reporter,
             store,
             serving: None,
@@ -67,6 +70,8 @@ impl Health {
             Err(_) => Some("it does not answer".to_owned()),
         };
         self.clock.report(&*self.store).await;
+        // A store that does not answer is known already.
+        drop(timeout(PROBE_TIME_MAX, self.ledger.report(&*self.store)).await);
         let serving = failure.is_none();
         if self.serving == Some(serving) {
             return;
@@ -97,6 +102,7 @@ impl Health {
             self.reporter.clear_service_status(name).await;
         }
         self.clock.stop().await;
+        self.ledger.stop().await;
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {

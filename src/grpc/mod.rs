@@ -14,6 +14,8 @@ mod envelope_views;
 mod envelopes;
 mod health;
 mod ledger;
+mod ledger_health;
+mod ledger_stats;
 mod lottery;
 mod odds;
 mod operations;

@@ -6,7 +6,9 @@ use tonic::Request;
 
 use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
-    envelope_views, request,
+    envelope_views,
+    ledger_stats::ledger_stats,
+    request,
     schedule::window,
     secrets::Secrets,
     status::CallError,
@@ -40,7 +42,9 @@ pub(super) async fn get_stats(
     let work = async {
         let store = desk.store();
         if message.campaign_id.is_empty() {
-            return Ok(envelope_stats(store).await?);
+            let mut stats = envelope_stats(store).await?;
+            stats.ledger = Some(ledger_stats(store).await?);
+            return Ok(stats);
         }
         let id = request::campaign(&message.campaign_id)?;
         let stats = store.stats(&id).await?;
@@ -85,6 +89,7 @@ fn response(
         test_clock,
         envelopes: Vec::new(),
         ledger_heads: vec![views::ledger_id(stats.head)],
+        ledger: None,
         decks: stats
             .decks
             .iter()

@@ -33,6 +33,9 @@ const VIOLATION_BYTES_MAX: usize = 3 * 1024;
 /// The most bytes of a status's message, for the same reason.
 const MESSAGE_BYTES_MAX: usize = 700;
 
+/// When to come back to a service whose ledger is not settled.
+const BACKLOG_RETRY: Duration = Duration::from_secs(5);
+
 /// When to come back to a service that is overloaded.
 const OVERLOAD_RETRY: Duration = Duration::from_millis(200);
 
@@ -142,6 +145,7 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         Refusal::NotStarted(_) => no(Code::FailedPrecondition, R::CampaignNotStarted),
         Refusal::Ended(_) => no(Code::FailedPrecondition, R::CampaignEnded),
         Refusal::Paused => no(Code::FailedPrecondition, R::CampaignPaused),
+        Refusal::LedgerBacklog => no(Code::Unavailable, R::LedgerBacklog),
         Refusal::Closed => no(Code::FailedPrecondition, R::CampaignClosed),
         Refusal::Expired(_) => no(Code::FailedPrecondition, R::RequestExpired),
         Refusal::ChangeRefused(_) => no(Code::FailedPrecondition, R::ChangeRefused),
@@ -261,6 +265,7 @@ fn first_of(problems: &Problems) -> String {
 fn retry_after(error: &CallError) -> Option<Duration> {
     match error {
         CallError::Unread | CallError::Store(StoreError::Overloaded) => Some(OVERLOAD_RETRY),
+        CallError::Store(StoreError::Refused(Refusal::LedgerBacklog)) => Some(BACKLOG_RETRY),
         CallError::Store(StoreError::Refused(Refusal::Limit {
             retry_at: Some(at),
             now,

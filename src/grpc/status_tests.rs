@@ -198,6 +198,12 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            Refusal::LedgerBacklog.into(),
+            Code::Unavailable,
+            "LEDGER_BACKLOG",
+            "no",
+        ),
+        (
             Refusal::Paused.into(),
             Code::FailedPrecondition,
             "CAMPAIGN_PAUSED",

@@ -9,9 +9,12 @@
 //! draws never wait for it.
 
 pub mod audit;
+pub mod contradiction;
 pub mod deliveries;
 pub mod entry;
+pub mod memory;
 pub mod read;
+mod said;
 pub mod settle;
 pub mod settler;
 pub mod sink;

@@ -13,8 +13,10 @@ use thiserror::Error;
 use tracing::warn;
 
 use super::{
+    contradiction::{Alarm, Contradiction},
     deliveries::{DeliveryChange, change, changed_win},
     entry::{FORMAT, StoredEntry},
+    said::Said,
     sink::{Batch, Cursor, PrizeRow, Sink, SinkError},
     wins::{Win, draw_of, wins},
 };
@@ -35,10 +37,9 @@ pub enum SettleError {
     /// The store; the other partitions may be well.
     #[error("the store cannot be read: {0}")]
     Store(#[from] StoreError),
-    /// Store and sink do not agree, and nothing of the partition is settled until someone has
-    /// looked.
-    #[error("store and sink contradict each other: {0}")]
-    Contradiction(String),
+    /// Nothing of the partition is settled until someone has looked.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
 }
 
 /// The outcome of a look at a partition.
@@ -57,6 +58,8 @@ pub struct Carrier {
     store: Arc<dyn Store>,
     cursors: BTreeMap<u32, Cursor>,
     definitions: HashMap<(CampaignId, u32), Arc<Campaign>>,
+    /// The store keeps entries that are settled.
+    said_kept: Said,
 }
 
 impl Carrier {
@@ -66,6 +69,7 @@ impl Carrier {
             store,
             cursors: BTreeMap::new(),
             definitions: HashMap::new(),
+            said_kept: Said::default(),
         }
     }
 
@@ -81,7 +85,7 @@ impl Carrier {
     /// The sink is away.
     pub async fn resume(&mut self, sink: &mut dyn Sink) -> Result<(), SinkError> {
         self.cursors = sink.cursors().await?;
-        for cursor in self.cursors.values() {
+        for cursor in self.cursors.clone().values() {
             self.trim(cursor).await;
         }
         Ok(())
@@ -89,10 +93,19 @@ impl Carrier {
 
     /// Lets the store give up what is settled. What it keeps because of an error is given up after
     /// the next batch.
-    async fn trim(&self, settled: &Cursor) {
-        let partition = settled.partition;
-        if let Err(error) = self.store.trim(partition, &settled.up_to).await {
-            warn!(partition, %error, "entries that are settled stay in the store for now");
+    async fn trim(&mut self, settled: &Cursor) {
+        let (partition, sequence) = (settled.partition, settled.up_to.sequence);
+        match self.store.trim(partition, &settled.up_to).await {
+            Ok(true) => {}
+            Ok(false) if self.said_kept.is_due() => warn!(
+                partition,
+                "the store does not have entry {sequence} of partition {partition} any more, \
+                 which is settled: nothing of the partition is given up"
+            ),
+            Err(error) if self.said_kept.is_due() => {
+                warn!(partition, %error, "entries that are settled stay in the store for now");
+            }
+            Ok(false) | Err(_) => {}
         }
     }
 
@@ -118,7 +131,7 @@ impl Carrier {
             Err(contradiction) => {
                 self.cursors = sink.cursors().await?;
                 return if self.cursors.get(&partition) == before.as_ref() {
-                    Err(contradiction)
+                    Err(contradiction.into())
                 } else {
                     Ok(Settled::Elsewhere)
                 };
@@ -166,11 +179,21 @@ impl Carrier {
         };
         let campaign = self.definition(id, draw.version).await?;
         wins(entry, draw, &campaign).ok_or_else(|| {
-            SettleError::Contradiction(format!(
-                "entry {} of partition {} won what version {} of campaign {id} \
-                 does not have",
-                entry.id.sequence, entry.id.partition, draw.version
-            ))
+            self.unknown_prize(
+                entry,
+                &format!("won what version {} of campaign {id}", draw.version),
+            )
+        })
+    }
+
+    fn unknown_prize(&self, entry: &Entry, what: &str) -> SettleError {
+        let (partition, sequence) = (entry.id.partition, entry.id.sequence);
+        let settled = self.cursors.get(&partition);
+        SettleError::Contradiction(Contradiction {
+            alarm: Alarm::UnknownPrize,
+            partition,
+            sequence: settled.map_or(0, |cursor| cursor.up_to.sequence),
+            detail: format!("entry {sequence} of partition {partition} {what} does not have"),
         })
     }
 
@@ -182,11 +205,10 @@ impl Carrier {
         let campaign = self.definition(id, version).await?;
         let change = change(entry, &campaign);
         if change.is_none() {
-            return Err(SettleError::Contradiction(format!(
-                "entry {} of partition {} is about a win of pool {}, which version {version} of \
-                 campaign {id} does not have",
-                entry.id.sequence, entry.id.partition, win.pool.0
-            )));
+            let pool = win.pool.0;
+            let what =
+                format!("is about a win of pool {pool}, which version {version} of campaign {id}");
+            return Err(self.unknown_prize(entry, &what));
         }
         Ok(change)
     }
@@ -237,8 +259,9 @@ impl Carrier {
 /// Compares what the store has with the cursor: the last settled entry must be the same, and what
 /// follows must have no gap but forks. Returns the first and the last of the settled entries that
 /// the store has lost, if it went on without them.
-fn compare(cursor: Option<&Cursor>, read: &Unsettled) -> Result<Option<(u64, u64)>, SettleError> {
-    let mut last = cursor.map_or(0, |cursor| cursor.up_to.sequence);
+fn compare(cursor: Option<&Cursor>, read: &Unsettled) -> Result<Option<(u64, u64)>, Contradiction> {
+    let settled = cursor.map_or(0, |cursor| cursor.up_to.sequence);
+    let mut last = settled;
     let mut orphans = None;
     if let Some(cursor) = cursor {
         orphans = compare_settled(cursor, read)?;
@@ -252,11 +275,16 @@ fn compare(cursor: Option<&Cursor>, read: &Unsettled) -> Result<Option<(u64, u64
             _ => sequence == last + 1,
         };
         if !follows {
-            return Err(SettleError::Contradiction(format!(
-                "entry {} of partition {} follows entry {last}: what is between was deleted, or \
-                 settled into another database",
-                sequence, entry.id.partition
-            )));
+            let partition = entry.id.partition;
+            return Err(Contradiction {
+                alarm: Alarm::Gap,
+                partition,
+                sequence: settled,
+                detail: format!(
+                    "entry {sequence} of partition {partition} follows entry {last}: what is \
+                     between was deleted, or settled into another place"
+                ),
+            });
         }
         last = sequence;
     }
@@ -264,27 +292,35 @@ fn compare(cursor: Option<&Cursor>, read: &Unsettled) -> Result<Option<(u64, u64
 }
 
 /// Compares the last settled entry.
-fn compare_settled(cursor: &Cursor, read: &Unsettled) -> Result<Option<(u64, u64)>, SettleError> {
+fn compare_settled(cursor: &Cursor, read: &Unsettled) -> Result<Option<(u64, u64)>, Contradiction> {
     let settled = cursor.up_to.sequence;
     let name = format!("entry {settled} of partition {}", cursor.partition);
+    let contradiction = |alarm, detail| Contradiction {
+        alarm,
+        partition: cursor.partition,
+        sequence: settled,
+        detail,
+    };
     let Some(entry) = &read.settled else {
         let base = match read.entries.first().map(|entry| &entry.body) {
             Some(Body::Forked { base, .. }) if *base < settled => *base,
             _ => {
-                return Err(SettleError::Contradiction(format!(
+                let detail = format!(
                     "{name} is settled and not in the store any more: the store was rolled back, \
                      restore the data that has it"
-                )));
+                );
+                return Err(contradiction(Alarm::RolledBack, detail));
             }
         };
         return Ok(Some((base + 1, settled)));
     };
     let stored = StoredEntry::of(entry);
     if cursor.format == FORMAT && cursor.digest != stored.digest() {
-        return Err(SettleError::Contradiction(format!(
+        let detail = format!(
             "{name} is settled with other contents than the store has: the store was rolled back \
              and has gone on, restore the data that has the settled one"
-        )));
+        );
+        return Err(contradiction(Alarm::Changed, detail));
     }
     Ok(None)
 }

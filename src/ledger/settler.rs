@@ -5,7 +5,7 @@
 //! works; the others wait for its end.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use super::{
+    said::Said,
     settle::{Carrier, SettleError, Settled},
     sink::{Sink, SinkError, Target},
 };
@@ -26,8 +27,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often a settler that waits looks whether the one at work has ended.
 const STANDBY_PAUSE: Duration = Duration::from_secs(1);
-/// How often the log repeats what has not ended.
-const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// Entries that wait for longer than this are worth a line in the log.
 const LAG_SHOWN: Duration = Duration::from_secs(10);
 
@@ -42,21 +41,8 @@ pub struct Settler {
     said_lag: Said,
     /// Partitions that are not settled.
     faults: BTreeMap<u32, Said>,
-}
-
-/// When the log has said something last.
-#[derive(Default)]
-struct Said(Option<Instant>);
-
-impl Said {
-    /// True if it is time to say it, again or for the first time.
-    fn is_due(&mut self) -> bool {
-        let is_due = self.0.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
-        if is_due {
-            self.0 = Some(Instant::now());
-        }
-        is_due
-    }
+    /// Partitions that are settled; what the sink says of them is in the past.
+    well: BTreeSet<u32>,
 }
 
 impl Settler {
@@ -70,6 +56,7 @@ impl Settler {
             said_away: Said::default(),
             said_lag: Said::default(),
             faults: BTreeMap::new(),
+            well: BTreeSet::new(),
         }
     }
 
@@ -115,13 +102,13 @@ impl Settler {
         for partition in 0..partitions {
             match self.carrier.settle(sink, partition).await {
                 Ok(settled) => {
-                    self.note_well(partition);
+                    self.note_well(sink, partition).await?;
                     if let Settled::Entries(_, first) = settled {
                         oldest = Some(oldest.map_or(first, |oldest| oldest.min(first)));
                     }
                 }
                 Err(SettleError::Sink(error)) => return Err(error),
-                Err(fault) => self.note_fault(partition, &fault),
+                Err(fault) => self.note_fault(sink, partition, &fault).await?,
             }
         }
         self.pause = PAUSE_MIN;
@@ -169,15 +156,32 @@ impl Settler {
         }
     }
 
-    fn note_fault(&mut self, partition: u32, fault: &SettleError) {
-        if self.faults.entry(partition).or_default().is_due() {
-            error!(partition, "partition {partition} is not settled: {fault}");
+    async fn note_fault(
+        &mut self,
+        sink: &mut dyn Sink,
+        partition: u32,
+        fault: &SettleError,
+    ) -> Result<(), SinkError> {
+        self.well.remove(&partition);
+        if !self.faults.entry(partition).or_default().is_due() {
+            return Ok(());
+        }
+        error!(partition, "partition {partition} is not settled: {fault}");
+        match fault {
+            SettleError::Contradiction(contradiction) => sink.quarantine(contradiction).await,
+            SettleError::Sink(_) | SettleError::Store(_) => Ok(()),
         }
     }
 
-    fn note_well(&mut self, partition: u32) {
+    async fn note_well(&mut self, sink: &mut dyn Sink, partition: u32) -> Result<(), SinkError> {
         if self.faults.remove(&partition).is_some() {
             info!(partition, "partition {partition} is settled again");
         }
+        if self.well.contains(&partition) {
+            return Ok(());
+        }
+        sink.end_quarantine(partition).await?;
+        self.well.insert(partition);
+        Ok(())
     }
 }

@@ -170,6 +170,12 @@ pub enum Refusal {
     /// The request's own `expire_time` has passed.
     #[error("the request expired at {0}")]
     Expired(Moment),
+    /// Too many entries of the ledger wait to be settled, or one for too long.
+    #[error(
+        "too many entries of the ledger wait to be settled: see that its sink works, then retry \
+         the same request"
+    )]
+    LedgerBacklog,
     /// The command came too late: its caller's time is over.
     #[error("the request was not begun within its deadline")]
     DeadlineExceeded,

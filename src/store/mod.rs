@@ -39,7 +39,7 @@ pub use fill::{
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
 pub use operation::{Author, Operation};
-pub use settling::{SettleStore, SettledUpTo, Unsettled};
+pub use settling::{Backlog, BacklogBound, Memory, SettleStore, SettledUpTo, Unsettled};
 pub use view::{CampaignView, Filling, Lifecycle, Stats, UserDetails, UserView, WindowView};
 
 use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId};

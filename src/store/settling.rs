@@ -1,9 +1,12 @@
 //! What the settler needs of a store: entries in order, and that the store gives up what is
 //! settled.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{Entry, Result, sqlite::LedgerTables};
+use crate::model::Moment;
 
 /// How far a partition is settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +15,50 @@ pub struct SettledUpTo {
     pub fork: String,
     /// The number of the last settled entry.
     pub sequence: u64,
+}
+
+/// How many entries of a partition may wait to be settled, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BacklogBound {
+    /// From so many entries on, there are too many.
+    pub entries: u64,
+    /// From this age of the oldest one on, it waits for too long.
+    pub age: Duration,
+}
+
+impl BacklogBound {
+    /// Whether so many entries are too many.
+    pub(super) fn is_reached_by(&self, entries: u64) -> bool {
+        entries >= self.entries
+    }
+
+    /// Whether an entry of this moment waits for too long.
+    pub(super) fn is_passed_at(&self, now: Moment, oldest: Moment) -> bool {
+        now.since(oldest) >= self.age
+    }
+}
+
+/// The entries of a partition that are not settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Something was settled, so there is a sink.
+    pub has_sink: bool,
+    /// How many they are.
+    pub entries: u64,
+    /// When the oldest of them was written.
+    pub oldest: Option<Moment>,
+}
+
+/// The memory of the part of a store that has the least left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// What it takes.
+    pub used_bytes: u64,
+    /// What it may take.
+    pub max_bytes: u64,
+    /// How long the rest lasts at the present rate; none if the rate is not known, or the memory
+    /// does not become less.
+    pub lasts: Option<Duration>,
 }
 
 /// What a store has from the last settled entry on.
@@ -56,10 +103,25 @@ pub trait SettleStore: Send + Sync {
         limit: usize,
     ) -> Result<Unsettled>;
 
-    /// Gives up entries before the last settled one, as far as nothing in the store needs them.
-    /// Does nothing if the store does not have that entry, under that fork: then it was rolled
-    /// back, and other entries may have numbers below it.
-    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()>;
+    /// Gives up entries before the last settled one, as far as nothing in the store needs them, and
+    /// notes how far the partition is settled. Does nothing, and is false, if the store does not
+    /// have that entry, under that fork: then it was rolled back, and other entries may have
+    /// numbers below it.
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool>;
+
+    /// Sets how many entries of a partition may wait to be settled. Beyond that, draws and grabs
+    /// that are not retries are refused ([`super::Refusal::LedgerBacklog`]); what operators do, and
+    /// refunds, are not. It holds for partitions of which something was settled: another process
+    /// may be the one that settles.
+    fn bound_backlog(&self, bound: BacklogBound);
+
+    /// The entries of a partition that are not settled.
+    async fn backlog(&self, partition: u32) -> Result<Backlog>;
+
+    /// The memory that the store has, if it is bounded and known.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
 
     /// Tables for the settled ledger in the store's own file, if it is one.
     fn ledger_tables(&self) -> Option<LedgerTables> {

@@ -15,6 +15,7 @@ pub use error::SinkError;
 pub use postgres::{PostgresSink, PostgresUrl};
 pub use sqlite::SqliteSink;
 
+use super::contradiction::Contradiction;
 use crate::store::sqlite::LedgerTables;
 
 /// A place for one store's settled entries. After an error it is dropped, and what was committed is
@@ -53,6 +54,18 @@ pub trait Sink: Send {
         before: Option<&Cursor>,
         batch: &Batch,
     ) -> Result<Option<Cursor>, SinkError>;
+
+    /// Keeps a contradiction, for people and alerts.
+    ///
+    /// # Errors
+    /// The sink is away.
+    async fn quarantine(&mut self, contradiction: &Contradiction) -> Result<(), SinkError>;
+
+    /// Notes that contradictions of a partition are in the past.
+    ///
+    /// # Errors
+    /// The sink is away.
+    async fn end_quarantine(&mut self, partition: u32) -> Result<(), SinkError>;
 }
 
 /// Which sink to settle into, and how it is opened.

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     model::{CampaignId, EnvelopeId, Moment},
     store::{
-        CampaignView, DueCampaign, EnvelopeSums, Refusal, Result, StoreError, clock::Clock,
-        fill::CHUNK_UNITS_MAX,
+        Backlog, BacklogBound, CampaignView, DueCampaign, EnvelopeSums, Refusal, Result,
+        StoreError, clock::Clock, fill::CHUNK_UNITS_MAX,
     },
 };
 
@@ -34,6 +34,9 @@ pub(super) struct Core {
     pub(super) ledger: Ledger,
     /// The number of the last entry whose request was forgotten.
     pub(super) forgotten: u64,
+    /// The number of the last settled entry, if anything is settled.
+    pub(super) settled: Option<u64>,
+    pub(super) bound: Option<BacklogBound>,
 }
 
 impl Core {
@@ -48,7 +51,32 @@ impl Core {
             sums: BTreeMap::new(),
             ledger: Ledger::default(),
             forgotten: 0,
+            settled: None,
+            bound: None,
         }
+    }
+
+    /// The entries that are not settled.
+    pub(super) fn backlog(&self) -> Backlog {
+        let settled = self.settled.unwrap_or(0);
+        Backlog {
+            has_sink: self.settled.is_some(),
+            entries: self.ledger.last() - settled,
+            oldest: self.ledger.get(settled + 1).map(|record| record.at),
+        }
+    }
+
+    /// Refuses a draw or a grab while too much of the ledger is not settled.
+    pub(super) fn admit_backlog(&self, now: Moment) -> Result<()> {
+        let backlog = self.backlog();
+        let is_full = self.bound.is_some_and(|bound| {
+            let is_old = |oldest| bound.is_passed_at(now, oldest);
+            bound.is_reached_by(backlog.entries) || backlog.oldest.is_some_and(is_old)
+        });
+        if backlog.has_sink && is_full {
+            return Err(Refusal::LedgerBacklog.into());
+        }
+        Ok(())
     }
 
     /// The store's clock, which never steps back.

@@ -26,11 +26,12 @@ impl Core {
             }
             return Ok(Drawn::Done(answer));
         }
+        rules::admit_time(&self.campaign(&command.campaign)?.state.view, &command, now)?;
+        self.admit_backlog(now)?;
         let campaign = self
             .campaigns
             .get_mut(&command.campaign)
             .ok_or(Refusal::CampaignNotFound)?;
-        rules::admit_time(&campaign.state.view, &command, now)?;
         let definition = Arc::clone(&campaign.state.view.campaign);
         let known = campaign.users.get(&command.user);
         let (mut record, charge) = rules::admit_user(

@@ -232,6 +232,7 @@ impl Core {
         if let Some(outcome) = rules::admit(&known.state, is_allowed, now) {
             return answer(known, outcome);
         }
+        self.admit_backlog(now)?;
         let Some(next) = known.packets.values().next().copied() else {
             return Ok(Grabbed::NeedFill);
         };

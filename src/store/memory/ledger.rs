@@ -47,7 +47,12 @@ impl Ledger {
             subject,
             what,
         });
-        id(self.records.len() as u64)
+        id(self.last())
+    }
+
+    /// The number of the last entry.
+    pub(super) fn last(&self) -> u64 {
+        self.records.len() as u64
     }
 
     /// The number of the last entry.

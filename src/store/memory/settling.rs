@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{MemoryStore, ledger::PARTITION};
-use crate::store::{Result, SettleStore, SettledUpTo, Unsettled};
+use crate::store::{Backlog, BacklogBound, Result, SettleStore, SettledUpTo, Unsettled};
 
 #[async_trait]
 impl SettleStore for MemoryStore {
@@ -22,8 +22,26 @@ impl SettleStore for MemoryStore {
         Ok(Unsettled::of(String::new(), entries, settled))
     }
 
-    async fn trim(&self, _partition: u32, _settled: &SettledUpTo) -> Result<()> {
-        Ok(())
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool> {
+        let mut core = self.turn().await?;
+        if partition != PARTITION || settled.sequence > core.ledger.last() {
+            return Ok(false);
+        }
+        core.settled = core.settled.max(Some(settled.sequence));
+        Ok(true)
+    }
+
+    fn bound_backlog(&self, bound: BacklogBound) {
+        if let Ok(mut core) = self.core() {
+            core.bound = Some(bound);
+        }
+    }
+
+    async fn backlog(&self, partition: u32) -> Result<Backlog> {
+        if partition != PARTITION {
+            return Ok(Backlog::default());
+        }
+        Ok(self.turn().await?.backlog())
     }
 
     async fn head(&self, _partition: u32) -> Result<u64> {

@@ -1,4 +1,4 @@
-use std::future::pending;
+use std::{future::pending, sync::RwLock};
 
 use redis::Value;
 
@@ -7,7 +7,8 @@ use crate::store::Durability;
 use crate::store::redis::OnWeakerLevel;
 use crate::store::redis::{
     Connections, FORK_PAUSE, KeyPrefix, RedisUrl, clock::StoreClock, envelopes::KnownEnvelopes,
-    forks::Witnesses, format::keys::PartitionKeys, level::Level, step::layout::Layouts,
+    forks::Witnesses, format::keys::PartitionKeys, level::Level, memory::Trend,
+    step::layout::Layouts,
 };
 
 /// A store whose Redis is never reached.
@@ -20,6 +21,8 @@ pub(crate) fn core() -> Core {
         store_id: "s".into(),
         clock: StoreClock::new(None, &[Moment::EPOCH]),
         request_memory: Duration::from_secs(60),
+        backlog: RwLock::new("".into()),
+        memory: Trend::default(),
         layouts: Layouts::default(),
         envelopes: KnownEnvelopes::default(),
         has_logged_loss: false.into(),

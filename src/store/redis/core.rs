@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -26,6 +26,7 @@ use super::{
     },
     level::Level,
     link::connect::Connections,
+    memory::Trend,
     step::layout::Layouts,
 };
 use crate::{
@@ -44,6 +45,9 @@ pub(super) struct Core {
     pub(super) store_id: String,
     pub(super) clock: StoreClock,
     pub(super) request_memory: Duration,
+    /// The bound of the backlog, as scripts take it.
+    pub(super) backlog: RwLock<Arc<str>>,
+    pub(super) memory: Trend,
     pub(super) layouts: Layouts,
     pub(super) envelopes: KnownEnvelopes,
     /// The log already says that data are lost.
@@ -85,6 +89,12 @@ fn newer(format: u32) -> StoreError {
 }
 
 impl Core {
+    /// The bound of the backlog, as scripts take it.
+    pub(super) fn backlog_argument(&self) -> Arc<str> {
+        let backlog = self.backlog.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&backlog)
+    }
+
     /// The partition of a campaign.
     pub(super) fn partition(&self, id: &CampaignId) -> &Arc<PartitionKeys> {
         self.partition_of(id.as_str())

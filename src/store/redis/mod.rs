@@ -9,7 +9,7 @@
 //! through [`core`], which notices when data are lost ([`forks`]).
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, RwLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -26,6 +26,7 @@ mod format;
 mod gone;
 mod level;
 mod link;
+mod memory;
 mod open;
 mod read;
 mod settings;
@@ -64,6 +65,7 @@ use self::{
     envelopes::{GrabLanes, KnownEnvelopes},
     forks::Witnesses,
     level::Level,
+    memory::Trend,
     read::limit_checks::LimitChecks,
     step::{
         decide::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
@@ -131,6 +133,8 @@ impl RedisStore {
             partitions: found.partitions,
             store_id,
             request_memory: options.request_memory,
+            backlog: RwLock::new("".into()),
+            memory: Trend::default(),
             layouts: Layouts::default(),
             envelopes: KnownEnvelopes::default(),
             has_logged_loss: AtomicBool::new(false),

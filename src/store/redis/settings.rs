@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::time::sleep;
@@ -32,6 +32,9 @@ async fn check_again(core: &Arc<Core>, with_replicas: bool) {
     let level = &core.level;
     // Without an answer nothing is known of the settings; calls meet the fault themselves.
     if let Ok(findings) = recheck(&core.connections, level.promised(), with_replicas).await {
+        if let Some(memory) = findings.memory {
+            core.memory.add(Instant::now(), memory);
+        }
         level.note(findings, with_replicas);
     }
 }

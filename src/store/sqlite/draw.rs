@@ -42,6 +42,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
         return replay(command, step.db, state, &entry, draw).map_err(StoreError::after_write);
     }
     rules::admit_time(&state.view, command, step.now)?;
+    step.admit_backlog()?;
 
     let campaign = Arc::clone(&state.view.campaign);
     let stored = load_user(step.db, state.no, &command.user)?;

@@ -58,7 +58,7 @@ use self::{
     probe::{Committed, ProbeCommand},
     readers::Readers,
     reserve::Reserve,
-    step::{Core, Published},
+    step::{Bound, Core, Published},
     wal::Wal,
     writer::Writer,
 };
@@ -83,6 +83,7 @@ pub struct SqliteStore {
     /// The moment of the last batch, in microseconds.
     last: Arc<AtomicI64>,
     committed: Arc<Committed>,
+    bound: Bound,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -123,11 +124,13 @@ impl SqliteStore {
         let committed = Arc::new(Committed::now());
         let database = options.directory.join(DATABASE_FILE);
         let (wal, checkpointer) = Wal::new(&database, opened.checkpointer, reserve.clone());
+        let bound = Bound::default();
         let core = Core::load(
             &opened.writer,
             options.request_memory,
             options.clock.is_test(),
             Arc::clone(&published),
+            Arc::clone(&bound),
         )
         .map_err(OpenError::database)?;
         last.store(core.last.as_micros(), Ordering::Relaxed);
@@ -170,6 +173,7 @@ impl SqliteStore {
             failing,
             last,
             committed,
+            bound,
             threads,
         })
     }

@@ -1,12 +1,20 @@
 //! The settler's reads, and the removal of what is settled.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{LedgerTables, SqliteStore, columns::PARTITION, job::Command, read, step::Step};
-use crate::store::{Result, SettleStore, SettledUpTo, Unsettled, fill::CHUNK_UNITS_MAX};
+use super::{
+    LedgerTables, SqliteStore,
+    columns::{PARTITION, moment, scalar},
+    job::Command,
+    read,
+    step::{SettledEntry, Step, oldest_after},
+};
+use crate::store::{
+    Backlog, BacklogBound, Result, SettleStore, SettledUpTo, Unsettled, fill::CHUNK_UNITS_MAX,
+};
 
 #[async_trait]
 impl SettleStore for SqliteStore {
@@ -27,13 +35,28 @@ impl SettleStore for SqliteStore {
         Ok(Unsettled::of(String::new(), entries, settled))
     }
 
-    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()> {
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool> {
         if partition != PARTITION {
-            return Ok(());
+            return Ok(true);
         }
         let settled = settled.sequence;
-        while self.submit(TrimCommand { settled }).await? {}
-        Ok(())
+        loop {
+            match self.submit(TrimCommand { settled }).await? {
+                Trimmed::Partly => {}
+                trimmed => return Ok(trimmed == Trimmed::Wholly),
+            }
+        }
+    }
+
+    fn bound_backlog(&self, bound: BacklogBound) {
+        *self.bound.write().unwrap_or_else(PoisonError::into_inner) = Some(bound);
+    }
+
+    async fn backlog(&self, partition: u32) -> Result<Backlog> {
+        if partition != PARTITION {
+            return Ok(Backlog::default());
+        }
+        self.read(backlog).await
     }
 
     fn ledger_tables(&self) -> Option<LedgerTables> {
@@ -52,7 +75,32 @@ impl SettleStore for SqliteStore {
     }
 }
 
-/// Removes a chunk of entries before the last settled one; true if there may be more.
+fn backlog(db: &Connection) -> Result<Backlog> {
+    let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'settled'";
+    let settled: Option<u64> = db
+        .prepare_cached(sql)?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    let last: u64 = scalar(db, "SELECT COALESCE(MAX(sequence), 0) FROM ledger", [])?;
+    Ok(Backlog {
+        has_sink: settled.is_some(),
+        entries: last - settled.unwrap_or(0),
+        oldest: oldest_after(db, settled.unwrap_or(0))?,
+    })
+}
+
+/// How much was given up of what is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trimmed {
+    /// All that nothing needs.
+    Wholly,
+    /// A chunk; there may be more.
+    Partly,
+    /// Nothing: the last settled entry is not there.
+    Refused,
+}
+
+/// Removes a chunk of entries before the last settled one.
 ///
 /// Entries that answer retries stay: draws until their requests are forgotten, and operators' acts.
 struct TrimCommand {
@@ -60,23 +108,47 @@ struct TrimCommand {
 }
 
 impl Command for TrimCommand {
-    type Reply = bool;
+    type Reply = Trimmed;
 
-    fn run(&self, step: &mut Step<'_>) -> Result<bool> {
-        trim(step.db, self.settled)
+    fn run(&self, step: &mut Step<'_>) -> Result<Trimmed> {
+        trim(step, self.settled)
     }
 }
 
-/// Removes a chunk of entries before the last settled one; true if there may be more.
-pub(super) fn trim(db: &Connection, settled: u64) -> Result<bool> {
+/// Notes how far the ledger is settled, and removes a chunk of entries before that.
+pub(super) fn trim(step: &mut Step<'_>, settled: u64) -> Result<Trimmed> {
+    let Some(entry) = entry_at(step.db, settled)? else {
+        return Ok(Trimmed::Refused);
+    };
+    if step
+        .core
+        .settled
+        .is_none_or(|before| before.sequence < settled)
+    {
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('settled', ?1)";
+        step.db
+            .prepare_cached(sql)?
+            .execute([settled.to_string()])?;
+        step.core.settled = Some(entry);
+    }
     let sql = "DELETE FROM ledger WHERE sequence IN (
                    SELECT sequence FROM ledger
                    WHERE sequence < min(?1, 1 + COALESCE((
                              SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'forgotten'
                          ), 0))
                      AND sequence NOT IN (SELECT sequence FROM operations)
-                     AND EXISTS (SELECT 1 FROM ledger WHERE sequence = ?1)
                    ORDER BY sequence LIMIT ?2)";
-    let mut statement = db.prepare_cached(sql)?;
-    Ok(statement.execute(params![settled, CHUNK_UNITS_MAX])? == CHUNK_UNITS_MAX)
+    let mut statement = step.db.prepare_cached(sql)?;
+    let removed = statement.execute(params![settled, CHUNK_UNITS_MAX])?;
+    Ok(if removed == CHUNK_UNITS_MAX {
+        Trimmed::Partly
+    } else {
+        Trimmed::Wholly
+    })
+}
+
+fn entry_at(db: &Connection, sequence: u64) -> Result<Option<SettledEntry>> {
+    let mut statement = db.prepare_cached("SELECT at FROM ledger WHERE sequence = ?1")?;
+    let at = statement.query_row([sequence], |row| moment(row, 0));
+    Ok(at.optional()?.map(|at| SettledEntry { sequence, at }))
 }

@@ -17,11 +17,21 @@ use super::{
 };
 use crate::{
     model::{CampaignId, EnvelopeId, Moment},
-    store::{CampaignView, LedgerId, Refusal, Result, StoreError, entry::Body},
+    store::{BacklogBound, CampaignView, LedgerId, Refusal, Result, StoreError, entry::Body},
 };
 
 /// Campaigns as readers see them: as of the last commit.
 pub(super) type Published = Arc<RwLock<HashMap<CampaignId, CampaignView>>>;
+
+/// The bound of the backlog, if there is one.
+pub(super) type Bound = Arc<RwLock<Option<BacklogBound>>>;
+
+/// An entry that is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SettledEntry {
+    pub(super) sequence: u64,
+    pub(super) at: Moment,
+}
 
 /// What the writer keeps between steps. All of it can be read back from the database at any time.
 pub(super) struct Core {
@@ -36,6 +46,9 @@ pub(super) struct Core {
     written_entries: u64,
     pub(super) last: Moment,
     pub(super) published: Published,
+    /// The last settled entry.
+    pub(super) settled: Option<SettledEntry>,
+    pub(super) bound: Bound,
     changed: Vec<CampaignId>,
     /// The ledger's end could not be read after a rollback.
     is_lost: bool,
@@ -48,6 +61,7 @@ impl Core {
         request_memory: Duration,
         test_clock: bool,
         published: Published,
+        bound: Bound,
     ) -> rusqlite::Result<Self> {
         let (sequence, last) = last_entry(db)?;
         let entries = envelope_entries(db)?;
@@ -61,6 +75,8 @@ impl Core {
             written_entries: entries,
             last,
             published,
+            settled: settled_entry(db)?,
+            bound,
             changed: Vec::new(),
             is_lost: false,
         })
@@ -81,6 +97,7 @@ impl Core {
             (self.sequence, _) = last_entry(db)?;
             self.entries = envelope_entries(db)?;
             self.written_entries = self.entries;
+            self.settled = settled_entry(db)?;
             self.is_lost = false;
         }
         Ok(())
@@ -125,11 +142,34 @@ fn last_entry(db: &Connection) -> rusqlite::Result<(u64, Moment)> {
     .map(|last| last.unwrap_or((0, Moment::EPOCH)))
 }
 
+/// The last settled entry, which the ledger keeps.
+fn settled_entry(db: &Connection) -> rusqlite::Result<Option<SettledEntry>> {
+    let sql = "SELECT sequence, at FROM ledger WHERE sequence = (
+                   SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'settled')";
+    let mut statement = db.prepare_cached(sql)?;
+    let found = statement.query_row([], |row| {
+        Ok(SettledEntry {
+            sequence: row.get(0)?,
+            at: moment(row, 1)?,
+        })
+    });
+    found.optional()
+}
+
 /// The number of the last entry of an envelope.
 fn envelope_entries(db: &Connection) -> rusqlite::Result<u64> {
     let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'entries'";
     let found = db.query_row(sql, [], |row| row.get(0)).optional()?;
     Ok(found.unwrap_or(0))
+}
+
+/// The moment of the first entry after this one.
+pub(super) fn oldest_after(db: &Connection, sequence: u64) -> rusqlite::Result<Option<Moment>> {
+    let sql = "SELECT at FROM ledger WHERE sequence > ?1 ORDER BY sequence LIMIT 1";
+    let mut statement = db.prepare_cached(sql)?;
+    statement
+        .query_row([sequence], |row| moment(row, 0))
+        .optional()
 }
 
 /// One step.
@@ -168,6 +208,29 @@ impl Step<'_> {
         let outcome = work(self, &mut state);
         self.put(state);
         outcome.map_err(about)
+    }
+
+    /// Refuses a draw or a grab while too much of the ledger is not settled.
+    pub(super) fn admit_backlog(&self) -> Result<()> {
+        let bound = *self
+            .core
+            .bound
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let (Some(bound), Some(settled)) = (bound, self.core.settled) else {
+            return Ok(());
+        };
+        if bound.is_reached_by(self.core.sequence - settled.sequence) {
+            return Err(Refusal::LedgerBacklog.into());
+        }
+        // What waits is younger than what is settled.
+        if bound.is_passed_at(self.now, settled.at)
+            && let Some(oldest) = oldest_after(self.db, settled.sequence)?
+            && bound.is_passed_at(self.now, oldest)
+        {
+            return Err(Refusal::LedgerBacklog.into());
+        }
+        Ok(())
     }
 
     /// Readers will see this campaign anew after the commit.

@@ -76,7 +76,7 @@ impl<T: Send + 'static> Command for TablesCommand<T> {
     fn run(&self, step: &mut Step<'_>) -> Result<T> {
         let reply = (self.work)(step.db, step.now)?;
         if self.settled > 0 {
-            settling::trim(step.db, self.settled)?;
+            settling::trim(step, self.settled)?;
         }
         Ok(reply)
     }

@@ -66,6 +66,7 @@ macro_rules! promises_on {
 }
 use promises_on;
 
+mod backlog;
 mod decks;
 mod deliveries;
 mod entries;

@@ -7,12 +7,13 @@ use async_trait::async_trait;
 use tombola::{
     model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId},
     store::{
-        AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, CancelEnvelope, CreateEnvelope,
-        DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry, EnvelopeReply,
-        EnvelopeStore, EnvelopeTotals, EnvelopeView, FillCommand, FillEnvelope, Filled, Filling,
-        FreezeCommand, GrabCommand, GrabView, Grabbed, OperateCommand, Operated, Result,
-        SettleStore, Settled, SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unsettled,
-        UserDetails, UserView, WinCommand, WinOperated, WindowView, sqlite::LedgerTables,
+        AdjustCommand, ApplyCommand, Backlog, BacklogBound, BlockedUsers, CampaignView,
+        CancelEnvelope, CreateEnvelope, DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign,
+        Entry, EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView, FillCommand,
+        FillEnvelope, Filled, Filling, FreezeCommand, GrabCommand, GrabView, Grabbed, Memory,
+        OperateCommand, Operated, Result, SettleStore, Settled, SettledUpTo, Stats, Step, Store,
+        StoreInfo, Sweep, Swept, Unsettled, UserDetails, UserView, WinCommand, WinOperated,
+        WindowView, sqlite::LedgerTables,
     },
 };
 
@@ -243,11 +244,23 @@ impl<M: Meddler> SettleStore for Between<M> {
         unsettled
     }
 
-    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()> {
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool> {
         self.meddler.before_trim().await;
-        self.store.trim(partition, settled).await?;
+        let trimmed = self.store.trim(partition, settled).await?;
         self.meddler.after_trim().await;
-        Ok(())
+        Ok(trimmed)
+    }
+
+    fn bound_backlog(&self, bound: BacklogBound) {
+        self.store.bound_backlog(bound);
+    }
+
+    async fn backlog(&self, partition: u32) -> Result<Backlog> {
+        self.store.backlog(partition).await
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.store.memory()
     }
 
     fn ledger_tables(&self) -> Option<LedgerTables> {

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use tokio::time::timeout;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, types::ToSql};
 use tracing::warn;
 
 mod connect;
@@ -21,7 +21,10 @@ pub use url::{PasswordError, PostgresUrl, UrlError};
 
 use super::{Batch, Cursor, Sink, SinkError};
 use crate::{
-    ledger::entry::{from_system_time, to_system_time},
+    ledger::{
+        contradiction::Contradiction,
+        entry::{from_system_time, to_system_time},
+    },
     model::Moment,
     store::SettledUpTo,
 };
@@ -104,6 +107,11 @@ impl PostgresSink {
         Ok(client)
     }
 
+    async fn execute(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), SinkError> {
+        let work = async { Ok(self.client.execute(sql, values).await?) };
+        bounded(ANSWER_MAX, work).await.map(drop)
+    }
+
     /// Makes the partitions of the months ahead, from time to time, and those of past months that
     /// the batch has entries of. Later months go to the default partition, as do those that cannot
     /// be made now.
@@ -173,6 +181,26 @@ impl Sink for PostgresSink {
     ) -> Result<Option<Cursor>, SinkError> {
         self.make_months(batch).await?;
         bounded(ANSWER_MAX, write::write(&mut self.client, before, batch)).await
+    }
+
+    async fn quarantine(&mut self, contradiction: &Contradiction) -> Result<(), SinkError> {
+        let sql = "INSERT INTO tombola.quarantine (partition, sequence, alarm, detail)
+                   VALUES ($1, $2, $3, $4)
+                   ON CONFLICT (partition, sequence, alarm) DO UPDATE SET
+                       seen_at = now(), detail = excluded.detail, ended_at = NULL";
+        let values: [&(dyn ToSql + Sync); 4] = [
+            &contradiction.partition.cast_signed(),
+            &contradiction.sequence.cast_signed(),
+            &contradiction.alarm.name(),
+            &contradiction.detail,
+        ];
+        self.execute(sql, &values).await
+    }
+
+    async fn end_quarantine(&mut self, partition: u32) -> Result<(), SinkError> {
+        let sql = "UPDATE tombola.quarantine SET ended_at = now()
+                   WHERE partition = $1 AND ended_at IS NULL";
+        self.execute(sql, &[&partition.cast_signed()]).await
     }
 }
 

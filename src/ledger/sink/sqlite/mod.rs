@@ -13,6 +13,7 @@ mod write;
 
 use super::{Batch, Cursor, Sink, SinkError};
 use crate::{
+    ledger::contradiction::Contradiction,
     model::Moment,
     store::{Result, SettledUpTo, sqlite::LedgerTables},
 };
@@ -68,6 +69,20 @@ impl Sink for SqliteSink {
             Ok(is_written.then(|| Cursor::clone(&after)))
         };
         Ok(self.tables.settle(settled, job).await?)
+    }
+
+    async fn quarantine(
+        &mut self,
+        contradiction: &Contradiction,
+    ) -> std::result::Result<(), SinkError> {
+        let found = contradiction.clone();
+        let job = move |db: &Connection, now: Moment| write::quarantine(db, now, &found);
+        Ok(self.tables.write(job).await?)
+    }
+
+    async fn end_quarantine(&mut self, partition: u32) -> std::result::Result<(), SinkError> {
+        let job = move |db: &Connection, now: Moment| write::end_quarantine(db, now, partition);
+        Ok(self.tables.write(job).await?)
     }
 }
 

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
     ledger::{
+        contradiction::Contradiction,
         deliveries::DeliveryChange,
         entry::{FORMAT, StoredEntry},
         sink::{Batch, Cursor, PrizeRow},
@@ -50,6 +51,30 @@ pub(super) fn write(
         db.prepare_cached(sql)?.execute(values)?;
     }
     Ok(true)
+}
+
+/// Keeps a contradiction.
+pub(super) fn quarantine(db: &Connection, now: Moment, found: &Contradiction) -> Result<()> {
+    let sql = "INSERT INTO quarantine (partition, sequence, found_at, seen_at, alarm, detail)
+               VALUES (?1, ?2, ?3, ?3, ?4, ?5)
+               ON CONFLICT (partition, sequence, alarm) DO UPDATE SET
+                   seen_at = excluded.seen_at, detail = excluded.detail, ended_at = NULL";
+    db.prepare_cached(sql)?.execute(params![
+        found.partition,
+        found.sequence,
+        now.as_micros(),
+        found.alarm.name(),
+        found.detail,
+    ])?;
+    Ok(())
+}
+
+/// Notes that contradictions of a partition are in the past.
+pub(super) fn end_quarantine(db: &Connection, now: Moment, partition: u32) -> Result<()> {
+    let sql = "UPDATE quarantine SET ended_at = ?2 WHERE partition = ?1 AND ended_at IS NULL";
+    let mut statement = db.prepare_cached(sql)?;
+    statement.execute(params![partition, now.as_micros()])?;
+    Ok(())
 }
 
 fn move_cursor(db: &Connection, now: Moment, after: &Cursor, entries: usize) -> Result<()> {

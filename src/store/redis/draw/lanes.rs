@@ -129,6 +129,7 @@ async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
     keys.push(&partition.partition);
     keys.push(&partition.ledger);
     args.write(format_args!("{}", core.request_memory.as_micros()));
+    args.push(&*core.backlog_argument());
     args.write(format_args!("{}", groups.len()));
     for group in groups {
         group.push_arguments(core, &mut keys, &mut args)?;
@@ -388,6 +389,7 @@ fn read_draw(
             Ok(Drawn::NeedFill(vec![need]))
         }
         b'U' => Err(Refusal::RequestIdReused.into()),
+        b'B' => Err(Refusal::LedgerBacklog.into()),
         b'P' => Err(Refusal::DeadlineExceeded.into()),
         b'E' => Err(match command.expire {
             Some(expire) => Refusal::Expired(expire).into(),

@@ -130,6 +130,7 @@ async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
     ] {
         keys.push(key);
     }
+    args.push(&*core.backlog_argument());
     args.write(format_args!("{}", groups.len()));
     for group in groups {
         push_arguments(group, &mut keys, &mut args)?;
@@ -228,6 +229,7 @@ fn read_grab(
             }
         }
         b'P' => return Ok(Err(Refusal::DeadlineExceeded.into())),
+        b'B' => return Ok(Err(Refusal::LedgerBacklog.into())),
         b'N' => GrabOutcome::NotAllowed,
         b'S' => GrabOutcome::NotStarted,
         b'T' => GrabOutcome::Expired,

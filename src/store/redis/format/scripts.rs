@@ -29,7 +29,7 @@ macro_rules! scripts {
 scripts! {
     /// Draws, many at once.
     DRAW = "draw" [
-        "writing", "record", "users", "packed", "admission", "memory", "queues", "denials",
+        "writing", "backlog", "record", "users", "packed", "admission", "memory", "queues", "denials",
         "pools", "counters", "campaign", "batch"
     ] => effect::of_draws;
     /// Reads the state of a campaign that rules decide on.
@@ -67,11 +67,13 @@ scripts! {
     /// Reads entries of the ledger that are not settled, with the last settled one.
     UNSETTLED = "unsettled" ["writing"] => |_| Effect::Repeated;
     /// Removes settled entries from the ledger.
-    TRIM = "trim" ["writing"];
+    TRIM = "trim" ["writing", "backlog"];
+    /// Counts the entries that are not settled.
+    BACKLOG = "backlog" ["backlog"];
     /// Forgets old requests.
     FORGET = "forget" ["writing", "record"];
     /// Grabs, many at once.
-    GRAB = "grab" ["writing", "sums", "envelope", "grabbing"] => effect::of_grabs;
+    GRAB = "grab" ["writing", "backlog", "sums", "envelope", "grabbing"] => effect::of_grabs;
     /// Reads envelopes.
     ENVELOPES = "envelopes";
     /// Reads which users have which packets.
@@ -83,9 +85,9 @@ scripts! {
     /// Checks whether a partition is whole and takes writes.
     PROBE = "probe" ["writing"];
     /// Records a fork.
-    FORK = "fork" ["writing"];
+    FORK = "fork" ["writing", "backlog"];
     /// Lets a halted partition go on.
-    RECOVER = "recover" ["writing"];
+    RECOVER = "recover" ["writing", "backlog"];
     /// Raises the format of a partition's data.
     UPGRADE = "upgrade" ["writing"];
     /// Reads or makes a partition's identity.

@@ -11,7 +11,10 @@ use super::{
     replicas,
     url::Topology,
 };
-use crate::{model::Moment, store::Durability};
+use crate::{
+    model::Moment,
+    store::{Durability, redis::memory::Use},
+};
 
 /// The oldest version of Redis that has all commands which the scripts need.
 const VERSION_MIN: (u32, u32) = (6, 2);
@@ -209,6 +212,15 @@ impl Inspection<'_> {
     }
 
     fn check_memory(&mut self, info: &Info) {
+        let bytes = |name| info.get(name).parse::<u64>().ok();
+        let max = bytes("maxmemory").filter(|max| *max > 0);
+        if let (Some(used), Some(max)) = (
+            bytes("used_memory"),
+            max.or_else(|| bytes("total_system_memory")),
+        ) {
+            let found = Use { used, max };
+            self.findings.memory = Some(found.scarcer(self.findings.memory));
+        }
         let policy = info.get("maxmemory_policy");
         if policy != "noeviction" {
             self.problem(format!(

@@ -6,7 +6,7 @@ use redis::Value;
 use thiserror::Error;
 
 use super::fault::Fault;
-use crate::store::Durability;
+use crate::store::{Durability, redis::memory::Use};
 
 /// Why a store is not opened on this Redis. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub(crate) struct Findings {
     pub(super) skew_micros: i64,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<String>,
+    /// Of the master that has the least left.
+    pub(crate) memory: Option<Use>,
 }
 
 impl Findings {

@@ -8,7 +8,8 @@
 --       for each campaign: campaign, blocked, long draws; for each pool its wins (schedules only)
 --       and its queues; the hashes that contain the users of its draws; for each draw the bucket of
 --       the user's older draws
--- ARGV  clock, store id and witnesses, request memory in microseconds, number of campaigns
+-- ARGV  clock, store id and witnesses, request memory in microseconds, bound of the backlog (see
+--       backlog.lua), number of campaigns
 --       for each campaign: id, version, layout, days, number of these hashes, number of draws
 --       then one value each for all its draws together:
 --       - for each draw one byte: the index of the user's hash, from 0
@@ -28,9 +29,9 @@
 --       'R' replayed: the remembered draw     'U' request id reused
 --       'P' past its deadline                 'E' expired
 --       'A' no draws are taken: the lifecycle 'Q' a limit: the user's record
---       'F' a fill is needed: {pool, cards}
+--       'F' a fill is needed: {pool, cards}   'B' too many entries are not settled
 --
--- Reads  clock, writing, campaign, batch
+-- Reads  clock, writing, backlog, campaign, batch
 local refusal, now, last, replid, mark, format = open_to_write()
 if refusal then
     return refusal
@@ -38,6 +39,7 @@ end
 local sequence = last
 local call = redis.call
 local digits_now, oldest = digits(now), now - tonumber(ARGV[3])
+local is_full = is_backlogged(ARGV[4], now, last)
 
 -- Decides the draws of a campaign. Returns the reply, and what to write if a draw is made.
 local function decide(c)
@@ -50,10 +52,11 @@ end
 
 -- Decides all draws. Returns what to write for each campaign.
 local function decide_all(reply)
-    local items, key, arg = {}, 3, 5
-    for number = 1, tonumber(ARGV[4]) do
+    local items, key, arg = {}, 3, 6
+    for number = 1, tonumber(ARGV[5]) do
         local c
         c, key, arg = read_campaign(key, arg, now, digits_now, oldest, format)
+        c.is_full = is_full
         local is_sound, answer, item = pcall(decide, c)
         if not is_sound then
             answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))

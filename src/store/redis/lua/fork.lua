@@ -35,6 +35,7 @@ if replid ~= known_fork then
     end
     if format >= FULL_ENTRIES_FORMAT then
         fields[#fields + 1], fields[#fields + 2] = 'entries', digits(count)
+        fields[#fields + 1], fields[#fields + 2] = 'jumps', jumps_with(last, number)
     end
     redis.call('HSET', KEYS[1], unpack(fields))
 end

@@ -5,7 +5,7 @@
 --
 -- KEYS  partition, ledger, open envelopes, settled envelopes, sums of envelopes
 --       for each envelope: envelope, packets, allowed, then the buckets of the users who grab
--- ARGV  clock, store id and witnesses, number of envelopes
+-- ARGV  clock, store id and witnesses, bound of the backlog (see backlog.lua), number of envelopes
 --       for each envelope: id, mark, number of these buckets
 --       then one value each for all its grabs together:
 --       - the users, msgpack one after another
@@ -20,24 +20,26 @@
 --       the reply to a grab: 'G' grabbed, and the packet; 'W' the same, and few packets wait now;
 --       'A' grabbed before, the length of the packet in two bytes, and the packet;
 --       'P' past its deadline, 'N' not allowed, 'S' not started, 'T' expired, 'E' empty,
---       'F' a fill is needed, 'Y' not yet released
+--       'F' a fill is needed, 'Y' not yet released, 'B' too many entries are not settled
 --       a packet, as it is stored in the bucket: number, amount, moment in seven bytes, sequence
 --       number; the last two count from the envelope's creation (codec.rs)
 --
--- Reads  clock, writing, grabbing, envelope, sums
+-- Reads  clock, writing, backlog, grabbing, envelope, sums
 local refusal, now, last, replid, mark, format = open_to_write()
 if refusal then
     return refusal
 end
 redis.call('XLEN', KEYS[2])
 local call, digits_now, sequence = redis.call, digits(now), last
+local is_full = is_backlogged(ARGV[3], now, last)
 
 -- Decides all grabs. Returns what to write for each envelope.
 local function decide_all(reply)
-    local items, checked, key, arg = {}, {}, 6, 4
-    for number = 1, tonumber(ARGV[3]) do
+    local items, checked, key, arg = {}, {}, 6, 5
+    for number = 1, tonumber(ARGV[4]) do
         local e
         e, key, arg = read_envelope(key, arg)
+        e.is_full = is_full
         local is_sound, answer, item = pcall(grab_batch, e, sequence, now, digits_now, checked)
         if not is_sound then
             answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))

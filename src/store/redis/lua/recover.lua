@@ -25,7 +25,7 @@ end
 redis.call('XADD', KEYS[2], digits(forked + 1) .. '-0', 't', digits_now, 'n', 1, 'j', ARGV[7],
     numbered(format, count + 2, ARGV[5]))
 if format >= FULL_ENTRIES_FORMAT then
-    redis.call('HSET', KEYS[1], 'entries', digits(count + 2))
+    redis.call('HSET', KEYS[1], 'entries', digits(count + 2), 'jumps', jumps_with(last, forked))
 end
 local time = server_time()
 redis.call('HSET', KEYS[1], 'sequence', digits(forked + 1), 'last', digits_now, 'mark', ARGV[5],

@@ -1,13 +1,14 @@
--- Removes the items of a partition's ledger that come before the last settled entry. Its own item
--- stays: the ledger's end must always be there, and the settler compares it.
+-- Removes the items of a partition's ledger that come before the last settled entry, and notes how
+-- far it is settled. Its own item stays: the ledger's end must always be there, and the settler
+-- compares it.
 --
 -- After a rollback, entries that are not settled may have lower numbers than the last settled one.
 -- So nothing is removed unless that entry is here, in the fork under which it was settled.
 --
 -- KEYS  partition, ledger
 -- ARGV  clock, store id and witnesses, fork and number of the last settled entry
--- reply {head, number of removed items}
-local refusal, now, last, replid = open_to_write()
+-- reply {head, number of removed items}; {head, 'R'}: that entry is not here
+local refusal, now, last, replid, _, format = open_to_write()
 if refusal then
     return refusal
 end
@@ -16,8 +17,17 @@ if fork ~= replid then
     last = tonumber(redis.call('HGET', KEYS[1], 'fork:' .. fork) or '')
 end
 local item = settled .. '-0'
-local removed = 0
-if last and tonumber(settled) <= last and #redis.call('XRANGE', KEYS[2], item, item) == 1 then
-    removed = redis.call('XTRIM', KEYS[2], 'MINID', '~', item)
+local number = tonumber(settled)
+if not last or number > last or #redis.call('XRANGE', KEYS[2], item, item) == 0 then
+    return { reply_head(now, replid, 0), 'R' }
 end
-return { reply_head(now, replid, 0), digits(removed) }
+local before = settled_entry()
+if format >= FULL_ENTRIES_FORMAT and (not before or before < number) then
+    local at = oldest_after(number - 1)
+    if not at then
+        return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ': item ' .. item .. ' has no moment')
+    end
+    local jumps = jumps_after(number)
+    redis.call('HSET', KEYS[1], 'settled', settled .. ' ' .. digits(at), 'jumps', jumps)
+end
+return { reply_head(now, replid, 0), digits(redis.call('XTRIM', KEYS[2], 'MINID', '~', item)) }

@@ -1,10 +1,12 @@
 //! The settler's reads, and the removal of what is settled.
 
+use std::sync::PoisonError;
+
 use async_trait::async_trait;
 
 use super::reads::{LEDGER_ITEMS, read_item};
 use crate::store::{
-    Entry, Result, SettleStore, SettledUpTo, Unsettled,
+    Backlog, BacklogBound, Entry, Memory, Result, SettleStore, SettledUpTo, Unsettled,
     redis::{
         RedisStore,
         core::Core,
@@ -23,7 +25,7 @@ impl SettleStore for RedisStore {
         self.core.unsettled(partition, settled, limit).await
     }
 
-    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()> {
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool> {
         self.core.trim(partition, settled).await
     }
 
@@ -33,6 +35,20 @@ impl SettleStore for RedisStore {
 
     fn partition_of(&self, id: &str) -> u32 {
         self.core.partition_of(id).number
+    }
+
+    fn bound_backlog(&self, bound: BacklogBound) {
+        let text = format!("{} {}", bound.entries, bound.age.as_micros());
+        let backlog = &self.core.backlog;
+        *backlog.write().unwrap_or_else(PoisonError::into_inner) = text.into();
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.core.memory.memory()
+    }
+
+    async fn backlog(&self, partition: u32) -> Result<Backlog> {
+        self.core.backlog_of(partition).await
     }
 }
 
@@ -76,14 +92,34 @@ impl Core {
         Ok(Unsettled::of(fork, entries, settled))
     }
 
-    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<()> {
+    async fn trim(&self, partition: u32, settled: &SettledUpTo) -> Result<bool> {
         let Some(keys) = self.partitions.get(partition as usize) else {
-            return Ok(());
+            return Ok(true);
         };
         let all = [keys.partition.clone(), keys.ledger.clone()];
         let args = [settled.fork.clone(), settled.sequence.to_string()];
         // No confirmation is needed: what a failover brings back is removed again.
-        self.ask(keys, &scripts::TRIM, all, args).await.map(drop)
+        let (_, mut parts) = self.ask(keys, &scripts::TRIM, all, args).await?;
+        Ok(reply::letter(&parts.next()?) != Some(b'R'))
+    }
+
+    async fn backlog_of(&self, partition: u32) -> Result<Backlog> {
+        let Some(keys) = self.partitions.get(partition as usize) else {
+            return Ok(Backlog::default());
+        };
+        let all = [keys.partition.clone(), keys.ledger.clone()];
+        let args: [String; 0] = [];
+        let (_, mut parts) = self.ask(keys, &scripts::BACKLOG, all, args).await?;
+        let has_sink = reply::text(parts.next()?)? == "1";
+        let entries = reply::number(parts.next()?)?;
+        let oldest = reply::text(parts.next()?)?;
+        let oldest = (!oldest.is_empty())
+            .then(|| reply::moment(redis::Value::BulkString(oldest.into_bytes())));
+        Ok(Backlog {
+            has_sink,
+            entries,
+            oldest: oldest.transpose()?,
+        })
     }
 
     async fn head(&self, partition: u32) -> Result<u64> {

@@ -39,6 +39,7 @@ fn grab(command: &GrabCommand, step: &mut Step<'_>, row: &mut EnvelopeRow) -> Re
     if let Some(outcome) = admit(&row.state, is_allowed, step.now) {
         return Ok(answer(row, outcome, step.now));
     }
+    step.admit_backlog()?;
     if row.state.waiting() == 0 {
         return Ok(Grabbed::NeedFill);
     }

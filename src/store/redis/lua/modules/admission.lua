@@ -1,7 +1,7 @@
 -- Admission: whether a draw is made. That depends on what is remembered of its request, on its
 -- deadline, on the campaign, and on the user's limits and bonus draws.
 --
--- Reads  a campaign: now, earliest, not_after, is_open, lifecycle, user_limit, day_limit,
+-- Reads  a campaign: now, earliest, not_after, is_open, is_full, lifecycle, user_limit, day_limit,
 --        paid_day_limit
 --        the kind of a draw: count, expire, is_paid, asked
 -- Gives  refusal_of, regular_draws, open_bonus, take_bonus
@@ -27,6 +27,8 @@ local function refusal_of(c, number, kind, known)
         return 'E', ''
     elseif not c.is_open then
         return 'A', tostring(c.lifecycle)
+    elseif c.is_full then
+        return 'B', ''
     end
     return nil
 end

@@ -65,7 +65,7 @@ end
 local function decide(c, sequence, records)
     local kinds, is_expired = read_kinds(c)
     local only_kind, kind_of, arg, today = #kinds == 1 and kinds[1], c.kind_of, c.first_arg, c.today
-    local may_refuse = is_expired or c.now > c.earliest or not c.is_open
+    local may_refuse = is_expired or c.now > c.earliest or not c.is_open or c.is_full
     local moment, char = struct.pack('>I5', c.now - start_of(today)), string.char
     local replies, entries, refused, drawn_now, moved, older = {}, {}, {}, {}, {}, {}
     local done, users, units, nothings, head, head_until = 0, 0, 0, 0, '', -1

@@ -49,6 +49,7 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
     local c = {
         now = now, oldest = oldest, -- the moment; that of the oldest draw that is remembered
         format = format, -- of the data
+        is_full = false, -- too many entries are not settled: no draw is made
         key = KEYS[key], blocked_key = KEYS[key + 1], long_key = KEYS[key + 2], first_key = 0,
         first_older = 0, first_arg = 0,
         -- its definition

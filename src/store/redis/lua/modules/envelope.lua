@@ -18,6 +18,7 @@ local function read_envelope(key, arg)
         id = id, mark = mark, users = { cmsgpack.unpack(users) }, bucket_of = bucket_of,
         earliest = tonumber(earliest), not_after = not_after, allowed = allowed,
         allowed_buckets = {},
+        is_full = false, -- too many entries are not settled: no packet is taken
         -- what `open_envelope` finds
         created = 0, created_sequence = 0, start = 0, packets = 0, filled = 0, taken = 0,
         amount = 0, currency = '',

@@ -56,6 +56,8 @@ local function refusal_of_grab(e, number, now, taken)
         return 'T'
     elseif taken == e.packets then
         return 'E'
+    elseif e.is_full then
+        return 'B'
     end
     return taken == e.filled and 'F' or nil
 end
@@ -77,6 +79,7 @@ local function decide(e, sequence, now, digits_now)
     local count, amount, head, head_until = 0, 0, '', -1
     local taken, filled, created_sequence, char = e.taken, e.filled, e.created_sequence, string.char
     local may_refuse = now > e.earliest or e.is_restricted or now < e.start or e.is_over
+        or e.is_full
     local due, values, moment
     for number = 1, #users do
         local user, reply = users[number]

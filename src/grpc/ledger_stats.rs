@@ -1,0 +1,26 @@
+//! The part of `GetStats` about the ledger: what waits to be settled.
+
+use crate::{
+    model::{Moment, convert::duration_to_proto},
+    proto,
+    store::{Result, Store},
+};
+
+/// What waits to be settled, in all partitions.
+pub(super) async fn ledger_stats(store: &dyn Store) -> Result<proto::LedgerStats> {
+    let (mut stats, mut oldest) = (proto::LedgerStats::default(), None::<Moment>);
+    for partition in 0..store.info().partitions {
+        let backlog = store.backlog(partition).await?;
+        stats.settled |= backlog.has_sink;
+        stats.unsettled_entries += backlog.entries;
+        oldest = oldest.into_iter().chain(backlog.oldest).min();
+    }
+    let now = store.clock_hint();
+    stats.lag = oldest.map(|oldest| duration_to_proto(now.since(oldest)));
+    if let Some(memory) = store.memory() {
+        stats.memory_used_bytes = memory.used_bytes;
+        stats.memory_max_bytes = memory.max_bytes;
+        stats.memory_lasts = memory.lasts.map(duration_to_proto);
+    }
+    Ok(stats)
+}
