@@ -480,6 +480,8 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         | R::WinDelivered
         | R::WinRevoked
         | R::UpgradeNeeded
+        | R::WatchEnded
+        | R::CursorLost
         | R::DeadlineExceeded => String::new(),
     }
 }

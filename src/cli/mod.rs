@@ -52,6 +52,8 @@ mod upgrade;
 mod user;
 mod users;
 mod wait;
+mod watch;
+mod win;
 
 use std::process::ExitCode;
 
@@ -156,6 +158,11 @@ enum Command {
     Check(check::CheckArgs),
     /// Show the odds that may be published
     Odds(odds::OddsArgs),
+    /// Deliver or revoke a win
+    #[command(subcommand)]
+    Win(win::WinCommand),
+    /// Follow the ledger, as JSON lines
+    Watch(watch::WatchArgs),
     /// Create, grab, show or cancel an envelope
     #[command(subcommand)]
     Envelope(envelope::EnvelopeCommand),
@@ -276,6 +283,8 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::GetDraw(args) => draw::get(&client, args).await,
         Command::Check(args) => check::run(&client, args).await,
         Command::Odds(args) => odds::run(&client, args).await,
+        Command::Win(command) => win::run(&client, command).await,
+        Command::Watch(args) => watch::run(&client, args).await,
         Command::Envelope(command) => envelope::run(&client, command).await,
         Command::Stats(args) => stats::run(&client, args).await,
         Command::Completions(args) => completions::run(&args, command()),

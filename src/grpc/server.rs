@@ -3,7 +3,10 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use thiserror::Error;
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::{
+    net::TcpListener,
+    sync::{oneshot, watch},
+};
 use tonic::{
     body::Body,
     codegen::http::Response,
@@ -64,7 +67,8 @@ pub async fn serve(
     let reporter = HealthReporter::new();
     let mut health = Health::new(reporter.clone(), injector.store().clone());
     health.probe().await;
-    let routes = routes(injector, ledger, reporter)?;
+    let (stopping, draining) = watch::channel(false);
+    let routes = routes(injector, (ledger, draining), reporter)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let ending = async {
         tokio::select! {
@@ -73,6 +77,7 @@ pub async fn serve(
         }
         info!("stopping: no new connections, calls that have begun may end");
         health.stop().await;
+        stopping.send_replace(true);
         drop(stop);
     };
     let stopped = async {
@@ -87,7 +92,7 @@ pub async fn serve(
 
 fn routes(
     injector: Arc<Injector>,
-    ledger: Option<Arc<dyn LedgerReader>>,
+    (ledger, draining): (Option<Arc<dyn LedgerReader>>, watch::Receiver<bool>),
     reporter: HealthReporter,
 ) -> Result<Routes, ServeError> {
     let desk = Arc::new(Desk::new(injector));
@@ -95,7 +100,7 @@ fn routes(
         .max_decoding_message_size(CALLER_BYTES_MAX);
     let envelopes = EnvelopeServiceServer::new(Envelopes::new(desk.clone()))
         .max_decoding_message_size(SENDER_BYTES_MAX);
-    let ledger = LedgerServiceServer::new(Ledger::new(desk.clone(), ledger))
+    let ledger = LedgerServiceServer::new(Ledger::new(desk.clone(), ledger, draining))
         .max_decoding_message_size(CALLER_BYTES_MAX);
     let campaigns = CampaignServiceServer::new(Campaigns::new(desk))
         .max_decoding_message_size(OPERATOR_BYTES_MAX);

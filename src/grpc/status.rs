@@ -56,6 +56,10 @@ pub(super) enum CallError {
     LedgerUnavailable(String),
     /// The ledger is settled nowhere.
     LedgerNotSettled,
+    /// A stream ends since the server stops.
+    WatchEnded,
+    /// What a cursor has seen is not there: what is known of it.
+    CursorLost(String),
     /// Nobody implements the method, or the compression: what is known of it.
     Unimplemented(String),
 }
@@ -110,6 +114,8 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         CallError::Broken(executed) => return (Code::Internal, R::Internal, *executed),
         CallError::Unread => return no(Code::Unavailable, R::Overloaded),
         CallError::LedgerUnavailable(_) => return no(Code::Unavailable, R::LedgerUnavailable),
+        CallError::WatchEnded => return no(Code::Unavailable, R::WatchEnded),
+        CallError::CursorLost(_) => return no(Code::FailedPrecondition, R::CursorLost),
         CallError::LedgerNotSettled => {
             return no(Code::FailedPrecondition, R::LedgerNotSettled);
         }
@@ -222,7 +228,8 @@ fn message(error: &CallError, has_request_id: bool) -> String {
         CallError::Unimplemented(detail) if detail.is_empty() => {
             "this server has no such method: reflection lists those that it has".into()
         }
-        CallError::Unimplemented(detail) => detail.clone(),
+        CallError::WatchEnded => "the server stops: watch again with the last cursor".into(),
+        CallError::Unimplemented(detail) | CallError::CursorLost(detail) => detail.clone(),
         CallError::TimedOut(Executed::No) => "the answer did not come in time: retry".into(),
         CallError::TimedOut(Executed::Unknown) => {
             format!("the answer did not come in time: retry{with_its_id} until it does")
@@ -277,6 +284,8 @@ fn retry_after(error: &CallError) -> Option<Duration> {
         | CallError::Broken(_)
         | CallError::LedgerUnavailable(_)
         | CallError::LedgerNotSettled
+        | CallError::WatchEnded
+        | CallError::CursorLost(_)
         | CallError::Unimplemented(_) => None,
     }
 }
@@ -365,6 +374,8 @@ fn log(error: &CallError, request_id: &str) {
         | CallError::TimedOut(_)
         | CallError::Unread
         | CallError::LedgerNotSettled
+        | CallError::WatchEnded
+        | CallError::CursorLost(_)
         | CallError::Unimplemented(_) => {}
     }
 }

@@ -121,6 +121,20 @@ fn is_zero(mark: &u32) -> bool {
 }
 
 impl Unit {
+    /// The unit of this id, if it is one of this pool.
+    pub fn from_id(id: &str, pool: &PoolId) -> Option<Self> {
+        let rest = id.strip_prefix(pool.as_str())?.strip_prefix(':')?;
+        let mut parts = rest.split(':');
+        let (window, number) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let fork = parts.next().map(|fork| u32::from_str_radix(fork, 16));
+        let unit = Self {
+            window,
+            fork: fork.transpose().ok()?.unwrap_or(0),
+            number,
+        };
+        (unit.id(pool) == id).then_some(unit)
+    }
+
     /// The unit's id, unique in its campaign.
     pub fn id(&self, pool: &PoolId) -> String {
         match self.fork {

@@ -204,8 +204,8 @@ pub enum Refusal {
     WinNotFound(String),
     /// The win was delivered under another reference.
     #[error(
-        "the win was delivered already, under the reference `{0}`: a win is delivered once, compare \
-         the references"
+        "the win was delivered already, under the reference `{0}`: a win is delivered once, \
+         compare the references"
     )]
     WinDelivered(String),
     /// The win was revoked.

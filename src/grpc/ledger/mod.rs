@@ -5,13 +5,18 @@ use std::{pin::pin, sync::Arc};
 use prost::Message;
 use tonic::Request;
 
+mod cursor;
+mod deliveries;
 mod requests;
 mod token;
 mod views;
+mod watch;
+mod watched;
 
 use self::{
     requests::{Asked, DrawFilter, OperationFilter},
     token::{Binding, Token},
+    watch::{Watch, Watches},
 };
 use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
@@ -35,7 +40,8 @@ const PAGE_BYTES_MAX: usize = 2 << 20;
 pub(super) struct Ledger {
     desk: Arc<Desk>,
     reader: Option<Arc<dyn LedgerReader>>,
-    definitions: Definitions,
+    definitions: Arc<Definitions>,
+    watches: Watches,
 }
 
 impl From<ReadError> for CallError {
@@ -97,12 +103,21 @@ impl<M: Message> Page<M> {
 }
 
 impl Ledger {
-    pub(super) fn new(desk: Arc<Desk>, reader: Option<Arc<dyn LedgerReader>>) -> Self {
+    pub(super) fn new(
+        desk: Arc<Desk>,
+        reader: Option<Arc<dyn LedgerReader>>,
+        stopping: tokio::sync::watch::Receiver<bool>,
+    ) -> Self {
         Self {
             desk,
             reader,
-            definitions: Definitions::default(),
+            definitions: Arc::default(),
+            watches: Watches::new(stopping),
         }
+    }
+
+    fn shared_reader(&self) -> Result<Arc<dyn LedgerReader>, CallError> {
+        self.reader.clone().ok_or(CallError::LedgerNotSettled)
     }
 
     fn reader(&self) -> Result<&dyn LedgerReader, CallError> {
@@ -268,6 +283,29 @@ impl OperationFilter {
 
 #[tonic::async_trait]
 impl LedgerService for Ledger {
+    type WatchEntriesStream = Watch;
+
+    async fn watch_entries(
+        &self,
+        request: Request<proto::WatchEntriesRequest>,
+    ) -> Reply<Self::WatchEntriesStream> {
+        self.watch(request).await
+    }
+
+    async fn mark_delivered(
+        &self,
+        request: Request<proto::MarkDeliveredRequest>,
+    ) -> Reply<proto::MarkDeliveredResponse> {
+        Self::mark_delivered(self, request).await
+    }
+
+    async fn revoke_win(
+        &self,
+        request: Request<proto::RevokeWinRequest>,
+    ) -> Reply<proto::RevokeWinResponse> {
+        Self::revoke_win(self, request).await
+    }
+
     async fn list_wins(
         &self,
         request: Request<proto::ListWinsRequest>,

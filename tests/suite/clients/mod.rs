@@ -1,6 +1,8 @@
 //! Other clients against the real program: gRPC for Python, and buf. Both find the API by
 //! reflection and use none of the project's code.
 
+mod deliverer;
+
 use std::{path::PathBuf, process::Command};
 
 use tombola::proto::{ApplyCampaignRequest, Campaign, DrawRequest, DrawResponse};

@@ -12,6 +12,7 @@ mod roles;
 mod schema;
 mod settled;
 mod sql;
+mod watch;
 
 use std::{
     collections::BTreeSet,
