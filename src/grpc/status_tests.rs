@@ -52,6 +52,18 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            CallError::WatchEnded,
+            Code::Unavailable,
+            "WATCH_ENDED",
+            "no",
+        ),
+        (
+            CallError::CursorLost("entry 4 is not there".into()),
+            Code::FailedPrecondition,
+            "CURSOR_LOST",
+            "no",
+        ),
+        (
             CallError::LedgerNotSettled,
             Code::FailedPrecondition,
             "LEDGER_NOT_SETTLED",

@@ -242,6 +242,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_unit_is_read_from_its_id_and_from_no_other() {
+        let pool = PoolId::parse("pool", "a:1").unwrap();
+        for fork in [0, 0x00ab_cdef] {
+            let unit = Unit {
+                window: 1_795_960_800,
+                fork,
+                number: 17,
+            };
+            assert_eq!(Unit::from_id(&unit.id(&pool), &pool), Some(unit));
+        }
+        for other in [
+            "",
+            "a:1",
+            "a:1:5",
+            "a:1:05:6",
+            "b:5:6",
+            "a:1:5:6:1",
+            "a:1:5:6:000001:7",
+        ] {
+            assert_eq!(Unit::from_id(other, &pool), None, "{other}");
+        }
+    }
+
+    #[test]
     fn a_result_of_an_unknown_code_is_no_lost_draw() {
         for foreign in [
             "10",

@@ -246,8 +246,14 @@ impl WatchTask {
                 .source
                 .next(&self.partitions, &mut self.positions)
                 .await?;
-            if found.is_empty() {
-                sleep(IDLE_PAUSE).await;
+            match found.first() {
+                // The others come first next time, however busy this one is.
+                Some(entry) => {
+                    let partition = entry.id.partition;
+                    self.partitions.retain(|other| *other != partition);
+                    self.partitions.push(partition);
+                }
+                None => sleep(IDLE_PAUSE).await,
             }
             let after = std::mem::replace(&mut self.positions, before);
             for entry in &found {
