@@ -86,12 +86,6 @@ impl Client {
         Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 
-    /// A client of `LedgerService`.
-    pub(super) async fn ledger(&self) -> Outcome<Ledger> {
-        let client = LedgerServiceClient::new(self.connect().await?);
-        Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
-    }
-
     async fn connect(&self) -> Outcome<Channel> {
         let url = server_url(&self.server).map_err(Failure::usage)?;
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|_| {
