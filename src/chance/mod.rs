@@ -14,6 +14,7 @@
 //! - **A number below n** is drawn as [`Stream::below`] says.
 
 pub mod deck;
+pub mod pseudonym;
 pub mod scatter;
 pub mod seed;
 pub mod split;
@@ -23,6 +24,7 @@ pub mod stream;
 mod tests;
 
 pub use deck::{deal, take};
+pub use pseudonym::{Kind, Pseudonyms, Salt, pseudonym};
 pub use scatter::{Fill, Release, scatter, totals};
 pub use seed::{MasterKey, Nonce, Seed};
 pub(crate) use seed::{hex, unhex};

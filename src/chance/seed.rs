@@ -40,6 +40,10 @@ impl MasterKey {
         Self(bytes)
     }
 
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// 16 lower-case hex digits that distinguish keys and say nothing about them, so that a lost or
     /// changed key is noticed.
     ///
@@ -176,7 +180,7 @@ impl fmt::Debug for Seed {
 
 /// HMAC-SHA-256 of a list of byte strings, each after its length, so that different lists are
 /// different messages.
-fn hmac_of_list(key: &[u8; 32], list: &[&[u8]]) -> [u8; 32] {
+pub(super) fn hmac_of_list(key: &[u8; 32], list: &[&[u8]]) -> [u8; 32] {
     let mut mac =
         Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length (RFC 2104)");
     for part in list {

@@ -369,7 +369,7 @@ impl Settling {
             Some(url) => Target::Postgres(url),
             None => Target::Embedded(store.ledger_tables()?),
         };
-        let settler = Settler::new(Arc::clone(store), target);
+        let settler = Settler::new(Arc::clone(store), injector.key().clone(), target);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(settler.run(async { drop(stopped.await) }));
         Some(Self { stop, task })

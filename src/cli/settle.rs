@@ -1,7 +1,7 @@
-//! `tombola settle`: settles the ledger of a store on Redis into PostgreSQL, apart from the
-//! services that draw.
+//! `tombola settle`: settles the ledger of a store on Redis, apart from the services that draw, into
+//! PostgreSQL or into files.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
 use tracing::info;
@@ -10,13 +10,15 @@ use super::{
     client::Outcome,
     errand,
     failure::Failure,
+    key,
     log::{self, LogArgs},
     serve::{read_clock, stop_signal},
     sink_args::{SinkArgs, failed},
-    store_args::StoreArgs,
+    store_args::{HomeArgs, StoreArgs},
 };
 use crate::{
-    ledger::{PostgresSink, PostgresUrl, Settler, Target},
+    chance::MasterKey,
+    ledger::{DirectoryTarget, Settler, Target},
     store::{Store, redis::RedisStore},
 };
 
@@ -25,46 +27,71 @@ use crate::{
   tombola settle --redis-url redis://127.0.0.1 --postgres-url postgres://settler@127.0.0.1/ledger
 
 It runs until it is stopped. `serve --postgres-url` does the same within a service. Of several that
-run, one works and the others wait for its end. It needs no master key.")]
+run, one works and the others wait for its end. It needs the master key of the store.")]
 pub(super) struct SettleArgs {
     #[command(flatten)]
     sink: SinkArgs,
     #[command(flatten)]
     store: StoreArgs,
-    /// For a store that was made on a test clock: a moment of it (RFC 3339)
-    #[arg(long, env = "TOMBOLA_CLOCK_START", value_name = "TIME")]
-    clock_start: Option<String>,
+    /// Settle into files of JSON lines in this directory instead of PostgreSQL
+    #[arg(
+        long,
+        env = "TOMBOLA_TO_DIR",
+        value_name = "DIR",
+        conflicts_with = "postgres_url"
+    )]
+    to_dir: Option<PathBuf>,
+    /// With --to-dir: begin a new file once one has this many MiB
+    #[arg(
+        long,
+        env = "TOMBOLA_FILE_MIB",
+        value_name = "N",
+        default_value_t = 256,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 20)
+    )]
+    file_mib: u64,
+    #[command(flatten)]
+    home: HomeArgs,
     #[command(flatten)]
     log: LogArgs,
 }
 
 pub(super) async fn run(args: SettleArgs) -> Outcome {
     args.log.start()?;
-    let url = args.sink.needed_url()?;
+    let target = match &args.to_dir {
+        Some(path) => Target::Directory(DirectoryTarget {
+            path: path.clone(),
+            file_bytes_max: args.file_mib << 20,
+        }),
+        None => Target::Postgres(args.sink.needed_url()?),
+    };
     let stop = stop_signal().map_err(|error| {
         Failure::refused("INTERNAL", format!("cannot take signals to stop: {error}"))
     })?;
-    let store = open(&args).await?;
-    check(&url, &store).await?;
-    Settler::new(store, Target::Postgres(url)).run(stop).await;
+    let key = key::file(&args.home.data, args.home.master_key.as_deref());
+    let key = key::read(&key).map_err(|error| Failure::refused("NO_KEY", error.to_string()))?;
+    let store = open(&args, &key).await?;
+    check(&target, &store).await?;
+    Settler::new(store, key, target).run(stop).await;
     info!("stopped: what is not settled is settled after the next start");
     log::flush();
     Ok(())
 }
 
-async fn open(args: &SettleArgs) -> Outcome<Arc<dyn Store>> {
-    let clock = read_clock(args.clock_start.as_deref());
+async fn open(args: &SettleArgs, key: &MasterKey) -> Outcome<Arc<dyn Store>> {
+    let clock = read_clock(args.home.clock_start.as_deref());
     let clock = clock.map_err(|text| Failure::usage(format!("--clock-start: {text}")))?;
     let why = "the embedded store is settled by its own service, `tombola serve --postgres-url`";
     let found = errand::look(&args.store, clock, why).await?;
-    let store = RedisStore::open_without_key(found).map_err(errand::not_opened)?;
+    let store = RedisStore::open(found, &key.fingerprint()).await;
+    let store = store.map_err(errand::not_opened)?;
     Ok(Arc::new(store))
 }
 
 /// What someone must change first ends the start; a database that is away is waited for.
-async fn check(url: &PostgresUrl, store: &Arc<dyn Store>) -> Outcome {
-    match PostgresSink::open(url, &store.info().store_id).await {
-        Err(error) if error.is_permanent() => Err(failed(url, &error)),
+async fn check(target: &Target, store: &Arc<dyn Store>) -> Outcome {
+    match target.open(&store.info().store_id).await {
+        Err(error) if error.is_permanent() => Err(failed(target, &error)),
         Ok(_) | Err(_) => Ok(()),
     }
 }

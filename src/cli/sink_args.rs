@@ -97,8 +97,8 @@ impl SinkArgs {
     }
 }
 
-/// PostgreSQL did not do its work.
-pub(super) fn failed(url: &PostgresUrl, error: &SinkError) -> Box<Failure> {
+/// The sink did not do its work.
+pub(super) fn failed(url: &impl std::fmt::Display, error: &SinkError) -> Box<Failure> {
     let text = format!("{url}: {error}");
     if error.is_permanent() {
         Failure::refused("SINK", text)

@@ -81,6 +81,11 @@ impl Injector {
         self
     }
 
+    /// The master key of the store.
+    pub fn key(&self) -> &MasterKey {
+        &self.key
+    }
+
     /// How long before its start a window is injected.
     pub fn lead(&self) -> Duration {
         self.lead

@@ -14,6 +14,7 @@ pub mod deliveries;
 pub mod entry;
 pub mod follow;
 pub mod memory;
+mod people;
 pub mod read;
 mod said;
 pub mod settle;
@@ -22,4 +23,6 @@ pub mod sink;
 pub mod wins;
 
 pub use settler::Settler;
-pub use sink::{PostgresSink, PostgresUrl, Sink, SinkError, SqliteSink, Target};
+pub use sink::{
+    DirectorySink, DirectoryTarget, PostgresSink, PostgresUrl, Sink, SinkError, SqliteSink, Target,
+};

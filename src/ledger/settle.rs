@@ -15,16 +15,19 @@ use tracing::warn;
 use super::{
     contradiction::{Alarm, Contradiction},
     deliveries::{DeliveryChange, change, changed_win},
-    entry::{FORMAT, StoredEntry},
+    entry::{self, OWN_FORMAT, StoredEntry},
     said::Said,
     sink::{Batch, Cursor, PrizeRow, Sink, SinkError},
     wins::{Win, draw_of, wins},
 };
 use crate::{
+    chance::{MasterKey, Pseudonyms, Salt},
     model::{Campaign, CampaignId, Moment, money::NANOS_PER_UNIT},
     store::{Entry, Store, StoreError, Unsettled, entry::Body},
 };
 
+/// Campaigns whose pseudonyms are kept in memory.
+const PSEUDONYMS_MAX: usize = 10_000;
 /// Definitions that are kept in memory.
 const DEFINITIONS_MAX: usize = 1000;
 
@@ -53,9 +56,19 @@ pub enum Settled {
     Entries(usize, Moment),
 }
 
+/// The pseudonyms of a campaign.
+struct Known {
+    pseudonyms: Pseudonyms,
+    /// The salt, as long as the sink does not have it.
+    unwritten: Option<Salt>,
+}
+
 /// What takes entries from a store to a sink.
 pub struct Carrier {
     store: Arc<dyn Store>,
+    key: MasterKey,
+    /// By partition and campaign; '' for all other entries of the partition.
+    pseudonyms: HashMap<(u32, String), Known>,
     cursors: BTreeMap<u32, Cursor>,
     definitions: HashMap<(CampaignId, u32), Arc<Campaign>>,
     /// The store keeps entries that are settled.
@@ -63,10 +76,12 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// From this store.
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    /// From this store, whose master key this is.
+    pub fn new(store: Arc<dyn Store>, key: MasterKey) -> Self {
         Self {
             store,
+            key,
+            pseudonyms: HashMap::new(),
             cursors: BTreeMap::new(),
             definitions: HashMap::new(),
             said_kept: Said::default(),
@@ -84,6 +99,7 @@ impl Carrier {
     /// # Errors
     /// The sink is away.
     pub async fn resume(&mut self, sink: &mut dyn Sink) -> Result<(), SinkError> {
+        self.pseudonyms.clear();
         self.cursors = sink.cursors().await?;
         for cursor in self.cursors.clone().values() {
             self.trim(cursor).await;
@@ -140,11 +156,16 @@ impl Carrier {
         let Some(first) = read.entries.first().map(|entry| entry.at) else {
             return Ok(Settled::Nothing);
         };
-        let batch = self.batch(partition, read, orphans).await?;
+        let batch = self.batch(sink, partition, read, orphans).await?;
         let Some(after) = sink.write(before.as_ref(), &batch).await? else {
             self.cursors = sink.cursors().await?;
             return Ok(Settled::Elsewhere);
         };
+        for (campaign, _) in &batch.salts {
+            if let Some(known) = self.pseudonyms.get_mut(&(partition, campaign.clone())) {
+                known.unwritten = None;
+            }
+        }
         if !sink.trims() {
             self.trim(&after).await;
         }
@@ -154,6 +175,7 @@ impl Carrier {
 
     async fn batch(
         &mut self,
+        sink: &mut dyn Sink,
         partition: u32,
         read: Unsettled,
         orphans: Option<(u64, u64)>,
@@ -164,13 +186,53 @@ impl Carrier {
             orphans,
             ..Batch::default()
         };
+        let mut salts = BTreeMap::new();
         for entry in &read.entries {
-            batch.entries.push(StoredEntry::of(entry));
+            let campaign = entry.subject.campaign().map_or("", CampaignId::as_str);
+            let known = self.known(sink, partition, campaign).await?;
+            if let Some(salt) = known.unwritten {
+                salts.insert(campaign.to_owned(), salt);
+            }
+            batch
+                .entries
+                .push(StoredEntry::of(entry, &known.pseudonyms));
             batch.wins.extend(self.wins(entry).await?);
             batch.deliveries.extend(self.delivery(entry).await?);
             batch.prizes.extend(self.prizes(entry).await?);
         }
+        batch.salts = salts.into_iter().collect();
+        batch.digest = read.entries.last().map(entry::digest).unwrap_or_default();
         Ok(batch)
+    }
+
+    /// The pseudonyms of a campaign. The sink's salt counts: a store that was rolled back may have
+    /// made another one since.
+    async fn known(
+        &mut self,
+        sink: &mut dyn Sink,
+        partition: u32,
+        campaign: &str,
+    ) -> Result<&Known, SettleError> {
+        let name = (partition, campaign.to_owned());
+        if !self.pseudonyms.contains_key(&name) {
+            let (salt, unwritten) = match sink.salt(partition, campaign).await? {
+                Some(salt) => (salt, None),
+                None => {
+                    let new = Salt(rand::random());
+                    let salt = self.store.salt(partition, campaign, new).await?;
+                    (salt, Some(salt))
+                }
+            };
+            if self.pseudonyms.len() >= PSEUDONYMS_MAX {
+                self.pseudonyms.clear();
+            }
+            let known = Known {
+                pseudonyms: self.key.pseudonyms(campaign, &salt),
+                unwritten,
+            };
+            self.pseudonyms.insert(name.clone(), known);
+        }
+        Ok(&self.pseudonyms[&name])
     }
 
     async fn wins(&mut self, entry: &Entry) -> Result<Vec<Win>, SettleError> {
@@ -314,8 +376,7 @@ fn compare_settled(cursor: &Cursor, read: &Unsettled) -> Result<Option<(u64, u64
         };
         return Ok(Some((base + 1, settled)));
     };
-    let stored = StoredEntry::of(entry);
-    if cursor.format == FORMAT && cursor.digest != stored.digest() {
+    if cursor.format == OWN_FORMAT && cursor.digest != entry::digest(entry) {
         let detail = format!(
             "{name} is settled with other contents than the store has: the store was rolled back \
              and has gone on, restore the data that has the settled one"
@@ -330,7 +391,7 @@ mod tests {
     use super::*;
     use crate::store::{LedgerId, SettledUpTo, Subject};
 
-    fn entry(sequence: u64, body: Body) -> Entry {
+    fn written(sequence: u64, body: Body) -> Entry {
         Entry {
             id: LedgerId {
                 partition: 0,
@@ -345,12 +406,12 @@ mod tests {
     }
 
     fn plain(sequence: u64) -> Entry {
-        entry(sequence, Body::Closed {})
+        written(sequence, Body::Closed {})
     }
 
     fn forked(sequence: u64, base: u64) -> Entry {
         let replid = "a".repeat(40);
-        entry(
+        written(
             sequence,
             Body::Forked {
                 replid,
@@ -368,8 +429,8 @@ mod tests {
                 sequence,
             },
             at: Moment::EPOCH,
-            format: FORMAT,
-            digest: StoredEntry::of(&plain(sequence)).digest().to_vec(),
+            format: OWN_FORMAT,
+            digest: entry::digest(&plain(sequence)).to_vec(),
         }
     }
 
@@ -422,7 +483,7 @@ mod tests {
         let other = || forked(4, 3);
         assert_eq!(compared(Some(cursor(4)), Some(other()), &[plain(5)]), None);
         let mut later = cursor(4);
-        later.format = FORMAT + 1;
+        later.format = OWN_FORMAT + 1;
         assert_eq!(
             compared(Some(later), Some(other()), &[plain(5)]),
             Some(None)

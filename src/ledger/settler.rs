@@ -18,7 +18,7 @@ use super::{
     settle::{Carrier, SettleError, Settled},
     sink::{Sink, SinkError, Target},
 };
-use crate::{model::Moment, store::Store};
+use crate::{chance::MasterKey, model::Moment, store::Store};
 
 /// The pause after a look that found nothing.
 const IDLE_PAUSE: Duration = Duration::from_millis(200);
@@ -46,10 +46,10 @@ pub struct Settler {
 }
 
 impl Settler {
-    /// From this store to this sink.
-    pub fn new(store: Arc<dyn Store>, target: Target) -> Self {
+    /// From this store, whose master key this is, to this sink.
+    pub fn new(store: Arc<dyn Store>, key: MasterKey, target: Target) -> Self {
         Self {
-            carrier: Carrier::new(store),
+            carrier: Carrier::new(store, key),
             target,
             pause: PAUSE_MIN,
             away: None,

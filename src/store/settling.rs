@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Entry, Result, sqlite::LedgerTables};
-use crate::model::Moment;
+use crate::{chance::Salt, model::Moment};
 
 /// How far a partition is settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +117,11 @@ pub trait SettleStore: Send + Sync {
 
     /// The entries of a partition that are not settled.
     async fn backlog(&self, partition: u32) -> Result<Backlog>;
+
+    /// The random bytes from which the pseudonyms of a campaign, or with an empty id of all other
+    /// entries of a partition, are derived. If there are none, `new` is kept: data of versions
+    /// without pseudonyms have none.
+    async fn salt(&self, partition: u32, campaign: &str, new: Salt) -> Result<Salt>;
 
     /// The memory that the store has, if it is bounded and known.
     fn memory(&self) -> Option<Memory> {

@@ -2,7 +2,7 @@
 
 use super::{Delivery, DeliveryState, ReadError, Rows, sql::PAGE_BYTES_MAX};
 use crate::{
-    ledger::entry::{self, Unreadable},
+    ledger::entry::{self, Clear, Unreadable},
     model::{CampaignId, EnvelopeId, Moment},
     store::{Entry, LedgerId, Subject},
 };
@@ -31,11 +31,19 @@ pub(super) struct EntryRow {
     pub(super) body: Vec<u8>,
     pub(super) number: Option<u64>,
     pub(super) fork: u32,
+    pub(super) user: Option<String>,
+    pub(super) request: Option<String>,
+    pub(super) people: Option<String>,
 }
 
 /// The entry of a row.
 pub(super) fn decode(row: EntryRow) -> Result<Entry, ReadError> {
     let unreadable = |cause| ReadError::Unreadable { id: row.id, cause };
+    let clear = Clear {
+        user: row.user.as_deref(),
+        request: row.request.as_deref(),
+        people: row.people.as_deref(),
+    };
     let subject = subject(row.campaign.as_deref(), row.envelope.as_deref());
     Ok(Entry {
         id: row.id,
@@ -43,7 +51,7 @@ pub(super) fn decode(row: EntryRow) -> Result<Entry, ReadError> {
         fork: row.fork,
         at: row.at,
         subject: subject.map_err(unreadable)?,
-        body: entry::decode(row.format, &row.body).map_err(unreadable)?,
+        body: entry::decode(row.format, &row.body, &clear).map_err(unreadable)?,
     })
 }
 

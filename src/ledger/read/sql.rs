@@ -13,8 +13,8 @@ use crate::model::{CampaignId, Moment};
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
 
 /// The columns of an entry.
-pub const ENTRY_COLUMNS: &str =
-    "partition, sequence, at, campaign, envelope, format, body, number, fork";
+pub const ENTRY_COLUMNS: &str = "partition, sequence, at, campaign, envelope, format, body, \
+     number, fork, user_id, request_id, people";
 
 /// The columns of a win.
 pub const WIN_COLUMNS: &str = "partition, sequence, number, at, campaign, version, user_id, \

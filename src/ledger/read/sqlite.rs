@@ -83,6 +83,9 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
         body: row.get(6)?,
         number: row.get(7)?,
         fork: row.get::<_, Option<u32>>(8)?.unwrap_or(0),
+        user: row.get(9)?,
+        request: row.get(10)?,
+        people: row.get(11)?,
     })
 }
 

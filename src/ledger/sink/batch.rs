@@ -1,9 +1,10 @@
 //! What is written at once, and how far a partition is settled afterwards.
 
 use crate::{
+    chance::Salt,
     ledger::{
         deliveries::DeliveryChange,
-        entry::{FORMAT, StoredEntry},
+        entry::{OWN_FORMAT, StoredEntry},
         wins::Win,
     },
     model::Moment,
@@ -19,9 +20,9 @@ pub struct Cursor {
     pub up_to: SettledUpTo,
     /// When that entry was written.
     pub at: Moment,
-    /// The form of its bytes.
+    /// The form of which there is a digest.
     pub format: i16,
-    /// SHA-256 of its bytes.
+    /// SHA-256 of its bytes in this form.
     pub digest: Vec<u8>,
 }
 
@@ -34,6 +35,10 @@ pub struct Batch {
     pub fork: String,
     /// In order, at least one.
     pub entries: Vec<StoredEntry>,
+    /// SHA-256 of the last one in the store's own form.
+    pub digest: [u8; 32],
+    /// Salts that the sink does not have, by campaign.
+    pub salts: Vec<(String, Salt)>,
     /// What they won.
     pub wins: Vec<Win>,
     /// What became of wins, of this batch and of earlier ones, in order.
@@ -55,8 +60,8 @@ impl Batch {
                 sequence: last.sequence,
             },
             at: last.at,
-            format: FORMAT,
-            digest: last.digest().to_vec(),
+            format: OWN_FORMAT,
+            digest: self.digest.to_vec(),
         })
     }
 }

@@ -1,6 +1,11 @@
 //! Why a sink did not do what it was asked.
 
-use std::{error::Error as _, path::PathBuf, time::Duration};
+use std::{
+    error::Error as _,
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use thiserror::Error;
 
@@ -17,6 +22,26 @@ pub enum SinkError {
     /// The embedded store, which has the tables.
     #[error("the embedded store: {0}")]
     Embedded(#[from] StoreError),
+    /// A directory of files cannot be used.
+    #[error("the directory {} cannot be used: {cause}", .path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Another process writes to the directory.
+    #[error(
+        "another process writes to the directory {}: stop that one, or name another directory",
+        .0.display()
+    )]
+    DirectoryInUse(PathBuf),
+    /// A file is not as this version has written it.
+    #[error(
+        "the file {} is damaged, or a later version wrote it: restore it, or use that version",
+        .0.display()
+    )]
+    DirectoryDamaged(PathBuf),
     /// No answer.
     #[error("PostgreSQL did not answer within {} s", .0.as_secs())]
     TimedOut(Duration),
@@ -55,8 +80,8 @@ pub enum SinkError {
     },
     /// The database has the ledger of another store.
     #[error(
-        "the database has the ledger of another store, {found}, and this is store {store}: name a \
-         database of its own for each store"
+        "the sink has the ledger of another store, {found}, and this is store {store}: name a \
+         database or directory of its own for each store"
     )]
     OtherStore {
         /// The database's.
@@ -76,11 +101,23 @@ pub enum SinkError {
 }
 
 impl SinkError {
+    /// A fault of a directory of files.
+    pub(super) fn directory(path: &Path, cause: io::Error) -> Self {
+        Self::Directory {
+            path: path.to_owned(),
+            cause,
+        }
+    }
+
     /// Whether someone must change something before it can work.
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::Postgres(_) | Self::Embedded(_) | Self::TimedOut(_) => false,
-            Self::Password(_)
+            Self::Postgres(_) | Self::Embedded(_) | Self::Directory { .. } | Self::TimedOut(_) => {
+                false
+            }
+            Self::DirectoryInUse(_)
+            | Self::DirectoryDamaged(_)
+            | Self::Password(_)
             | Self::Certificates { .. }
             | Self::NotMigrated { .. }
             | Self::NewerSchema { .. }

@@ -6,17 +6,19 @@ use std::{collections::BTreeMap, fmt};
 use async_trait::async_trait;
 
 mod batch;
+pub mod directory;
 mod error;
 pub mod postgres;
 pub mod sqlite;
 
 pub use batch::{Batch, Cursor, PrizeRow};
+pub use directory::{DirectorySink, DirectoryTarget};
 pub use error::SinkError;
 pub use postgres::{PostgresSink, PostgresUrl};
 pub use sqlite::SqliteSink;
 
 use super::contradiction::Contradiction;
-use crate::store::sqlite::LedgerTables;
+use crate::{chance::Salt, store::sqlite::LedgerTables};
 
 /// A place for one store's settled entries. After an error it is dropped, and what was committed is
 /// read from the cursors of a new one.
@@ -55,6 +57,13 @@ pub trait Sink: Send {
         batch: &Batch,
     ) -> Result<Option<Cursor>, SinkError>;
 
+    /// The salt of a campaign's pseudonyms, or with an empty id of those of all other entries of a
+    /// partition, if the sink has it.
+    ///
+    /// # Errors
+    /// The sink is away.
+    async fn salt(&mut self, partition: u32, campaign: &str) -> Result<Option<Salt>, SinkError>;
+
     /// Keeps a contradiction, for people and alerts.
     ///
     /// # Errors
@@ -75,6 +84,8 @@ pub enum Target {
     Postgres(PostgresUrl),
     /// Tables of the embedded store's own file.
     Embedded(LedgerTables),
+    /// Files of JSON lines.
+    Directory(DirectoryTarget),
 }
 
 impl Target {
@@ -86,6 +97,7 @@ impl Target {
         Ok(match self {
             Self::Postgres(url) => Box::new(PostgresSink::open(url, store_id).await?),
             Self::Embedded(tables) => Box::new(SqliteSink::new(tables.clone())),
+            Self::Directory(target) => Box::new(DirectorySink::open(target, store_id).await?),
         })
     }
 }
@@ -95,6 +107,7 @@ impl fmt::Display for Target {
         match self {
             Self::Postgres(url) => url.fmt(f),
             Self::Embedded(_) => f.write_str("the embedded store"),
+            Self::Directory(target) => target.path.display().fmt(f),
         }
     }
 }

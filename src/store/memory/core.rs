@@ -12,6 +12,7 @@ use super::{
     ledger::{Ledger, What, id},
 };
 use crate::{
+    chance::Salt,
     model::{CampaignId, EnvelopeId, Moment},
     store::{
         Backlog, BacklogBound, CampaignView, DueCampaign, EnvelopeSums, Refusal, Result,
@@ -37,6 +38,8 @@ pub(super) struct Core {
     /// The number of the last settled entry, if anything is settled.
     pub(super) settled: Option<u64>,
     pub(super) bound: Option<BacklogBound>,
+    /// By campaign; '' for all other entries.
+    pub(super) salts: HashMap<String, Salt>,
 }
 
 impl Core {
@@ -53,6 +56,7 @@ impl Core {
             forgotten: 0,
             settled: None,
             bound: None,
+            salts: HashMap::new(),
         }
     }
 

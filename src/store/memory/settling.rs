@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::{MemoryStore, ledger::PARTITION};
+use crate::chance::Salt;
 use crate::store::{Backlog, BacklogBound, Result, SettleStore, SettledUpTo, Unsettled};
 
 #[async_trait]
@@ -29,6 +30,11 @@ impl SettleStore for MemoryStore {
         }
         core.settled = core.settled.max(Some(settled.sequence));
         Ok(true)
+    }
+
+    async fn salt(&self, _partition: u32, campaign: &str, new: Salt) -> Result<Salt> {
+        let mut core = self.turn().await?;
+        Ok(*core.salts.entry(campaign.to_owned()).or_insert(new))
     }
 
     fn bound_backlog(&self, bound: BacklogBound) {

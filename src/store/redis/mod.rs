@@ -109,15 +109,6 @@ impl RedisStore {
         Ok(Self::of(found, store_id, false))
     }
 
-    /// Opens the store that was found for work that fills no pool, and so needs no master key.
-    ///
-    /// # Errors
-    /// There is no store.
-    pub fn open_without_key(found: Found) -> std::result::Result<Self, OpenError> {
-        let store_id = found.whole_id()?;
-        Ok(Self::of(found, store_id, false))
-    }
-
     fn of(found: Found, store_id: String, is_recovery: bool) -> Self {
         let options = found.options;
         let info = StoreInfo {

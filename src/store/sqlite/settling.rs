@@ -12,6 +12,7 @@ use super::{
     read,
     step::{SettledEntry, Step, oldest_after},
 };
+use crate::chance::Salt;
 use crate::store::{
     Backlog, BacklogBound, Result, SettleStore, SettledUpTo, Unsettled, fill::CHUNK_UNITS_MAX,
 };
@@ -46,6 +47,11 @@ impl SettleStore for SqliteStore {
                 trimmed => return Ok(trimmed == Trimmed::Wholly),
             }
         }
+    }
+
+    async fn salt(&self, _partition: u32, campaign: &str, new: Salt) -> Result<Salt> {
+        let campaign = campaign.to_owned();
+        self.submit(SaltCommand { campaign, new }).await
     }
 
     fn bound_backlog(&self, bound: BacklogBound) {
@@ -98,6 +104,26 @@ pub(super) enum Trimmed {
     Partly,
     /// Nothing: the last settled entry is not there.
     Refused,
+}
+
+/// Reads the salt of a campaign, or keeps a new one. The table is also that of the settled ledger.
+struct SaltCommand {
+    campaign: String,
+    new: Salt,
+}
+
+impl Command for SaltCommand {
+    type Reply = Salt;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Salt> {
+        let sql = "INSERT OR IGNORE INTO salts (partition, campaign, salt) VALUES (?1, ?2, ?3)";
+        step.db
+            .prepare_cached(sql)?
+            .execute(params![PARTITION, self.campaign, self.new.0])?;
+        let sql = "SELECT salt FROM salts WHERE partition = ?1 AND campaign = ?2";
+        let salt = scalar(step.db, sql, params![PARTITION, self.campaign])?;
+        Ok(Salt(salt))
+    }
 }
 
 /// Removes a chunk of entries before the last settled one.

@@ -25,6 +25,7 @@ use super::{
     settled::{YAML, draws},
     settler,
 };
+use crate::support::world::key;
 use crate::support::{
     Meddler, World, between::Between, embedded::Embedded, on_redis::OnRedis, postgres::Postgres,
 };
@@ -85,7 +86,7 @@ async fn settle_until(after: Step, store: &Arc<dyn Store>, url: &PostgresUrl) {
     let mut sink = PostgresSink::open(url, &store.info().store_id)
         .await
         .unwrap();
-    let mut carrier = Carrier::new(store);
+    let mut carrier = Carrier::new(store, key());
     let work = async {
         // A settler begins by giving up what one before it has settled.
         carrier.resume(&mut sink).await.unwrap();

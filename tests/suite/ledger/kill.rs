@@ -34,6 +34,8 @@ impl Settler {
     /// Starts one, and waits until it settles.
     fn start(house: &House, url: &str) -> Self {
         let mut child = tombola(["settle", "--redis-url", &house.redis.url()])
+            .arg("--data")
+            .arg(house.data())
             .args(["--postgres-url", url])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

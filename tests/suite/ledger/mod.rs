@@ -5,6 +5,7 @@ mod audit;
 mod away;
 mod cut;
 mod deliveries;
+mod directory;
 mod kill;
 mod place;
 mod read;
@@ -31,7 +32,7 @@ use tombola::{
 };
 
 use self::place::Row;
-use crate::support::postgres::Postgres;
+use crate::support::{postgres::Postgres, world::key};
 
 /// A database with the tables of the ledger.
 pub struct Database {
@@ -83,7 +84,7 @@ impl Database {
     /// left out other than by a fork.
     pub async fn entries(&self) -> Vec<Entry> {
         let sql = "SELECT partition, sequence, at, campaign, envelope, format, body, number,
-                          fork
+                          fork, user_id, request_id, people
                    FROM tombola.entries ORDER BY partition, sequence";
         let rows = self.server.query(&self.name, sql).await;
         let entries = rows.iter().map(|row| Row::of(row).entry());
@@ -135,7 +136,7 @@ pub async fn settler(store: &Arc<dyn Store>, url: &PostgresUrl) -> (Carrier, Pos
     let mut sink = PostgresSink::open(url, &store.info().store_id)
         .await
         .unwrap();
-    let mut carrier = Carrier::new(store.clone());
+    let mut carrier = Carrier::new(store.clone(), key());
     carrier.resume(&mut sink).await.unwrap();
     (carrier, sink)
 }

@@ -1,11 +1,15 @@
 //! The sinks that a test can settle into, each with the same questions.
 
-use std::sync::Arc;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tombola::{
     ledger::{
-        PostgresSink, Sink, SqliteSink,
-        entry::{decode, from_system_time},
+        DirectorySink, DirectoryTarget, PostgresSink, Sink, SqliteSink,
+        entry::{Clear, decode, from_system_time},
         settle::Carrier,
     },
     model::{CampaignId, EnvelopeId, Moment},
@@ -13,12 +17,13 @@ use tombola::{
 };
 
 use super::{Database, assert_in_order};
-use crate::support::World;
+use crate::support::{World, world::key};
 
 /// Where a store is settled.
 pub enum Place {
     Postgres(Database),
     Embedded(LedgerTables),
+    Directory(DirectoryTarget),
 }
 
 impl Place {
@@ -41,13 +46,17 @@ impl Place {
                 Box::new(sink.unwrap())
             }
             Self::Embedded(tables) => Box::new(SqliteSink::new(tables.clone())),
+            Self::Directory(target) => {
+                let sink = DirectorySink::open(target, &store.info().store_id).await;
+                Box::new(sink.unwrap())
+            }
         }
     }
 
     /// A settler of this store.
     pub async fn settler(&self, store: &Arc<dyn Store>) -> (Carrier, Box<dyn Sink>) {
         let mut sink = self.open(store).await;
-        let mut carrier = Carrier::new(store.clone());
+        let mut carrier = Carrier::new(store.clone(), key());
         carrier.resume(&mut *sink).await.unwrap();
         (carrier, sink)
     }
@@ -56,10 +65,12 @@ impl Place {
     pub async fn entries(&self) -> Vec<Entry> {
         let tables = match self {
             Self::Postgres(database) => return database.entries().await,
+            Self::Directory(target) => return entries_of_files(&target.path),
             Self::Embedded(tables) => tables,
         };
         let rows = tables.read(|db| {
-            let sql = "SELECT sequence, at, campaign, envelope, format, body, number, fork
+            let sql = "SELECT sequence, at, campaign, envelope, format, body, number, fork,
+                              user_id, request_id, people
                        FROM entries ORDER BY partition, sequence";
             let mut statement = db.prepare(sql)?;
             let rows = statement.query_map([], |row| {
@@ -73,6 +84,9 @@ impl Place {
                     body: row.get(5)?,
                     number: row.get(6)?,
                     fork: row.get(7)?,
+                    user: row.get(8)?,
+                    request: row.get(9)?,
+                    people: row.get(10)?,
                 })
             })?;
             rows.map(|row| row.map_err(StoreError::from)).collect()
@@ -92,8 +106,26 @@ impl Place {
                 let found = tables.read(move |db| Ok(db.query_row(&sql, [], |row| row.get(0))?));
                 found.await.unwrap()
             }
+            Self::Directory(_) => panic!("a directory answers no queries"),
         }
     }
+}
+
+/// The entries of a directory's files, in their order.
+fn entries_of_files(path: &Path) -> Vec<Entry> {
+    let files = fs::read_dir(path).unwrap().map(|file| file.unwrap().path());
+    let is_ledger = |file: &PathBuf| file.to_str().unwrap().contains("ledger-");
+    let mut files: Vec<_> = files.filter(is_ledger).collect();
+    files.sort();
+    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
+    let text: String = texts.collect();
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("{\"partition\":"));
+    let mut entries: Vec<_> = lines.map(|line| Row::of_line(line).entry()).collect();
+    entries.sort_by_key(|entry| entry.id);
+    assert_in_order(&entries);
+    entries
 }
 
 /// A settled entry, as a table has it.
@@ -107,6 +139,9 @@ pub struct Row {
     pub body: Vec<u8>,
     pub number: Option<u64>,
     pub fork: u32,
+    pub user: Option<String>,
+    pub request: Option<String>,
+    pub people: Option<String>,
 }
 
 impl Row {
@@ -122,6 +157,31 @@ impl Row {
             body: row.get(6),
             number: row.get::<_, Option<i64>>(7).map(i64::cast_unsigned),
             fork: row.get::<_, i32>(8).cast_unsigned(),
+            user: row.get(9),
+            request: row.get(10),
+            people: row.get(11),
+        }
+    }
+
+    /// A line of a file.
+    fn of_line(line: &str) -> Self {
+        let fields: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |name: &str| fields[name].as_str().map(ToOwned::to_owned);
+        // The bytes stand there as they are.
+        let body = line.split_once(",\"body\":").unwrap().1;
+        Self {
+            partition: fields["partition"].as_u64().unwrap() as u32,
+            sequence: fields["sequence"].as_u64().unwrap(),
+            at: Moment::from_micros(fields["at"].as_i64().unwrap()),
+            campaign: text("campaign"),
+            envelope: text("envelope"),
+            format: fields["format"].as_i64().unwrap() as i16,
+            body: body.strip_suffix('}').unwrap().into(),
+            number: fields["number"].as_u64(),
+            fork: fields["fork"].as_u64().unwrap() as u32,
+            user: text("user_id"),
+            request: text("request_id"),
+            people: text("people"),
         }
     }
 
@@ -133,6 +193,11 @@ impl Row {
             (None, None) => Subject::Partition,
             both => panic!("{both:?}"),
         };
+        let clear = Clear {
+            user: self.user.as_deref(),
+            request: self.request.as_deref(),
+            people: self.people.as_deref(),
+        };
         Entry {
             id: LedgerId {
                 partition: self.partition,
@@ -142,7 +207,7 @@ impl Row {
             fork: self.fork,
             at: self.at,
             subject,
-            body: decode(self.format, &self.body).unwrap(),
+            body: decode(self.format, &self.body, &clear).unwrap(),
         }
     }
 }

@@ -26,6 +26,8 @@ fn settle(house: &House, url: &str) -> Ended {
         &redis,
         "--postgres-url",
         url,
+        "--data",
+        house.data().to_str().unwrap(),
     ]))
 }
 
@@ -57,7 +59,7 @@ async fn a_database_takes_the_ledger_of_one_store_only() {
         .await
         .unwrap();
     let house = House::new();
-    settle(&house, &database.url_text()).badly(1, &["another", "database of its own"]);
+    settle(&house, &database.url_text()).badly(1, &["another", "of its own for each store"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tombola::{
+    chance::Salt,
     model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId},
     store::{
         AdjustCommand, ApplyCommand, Backlog, BacklogBound, BlockedUsers, CampaignView,
@@ -249,6 +250,10 @@ impl<M: Meddler> SettleStore for Between<M> {
         let trimmed = self.store.trim(partition, settled).await?;
         self.meddler.after_trim().await;
         Ok(trimmed)
+    }
+
+    async fn salt(&self, partition: u32, campaign: &str, new: Salt) -> Result<Salt> {
+        self.store.salt(partition, campaign, new).await
     }
 
     fn bound_backlog(&self, bound: BacklogBound) {

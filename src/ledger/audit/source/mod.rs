@@ -13,7 +13,7 @@ pub use sqlite::SqliteSource;
 use super::Orphans;
 use crate::{
     ledger::{
-        entry::{Unreadable, decode},
+        entry::{Clear, Unreadable, decode},
         sink::{Cursor, SinkError},
         wins::Win,
     },
@@ -42,6 +42,12 @@ pub struct StoredRow {
     pub format: i16,
     /// Its bytes.
     pub body: Vec<u8>,
+    /// The clear values beside them.
+    pub user: Option<String>,
+    /// See `user`.
+    pub request: Option<String>,
+    /// See `user`.
+    pub people: Option<String>,
 }
 
 impl StoredRow {
@@ -55,13 +61,18 @@ impl StoredRow {
             (None, Some(id)) => EnvelopeId::parse("envelope", id).map(Subject::Envelope),
             (None, None) => Ok(Subject::Partition),
         };
+        let clear = Clear {
+            user: self.user.as_deref(),
+            request: self.request.as_deref(),
+            people: self.people.as_deref(),
+        };
         Ok(Entry {
             id: self.id,
             number: self.number,
             fork: self.fork,
             at: self.at,
             subject: subject.map_err(|problem| Unreadable::Id(problem.message))?,
-            body: decode(self.format, &self.body)?,
+            body: decode(self.format, &self.body, &clear)?,
         })
     }
 }

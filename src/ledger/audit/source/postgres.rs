@@ -85,7 +85,8 @@ impl Source for PostgresSource {
         after: u64,
         limit: usize,
     ) -> Result<Vec<StoredRow>, SinkError> {
-        let sql = "SELECT sequence, number, fork, at, kind, campaign, envelope, format, body
+        let sql = "SELECT sequence, number, fork, at, kind, campaign, envelope, format, body,
+                       user_id, request_id, people
                    FROM tombola.entries WHERE partition = $1 AND sequence > $2
                    ORDER BY sequence LIMIT $3";
         let parameters: [&(dyn ToSql + Sync); 3] = [
@@ -107,6 +108,9 @@ impl Source for PostgresSource {
             envelope: row.get(6),
             format: row.get(7),
             body: row.get(8),
+            user: row.get(9),
+            request: row.get(10),
+            people: row.get(11),
         });
         Ok(rows.collect())
     }

@@ -93,7 +93,8 @@ impl Source for SqliteSource {
         after: u64,
         limit: usize,
     ) -> Answer<Vec<StoredRow>> {
-        let sql = "SELECT sequence, number, fork, at, kind, campaign, envelope, format, body
+        let sql = "SELECT sequence, number, fork, at, kind, campaign, envelope, format, body,
+                       user_id, request_id, people
                    FROM entries WHERE partition = ?1 AND sequence > ?2
                    ORDER BY sequence LIMIT ?3";
         self.read(|db| {
@@ -112,6 +113,9 @@ impl Source for SqliteSource {
                     envelope: row.get(6)?,
                     format: row.get(7)?,
                     body: row.get(8)?,
+                    user: row.get(9)?,
+                    request: row.get(10)?,
+                    people: row.get(11)?,
                 })
             })?;
             rows.collect()

@@ -38,6 +38,9 @@ pub(super) fn entry(row: &Row) -> EntryRow {
         body: row.get(6),
         number: row.get::<_, Option<i64>>(7).map(i64::cast_unsigned),
         fork: row.get::<_, Option<i32>>(8).unwrap_or(0).cast_unsigned(),
+        user: row.get(9),
+        request: row.get(10),
+        people: row.get(11),
     }
 }
 

@@ -21,6 +21,7 @@ pub use url::{PasswordError, PostgresUrl, UrlError};
 
 use super::{Batch, Cursor, Sink, SinkError};
 use crate::{
+    chance::Salt,
     ledger::{
         contradiction::Contradiction,
         entry::{from_system_time, to_system_time},
@@ -181,6 +182,14 @@ impl Sink for PostgresSink {
     ) -> Result<Option<Cursor>, SinkError> {
         self.make_months(batch).await?;
         bounded(ANSWER_MAX, write::write(&mut self.client, before, batch)).await
+    }
+
+    async fn salt(&mut self, partition: u32, campaign: &str) -> Result<Option<Salt>, SinkError> {
+        let sql = "SELECT salt FROM tombola.salts WHERE partition = $1 AND campaign = $2";
+        let values: [&(dyn ToSql + Sync); 2] = [&partition.cast_signed(), &campaign];
+        let work = async { Ok(self.client.query_opt(sql, &values).await?) };
+        let row = bounded(ANSWER_MAX, work).await?;
+        Ok(row.and_then(|row| row.get::<_, &[u8]>(0).try_into().ok().map(Salt)))
     }
 
     async fn quarantine(&mut self, contradiction: &Contradiction) -> Result<(), SinkError> {

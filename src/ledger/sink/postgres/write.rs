@@ -12,7 +12,7 @@ use tokio_postgres::{
 use crate::{
     ledger::{
         deliveries::DeliveryChange,
-        entry::{FORMAT, StoredEntry, to_system_time},
+        entry::{StoredEntry, to_system_time},
         sink::{Batch, Cursor, PrizeRow, SinkError},
         wins::Win,
     },
@@ -39,6 +39,12 @@ pub(super) async fn write(
     copy_wins(&transaction, &batch.wins).await?;
     change_wins(&transaction, &batch.deliveries).await?;
     insert_prizes(&transaction, &batch.prizes).await?;
+    for (campaign, salt) in &batch.salts {
+        let sql = "INSERT INTO tombola.salts (partition, campaign, salt) VALUES ($1, $2, $3)
+                   ON CONFLICT DO NOTHING";
+        let values: [&(dyn ToSql + Sync); 3] = [&int(batch.partition), campaign, &&salt.0[..]];
+        transaction.execute(sql, &values).await?;
+    }
     if let Some((first, last)) = batch.orphans {
         let sql = "INSERT INTO tombola.orphans (partition, first_sequence, last_sequence)
                    VALUES ($1, $2, $3)";
@@ -100,7 +106,7 @@ async fn copy_entries(
     entries: &[StoredEntry],
 ) -> Result<(), SinkError> {
     let sql = "COPY tombola.entries (partition, sequence, at, kind, campaign, envelope, user_id,
-                   request_id, format, body, number, fork) FROM STDIN BINARY";
+                   request_id, format, body, number, fork, people) FROM STDIN BINARY";
     let types = [
         Type::INT4,
         Type::INT8,
@@ -114,11 +120,12 @@ async fn copy_entries(
         Type::BYTEA,
         Type::INT8,
         Type::INT4,
+        Type::TEXT,
     ];
     let writer = BinaryCopyInWriter::new(transaction.copy_in(sql).await?, &types);
     let mut writer = pin!(writer);
     for entry in entries {
-        let values: [&(dyn ToSql + Sync); 12] = [
+        let values: [&(dyn ToSql + Sync); 13] = [
             &int(entry.partition),
             &bigint(entry.sequence),
             &to_system_time(entry.at),
@@ -127,10 +134,11 @@ async fn copy_entries(
             &entry.envelope,
             &entry.user,
             &entry.request,
-            &FORMAT,
+            &entry.format,
             &entry.body,
             &entry.number.map(bigint),
             &int(entry.fork),
+            &entry.people,
         ];
         writer.as_mut().write(&values).await?;
     }

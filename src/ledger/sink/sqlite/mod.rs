@@ -7,12 +7,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 mod write;
 
 use super::{Batch, Cursor, Sink, SinkError};
 use crate::{
+    chance::Salt,
     ledger::contradiction::Contradiction,
     model::Moment,
     store::{Result, SettledUpTo, sqlite::LedgerTables},
@@ -69,6 +70,21 @@ impl Sink for SqliteSink {
             Ok(is_written.then(|| Cursor::clone(&after)))
         };
         Ok(self.tables.settle(settled, job).await?)
+    }
+
+    async fn salt(
+        &mut self,
+        partition: u32,
+        campaign: &str,
+    ) -> std::result::Result<Option<Salt>, SinkError> {
+        let campaign = campaign.to_owned();
+        let job = move |db: &Connection| {
+            let sql = "SELECT salt FROM salts WHERE partition = ?1 AND campaign = ?2";
+            let mut statement = db.prepare_cached(sql)?;
+            let found = statement.query_row(params![partition, campaign], |row| row.get(0));
+            Ok(found.optional()?.map(Salt))
+        };
+        Ok(self.tables.read(job).await?)
     }
 
     async fn quarantine(

@@ -6,7 +6,7 @@ use crate::{
     ledger::{
         contradiction::Contradiction,
         deliveries::DeliveryChange,
-        entry::{FORMAT, StoredEntry},
+        entry::StoredEntry,
         sink::{Batch, Cursor, PrizeRow},
         wins::Win,
     },
@@ -43,6 +43,11 @@ pub(super) fn write(
     }
     for prize in &batch.prizes {
         insert_prize(db, prize)?;
+    }
+    for (campaign, salt) in &batch.salts {
+        let sql = "INSERT OR IGNORE INTO salts (partition, campaign, salt) VALUES (?1, ?2, ?3)";
+        db.prepare_cached(sql)?
+            .execute(params![batch.partition, campaign, salt.0])?;
     }
     if let Some((first, last)) = batch.orphans {
         let sql = "INSERT INTO orphans (partition, first_sequence, last_sequence, found_at)
@@ -99,8 +104,8 @@ fn move_cursor(db: &Connection, now: Moment, after: &Cursor, entries: usize) -> 
 
 fn insert_entry(db: &Connection, entry: &StoredEntry) -> Result<()> {
     let sql = "INSERT INTO entries (partition, sequence, at, kind, campaign, envelope, user_id,
-                   request_id, format, body, number, fork)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+                   request_id, format, body, number, fork, people)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     db.prepare_cached(sql)?.execute(params![
         entry.partition,
         entry.sequence,
@@ -110,10 +115,11 @@ fn insert_entry(db: &Connection, entry: &StoredEntry) -> Result<()> {
         entry.envelope,
         entry.user,
         entry.request,
-        FORMAT,
+        entry.format,
         entry.body,
         entry.number,
         entry.fork,
+        entry.people,
     ])?;
     Ok(())
 }

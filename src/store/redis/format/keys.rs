@@ -83,6 +83,8 @@ pub(crate) struct PartitionKeys {
     pub(crate) settled_envelopes: Key,
     /// Sums of all envelopes ever created, by currency.
     pub(crate) envelope_sums: Key,
+    /// Random bytes from which pseudonyms are derived, by campaign.
+    pub(crate) salts: Key,
 }
 
 impl PartitionKeys {
@@ -97,6 +99,7 @@ impl PartitionKeys {
             open_envelopes: format!("{tag}:envelopes:open").into(),
             settled_envelopes: format!("{tag}:envelopes:settled").into(),
             envelope_sums: format!("{tag}:envelopes:sums").into(),
+            salts: format!("{tag}:salts").into(),
             tag,
         }
     }

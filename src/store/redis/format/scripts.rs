@@ -70,6 +70,8 @@ scripts! {
     TRIM = "trim" ["writing", "backlog"];
     /// Counts the entries that are not settled.
     BACKLOG = "backlog" ["backlog"];
+    /// Reads or makes the salt of pseudonyms.
+    SALT = "salt" ["writing"];
     /// Forgets old requests.
     FORGET = "forget" ["writing", "record"];
     /// Grabs, many at once.

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use async_trait::async_trait;
 
 use super::reads::{LEDGER_ITEMS, read_item};
+use crate::chance::Salt;
 use crate::store::{
     Backlog, BacklogBound, Entry, Memory, Result, SettleStore, SettledUpTo, Unsettled,
     redis::{
@@ -35,6 +36,10 @@ impl SettleStore for RedisStore {
 
     fn partition_of(&self, id: &str) -> u32 {
         self.core.partition_of(id).number
+    }
+
+    async fn salt(&self, partition: u32, campaign: &str, new: Salt) -> Result<Salt> {
+        self.core.salt_of(partition, campaign, new).await
     }
 
     fn bound_backlog(&self, bound: BacklogBound) {
@@ -101,6 +106,18 @@ impl Core {
         // No confirmation is needed: what a failover brings back is removed again.
         let (_, mut parts) = self.ask(keys, &scripts::TRIM, all, args).await?;
         Ok(reply::letter(&parts.next()?) != Some(b'R'))
+    }
+
+    async fn salt_of(&self, partition: u32, campaign: &str, new: Salt) -> Result<Salt> {
+        let Some(keys) = self.partitions.get(partition as usize) else {
+            return Ok(new);
+        };
+        let all = [keys.partition.clone(), keys.salts.clone()];
+        let args = [campaign.as_bytes(), &new.0];
+        // What is derived from it must not be lost.
+        let (_, mut parts) = self.ask_kept(keys, &scripts::SALT, all, args).await?;
+        let salt = <[u8; 32]>::try_from(reply::bytes(parts.next()?)?);
+        salt.map(Salt).map_err(|_| reply::unexpected("salt"))
     }
 
     async fn backlog_of(&self, partition: u32) -> Result<Backlog> {

@@ -73,6 +73,11 @@ impl House {
         }
     }
 
+    /// The directory with the master key.
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
     pub fn start(&self) -> Start<'_> {
         Start::on_redis(self.data.path(), &self.redis.url())
     }

@@ -1,0 +1,134 @@
+//! Where people stand in an entry: users, request ids, payment references, operators and the text
+//! that they write. The order of the walk is part of the canonical form.
+
+use crate::{
+    chance::Kind,
+    model::{OperatorId, Problem, RequestId, UserId},
+    store::{
+        Author, Operation,
+        entry::{Body, EnvelopeCreated},
+    },
+};
+
+/// The column in which a clear value stands beside the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    User,
+    Request,
+    /// The list of all others, in the order of the walk.
+    People,
+}
+
+/// What is done with each value. Empty values are left out.
+type Visit<'a> = &'a mut dyn FnMut(Column, Kind, &mut String) -> Result<(), Problem>;
+
+/// Visits every value of an entry that stands for a person.
+///
+/// # Errors
+/// Those of `visit`, and a value that it has changed into one that cannot stand there.
+pub(super) fn walk(body: &mut Body, visit: Visit<'_>) -> Result<(), Problem> {
+    match body {
+        Body::Draw(draw) => {
+            user(Column::User, &mut draw.user, visit)?;
+            request(&mut draw.request, visit)?;
+            text(Kind::Payment, &mut draw.payment_ref, visit)
+        }
+        Body::Grab { user: id, .. } => user(Column::User, id, visit),
+        Body::EnvelopeCreated(created) => envelope(created, visit),
+        Body::Applied(applied) => author(&mut applied.author, visit),
+        Body::Operated {
+            operation,
+            author: by,
+            ..
+        } => {
+            author(by, visit)?;
+            users(users_of(operation), visit)
+        }
+        Body::Delivered {
+            win,
+            reference,
+            author: by,
+            ..
+        } => {
+            user(Column::User, &mut win.user, visit)?;
+            text(Kind::Text, reference, visit)?;
+            author(by, visit)
+        }
+        Body::Revoked {
+            win, author: by, ..
+        } => {
+            user(Column::User, &mut win.user, visit)?;
+            author(by, visit)
+        }
+        Body::Recovered { author: by, .. }
+        | Body::Refund {
+            author: Some(by), ..
+        } => author(by, visit),
+        Body::Refund { author: None, .. }
+        | Body::Injected(_)
+        | Body::Missed { .. }
+        | Body::Dealt { .. }
+        | Body::TakenBack { .. }
+        | Body::Closed {}
+        | Body::Forked { .. } => Ok(()),
+    }
+}
+
+fn envelope(created: &mut EnvelopeCreated, visit: Visit<'_>) -> Result<(), Problem> {
+    user(Column::User, &mut created.envelope.sender, visit)?;
+    for value in created.envelope.attributes.values_mut() {
+        text(Kind::Text, value, visit)?;
+    }
+    users(&mut created.allowed_users, visit)
+}
+
+fn author(author: &mut Author, visit: Visit<'_>) -> Result<(), Problem> {
+    request(&mut author.request, visit)?;
+    let mut operator = author.operator.to_string();
+    visit(Column::People, Kind::Operator, &mut operator)?;
+    author.operator = OperatorId::parse("operator", &operator)?;
+    text(Kind::Text, &mut author.reason, visit)
+}
+
+/// The users that an operation names.
+fn users_of(operation: &mut Operation) -> &mut [UserId] {
+    match operation {
+        Operation::Grant { users, .. }
+        | Operation::Block { users }
+        | Operation::Unblock { users } => users,
+        Operation::Pause
+        | Operation::Resume
+        | Operation::Close
+        | Operation::PausePrize { .. }
+        | Operation::ResumePrize { .. }
+        | Operation::Recall { .. } => &mut [],
+    }
+}
+
+fn users(ids: &mut [UserId], visit: Visit<'_>) -> Result<(), Problem> {
+    for id in ids {
+        user(Column::People, id, visit)?;
+    }
+    Ok(())
+}
+
+fn user(column: Column, id: &mut UserId, visit: Visit<'_>) -> Result<(), Problem> {
+    let mut value = id.to_string();
+    visit(column, Kind::User, &mut value)?;
+    *id = UserId::parse("user", &value)?;
+    Ok(())
+}
+
+fn request(id: &mut RequestId, visit: Visit<'_>) -> Result<(), Problem> {
+    let mut value = id.to_string();
+    visit(Column::Request, Kind::Request, &mut value)?;
+    *id = RequestId::parse("request", &value)?;
+    Ok(())
+}
+
+fn text(kind: Kind, value: &mut String, visit: Visit<'_>) -> Result<(), Problem> {
+    if value.is_empty() {
+        return Ok(());
+    }
+    visit(Column::People, kind, value)
+}
