@@ -366,7 +366,7 @@ impl Settling {
     fn start(injector: &Injector, url: Option<PostgresUrl>) -> Option<Self> {
         let store = injector.store();
         let target = match url {
-            Some(url) => Target::Postgres(url),
+            Some(url) => Target::Postgres(Box::new(url)),
             None => Target::Embedded(store.ledger_tables()?),
         };
         let settler = Settler::new(Arc::clone(store), injector.key().clone(), target);

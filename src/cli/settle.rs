@@ -1,5 +1,5 @@
-//! `tombola settle`: settles the ledger of a store on Redis, apart from the services that draw, into
-//! PostgreSQL or into files.
+//! `tombola settle`: settles the ledger of a store on Redis, apart from the services that draw,
+//! into PostgreSQL or into files.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -63,7 +63,7 @@ pub(super) async fn run(args: SettleArgs) -> Outcome {
             path: path.clone(),
             file_bytes_max: args.file_mib << 20,
         }),
-        None => Target::Postgres(args.sink.needed_url()?),
+        None => Target::Postgres(Box::new(args.sink.needed_url()?)),
     };
     let stop = stop_signal().map_err(|error| {
         Failure::refused("INTERNAL", format!("cannot take signals to stop: {error}"))

@@ -19,8 +19,11 @@ pub async fn watch(store: Arc<dyn Store>) {
         Durability::Fast | Durability::Local | Durability::Strict => true,
         Durability::Embedded | Durability::Volatile => false,
     };
+    if !is_bounded {
+        return;
+    }
     let mut pause = FIRST_PAUSE;
-    while is_bounded {
+    loop {
         if !has_sink(&*store).await {
             warn!(
                 "nothing settles the ledger, so it grows until the memory of Redis is full: name \

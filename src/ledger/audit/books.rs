@@ -289,7 +289,8 @@ impl Books {
             faults.push((
                 Check::Units,
                 format!(
-                    "unit {number} of {window} (fork {fork:06x}) of pool {} is {what}, and it {why}",
+                    "unit {number} of {window} (fork {fork:06x}) of pool {} is {what}, and it \
+                     {why}",
                     self.pool_name(pool)
                 ),
             ));

@@ -81,7 +81,7 @@ pub trait Sink: Send {
 #[derive(Clone)]
 pub enum Target {
     /// A database.
-    Postgres(PostgresUrl),
+    Postgres(Box<PostgresUrl>),
     /// Tables of the embedded store's own file.
     Embedded(LedgerTables),
     /// Files of JSON lines.

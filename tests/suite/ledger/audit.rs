@@ -233,7 +233,11 @@ async fn an_audit_of_the_embedded_store_finds_every_changed_row() {
         .unwrap()
         .collect::<Result<_, _>>()
         .unwrap();
-    db.execute_batch("CREATE TABLE entries_kept AS SELECT * FROM entries; CREATE TABLE wins_kept AS SELECT * FROM wins").unwrap();
+    db.execute_batch(
+        "CREATE TABLE entries_kept AS SELECT * FROM entries; CREATE TABLE wins_kept AS SELECT * \
+         FROM wins",
+    )
+    .unwrap();
     for (name, change, word) in CHANGES {
         let change = if change.is_empty() {
             second_win(&columns)
