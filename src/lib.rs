@@ -2,7 +2,8 @@
 //! right under any load, any retry and any crash.
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
-//! `injector`, `ledger` < `grpc` < `cli`.
+//! `injector`, `ledger` < `grpc` < `admin` < `cli`. Any of them may report to `metrics`, which uses
+//! none.
 //!
 //! | layer | contents | must not know |
 //! |---|---|---|
@@ -12,13 +13,17 @@
 //! | [`injector`] | fills pools from plans: windows, cron, draws and grabs that need a fill | gRPC |
 //! | [`ledger`] | settles entries into PostgreSQL, each exactly once | gRPC, seeds |
 //! | [`grpc`] | services, and the only map from errors to statuses | SQL |
+//! | [`admin`] | probes and metrics over HTTP | stores |
 //! | [`cli`] | a file for each subcommand | how a draw is made |
+//! | [`metrics`] | what the service counts and measures | the layers |
 
+pub mod admin;
 pub mod chance;
 pub mod cli;
 pub mod grpc;
 pub mod injector;
 pub mod ledger;
+pub mod metrics;
 pub mod model;
 pub mod proto;
 pub mod store;

@@ -46,16 +46,18 @@ impl fmt::Display for Listen {
 
 /// The error of an address that cannot be bound.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address}: {}", hint(.cause, *.holder))]
+#[error("cannot listen on {address}: {}", hint(.cause, *.holder, .option))]
 pub(super) struct BindError {
     address: Listen,
     cause: io::Error,
     holder: Holder,
+    /// The option that named the address.
+    option: &'static str,
 }
 
 impl Listen {
-    /// Resolves the name, and binds its first address that can be bound.
-    pub(super) async fn bind(&self) -> Result<TcpListener, BindError> {
+    /// Resolves the name, and binds its first address that can be bound. Errors name the option.
+    pub(super) async fn bind(&self, option: &'static str) -> Result<TcpListener, BindError> {
         let mut addresses = Vec::new();
         let bound = match lookup_host(&self.0).await {
             Ok(found) => {
@@ -69,6 +71,7 @@ impl Listen {
         bound.map_err(|cause| BindError {
             address: self.clone(),
             holder: holder(&addresses),
+            option,
             cause,
         })
     }
@@ -154,27 +157,26 @@ fn parse_ip(digits: &str) -> Option<IpAddr> {
     }
 }
 
-fn hint(cause: &io::Error, holder: Holder) -> String {
+fn hint(cause: &io::Error, holder: Holder, option: &str) -> String {
     match cause.kind() {
         io::ErrorKind::AddrInUse => match holder {
-            Holder::Listener => {
-                "another program listens there; stop it, or name another address with --listen"
-            }
-            Holder::Connection => {
+            Holder::Listener => format!(
+                "another program listens there; stop it, or name another address with {option}"
+            ),
+            Holder::Connection => format!(
                 "no program listens there, but a connection to elsewhere uses it as its local \
-                 port; wait until that connection ends, or name another port with --listen (one \
+                 port; wait until that connection ends, or name another port with {option} (one \
                  that the system does not give to connections: see \
                  /proc/sys/net/ipv4/ip_local_port_range)"
-            }
-            Holder::Unknown => {
-                "another program has this port; stop it, or name another address with --listen"
-            }
-        }
-        .into(),
+            ),
+            Holder::Unknown => format!(
+                "another program has this port; stop it, or name another address with {option}"
+            ),
+        },
         io::ErrorKind::PermissionDenied => {
-            "it is not permitted; name a port above 1023 with --listen".into()
+            format!("it is not permitted; name a port above 1023 with {option}")
         }
-        _ => format!("{cause}; name an address of this machine with --listen"),
+        _ => format!("{cause}; name an address of this machine with {option}"),
     }
 }
 
@@ -186,7 +188,7 @@ mod tests {
     async fn names_and_addresses_are_bound() {
         for text in ["127.0.0.1:0", "localhost:0"] {
             let listen: Listen = text.parse().unwrap();
-            let bound = listen.bind().await.unwrap().local_addr().unwrap();
+            let bound = listen.bind("--listen").await.unwrap().local_addr().unwrap();
             assert!(bound.ip().is_loopback(), "{text}: {bound}");
         }
         for text in ["[::1]:50051", "tombola.internal:50051", "host-1:1"] {
@@ -208,7 +210,7 @@ mod tests {
         ] {
             for listen in [taken.to_string(), format!("0.0.0.0:{}", taken.port())] {
                 let listen: Listen = listen.parse().unwrap();
-                let error = listen.bind().await.unwrap_err().to_string();
+                let error = listen.bind("--listen").await.unwrap_err().to_string();
                 assert!(error.contains(word), "{listen}: {error}");
             }
         }

@@ -5,6 +5,7 @@
 //! is sent. Only `failure` turns errors into text and exit codes, and only `output` writes to
 //! standard output.
 
+mod admin_args;
 mod apply;
 mod audit;
 mod bench;

@@ -13,6 +13,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
+    admin_args::AdminArgs,
     client::Outcome,
     failure::{Exit, Failure},
     house::{self, BuildError, Plan},
@@ -24,7 +25,7 @@ use super::{
     wait,
 };
 use crate::{
-    grpc,
+    grpc::{self, server::Settings},
     injector::{
         Injector,
         alarm::{self, Alarm, AlarmError},
@@ -103,6 +104,8 @@ pub(super) struct ServeArgs {
     )]
     pub(super) idle_timeout: String,
     #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
     sink: SinkArgs,
@@ -155,14 +158,14 @@ pub(super) async fn run(json: bool, args: ServeArgs) -> ExitCode {
 async fn serve_logged(args: &ServeArgs) -> Outcome {
     args.log.start()?;
     let configuration = Configuration::read(args).map_err(Failure::options)?;
-    let served = serve(&args.listen, configuration).await;
+    let served = serve(args, configuration).await;
     served.map_err(|error| Failure::start(error.exit(), error.reason(), error.to_string()))
 }
 
 /// The arguments after their checks.
 struct Configuration {
     alarm: Alarm,
-    idle_time: Duration,
+    settings: Settings,
     plan: Plan,
     /// Whether to wait for a Redis that is away.
     wait: bool,
@@ -188,6 +191,7 @@ impl Configuration {
         let idle_time = read_idle_time(&args.idle_timeout)
             .map_err(|text| problems.add("--idle-timeout", text))
             .ok();
+        let drain_delay = args.admin.drain_delay(&mut problems);
         let clock = read_clock(args.home.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
             .ok();
@@ -203,7 +207,11 @@ impl Configuration {
                 if problems.is_empty() =>
             {
                 Ok(Self {
-                    idle_time,
+                    settings: Settings {
+                        idle_time,
+                        drain_delay,
+                        ..Settings::default()
+                    },
                     plan: Plan {
                         data: args.home.data.clone(),
                         master_key: args.home.master_key.clone(),
@@ -285,9 +293,12 @@ enum ServeError {
     Serve(#[from] grpc::server::ServeError),
 }
 
-async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), ServeError> {
+async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), ServeError> {
     let mut stop = Box::pin(stop_signal().map_err(ServeError::Signals)?);
-    let listener = listen.bind().await?;
+    let listener = args.listen.bind("--listen").await?;
+    let readiness = configuration.settings.readiness.clone();
+    let admin = args.admin.bind().await?;
+    let _admin = admin.map(|port| port.serve(readiness));
     let injector = if configuration.wait {
         tokio::select! {
             built = wait::build(configuration.plan, &listener) => built?,
@@ -305,7 +316,7 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
     }
     let local = listener
         .local_addr()
-        .map_or_else(|_| listen.to_string(), |address| address.to_string());
+        .map_or_else(|_| args.listen.to_string(), |address| address.to_string());
     info!(
         address = %local,
         store_id = info.store_id,
@@ -328,7 +339,7 @@ async fn serve(listen: &Listen, configuration: Configuration) -> Result<(), Serv
             listener,
             Arc::clone(&injector),
             ledger,
-            configuration.idle_time,
+            configuration.settings,
             stop,
         ) => served?,
         Err(error) = alarm => return Err(error.into()),

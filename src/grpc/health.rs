@@ -8,8 +8,12 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{info, warn};
 
 use super::{
-    campaigns::Campaigns, clock_health::ClockHealth, envelopes::Envelopes,
-    ledger_health::LedgerHealth, lottery::Lottery,
+    campaigns::Campaigns,
+    clock_health::ClockHealth,
+    envelopes::Envelopes,
+    ledger_health::LedgerHealth,
+    lottery::Lottery,
+    readiness::{Phase, Readiness},
 };
 use crate::{
     proto::{
@@ -44,6 +48,7 @@ const TEST_NAME: &str = "TEST";
 /// Reports the health of the server.
 pub(super) struct Health {
     reporter: HealthReporter,
+    readiness: Readiness,
     store: Arc<dyn Store>,
     serving: Option<bool>,
     clock: ClockHealth,
@@ -52,11 +57,16 @@ pub(super) struct Health {
 
 impl Health {
     /// The health of a server before its store was asked.
-    pub(super) fn new(reporter: HealthReporter, store: Arc<dyn Store>) -> Self {
+    pub(super) fn new(
+        reporter: HealthReporter,
+        readiness: Readiness,
+        store: Arc<dyn Store>,
+    ) -> Self {
         Self {
             clock: ClockHealth::new(reporter.clone()),
             ledger: LedgerHealth::new(reporter.clone()),
             reporter,
+            readiness,
             store,
             serving: None,
         }
@@ -73,6 +83,10 @@ impl Health {
         // A store that does not answer is known already.
         drop(timeout(PROBE_TIME_MAX, self.ledger.report(&*self.store)).await);
         let serving = failure.is_none();
+        self.readiness.set(match &failure {
+            None => Phase::Ready,
+            Some(failure) => Phase::NotReady(format!("the store is not serving: {failure}")),
+        });
         if self.serving == Some(serving) {
             return;
         }
@@ -94,10 +108,15 @@ impl Health {
         }
     }
 
-    /// Reports that the server will be gone soon, then ends the streams of those who watch: they
-    /// would keep their connections open for as long as a stopping server waits.
-    pub(super) async fn stop(&mut self) {
+    /// Reports that the server will be gone soon.
+    pub(super) async fn retire(&mut self) {
+        self.readiness.set(Phase::Stopping);
         self.report(false).await;
+    }
+
+    /// Ends the streams of those who watch: they would keep their connections open for as long as
+    /// a stopping server waits.
+    pub(super) async fn stop(&mut self) {
         for name in self.names().chain([LIVENESS]) {
             self.reporter.clear_service_status(name).await;
         }

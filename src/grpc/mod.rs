@@ -20,6 +20,7 @@ mod lottery;
 mod odds;
 mod operations;
 mod people;
+pub mod readiness;
 mod reads;
 mod request;
 mod schedule;

@@ -6,6 +6,7 @@ use thiserror::Error;
 use tokio::{
     net::TcpListener,
     sync::{oneshot, watch},
+    time::sleep,
 };
 use tonic::{
     body::Body,
@@ -18,7 +19,7 @@ use tracing::info;
 
 use super::{
     campaigns::Campaigns, connections, desk::Desk, envelopes::Envelopes, health::Health,
-    ledger::Ledger, lottery::Lottery, unread::legible,
+    ledger::Ledger, lottery::Lottery, readiness::Readiness, unread::legible,
 };
 use crate::{
     injector::Injector,
@@ -39,9 +40,27 @@ const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
 /// The largest request of a sender: an envelope with ten thousand users who may grab.
 const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// How long a connection may be without calls until it is closed, unless the configuration says
-/// otherwise.
-pub const IDLE_TIME_DEFAULT: Duration = Duration::from_secs(600);
+/// The settings of a server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long a connection may be without calls until it is closed.
+    pub idle_time: Duration,
+    /// How long the server goes on serving after the signal to stop, while it reports that it is
+    /// not ready: until balancers have noticed.
+    pub drain_delay: Duration,
+    /// Where the server reports whether it is ready.
+    pub readiness: Readiness,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            idle_time: Duration::from_secs(600),
+            drain_delay: Duration::ZERO,
+            readiness: Readiness::default(),
+        }
+    }
+}
 
 /// Why a server ended other than by its signal.
 #[derive(Debug, Error)]
@@ -51,9 +70,9 @@ pub enum ServeError {
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// Serves all services, reflection and health on `listener` until `shutdown`; then asks clients to
-/// go away, and waits for their calls for at most ten seconds. A connection that has no call for
-/// `idle_time` is closed. `ledger` reads the settled ledger, if it is settled anywhere.
+/// Serves all services, reflection and health on `listener` until `shutdown`, and for the drain
+/// delay after it; then asks clients to go away, and waits for their calls for at most ten seconds.
+/// A connection that has no call for the idle time is closed. `ledger` reads the settled ledger, if it is settled anywhere.
 ///
 /// # Errors
 /// The server cannot be built. (A failing connection is no such error.)
@@ -61,11 +80,15 @@ pub async fn serve(
     listener: TcpListener,
     injector: Arc<Injector>,
     ledger: Option<Arc<dyn LedgerReader>>,
-    idle_time: Duration,
+    settings: Settings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let reporter = HealthReporter::new();
-    let mut health = Health::new(reporter.clone(), injector.store().clone());
+    let mut health = Health::new(
+        reporter.clone(),
+        settings.readiness,
+        injector.store().clone(),
+    );
     health.probe().await;
     let (stopping, draining) = watch::channel(false);
     let routes = routes(injector, (ledger, draining), reporter)?;
@@ -74,6 +97,15 @@ pub async fn serve(
         tokio::select! {
             () = shutdown => {}
             () = health.watch() => {}
+        }
+        health.retire().await;
+        if !settings.drain_delay.is_zero() {
+            let delay_s = settings.drain_delay.as_secs();
+            info!(
+                delay_s,
+                "not ready any more: calls are served for another {delay_s} s"
+            );
+            sleep(settings.drain_delay).await;
         }
         info!("stopping: no new connections, calls that have begun may end");
         health.stop().await;
@@ -85,7 +117,7 @@ pub async fn serve(
     };
     tokio::join!(
         ending,
-        connections::serve(listener, routes, idle_time, stopped)
+        connections::serve(listener, routes, settings.idle_time, stopped)
     );
     Ok(())
 }

@@ -18,7 +18,7 @@ use super::{
     settle::{Carrier, SettleError, Settled},
     sink::{Sink, SinkError, Target},
 };
-use crate::{chance::MasterKey, model::Moment, store::Store};
+use crate::{chance::MasterKey, metrics::STORE, model::Moment, store::Store};
 
 /// The pause after a look that found nothing.
 const IDLE_PAUSE: Duration = Duration::from_millis(200);
@@ -103,7 +103,8 @@ impl Settler {
             match self.carrier.settle(sink, partition).await {
                 Ok(settled) => {
                     self.note_well(sink, partition).await?;
-                    if let Settled::Entries(_, first) = settled {
+                    if let Settled::Entries(entries, first) = settled {
+                        STORE.settled_entries.inc_by(entries as u64);
                         oldest = Some(oldest.map_or(first, |oldest| oldest.min(first)));
                     }
                 }
@@ -112,13 +113,15 @@ impl Settler {
             }
         }
         self.pause = PAUSE_MIN;
-        if let Some(oldest) = oldest {
-            self.note_lag(oldest);
+        match oldest {
+            Some(oldest) => self.note_lag(oldest),
+            None => STORE.settle_lag_s.set(0.0),
         }
         Ok(oldest.is_some())
     }
 
     fn note_away(&mut self, error: &SinkError) {
+        STORE.sink_is_up.set(0);
         let away_s = self
             .away
             .get_or_insert_with(Instant::now)
@@ -140,6 +143,7 @@ impl Settler {
     }
 
     fn note_reached(&mut self) {
+        STORE.sink_is_up.set(1);
         if let Some(away) = self.away.take() {
             let away_s = away.elapsed().as_secs();
             let sink = &self.target;
@@ -150,6 +154,7 @@ impl Settler {
 
     fn note_lag(&mut self, oldest: Moment) {
         let lag = self.carrier.store().clock_hint().since(oldest);
+        STORE.settle_lag_s.set(lag.as_secs_f64());
         if lag > LAG_SHOWN && self.said_lag.is_due() {
             let lag_s = lag.as_secs();
             warn!(lag_s, "settling is {lag_s} s behind the draws");

@@ -8,6 +8,7 @@
 //! | `simulation` | random operations, compared with a small model after every step |
 //! | `process` | the real program as a process |
 //! | `clients` | clients in other languages |
+//! | `admin` | the admin port: probes and metrics |
 //! | `cli` | the client commands |
 //! | `docs` | the documents: their code, links and lists |
 //! | `redis` | connections to Redis, checks at the start, and the errors of its faults |
@@ -22,6 +23,7 @@
     reason = "a test binary has no public face, and a test that cannot go on panics"
 )]
 
+mod admin;
 mod cli;
 mod clients;
 mod conformance;

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     grpc::{
         self,
-        server::{IDLE_TIME_DEFAULT, ServeError},
+        server::{ServeError, Settings},
     },
     injector::{ENVELOPE_RETENTION_DEFAULT, Injector},
     model::{Moment, Problems, file},
@@ -88,7 +88,7 @@ pub(super) async fn run(args: DemoArgs) -> Outcome {
 }
 
 async fn show(args: &DemoArgs) -> Result<(), Fault> {
-    let listener = args.listen.bind().await?;
+    let listener = args.listen.bind("--listen").await?;
     let address = listener.local_addr()?;
     let temporary = tempfile::tempdir()?;
     let data = args
@@ -140,7 +140,7 @@ fn serve(
         listener,
         injector,
         None,
-        IDLE_TIME_DEFAULT,
+        Settings::default(),
         async {
             // The sender is never used. Dropping it stops the server.
             drop(stopped.await);

@@ -16,7 +16,10 @@ use hyper::{
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Status, body::Body, codegen::Service as _, service::Routes};
 
-use super::peer::{Call, Held, Peer};
+use super::{
+    observed::Observed,
+    peer::{Call, Held, Peer},
+};
 use crate::{
     grpc::{
         status::{CallError, status},
@@ -68,6 +71,16 @@ impl Kind {
 
 /// Answers a call of a connection.
 pub(super) async fn answer(
+    peer: Arc<Peer>,
+    routes: Routes,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Infallible> {
+    let observed = Observed::begin(request.uri().path());
+    let answer = answer_unobserved(peer, routes, request).await?;
+    Ok(Answer::observe(answer, observed))
+}
+
+async fn answer_unobserved(
     peer: Arc<Peer>,
     mut routes: Routes,
     request: Request<Incoming>,
@@ -134,6 +147,7 @@ async fn ready_answer(
         ready,
         second,
         call,
+        observed: None,
     };
     Response::from_parts(head, answer)
 }
@@ -168,13 +182,30 @@ pub(super) struct Answer {
     /// What the body gave after a large first frame.
     second: Option<FrameResult>,
     call: Call,
+    /// The call as the metrics see it, until its status is sent.
+    observed: Option<Observed>,
 }
 
-impl hyper::body::Body for Answer {
-    type Data = Bytes;
-    type Error = Status;
+impl Answer {
+    /// Counts the call when its status is sent, or at once if there is nothing but a status.
+    fn observe(answer: Response<Self>, mut observed: Observed) -> Response<Self> {
+        let is_status = observed.note(answer.headers());
+        answer.map(|answer| Self {
+            observed: (!is_status).then_some(observed),
+            ..answer
+        })
+    }
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+    /// Counts the call if this frame has its status.
+    fn note(&mut self, frame: &FrameResult) {
+        let trailers = frame.as_ref().ok().and_then(Frame::trailers_ref);
+        if let (Some(observed), Some(trailers)) = (&mut self.observed, trailers) {
+            observed.note(trailers);
+            self.observed = None;
+        }
+    }
+
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<FrameResult>> {
         if let Some(frame) = self.ready.take() {
             return Poll::Ready(frame);
         }
@@ -183,6 +214,19 @@ impl hyper::body::Body for Answer {
         }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         Poll::Ready(frame.map(|frame| counted(&self.call, None, frame)))
+    }
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+        let frame = ready!(self.next(cx));
+        if let Some(frame) = &frame {
+            self.note(frame);
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -7,6 +7,7 @@
 //! which bytes are unsent.
 
 mod answers;
+mod observed;
 mod peer;
 mod wire;
 

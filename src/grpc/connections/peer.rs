@@ -15,6 +15,8 @@ use tokio::{
 };
 use tracing::warn;
 
+use crate::metrics::STATE;
+
 /// The memory of an open call apart from its answer, in bytes: about what was measured.
 const CALL_BYTES: usize = 4 * 1024;
 
@@ -57,6 +59,7 @@ pub(super) struct Peers {
 impl Peers {
     /// Counts a connection that was refused, and logs it now and then.
     pub(super) fn refused_one(&self) {
+        STATE.connections_refused.inc();
         let mut refused = lock(&self.refused);
         refused.1 += 1;
         if refused.0.is_none_or(|at| at.elapsed() >= LOG_PAUSE) {
@@ -197,6 +200,7 @@ impl Work {
 impl Peer {
     /// A connection that was just accepted.
     pub(super) fn new(peers: &Arc<Peers>) -> Arc<Self> {
+        STATE.connections.inc();
         let progress = Arc::new(Progress {
             work: Mutex::new(Work::new(Instant::now())),
             evicted: Notify::new(),
@@ -277,6 +281,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
+        STATE.connections.dec();
         lock(&self.peers.by_number).remove(&self.number);
     }
 }

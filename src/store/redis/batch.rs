@@ -25,6 +25,7 @@ use tracing::error;
 
 use super::{core::Core, format::reply::Parts};
 use crate::{
+    metrics::STORE,
     model::Moment,
     store::{Executed, Refusal, Result, StoreError},
 };
@@ -84,6 +85,7 @@ pub(super) trait Call: Send + Sync + Sized + 'static {
 /// A call that waits for its answer.
 struct Waiting<C: Call> {
     call: C,
+    since: Instant,
     reply: Reply<C::Answer>,
 }
 
@@ -232,7 +234,11 @@ impl<C: Call> Lanes<C> {
         let (reply, answer) = oneshot::channel();
         let reply = Reply::new(reply);
         lane.sender
-            .try_send(Waiting { call, reply })
+            .try_send(Waiting {
+                call,
+                since: Instant::now(),
+                reply,
+            })
             .map_err(|error| match error {
                 mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
                 mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
@@ -295,6 +301,7 @@ async fn run<C: Call>(
             waiting.push(job);
         }
         let batch = next_batch(waiting);
+        measure(&batch);
         progress.start();
         do_batch(core, batch).await;
         progress.finish();
@@ -312,6 +319,14 @@ fn next_batch<C: Call>(waiting: &mut Vec<Waiting<C>>) -> Vec<Waiting<C>> {
     let jobs = waiting.iter().map(fits).take_while(|fits| *fits).count();
     let taken = jobs.max(1).min(waiting.len());
     waiting.drain(..taken).collect()
+}
+
+/// Measures a batch that begins. Its first call is its oldest.
+fn measure<C: Call>(batch: &[Waiting<C>]) {
+    if let Some(oldest) = batch.first() {
+        STORE.batch_calls.observe(batch.len() as f64);
+        STORE.queue_s.observe(oldest.since.elapsed().as_secs_f64());
+    }
 }
 
 async fn do_batch<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) {

@@ -36,6 +36,7 @@ pub(crate) fn core() -> Core {
 /// Calls of one subject, as a batch has them.
 pub(crate) fn group<C: Call>(known: C::Known, calls: Vec<C>) -> Group<C> {
     let waiting = calls.into_iter().map(|call| Waiting {
+        since: Instant::now(),
         call,
         reply: Reply::new(oneshot::channel().0),
     });

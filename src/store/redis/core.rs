@@ -30,6 +30,7 @@ use super::{
     step::layout::Layouts,
 };
 use crate::{
+    metrics::STORE,
     model::{CampaignId, EnvelopeId, Moment},
     store::{Executed, Result, StoreError},
 };
@@ -174,6 +175,7 @@ impl Core {
             Kept::Yes => self.connections.write(script, keys, &all).await?,
             Kept::No => self.connections.run(script, keys, &all).await?,
         };
+        STORE.call_s.observe(sent.elapsed().as_secs_f64());
         // The script has run, and perhaps written.
         let mut parts = Parts::of(reply).map_err(StoreError::after_write)?;
         let head = parts.next().and_then(Head::read);

@@ -4,10 +4,11 @@
 use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use super::job::Job;
-use crate::store::StoreError;
+use crate::{metrics::STORE, store::StoreError};
 
 /// Calls that may wait; one more is refused at once.
 const WAITING_MAX: usize = 8192;
@@ -24,12 +25,15 @@ pub(super) struct Inbox {
 #[derive(Default)]
 struct Waiting {
     /// Draws.
-    hot: VecDeque<Box<dyn Job>>,
+    hot: VecDeque<Queued>,
     /// Everything else: chunks of injections, operators' acts.
-    slow: VecDeque<Box<dyn Job>>,
+    slow: VecDeque<Queued>,
     closed: bool,
     idle: bool,
 }
+
+/// A job, and since when it waits.
+struct Queued(Instant, Box<dyn Job>);
 
 /// Why a job was not taken.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +59,7 @@ impl Inbox {
         if queue.len() >= WAITING_MAX {
             return Err(NotTaken::Full);
         }
-        queue.push_back(job);
+        queue.push_back(Queued(Instant::now(), job));
         if waiting.idle {
             waiting.idle = false;
             drop(waiting);
@@ -82,13 +86,14 @@ impl Inbox {
         let mut batch: Vec<_> = waiting.slow.pop_front().into_iter().collect();
         let mut units = 0;
         while let Some(job) = waiting.hot.front() {
-            units += job.units();
+            units += job.1.units();
             if units > BATCH_UNITS_MAX && !batch.is_empty() {
                 break;
             }
             batch.extend(waiting.hot.pop_front());
         }
-        Some(batch)
+        drop(waiting);
+        Some(measured(batch))
     }
 
     /// Takes nothing more; what waits is still done.
@@ -108,11 +113,20 @@ impl Inbox {
         );
         drop(waiting);
         for job in left.0.into_iter().chain(left.1) {
-            job.answer(Err(fault));
+            job.1.answer(Err(fault));
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The jobs of a batch that begins, once it is measured.
+fn measured(batch: Vec<Queued>) -> Vec<Box<dyn Job>> {
+    STORE.batch_calls.observe(batch.len() as f64);
+    if let Some(oldest) = batch.iter().map(|queued| queued.0).min() {
+        STORE.queue_s.observe(oldest.elapsed().as_secs_f64());
+    }
+    batch.into_iter().map(|queued| queued.1).collect()
 }

@@ -21,6 +21,7 @@ use super::{
     wal::Wal,
 };
 use crate::{
+    metrics::STORE,
     model::Moment,
     store::{Executed, StoreError, clock::Clock},
 };
@@ -114,7 +115,10 @@ impl Writer {
     fn transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
         self.core.find_again(&self.db)?;
         let end = self.core.sequence;
-        let Err(fault) = self.try_transact(now, batch) else {
+        let begun = Instant::now();
+        let outcome = self.try_transact(now, batch);
+        STORE.call_s.observe(begun.elapsed().as_secs_f64());
+        let Err(fault) = outcome else {
             return Ok(());
         };
         if !self.db.is_autocommit()

@@ -15,6 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{
     NOW, PATIENCE,
+    admin::Admin,
     command::{in_namespaces_of, on_a_small_disk, tombola},
     ended::Ended,
     output::Output,
@@ -171,6 +172,16 @@ impl Server {
     /// The URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Its admin port.
+    pub fn admin(&self) -> Admin {
+        let address = self.output.wait_for(|line| {
+            let (_, address) = line.split_once("probes and metrics on ")?;
+            address.split_whitespace().next()?.parse().ok()
+        });
+        let said = || panic!("it has no admin port:\n{}", self.output.text());
+        Admin::at(address.unwrap_or_else(said))
     }
 
     /// Opens a new connection.

@@ -38,7 +38,7 @@ async fn a_lane_that_does_not_move_shows_in_health() {
         listener,
         injector,
         None,
-        server::IDLE_TIME_DEFAULT,
+        server::Settings::default(),
         pending(),
     ));
     let channel = Endpoint::from_shared(url).unwrap().connect().await.unwrap();

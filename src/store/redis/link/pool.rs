@@ -19,6 +19,7 @@ use super::{
     timeouts::{CONNECT_MAX, WAIT_MAX},
     url::{Address, Login, RedisUrl},
 };
+use crate::metrics::STORE;
 
 /// Why no connection can even be tried.
 #[derive(Debug, Error)]
@@ -161,6 +162,7 @@ impl managed::Manager for Manager {
 
     /// Refuses a server that does not say it is a master: it may have been one a moment ago.
     async fn create(&self) -> Result<Connection, Fault> {
+        STORE.connect_attempts.inc();
         let url = &self.dialer.url;
         let link = self.dialer.connect(Peer::Server, &self.address).await?;
         let mut connection = Connection {
@@ -178,6 +180,7 @@ impl managed::Manager for Manager {
             Ok(Value::Array(known)) => known.iter().any(|command| *command != Value::Nil),
             _ => false,
         };
+        STORE.connects.inc();
         Ok(connection)
     }
 

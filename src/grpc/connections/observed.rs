@@ -1,0 +1,155 @@
+//! What the metrics learn of a call: its method, its status, its time.
+
+use std::{collections::HashSet, sync::LazyLock, time::Instant};
+
+use hyper::HeaderMap;
+use prost::Message as _;
+use prost_types::FileDescriptorSet;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    grpc::status::reason_name,
+    metrics::{CALLS, CallKey, OTHER},
+    proto::{ErrorReason, FILE_DESCRIPTOR_SET},
+};
+
+/// The header or trailer with the status code.
+const STATUS: &str = "grpc-status";
+
+/// The names of our methods and of those of health.
+static METHODS: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let sets = [FILE_DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET];
+    sets.into_iter().flat_map(methods).collect()
+});
+
+/// The full names of the methods in encoded descriptors.
+fn methods(descriptors: &[u8]) -> Vec<String> {
+    let set = FileDescriptorSet::decode(descriptors).unwrap_or_default();
+    let mut names = Vec::new();
+    for file in &set.file {
+        for service in &file.service {
+            for method in &service.method {
+                names.push(format!(
+                    "{}.{}/{}",
+                    file.package(),
+                    service.name(),
+                    method.name()
+                ));
+            }
+        }
+    }
+    names
+}
+
+/// A call that is counted once: with its status, or as cancelled when it is dropped without one.
+pub(super) struct Observed {
+    key: CallKey,
+    begun: Instant,
+}
+
+impl Observed {
+    /// Begins with a call of this path.
+    pub(super) fn begin(path: &str) -> Self {
+        CALLS.open.inc();
+        let name = path.strip_prefix('/').unwrap_or_default();
+        Self {
+            key: CallKey {
+                method: METHODS.get(name).map_or(OTHER, String::as_str),
+                code: code_name(Code::Cancelled),
+                reason: "",
+            },
+            begun: Instant::now(),
+        }
+    }
+
+    /// Notes the status that these headers or trailers have; false if they have none.
+    pub(super) fn note(&mut self, headers: &HeaderMap) -> bool {
+        let Some(code) = headers.get(STATUS) else {
+            return false;
+        };
+        let code = Code::from_bytes(code.as_bytes());
+        self.key.code = code_name(code);
+        self.key.reason = match code {
+            Code::Ok => "",
+            _ => Status::from_header_map(headers).map_or("", |status| reason(&status)),
+        };
+        true
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        CALLS.open.dec();
+        CALLS.ended(self.key, self.begun.elapsed());
+    }
+}
+
+/// The reason of an error of ours; empty for others.
+fn reason(status: &Status) -> &'static str {
+    let info = status.get_details_error_info();
+    let reason = info.and_then(|info| {
+        let name = format!("ERROR_REASON_{}", info.reason);
+        ErrorReason::from_str_name(&name)
+    });
+    reason.map_or("", reason_name)
+}
+
+/// The name of a status code, as gRPC writes it.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        grpc::status::{CallError, status},
+        store::StoreError,
+    };
+
+    #[test]
+    fn methods_are_known_by_their_paths_and_others_are_not_named() {
+        let method = |path| Observed::begin(path).key.method;
+        let draw = "tombola.v1.LotteryService/Draw";
+        assert_eq!(method("/tombola.v1.LotteryService/Draw"), draw);
+        let check = "grpc.health.v1.Health/Check";
+        assert_eq!(method("/grpc.health.v1.Health/Check"), check);
+        for path in ["/", "", "/tombola.v1.LotteryService/Steal", draw] {
+            assert_eq!(method(path), OTHER, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_cancelled_until_it_has_a_status() {
+        let mut call = Observed::begin("/tombola.v1.LotteryService/Draw");
+        assert_eq!(call.key.code, "CANCELLED");
+        assert!(!call.note(&HeaderMap::new()));
+        let error = CallError::Store(StoreError::Overloaded);
+        assert!(call.note(status(&error, "r").into_http::<()>().headers()));
+        assert_eq!(
+            (call.key.code, call.key.reason),
+            ("UNAVAILABLE", "OVERLOADED")
+        );
+        assert!(call.note(&Status::ok("").into_http::<()>().headers()));
+        assert_eq!((call.key.code, call.key.reason), ("OK", ""));
+    }
+}

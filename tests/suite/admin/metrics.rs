@@ -1,0 +1,194 @@
+//! Metrics: their form, what they count, and their table in the documents.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use tonic::Code;
+
+use crate::{
+    faults::{load, redis::request},
+    process::{Server, Start, project},
+};
+
+/// A sample: its name, its labels, its value.
+type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
+
+/// Metrics that were read.
+struct Metrics {
+    text: String,
+    /// The type of each.
+    types: BTreeMap<String, String>,
+    samples: Samples,
+}
+
+impl Metrics {
+    /// Reads a server's metrics, and checks their form.
+    fn of(server: &Server) -> Self {
+        let (status, head, text) = server.admin().get("/metrics");
+        assert_eq!(status, 200, "{text}");
+        assert!(
+            head.contains("content-type: text/plain; version=0.0.4"),
+            "{head}"
+        );
+        let (mut types, mut samples) = (BTreeMap::new(), Samples::new());
+        for line in text.lines() {
+            if let Some(line) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = line.split_once(' ').unwrap();
+                let again = types.insert(name.to_owned(), kind.to_owned());
+                assert_eq!(again, None, "{name}");
+            } else if let Some(line) = line.strip_prefix("# HELP ") {
+                assert!(
+                    line.split_once(' ')
+                        .is_some_and(|(_, help)| !help.is_empty()),
+                    "{line}"
+                );
+            } else {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                let again = samples.insert(read_series(series), value.parse().unwrap());
+                assert_eq!(again, None, "{line}");
+            }
+        }
+        let metrics = Self {
+            text,
+            types,
+            samples,
+        };
+        metrics.check();
+        metrics
+    }
+
+    /// Checks that each sample has a type, counters a total, and histograms all their buckets.
+    fn check(&self) {
+        for (name, labels) in self.samples.keys() {
+            let is_part = |suffix: &str| {
+                let base = name.strip_suffix(suffix);
+                base.is_some_and(|base| {
+                    self.types.get(base).is_some_and(|kind| kind == "histogram")
+                })
+            };
+            let is_histogram = ["_bucket", "_sum", "_count"].into_iter().any(is_part);
+            assert!(is_histogram || self.types.contains_key(name), "{name}");
+            if let Some(base) = name.strip_suffix("_count").filter(|_| is_part("_count")) {
+                let mut all = labels.clone();
+                all.insert("le".into(), "+Inf".into());
+                let bucket = self.samples[&(format!("{base}_bucket"), all)];
+                assert_eq!(
+                    bucket,
+                    self.samples[&(name.clone(), labels.clone())],
+                    "{name}"
+                );
+            }
+        }
+        for (name, kind) in &self.types {
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+        }
+    }
+
+    fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let labels = labels
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()));
+        self.samples.get(&(name.into(), labels.collect())).copied()
+    }
+
+    /// How many calls of a method of `LotteryService` ended so.
+    fn calls(&self, method: &str, code: &str, reason: &str) -> Option<f64> {
+        let method = format!("tombola.v1.LotteryService/{method}");
+        let labels = [
+            ("rpc_method", method.as_str()),
+            ("rpc_response_status_code", code),
+            ("reason", reason),
+        ];
+        self.value("rpc_server_call_duration_seconds_count", &labels)
+    }
+}
+
+/// Reads `name{label="value",…}`. No value has a quote or a comma.
+fn read_series(series: &str) -> (String, BTreeMap<String, String>) {
+    let Some((name, labels)) = series.split_once('{') else {
+        return (series.into(), BTreeMap::new());
+    };
+    let labels = labels.strip_suffix('}').unwrap().split(',').map(|label| {
+        let (name, value) = label.split_once('=').unwrap();
+        let value = value
+            .strip_prefix('"')
+            .and_then(|value| value.strip_suffix('"'));
+        (name.to_owned(), value.unwrap().to_owned())
+    });
+    (name.into(), labels.collect())
+}
+
+fn served(data: &tempfile::TempDir) -> Server {
+    Start::on(data.path()).with("--admin 127.0.0.1:0").serve()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_are_counted_by_method_and_outcome_before_they_are_answered() {
+    let data = tempfile::tempdir().unwrap();
+    let server = served(&data);
+    load::apply(&server).await;
+    let mut lottery = server.lottery().await;
+    for number in 0..3 {
+        let draw = request("flow", "u-secret", &format!("r-{number}"));
+        lottery.draw(draw).await.unwrap();
+    }
+    let refused = lottery.draw(request("none", "u-secret", "r-9")).await;
+    assert_eq!(refused.unwrap_err().code(), Code::NotFound);
+    let metrics = Metrics::of(&server);
+    assert_eq!(metrics.calls("Draw", "OK", ""), Some(3.0));
+    assert_eq!(
+        metrics.calls("Draw", "NOT_FOUND", "CAMPAIGN_NOT_FOUND"),
+        Some(1.0)
+    );
+    assert_eq!(metrics.calls("Draw", "CANCELLED", ""), None);
+    assert_eq!(metrics.value("tombola_rpc_calls_in_flight", &[]), Some(0.0));
+    assert_eq!(metrics.value("tombola_ready", &[]), Some(1.0));
+    assert!(metrics.value("tombola_connections", &[]) >= Some(1.0));
+    let batches = metrics.value("tombola_store_batch_calls_count", &[]);
+    assert!(batches >= Some(4.0), "{batches:?}");
+    let transactions = metrics.value("tombola_store_call_duration_seconds_count", &[]);
+    assert!(transactions >= batches, "{transactions:?}");
+    assert!(!metrics.text.contains("u-secret"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_methods_share_a_series() {
+    let data = tempfile::tempdir().unwrap();
+    let server = served(&data);
+    let channel = server.connect().await;
+    for method in ["/tombola.v1.LotteryService/Steal", "/a.b/C"] {
+        let mut grpc = tonic::client::Grpc::new(channel.clone());
+        grpc.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<(), ()>::default();
+        let called = grpc.unary(tonic::Request::new(()), method.parse().unwrap(), codec);
+        assert_eq!(called.await.unwrap_err().code(), Code::Unimplemented);
+    }
+    let labels = [
+        ("rpc_method", "_OTHER"),
+        ("rpc_response_status_code", "UNIMPLEMENTED"),
+        ("reason", "INVALID_REQUEST"),
+    ];
+    let count = Metrics::of(&server).value("rpc_server_call_duration_seconds_count", &labels);
+    assert_eq!(count, Some(2.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documents_list_exactly_the_metrics_that_there_are() {
+    let data = tempfile::tempdir().unwrap();
+    let server = served(&data);
+    load::apply(&server).await;
+    let metrics = Metrics::of(&server);
+    let page = fs::read_to_string(project("docs/operations.md")).unwrap();
+    let (_, table) = page.split_once("\n### Metrics\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let rows = table.lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("| `")?.split_once('`')?;
+        let kind = rest.strip_prefix(" | ")?.split(' ').next()?;
+        Some((name.to_owned(), kind.to_owned()))
+    });
+    let listed: BTreeSet<_> = rows.collect();
+    let found: BTreeSet<_> = metrics.types.into_iter().collect();
+    assert_eq!(listed, found);
+}
