@@ -72,7 +72,8 @@ pub enum ServeError {
 
 /// Serves all services, reflection and health on `listener` until `shutdown`, and for the drain
 /// delay after it; then asks clients to go away, and waits for their calls for at most ten seconds.
-/// A connection that has no call for the idle time is closed. `ledger` reads the settled ledger, if it is settled anywhere.
+/// A connection that has no call for the idle time is closed. `ledger` reads the settled ledger, if
+/// it is settled anywhere.
 ///
 /// # Errors
 /// The server cannot be built. (A failing connection is no such error.)

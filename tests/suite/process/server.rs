@@ -176,12 +176,11 @@ impl Server {
 
     /// Its admin port.
     pub fn admin(&self) -> Admin {
-        let address = self.output.wait_for(|line| {
-            let (_, address) = line.split_once("probes and metrics on ")?;
-            address.split_whitespace().next()?.parse().ok()
-        });
-        let said = || panic!("it has no admin port:\n{}", self.output.text());
-        Admin::at(address.unwrap_or_else(said))
+        // The server says it before all that a start waits for.
+        let said = self.output.text();
+        let (_, address) = said.split_once("probes and metrics on ").unwrap();
+        let address = address.split_whitespace().next().unwrap();
+        Admin::at(address.parse().unwrap())
     }
 
     /// Opens a new connection.
