@@ -149,7 +149,7 @@ mod tests {
             (call.key.code, call.key.reason),
             ("UNAVAILABLE", "OVERLOADED")
         );
-        assert!(call.note(&Status::ok("").into_http::<()>().headers()));
+        assert!(call.note(Status::ok("").into_http::<()>().headers()));
         assert_eq!((call.key.code, call.key.reason), ("OK", ""));
     }
 }
