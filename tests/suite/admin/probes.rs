@@ -59,7 +59,7 @@ async fn a_server_that_drains_is_not_ready_and_still_answers() {
     admin.says("/startupz", 200);
     admin.says("/livez", 200);
     // Also on a new connection.
-    server.run(&["draw", "flow", "--user", "u-1"]).well();
+    server.run(&["campaigns"]).well();
     server.signal("TERM");
     assert_eq!(server.ended().0, Some(1));
 }
