@@ -26,3 +26,11 @@ CREATE TABLE tombola.quarantine (
     ended_at timestamptz, -- when the partition was settled again
     PRIMARY KEY (partition, sequence, alarm)
 );
+
+-- What happened, in whichever form the body is: see docs/ledger-format.md.
+CREATE FUNCTION tombola.what(format smallint, body bytea) RETURNS jsonb
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN CASE format
+    WHEN 1 THEN convert_from(body, 'UTF8')::jsonb
+    ELSE convert_from(body, 'UTF8')::jsonb -> 'body'
+END;
