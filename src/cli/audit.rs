@@ -35,7 +35,7 @@ use crate::{
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:
+#[command(after_help = "Example:
   tombola audit --data /var/lib/tombola
   tombola audit --postgres-url postgres://auditor@127.0.0.1/ledger
   tombola audit --postgres-url postgres://auditor@127.0.0.1/ledger --without-service
