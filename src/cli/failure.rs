@@ -10,6 +10,7 @@ use tonic_types::StatusExt as _;
 
 use super::{shell::quoted, stranger::Stranger};
 use crate::{
+    grpc::status::code_name,
     model::{Problem, Problems, text::visible},
     proto::ErrorReason,
 };
@@ -397,29 +398,6 @@ pub(super) fn innermost(error: &dyn std::error::Error) -> String {
         cause = deeper;
     }
     cause.to_string()
-}
-
-/// The canonical name of a code, as in `google.rpc.Code`.
-fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
 }
 
 /// What an operator can do about a reason: the command that helps, which the service does not know.

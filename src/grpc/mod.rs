@@ -27,7 +27,7 @@ mod schedule;
 mod secrets;
 pub mod server;
 mod stats;
-mod status;
+pub(crate) mod status;
 mod stock;
 mod unread;
 mod views;

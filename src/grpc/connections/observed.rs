@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    grpc::status::reason_name,
+    grpc::status::{code_name, reason_name},
     metrics::{CALLS, CallKey, OTHER},
     proto::{ErrorReason, FILE_DESCRIPTOR_SET},
 };
@@ -93,29 +93,6 @@ fn reason(status: &Status) -> &'static str {
         ErrorReason::from_str_name(&name)
     });
     reason.map_or("", reason_name)
-}
-
-/// The name of a status code, as gRPC writes it.
-fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
 }
 
 #[cfg(test)]

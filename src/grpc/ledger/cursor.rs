@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    chance::hex,
+    chance::{hex, unhex},
     ledger::follow::{Positions, Seen},
 };
 
@@ -66,16 +66,7 @@ fn digest(bytes: &[u8], store_id: &str) -> [u8; DIGEST_BYTES] {
 /// Bytes from hexadecimal digits, no more than a cursor has.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let digits_max = 2 * (1 + PARTITIONS_MAX * POSITION_BYTES + DIGEST_BYTES);
-    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hex || text.len() > digits_max || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let pairs = (0..text.len())
-        .step_by(2)
-        .map(|start| &text[start..start + 2]);
-    pairs
-        .map(|pair| u8::from_str_radix(pair, 16).ok())
-        .collect()
+    (text.len() <= digits_max).then(|| unhex(text)).flatten()
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ use crate::{
     },
 };
 
-/// The most bytes of the messages in a page: clients take four million unless they are told to take
-/// more.
+/// The most bytes of the messages in a page: clients accept four million unless they are set to
+/// accept more.
 const PAGE_BYTES_MAX: usize = 2 << 20;
 
 /// The service.

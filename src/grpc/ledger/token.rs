@@ -4,7 +4,12 @@
 use prost::Message;
 use sha2::{Digest as _, Sha256};
 
-use crate::{chance::hex, ledger::read::Position, model::Moment, store::LedgerId};
+use crate::{
+    chance::{hex, unhex},
+    ledger::read::Position,
+    model::Moment,
+    store::LedgerId,
+};
 
 /// The first byte of every token; another form gets another one.
 const FORM: u8 = 1;
@@ -105,16 +110,7 @@ fn parse(text: &str) -> Option<(Token, Binding)> {
 /// Bytes from hexadecimal digits, no more than a token has.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     const DIGITS_MAX: usize = 256;
-    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hex || text.len() > DIGITS_MAX || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let pairs = (0..text.len())
-        .step_by(2)
-        .map(|start| &text[start..start + 2]);
-    pairs
-        .map(|pair| u8::from_str_radix(pair, 16).ok())
-        .collect()
+    (text.len() <= DIGITS_MAX).then(|| unhex(text)).flatten()
 }
 
 /// The first bytes of SHA-256 over parts and their lengths.

@@ -8,6 +8,7 @@ use std::{
 
 use super::{LedgerReader, ReadError};
 use crate::{
+    chance::unhex,
     model::{Campaign, CampaignId, convert},
     store::{Store, entry::Body},
 };
@@ -89,28 +90,7 @@ async fn settled(
     if version.is_some_and(|version| version != applied.version) {
         return Ok(None);
     }
-    let campaign = bytes(&applied.definition).and_then(|bytes| convert::decode(&bytes).ok());
+    let campaign = unhex(&applied.definition).filter(|bytes| !bytes.is_empty());
+    let campaign = campaign.and_then(|bytes| convert::decode(&bytes).ok());
     Ok(campaign.map(Arc::new))
-}
-
-/// Bytes from hexadecimal digits.
-fn bytes(hex: &str) -> Option<Vec<u8>> {
-    let digits = hex.as_bytes().chunks(2);
-    let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-    (!hex.is_empty() && hex.len().is_multiple_of(2))
-        .then(|| bytes.collect())
-        .flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_read_from_whole_pairs_of_digits() {
-        assert_eq!(bytes("00ffA1"), Some(vec![0, 255, 161]));
-        for bad in ["", "0", "0g", "éé"] {
-            assert_eq!(bytes(bad), None, "{bad}");
-        }
-    }
 }

@@ -47,8 +47,8 @@ impl LedgerTables {
         submit(&self.inbox, TablesCommand { work, settled: 0 }).await
     }
 
-    /// The same for entries that are settled: the store also gives up a chunk of the entries before
-    /// the one of this number, which is the last one.
+    /// The same for a batch of settled entries. `settled` is the number of the last one: the store
+    /// also gives up a chunk of the entries before it.
     ///
     /// # Errors
     /// As [`Self::write`].
