@@ -87,7 +87,7 @@ pub(super) async fn run(client: &Client, args: AuditArgs) -> Outcome {
         (stores, Some(envelopes))
     };
     let is_compared = envelopes.is_some();
-    let audit = Audit::new(BTreeMap::new(), stores, envelopes);
+    let audit = Audit::new(stores, envelopes);
     let report = audit_all(&mut *source, audit, |_| ())
         .await
         .map_err(failed)?;

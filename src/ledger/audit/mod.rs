@@ -96,13 +96,8 @@ pub struct Outcome {
 
 impl Audit {
     /// An audit that compares its books with what the store said: of campaigns, and of envelopes.
-    pub fn new(
-        orphans: Orphans,
-        stores: HashMap<CampaignId, StoreSums>,
-        envelopes: Option<StoreEnvelopes>,
-    ) -> Self {
+    pub fn new(stores: HashMap<CampaignId, StoreSums>, envelopes: Option<StoreEnvelopes>) -> Self {
         Self {
-            orphans,
             stores,
             envelopes,
             ..Self::default()

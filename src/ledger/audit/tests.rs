@@ -277,7 +277,7 @@ fn a_store_that_says_something_else_is_found() {
         }
     };
     let of = |missing: u64| {
-        let mut audit = Audit::new(Orphans::new(), [(spring(), store(missing))].into(), None);
+        let mut audit = Audit::new([(spring(), store(missing))].into(), None);
         for (sequence, body) in (1..).zip(bodies.clone()) {
             audit.take(&entry(sequence, body));
         }

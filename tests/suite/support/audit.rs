@@ -7,7 +7,7 @@ use std::{
 };
 
 use tombola::{
-    ledger::audit::{Audit, Orphans, PrizeSums, StoreEnvelopes, StoreSums},
+    ledger::audit::{Audit, PrizeSums, StoreEnvelopes, StoreSums},
     model::{
         Campaign, CampaignId, Moment, PoolNo, PrizeNo, Quantities, UserId, limits::Funding,
         zone::Day,
@@ -84,7 +84,7 @@ fn check_by_audit(entries: &[Entry], stats: &[Stats], envelopes: &envelope_audit
             .map(|sums| (sums.currency.clone(), sums.clone()))
             .collect(),
     };
-    let mut audit = Audit::new(Orphans::new(), stores.collect(), Some(store));
+    let mut audit = Audit::new(stores.collect(), Some(store));
     for entry in entries {
         audit.take(entry);
     }
