@@ -54,6 +54,16 @@ struct Acknowledged {
     current: Option<Arc<str>>,
 }
 
+impl Acknowledged {
+    fn add(&mut self, witness: Witness) {
+        let mut witnesses = self.witnesses.iter_mut();
+        match witnesses.find(|known| known.replid == witness.replid) {
+            Some(known) => known.number = known.number.max(witness.number),
+            None => self.witnesses.push(witness),
+        }
+    }
+}
+
 /// What this service has acknowledged, by partition.
 pub(super) struct Witnesses {
     by_partition: Vec<Mutex<Acknowledged>>,
@@ -80,52 +90,46 @@ impl Witnesses {
         self.of(partition).witnesses.clone()
     }
 
-    /// Takes in the reply of a script that carried these witnesses and was not refused: the fork in
-    /// which it ran has all their entries, and those that the script has written.
+    /// Takes in the reply of a script that carried these witnesses and was not refused. The history
+    /// in which it ran has all their entries, so the last of them stands for the others. An entry
+    /// that the script wrote stands for all of them. If it wrote nothing, the last one stays a
+    /// witness of its own fork: should the present fork be lost before anything is acknowledged
+    /// under it, then no acknowledged entry is lost.
     pub(super) fn learn(&self, partition: u32, carried: &[Witness], head: &Head) {
         let Some(replid) = &head.replid else {
             return; // a script that only reads does not name its fork
         };
         let mut acknowledged = self.of(partition);
-        let numbers = carried.iter().map(|witness| witness.number);
-        let highest = numbers.chain([head.written]).max().unwrap_or(0);
-        let witnesses = &mut acknowledged.witnesses;
-        witnesses.retain(|witness| !carried.contains(witness));
-        if let Some(known) = witnesses.iter_mut().find(|w| w.replid == *replid) {
-            known.number = known.number.max(highest);
-        } else if highest > 0 {
-            witnesses.push(Witness {
+        let last = match head.written {
+            0 => carried.iter().max_by_key(|witness| witness.number).cloned(),
+            number => Some(Witness {
                 replid: Arc::clone(replid),
-                number: highest,
-            });
+                number,
+            }),
+        };
+        acknowledged
+            .witnesses
+            .retain(|witness| !carried.contains(witness));
+        if let Some(last) = last {
+            acknowledged.add(last);
         }
         acknowledged.current = Some(Arc::clone(replid));
     }
 
     /// Notes that this service acknowledges an entry that an earlier call wrote, perhaps one of
-    /// another service.
+    /// another service. Its own fork is not known, so it is witnessed under the present one, whose
+    /// history has it.
     pub(super) fn raise(&self, partition: u32, number: u64) {
         let mut acknowledged = self.of(partition);
-        let Some(replid) = acknowledged.current.clone() else {
-            return;
-        };
-        let witnesses = &mut acknowledged.witnesses;
-        match witnesses.iter_mut().find(|w| w.replid == replid) {
-            Some(known) => known.number = known.number.max(number),
-            None => witnesses.push(Witness { replid, number }),
+        if let Some(replid) = acknowledged.current.clone() {
+            acknowledged.add(Witness { replid, number });
         }
     }
 
     /// Notes that an entry that was read under this fork is settled: the store must have it.
     pub(super) fn add(&self, partition: u32, fork: &str, number: u64) {
-        let witnesses = &mut self.of(partition).witnesses;
-        match witnesses.iter_mut().find(|w| &*w.replid == fork) {
-            Some(known) => known.number = known.number.max(number),
-            None => witnesses.push(Witness {
-                replid: fork.into(),
-                number,
-            }),
-        }
+        let replid = fork.into();
+        self.of(partition).add(Witness { replid, number });
     }
 
     /// Notes that the partition is halted; true if the log does not say so yet.
@@ -314,11 +318,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_new_fork_holds_is_witnessed_under_that_fork() {
+    fn an_entry_is_witnessed_under_its_own_fork_until_another_one_is_acknowledged() {
         let witnesses = Witnesses::new(1);
         witnesses.learn(0, &[], &head(A, 7));
+        // A probe under a new fork. If that fork is lost, the server that knows A alone has
+        // everything that was acknowledged.
         witnesses.learn(0, &witnesses.get(0), &head(B, 0));
-        assert_eq!(carried(&witnesses), format!("{B}:7 "));
+        assert_eq!(carried(&witnesses), format!("{A}:7 "));
+        witnesses.learn(0, &witnesses.get(0), &head(B, 100));
+        assert_eq!(carried(&witnesses), format!("{B}:100 "));
+    }
+
+    #[test]
+    fn a_service_that_writes_nothing_does_not_collect_witnesses() {
+        let witnesses = Witnesses::new(1);
+        witnesses.add(0, A, 7);
+        witnesses.add(0, B, 100);
+        assert_eq!(carried(&witnesses), format!("{A}:7 {B}:100 "));
+        witnesses.learn(0, &witnesses.get(0), &head(B, 0));
+        assert_eq!(carried(&witnesses), format!("{B}:100 "));
     }
 
     #[test]
