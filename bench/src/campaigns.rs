@@ -1,10 +1,11 @@
 //! The campaigns that the bench draws from, and the sums of their units. They are created through
 //! `CampaignService`, as an operator would create them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
+use tokio::time::sleep;
 use tombola::{
     model::file,
     proto::{self, ApplyCampaignRequest, CloseCampaignRequest, GetStatsRequest, GetStatsResponse},
@@ -19,6 +20,10 @@ use crate::{
 
 /// How long the injection of all units may take.
 const INJECTION_TIME_MAX: Duration = Duration::from_secs(600);
+/// How long the ledger of a round may take until it is settled.
+const SETTLING_TIME_MAX: Duration = Duration::from_secs(600);
+/// How often it is asked for.
+const SETTLING_PAUSE: Duration = Duration::from_millis(20);
 /// The largest number of units of one prize in an hour.
 pub(crate) const UNITS_MAX: u64 = 10_000_000;
 /// Draws per user and day in the campaign that tests limits.
@@ -191,7 +196,7 @@ impl Made {
                 if windows.any(|state| state == proto::WindowState::Injected) {
                     return Ok(());
                 }
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                sleep(Duration::from_millis(100)).await;
             }
         };
         let waited = tokio::time::timeout(INJECTION_TIME_MAX, wait).await;
@@ -296,6 +301,22 @@ fn request(yaml: &str, dry_run: bool) -> Outcome<ApplyCampaignRequest> {
         dry_run,
         ..ApplyCampaignRequest::default()
     })
+}
+
+/// Waits until no entry of any campaign waits to be settled.
+pub(crate) async fn wait_until_settled(server: &mut Campaigns) -> Outcome {
+    let deadline = Instant::now() + SETTLING_TIME_MAX;
+    loop {
+        let ledger = stats(server, "").await?.ledger.unwrap_or_default();
+        if ledger.settled && ledger.unsettled_entries == 0 {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let message = format!("{} entries are not settled", ledger.unsettled_entries);
+            return Err(Failure::refused("NOT_SETTLED", message));
+        }
+        sleep(SETTLING_PAUSE).await;
+    }
 }
 
 async fn stats(server: &mut Campaigns, id: &str) -> Outcome<GetStatsResponse> {

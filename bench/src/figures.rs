@@ -59,9 +59,11 @@ pub(crate) struct Series {
     pub(crate) calls: u64,
     pub(crate) wins: u64,
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Processor time per call: of the service, and of Redis for scripts (by its own clock).
+    /// Processor time per call: of the service, of Redis for scripts (by its own clock), and of
+    /// PostgreSQL.
     pub(crate) server_cpu_us: Option<f64>,
     pub(crate) redis_us: Option<f64>,
+    pub(crate) postgres_cpu_us: Option<f64>,
     pub(crate) rounds: Vec<Round>,
     /// Pairs of a percentile and its latency in microseconds.
     pub(crate) percentiles: Vec<(f64, u64)>,
@@ -101,11 +103,12 @@ pub(crate) struct Ratio {
     pub(crate) value: f64,
 }
 
-/// Microseconds that the service and Redis spent on all calls of a round.
+/// Microseconds that the service, Redis and PostgreSQL spent on all calls of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) server_cpu_us: Option<f64>,
     pub(crate) redis_us: Option<f64>,
+    pub(crate) postgres_cpu_us: Option<f64>,
 }
 
 /// The rounds of one series so far.
@@ -148,6 +151,7 @@ impl Rounds {
             errors,
             server_cpu_us: a_call(|spent| spent.server_cpu_us),
             redis_us: a_call(|spent| spent.redis_us),
+            postgres_cpu_us: a_call(|spent| spent.postgres_cpu_us),
             rounds: self.records.iter().map(Round::of).collect(),
             percentiles: percentiles(&all),
         }
@@ -264,10 +268,19 @@ impl Figures {
             if one.store == "redis-strict" {
                 over("the same without a replica", rate(&one.call, Some("redis")));
             }
+            if one.store == "redis-settled" {
+                let unsettled = rate(&one.call, Some("redis"));
+                over("the same without settling", unsettled);
+                let others = one.share_without_postgres(self.host.cores);
+                over(
+                    "the same without settling, PostgreSQL's processor time counted apart",
+                    unsettled.map(|rate| rate * others),
+                );
+            }
             if one.store == "redis" {
                 over(
-                    "the same with the append-only file off",
-                    rate(&one.call, Some("redis-memory")),
+                    "the same with the append-only file synced each second",
+                    rate(&one.call, Some("redis-fast")),
                 );
                 // A baseline that only counts is compared with CheckLimit, one that draws with a
                 // draw.
@@ -298,6 +311,12 @@ impl Series {
     /// The series is a baseline, called without gRPC.
     pub(crate) fn is_baseline(&self) -> bool {
         self.concurrency.is_some()
+    }
+
+    /// The share of the processors' time that PostgreSQL left to the others.
+    fn share_without_postgres(&self, cores: usize) -> f64 {
+        let busy = self.postgres_cpu_us.unwrap_or(0.0) / 1e6 * self.per_second.median;
+        1.0 - busy / cores as f64
     }
 
     /// The name of the call, with its concurrency if that is special: a baseline may run with two.

@@ -93,6 +93,8 @@ pub(crate) struct Environment {
     pub(crate) redis_version: String,
     pub(crate) appendonly: String,
     pub(crate) appendfsync: String,
+    /// Empty unless the ledger is settled into PostgreSQL.
+    pub(crate) postgres_version: String,
 }
 
 impl Environment {
@@ -103,6 +105,10 @@ impl Environment {
             redis_version: String::new(),
             appendonly: String::new(),
             appendfsync: String::new(),
+            postgres_version: subject
+                .postgres
+                .as_ref()
+                .map_or_else(String::new, |postgres| postgres.version.clone()),
         };
         if let Some(redis) = &subject.redis {
             environment.redis_version = version(redis).await;

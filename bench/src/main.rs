@@ -13,7 +13,7 @@
 //! | `process`, `program`, `service` | child processes, the server program, connections |
 //! | `record`, `load` | the generator and what it measures; they know nothing of what is called |
 //! | `scenario`, `envelopes`, `calls` | what is called |
-//! | `redis_server`, `campaigns`, `subject`, `empty`, `rig` | the services under test |
+//! | `redis_server`, `postgres`, `campaigns`, `subject`, `empty`, `rig` | the services under test |
 //! | `baselines` | published methods to do the same, and which promises they break |
 //! | `host`, `figures`, `table`, `page` | the results |
 //! | `options`, `round`, `run` | one run |
@@ -32,6 +32,7 @@ mod load;
 mod options;
 mod output;
 mod page;
+mod postgres;
 mod process;
 mod program;
 mod record;
@@ -76,7 +77,7 @@ Exit codes: 0 done, 1 refused or failed, 64 wrong usage, 69 server or Redis not 
 
 Example:
   tombola-bench
-  tombola-bench --scenario draw,check --store embedded,redis,redis-memory --report bench.html
+  tombola-bench --scenario draw,check --store embedded,redis,redis-fast --report bench.html
   tombola-bench --rate 20000 --duration 30s
   tombola-bench --baselines
   tombola-bench --server http://127.0.0.1:50051 --scenario mix"

@@ -191,10 +191,10 @@ impl BenchArgs {
                 "--baselines draws on the Redis of a service: add redis to --store",
             ));
         }
-        if self.redis_url.is_some() && stores.contains(&Store::RedisMemory) {
+        if self.redis_url.is_some() && stores.contains(&Store::RedisFast) {
             return Err(Failure::usage(
-                "--store redis-memory switches the append-only file off, which the bench does to \
-                 a Redis of its own only: leave out --redis-url",
+                "--store redis-fast sets appendfsync to everysec, which the bench does to a Redis \
+                 of its own only: leave out --redis-url",
             ));
         }
         if self.redis_url.is_some() && stores.contains(&Store::RedisStrict) {

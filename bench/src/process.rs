@@ -116,16 +116,19 @@ impl Process {
 
     /// Processor time so far; none if the system does not give it.
     pub(crate) fn cpu(&self) -> Option<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        // The process name before it is in brackets and may contain anything.
-        let (_, rest) = stat.rsplit_once(')')?;
-        let ticks: u32 = rest
-            .split_whitespace()
-            .skip(11)
-            .take(2)
-            .filter_map(|ticks| ticks.parse::<u32>().ok())
-            .sum();
-        Some(TICK * ticks)
+        Some(Stat::of(&self.child.id().to_string())?.own)
+    }
+
+    /// Processor time so far of it and of all its children, which have none themselves.
+    pub(crate) fn cpu_with_children(&self) -> Option<Duration> {
+        let pid = self.child.id();
+        let this = Stat::of(&pid.to_string())?;
+        let processes = fs::read_dir("/proc").ok()?.flatten();
+        let children = processes
+            .filter_map(|process| Stat::of(process.file_name().to_str()?))
+            .filter(|stat| stat.parent == pid)
+            .map(|stat| stat.own);
+        Some(this.own + this.ended_children + children.sum::<Duration>())
     }
 
     /// Resident memory in bytes; none if the system does not give it.
@@ -136,6 +139,31 @@ impl Process {
             .find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
         Some(kibibytes * 1024)
+    }
+}
+
+/// What the system says of a process.
+struct Stat {
+    parent: u32,
+    /// Its processor time.
+    own: Duration,
+    /// That of its children that have ended.
+    ended_children: Duration,
+}
+
+impl Stat {
+    /// Of the process with this number; none if there is none, or the system does not say.
+    fn of(pid: &str) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The process name before it is in brackets and may contain anything.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let number = |index: usize| words.get(index)?.parse::<u32>().ok();
+        Some(Self {
+            parent: number(1)?,
+            own: TICK * (number(11)? + number(12)?),
+            ended_children: TICK * (number(13)? + number(14)?),
+        })
     }
 }
 

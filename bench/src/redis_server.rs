@@ -22,7 +22,7 @@ use crate::{
 /// How long a Redis server may take until it replies.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
 /// Another process may take a port between its choice and its use.
-const PORT_ATTEMPTS: usize = 10;
+pub(crate) const PORT_ATTEMPTS: usize = 10;
 /// Long enough to compute the memory of a key with millions of fields.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long a rewrite of the append-only file may take.
@@ -315,7 +315,8 @@ pub(crate) fn directory(parent: &Path) -> Outcome<TempDir> {
         })
 }
 
-fn free_port() -> Outcome<u16> {
+/// A port that nothing listens at.
+pub(crate) fn free_port() -> Outcome<u16> {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())

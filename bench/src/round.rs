@@ -1,4 +1,4 @@
-//! One round of calls, what it costs the service and its Redis, and injections at the same time.
+//! One round of calls, what it costs the service and its databases, and injections at the same time.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -80,9 +80,10 @@ async fn inject(subject: &mut Subject, rate: u64) -> Outcome<Infallible> {
     }
 }
 
-/// What a service and its Redis had spent before a round.
+/// What a service and its databases had spent before a round.
 pub(crate) struct Before {
     cpu: Option<Duration>,
+    postgres: Option<Duration>,
     scripts: Option<Duration>,
 }
 
@@ -92,6 +93,7 @@ impl Before {
         let redis = subject.and_then(|subject| subject.redis.as_ref());
         Ok(Self {
             cpu: subject.and_then(|subject| subject.server.as_ref()?.cpu()),
+            postgres: subject.and_then(|subject| subject.postgres.as_ref()?.cpu()),
             scripts: match redis {
                 Some(redis) => Some(redis.scripts().await?.1),
                 None => None,
@@ -108,6 +110,7 @@ impl Before {
         Ok(Spent {
             server_cpu_us: since(self.cpu, after.cpu),
             redis_us: since(self.scripts, after.scripts),
+            postgres_cpu_us: since(self.postgres, after.postgres),
         })
     }
 }

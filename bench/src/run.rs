@@ -243,7 +243,7 @@ impl Turns {
         };
         let subject = self.subject.and_then(|index| subjects.get_mut(index));
         let before = Before::of(subject.as_deref().filter(|_| self.calls_a_service())).await?;
-        let record = match subject {
+        let mut record = match subject {
             Some(subject) if self.calls.name() == Scenario::Inject.name() => {
                 let round = self.calls.round(&plan, &self.numbers);
                 during_injection(subject, settings.inject_rate, round).await?
@@ -252,6 +252,9 @@ impl Turns {
         };
         let subject = self.subject.and_then(|index| subjects.get(index));
         let subject = subject.filter(|_| self.calls_a_service());
+        if let Some(subject) = subject {
+            record.time += subject.settle().await?;
+        }
         let spent = before.spent(subject).await?;
         let what = format!("{} on {}", self.calls.name(), self.store);
         if self.calls_a_service() {

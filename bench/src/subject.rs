@@ -4,7 +4,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use clap::ValueEnum;
@@ -15,6 +15,7 @@ use crate::{
     campaigns::{self, Made, Sums},
     failure::Outcome,
     output::note,
+    postgres::Postgres,
     process::{Process, not_started, serving_url},
     redis_server::{RedisServer, directory},
     scenario::{Ids, Scenario},
@@ -34,9 +35,10 @@ pub(crate) enum Store {
     /// In Redis with a replica, every write on the disks of both before the answer: the level
     /// `strict`
     RedisStrict,
-    /// In a Redis whose append-only file is switched off once the service runs, to show what that
-    /// file costs
-    RedisMemory,
+    /// In Redis, every write on disk within about a second: the level `fast`
+    RedisFast,
+    /// In Redis, and every draw settled into PostgreSQL: a round ends when all its draws are
+    RedisSettled,
 }
 
 impl Store {
@@ -46,7 +48,8 @@ impl Store {
             Self::Embedded => "embedded",
             Self::Redis => "redis",
             Self::RedisStrict => "redis-strict",
-            Self::RedisMemory => "redis-memory",
+            Self::RedisFast => "redis-fast",
+            Self::RedisSettled => "redis-settled",
         }
     }
 }
@@ -76,6 +79,7 @@ pub(crate) struct Subject {
     pub(crate) server: Option<Process>,
     pub(crate) redis: Option<RedisServer>,
     replica: Option<RedisServer>,
+    pub(crate) postgres: Option<Postgres>,
     data: Option<TempDir>,
 }
 
@@ -93,6 +97,7 @@ impl Subject {
             server: None,
             redis: None,
             replica: None,
+            postgres: None,
             data: None,
             kind,
         }
@@ -125,27 +130,15 @@ impl Subject {
         if let Some(redis) = &self.redis {
             redis.settle().await?;
         }
-        if let (
-            Kind::Own {
-                store: Store::RedisMemory,
-                ..
-            },
-            Some(redis),
-        ) = (&self.kind, &self.redis)
-        {
-            // Set only now, since the service refuses to start on a Redis without an append-only
-            // file.
-            redis
-                .ask::<String>(&["CONFIG", "SET", "appendonly", "no"])
-                .await?;
-        }
         Ok(())
     }
 
     /// Prepares the Redis and the directory of a service that the bench starts, below `parent`.
     pub(crate) async fn begin(&mut self, parent: &Path) -> Outcome {
         let Kind::Own {
-            store, redis_url, ..
+            program,
+            store,
+            redis_url,
         } = self.kind.clone()
         else {
             return Ok(());
@@ -158,6 +151,14 @@ impl Subject {
         };
         if let (Store::RedisStrict, Some(redis)) = (store, &self.redis) {
             self.replica = Some(redis.replicate(parent).await?);
+        }
+        if let (Store::RedisFast, Some(redis)) = (store, &self.redis) {
+            redis
+                .ask::<String>(&["CONFIG", "SET", "appendfsync", "everysec"])
+                .await?;
+        }
+        if store == Store::RedisSettled {
+            self.postgres = Some(Postgres::start(parent, &program).await?);
         }
         Ok(())
     }
@@ -197,10 +198,12 @@ impl Subject {
             if *store == Store::RedisStrict {
                 command.env("TOMBOLA_DURABILITY", "strict");
             }
-            if *store == Store::RedisMemory {
-                // Draws go on although Redis does not store anything on disk any more.
-                command.env("TOMBOLA_ON_WEAKER_LEVEL", "state");
+            if *store == Store::RedisFast {
+                command.env("TOMBOLA_DURABILITY", "fast");
             }
+        }
+        if let Some(postgres) = &self.postgres {
+            command.env("TOMBOLA_POSTGRES_URL", &postgres.url);
         }
         let log = data.path().join("serve.log");
         let mut process =
@@ -234,6 +237,15 @@ impl Subject {
     /// A client of its `CampaignService`.
     pub(crate) async fn operators(&self) -> Outcome<Campaigns> {
         service::operators(&self.url).await
+    }
+
+    /// Waits until its ledger is settled into PostgreSQL, if it is; how long that took.
+    pub(crate) async fn settle(&self) -> Outcome<Duration> {
+        let begun = Instant::now();
+        if self.postgres.is_some() {
+            campaigns::wait_until_settled(&mut self.operators().await?).await?;
+        }
+        Ok(begun.elapsed())
     }
 
     /// The directory of an embedded store.

@@ -53,6 +53,13 @@ fn environment(figures: &Figures) -> String {
             store.store, store.redis_version, store.appendonly, store.appendfsync
         ));
     }
+    for store in figures
+        .stores
+        .iter()
+        .filter(|store| !store.postgres_version.is_empty())
+    {
+        lines.push(format!("{}: {}", store.store, store.postgres_version));
+    }
     let load = &figures.load;
     let how = match (load.outstanding, load.rate) {
         (_, Some(rate)) => format!(
@@ -91,6 +98,7 @@ fn series(series: &[Series]) -> String {
         ("max", Right),
         ("server µs", Right),
         ("Redis µs", Right),
+        ("PostgreSQL µs", Right),
     ]);
     for one in series {
         let latency = &one.latency_us;
@@ -115,6 +123,7 @@ fn series(series: &[Series]) -> String {
             millis(latency.max),
             optional(one.server_cpu_us, 1),
             optional(one.redis_us, 1),
+            optional(one.postgres_cpu_us, 1),
         ]);
     }
     table.render()

@@ -136,7 +136,9 @@ fn stores_take_turns_and_redis_is_a_process_of_the_bench() {
     let directory = tempfile::tempdir().unwrap();
     let figures = figures(
         directory.path(),
-        &format!("{SHORT} --scenario draw --store embedded,redis,redis-strict,redis-memory"),
+        &format!(
+            "{SHORT} --scenario draw --store embedded,redis,redis-strict,redis-fast,redis-settled"
+        ),
     );
     let called = calls(&figures);
     assert_eq!(
@@ -146,14 +148,17 @@ fn stores_take_turns_and_redis_is_a_process_of_the_bench() {
             "draw on embedded",
             "draw on redis",
             "draw on redis-strict",
-            "draw on redis-memory"
+            "draw on redis-fast",
+            "draw on redis-settled"
         ]
     );
     let stores = figures["stores"].as_array().unwrap();
     assert_eq!(stores[1]["appendonly"], "yes");
     assert_eq!(stores[1]["appendfsync"], "always");
     assert_eq!(stores[2]["appendonly"], "yes");
-    assert_eq!(stores[3]["appendonly"], "no");
+    assert_eq!(stores[3]["appendfsync"], "everysec");
+    let postgres = stores[4]["postgres_version"].as_str().unwrap();
+    assert!(postgres.contains("PostgreSQL"), "{postgres}");
     let ratios = figures["ratios"].as_array().unwrap();
     let over = |name: &str| {
         ratios
@@ -163,8 +168,14 @@ fn stores_take_turns_and_redis_is_a_process_of_the_bench() {
     assert!(over("draw on redis over empty"));
     assert!(over("draw on redis-strict over the same without a replica"));
     assert!(over(
-        "draw on redis over the same with the append-only file off"
+        "draw on redis over the same with the append-only file synced each second"
     ));
+    assert!(over("draw on redis-settled over the same without settling"));
+    let settled = &figures["series"][5];
+    assert!(
+        settled["postgres_cpu_us"].as_f64().unwrap() > 0.0,
+        "{settled:#}"
+    );
 }
 
 #[test]
@@ -282,7 +293,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     bench("--duration 5").badly(64, &["5s"]);
     bench("--store disk").badly(64, &["embedded", "redis"]);
     bench("--store embedded --baselines").badly(64, &["--store", "redis"]);
-    bench("--store redis-memory --redis-url redis://127.0.0.1:1")
+    bench("--store redis-fast --redis-url redis://127.0.0.1:1")
         .badly(64, &["leave out", "--redis-url"]);
     bench("--store redis,redis-strict --redis-url redis://127.0.0.1:1")
         .badly(64, &["replica", "leave out --redis-url"]);

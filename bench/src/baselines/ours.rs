@@ -14,7 +14,7 @@ use super::promises::{Broken, ORDERS};
 use crate::{
     campaigns::QUOTA,
     failure::{Failure, Outcome},
-    subject::{Store, Subject},
+    subject::Subject,
 };
 
 /// Three seconds before midnight by the test clock. Users call often enough to draw on both days.
@@ -29,11 +29,9 @@ const CALLS_AT_ONCE: u64 = 20;
 /// Provokes each condition and counts what broke.
 pub(crate) async fn provoke(subject: &mut Subject) -> Outcome<Vec<Broken>> {
     let mut all = vec![lost_answers(subject).await?, at_once(subject).await?];
-    // Its service is started shortly before midnight, which without an append-only file it refuses.
-    if subject.name != Store::RedisMemory.name() {
-        subject.serve_at(BEFORE_MIDNIGHT).await?;
-        all.push(midnight(subject).await?);
-    }
+    // Its service is started shortly before midnight.
+    subject.serve_at(BEFORE_MIDNIGHT).await?;
+    all.push(midnight(subject).await?);
     Ok(all)
 }
 
