@@ -20,7 +20,10 @@ use axum::{
 use tokio::net::TcpListener;
 
 use crate::{
-    grpc::readiness::{Phase, Readiness},
+    grpc::{
+        gauges::Gauges,
+        readiness::{Phase, Readiness},
+    },
     metrics,
 };
 
@@ -28,13 +31,16 @@ use crate::{
 ///
 /// # Errors
 /// The listener fails.
-pub async fn serve(listener: TcpListener, readiness: Readiness) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, readiness: Readiness, gauges: Gauges) -> io::Result<()> {
+    let metrics = Router::new()
+        .route("/metrics", get(measured))
+        .with_state(gauges);
     let routes = Router::new()
         .route("/livez", get(live))
         .route("/startupz", get(started))
         .route("/readyz", get(ready))
-        .route("/metrics", get(measured))
-        .with_state(readiness);
+        .with_state(readiness)
+        .merge(metrics);
     axum::serve(listener, routes).await
 }
 
@@ -62,7 +68,8 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{cause}\n"))
 }
 
-async fn measured() -> Response {
+async fn measured(State(gauges): State<Gauges>) -> Response {
+    gauges.refresh().await;
     match metrics::text() {
         Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),

@@ -10,7 +10,11 @@ use super::{
     listen::{BindError, Listen},
     time::parse_span,
 };
-use crate::{admin, grpc::readiness::Readiness, model::Problems};
+use crate::{
+    admin,
+    grpc::{gauges::Gauges, readiness::Readiness},
+    model::Problems,
+};
 
 /// The longest wait between the signal to stop and the end of new connections.
 const DRAIN_DELAY_MAX: Duration = Duration::from_secs(5 * 60);
@@ -59,9 +63,9 @@ pub(super) struct AdminPort(TcpListener);
 
 impl AdminPort {
     /// Answers there until the value is dropped.
-    pub(super) fn serve(self, readiness: Readiness) -> Serving {
+    pub(super) fn serve(self, readiness: Readiness, gauges: Gauges) -> Serving {
         Serving(tokio::spawn(async move {
-            if let Err(error) = admin::serve(self.0, readiness).await {
+            if let Err(error) = admin::serve(self.0, readiness, gauges).await {
                 error!(%error, "nothing answers on the admin port any more");
             }
         }))

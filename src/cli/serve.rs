@@ -25,7 +25,7 @@ use super::{
     wait,
 };
 use crate::{
-    grpc::{self, server::Settings},
+    grpc::{self, gauges::Gauges, server::Settings},
     injector::{
         Injector,
         alarm::{self, Alarm, AlarmError},
@@ -298,7 +298,8 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     let listener = args.listen.bind("--listen").await?;
     let readiness = configuration.settings.readiness.clone();
     let admin = args.admin.bind().await?;
-    let _admin = admin.map(|port| port.serve(readiness));
+    let gauges = Gauges::default();
+    let _admin = admin.map(|port| port.serve(readiness, gauges.clone()));
     let injector = if configuration.wait {
         tokio::select! {
             built = wait::build(configuration.plan, &listener) => built?,
@@ -310,6 +311,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     } else {
         house::build(configuration.plan).await?
     };
+    gauges.open(injector.store());
     let info = injector.store().info();
     if info.test_clock {
         warn!(now = %injector.store().clock_hint(), "TEST clock: nothing here is real");

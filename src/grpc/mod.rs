@@ -12,6 +12,7 @@ mod connections;
 mod desk;
 mod envelope_views;
 mod envelopes;
+pub mod gauges;
 mod health;
 mod ledger;
 mod ledger_health;

@@ -99,7 +99,7 @@ fn response(
 }
 
 /// Units of a paused prize that are in pools are held, of others waiting.
-fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> proto::PrizeStats {
+pub(super) fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> proto::PrizeStats {
     let paused = stats.view.paused_prizes.contains(&no);
     let (waiting, held) = if paused {
         (0, prize.waiting)

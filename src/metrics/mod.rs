@@ -5,17 +5,19 @@
 //! series is bounded.
 
 mod calls;
+mod campaigns;
 mod state;
 mod store;
 
 use std::sync::LazyLock;
 
 use prometheus::{
-    Encoder as _, Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, Opts, TextEncoder,
-    core::Collector,
+    Encoder as _, Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, IntGaugeVec, Opts,
+    TextEncoder, core::Collector,
 };
 
 pub(crate) use calls::{CALLS, CallKey, OTHER};
+pub(crate) use campaigns::{CAMPAIGNS, CampaignFigures, Figure};
 pub(crate) use state::STATE;
 pub(crate) use store::STORE;
 
@@ -30,6 +32,7 @@ pub fn text() -> Result<String, prometheus::Error> {
     LazyLock::force(&CALLS);
     LazyLock::force(&STATE);
     LazyLock::force(&STORE);
+    let _held = CAMPAIGNS.hold();
     let mut text = Vec::new();
     TextEncoder::new().encode(&prometheus::gather(), &mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
@@ -46,6 +49,10 @@ fn registered<M: Collector + Clone + 'static>(made: prometheus::Result<M>) -> M 
 
 fn gauge(name: &str, help: &str) -> IntGauge {
     registered(IntGauge::new(name, help))
+}
+
+fn gauges(name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+    registered(IntGaugeVec::new(Opts::new(name, help), labels))
 }
 
 fn seconds(name: &str, help: &str) -> Gauge {

@@ -54,6 +54,31 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
         "tombola_ledger_sink_up",
         "1 while this service reaches the database of the ledger, else 0",
     ),
+    unsettled_entries: gauge(
+        "tombola_ledger_unsettled_entries",
+        "Entries of the whole store that are not settled",
+    ),
+    unsettled_age_s: seconds(
+        "tombola_ledger_unsettled_age_seconds",
+        "Age of the oldest of them; 0 if there is none",
+    ),
+    memory_used_bytes: gauge(
+        "tombola_store_memory_used_bytes",
+        "Memory that Redis takes; of a cluster, that of the master with the least left",
+    ),
+    memory_max_bytes: gauge(
+        "tombola_store_memory_max_bytes",
+        "Memory that this Redis may take; 0 if it is not known, and on the embedded store",
+    ),
+    clock_skew_s: seconds(
+        "tombola_store_clock_skew_seconds",
+        "How far the store's clock is ahead of this machine's; 0 on a test clock",
+    ),
+    read_at_s: seconds(
+        "tombola_store_read_timestamp_seconds",
+        "When the gauges of campaigns, ledger, memory and clock were read from the store, in Unix \
+         time",
+    ),
 });
 
 /// What is measured of the store.
@@ -74,4 +99,16 @@ pub(crate) struct Store {
     pub(crate) settle_lag_s: Gauge,
     /// 1 if the sink of the ledger is reached.
     pub(crate) sink_is_up: IntGauge,
+    /// Entries that are not settled.
+    pub(crate) unsettled_entries: IntGauge,
+    /// The age of the oldest of them, in seconds.
+    pub(crate) unsettled_age_s: Gauge,
+    /// Memory that Redis takes.
+    pub(crate) memory_used_bytes: IntGauge,
+    /// Memory that it may take.
+    pub(crate) memory_max_bytes: IntGauge,
+    /// How far the store's clock is ahead, in seconds.
+    pub(crate) clock_skew_s: Gauge,
+    /// When the store was read for its gauges, in seconds of Unix time.
+    pub(crate) read_at_s: Gauge,
 }

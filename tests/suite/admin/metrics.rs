@@ -5,6 +5,7 @@ use std::{
     fs,
 };
 
+use tombola::proto::GetStatsRequest;
 use tonic::Code;
 
 use crate::{
@@ -150,6 +151,47 @@ async fn calls_are_counted_by_method_and_outcome_before_they_are_answered() {
     assert!(batches >= Some(4.0), "{batches:?}");
     let transactions = metrics.value("tombola_store_call_duration_seconds_count", &[]);
     assert!(transactions >= batches, "{transactions:?}");
+    assert!(!metrics.text.contains("u-secret"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_units_of_each_prize_add_up_to_its_stock() {
+    let data = tempfile::tempdir().unwrap();
+    let server = served(&data);
+    load::apply(&server).await;
+    let mut lottery = server.lottery().await;
+    for number in 0..20 {
+        let draw = request("flow", "u-secret", &format!("r-{number}"));
+        lottery.draw(draw).await.unwrap();
+    }
+    let metrics = Metrics::of(&server);
+    let request = GetStatsRequest {
+        campaign_id: "flow".into(),
+    };
+    let stats = server.campaigns().await.get_stats(request).await;
+    let stats = stats.unwrap().into_inner();
+    assert!(!stats.prizes.is_empty());
+    for prize in &stats.prizes {
+        let units = |state| {
+            let labels = [
+                ("campaign", "flow"),
+                ("prize", prize.prize_id.as_str()),
+                ("state", state),
+            ];
+            metrics.value("tombola_prize_units", &labels).unwrap() as u64
+        };
+        assert_eq!(units("won"), prize.won);
+        let states = ["left", "waiting", "held", "won", "withdrawn"];
+        assert_eq!(states.map(units).iter().sum::<u64>(), prize.stock);
+    }
+    let draws = |outcome| {
+        let labels = [("campaign", "flow"), ("outcome", outcome)];
+        metrics.value("tombola_campaign_draws", &labels).unwrap()
+    };
+    let outcomes = ["win", "consolation", "nothing"];
+    assert_eq!(outcomes.map(draws).iter().sum::<f64>(), 20.0);
+    let read_at = metrics.value("tombola_store_read_timestamp_seconds", &[]);
+    assert!(read_at.unwrap() > 0.0);
     assert!(!metrics.text.contains("u-secret"));
 }
 

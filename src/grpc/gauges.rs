@@ -1,0 +1,162 @@
+//! The gauges of the store: where the units of each campaign are, what waits to be settled, memory
+//! and clock. They are read when the metrics are asked for, and kept for some seconds, however many
+//! ask.
+
+use std::{
+    sync::{Arc, OnceLock, Weak},
+    time::{Duration, SystemTime},
+};
+
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+use tracing::warn;
+
+use super::{ledger_stats::ledger_stats, stats::prize_stats, views};
+use crate::{
+    metrics::{CAMPAIGNS, CampaignFigures, Figure, STORE},
+    model::PrizeNo,
+    proto,
+    store::{
+        Result, Stats, Store,
+        view::{CampaignView, Lifecycle},
+    },
+};
+
+/// How long what was read is good.
+const FRESH_TIME: Duration = Duration::from_secs(5);
+/// How long reading may take; Prometheus waits for ten seconds.
+const READ_TIME_MAX: Duration = Duration::from_secs(5);
+/// Campaigns that are read at once.
+const PAGE: usize = 100;
+
+/// Reads the gauges of a store.
+#[derive(Clone, Default)]
+pub struct Gauges(Arc<Reading>);
+
+#[derive(Default)]
+struct Reading {
+    /// None before the store is open; gone once the service has stopped.
+    store: OnceLock<Weak<dyn Store>>,
+    /// When it was read last.
+    read_at: Mutex<Option<Instant>>,
+}
+
+impl Gauges {
+    /// From now on, they are those of this store.
+    pub fn open(&self, store: &Arc<dyn Store>) {
+        drop(self.0.store.set(Arc::downgrade(store))); // a service opens one store
+    }
+
+    /// Reads them, unless they were read just now. If the store does not answer, they stay as they
+    /// are.
+    pub(crate) async fn refresh(&self) {
+        let Some(store) = self.0.store.get().and_then(Weak::upgrade) else {
+            return;
+        };
+        let mut read_at = self.0.read_at.lock().await;
+        if read_at.is_some_and(|at| at.elapsed() < FRESH_TIME) {
+            return;
+        }
+        let read = timeout(READ_TIME_MAX, read(&*store)).await;
+        *read_at = Some(Instant::now());
+        match read {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!("the gauges of the store are not read: {error}"),
+            Err(_) => warn!("the gauges of the store are not read: it does not answer"),
+        }
+    }
+}
+
+async fn read(store: &dyn Store) -> Result<()> {
+    let skew = clock_skew_s(store).await?;
+    let ledger = ledger_stats(store).await?;
+    let mut campaigns = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.campaigns(after.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.campaign.id.to_string());
+        for view in &page {
+            if view.lifecycle != Lifecycle::Closed {
+                campaigns.push(figures(store, view).await?);
+            }
+        }
+    }
+    CAMPAIGNS.set(&campaigns);
+    set_ledger(&ledger);
+    STORE.clock_skew_s.set(skew);
+    STORE.read_at_s.set(since_epoch_s(SystemTime::now()));
+    Ok(())
+}
+
+/// How far the store's clock is ahead of this machine's; 0 on a test clock.
+async fn clock_skew_s(store: &dyn Store) -> Result<f64> {
+    let before = SystemTime::now();
+    let now = store.now().await?;
+    if store.info().test_clock {
+        return Ok(0.0);
+    }
+    let now = now.as_micros() as f64 / 1e6;
+    let (before, after) = (since_epoch_s(before), since_epoch_s(SystemTime::now()));
+    // The store read its clock somewhere in between.
+    Ok(now - now.clamp(before, after.max(before)))
+}
+
+fn since_epoch_s(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |time| time.as_secs_f64())
+}
+
+fn set_ledger(ledger: &proto::LedgerStats) {
+    let entries = i64::try_from(ledger.unsettled_entries).unwrap_or(i64::MAX);
+    STORE.unsettled_entries.set(entries);
+    let bytes = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+    STORE.memory_used_bytes.set(bytes(ledger.memory_used_bytes));
+    STORE.memory_max_bytes.set(bytes(ledger.memory_max_bytes));
+    let age_s = |age: &prost_types::Duration| age.seconds as f64 + f64::from(age.nanos) / 1e9;
+    STORE
+        .unsettled_age_s
+        .set(ledger.lag.as_ref().map_or(0.0, age_s));
+}
+
+async fn figures(store: &dyn Store, view: &CampaignView) -> Result<CampaignFigures> {
+    let stats = store.stats(&view.campaign.id).await?;
+    let mut figures = Vec::new();
+    for (no, prize) in (0..).map(PrizeNo).zip(&stats.prizes) {
+        let prize = prize_stats(no, prize, &stats);
+        for (state, units) in [
+            ("left", prize.left),
+            ("waiting", prize.waiting),
+            ("held", prize.held),
+            ("won", prize.won),
+            ("withdrawn", prize.withdrawn),
+        ] {
+            figures.push(Figure::Units(prize.prize_id.clone(), state, units));
+        }
+    }
+    for (outcome, draws) in [
+        ("win", stats.draws.wins),
+        ("consolation", stats.draws.consolations),
+        ("nothing", stats.draws.nothings),
+    ] {
+        figures.push(Figure::Draws(outcome, draws));
+    }
+    figures.push(Figure::Users(stats.users));
+    add_decks(&stats, &mut figures);
+    Ok(CampaignFigures {
+        id: view.campaign.id.to_string(),
+        figures,
+    })
+}
+
+fn add_decks(stats: &Stats, figures: &mut Vec<Figure>) {
+    for deck in &stats.decks {
+        let pool = views::pool_id(&stats.view.campaign, deck.pool);
+        figures.push(Figure::Cards(pool.clone(), "left", deck.cards_left));
+        figures.push(Figure::Cards(pool.clone(), "waiting", deck.cards_waiting));
+        figures.push(Figure::Round(pool.clone(), deck.round));
+        figures.push(Figure::Stopped(pool, deck.stopped.is_some()));
+    }
+}
