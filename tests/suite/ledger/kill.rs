@@ -1,13 +1,19 @@
 //! `tombola settle` is killed again and again under load: every other time before or after a
-//! statement of its transaction, else at any moment. Redis is killed once.
+//! statement of its transaction, else at any moment, while a second settler waits to take over.
+//! Redis is killed once, and PostgreSQL is stopped for a while.
 //!
-//! `TOMBOLA_KILLS` sets how often, `TOMBOLA_SEED` when.
+//! `TOMBOLA_KILLS` sets how often, `TOMBOLA_CALLS` how many calls are made meanwhile each time,
+//! `TOMBOLA_AWAY_S` how long PostgreSQL is away, and `TOMBOLA_SEED` the moments.
 
-use std::{process::Stdio, time::Duration};
+use std::{process::Stdio, sync::Arc, time::Duration};
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::{Instant, sleep, timeout};
-use tombola::{proto::GetStatsRequest, store::entry::Body};
+use tombola::{
+    ledger::{PostgresSink, PostgresUrl},
+    proto::GetStatsRequest,
+    store::entry::Body,
+};
 
 use super::{
     Database,
@@ -27,13 +33,43 @@ use crate::{
 /// What should happen within moments fails the test only after this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A PostgreSQL of this test alone, since it is stopped.
+async fn database() -> Database {
+    let server = Postgres::start();
+    let url = server.database("ledger").await;
+    let url = PostgresUrl::parse(&url).unwrap();
+    assert!(PostgresSink::migrate(&url).await.unwrap());
+    Database {
+        server: Arc::new(server),
+        name: "ledger".into(),
+    }
+}
+
+/// Stops PostgreSQL for a while.
+async fn put_away(database: &mut Database, time: Duration) {
+    let server = Arc::get_mut(&mut database.server).expect("nobody else has it");
+    server.stop();
+    sleep(time).await;
+    server.restart();
+}
+
 /// A settler process; it is killed when this is dropped.
 struct Settler(std::process::Child);
 
 impl Settler {
     /// Starts one, and waits until it settles.
     fn start(house: &House, url: &str) -> Self {
-        let mut child = tombola(["settle", "--redis-url", &house.redis.url()])
+        let mut settler = Self::spawn(house, url);
+        let output = Output::of(&mut settler.0);
+        let at_work = output.wait_for(|line| line.contains("settling the ledger").then_some(()));
+        assert!(at_work.is_some(), "{}", output.text());
+        assert!(!output.text().contains(PASSWORD));
+        settler
+    }
+
+    /// Starts one.
+    fn spawn(house: &House, url: &str) -> Self {
+        let child = tombola(["settle", "--redis-url", &house.redis.url()])
             .arg("--data")
             .arg(house.data())
             .args(["--postgres-url", url])
@@ -41,10 +77,6 @@ impl Settler {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let output = Output::of(&mut child);
-        let at_work = output.wait_for(|line| line.contains("settling the ledger").then_some(()));
-        assert!(at_work.is_some(), "{}", output.text());
-        assert!(!output.text().contains(PASSWORD));
         Self(child)
     }
 }
@@ -133,19 +165,23 @@ async fn kill_at_a_statement(house: &House, database: &Database, number: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
     let kills = setting("TOMBOLA_KILLS").unwrap_or(20);
+    let calls = setting("TOMBOLA_CALLS").unwrap_or(20);
+    let away = Duration::from_secs(setting("TOMBOLA_AWAY_S").unwrap_or(1));
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
-    eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={kills}");
+    eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_KILLS={kills} TOMBOLA_CALLS={calls}");
     let mut rng = StdRng::seed_from_u64(seed);
-    let database = Database::new().await;
+    let mut database = database().await;
     let mut house = House::new();
     let server = house.start().serve();
     load::apply_now(&server).await;
     let callers = Callers::start(&[&server], seed, 0);
     for kill in 0..kills {
+        let mut next = None;
         if kill % 2 == 0 {
             kill_at_a_statement(&house, &database, kill / 2).await;
         } else {
             let settler = Settler::start(&house, &database.url_text());
+            next = Some(Settler::spawn(&house, &database.url_text()));
             sleep(Duration::from_millis(rng.random_range(0..60))).await;
             drop(settler);
         }
@@ -154,7 +190,14 @@ async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
             callers.fail(1).await;
             house.redis.restart();
         }
-        callers.go_on(20).await;
+        if kill == kills * 3 / 4 {
+            drop(next.take());
+            let settler = Settler::start(&house, &database.url_text());
+            put_away(&mut database, away).await;
+            drop(settler);
+        }
+        callers.go_on(calls).await;
+        drop(next);
     }
     let attempts = callers.end().await;
     let mut book = Book::default();
