@@ -63,9 +63,17 @@ impl Place {
 
     /// All settled entries; see [`Database::entries`].
     pub async fn entries(&self) -> Vec<Entry> {
+        let rows = self.rows().await;
+        let entries: Vec<_> = rows.into_iter().map(Row::entry).collect();
+        assert_in_order(&entries);
+        entries
+    }
+
+    /// All settled entries as they are stored, by partition and number.
+    pub async fn rows(&self) -> Vec<Row> {
         let tables = match self {
-            Self::Postgres(database) => return database.entries().await,
-            Self::Directory(target) => return entries_of_files(&target.path),
+            Self::Postgres(database) => return database.rows().await,
+            Self::Directory(target) => return rows_of_files(&target.path),
             Self::Embedded(tables) => tables,
         };
         let rows = tables.read(|db| {
@@ -91,10 +99,7 @@ impl Place {
             })?;
             rows.map(|row| row.map_err(StoreError::from)).collect()
         });
-        let rows: Vec<Row> = rows.await.unwrap();
-        let entries: Vec<_> = rows.into_iter().map(Row::entry).collect();
-        assert_in_order(&entries);
-        entries
+        rows.await.unwrap()
     }
 
     /// The number that a query gives.
@@ -111,8 +116,8 @@ impl Place {
     }
 }
 
-/// The entries of a directory's files, in their order.
-fn entries_of_files(path: &Path) -> Vec<Entry> {
+/// The entries of a directory's files.
+fn rows_of_files(path: &Path) -> Vec<Row> {
     let files = fs::read_dir(path).unwrap().map(|file| file.unwrap().path());
     let is_ledger = |file: &PathBuf| file.to_str().unwrap().contains("ledger-");
     let mut files: Vec<_> = files.filter(is_ledger).collect();
@@ -122,13 +127,13 @@ fn entries_of_files(path: &Path) -> Vec<Entry> {
     let lines = text
         .lines()
         .filter(|line| line.starts_with("{\"partition\":"));
-    let mut entries: Vec<_> = lines.map(|line| Row::of_line(line).entry()).collect();
-    entries.sort_by_key(|entry| entry.id);
-    assert_in_order(&entries);
-    entries
+    let mut rows: Vec<_> = lines.map(Row::of_line).collect();
+    rows.sort_by_key(|row| (row.partition, row.sequence));
+    rows
 }
 
 /// A settled entry, as a table has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub partition: u32,
     pub sequence: u64,

@@ -7,7 +7,7 @@ mod envelopes;
 mod forks;
 mod model;
 mod operations;
-mod same_draws;
+pub mod same_draws;
 mod step;
 
 use std::env;
@@ -65,7 +65,7 @@ fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64) {
 }
 
 /// Runs with random values; a failure says how to repeat it.
-fn run_random<S: Strategy, F: Future<Output = ()>>(
+pub fn run_random<S: Strategy, F: Future<Output = ()>>(
     cases_default: u64,
     values: S,
     run: impl Fn(S::Value) -> F,

@@ -116,7 +116,8 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 impl Game {
-    fn campaign(&self) -> std::sync::Arc<Campaign> {
+    /// The campaign that is played.
+    pub fn campaign(&self) -> std::sync::Arc<Campaign> {
         let mut yaml = String::new();
         if let Some(limit) = self.wins_per_user {
             writeln!(yaml, "limits: {{winsPerUser: {limit}}}").unwrap();
