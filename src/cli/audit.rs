@@ -3,30 +3,29 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::PathBuf,
     time::Duration,
 };
 
 use clap::Args;
-use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{
+    audit_view as view,
     client::{Campaigns, Client, Outcome},
     failure::Failure,
-    output::{self, Side, Table, counted},
-    sink_args::{SinkArgs, failed},
+    ledger_args::{LedgerArgs, Place},
+    output::{self, counted},
 };
 use crate::{
     ledger::{
         SinkError,
         audit::{
-            Audit, Books, Check, Outcome as Report, PoolSums, PrizeSums, StoreEnvelopes, StoreSums,
+            Audit, Check, PrizeSums, StoreEnvelopes, StoreSums,
             run::run as audit_all,
             source::{PostgresSource, Source, SqliteSource},
         },
     },
-    model::{CampaignId, PoolNo, PrizeNo, text::grouped},
+    model::CampaignId,
     proto::{GetStatsRequest, GetStatsResponse, LedgerId, ListCampaignsRequest},
     store::{EnvelopeSums, LedgerId as EntryId, view::DrawCounts},
 };
@@ -48,15 +47,7 @@ pub(super) struct AuditArgs {
     #[arg(value_name = "CAMPAIGN", value_parser = super::client::campaign_id)]
     campaigns: Vec<String>,
     #[command(flatten)]
-    sink: SinkArgs,
-    /// The data directory of an embedded store that settles into its own file
-    #[arg(
-        long,
-        env = "TOMBOLA_DATA",
-        value_name = "DIR",
-        conflicts_with = "postgres_url"
-    )]
-    data: Option<PathBuf>,
+    ledger: LedgerArgs,
     /// Do not compare the sums with those of the service
     #[arg(long, env = "TOMBOLA_WITHOUT_SERVICE")]
     without_service: bool,
@@ -70,12 +61,9 @@ pub(super) struct AuditArgs {
     wait_s: u64,
 }
 
-/// The most campaigns that are shown without being named.
-const SHOWN_MAX: usize = 20;
-
 pub(super) async fn run(client: &Client, args: AuditArgs) -> Outcome {
-    let mut source = open(&args).await?;
-    let failed = |error: SinkError| source_failed(&args, &error);
+    let mut source = open(&args.ledger).await?;
+    let failed = |error: SinkError| args.ledger.failed(&error);
     let (stores, envelopes) = if args.without_service {
         (HashMap::new(), None)
     } else {
@@ -92,9 +80,9 @@ pub(super) async fn run(client: &Client, args: AuditArgs) -> Outcome {
         .await
         .map_err(failed)?;
     if client.json {
-        output::say(&format!("{:#}", to_json(&report)));
+        output::say(&format!("{:#}", view::to_json(&report)));
     } else {
-        output::say(&text(&report, &args.campaigns, is_compared));
+        output::say(&view::text(&report, &args.campaigns, is_compared));
     }
     let found: u64 = Check::ALL
         .iter()
@@ -113,26 +101,17 @@ pub(super) async fn run(client: &Client, args: AuditArgs) -> Outcome {
     }
 }
 
-async fn open(args: &AuditArgs) -> Outcome<Box<dyn Source>> {
-    if let Some(data) = &args.data {
-        let source = SqliteSource::open(data).map_err(|error| source_failed(args, &error))?;
-        return Ok(Box::new(source));
-    }
-    let url = args.sink.needed_url().map_err(|failure| {
-        failure.advise("for an embedded store, name its directory with --data")
-    })?;
-    let source = PostgresSource::open(&url).await;
-    Ok(Box::new(source.map_err(|error| failed(&url, &error))?))
-}
-
-fn source_failed(args: &AuditArgs, error: &SinkError) -> Box<Failure> {
-    match (&args.data, args.sink.needed_url()) {
-        (None, Ok(url)) => failed(&url, error),
-        (data, _) => {
-            let data = data.clone().unwrap_or_default();
-            Failure::refused("SINK", format!("{}: {error}", data.display()))
+async fn open(ledger: &LedgerArgs) -> Outcome<Box<dyn Source>> {
+    Ok(match ledger.place()? {
+        Place::File(data) => {
+            let source = SqliteSource::open(&data);
+            Box::new(source.map_err(|error| ledger.failed(&error))?)
         }
-    }
+        Place::Database(url) => {
+            let source = PostgresSource::open(&url).await;
+            Box::new(source.map_err(|error| ledger.failed(&error))?)
+        }
+    })
 }
 
 /// What the service says of every campaign and of envelopes.
@@ -259,238 +238,4 @@ async fn wait(
         }
         sleep(LOOK_INTERVAL).await;
     }
-}
-
-fn text(report: &Report, named: &[String], is_compared: bool) -> String {
-    let mut parts = Vec::new();
-    let all = report.campaigns.iter();
-    let shown: Vec<_> = all
-        .filter(|(id, _)| named.is_empty() || named.iter().any(|name| name == id.as_str()))
-        .take(if named.is_empty() {
-            SHOWN_MAX
-        } else {
-            usize::MAX
-        })
-        .collect();
-    let rest = report.campaigns.len() - shown.len();
-    for (id, books) in shown {
-        parts.push(campaign(id, books));
-    }
-    if rest > 0 {
-        parts.push(format!(
-            "{} audited beside these: name them to show them",
-            counted(rest as u64, "campaign")
-        ));
-    }
-    if !report.envelopes.is_empty() {
-        parts.push(envelopes(&report.envelopes));
-    }
-    let mut said = format!("{} entries read", grouped(report.entries));
-    if report.orphaned > 0 {
-        said = format!(
-            "{said}, and {} that the store lost in a failover and that are not counted",
-            grouped(report.orphaned)
-        );
-    }
-    let compared = if is_compared {
-        format!(
-            "{} compared with the service",
-            counted(report.compared, "campaign")
-        )
-    } else {
-        "nothing was compared with the service".into()
-    };
-    let checks = Check::ALL.map(|check| match report.findings.count(check) {
-        0 => format!("  yes  {}", check.promise()),
-        found => format!("  NO   {}: {}", check.promise(), counted(found, "finding")),
-    });
-    parts.push(format!("{said}; {compared}\n{}", checks.join("\n")));
-    let unknown: u64 = report.campaigns.values().map(Books::unknown_limits).sum();
-    if unknown > 0 {
-        parts.push(format!(
-            "the limits of {} are not checked: an earlier version wrote no definitions into the \
-             ledger",
-            counted(unknown, "draw")
-        ));
-    }
-    let findings: Vec<String> = report
-        .findings
-        .shown()
-        .map(|finding| match (finding.partition, finding.sequence) {
-            (Some(partition), Some(sequence)) => {
-                format!(
-                    "entry {sequence} of partition {partition}: {}",
-                    finding.text
-                )
-            }
-            _ => finding.text.clone(),
-        })
-        .collect();
-    if !findings.is_empty() {
-        parts.push(findings.join("\n"));
-    }
-    parts.join("\n\n")
-}
-
-fn campaign(id: &CampaignId, books: &Books) -> String {
-    use Side::{Left, Right};
-    let mut prizes = Table::new([
-        ("prize", Left),
-        ("given", Right),
-        ("in stock", Right),
-        ("in pools", Right),
-        ("won", Right),
-        ("withdrawn", Right),
-    ]);
-    for (no, sums) in books.prizes() {
-        let units = [
-            sums.stock,
-            sums.left,
-            sums.waiting,
-            sums.won,
-            sums.withdrawn,
-        ];
-        prizes.row(
-            [prize_name(books, *no)]
-                .into_iter()
-                .chain(units.map(grouped)),
-        );
-    }
-    let mut pools = Table::new([
-        ("pool", Left),
-        ("prize", Left),
-        ("put in", Right),
-        ("won", Right),
-        ("taken back", Right),
-        ("in it", Right),
-    ]);
-    for ((pool, prize), sums) in books.pools() {
-        let PoolSums {
-            put,
-            won,
-            taken_back,
-            waiting,
-        } = *sums;
-        let cells = [pool_name(books, *pool), prize_name(books, *prize)];
-        pools.row(
-            cells
-                .into_iter()
-                .chain([put, won, taken_back, waiting].map(grouped)),
-        );
-    }
-    let draws = books.draws();
-    format!(
-        "{id}: {}, {} won, {}, {} gave nothing; {}\n{}\n\n{}",
-        counted(draws.wins + draws.consolations + draws.nothings, "draw"),
-        grouped(draws.wins),
-        counted(draws.consolations, "consolation"),
-        grouped(draws.nothings),
-        counted(books.users(), "user"),
-        prizes.render(),
-        pools.render()
-    )
-}
-
-fn prize_name(books: &Books, no: PrizeNo) -> String {
-    let prizes = books.campaign().map(|campaign| &campaign.prizes);
-    let prize = prizes.and_then(|prizes| prizes.get(usize::from(no.0)));
-    prize.map_or_else(|| no.0.to_string(), |prize| prize.id.to_string())
-}
-
-fn pool_name(books: &Books, no: PoolNo) -> String {
-    let pools = books.campaign().map(|campaign| &campaign.pools);
-    let pool = pools.and_then(|pools| pools.get(usize::from(no.0)));
-    pool.map_or_else(|| no.0.to_string(), |pool| pool.id.to_string())
-}
-
-fn envelopes(sums: &BTreeMap<String, EnvelopeSums>) -> String {
-    use Side::{Left, Right};
-    let mut table = Table::new([
-        ("envelopes in", Left),
-        ("created", Right),
-        ("open", Right),
-        ("amount", Right),
-        ("grabbed", Right),
-        ("waiting", Right),
-        ("refunded", Right),
-    ]);
-    for sums in sums.values() {
-        table.row([
-            sums.currency.clone(),
-            grouped(sums.envelopes),
-            grouped(sums.open),
-            sums.created_minor.to_string(),
-            sums.grabbed_minor.to_string(),
-            sums.waiting_minor.to_string(),
-            sums.refunded_minor.to_string(),
-        ]);
-    }
-    table.render()
-}
-
-fn to_json(report: &Report) -> Value {
-    let checks: BTreeMap<&str, u64> = Check::ALL
-        .iter()
-        .map(|&check| (check.name(), report.findings.count(check)))
-        .collect();
-    let campaigns: BTreeMap<&str, Value> = report
-        .campaigns
-        .iter()
-        .map(|(id, books)| (id.as_str(), campaign_json(books)))
-        .collect();
-    let envelopes: BTreeMap<&str, Value> = report
-        .envelopes
-        .iter()
-        .map(|(currency, sums)| {
-            let sums = json!({
-                "envelopes": sums.envelopes,
-                "open": sums.open,
-                "createdMinor": sums.created_minor.to_string(),
-                "grabbedMinor": sums.grabbed_minor.to_string(),
-                "waitingMinor": sums.waiting_minor.to_string(),
-                "refundedMinor": sums.refunded_minor.to_string(),
-            });
-            (currency.as_str(), sums)
-        })
-        .collect();
-    json!({
-        "entries": report.entries,
-        "orphanedEntries": report.orphaned,
-        "campaignsCompared": report.compared,
-        "campaigns": campaigns,
-        "envelopes": envelopes,
-        "findingsByCheck": checks,
-        "findings": report.findings.shown().collect::<Vec<_>>(),
-    })
-}
-
-fn campaign_json(books: &Books) -> Value {
-    let prizes: BTreeMap<String, PrizeSums> = books
-        .prizes()
-        .iter()
-        .map(|(no, sums)| (prize_name(books, *no), *sums))
-        .collect();
-    let pools: Vec<Value> = books
-        .pools()
-        .iter()
-        .map(|((pool, prize), sums)| {
-            json!({
-                "pool": pool_name(books, *pool),
-                "prize": prize_name(books, *prize),
-                "put": sums.put,
-                "won": sums.won,
-                "takenBack": sums.taken_back,
-                "waiting": sums.waiting,
-            })
-        })
-        .collect();
-    let draws = books.draws();
-    json!({
-        "wins": draws.wins,
-        "consolations": draws.consolations,
-        "nothings": draws.nothings,
-        "users": books.users(),
-        "prizes": prizes,
-        "pools": pools,
-    })
 }

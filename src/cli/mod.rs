@@ -8,6 +8,7 @@
 mod admin_args;
 mod apply;
 mod audit;
+mod audit_view;
 mod bench;
 mod block;
 mod campaigns;
@@ -26,6 +27,7 @@ mod house;
 mod init;
 mod input;
 mod key;
+mod ledger_args;
 mod lifecycle;
 mod listen;
 mod lists;

@@ -74,6 +74,17 @@ pub(super) fn walk(body: &mut Body, visit: Visit<'_>) -> Result<(), Problem> {
     }
 }
 
+/// The user of an entry: the value of the column `user_id`.
+pub(super) fn user_of(body: &Body) -> Option<&UserId> {
+    match body {
+        Body::Draw(draw) => Some(&draw.user),
+        Body::Grab { user, .. } => Some(user),
+        Body::EnvelopeCreated(created) => Some(&created.envelope.sender),
+        Body::Delivered { win, .. } | Body::Revoked { win, .. } => Some(&win.user),
+        _ => None,
+    }
+}
+
 fn envelope(created: &mut EnvelopeCreated, visit: Visit<'_>) -> Result<(), Problem> {
     user(Column::User, &mut created.envelope.sender, visit)?;
     for value in created.envelope.attributes.values_mut() {

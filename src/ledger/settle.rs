@@ -431,6 +431,7 @@ mod tests {
             at: Moment::EPOCH,
             format: OWN_FORMAT,
             digest: entry::digest(&plain(sequence)).to_vec(),
+            chain: None,
         }
     }
 

@@ -134,9 +134,15 @@ impl Books {
         self.users.len() as u64
     }
 
-    /// Draws of versions whose definition no entry has: their limits could not be checked.
+    /// Draws whose limits could not be checked: no entry has the definition of their version, or it
+    /// is not known which earlier draws their user made.
     pub fn unknown_limits(&self) -> u64 {
         self.unknown_limits
+    }
+
+    /// See [`Users::link`].
+    pub(super) fn link_user(&mut self, pseudonym: &str, clear: Option<&str>) {
+        self.users.link(pseudonym, clear);
     }
 
     /// Books the next entry.
@@ -399,7 +405,8 @@ impl Books {
 
     /// Counts a draw on its user's record, under the limits of its version.
     fn count(&mut self, draw: &DrawEntry, at: Moment, faults: &mut Faults) {
-        let Some(Some(campaign)) = self.versions.get(&draw.version).cloned() else {
+        let campaign = self.version(draw.version);
+        let Some(campaign) = campaign.filter(|_| self.users.is_known(&draw.user)) else {
             self.unknown_limits += 1;
             return;
         };

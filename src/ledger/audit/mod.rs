@@ -13,6 +13,7 @@ use std::{
 mod books;
 mod envelopes;
 mod findings;
+mod names;
 mod numbers;
 mod order;
 pub mod run;
@@ -27,6 +28,7 @@ pub use findings::{Check, Finding, Findings};
 
 use self::{envelopes::Envelopes, order::Order};
 use crate::{
+    ledger::chain::Chain,
     model::{Campaign, CampaignId},
     store::{Entry, EnvelopeSums, LedgerId, Subject, view::DrawCounts},
 };
@@ -66,6 +68,8 @@ pub struct Audit {
     entries: u64,
     orphaned: u64,
     compared: u64,
+    chains: BTreeMap<u32, (Option<Chain>, u64)>,
+    unchained: u64,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +94,10 @@ pub struct Outcome {
     pub compared: u64,
     /// Envelopes by currency.
     pub envelopes: BTreeMap<String, EnvelopeSums>,
+    /// The running digest of each partition, and how far the partition is settled.
+    pub chains: BTreeMap<u32, (Option<Chain>, u64)>,
+    /// Entries that no running digest covers: a version without it has settled them.
+    pub unchained: u64,
     /// What does not add up.
     pub findings: Findings,
 }
@@ -113,6 +121,14 @@ impl Audit {
     fn definition(&self, partition: u32, id: &CampaignId, version: u32) -> Option<Arc<Campaign>> {
         let books = self.partitions.get(&partition)?.campaigns.get(id)?;
         books.version(version)
+    }
+
+    /// Says who a user of a campaign was in earlier entries; see [`users::Users::link`].
+    fn link_user(&mut self, partition: u32, id: &CampaignId, pseudonym: &str, clear: Option<&str>) {
+        let partition = self.partitions.get_mut(&partition);
+        if let Some(books) = partition.and_then(|partition| partition.campaigns.get_mut(id)) {
+            books.link_user(pseudonym, clear);
+        }
     }
 
     /// The next entry of its partition.
@@ -208,6 +224,8 @@ impl Audit {
             campaigns,
             compared: self.compared,
             envelopes,
+            chains: self.chains,
+            unchained: self.unchained,
             findings: self.findings,
         }
     }

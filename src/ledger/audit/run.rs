@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use super::{
     Audit, Check, Outcome,
+    names::Names,
     source::{Source, StoredRow},
 };
 use crate::{
     ledger::{
+        chain::Chain,
+        entry::Unreadable,
         sink::{Cursor, SinkError},
         wins::{Win, draw_of, wins},
     },
@@ -28,8 +31,10 @@ pub async fn run(
 ) -> Result<Outcome, SinkError> {
     let cursors = source.cursors().await?;
     audit.orphans = source.orphans().await?;
+    let mut names = Names::default();
     let mut read = 0;
     for (partition, cursor) in &cursors {
+        let mut chain = cursor.chain.map(|kept| Chain::begin(kept.first));
         let mut last = None;
         loop {
             let after = last.as_ref().map_or(0, |row: &StoredRow| row.id.sequence);
@@ -45,47 +50,61 @@ pub async fn run(
             let (first, last_number) = (after + 1, end.id.sequence);
             let won = source.wins(*partition, first, last_number).await?;
             read += rows.len() as u64;
-            take_batch(&mut audit, &rows, won);
+            for row in &rows {
+                add_to_chain(&mut audit, cursor, chain.as_mut(), row);
+            }
+            take_batch(&mut audit, &mut names, &rows, won);
             last = Some(end);
             progress(read);
         }
         check_end(&mut audit, cursor, last.as_ref());
+        check_chain(&mut audit, cursor, chain);
+    }
+    if let shared @ 1.. = names.shared() {
+        let text = format!("{shared} ids in the column user_id have several pseudonyms each");
+        audit.note(Check::Sink, None, text);
     }
     Ok(audit.finish())
 }
 
+fn add_to_chain(audit: &mut Audit, cursor: &Cursor, chain: Option<&mut Chain>, row: &StoredRow) {
+    let kept = cursor.chain.filter(|kept| kept.covers(row.id.sequence));
+    match chain.filter(|_| kept.is_some()) {
+        Some(chain) => chain.add(&row.link()),
+        None => audit.unchained += 1,
+    }
+}
+
+/// The running digest of the rows must be the one that was kept.
+fn check_chain(audit: &mut Audit, cursor: &Cursor, found: Option<Chain>) {
+    let settled = cursor.up_to.sequence;
+    audit
+        .chains
+        .insert(cursor.partition, (cursor.chain, settled));
+    if let Some(kept) = cursor.chain
+        && found != Some(kept)
+    {
+        let text = format!(
+            "the entries {} to {} of partition {} do not have the digest that was kept of them: \
+             something of them was changed",
+            kept.first, kept.last, cursor.partition
+        );
+        audit.note(Check::Sink, None, text);
+    }
+}
+
 /// Books a batch, and compares the rows of wins with those that follow from the entries.
-fn take_batch(audit: &mut Audit, rows: &[StoredRow], won: Vec<Win>) {
+fn take_batch(audit: &mut Audit, names: &mut Names, rows: &[StoredRow], won: Vec<Win>) {
     let mut stored = BTreeMap::<u64, Vec<Win>>::new();
     for win in won {
         stored.entry(win.sequence).or_default().push(win);
     }
     for row in rows {
-        let entry = match row.entry() {
-            Ok(entry) => entry,
-            Err(cause) => {
-                audit.note(
-                    Check::Sink,
-                    Some(row.id),
-                    format!("cannot be read: {cause}"),
-                );
-                continue;
-            }
-        };
-        if entry.body.kind() != row.kind {
-            let text = format!(
-                "is `{}` by its bytes, and `{}` by its column",
-                entry.body.kind(),
-                row.kind
-            );
+        let wins = stored.remove(&row.id.sequence).unwrap_or_default();
+        if let Err(cause) = take_row(audit, names, row, &wins) {
+            let text = format!("cannot be read: {cause}");
             audit.note(Check::Sink, Some(row.id), text);
         }
-        audit.take(&entry);
-        compare_wins(
-            audit,
-            &entry,
-            stored.remove(&row.id.sequence).unwrap_or_default(),
-        );
     }
     for (sequence, wins) in stored {
         let partition = wins.first().map_or(0, |win| win.partition);
@@ -101,7 +120,28 @@ fn take_batch(audit: &mut Audit, rows: &[StoredRow], won: Vec<Win>) {
     }
 }
 
-fn compare_wins(audit: &mut Audit, entry: &Entry, stored: Vec<Win>) {
+fn take_row(
+    audit: &mut Audit,
+    names: &mut Names,
+    row: &StoredRow,
+    wins: &[Win],
+) -> Result<(), Unreadable> {
+    let entry = row.entry()?;
+    if entry.body.kind() != row.kind {
+        let text = format!(
+            "is `{}` by its bytes, and `{}` by its column",
+            entry.body.kind(),
+            row.kind
+        );
+        audit.note(Check::Sink, Some(row.id), text);
+    }
+    let looked = names.look(row, &entry, audit);
+    audit.take(&entry);
+    compare_wins(audit, row, &entry, wins);
+    looked
+}
+
+fn compare_wins(audit: &mut Audit, row: &StoredRow, entry: &Entry, stored: &[Win]) {
     let expected = match (entry.subject.campaign(), draw_of(entry)) {
         (Some(id), Some(draw)) => match audit.definition(entry.id.partition, id, draw.version) {
             Some(campaign) => wins(entry, draw, &campaign),
@@ -117,22 +157,28 @@ fn compare_wins(audit: &mut Audit, entry: &Entry, stored: Vec<Win>) {
     let differs = expected.len() != stored.len()
         || expected
             .iter()
-            .zip(&stored)
-            .any(|(expected, stored)| !same_win(expected, stored));
+            .zip(stored)
+            .any(|(expected, stored)| !is_row_of(row, expected, stored));
     if differs {
         let text = "the rows of its wins are not those that the entry says";
         audit.note(Check::Sink, Some(entry.id), text);
     }
 }
 
-/// Whether both are the same win, apart from the ids of people: an entry may have pseudonyms.
-fn same_win(one: &Win, other: &Win) -> bool {
-    let anonymous = |win: &Win| Win {
-        user: String::new(),
-        request: String::new(),
-        ..win.clone()
+/// Whether a row of a win is the one that follows from an entry. It has the clear ids of the
+/// entry's row, or the pseudonyms once they are erased.
+fn is_row_of(row: &StoredRow, expected: &Win, stored: &Win) -> bool {
+    let is_either = |stored: &str, clear: Option<&str>, pseudonym: &str| {
+        stored == pseudonym || Some(stored) == clear
     };
-    anonymous(one) == anonymous(other)
+    let rest = Win {
+        user: stored.user.clone(),
+        request: stored.request.clone(),
+        ..expected.clone()
+    };
+    rest == *stored
+        && is_either(&stored.user, row.user.as_deref(), &expected.user)
+        && is_either(&stored.request, row.request.as_deref(), &expected.request)
 }
 
 /// The last entry must be the one that the cursor names.

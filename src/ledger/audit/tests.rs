@@ -36,7 +36,7 @@ fn spring() -> CampaignId {
 }
 
 /// A campaign with 10 coupons in an hour.
-fn begun() -> Vec<Body> {
+pub(super) fn begun() -> Vec<Body> {
     let campaign = campaign_from_proto(&spring_wheel()).unwrap();
     let prizes = campaign.numbered_prizes();
     let applied = Applied {
@@ -80,7 +80,7 @@ fn unit(number: u64) -> Unit {
 }
 
 /// A draw that wins a unit, the user's only one so far.
-fn draw(user: &str, number: u64) -> DrawEntry {
+pub(super) fn draw(user: &str, number: u64) -> DrawEntry {
     DrawEntry {
         version: 1,
         user: UserId::parse("user", user).unwrap(),
@@ -111,7 +111,7 @@ fn audited(bodies: Vec<Body>) -> Outcome {
     audit.finish()
 }
 
-fn entry(sequence: u64, body: Body) -> Entry {
+pub(super) fn entry(sequence: u64, body: Body) -> Entry {
     Entry {
         id: LedgerId {
             partition: 0,

@@ -1,7 +1,7 @@
 //! The records of a campaign's users, recomputed from their draws and grants (P5).
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{BuildHasher as _, RandomState},
 };
 
@@ -32,12 +32,39 @@ pub(super) struct Users {
     counts: HashMap<u64, Counts>,
     /// Of users who were granted bonus draws and have some left.
     bonus: HashMap<u64, Vec<Bonus>>,
+    /// Users whose earlier draws are not known to be theirs.
+    unlinked: HashSet<u64>,
 }
 
 impl Users {
     /// Users who have drawn or were granted draws.
     pub(super) fn len(&self) -> usize {
         self.counts.len()
+    }
+
+    /// Says who a user was in earlier entries, which have clear ids; none if that is erased. Then
+    /// the limits of the user's draws cannot be checked.
+    pub(super) fn link(&mut self, pseudonym: &str, clear: Option<&str>) {
+        let key = self.hasher.hash_one(pseudonym);
+        if self.counts.contains_key(&key) {
+            return;
+        }
+        let Some(clear) = clear else {
+            self.unlinked.insert(key);
+            return;
+        };
+        let before = self.hasher.hash_one(clear);
+        if let Some(counts) = self.counts.remove(&before) {
+            self.counts.insert(key, counts);
+        }
+        if let Some(bonus) = self.bonus.remove(&before) {
+            self.bonus.insert(key, bonus);
+        }
+    }
+
+    /// Whether all draws of a user are known to be theirs.
+    pub(super) fn is_known(&self, user: &UserId) -> bool {
+        self.unlinked.is_empty() || !self.unlinked.contains(&self.hasher.hash_one(user.as_str()))
     }
 
     /// Books a draw of which `wins` results count as wins. The text says which limit it exceeds, or

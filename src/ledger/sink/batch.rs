@@ -3,6 +3,7 @@
 use crate::{
     chance::Salt,
     ledger::{
+        chain::{Chain, Link},
         deliveries::DeliveryChange,
         entry::{OWN_FORMAT, StoredEntry},
         wins::Win,
@@ -24,6 +25,16 @@ pub struct Cursor {
     pub format: i16,
     /// SHA-256 of its bytes in this form.
     pub digest: Vec<u8>,
+    /// The running digest of the entries; none if only versions without it have settled.
+    pub chain: Option<Chain>,
+}
+
+impl Cursor {
+    /// The running digest, if it goes up to the last entry: a version without it may have settled
+    /// some after it.
+    fn whole_chain(&self) -> Option<Chain> {
+        self.chain.filter(|chain| chain.last == self.up_to.sequence)
+    }
 }
 
 /// Entries of a partition that are written together.
@@ -51,8 +62,13 @@ pub struct Batch {
 
 impl Batch {
     /// The cursor once the batch is written; none for an empty one.
-    pub fn cursor(&self) -> Option<Cursor> {
-        let last = self.entries.last()?;
+    pub fn cursor(&self, before: Option<&Cursor>) -> Option<Cursor> {
+        let (first, last) = (self.entries.first()?, self.entries.last()?);
+        let chain = before.and_then(Cursor::whole_chain);
+        let mut chain = chain.unwrap_or_else(|| Chain::begin(first.sequence));
+        for entry in &self.entries {
+            chain.add(&Link::from(entry));
+        }
         Some(Cursor {
             partition: self.partition,
             up_to: SettledUpTo {
@@ -62,6 +78,7 @@ impl Batch {
             at: last.at,
             format: OWN_FORMAT,
             digest: self.digest.to_vec(),
+            chain: Some(chain),
         })
     }
 }

@@ -33,16 +33,17 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_ledger.sql"),
     include_str!("schema_lists.sql"),
     include_str!("schema_deliveries.sql"),
+    include_str!("schema_chains.sql"),
 ];
 /// The version of the schema.
-const SCHEMA_VERSION: u32 = 10;
+const SCHEMA_VERSION: u32 = 11;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep
 /// few.
 const WRITER_CACHE: &str = "PRAGMA cache_size = -262144";
 /// How long a connection waits for others, such as someone who copies the file.
-pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(10);
+pub const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 /// Connections for reading.
 const READERS: usize = 2;
 /// Real time may lag behind the store's by this much: clocks are set back by a little now and then.

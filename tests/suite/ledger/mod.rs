@@ -4,6 +4,7 @@
 mod audit;
 mod away;
 mod canonical;
+mod chain;
 mod cut;
 mod deliveries;
 mod directory;

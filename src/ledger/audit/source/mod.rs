@@ -13,12 +13,13 @@ pub use sqlite::SqliteSource;
 use super::Orphans;
 use crate::{
     ledger::{
+        chain::Link,
         entry::{Clear, Unreadable, decode},
         sink::{Cursor, SinkError},
         wins::Win,
     },
     model::{CampaignId, EnvelopeId, Moment},
-    store::{Entry, LedgerId, Subject},
+    store::{Entry, LedgerId, Subject, entry::Body},
 };
 
 /// A stored entry.
@@ -51,7 +52,7 @@ pub struct StoredRow {
 }
 
 impl StoredRow {
-    /// The entry that the bytes tell.
+    /// The entry by its bytes alone: people are pseudonyms in it, except in format 1.
     ///
     /// # Errors
     /// Bytes or ids are damaged, or of a later version.
@@ -61,19 +62,43 @@ impl StoredRow {
             (None, Some(id)) => EnvelopeId::parse("envelope", id).map(Subject::Envelope),
             (None, None) => Ok(Subject::Partition),
         };
-        let clear = Clear {
-            user: self.user.as_deref(),
-            request: self.request.as_deref(),
-            people: self.people.as_deref(),
-        };
         Ok(Entry {
             id: self.id,
             number: self.number,
             fork: self.fork,
             at: self.at,
             subject: subject.map_err(|problem| Unreadable::Id(problem.message))?,
-            body: decode(self.format, &self.body, &clear)?,
+            body: decode(self.format, &self.body, &Clear::default())?,
         })
+    }
+
+    /// What happened, with the clear values that there are.
+    ///
+    /// # Errors
+    /// The bytes or the columns beside them are damaged.
+    pub fn body_with_clear_values(&self) -> Result<Body, Unreadable> {
+        let clear = Clear {
+            user: self.user.as_deref(),
+            request: self.request.as_deref(),
+            people: self.people.as_deref(),
+        };
+        decode(self.format, &self.body, &clear)
+    }
+
+    /// What the running digest covers of it.
+    pub(super) fn link(&self) -> Link<'_> {
+        Link {
+            partition: self.id.partition,
+            sequence: self.id.sequence,
+            at: self.at,
+            kind: &self.kind,
+            campaign: self.campaign.as_deref(),
+            envelope: self.envelope.as_deref(),
+            number: self.number,
+            fork: self.fork,
+            format: self.format,
+            body: &self.body,
+        }
     }
 }
 

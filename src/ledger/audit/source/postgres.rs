@@ -11,10 +11,13 @@ use crate::{
     ledger::{
         audit::Orphans,
         entry::from_system_time,
-        sink::{Cursor, PostgresSink, PostgresUrl, SinkError},
+        sink::{
+            Cursor, PostgresSink, PostgresUrl, SinkError,
+            postgres::{CURSORS, read_cursor},
+        },
         wins::Win,
     },
-    store::{LedgerId, SettledUpTo},
+    store::LedgerId,
 };
 
 /// How long a statement may take.
@@ -53,18 +56,8 @@ impl PostgresSource {
 #[async_trait]
 impl Source for PostgresSource {
     async fn cursors(&mut self) -> Result<BTreeMap<u32, Cursor>, SinkError> {
-        let sql = "SELECT partition, next_sequence, fork, at, format, digest FROM tombola.cursors";
-        let rows = self.query(sql, &[]).await?;
-        let cursors = rows.iter().map(|row| Cursor {
-            partition: unsigned(row, 0),
-            up_to: SettledUpTo {
-                sequence: number(row, 1) - 1,
-                fork: row.get(2),
-            },
-            at: from_system_time(row.get(3)),
-            format: row.get(4),
-            digest: row.get(5),
-        });
+        let rows = self.query(CURSORS, &[]).await?;
+        let cursors = rows.iter().map(read_cursor);
         Ok(cursors.map(|cursor| (cursor.partition, cursor)).collect())
     }
 

@@ -9,11 +9,11 @@ use super::{Source, StoredRow};
 use crate::{
     ledger::{
         audit::Orphans,
-        sink::{Cursor, SinkError},
+        sink::{Cursor, SinkError, sqlite::read_cursors},
         wins::Win,
     },
     model::Moment,
-    store::{LedgerId, SettledUpTo, StoreError, sqlite::DATABASE_FILE},
+    store::{LedgerId, StoreError, sqlite::DATABASE_FILE},
 };
 
 /// A connection that only reads.
@@ -51,25 +51,7 @@ type Answer<T> = Result<T, SinkError>;
 #[async_trait]
 impl Source for SqliteSource {
     async fn cursors(&mut self) -> Answer<BTreeMap<u32, Cursor>> {
-        let sql = "SELECT partition, next_sequence, fork, at, format, digest FROM cursors";
-        self.read(|db| {
-            let mut statement = db.prepare_cached(sql)?;
-            let cursors = statement.query_map([], |row| {
-                Ok(Cursor {
-                    partition: row.get(0)?,
-                    up_to: SettledUpTo {
-                        sequence: row.get::<_, u64>(1)? - 1,
-                        fork: row.get(2)?,
-                    },
-                    at: moment(row, 3)?,
-                    format: row.get(4)?,
-                    digest: row.get(5)?,
-                })
-            })?;
-            let cursors =
-                cursors.map(|cursor| Ok((cursor.as_ref().map_or(0, |c| c.partition), cursor?)));
-            cursors.collect()
-        })
+        Ok(read_cursors(&self.db)?)
     }
 
     async fn orphans(&mut self) -> Answer<Orphans> {

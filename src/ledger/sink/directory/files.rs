@@ -91,7 +91,7 @@ impl Files {
         before: Option<&Cursor>,
         batch: &Batch,
     ) -> Result<Option<Cursor>, SinkError> {
-        let Some(after) = batch.cursor() else {
+        let Some(after) = batch.cursor(before) else {
             return Ok(before.cloned());
         };
         if self.cursors.get(&batch.partition) != before {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     chance::{Salt, hex, unhex},
     ledger::{
+        chain::Chain,
         contradiction::Contradiction,
         entry::StoredEntry,
         sink::{Batch, Cursor},
@@ -38,9 +39,37 @@ pub(super) struct CursorLine {
     at: i64,
     format: i16,
     digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chain: Option<ChainPart>,
     /// The first and the last of the settled entries that the store has lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     orphans: Option<(u64, u64)>,
+}
+
+/// The running digest of entries.
+#[derive(Serialize, Deserialize)]
+struct ChainPart {
+    first: u64,
+    last: u64,
+    digest: String,
+}
+
+impl ChainPart {
+    fn of(chain: &Chain) -> Self {
+        Self {
+            first: chain.first,
+            last: chain.last,
+            digest: hex(&chain.digest),
+        }
+    }
+
+    fn chain(&self) -> Option<Chain> {
+        Some(Chain {
+            first: self.first,
+            last: self.last,
+            digest: unhex(&self.digest)?.try_into().ok()?,
+        })
+    }
 }
 
 impl CursorLine {
@@ -52,6 +81,7 @@ impl CursorLine {
             at: cursor.at.as_micros(),
             format: cursor.format,
             digest: hex(&cursor.digest),
+            chain: cursor.chain.as_ref().map(ChainPart::of),
             orphans,
         }
     }
@@ -67,6 +97,7 @@ impl CursorLine {
             at: Moment::from_micros(self.at),
             format: self.format,
             digest: unhex(&self.digest)?,
+            chain: self.chain.as_ref().and_then(ChainPart::chain),
         })
     }
 }

@@ -23,6 +23,7 @@ use super::{Batch, Cursor, Sink, SinkError};
 use crate::{
     chance::Salt,
     ledger::{
+        chain::Chain,
         contradiction::Contradiction,
         entry::{from_system_time, to_system_time},
     },
@@ -41,6 +42,9 @@ const ONLY_READ: &str = "
     SET default_transaction_read_only = on;
     SET statement_timeout = '5s';
 ";
+/// Selects all cursors.
+pub(in crate::ledger) const CURSORS: &str = "SELECT partition, next_sequence, fork, at, format,
+    digest, chain, chain_first, chain_last FROM tombola.cursors";
 /// Months that are made ahead.
 const MONTHS_AHEAD: i32 = 3;
 
@@ -108,6 +112,18 @@ impl PostgresSink {
         Ok(client)
     }
 
+    /// A connection that may write to the tables, whichever store's they are.
+    ///
+    /// # Errors
+    /// PostgreSQL is away, or its tables are of another version.
+    pub(in crate::ledger) async fn connect_to_write(
+        url: &PostgresUrl,
+    ) -> Result<Client, SinkError> {
+        let client = connect::connect(url).await?;
+        bounded(ANSWER_MAX, schema::check(&client)).await?;
+        Ok(client)
+    }
+
     async fn execute(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), SinkError> {
         let work = async { Ok(self.client.execute(sql, values).await?) };
         bounded(ANSWER_MAX, work).await.map(drop)
@@ -169,8 +185,8 @@ impl Sink for PostgresSink {
     }
 
     async fn cursors(&mut self) -> Result<BTreeMap<u32, Cursor>, SinkError> {
-        let sql = "SELECT partition, next_sequence, fork, at, format, digest FROM tombola.cursors";
-        let rows = bounded(ANSWER_MAX, async { Ok(self.client.query(sql, &[]).await?) }).await?;
+        let work = async { Ok(self.client.query(CURSORS, &[]).await?) };
+        let rows = bounded(ANSWER_MAX, work).await?;
         let cursors = rows.iter().map(read_cursor);
         Ok(cursors.map(|cursor| (cursor.partition, cursor)).collect())
     }
@@ -263,7 +279,8 @@ async fn refuse_other_store(client: &Client, store_id: &str) -> Result<(), SinkE
     }
 }
 
-fn read_cursor(row: &Row) -> Cursor {
+/// A row of [`CURSORS`].
+pub(in crate::ledger) fn read_cursor(row: &Row) -> Cursor {
     let next: i64 = row.get(1);
     Cursor {
         partition: row.get::<_, i32>(0).cast_unsigned(),
@@ -274,7 +291,17 @@ fn read_cursor(row: &Row) -> Cursor {
         at: from_system_time(row.get(3)),
         format: row.get(4),
         digest: row.get(5),
+        chain: read_chain(row),
     }
+}
+
+fn read_chain(row: &Row) -> Option<Chain> {
+    let bounds = |column| row.get::<_, Option<i64>>(column).map(i64::cast_unsigned);
+    Some(Chain {
+        digest: row.get::<_, Option<&[u8]>>(6)?.try_into().ok()?,
+        first: bounds(7)?,
+        last: bounds(8)?,
+    })
 }
 
 /// The month of a moment, and its first moment.

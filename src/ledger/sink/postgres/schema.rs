@@ -8,7 +8,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::super::SinkError;
 
 /// Each migration's name, `V` and the schema version it leads to, and its text.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     (
         "V1__ledger",
         include_str!("../../migrations/V1__ledger.sql"),
@@ -25,6 +25,10 @@ const MIGRATIONS: [(&str, &str); 5] = [
     (
         "V5__deliveries",
         include_str!("../../migrations/V5__deliveries.sql"),
+    ),
+    (
+        "V6__chains",
+        include_str!("../../migrations/V6__chains.sql"),
     ),
 ];
 /// The schema version that this program knows: its last migration.

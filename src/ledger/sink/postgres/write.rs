@@ -25,7 +25,7 @@ pub(super) async fn write(
     before: Option<&Cursor>,
     batch: &Batch,
 ) -> Result<Option<Cursor>, SinkError> {
-    let Some(after) = batch.cursor() else {
+    let Some(after) = batch.cursor(before) else {
         return Ok(before.cloned());
     };
     let transaction = client.build_transaction();
@@ -80,16 +80,19 @@ async fn move_cursor(
     let sql = match before {
         None => {
             "INSERT INTO tombola.cursors
-                 (partition, next_sequence, fork, at, format, digest, entries)
-             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING"
+                 (partition, next_sequence, fork, at, format, digest, entries, chain,
+                 chain_first, chain_last)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING"
         }
         Some(_) => {
             "UPDATE tombola.cursors SET next_sequence = $2, fork = $3, at = $4, format = $5,
-                 digest = $6, entries = entries + $7, settled_at = now()
+                 digest = $6, entries = entries + $7, settled_at = now(), chain = $8,
+                 chain_first = $9, chain_last = $10
              WHERE partition = $1"
         }
     };
-    let values: [&(dyn ToSql + Sync); 7] = [
+    let chain = after.chain.as_ref();
+    let values: [&(dyn ToSql + Sync); 10] = [
         &partition,
         &bigint(after.up_to.sequence + 1),
         &after.up_to.fork,
@@ -97,6 +100,9 @@ async fn move_cursor(
         &after.format,
         &after.digest,
         &entries,
+        &chain.map(|chain| chain.digest.to_vec()),
+        &chain.map(|chain| bigint(chain.first)),
+        &chain.map(|chain| bigint(chain.last)),
     ];
     Ok(transaction.execute(sql, &values).await? == 1)
 }

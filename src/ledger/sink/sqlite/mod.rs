@@ -14,7 +14,7 @@ mod write;
 use super::{Batch, Cursor, Sink, SinkError};
 use crate::{
     chance::Salt,
-    ledger::contradiction::Contradiction,
+    ledger::{chain::Chain, contradiction::Contradiction},
     model::Moment,
     store::{Result, SettledUpTo, sqlite::LedgerTables},
 };
@@ -58,7 +58,7 @@ impl Sink for SqliteSink {
         before: Option<&Cursor>,
         batch: &Batch,
     ) -> std::result::Result<Option<Cursor>, SinkError> {
-        let Some(after) = batch.cursor() else {
+        let Some(after) = batch.cursor(before) else {
             return Ok(before.cloned());
         };
         let settled = after.up_to.sequence;
@@ -102,8 +102,11 @@ impl Sink for SqliteSink {
     }
 }
 
-fn read_cursors(db: &Connection) -> Result<BTreeMap<u32, Cursor>> {
-    let sql = "SELECT partition, next_sequence, fork, at, format, digest FROM cursors";
+/// How far each partition is settled.
+pub(in crate::ledger) fn read_cursors(db: &Connection) -> Result<BTreeMap<u32, Cursor>> {
+    let sql = "SELECT partition, next_sequence, fork, at, format, digest, chain, chain_first,
+                   chain_last
+               FROM cursors";
     let mut statement = db.prepare_cached(sql)?;
     let cursors = statement.query_map([], read_cursor)?;
     let cursors = cursors.map(|cursor| Ok(cursor.map(|cursor| (cursor.partition, cursor))?));
@@ -120,5 +123,18 @@ fn read_cursor(row: &Row<'_>) -> rusqlite::Result<Cursor> {
         at: Moment::from_micros(row.get(3)?),
         format: row.get(4)?,
         digest: row.get(5)?,
+        chain: read_chain(row)?,
     })
+}
+
+fn read_chain(row: &Row<'_>) -> rusqlite::Result<Option<Chain>> {
+    let Some(digest) = row.get(6)? else {
+        return Ok(None);
+    };
+    let (first, last) = (row.get(7)?, row.get(8)?);
+    Ok(Some(Chain {
+        first,
+        last,
+        digest,
+    }))
 }

@@ -84,11 +84,14 @@ pub(super) fn end_quarantine(db: &Connection, now: Moment, partition: u32) -> Re
 
 fn move_cursor(db: &Connection, now: Moment, after: &Cursor, entries: usize) -> Result<()> {
     let sql = "INSERT INTO cursors (partition, next_sequence, fork, at, format, digest, entries,
-                   settled_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                   settled_at, chain, chain_first, chain_last)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
                ON CONFLICT (partition) DO UPDATE SET next_sequence = excluded.next_sequence,
                    fork = excluded.fork, at = excluded.at, format = excluded.format,
                    digest = excluded.digest, entries = entries + excluded.entries,
-                   settled_at = excluded.settled_at";
+                   settled_at = excluded.settled_at, chain = excluded.chain,
+                   chain_first = excluded.chain_first, chain_last = excluded.chain_last";
+    let chain = after.chain.as_ref();
     db.prepare_cached(sql)?.execute(params![
         after.partition,
         after.up_to.sequence + 1,
@@ -98,6 +101,9 @@ fn move_cursor(db: &Connection, now: Moment, after: &Cursor, entries: usize) -> 
         after.digest,
         entries,
         now.as_micros(),
+        chain.map(|chain| chain.digest),
+        chain.map(|chain| chain.first),
+        chain.map(|chain| chain.last),
     ])?;
     Ok(())
 }
