@@ -159,9 +159,9 @@ fn names_a_host(uri: &tonic::transport::Uri) -> bool {
     uri.host().is_some_and(|host| !host.is_empty()) && port_is_good
 }
 
-/// Options of a change: who makes it, why, and its request id.
+/// Who does something, and why.
 #[derive(Args, Clone, Debug)]
-pub(super) struct ChangeArgs {
+pub(super) struct AuthorArgs {
     /// Who does it, for the ledger [default: $USER, or cli]
     #[arg(long, env = "TOMBOLA_OPERATOR", value_name = "ID", value_parser = operator_id)]
     operator: Option<String>,
@@ -174,6 +174,13 @@ pub(super) struct ChangeArgs {
         hide_default_value = true
     )]
     reason: String,
+}
+
+/// Options of a change: who makes it, why, and its request id.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ChangeArgs {
+    #[command(flatten)]
+    author: AuthorArgs,
     /// Names this change for retries [default: a new one]
     #[arg(long, value_name = "ID", value_parser = request_id)]
     request_id: Option<String>,
@@ -207,22 +214,28 @@ impl Change {
     }
 }
 
-impl ChangeArgs {
-    /// Fills in the defaults. The request id is made here and not by the service, so that it is
-    /// known even if no response arrives.
-    pub(super) fn resolve(&self) -> Change {
+impl AuthorArgs {
+    /// The operator with the default filled in, and the reason.
+    pub(super) fn resolve(&self) -> (String, String) {
         let user = || {
             std::env::var("USER")
                 .ok()
                 .filter(|user| operator_id(user).is_ok())
         };
+        let operator = self.operator.clone().or_else(user);
+        let operator = operator.unwrap_or_else(|| "cli".into());
+        (operator, self.reason.clone())
+    }
+}
+
+impl ChangeArgs {
+    /// Fills in the defaults. The request id is made here and not by the service, so that it is
+    /// known even if no response arrives.
+    pub(super) fn resolve(&self) -> Change {
+        let (operator, reason) = self.author.resolve();
         Change {
-            operator: self
-                .operator
-                .clone()
-                .or_else(user)
-                .unwrap_or_else(|| "cli".into()),
-            reason: self.reason.clone(),
+            operator,
+            reason,
             request_id: self.request_id.clone().unwrap_or_else(new_request_id),
         }
     }

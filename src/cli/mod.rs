@@ -22,6 +22,7 @@ mod envelope;
 mod envelope_view;
 mod errand;
 mod failure;
+mod forget;
 mod grant;
 mod house;
 mod init;

@@ -7,7 +7,7 @@ use super::{
     check::limits,
     client::{Client, Outcome, campaign_id, user_id},
     failure::Failure,
-    lists,
+    forget, lists,
     output::{Side, Table, counted},
     time::shown,
 };
@@ -27,6 +27,8 @@ pub(super) enum UserCommand {
     History(lists::history::HistoryArgs),
     /// List the blocked users: since when, by whom and why
     Blocked(BlockedArgs),
+    /// Erase a user from the settled ledger, for good
+    Forget(forget::ForgetArgs),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -53,6 +55,7 @@ pub(super) async fn run(client: &Client, command: UserCommand) -> Outcome {
         UserCommand::Show(args) => show(client, args).await,
         UserCommand::History(args) => lists::history::run(client, args).await,
         UserCommand::Blocked(args) => blocked(client, args).await,
+        UserCommand::Forget(args) => forget::run(client, args).await,
     }
 }
 

@@ -6,7 +6,7 @@
 //! place that makes and reads the bytes of a stored entry; [`wins`] makes the rows beside them, and
 //! [`deliveries`] changes these; [`sink`] has the places where entries go; [`read`] reads what is
 //! settled, and [`follow`] follows it. [`audit`] recomputes the promises from entries, [`mod@chain`]
-//! is their digest. Nothing here knows gRPC or seeds, and
+//! is their digest, and [`forget`] erases what names a user. Nothing here knows gRPC or seeds, and
 //! draws never wait for it.
 
 pub mod audit;
@@ -15,6 +15,7 @@ pub mod contradiction;
 pub mod deliveries;
 pub mod entry;
 pub mod follow;
+pub mod forget;
 pub mod memory;
 mod people;
 pub mod read;

@@ -8,6 +8,7 @@ mod chain;
 mod cut;
 mod deliveries;
 mod directory;
+mod forget;
 mod kill;
 mod place;
 mod read;

@@ -1,6 +1,9 @@
 //! The roles of `docs/ledger.md` may do what they are for, and no more.
 
-use tombola::ledger::{PostgresSink, PostgresUrl};
+use tombola::ledger::{
+    PostgresSink, PostgresUrl,
+    forget::{PostgresEraser, Reason, forget},
+};
 
 use super::{Database, settle_all, settled, settler};
 use crate::{
@@ -26,7 +29,12 @@ async fn each_role_may_do_what_it_is_for_and_no_more() {
     let roles =
         statements("roles").replace("DATABASE ledger", &format!("DATABASE {}", database.name));
     superuser.batch_execute(&roles).await.unwrap();
-    for role in ["ledger_owner", "ledger_settler", "ledger_reader"] {
+    for role in [
+        "ledger_owner",
+        "ledger_settler",
+        "ledger_reader",
+        "ledger_eraser",
+    ] {
         let password = format!("ALTER ROLE {role} PASSWORD '{PASSWORD}'");
         superuser.batch_execute(&password).await.unwrap();
     }
@@ -51,6 +59,16 @@ async fn each_role_may_do_what_it_is_for_and_no_more() {
         "the settler has made no month"
     );
 
+    let reason = Reason {
+        operator: "olga".into(),
+        text: String::new(),
+    };
+    for (role, is_allowed) in [("ledger_settler", false), ("ledger_eraser", true)] {
+        let mut eraser = PostgresEraser::open(&url(role)).await.unwrap();
+        let erased = forget(&mut eraser, "user-1", &reason).await;
+        assert_eq!(erased.is_ok(), is_allowed, "{role}: {erased:?}");
+    }
+
     for (role, sql, is_allowed) in [
         ("ledger_reader", "SELECT count(*) FROM tombola.wins", true),
         ("ledger_reader", "DELETE FROM tombola.wins", false),
@@ -61,6 +79,12 @@ async fn each_role_may_do_what_it_is_for_and_no_more() {
             false,
         ),
         ("ledger_settler", "DROP TABLE tombola.wins", false),
+        (
+            "ledger_eraser",
+            "UPDATE tombola.entries SET body = ''",
+            false,
+        ),
+        ("ledger_eraser", "DELETE FROM tombola.wins", false),
     ] {
         let attempt = superuser
             .batch_execute(&format!("SET ROLE {role}; {sql}"))

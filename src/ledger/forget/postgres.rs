@@ -1,0 +1,163 @@
+//! Erasing from the ledger in PostgreSQL.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+use tokio_postgres::{Client, Row, Transaction, types::ToSql};
+
+use super::{Change, ClearRow, Eraser, Reason, columns::WinChange};
+use crate::ledger::{
+    PostgresSink, PostgresUrl, SinkError,
+    entry::{OWN_FORMAT, from_system_time, to_system_time},
+};
+
+/// How long a search or a transaction may take.
+const ANSWER_MAX: Duration = Duration::from_secs(300);
+/// Entries of kinds that name users in `people`; each part has an index.
+const NAMING: &str = "(kind IN ('applied', 'operated', 'recovered') AND kind = 'operated'
+    OR envelope IS NOT NULL AND kind <> 'grab' AND kind = 'envelope_created')";
+
+/// A connection of a role that may change the columns with clear values.
+pub struct PostgresEraser {
+    client: Client,
+}
+
+impl PostgresEraser {
+    /// Connects to the tables, whichever store's they are.
+    ///
+    /// # Errors
+    /// PostgreSQL is away, or its tables are of another version.
+    pub async fn open(url: &PostgresUrl) -> Result<Self, SinkError> {
+        Ok(Self {
+            client: PostgresSink::connect_to_write(url).await?,
+        })
+    }
+}
+
+#[async_trait]
+impl Eraser for PostgresEraser {
+    async fn find(&mut self, user: &str) -> Result<(Vec<ClearRow>, u64), SinkError> {
+        let quoted = serde_json::Value::from(user).to_string();
+        let columns = "partition, sequence, at, campaign, envelope, format, body, user_id,
+            request_id, people";
+        let found = format!(
+            "SELECT {columns} FROM tombola.entries WHERE user_id = $1 AND format <> $3
+             UNION ALL
+             SELECT {columns} FROM tombola.entries
+             WHERE {NAMING} AND format <> $3 AND user_id IS DISTINCT FROM $1
+                 AND position($2 in people) > 0
+             ORDER BY partition, sequence"
+        );
+        let in_bytes = format!(
+            "SELECT (SELECT count(*) FROM tombola.entries WHERE user_id = $1 AND format = $3)
+                 + (SELECT count(*) FROM tombola.entries
+                    WHERE {NAMING} AND format = $3 AND user_id IS DISTINCT FROM $1
+                        AND position(convert_to($2, 'UTF8') in body) > 0)"
+        );
+        let values: [&(dyn ToSql + Sync); 3] = [&user, &quoted, &OWN_FORMAT];
+        let work = async {
+            let rows = self.client.query(&found, &values).await?;
+            let count = self.client.query_one(&in_bytes, &values).await?;
+            Ok((
+                rows.iter().map(clear_row).collect(),
+                count.get::<_, i64>(0).cast_unsigned(),
+            ))
+        };
+        bounded(work).await
+    }
+
+    async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError> {
+        let sql = "SELECT count(*) FROM tombola.wins WHERE user_id = $1";
+        let work = async { Ok(self.client.query_one(sql, &[&user]).await?) };
+        Ok(bounded(work).await?.get::<_, i64>(0).cast_unsigned())
+    }
+
+    async fn write(&mut self, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
+        bounded(write(&mut self.client, changes, reason)).await
+    }
+}
+
+async fn bounded<T>(work: impl Future<Output = Result<T, SinkError>>) -> Result<T, SinkError> {
+    let answer = timeout(ANSWER_MAX, work).await;
+    answer.unwrap_or(Err(SinkError::TimedOut(ANSWER_MAX)))
+}
+
+fn clear_row(row: &Row) -> ClearRow {
+    ClearRow {
+        partition: row.get::<_, i32>(0).cast_unsigned(),
+        sequence: row.get::<_, i64>(1).cast_unsigned(),
+        at: from_system_time(row.get(2)),
+        campaign: row.get(3),
+        envelope: row.get(4),
+        format: row.get(5),
+        body: row.get(6),
+        user: row.get(7),
+        request: row.get(8),
+        people: row.get(9),
+    }
+}
+
+async fn write(client: &mut Client, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
+    let transaction = client.transaction().await?;
+    let sql = "UPDATE tombola.entries SET user_id = $1, request_id = $2, people = $3
+               WHERE partition = $4 AND sequence = $5 AND at = $6";
+    let statement = transaction.prepare(sql).await?;
+    let mut wins = 0;
+    for change in changes {
+        let values: [&(dyn ToSql + Sync); 6] = [
+            &change.user,
+            &change.request,
+            &change.people,
+            &change.partition.cast_signed(),
+            &change.sequence.cast_signed(),
+            &to_system_time(change.at),
+        ];
+        transaction.execute(&statement, &values).await?;
+        if let Some(win) = &change.win {
+            wins += write_wins(&transaction, change, win).await?;
+        }
+    }
+    let pseudonyms = super::pseudonyms(changes);
+    let sql = "INSERT INTO tombola.erasures (operator, reason, pseudonyms, entries, wins)
+               VALUES ($1, $2, $3, $4, $5)";
+    let values: [&(dyn ToSql + Sync); 5] = [
+        &reason.operator,
+        &reason.text,
+        &pseudonyms,
+        &(changes.len() as i64),
+        &wins.cast_signed(),
+    ];
+    transaction.execute(sql, &values).await?;
+    transaction.commit().await?;
+    Ok(wins)
+}
+
+async fn write_wins(
+    transaction: &Transaction<'_>,
+    change: &Change,
+    win: &WinChange,
+) -> Result<u64, SinkError> {
+    let partition = change.partition.cast_signed();
+    match &win.request {
+        Some(request) => {
+            let sql = "UPDATE tombola.wins
+                       SET user_id = $1, request_id = $2, delivery_reference = ''
+                       WHERE partition = $3 AND sequence = $4";
+            let values: [&(dyn ToSql + Sync); 4] = [
+                &change.pseudonym,
+                request,
+                &partition,
+                &change.sequence.cast_signed(),
+            ];
+            Ok(transaction.execute(sql, &values).await?)
+        }
+        // A win that was delivered after its user was erased has a reference again.
+        None => {
+            let sql = "UPDATE tombola.wins SET delivery_reference = ''
+                       WHERE user_id = $1 AND partition = $2 AND delivery_reference <> ''";
+            let values: [&(dyn ToSql + Sync); 2] = [&change.pseudonym, &partition];
+            Ok(transaction.execute(sql, &values).await?)
+        }
+    }
+}

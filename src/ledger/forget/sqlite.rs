@@ -1,0 +1,168 @@
+//! Erasing from the ledger in an embedded store's file, beside the service that has it open: its
+//! writer waits while a transaction of another process is under way.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
+
+use super::{Change, ClearRow, Eraser, Reason, columns::WinChange};
+use crate::{
+    ledger::{SinkError, entry::OWN_FORMAT},
+    model::Moment,
+    store::{
+        StoreError,
+        sqlite::{BUSY_PATIENCE, DATABASE_FILE},
+    },
+};
+
+/// Erased values are overwritten in the file, not only released.
+const BEGIN: &str = "PRAGMA secure_delete = ON; PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 0;";
+/// Entries of kinds that name users in `people`; each has an index.
+const NAMING: [&str; 2] = [
+    "(kind IN ('applied', 'operated', 'recovered')
+      OR kind = 'refund' AND request_id IS NOT NULL) AND kind = 'operated'",
+    "envelope IS NOT NULL AND kind = 'envelope_created'",
+];
+
+/// A connection to the file.
+pub struct SqliteEraser {
+    db: Connection,
+}
+
+impl SqliteEraser {
+    /// Opens the file in the directory of an embedded store's data.
+    ///
+    /// # Errors
+    /// There is no such file, it is no such store, or it is of a version without erasures.
+    pub fn open(directory: &Path) -> Result<Self, SinkError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = || -> rusqlite::Result<Connection> {
+            let db = Connection::open_with_flags(directory.join(DATABASE_FILE), flags)?;
+            db.busy_timeout(BUSY_PATIENCE)?;
+            db.query_row("SELECT COUNT(*) FROM erasures", [], |_| Ok(()))?;
+            db.execute_batch(BEGIN)?;
+            Ok(db)
+        };
+        Ok(Self {
+            db: open().map_err(StoreError::from)?,
+        })
+    }
+
+    fn read(&self, user: &str) -> rusqlite::Result<(Vec<ClearRow>, u64)> {
+        let quoted = serde_json::Value::from(user).to_string();
+        let columns = "partition, sequence, at, campaign, envelope, format, body, user_id,
+            request_id, people";
+        let mut rows = Vec::new();
+        let sql = format!("SELECT {columns} FROM entries WHERE user_id = ?1 AND format <> ?2");
+        let mut statement = self.db.prepare(&sql)?;
+        for row in statement.query_map(params![user, OWN_FORMAT], clear_row)? {
+            rows.push(row?);
+        }
+        let sql = "SELECT count(*) FROM entries WHERE user_id = ?1 AND format = ?2";
+        let mut in_bytes: u64 = self
+            .db
+            .query_row(sql, params![user, OWN_FORMAT], |row| row.get(0))?;
+        for naming in NAMING {
+            let others = format!("FROM entries WHERE {naming} AND user_id IS NOT ?1");
+            let sql = format!("SELECT {columns} {others} AND format <> ?2 AND instr(people, ?3)");
+            let mut statement = self.db.prepare(&sql)?;
+            for row in statement.query_map(params![user, OWN_FORMAT, quoted], clear_row)? {
+                rows.push(row?);
+            }
+            let sql = format!(
+                "SELECT count(*) {others} AND format = ?2 AND instr(CAST(body AS TEXT), ?3)"
+            );
+            let values = params![user, OWN_FORMAT, quoted];
+            in_bytes += self
+                .db
+                .query_row(&sql, values, |row| row.get::<_, u64>(0))?;
+        }
+        Ok((rows, in_bytes))
+    }
+
+    fn change(&mut self, changes: &[Change], reason: &Reason) -> rusqlite::Result<u64> {
+        let transaction = self
+            .db
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let sql = "UPDATE entries SET user_id = ?1, request_id = ?2, people = ?3
+                   WHERE partition = ?4 AND sequence = ?5";
+        let mut wins = 0;
+        for change in changes {
+            transaction.prepare_cached(sql)?.execute(params![
+                change.user,
+                change.request,
+                change.people,
+                change.partition,
+                change.sequence,
+            ])?;
+            if let Some(win) = &change.win {
+                wins += write_wins(&transaction, change, win)? as u64;
+            }
+        }
+        let sql = "INSERT INTO erasures (erased_at, operator, reason, pseudonyms, entries, wins)
+                   VALUES (CAST(unixepoch('subsec') * 1000000 AS INTEGER), ?1, ?2, ?3, ?4, ?5)";
+        let pseudonyms = super::pseudonyms(changes);
+        let values = params![
+            reason.operator,
+            reason.text,
+            pseudonyms,
+            changes.len(),
+            wins
+        ];
+        transaction.execute(sql, values)?;
+        transaction.commit()?;
+        Ok(wins)
+    }
+}
+
+#[async_trait]
+impl Eraser for SqliteEraser {
+    async fn find(&mut self, user: &str) -> Result<(Vec<ClearRow>, u64), SinkError> {
+        Ok(self.read(user).map_err(StoreError::from)?)
+    }
+
+    async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError> {
+        let sql = "SELECT count(*) FROM wins WHERE user_id = ?1";
+        let count = self.db.query_row(sql, [user], |row| row.get(0));
+        Ok(count.map_err(StoreError::from)?)
+    }
+
+    async fn write(&mut self, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
+        Ok(self.change(changes, reason).map_err(StoreError::from)?)
+    }
+}
+
+fn clear_row(row: &Row<'_>) -> rusqlite::Result<ClearRow> {
+    Ok(ClearRow {
+        partition: row.get(0)?,
+        sequence: row.get(1)?,
+        at: Moment::from_micros(row.get(2)?),
+        campaign: row.get(3)?,
+        envelope: row.get(4)?,
+        format: row.get(5)?,
+        body: row.get(6)?,
+        user: row.get(7)?,
+        request: row.get(8)?,
+        people: row.get(9)?,
+    })
+}
+
+fn write_wins(db: &Connection, change: &Change, win: &WinChange) -> rusqlite::Result<usize> {
+    match &win.request {
+        Some(request) => {
+            let sql = "UPDATE wins SET user_id = ?1, request_id = ?2, delivery_reference = ''
+                       WHERE partition = ?3 AND sequence = ?4";
+            let values = params![change.pseudonym, request, change.partition, change.sequence];
+            db.prepare_cached(sql)?.execute(values)
+        }
+        // A win that was delivered after its user was erased has a reference again.
+        None => {
+            let sql = "UPDATE wins SET delivery_reference = ''
+                       WHERE user_id = ?1 AND partition = ?2 AND delivery_reference <> ''";
+            let values = params![change.pseudonym, change.partition];
+            db.prepare_cached(sql)?.execute(values)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `tombola user forget` erases what names a user, and nothing else.
+
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+use tombola::store::sqlite::DATABASE_FILE;
+
+use super::{
+    Database,
+    audit::{holds, work},
+};
+use crate::process::{Ended, Server, Start, tombola};
+
+/// Where the ledger of a service is settled.
+enum Sink {
+    Postgres(Database),
+    OwnFile(PathBuf),
+}
+
+impl Sink {
+    /// The options that name it.
+    fn options(&self) -> [String; 2] {
+        match self {
+            Self::Postgres(database) => ["--postgres-url".into(), database.url_text()],
+            Self::OwnFile(directory) => ["--data".into(), directory.to_str().unwrap().into()],
+        }
+    }
+
+    /// The texts that a query gives.
+    async fn texts(&self, sql: &str) -> Vec<String> {
+        match self {
+            Self::Postgres(database) => {
+                let rows = database.server.query(&database.name, sql).await;
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+            Self::OwnFile(directory) => {
+                let db = Connection::open(directory.join(DATABASE_FILE)).unwrap();
+                let sql = sql
+                    .replace("tombola.", "")
+                    .replace("encode(body, 'escape')", "CAST(body AS TEXT)");
+                let mut statement = db.prepare(&sql).unwrap();
+                let rows = statement.query_map([], |row| row.get(0)).unwrap();
+                rows.collect::<Result<_, _>>().unwrap()
+            }
+        }
+    }
+
+    async fn execute(&self, sql: &str) {
+        match self {
+            Self::Postgres(database) => {
+                let client = database.server.connect(&database.name).await;
+                client.batch_execute(sql).await.unwrap();
+            }
+            Self::OwnFile(directory) => {
+                let db = Connection::open(directory.join(DATABASE_FILE)).unwrap();
+                let sql = sql
+                    .replace("tombola.", "")
+                    .replace("convert_from(body, 'UTF8')", "CAST(body AS TEXT)")
+                    .replace("convert_to(", "CAST(")
+                    .replace(", 'UTF8')", " AS BLOB)");
+                db.execute_batch(&sql).unwrap();
+            }
+        }
+    }
+
+    fn forget(&self, user: &str, more: &[&str]) -> Ended {
+        let mut arguments = vec!["user".to_owned(), "forget".into(), user.into()];
+        arguments.extend(self.options());
+        arguments.extend(more.iter().map(|&it| it.to_owned()));
+        Ended::of(&mut tombola(arguments))
+    }
+
+    fn audit(&self) -> Ended {
+        let mut arguments = vec!["audit".to_owned(), "--without-service".into()];
+        arguments.extend(self.options());
+        Ended::of(&mut tombola(arguments))
+    }
+}
+
+/// Every text of the ledger.
+const TEXTS: &str = "SELECT coalesce(user_id, '') || ' ' || coalesce(request_id, '') || ' ' ||
+                         coalesce(people, '') || ' ' || encode(body, 'escape')
+                     FROM tombola.entries
+                     UNION ALL
+                     SELECT user_id || ' ' || request_id || ' ' || delivery_reference
+                     FROM tombola.wins";
+const BODIES: &str = "SELECT encode(body, 'escape') FROM tombola.entries ORDER BY sequence";
+
+/// Acts that name the user, alone and with another one, and a delivered win.
+async fn more_work(server: &Server) {
+    let reason = ["--reason", "for the loyal user-1"];
+    let alone = ["grant", "spring", "user-1", "--draws", "1"];
+    server.run(&[&alone[..], &reason].concat()).well();
+    let both = [
+        "block", "spring", "user-1", "user-2", "--reason", "scripted",
+    ];
+    server.run(&both).well();
+    let wins = server
+        .run(&["wins", "--campaign", "spring", "--user", "user-1", "--json"])
+        .well();
+    let wins: serde_json::Value = serde_json::from_str(&wins).unwrap();
+    let unit = wins["wins"][0]["unitId"].as_str().unwrap();
+    let deliver = ["win", "deliver", "spring", unit, "--reference"];
+    server
+        .run(&[&deliver[..], &["parcel of user-1"]].concat())
+        .well();
+}
+
+async fn erases_a_user(server: Server, sink: Sink) {
+    work(&server).await;
+    more_work(&server).await;
+    let [option, value] = sink.options();
+    holds(&server.run(&["audit", &option, &value]).well());
+
+    let unknown = sink.forget("user-99", &["--yes"]).well();
+    assert!(
+        unknown.contains("nothing of user user-99 was found"),
+        "{unknown}"
+    );
+    let before = sink.texts(TEXTS).await;
+    let bodies = sink.texts(BODIES).await;
+    assert!(before.iter().any(|text| text.contains("user-1")));
+    let dry = sink.forget("user-1", &["--dry-run"]).well();
+    assert!(dry.contains("would be erased from"), "{dry}");
+    sink.forget("user-1", &[])
+        .badly(1, &["cannot be undone", "--yes"]);
+    assert_eq!(sink.texts(TEXTS).await, before);
+
+    let said = sink
+        .forget("user-1", &["--yes", "--reason", "asked for it"])
+        .well();
+    for word in [
+        "is erased from",
+        "campaigns: spring",
+        "envelopes: 2",
+        "What stays",
+    ] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let after = sink.texts(TEXTS).await;
+    let named: Vec<_> = after
+        .iter()
+        .filter(|text| text.contains("user-1"))
+        .collect();
+    assert!(named.is_empty(), "{named:#?}");
+    let of_another = |texts: &[String]| {
+        let texts = texts.iter().filter(|text| text.contains("user-2"));
+        texts.count()
+    };
+    assert_eq!(of_another(&after), of_another(&before));
+    assert!(after.iter().any(|text| text.contains("\"scripted\"")));
+    assert_eq!(sink.texts(BODIES).await, bodies);
+    let erasures = "SELECT operator || ' ' || reason || ' ' || pseudonyms FROM tombola.erasures";
+    let erasures = sink.texts(erasures).await;
+    assert_eq!(erasures.len(), 1);
+    assert!(erasures[0].contains("asked for it") && !erasures[0].contains("user-1"));
+
+    holds(&server.run(&["audit", &option, &value]).well());
+    let again = sink.forget("user-1", &["--yes"]).well();
+    assert!(
+        again.contains("nothing of user user-1 was found"),
+        "{again}"
+    );
+    // Lists show the pseudonym.
+    let wins = server.run(&["wins", "--campaign", "spring"]).well();
+    assert!(
+        !wins.contains("user-1") && wins.contains("user-2"),
+        "{wins}"
+    );
+    drop(server);
+
+    // The limits of an erased user are still checked.
+    let pseudonym = erasures[0].split('"').nth(1).unwrap();
+    let counts = format!(
+        "UPDATE tombola.entries SET body = convert_to(
+             replace(convert_from(body, 'UTF8'), '\"paid_today\":', '\"paid_today\":3'), 'UTF8')
+         WHERE kind = 'draw' AND convert_from(body, 'UTF8') LIKE '%{pseudonym}%'"
+    );
+    sink.execute(&counts).await;
+    sink.audit().badly(1, &["does not add up"]);
+    let said = sink.audit().stdout;
+    assert!(said.contains("NO   no limit was exceeded"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_is_erased_from_postgres() {
+    let database = Database::new().await;
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path())
+        .with(&format!("--postgres-url {}", database.url_text()))
+        .serve();
+    erases_a_user(server, Sink::Postgres(database)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_is_erased_from_the_embedded_store_while_it_runs() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    erases_a_user(server, Sink::OwnFile(data.path().into())).await;
+}
+
+#[test]
+fn erasing_says_what_it_needs() {
+    let ended = Ended::of(&mut tombola(["user", "forget", "user-1"]));
+    ended.badly(64, &["--postgres-url", "--data"]);
+    let nowhere = ["user", "forget", "user-1", "--data", "/nowhere"];
+    Ended::of(&mut tombola(nowhere)).badly(1, &["/nowhere"]);
+}
