@@ -18,7 +18,7 @@ use crate::{
         time::shown,
     },
     model::file,
-    proto::{ListDrawsRequest, ListEnvelopesRequest, ListOperationsRequest},
+    proto::{ListDrawsRequest, ListEnvelopesRequest, ListOperationsRequest, OperationKind},
 };
 
 /// The columns.
@@ -64,20 +64,24 @@ pub(in crate::cli) async fn run(client: &Client, args: HistoryArgs) -> Outcome {
             ..ListEnvelopesRequest::default()
         },
     };
-    let acts = Operations {
-        server,
+    // Deliveries are listed only if they are asked for.
+    let acts = [OperationKind::Unspecified, OperationKind::Deliver].map(|kind| Operations {
+        server: server.clone(),
         request: ListOperationsRequest {
-            user_id: args.user,
+            user_id: args.user.clone(),
+            kind: kind.into(),
             start_time,
             end_time,
             ..ListOperationsRequest::default()
         },
-    };
+    });
     let limit = args.list.limit;
     let mut until = None;
     let mut history = collect(draws, limit, &mut until, of_draw).await?;
     history.extend(collect(events, limit, &mut until, of_envelope).await?);
-    history.extend(collect(acts, limit, &mut until, of_operation).await?);
+    for acts in acts {
+        history.extend(collect(acts, limit, &mut until, of_operation).await?);
+    }
     let time = |event: &Event| event.time.map(|time| (time.seconds, time.nanos));
     history.sort_by_key(|event| std::cmp::Reverse(time(event)));
     let limit = limit.and_then(|limit| usize::try_from(limit).ok());

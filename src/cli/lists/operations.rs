@@ -28,6 +28,8 @@ enum Act {
     Unblock,
     CancelEnvelope,
     Recover,
+    Deliver,
+    Revoke,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -44,7 +46,7 @@ pub(in crate::cli) struct OperationsArgs {
     /// Only acts that name this user
     #[arg(long, env = "TOMBOLA_USER", value_name = "USER", value_parser = user_id)]
     user: Option<String>,
-    /// Only acts of this kind
+    /// Only acts of this kind [default: all but deliveries]
     #[arg(long, env = "TOMBOLA_KIND", value_enum)]
     kind: Option<Act>,
     #[command(flatten)]
@@ -85,6 +87,8 @@ impl Act {
             Self::Unblock => OperationKind::Unblock,
             Self::CancelEnvelope => OperationKind::CancelEnvelope,
             Self::Recover => OperationKind::Recover,
+            Self::Deliver => OperationKind::Deliver,
+            Self::Revoke => OperationKind::Revoke,
         }
     }
 }
@@ -159,7 +163,16 @@ pub(super) fn what(act: &RecordedOperation, zone: &TimeZone) -> String {
         OperationKind::Unblock => format!("unblock {}", users()),
         OperationKind::CancelEnvelope => "cancel".into(),
         OperationKind::Recover => "recover a partition".into(),
+        OperationKind::Deliver => format!("deliver {} as {}", win(act), act.reference),
+        OperationKind::Revoke if act.withdraw => format!("revoke and withdraw {}", win(act)),
+        OperationKind::Revoke => format!("revoke {}", win(act)),
     }
+}
+
+/// `mug coupons:1795960800:17 of user-1`
+fn win(act: &RecordedOperation) -> String {
+    let user = act.user_ids.first().map_or("", String::as_str);
+    format!("{} {} of {user}", act.prize_id, act.unit_id)
 }
 
 /// `recall and withdraw coupon of pool hours, window 2026-12-05T12:00:00+08:00`

@@ -270,7 +270,9 @@ pub(super) fn operations(
         }),
         user: user(&mut fields, &message.user_id),
     };
-    let has_residue = filter.kind.is_some() || filter.operator.is_some() || filter.user.is_some();
+    let is_delivery = filter.kind == Some(OperationKind::Deliver);
+    let has_residue = filter.operator.is_some()
+        || !is_delivery && (filter.kind.is_some() || filter.user.is_some());
     let asked = Page {
         size: message.page_size,
         token: &message.page_token,
@@ -279,10 +281,15 @@ pub(super) fn operations(
     };
     let (size, token, range) = page(&mut fields, &asked, binding, has_residue);
     let query = EntryQuery {
-        kinds: Kinds::Operations,
+        kinds: if is_delivery {
+            Kinds::Deliveries
+        } else {
+            Kinds::Operations
+        },
         campaign: campaign(&mut fields, &message.campaign_id),
         envelope: None,
-        user: None,
+        // An index finds the winner; users whom other acts name are in no index.
+        user: filter.user.clone().filter(|_| is_delivery),
         range,
     };
     let of = query.campaign.as_ref().map(ToString::to_string);

@@ -9,7 +9,7 @@ use crate::{
     model::{Campaign, PoolNo, PrizeNo, UserId, convert::moment_to_proto, limits::Funding},
     proto::{self, DrawCause, EnvelopeEventKind, OperationKind},
     store::{
-        Author, Cause, DrawResult, Entry, LedgerId, Operation,
+        Author, Cause, DrawResult, Entry, LedgerId, Operation, WonUnit,
         entry::{Body, DrawEntry, EnvelopeCreated},
     },
 };
@@ -217,7 +217,8 @@ pub(super) fn needs_definition(entry: &Entry) -> bool {
                 | Operation::ResumePrize { .. }
                 | Operation::Recall { .. },
             ..
-        }
+        } | Body::Delivered { .. }
+            | Body::Revoked { .. }
     )
 }
 
@@ -244,6 +245,26 @@ pub(super) fn operation(
         Body::Operated {
             operation, author, ..
         } => (add_operation(&mut act, operation, campaign), author),
+        Body::Delivered {
+            win,
+            reference,
+            author,
+            ..
+        } => {
+            add_win(&mut act, win, campaign);
+            act.reference.clone_from(reference);
+            (OperationKind::Deliver, author)
+        }
+        Body::Revoked {
+            win,
+            withdrawn,
+            author,
+            ..
+        } => {
+            add_win(&mut act, win, campaign);
+            act.withdraw = *withdrawn;
+            (OperationKind::Revoke, author)
+        }
         Body::Recovered { author, .. } => (OperationKind::Recover, author),
         Body::Refund {
             author: Some(author),
@@ -256,6 +277,18 @@ pub(super) fn operation(
     act.operator = author.operator.to_string();
     act.reason = author.reason.clone();
     Some(act)
+}
+
+fn add_win(act: &mut proto::RecordedOperation, win: &WonUnit, campaign: Option<&Campaign>) {
+    act.user_ids = vec![win.user.to_string()];
+    let Some(campaign) = campaign else { return };
+    if let Some(prize) = campaign.prizes.get(usize::from(win.prize.0)) {
+        act.prize_id = prize.id.to_string();
+    }
+    if let Some(pool) = campaign.pools.get(usize::from(win.pool.0)) {
+        act.pool_id = pool.id.to_string();
+        act.unit_id = win.unit.id(&pool.id);
+    }
 }
 
 fn add_operation(

@@ -116,7 +116,7 @@ mod tests {
                 source::Source,
                 tests::{begun, draw, entry},
             },
-            chain::{Chain, Link},
+            chain::Chain,
             entry::StoredEntry,
             sink::{Cursor, SinkError},
             wins::{Win, wins},

@@ -10,13 +10,11 @@ use super::{Change, ClearRow, Eraser, Reason, columns::WinChange};
 use crate::ledger::{
     PostgresSink, PostgresUrl, SinkError,
     entry::{OWN_FORMAT, from_system_time, to_system_time},
+    read::sql::OPERATIONS,
 };
 
 /// How long a search or a transaction may take.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
-/// Entries of kinds that name users in `people`; each part has an index.
-const NAMING: &str = "(kind IN ('applied', 'operated', 'recovered') AND kind = 'operated'
-    OR envelope IS NOT NULL AND kind <> 'grab' AND kind = 'envelope_created')";
 
 /// A connection of a role that may change the columns with clear values.
 pub struct PostgresEraser {
@@ -41,18 +39,23 @@ impl Eraser for PostgresEraser {
         let quoted = serde_json::Value::from(user).to_string();
         let columns = "partition, sequence, at, campaign, envelope, format, body, user_id,
             request_id, people";
+        // Entries of kinds that name users in `people`; each part has an index.
+        let naming = format!(
+            "({OPERATIONS} AND kind = 'operated'
+              OR envelope IS NOT NULL AND kind <> 'grab' AND kind = 'envelope_created')"
+        );
         let found = format!(
             "SELECT {columns} FROM tombola.entries WHERE user_id = $1 AND format <> $3
              UNION ALL
              SELECT {columns} FROM tombola.entries
-             WHERE {NAMING} AND format <> $3 AND user_id IS DISTINCT FROM $1
+             WHERE {naming} AND format <> $3 AND user_id IS DISTINCT FROM $1
                  AND position($2 in people) > 0
              ORDER BY partition, sequence"
         );
         let in_bytes = format!(
             "SELECT (SELECT count(*) FROM tombola.entries WHERE user_id = $1 AND format = $3)
                  + (SELECT count(*) FROM tombola.entries
-                    WHERE {NAMING} AND format = $3 AND user_id IS DISTINCT FROM $1
+                    WHERE {naming} AND format = $3 AND user_id IS DISTINCT FROM $1
                         AND position(convert_to($2, 'UTF8') in body) > 0)"
         );
         let values: [&(dyn ToSql + Sync); 3] = [&user, &quoted, &OWN_FORMAT];

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
 
 use super::{Change, ClearRow, Eraser, Reason, columns::WinChange};
 use crate::{
-    ledger::{SinkError, entry::OWN_FORMAT},
+    ledger::{SinkError, entry::OWN_FORMAT, read::sql::OPERATIONS},
     model::Moment,
     store::{
         StoreError,
@@ -19,12 +19,6 @@ use crate::{
 /// Erased values are overwritten in the file, not only released.
 const BEGIN: &str = "PRAGMA secure_delete = ON; PRAGMA synchronous = FULL;
     PRAGMA wal_autocheckpoint = 0;";
-/// Entries of kinds that name users in `people`; each has an index.
-const NAMING: [&str; 2] = [
-    "(kind IN ('applied', 'operated', 'recovered')
-      OR kind = 'refund' AND request_id IS NOT NULL) AND kind = 'operated'",
-    "envelope IS NOT NULL AND kind = 'envelope_created'",
-];
 
 /// A connection to the file.
 pub struct SqliteEraser {
@@ -64,7 +58,11 @@ impl SqliteEraser {
         let mut in_bytes: u64 = self
             .db
             .query_row(sql, params![user, OWN_FORMAT], |row| row.get(0))?;
-        for naming in NAMING {
+        // Entries of kinds that name users in `people`; each has an index.
+        for naming in [
+            format!("{OPERATIONS} AND kind = 'operated'"),
+            "envelope IS NOT NULL AND kind = 'envelope_created'".to_owned(),
+        ] {
             let others = format!("FROM entries WHERE {naming} AND user_id IS NOT ?1");
             let sql = format!("SELECT {columns} {others} AND format <> ?2 AND instr(people, ?3)");
             let mut statement = self.db.prepare(&sql)?;

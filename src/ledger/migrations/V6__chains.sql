@@ -1,5 +1,6 @@
--- Version 6 of the ledger in PostgreSQL: running digests of entries, and erasures of users. Version 5
--- settles beside it and moves `next_sequence` beyond `chain_last`; the digest then begins anew.
+-- Version 6 of the ledger in PostgreSQL: running digests of entries, erasures of users, and
+-- revocations among operators' acts. Version 5 settles beside it and moves `next_sequence` beyond
+-- `chain_last`; the digest then begins anew.
 
 ALTER TABLE tombola.cursors
     ADD COLUMN chain bytea, -- SHA-256 of the entries chain_first to chain_last
@@ -16,3 +17,17 @@ CREATE TABLE tombola.erasures (
     entries bigint NOT NULL, -- entries that had a clear value of the user
     wins bigint NOT NULL -- rows of wins that had one
 );
+
+-- Revocations are listed with other acts, deliveries by themselves.
+DROP INDEX tombola.entries_operations_by_campaign;
+DROP INDEX tombola.entries_operations_by_time;
+CREATE INDEX entries_operations_by_campaign ON tombola.entries (campaign, at)
+    WHERE (kind IN ('applied', 'operated', 'recovered', 'revoked')
+     OR kind = 'refund' AND request_id IS NOT NULL);
+CREATE INDEX entries_operations_by_time ON tombola.entries (at)
+    WHERE (kind IN ('applied', 'operated', 'recovered', 'revoked')
+     OR kind = 'refund' AND request_id IS NOT NULL) AND sequence >= 0;
+CREATE INDEX entries_deliveries_by_campaign ON tombola.entries (campaign, at)
+    WHERE kind = 'delivered';
+CREATE INDEX entries_deliveries_by_time ON tombola.entries (at)
+    WHERE kind = 'delivered' AND sequence >= 0;

@@ -85,8 +85,10 @@ pub enum Kinds {
     Grabs,
     /// Refunds of envelopes.
     Refunds,
-    /// What operators did.
+    /// What operators did, but for deliveries.
     Operations,
+    /// Deliveries of wins.
+    Deliveries,
 }
 
 /// Which entries.

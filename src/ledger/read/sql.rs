@@ -21,7 +21,8 @@ pub const WIN_COLUMNS: &str = "partition, sequence, number, at, campaign, versio
      request_id, pool, prize, unit_id, release_at, delivery, delivery_reference, delivery_at";
 
 /// The entries that say what operators did.
-const OPERATIONS: &str = "(kind IN ('applied', 'operated', 'recovered')
+pub(in crate::ledger) const OPERATIONS: &str =
+    "(kind IN ('applied', 'operated', 'recovered', 'revoked')
      OR kind = 'refund' AND request_id IS NOT NULL)";
 
 /// The condition of the indexes by time alone, which every row fulfils. PostgreSQL expects a
@@ -211,5 +212,6 @@ fn condition(kinds: Kinds) -> &'static str {
         Kinds::Grabs => "envelope IS NOT NULL AND kind = 'grab'",
         Kinds::Refunds => "envelope IS NOT NULL AND kind = 'refund'",
         Kinds::Operations => OPERATIONS,
+        Kinds::Deliveries => "kind = 'delivered'",
     }
 }

@@ -1,5 +1,6 @@
--- What version 11 of the schema adds to the settled ledger: running digests of entries, and
--- erasures of users. Version 10 works with it; the digest then begins anew.
+-- What version 11 of the schema adds to the settled ledger: running digests of entries, erasures of
+-- users, and revocations among operators' acts. Version 10 works with it; the digest then begins
+-- anew.
 
 ALTER TABLE cursors ADD COLUMN chain BLOB; -- SHA-256 of the entries chain_first to chain_last
 ALTER TABLE cursors ADD COLUMN chain_first INTEGER;
@@ -15,3 +16,15 @@ CREATE TABLE erasures (
     entries INTEGER NOT NULL, -- entries that had a clear value of the user
     wins INTEGER NOT NULL -- rows of wins that had one
 ) STRICT;
+
+-- revocations are listed with other acts, deliveries by themselves
+DROP INDEX entries_operations_by_campaign;
+DROP INDEX entries_operations_by_time;
+CREATE INDEX entries_operations_by_campaign ON entries (campaign, at)
+    WHERE (kind IN ('applied', 'operated', 'recovered', 'revoked')
+     OR kind = 'refund' AND request_id IS NOT NULL);
+CREATE INDEX entries_operations_by_time ON entries (at)
+    WHERE (kind IN ('applied', 'operated', 'recovered', 'revoked')
+     OR kind = 'refund' AND request_id IS NOT NULL);
+CREATE INDEX entries_deliveries_by_campaign ON entries (campaign, at) WHERE kind = 'delivered';
+CREATE INDEX entries_deliveries_by_time ON entries (at) WHERE kind = 'delivered';

@@ -1,8 +1,9 @@
 //! Deliveries and streams of a real server.
 
 use tombola::proto::{
-    DeliveryState, DrawRequest, MarkDeliveredRequest, RevokeWinRequest, WatchEntriesRequest,
-    WatchEntriesResponse, Win, ledger_service_client::LedgerServiceClient,
+    DeliveryState, DrawRequest, ListOperationsRequest, MarkDeliveredRequest, OperationKind,
+    RevokeWinRequest, WatchEntriesRequest, WatchEntriesResponse, Win,
+    ledger_service_client::LedgerServiceClient,
 };
 use tonic::{Code, Status, Streaming, transport::Channel};
 use tonic_types::StatusExt as _;
@@ -136,6 +137,57 @@ async fn a_win_is_delivered_and_revoked_by_its_unit() {
         .well();
     let said = server.run(&["win", "revoke", "shop", &units[1]]).well();
     assert!(said.contains("revoked"), "{said}");
+    lists_say_who_delivered_and_revoked(&server, &mut ledger, &units).await;
+}
+
+async fn lists_say_who_delivered_and_revoked(
+    server: &Server,
+    ledger: &mut Ledger,
+    units: &[String],
+) {
+    let mut list = async |kind: OperationKind| {
+        let request = ListOperationsRequest {
+            user_id: "ann".into(),
+            kind: kind.into(),
+            ..ListOperationsRequest::default()
+        };
+        let page = ledger.list_operations(request).await.unwrap();
+        page.into_inner().operations
+    };
+    let deliveries = list(OperationKind::Deliver).await;
+    let references: Vec<_> = deliveries
+        .iter()
+        .map(|act| act.reference.as_str())
+        .collect();
+    assert_eq!(references, ["parcel-3", "parcel-1"]);
+    let acts = list(OperationKind::Unspecified).await;
+    assert_eq!(acts.len(), 2, "{acts:#?}");
+    for act in &acts {
+        assert_eq!(act.kind(), OperationKind::Revoke);
+    }
+    let (first, delivery) = (&acts[1], &deliveries[1]);
+    assert_eq!(
+        (first.operator.as_str(), first.reason.as_str()),
+        ("ops", "returned")
+    );
+    assert_eq!(
+        (delivery.operator.as_str(), delivery.request_id.as_str()),
+        ("post", "m1")
+    );
+    for act in [first, delivery] {
+        assert_eq!(act.unit_id, units[0]);
+        assert_eq!(
+            (act.pool_id.as_str(), &act.user_ids[..]),
+            ("deck", &["ann".to_owned()][..])
+        );
+        assert!(["mug", "pin"].contains(&act.prize_id.as_str()));
+    }
+    let said = server.run(&["operations", "--kind", "deliver"]).well();
+    assert!(said.contains("as parcel-1"), "{said}");
+    let history = server.run(&["user", "history", "ann"]).well();
+    for word in ["as parcel-3", "revoke ", "draw"] {
+        assert!(history.contains(word), "{word}: {history}");
+    }
 }
 
 fn all(cursor: &str) -> WatchEntriesRequest {
@@ -186,6 +238,16 @@ async fn a_stream_goes_on_from_any_cursor_and_filters() {
     while kind(whole.last().unwrap()) != "delivered" {
         whole.extend(take(&mut stream, 1).await);
     }
+    let delivery = whole.last().unwrap().entry.clone().unwrap();
+    let act = delivery.operation.unwrap();
+    assert_eq!(
+        (act.operator.as_str(), act.reference.as_str()),
+        ("post", "parcel-1")
+    );
+    assert_eq!(
+        (act.kind(), &act.unit_id),
+        (OperationKind::Deliver, &units[0])
+    );
     let numbers: Vec<u64> = whole.iter().map(sequence).collect();
     assert_eq!(numbers, (1..=whole.len() as u64).collect::<Vec<_>>());
     for at in [0, 7, 20] {
