@@ -33,6 +33,7 @@ mod lifecycle;
 mod listen;
 mod lists;
 mod log;
+mod lost;
 mod migrate;
 mod odds;
 mod output;

@@ -12,11 +12,14 @@ use super::{
     client::{Change, ChangeArgs, Client, Outcome},
     errand::{self, failed},
     failure::Failure,
+    lost,
     output::{self, Side, Table},
+    sink_args::SinkArgs,
     store_args::StoreArgs,
     terminal::confirm,
 };
 use crate::{
+    ledger::lost::Lost,
     model::{OperatorId, RequestId, text::grouped},
     store::{
         Author,
@@ -27,14 +30,18 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
   tombola recover --redis-url redis://127.0.0.1
+  tombola recover --redis-url redis://127.0.0.1 --postgres-url postgres://reader@127.0.0.1/ledger
   tombola recover --redis-url redis://127.0.0.1 --withdraw-due --reason \"failover of 3 May\"
 
 A partition halts when a service finds that entries which it has acknowledged are gone: Redis was
 rolled back by a failover or a restored backup. The best way on is to restore the data that has
-these entries. Otherwise choose one of the two ways; each lets all halted partitions go on.")]
+these entries. Otherwise choose one of the two ways; each lets all halted partitions go on. With
+--postgres-url the command names lost entries that were settled: who drew or grabbed, and what.")]
 pub(super) struct RecoverArgs {
     #[command(flatten)]
     store: StoreArgs,
+    #[command(flatten)]
+    sink: SinkArgs,
     /// Go on, and withdraw every unit that could be won when the loss was noticed, so that none is
     /// won twice. Open envelopes end, and the packets that nobody has grabbed are refunded
     #[arg(long, env = "TOMBOLA_WITHDRAW_DUE", conflicts_with = "accept")]
@@ -59,16 +66,18 @@ enum Way {
 pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
     let recovery = open(&args).await?;
     let halted = recovery.halted().await.map_err(failed)?;
+    let lost = lost::find(&args.sink, &halted).await?;
+    let lost = lost.as_ref();
     let way = match (args.withdraw_due, args.accept) {
         (true, _) => Way::Withdraw,
         (_, true) => Way::Accept,
         _ => {
-            show(client, &halted, None);
+            show(client, &halted, lost, None);
             return Ok(());
         }
     };
     if halted.is_empty() {
-        show(client, &halted, None);
+        show(client, &halted, lost, None);
         return Ok(());
     }
     confirm(&question(&halted, way), args.yes)?;
@@ -81,7 +90,7 @@ pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
         }
         recovery.go_on(partition, &author).await.map_err(failed)?;
     }
-    show(client, &halted, Some(&withdrawn));
+    show(client, &halted, lost, Some(&withdrawn));
     Ok(())
 }
 
@@ -120,16 +129,25 @@ fn question(halted: &[HaltedPartition], way: Way) -> String {
 }
 
 /// Shows the losses, and once the partitions go on, also what was withdrawn.
-fn show(client: &Client, halted: &[HaltedPartition], went_on: Option<&BTreeMap<u32, Withdrawn>>) {
+fn show(
+    client: &Client,
+    halted: &[HaltedPartition],
+    lost: Option<&BTreeMap<u32, Lost>>,
+    went_on: Option<&BTreeMap<u32, Withdrawn>>,
+) {
     let text = if client.json {
-        format!("{:#}", as_json(halted, went_on))
+        format!("{:#}", as_json(halted, lost, went_on))
     } else {
-        as_text(halted, went_on)
+        as_text(halted, lost, went_on)
     };
     output::say(&text);
 }
 
-fn as_text(halted: &[HaltedPartition], went_on: Option<&BTreeMap<u32, Withdrawn>>) -> String {
+fn as_text(
+    halted: &[HaltedPartition],
+    lost: Option<&BTreeMap<u32, Lost>>,
+    went_on: Option<&BTreeMap<u32, Withdrawn>>,
+) -> String {
     if halted.is_empty() {
         return "no partition is halted: no service has found acknowledged entries missing".into();
     }
@@ -146,6 +164,14 @@ fn as_text(halted: &[HaltedPartition], went_on: Option<&BTreeMap<u32, Withdrawn>
             "  open envelopes: {}",
             grouped(partition.envelopes.len() as u64)
         ));
+        if let Some(lost) = lost.and_then(|lost| lost.get(&number)) {
+            lines.push(lost::text(lost, partition.halt.acknowledged));
+        }
+    }
+    if lost.is_none() {
+        lines.push(
+            "Name the database of the ledger with --postgres-url to see what they were.".into(),
+        );
     }
     match went_on {
         None => lines.push(
@@ -181,6 +207,7 @@ fn withdrawn_table(withdrawn: &BTreeMap<u32, Withdrawn>) -> Option<String> {
 
 fn as_json(
     halted: &[HaltedPartition],
+    lost: Option<&BTreeMap<u32, Lost>>,
     went_on: Option<&BTreeMap<u32, Withdrawn>>,
 ) -> serde_json::Value {
     let partitions = halted.iter().map(|partition| {
@@ -193,6 +220,7 @@ fn as_json(
             "noticedTime": partition.halt.noticed_at.to_string(),
             "campaigns": ids(&partition.campaigns),
             "openEnvelopes": ids(&partition.envelopes),
+            "lost": lost.and_then(|lost| lost.get(&partition.partition)).map(lost::to_json),
             "withdrawn": withdrawn.map(withdrawn_json),
         })
     });

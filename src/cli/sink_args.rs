@@ -86,14 +86,18 @@ impl SinkArgs {
 
     /// The database, which must be named.
     pub(super) fn needed_url(&self) -> Outcome<PostgresUrl> {
+        self.url_if_named()?
+            .ok_or_else(|| Failure::usage("name the database of the ledger with --postgres-url"))
+    }
+
+    /// The database; none if none is named.
+    pub(super) fn url_if_named(&self) -> Outcome<Option<PostgresUrl>> {
         let mut problems = Problems::default();
-        match self.url(&mut problems) {
-            Some(url) => Ok(url),
-            None if problems.is_empty() => Err(Failure::usage(
-                "name the database of the ledger with --postgres-url",
-            )),
-            None => Err(Failure::options(problems)),
+        let url = self.url(&mut problems);
+        if problems.is_empty() {
+            return Ok(url);
         }
+        Err(Failure::options(problems))
     }
 }
 

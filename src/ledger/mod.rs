@@ -16,6 +16,7 @@ pub mod deliveries;
 pub mod entry;
 pub mod follow;
 pub mod forget;
+pub mod lost;
 pub mod memory;
 mod people;
 pub mod read;

@@ -10,6 +10,7 @@ mod deliveries;
 mod directory;
 mod forget;
 mod kill;
+mod lost;
 mod place;
 mod read;
 mod roles;

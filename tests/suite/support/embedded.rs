@@ -27,7 +27,8 @@ pub const WITHOUT_INDEX: &str = "
     ALTER TABLE ledger DROP COLUMN number;
     ALTER TABLE campaigns DROP COLUMN entries;
     DROP TABLE cursors; DROP TABLE orphans; DROP TABLE entries; DROP TABLE wins; DROP TABLE prizes;
-    DROP TABLE salts; DROP TABLE quarantine; DROP TABLE deliveries; PRAGMA user_version = 2;
+    DROP TABLE salts; DROP TABLE quarantine; DROP TABLE deliveries; DROP TABLE erasures;
+    PRAGMA user_version = 2;
 ";
 
 /// The data of an embedded store, and its clock.

@@ -17,7 +17,7 @@ mod moved_slot;
 mod sentinels;
 mod startup;
 mod waiting;
-mod witness;
+pub mod witness;
 
 use std::{
     fs::{self, Permissions},

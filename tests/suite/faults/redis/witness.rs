@@ -54,10 +54,15 @@ pub struct Loss {
 impl Witness {
     /// Makes a store on this empty Redis, and starts a service on it.
     pub async fn start(url: &str) -> Self {
+        Self::start_with(url, "").await
+    }
+
+    /// The same with further options.
+    pub async fn start_with(url: &str, options: &str) -> Self {
         let data = directory_with_key();
         let start = Start::on_redis(data.path(), url);
         start.init().well();
-        let server = start.serve();
+        let server = start.with(options).serve();
         load::apply_all(&server, &load::now_and_about_noon(CAMPAIGNS)).await;
         Self {
             lottery: server.lottery().await,

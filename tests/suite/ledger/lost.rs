@@ -1,0 +1,56 @@
+//! `tombola recover` names what a store has lost, as far as it was settled.
+
+use super::Database;
+use crate::{
+    faults::redis::witness::Witness,
+    support::redis_server::{RedisServer, until},
+};
+
+const DRAWS: usize = 10;
+
+/// Waits until these draws are settled.
+async fn settled(database: &Database, draws: usize) {
+    let sql = "SELECT count(*) FROM tombola.entries WHERE kind = 'draw'";
+    while database.number(sql).await < draws as i64 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_settled_and_lost_is_named() {
+    let database = Database::new().await;
+    let url = database.url_text();
+    let mut redis = RedisServer::start(&[]);
+    let options = format!("--postgres-url {url}");
+    let mut witness = Witness::start_with(&redis.url(), &options).await;
+    witness.draw("kept", DRAWS).await;
+    settled(&database, DRAWS).await;
+    redis.back_up();
+    witness.draw("lost", DRAWS).await;
+    settled(&database, 2 * DRAWS).await;
+    redis.restart_from_backup();
+    until("a partition is halted", || witness.loss().is_some());
+
+    let hint = witness.recover("").well();
+    assert!(hint.contains("--postgres-url to see"), "{hint}");
+    let said = witness.recover(&options).well();
+    for number in 0..DRAWS {
+        let name = format!("lost-{number} ");
+        assert_eq!(
+            said.matches(&name).count(),
+            2,
+            "user and request {name}: {said}"
+        );
+    }
+    assert!(!said.contains("kept-"), "{said}");
+    assert!(said.contains("mug (hours:"), "{said}");
+    let json = witness.recover(&format!("--json {options}")).well();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let entries = json["halted"][0]["lost"]["entries"].as_array().unwrap();
+    let draws: Vec<_> = entries.iter().filter(|it| it["kind"] == "draw").collect();
+    assert_eq!(draws.len(), DRAWS);
+    assert_eq!(draws[0]["userId"], "lost-0");
+    assert_eq!(draws[0]["wins"][0]["prizeId"], "mug");
+    let said = witness.recover(&format!("--accept --yes {options}")).well();
+    assert!(said.contains("lost-1 ") && said.contains("go on"), "{said}");
+}
