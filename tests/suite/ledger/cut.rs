@@ -2,6 +2,7 @@
 //! once by that of its connection, loses nothing and settles nothing twice.
 
 use std::{
+    collections::BTreeMap,
     future::pending,
     sync::{
         Arc,
@@ -16,12 +17,20 @@ use tokio::{
     sync::Notify,
 };
 use tombola::{
-    ledger::{PostgresSink, PostgresUrl, settle::Carrier},
+    chance::Salt,
+    ledger::{
+        DirectoryTarget, PostgresUrl, Sink, SinkError,
+        contradiction::Contradiction,
+        settle::Carrier,
+        sink::{Batch, Cursor},
+    },
     store::Store,
 };
 
 use super::{
-    Database, Seen, settle_all,
+    Database, Seen,
+    place::Place,
+    settle_all,
     settled::{YAML, draws},
     settler,
 };
@@ -34,9 +43,81 @@ use crate::support::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Read,
+    /// The batch is made, and not written.
+    Made,
+    /// It is written, and the settler does not know it.
+    Written,
     Committed,
     GivenUp,
 }
+
+/// A sink that is cut off before or after its first batch is written.
+struct Cut {
+    sink: Box<dyn Sink>,
+    after: Step,
+    reached: Arc<Notify>,
+}
+
+impl Cut {
+    async fn at(&mut self, step: Step) {
+        if self.after == step {
+            self.reached.notify_one();
+            pending::<()>().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for Cut {
+    fn batch_entries(&self) -> usize {
+        self.sink.batch_entries()
+    }
+
+    fn trims(&self) -> bool {
+        self.sink.trims()
+    }
+
+    async fn is_leader(&mut self) -> Result<bool, SinkError> {
+        self.sink.is_leader().await
+    }
+
+    async fn cursors(&mut self) -> Result<BTreeMap<u32, Cursor>, SinkError> {
+        self.sink.cursors().await
+    }
+
+    async fn write(
+        &mut self,
+        before: Option<&Cursor>,
+        batch: &Batch,
+    ) -> Result<Option<Cursor>, SinkError> {
+        self.at(Step::Made).await;
+        let written = self.sink.write(before, batch).await;
+        self.at(Step::Written).await;
+        written
+    }
+
+    async fn salt(&mut self, partition: u32, campaign: &str) -> Result<Option<Salt>, SinkError> {
+        self.sink.salt(partition, campaign).await
+    }
+
+    async fn quarantine(&mut self, contradiction: &Contradiction) -> Result<(), SinkError> {
+        self.sink.quarantine(contradiction).await
+    }
+
+    async fn end_quarantine(&mut self, partition: u32) -> Result<(), SinkError> {
+        self.sink.end_quarantine(partition).await
+    }
+}
+
+/// All of them. A store's own file gives entries up with the batch that it writes.
+const ALL_STEPS: [Step; 5] = [
+    Step::Read,
+    Step::Made,
+    Step::Written,
+    Step::Committed,
+    Step::GivenUp,
+];
+const STEPS_OF_ITS_OWN_FILE: [Step; 3] = [Step::Read, Step::Made, Step::Written];
 
 /// Stops the settler there for good, as its death does: in its first batch, not where it resumes
 /// what one before it has left.
@@ -72,7 +153,7 @@ impl Meddler for Stop {
 }
 
 /// Settles until this step; what is not done then never is.
-async fn settle_until(after: Step, store: &Arc<dyn Store>, url: &PostgresUrl) {
+async fn settle_until(after: Step, store: &Arc<dyn Store>, place: &Place) {
     let reached = Arc::new(Notify::new());
     let meddler = Stop {
         after,
@@ -83,9 +164,11 @@ async fn settle_until(after: Step, store: &Arc<dyn Store>, url: &PostgresUrl) {
         store: store.clone(),
         meddler,
     });
-    let mut sink = PostgresSink::open(url, &store.info().store_id)
-        .await
-        .unwrap();
+    let mut sink = Cut {
+        sink: place.open(&store).await,
+        after,
+        reached: reached.clone(),
+    };
     let mut carrier = Carrier::new(store, key());
     let work = async {
         // A settler begins by giving up what one before it has settled.
@@ -186,11 +269,36 @@ async fn settle_until_cut(
     panic!("`{text}` did not pass");
 }
 
+/// Cuts a settler into this place off after each of these steps.
+async fn cut_off_after_each(world: &World, place: &Place, steps: &[Step], seen: &mut Seen) {
+    let store = world.store().clone();
+    for (round, after) in (100..).zip(steps) {
+        draws(world, round).await;
+        seen.look(&*store).await;
+        settle_until(*after, &store, place).await;
+    }
+}
+
+/// A place that is no connection: every step of the settler, twice.
+async fn is_settled_once_whenever_the_settler_ends(world: World, place: Place, steps: &[Step]) {
+    world.begin(YAML).await;
+    world.tick().await;
+    let mut seen = Seen::default();
+    for _ in 0..2 {
+        cut_off_after_each(&world, &place, steps, &mut seen).await;
+    }
+    let (mut carrier, mut sink) = place.settler(world.store()).await;
+    seen.look(&**world.store()).await;
+    settle_all(&mut carrier, &mut *sink).await;
+    seen.assert_settled(&place.entries().await);
+}
+
 async fn is_settled_once_whenever_it_is_cut_off(world: World) {
     let database = Database::new().await;
     world.begin(YAML).await;
     world.tick().await;
     let (store, url) = (world.store().clone(), database.url());
+    let place = Place::Postgres(database);
     let mut seen = Seen::default();
     let mut round = 0;
     // So that the cursor's row is there, and each statement passes.
@@ -199,27 +307,22 @@ async fn is_settled_once_whenever_it_is_cut_off(world: World) {
     seen.look(&*store).await;
     settle_all(&mut carrier, &mut sink).await;
     for _ in 0..2 {
-        for after in [Step::Read, Step::Committed, Step::GivenUp] {
-            round += 1;
-            draws(&world, round).await;
-            seen.look(&*store).await;
-            settle_until(after, &store, &url).await;
-        }
+        cut_off_after_each(&world, &place, &ALL_STEPS, &mut seen).await;
         for text in STATEMENTS {
             for when in [When::Before, When::After] {
                 round += 1;
                 draws(&world, round).await;
                 seen.look(&*store).await;
-                settle_until_cut(text, when, &store, &database).await;
+                settle_until_cut(text, when, &store, place.database()).await;
             }
         }
     }
     let (mut carrier, mut sink) = settler(&store, &url).await;
     settle_all(&mut carrier, &mut sink).await;
-    seen.assert_settled(&database.entries().await);
+    seen.assert_settled(&place.entries().await);
     let sum =
         "SELECT sum(entries)::bigint - (SELECT count(*) FROM tombola.entries) FROM tombola.cursors";
-    assert_eq!(database.number(sum).await, 0);
+    assert_eq!(place.number(sum).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,4 +334,22 @@ async fn an_embedded_store_is_settled_once_whenever_the_settler_is_cut_off() {
 async fn a_store_on_redis_is_settled_once_whenever_the_settler_is_cut_off() {
     let host = OnRedis::single().undivided();
     is_settled_once_whenever_it_is_cut_off(World::new(host).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_settled_once_into_its_own_file_whenever_the_settler_ends() {
+    let world = World::new(Embedded::new()).await;
+    let place = Place::own_file(&world);
+    is_settled_once_whenever_the_settler_ends(world, place, &STEPS_OF_ITS_OWN_FILE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_settled_once_into_files_whenever_the_settler_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::Directory(DirectoryTarget {
+        path: directory.path().into(),
+        file_bytes_max: 100_000,
+    });
+    let world = World::new(OnRedis::single().undivided()).await;
+    is_settled_once_whenever_the_settler_ends(world, place, &ALL_STEPS).await;
 }

@@ -18,6 +18,7 @@ mod schema;
 mod settled;
 mod sql;
 mod watch;
+mod watching;
 
 use std::{
     collections::BTreeSet,

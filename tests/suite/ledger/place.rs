@@ -37,6 +37,14 @@ impl Place {
         Self::Embedded(world.store().ledger_tables().unwrap())
     }
 
+    /// The database.
+    pub fn database(&self) -> &Database {
+        match self {
+            Self::Postgres(database) => database,
+            Self::Embedded(_) | Self::Directory(_) => panic!("it is no database"),
+        }
+    }
+
     /// The open sink.
     pub async fn open(&self, store: &Arc<dyn Store>) -> Box<dyn Sink> {
         match self {

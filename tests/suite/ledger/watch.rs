@@ -10,7 +10,7 @@ use tonic_types::StatusExt as _;
 
 use crate::process::{Server, Start};
 
-const YAML: &str = "
+pub const YAML: &str = "
 id: shop
 name: Shop
 timeZone: Asia/Shanghai
@@ -20,9 +20,9 @@ prizes: [{id: mug, name: Mug, stock: 500}, {id: pin, name: Pin, stock: 500}]
 pools: [{id: deck, deck: {cards: {mug: 250, pin: 250}}}]
 ";
 
-type Ledger = LedgerServiceClient<Channel>;
+pub type Ledger = LedgerServiceClient<Channel>;
 
-async fn shop(data: &std::path::Path) -> (Server, Ledger) {
+pub async fn shop(data: &std::path::Path) -> (Server, Ledger) {
     let server = Start::on(data).at("2026-12-02T00:00:00+08:00".into());
     let server = server.serve();
     let file = data.join("shop.yaml");
@@ -33,7 +33,7 @@ async fn shop(data: &std::path::Path) -> (Server, Ledger) {
 }
 
 /// The units that a user wins with one draw.
-async fn draw(server: &Server, request: &str, count: u32) -> Vec<String> {
+pub async fn draw(server: &Server, request: &str, count: u32) -> Vec<String> {
     let request = DrawRequest {
         campaign_id: "shop".into(),
         user_id: "ann".into(),
@@ -50,7 +50,7 @@ async fn draw(server: &Server, request: &str, count: u32) -> Vec<String> {
         .collect()
 }
 
-fn delivered(unit: &str, reference: &str, request: &str) -> MarkDeliveredRequest {
+pub fn delivered(unit: &str, reference: &str, request: &str) -> MarkDeliveredRequest {
     MarkDeliveredRequest {
         campaign_id: "shop".into(),
         unit_id: unit.into(),
@@ -60,7 +60,7 @@ fn delivered(unit: &str, reference: &str, request: &str) -> MarkDeliveredRequest
     }
 }
 
-fn revoked(unit: &str) -> RevokeWinRequest {
+pub fn revoked(unit: &str) -> RevokeWinRequest {
     RevokeWinRequest {
         campaign_id: "shop".into(),
         unit_id: unit.into(),
@@ -76,7 +76,7 @@ fn state(win: Option<Win>) -> (DeliveryState, String) {
     (delivery.state(), delivery.reference)
 }
 
-fn is_refused(refused: &Status, code: Code, reason: &str) {
+pub fn is_refused(refused: &Status, code: Code, reason: &str) {
     let details = refused.get_error_details();
     let info = details.error_info().unwrap();
     assert_eq!((refused.code(), info.reason.as_str()), (code, reason));
@@ -190,7 +190,7 @@ async fn lists_say_who_delivered_and_revoked(
     }
 }
 
-fn all(cursor: &str) -> WatchEntriesRequest {
+pub fn all(cursor: &str) -> WatchEntriesRequest {
     WatchEntriesRequest {
         cursor: cursor.into(),
         ..WatchEntriesRequest::default()
@@ -198,7 +198,7 @@ fn all(cursor: &str) -> WatchEntriesRequest {
 }
 
 /// The next entries.
-async fn take(
+pub async fn take(
     stream: &mut Streaming<WatchEntriesResponse>,
     count: usize,
 ) -> Vec<WatchEntriesResponse> {
@@ -216,7 +216,7 @@ fn kind(response: &WatchEntriesResponse) -> &str {
     &response.entry.as_ref().unwrap().kind
 }
 
-fn sequence(response: &WatchEntriesResponse) -> u64 {
+pub fn sequence(response: &WatchEntriesResponse) -> u64 {
     let entry = response.entry.as_ref().unwrap();
     entry.ledger_id.as_ref().unwrap().sequence
 }
