@@ -16,6 +16,7 @@ mod change_view;
 mod check;
 mod client;
 mod completions;
+mod connection_args;
 mod demo;
 mod draw;
 mod envelope;

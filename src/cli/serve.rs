@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use super::{
     admin_args::AdminArgs,
     client::Outcome,
+    connection_args::ConnectionArgs,
     failure::{Exit, Failure},
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
@@ -49,9 +50,6 @@ const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// The shortest and the longest time to keep a settled envelope.
 const RETENTION_MIN: Duration = Duration::from_secs(60);
 const RETENTION_MAX: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
-/// The shortest and the longest time without calls on a connection.
-const IDLE_MIN: Duration = Duration::from_secs(1);
-const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The earliest start of a test clock, in seconds: 1971. From then on, the moments that stores
 /// encode all have the same length.
@@ -95,14 +93,8 @@ pub(super) struct ServeArgs {
         default_value = "7d"
     )]
     pub(super) envelope_retention: String,
-    /// How long a connection may be without calls before it is closed
-    #[arg(
-        long,
-        env = "TOMBOLA_IDLE_TIMEOUT",
-        value_name = "SPAN",
-        default_value = "10m"
-    )]
-    pub(super) idle_timeout: String,
+    #[command(flatten)]
+    connections: ConnectionArgs,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -188,9 +180,7 @@ impl Configuration {
         let envelope_retention = read_retention(&args.envelope_retention)
             .map_err(|text| problems.add("--envelope-retention", text))
             .ok();
-        let idle_time = read_idle_time(&args.idle_timeout)
-            .map_err(|text| problems.add("--idle-timeout", text))
-            .ok();
+        let times = args.connections.times(&mut problems);
         let drain_delay = args.admin.drain_delay(&mut problems);
         let clock = read_clock(args.home.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
@@ -201,14 +191,15 @@ impl Configuration {
         let backlog = backlog.map_err(|text| problems.add("--backlog-age", text));
         let has_own_file = redis.is_none() && sink.is_none();
         let backlog = backlog.ok().filter(|_| !has_own_file);
-        let spans = request_memory.zip(envelope_retention).zip(idle_time);
+        let spans = request_memory.zip(envelope_retention);
         match (alarm, spans, clock) {
-            (Some(alarm), Some(((request_memory, envelope_retention), idle_time)), Some(clock))
+            (Some(alarm), Some((request_memory, envelope_retention)), Some(clock))
                 if problems.is_empty() =>
             {
                 Ok(Self {
                     settings: Settings {
-                        idle_time,
+                        idle_time: times.idle,
+                        connection_age: times.age,
                         drain_delay,
                         ..Settings::default()
                     },
@@ -252,15 +243,6 @@ fn read_retention(text: &str) -> Result<Duration, String> {
         return Err(format!("`{text}` is out of range: 1m to 3650d"));
     }
     Ok(retention)
-}
-
-fn read_idle_time(text: &str) -> Result<Duration, String> {
-    let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
-    let idle_time = Duration::try_from(span).unwrap_or_default();
-    if idle_time < IDLE_MIN || idle_time > IDLE_MAX {
-        return Err(format!("`{text}` is out of range: 1s to 24h"));
-    }
-    Ok(idle_time)
 }
 
 /// The test clock that an option asks for, if any.
@@ -481,10 +463,6 @@ mod tests {
         assert_eq!(read_retention("7d"), Ok(Duration::from_secs(7 * 86_400)));
         for bad in ["", "5", "-1h", "0s", "59s", "4000d", "soon"] {
             assert!(read_retention(bad).is_err(), "{bad}");
-        }
-        assert_eq!(read_idle_time("10m"), Ok(Duration::from_secs(600)));
-        for bad in ["", "5", "-1m", "0s", "2d", "soon"] {
-            assert!(read_idle_time(bad).is_err(), "{bad}");
         }
     }
 }

@@ -45,6 +45,9 @@ const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub struct Settings {
     /// How long a connection may be without calls until it is closed.
     pub idle_time: Duration,
+    /// The age at which a client is asked to connect again, give or take a tenth; unbounded if
+    /// absent.
+    pub connection_age: Option<Duration>,
     /// How long the server goes on serving after the signal to stop, while it reports that it is
     /// not ready: until balancers have noticed.
     pub drain_delay: Duration,
@@ -56,6 +59,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             idle_time: Duration::from_secs(600),
+            connection_age: None,
             drain_delay: Duration::ZERO,
             readiness: Readiness::default(),
         }
@@ -72,7 +76,8 @@ pub enum ServeError {
 
 /// Serves all services, reflection and health on `listener` until `shutdown`, and for the drain
 /// delay after it; then asks clients to go away, and waits for their calls for at most ten seconds.
-/// A connection that has no call for the idle time is closed. `ledger` reads the settled ledger, if
+/// A connection that has no call for the idle time is closed, and one that reaches its age is
+/// closed once its calls have ended. `ledger` reads the settled ledger, if
 /// it is settled anywhere.
 ///
 /// # Errors
@@ -116,10 +121,11 @@ pub async fn serve(
     let stopped = async {
         stopped.await.ok(); // an error means that the other half is gone: stop as well
     };
-    tokio::join!(
-        ending,
-        connections::serve(listener, routes, settings.idle_time, stopped)
-    );
+    let times = connections::Times {
+        idle: settings.idle_time,
+        age: settings.connection_age,
+    };
+    tokio::join!(ending, connections::serve(listener, routes, times, stopped));
     Ok(())
 }
 

@@ -65,12 +65,34 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// try fails as well.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How far the age of a connection may differ from the setting, in both directions: those that
+/// were made at the same time, as after a restart, shall not all end at the same time.
+const AGE_SPREAD: f64 = 0.1;
+
+/// How long connections may last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// How long one may be without calls.
+    pub(super) idle: Duration,
+    /// The age at which its client is asked to connect again, if that is bounded.
+    pub(super) age: Option<Duration>,
+}
+
+impl Times {
+    /// When a connection that begins now reaches its age.
+    fn end(&self) -> Option<Instant> {
+        let age = self.age?;
+        let factor = rand::random_range(1.0 - AGE_SPREAD..=1.0 + AGE_SPREAD);
+        Some(Instant::now() + age.mul_f64(factor))
+    }
+}
+
 /// Serves connections until `stop`. Then nobody can connect any more, and calls that have begun may
 /// end.
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Routes,
-    idle_time: Duration,
+    times: Times,
     stop: impl Future<Output = ()>,
 ) {
     let (stopping, _) = watch::channel(());
@@ -90,7 +112,7 @@ pub(super) async fn serve(
                     stream,
                     Peer::new(&peers),
                     routes.clone(),
-                    idle_time,
+                    times,
                     stopping.subscribe(),
                 );
                 connections.spawn(served);
@@ -127,7 +149,7 @@ async fn serve_one(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Arc<Peer>,
     routes: Routes,
-    idle_time: Duration,
+    times: Times,
     mut stopping: watch::Receiver<()>,
 ) {
     let io = TokioIo::new(Wire::new(stream, Arc::clone(&peer)));
@@ -135,6 +157,7 @@ async fn serve_one(
         hyper::service::service_fn(|request| answer(Arc::clone(&peer), routes.clone(), request));
     let mut connection = pin!(builder().serve_connection(io, service));
     let mut closing_since = None;
+    let end = times.end();
     loop {
         let interval = closing_since.map_or(CHECK_INTERVAL, |_| CLOSING_CHECK_INTERVAL);
         tokio::select! {
@@ -156,7 +179,10 @@ async fn serve_one(
             }
             () = sleep(interval) => {}
         }
-        match (peer.state(Instant::now(), idle_time), closing_since) {
+        let now = Instant::now();
+        let state = peer.state(now, times.idle);
+        let is_old = state != State::Mute && end.is_some_and(|end| now >= end);
+        match (state, closing_since) {
             (State::Bad(reason), _) => {
                 info!(reason, "a connection is closed: {reason}");
                 return;
@@ -166,7 +192,7 @@ async fn serve_one(
                 return;
             }
             (State::Idle, Some(since)) if since.elapsed() >= FAREWELL_TIME_MAX => return,
-            (State::Idle, None) => {
+            (state, None) if state == State::Idle || is_old => {
                 closing_since = Some(Instant::now());
                 connection.as_mut().graceful_shutdown();
             }

@@ -1,10 +1,23 @@
 //! Clients that send nothing, read nothing, do nothing, or cancel their calls.
 
-use std::net::TcpStream;
+use std::{
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use tombola::proto::CheckLimitRequest;
+use tokio::task::JoinSet;
+use tombola::proto::{
+    CheckLimitRequest, DrawRequest, GetStatsRequest, lottery_service_client::LotteryServiceClient,
+};
+use tonic::transport::Channel;
 
+use super::load;
 use crate::process::{GOAWAY, Raw, Start};
+
+type Lottery = LotteryServiceClient<Channel>;
 
 const LIST: &str = "/tombola.v1.CampaignService/ListCampaigns";
 const CHECK: &str = "/tombola.v1.LotteryService/CheckLimit";
@@ -58,6 +71,72 @@ async fn an_idle_connection_is_closed_and_its_client_comes_back() {
     assert_eq!(
         (before.code(), before.message()),
         (after.code(), after.message())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_connections_are_replaced_and_every_draw_is_made_once() {
+    const CLIENTS: usize = 8;
+    let data = tempfile::tempdir().unwrap();
+    let start = Start::on(data.path()).with("--max-connection-age 1s");
+    let server = start.serve();
+    load::apply(&server).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        clients.spawn(draw(server.lottery().await, number, Arc::clone(&is_over)));
+    }
+    for _ in 0..3 {
+        let old = Raw::connect(server.address);
+        let watched = tokio::task::spawn_blocking(|| is_replaced(old));
+        watched.await.unwrap();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let drawn: u64 = clients.join_all().await.iter().sum();
+    let stats = GetStatsRequest {
+        campaign_id: "flow".into(),
+    };
+    let stats = server.campaigns().await.get_stats(stats).await;
+    assert_eq!(stats.unwrap().into_inner().draws, drawn);
+}
+
+/// Draws until it is over, by the retry rule; returns the number of draws. A client library may
+/// lose a call when it learns that it shall go; gRPC's own libraries repeat such a call themselves.
+async fn draw(mut lottery: Lottery, client: usize, is_over: Arc<AtomicBool>) -> u64 {
+    const ATTEMPTS: usize = 5;
+    let mut drawn = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let request = DrawRequest {
+            campaign_id: "flow".into(),
+            user_id: format!("u-{client}"),
+            request_id: format!("r-{client}-{drawn}"),
+            ..Default::default()
+        };
+        let mut answer = lottery.draw(request.clone()).await;
+        for _ in 1..ATTEMPTS {
+            if answer.is_err() {
+                answer = lottery.draw(request.clone()).await;
+            }
+        }
+        answer.unwrap();
+        drawn += 1;
+    }
+    drawn
+}
+
+/// Waits until the server asks the client to go. A call that was begun before is still answered.
+fn is_replaced(mut old: Raw) {
+    let call = old.begin_call(CHECK);
+    let mut frames = std::iter::from_fn(|| old.frame());
+    assert!(
+        frames.any(|frame| frame.kind == GOAWAY),
+        "the age changes nothing"
+    );
+    old.end_call(call);
+    let mut frames = std::iter::from_fn(|| old.frame());
+    assert!(
+        frames.any(|frame| frame.ends(call)),
+        "the call has no answer"
     );
 }
 

@@ -73,6 +73,11 @@ impl Raw {
         call
     }
 
+    /// Sends the empty message of a call that was begun.
+    pub fn end_call(&mut self, call: u32) {
+        self.send(&frame(DATA, END_STREAM, call, &[0; 5]));
+    }
+
     /// Makes a call with an empty message.
     pub fn call(&mut self, path: &str) -> u32 {
         let call = self.next_call();
