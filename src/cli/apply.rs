@@ -1,5 +1,6 @@
 //! `tombola apply`: sends campaign files to the server. It sends nothing unless every document is
-//! valid. It changes an existing campaign only if the operator has named its version.
+//! valid. It changes an existing campaign only if the operator has named its version, or says with
+//! `--if-changed` that the file is right whatever the version.
 
 use clap::Args;
 use tonic::Code;
@@ -12,12 +13,16 @@ use super::{
     plan_view,
     shell::this_command_with,
 };
-use crate::proto::{ApplyCampaignRequest, ApplyCampaignResponse, Campaign};
+use crate::{
+    model::{change::differences, convert::unstocked_from_proto},
+    proto::{ApplyCampaignRequest, ApplyCampaignResponse, Campaign, CampaignStatus},
+};
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
   tombola apply spring-wheel.yaml --dry-run
-  tombola apply spring-wheel.yaml --base-version 3 --reason \"double the coupons\"")]
+  tombola apply spring-wheel.yaml --base-version 3 --reason \"double the coupons\"
+  tombola apply spring-wheel.yaml --if-changed")]
 pub(super) struct ApplyArgs {
     #[command(flatten)]
     pub(super) file: FileArgs,
@@ -27,6 +32,10 @@ pub(super) struct ApplyArgs {
     /// The version that this one changes: N, or for a file of several campaigns ID=N, once for each
     #[arg(long, env = "TOMBOLA_BASE_VERSION", value_name = "[ID=]N", value_parser = base_version)]
     base_version: Vec<(Option<String>, u32)>,
+    /// For jobs: change the version in force, whatever its number, if the file differs from it;
+    /// otherwise do nothing
+    #[arg(long, env = "TOMBOLA_IF_CHANGED", conflicts_with = "base_version")]
+    if_changed: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -37,6 +46,16 @@ fn base_version(text: &str) -> Result<(Option<String>, u32), String> {
         None => (None, text),
     };
     Ok((id, whole(1..=u32::MAX.into())(version)?))
+}
+
+/// How documents are surveyed.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// What would be applied is tried with a dry run first: nothing is applied unless everything
+    /// can be.
+    tried: bool,
+    /// A campaign that differs is changed, whatever its version.
+    if_changed: bool,
 }
 
 /// What to do with one document.
@@ -55,20 +74,21 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
     let change = args.change.resolve();
     let mut server = client.campaigns().await?;
     let mut steps = Vec::new();
-    // A new campaign among several is tried with a dry run first: nothing is applied unless
-    // everything can be.
-    let tried = campaigns.len() > 1;
+    let several = campaigns.len() > 1;
+    let manner = Manner {
+        tried: several,
+        if_changed: args.if_changed,
+    };
     let file = input::shown(args.file.path());
     for (campaign, base) in campaigns.into_iter().zip(bases) {
-        let name = if tried {
+        let name = if several {
             format!("{file}, campaign {}", campaign.id)
         } else {
             file.clone()
         };
-        let step = survey(&mut server, &change, campaign, base, tried).await;
+        let step = survey(&mut server, &change, campaign, base, manner).await;
         steps.push(step.map_err(|failure| failure.in_file(&name, ""))?);
     }
-    let several = steps.len() > 1;
     if several {
         change.numbered(steps.len())?; // fails early if the longest id is too long
     }
@@ -146,26 +166,54 @@ async fn survey(
     change: &Change,
     campaign: Campaign,
     base: Option<u32>,
-    tried: bool,
+    manner: Manner,
 ) -> Outcome<Step> {
     if let Some(base) = base {
         return Ok(Step::Ready(campaign, base));
     }
-    let version = match get_campaign(server, &campaign.id, 0).await {
-        Ok(status) => status.version,
-        Err(status) if status.code() == Code::NotFound => {
-            if tried {
-                send(server, change, campaign.clone(), 0, true).await?;
-            }
-            return Ok(Step::Ready(campaign, 0));
-        }
+    let status = match get_campaign(server, &campaign.id, 0).await {
+        Ok(status) => Some(status),
+        Err(status) if status.code() == Code::NotFound => None,
         Err(status) => return Err(Failure::read(status)),
     };
-    let response = send(server, change, campaign, version, true).await?;
-    if response.changes.is_empty() && response.window_changes.is_empty() {
-        Ok(Step::Unchanged(response, version))
-    } else {
-        Ok(Step::Unnamed(response, version))
+    let version = status.as_ref().map_or(0, |status| status.version);
+    match status {
+        Some(status) if manner.if_changed && is_same(&status, &campaign) => {
+            let response = ApplyCampaignResponse {
+                status: Some(status),
+                ..ApplyCampaignResponse::default()
+            };
+            Ok(Step::Unchanged(response, version))
+        }
+        Some(_) if !manner.if_changed => {
+            let response = send(server, change, campaign, version, true).await?;
+            if response.changes.is_empty() && response.window_changes.is_empty() {
+                Ok(Step::Unchanged(response, version))
+            } else {
+                Ok(Step::Unnamed(response, version))
+            }
+        }
+        _ => {
+            if manner.tried {
+                send(server, change, campaign.clone(), version, true).await?;
+            }
+            Ok(Step::Ready(campaign, version))
+        }
+    }
+}
+
+/// Whether the definition in force is the same. The server refuses to compare with a campaign that
+/// is closed or over, so this is decided here.
+fn is_same(status: &CampaignStatus, campaign: &Campaign) -> bool {
+    let Some(in_force) = &status.campaign else {
+        return false;
+    };
+    match (
+        unstocked_from_proto(in_force),
+        unstocked_from_proto(campaign),
+    ) {
+        (Ok(in_force), Ok(campaign)) => differences(&in_force, &campaign).is_empty(),
+        _ => false,
     }
 }
 

@@ -7,9 +7,12 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
 use super::*;
-use crate::proto::{
-    self, CampaignStatus,
-    campaign_service_server::{CampaignService, CampaignServiceServer},
+use crate::{
+    model::file,
+    proto::{
+        self,
+        campaign_service_server::{CampaignService, CampaignServiceServer},
+    },
 };
 
 #[derive(clap::Parser)]
@@ -69,6 +72,7 @@ impl CampaignService for FakeServer {
             return Err(Status::not_found("no such campaign"));
         }
         let status = CampaignStatus {
+            campaign: Some(definition("old", "Old")),
             version: 3,
             ..CampaignStatus::default()
         };
@@ -185,6 +189,11 @@ fn document(id: &str, name: &str) -> String {
     )
 }
 
+fn definition(id: &str, name: &str) -> Campaign {
+    let mut read = file::check(&document(id, name)).unwrap();
+    read.remove(0)
+}
+
 /// Applies the documents with these flags; returns the outcome and what was applied.
 async fn apply(documents: &[String], flags: &[&str]) -> (Outcome, Vec<(String, u32)>) {
     let known = FakeServer::default();
@@ -241,6 +250,30 @@ async fn a_dry_run_changes_nothing_and_is_no_failure() {
     let (outcome, applied) = apply(&documents, &["--dry-run"]).await;
     assert!(outcome.is_ok(), "{outcome:?}");
     assert_eq!(applied, []);
+}
+
+#[tokio::test]
+async fn if_changed_applies_what_is_new_or_differs_and_nothing_else() {
+    let same = document("old", "Old");
+    let (outcome, applied) = apply(std::slice::from_ref(&same), &["--if-changed"]).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(applied, []);
+
+    let changed = document("old", "Changed");
+    let (outcome, applied) = apply(std::slice::from_ref(&changed), &["--if-changed"]).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(applied, [("old".into(), 3)]);
+
+    let documents = [changed, document("new", "New")];
+    let (outcome, applied) = apply(&documents, &["--if-changed"]).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(applied, [("old".into(), 3), ("new".into(), 0)]);
+    let (outcome, applied) = apply(&documents, &["--if-changed", "--dry-run"]).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(applied, []);
+
+    let both = ["apply", "-f", "x", "--if-changed", "--base-version", "3"];
+    assert!(Line::try_parse_from(both).is_err());
 }
 
 fn campaigns(ids: &[&str]) -> Vec<Campaign> {

@@ -249,6 +249,28 @@ fn a_closed_campaign_reveals_its_seed() {
 }
 
 #[test]
+fn a_job_applies_a_file_until_it_is_in_force_also_after_the_campaign_was_closed() {
+    let desk = Desk::with_wheel();
+    let same = desk.file("same.yaml", WHEEL);
+    let unchanged = desk.run("apply --if-changed", &[&same]).well();
+    assert!(unchanged.contains("unchanged, version 1"), "{unchanged}");
+    let file = desk.file("job.yaml", &format!("name: Changed by a job{WHEEL}"));
+    let apply = |words: &str| desk.run("apply --if-changed", &[&file, words]);
+    apply("--dry-run").well();
+    let first = apply("--json").well();
+    assert!(first.contains("Changed by a job"), "{first}");
+    for close in [false, true] {
+        if close {
+            desk.run("close wheel --yes", &[]).well();
+        }
+        let again = desk.run("apply --if-changed", &[&file]).well();
+        assert!(again.contains("unchanged, version 2"), "{again}");
+    }
+    let late = desk.run("apply --if-changed", &[&same]);
+    late.badly(1, &["closed"]);
+}
+
+#[test]
 fn times_are_those_of_the_campaign_s_zone() {
     let desk = Desk::with_wheel();
     let draw = desk.run("draw wheel u-1 --request-id r-1", &[]).well();
