@@ -187,9 +187,10 @@ fn make(file: &Path, bytes: &[u8; 32]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// A group may read it: the files of a Kubernetes Secret belong to root and to the pod's group.
 fn warn_if_open(file: &Path) -> io::Result<()> {
     let mode = std::fs::metadata(file)?.permissions().mode();
-    if mode & 0o077 != 0 {
+    if mode & 0o037 != 0 {
         let name = file.display();
         warn!(file = %name, "the master key {name} can be read by others: run chmod 600 on it");
     }

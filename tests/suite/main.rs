@@ -27,6 +27,7 @@ mod admin;
 mod cli;
 mod clients;
 mod conformance;
+mod deploy;
 mod docs;
 mod faults;
 mod formats;

@@ -58,6 +58,9 @@ impl Session {
         symlink(tombola([""; 0]).get_program(), bin.join("tombola")).unwrap();
         fs::write(bin.join("grpcurl"), GRPCURL).unwrap();
         fs::set_permissions(bin.join("grpcurl"), fs::Permissions::from_mode(0o755)).unwrap();
+        for name in ["kubectl", "docker"] {
+            symlink(project("tests/clients/cluster"), bin.join(name)).unwrap();
+        }
         Self {
             directory,
             ports: PORTS.map(|_| free_port()),
@@ -112,6 +115,7 @@ impl Session {
         let mut command = alone(program);
         command.current_dir(self.directory.path());
         command.env("PATH", std::env::join_paths(paths).unwrap());
+        command.env("KUSTOMIZE", tool("tests/servers/kustomize"));
         command.env("BUF", tool("tests/clients/node_modules/.bin/buf"));
         command.env("TOMBOLA_SERVER", format!("http://{address}"));
         command.env("TOMBOLA_LISTEN", address);

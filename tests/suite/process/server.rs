@@ -109,20 +109,7 @@ impl<'a> Start<'a> {
     }
 
     fn serve_once(&self, is_there: impl Fn(&str) -> Option<SocketAddr>) -> Server {
-        let mut child = self
-            .command()
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = Output::of(&mut child);
-        let address = output.wait_for(is_there);
-        let address = address.unwrap_or_else(|| panic!("it did not serve:\n{}", output.text()));
-        Server {
-            child,
-            output,
-            address,
-        }
+        Server::started(self.command(), is_there)
     }
 
     /// Starts the server with another standard error, and waits until it accepts connections. The
@@ -169,6 +156,24 @@ pub struct Server {
 }
 
 impl Server {
+    /// Starts a server by this command, and waits until it serves.
+    pub fn started_by(command: Command) -> Self {
+        Self::started(command, serving_address)
+    }
+
+    fn started(mut command: Command, is_there: impl Fn(&str) -> Option<SocketAddr>) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = Output::of(&mut child);
+        let address = output.wait_for(is_there);
+        let address = address.unwrap_or_else(|| panic!("it did not serve:\n{}", output.text()));
+        Self {
+            child,
+            output,
+            address,
+        }
+    }
+
     /// The URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)

@@ -1,0 +1,9 @@
+//! What `deploy/` has: the image's files, the manifests for Kubernetes and the compose file. They
+//! are rendered, compared with schemas, and held against the program: its options, variables, ports
+//! and paths.
+
+mod image;
+mod jobs;
+mod manifests;
+mod pods;
+mod render;
