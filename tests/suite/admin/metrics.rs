@@ -224,7 +224,7 @@ async fn the_documents_list_exactly_the_metrics_that_there_are() {
     let metrics = Metrics::of(&server);
     let page = fs::read_to_string(project("docs/operations.md")).unwrap();
     let (_, table) = page.split_once("\n### Metrics\n").unwrap();
-    let (table, _) = table.split_once("\n## ").unwrap();
+    let (table, _) = table.split_once("\n### ").unwrap();
     let rows = table.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("| `")?.split_once('`')?;
         let kind = rest.strip_prefix(" | ")?.split(' ').next()?;

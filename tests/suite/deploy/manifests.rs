@@ -225,7 +225,7 @@ fn ports_are_those_that_the_service_listens_on() {
 }
 
 #[test]
-fn every_path_is_answered_and_every_metric_of_an_alert_exists() {
+fn every_path_is_answered() {
     let data = tempfile::tempdir().unwrap();
     let server = Start::on(data.path()).with("--admin 127.0.0.1:0").serve();
     let admin = server.admin();
@@ -239,16 +239,6 @@ fn every_path_is_answered_and_every_metric_of_an_alert_exists() {
         }
         let metrics = text(&pod["metadata"]["annotations"]["prometheus.io/path"]);
         assert_eq!(admin.get(metrics).0, 200);
-    }
-    let (_, _, metrics) = admin.get("/metrics");
-    let alerts = fs::read_to_string(project("deploy/compose/alerts.yaml")).unwrap();
-    let words = alerts.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let named: BTreeSet<&str> = words
-        .filter(|word| word.starts_with("tombola_") || word.starts_with("process_"))
-        .collect();
-    assert!(!named.is_empty());
-    for name in named {
-        assert!(metrics.contains(name), "{name}");
     }
 }
 

@@ -6,4 +6,5 @@ mod image;
 mod jobs;
 mod manifests;
 mod pods;
+mod prometheus;
 mod render;

@@ -21,9 +21,19 @@ impl Admin {
         Self(address)
     }
 
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.0
+    }
+
     /// Status, headers and body of a path.
     pub fn get(&self, path: &str) -> (u16, String, String) {
-        let mut stream = TcpStream::connect(self.0).unwrap();
+        self.try_get(path).unwrap()
+    }
+
+    /// The same; none if nothing listens there.
+    pub fn try_get(&self, path: &str) -> Option<(u16, String, String)> {
+        let mut stream = TcpStream::connect(self.0).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
@@ -31,7 +41,7 @@ impl Admin {
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head.to_ascii_lowercase(), body.to_owned())
+        Some((status, head.to_ascii_lowercase(), body.to_owned()))
     }
 
     /// Asserts a probe's status; returns its line.

@@ -1,6 +1,6 @@
 //! The real program as a process: a server on a free port, and the client commands.
 
-mod admin;
+pub mod admin;
 mod command;
 mod ended;
 mod output;

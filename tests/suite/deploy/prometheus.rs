@@ -1,0 +1,196 @@
+//! Dashboards and alerts: every expression runs in a real Prometheus that reads a real service.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    faults::{load, redis::request},
+    process::{Ended, Server, Start, admin::Admin, project},
+    support::redis_server::free_port,
+};
+
+/// What should happen within moments fails the test only after this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often metrics are read.
+const SCRAPE_MS: u64 = 300;
+const DASHBOARDS: [&str; 3] = ["campaign", "service", "store"];
+
+/// Alerts that compare nothing while a service on the embedded store is well.
+const NOTHING_TO_COMPARE: [&str; 4] = [
+    "TombolaNoneReady",
+    "TombolaCallsFail",
+    "TombolaStoreSaturated",
+    "TombolaRedisMemory",
+];
+
+/// A Prometheus that reads the metrics of one service; killed when it is dropped.
+struct Prometheus {
+    child: Child,
+    api: Admin,
+}
+
+impl Prometheus {
+    fn start(directory: &Path, server: &Server) -> Self {
+        let configuration = format!(
+            "global: {{scrape_interval: {SCRAPE_MS}ms, scrape_timeout: {SCRAPE_MS}ms}}\n\
+             scrape_configs:\n\
+             - {{job_name: tombola, static_configs: [{{targets: ['{}']}}]}}\n",
+            server.admin().address()
+        );
+        let file = directory.join("prometheus.yml");
+        fs::write(&file, configuration).unwrap();
+        let address = format!("127.0.0.1:{}", free_port());
+        let child = Command::new("prometheus")
+            .arg("--config.file")
+            .arg(&file)
+            .arg("--storage.tsdb.path")
+            .arg(directory.join("data"))
+            .args(["--web.listen-address", &address])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("prometheus: run tests/prepare");
+        let api = Admin::at(address.parse().unwrap());
+        Self { child, api }
+    }
+
+    /// The answer to an expression.
+    fn ask(&self, expression: &str) -> Option<Value> {
+        let encoded: String = expression
+            .bytes()
+            .map(|byte| format!("%{byte:02X}"))
+            .collect();
+        let (_, _, body) = self
+            .api
+            .try_get(&format!("/api/v1/query?query={encoded}"))?;
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(answer["status"], "success", "{expression}: {answer}");
+        Some(answer["data"]["result"].clone())
+    }
+
+    /// Waits until an expression gives something.
+    fn finds(&self, expression: &str) {
+        let begun = Instant::now();
+        while self
+            .ask(expression)
+            .is_none_or(|found| found.as_array().is_none_or(Vec::is_empty))
+        {
+            assert!(begun.elapsed() < PATIENCE, "nothing: {expression}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The expressions of a dashboard, as Grafana would send them.
+fn expressions(dashboard: &str) -> Vec<String> {
+    let file = format!("deploy/compose/grafana/dashboards/{dashboard}.json");
+    let text = fs::read_to_string(project(&file)).unwrap();
+    let board: Value = serde_json::from_str(&text).unwrap();
+    let panels = board["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    targets
+        .map(|target| {
+            let expression = target["expr"].as_str().unwrap();
+            expression
+                .replace("$__rate_interval", "30s")
+                .replace("$campaign", "cards")
+        })
+        .collect()
+}
+
+/// The alerts and their expressions.
+fn alerts() -> Vec<(String, String)> {
+    let text = fs::read_to_string(project("deploy/compose/alerts.yaml")).unwrap();
+    let file: Value = serde_saphyr::from_str(&text).unwrap();
+    let rules = file["groups"][0]["rules"].as_array().unwrap().iter();
+    let word = |rule: &Value, name: &str| rule[name].as_str().unwrap().to_owned();
+    rules
+        .map(|rule| (word(rule, "alert"), word(rule, "expr")))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_expression_of_dashboards_and_alerts_finds_what_it_asks_for() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).with("--admin 127.0.0.1:0").serve();
+    load::apply(&server).await;
+    let directory = tempfile::tempdir().unwrap();
+    let prometheus = Prometheus::start(directory.path(), &server);
+    prometheus.finds("tombola_ready");
+    let mut lottery = server.lottery().await;
+    let mut number = 0;
+    let mut draw = async |campaign: &str| {
+        number += 1;
+        let draw = request(campaign, "user", &format!("r-{number}"));
+        lottery.draw(draw).await.is_ok()
+    };
+    // What happens between two readings has a rate.
+    for _ in 0..3 {
+        for _ in 0..20 {
+            assert!(draw("cards").await);
+            assert!(!draw("none").await);
+        }
+        tokio::time::sleep(Duration::from_millis(2 * SCRAPE_MS)).await;
+    }
+    // The gauges of the store are read again after some seconds.
+    prometheus.finds("deriv(tombola_campaign_draws{campaign=\"cards\",outcome=\"win\"}[30s]) > 0");
+    for dashboard in DASHBOARDS {
+        for expression in expressions(dashboard) {
+            prometheus.finds(&expression);
+        }
+    }
+    for (alert, expression) in alerts() {
+        let found = prometheus.ask(&expression).unwrap();
+        assert_eq!(
+            found,
+            serde_json::json!([]),
+            "{alert} fires without a cause"
+        );
+        // What is compared is there.
+        let (value, _) = expression
+            .rsplit_once(" > ")
+            .or_else(|| expression.rsplit_once(" == "))
+            .unwrap();
+        if !NOTHING_TO_COMPARE.contains(&&*alert) {
+            prometheus.finds(value);
+        }
+    }
+}
+
+#[test]
+fn alerts_are_valid_and_the_documents_explain_each() {
+    let file = project("deploy/compose/alerts.yaml");
+    Ended::of(Command::new("promtool").args(["check", "rules"]).arg(file)).well();
+    let rules = project("tests/suite/deploy/alerts.yaml");
+    Ended::of(Command::new("promtool").args(["test", "rules"]).arg(rules)).well();
+    let page = fs::read_to_string(project("docs/operations.md")).unwrap();
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `Tombola"));
+    let listed: BTreeSet<String> = rows
+        .map(|row| format!("Tombola{}", row.split('`').next().unwrap()))
+        .collect();
+    let named: BTreeSet<String> = alerts().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(listed, named);
+    let tests = fs::read_to_string(project("tests/suite/deploy/alerts.yaml")).unwrap();
+    for name in named {
+        assert!(
+            tests.contains(&format!("alertname: {name}\n")),
+            "{name} has no test"
+        );
+    }
+}
