@@ -7,7 +7,7 @@ use super::{
 
 /// One sentinel that watches a server under the name `main`.
 pub struct RedisSentinel {
-    server: RedisServer,
+    pub server: RedisServer,
     password: Option<String>,
 }
 

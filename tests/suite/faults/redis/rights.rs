@@ -1,4 +1,4 @@
-//! A user of Redis who may do only what `deploy/redis/user.conf` permits.
+//! Users of Redis and of its sentinels who may do only what the files in `deploy/redis` permit.
 
 use std::{
     collections::BTreeSet,
@@ -11,25 +11,33 @@ use std::{
 use tonic_health::pb::health_check_response::ServingStatus::Serving;
 
 use crate::{
+    faults::load,
     process::{Ended, Start, project, tombola},
     support::{
         program::Program,
+        redis_group::{RedisCluster, RedisSentinel},
         redis_server::{RedisServer, until},
     },
 };
 
-use super::{directory_with_key, draws, healthy, witness::Witness};
+use super::{directory_with_key, draws, healthy, request, witness::Witness};
 
-const FILE: &str = "deploy/redis/user.conf";
+const USER: &str = "deploy/redis/user.conf";
+const SENTINEL_USER: &str = "deploy/redis/sentinel-user.conf";
 const PASSWORD: &str = "a-very-secret-word";
 /// A command that Redis 7.0 does not know.
 const NEWER: &str = "+waitaof";
 
-/// The user's line in redis.conf, without the word `user`.
-fn rules(program: Program) -> String {
-    let text = fs::read_to_string(project(FILE)).unwrap();
+/// The user's line in a file, without the word `user`.
+fn line(file: &str) -> String {
+    let text = fs::read_to_string(project(file)).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("user "));
-    let line = line.unwrap().replace("CHANGE-ME", PASSWORD);
+    line.unwrap().replace("CHANGE-ME", PASSWORD)
+}
+
+/// The user's line in redis.conf for a program, without the word `user`.
+fn rules(program: Program) -> String {
+    let line = line(USER);
     let words = line.split(' ');
     let known = words.filter(|word| program != Program::System || *word != NEWER);
     known.collect::<Vec<_>>().join(" ")
@@ -179,10 +187,87 @@ async fn replicas_confirm_under_the_rules_of_the_user() {
         let start = Start::on_redis(data.path(), &url(&master)).with("--durability strict");
         start.init().well();
         let server = start.serve();
-        crate::faults::load::apply_now(&server).await;
+        load::apply_now(&server).await;
         draws(&mut server.lottery().await, "flow", "u-1", "r-1").await;
         assert_eq!(refused(&master), [""; 0], "{program:?}");
         assert_eq!(refused(&replica), [""; 0], "{program:?}");
+    }
+}
+
+/// Makes the user on a server that runs.
+fn permit(redis: &RedisServer, rules: &str) {
+    let words: Vec<&str> = ["ACL", "SETUSER"]
+        .into_iter()
+        .chain(rules.split(' '))
+        .collect();
+    assert_eq!(redis.command(&words), "OK");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_of_a_cluster_moves_under_the_rules_of_the_user() {
+    let cluster = RedisCluster::start();
+    for node in &cluster.nodes {
+        permit(node, &rules(Program::System));
+    }
+    let user = format!("redis+cluster://tombola:{PASSWORD}@");
+    let url = cluster.url().replace("redis+cluster://", &user);
+    let data = directory_with_key();
+    let start = Start::on_redis(data.path(), &url).with("--durability local");
+    start.init().well();
+    let server = start.serve();
+    load::apply_now(&server).await;
+    let mut lottery = server.lottery().await;
+    draws(&mut lottery, "flow", "u-1", "r-1").await;
+    let campaigns = cluster
+        .nodes
+        .iter()
+        .map(|node| node.command(&["KEYS", "*:campaign:flow"]));
+    let key = campaigns.into_iter().find(|key| !key.is_empty()).unwrap();
+    let slot = cluster.nodes[0].command(&["CLUSTER", "KEYSLOT", &key]);
+    let to = (cluster.owner(&slot) + 1) % cluster.nodes.len();
+    cluster.move_slot(&slot, to);
+    let again = request("flow", "u-2", "r-2");
+    load::patiently(async || lottery.clone().draw(again.clone()).await)
+        .await
+        .unwrap();
+    for node in &cluster.nodes {
+        assert_eq!(refused(node), [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_is_asked_under_the_rules_of_its_user() {
+    let primary = server(Program::System, &[]);
+    let of = format!("127.0.0.1 {}", primary.port());
+    let replica = server(Program::System, &[("replicaof", &of)]);
+    let sentinel = RedisSentinel::start(&primary);
+    sentinel.wait_until_replica_on("127.0.0.1");
+    permit(&sentinel.server, &line(SENTINEL_USER));
+    let port = sentinel.server.port();
+    let url = format!(
+        "redis+sentinel://tombola:{PASSWORD}@127.0.0.1:{port}/main?sentinel=tombola:{PASSWORD}"
+    );
+    let data = directory_with_key();
+    let start = Start::on_redis(data.path(), &url);
+    start.init().well();
+    let server = start.serve();
+    load::apply_now(&server).await;
+    draws(&mut server.lottery().await, "flow", "u-1", "r-1").await;
+    until("the service listens for switches", || {
+        let clients = sentinel.server.command(&["CLIENT", "LIST"]);
+        clients.contains("user=tombola") && clients.contains("sub=1")
+    });
+    for server in [&primary, &replica, &sentinel.server] {
+        assert_eq!(refused(server), [""; 0]);
+    }
+    for command in [
+        &["SENTINEL", "FAILOVER", "main"][..],
+        &["SHUTDOWN"],
+        &["SUBSCRIBE", "other"],
+    ] {
+        let auth = ["AUTH", "tombola", PASSWORD];
+        let answer = sentinel.server.commands(&[&auth, command]);
+        assert!(answer.starts_with("-NOPERM"), "{command:?}: {answer}");
     }
 }
 
