@@ -2,26 +2,30 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use serde_json::Value;
+
 use super::render::{Rendered, copy, replace, text};
 
 const TRIAL: &str = "overlays/trial/kustomization.yaml";
 
+/// The names of a job without and with its hash. It is the name of the ConfigMap with its image.
+fn names(rendered: &Rendered, job: &Value) -> (String, String) {
+    let name = text(&job["metadata"]["name"]);
+    let image = &rendered.named("ConfigMap", name)["data"]["image"];
+    assert_eq!(
+        *image,
+        job["spec"]["template"]["spec"]["containers"][0]["image"]
+    );
+    assert!(job["spec"]["ttlSecondsAfterFinished"].as_u64() > Some(0));
+    let (short, hash) = name.rsplit_once('-').unwrap();
+    assert_eq!(hash.len(), 10, "{name}");
+    (short.to_owned(), name.to_owned())
+}
+
 /// The full names of the jobs, by their names without the hash.
 fn jobs(kustomize: &Path) -> BTreeMap<String, String> {
     let rendered = Rendered::of(kustomize, "trial");
-    let jobs = rendered.kind("Job").map(|job| {
-        let name = text(&job["metadata"]["name"]);
-        // The ConfigMap of this name has the image.
-        let image = &rendered.named("ConfigMap", name)["data"]["image"];
-        assert_eq!(
-            *image,
-            job["spec"]["template"]["spec"]["containers"][0]["image"]
-        );
-        assert!(job["spec"]["ttlSecondsAfterFinished"].as_u64() > Some(0));
-        let (short, hash) = name.rsplit_once('-').unwrap();
-        assert_eq!(hash.len(), 10, "{name}");
-        (short.to_owned(), name.to_owned())
-    });
+    let jobs = rendered.kind("Job").map(|job| names(&rendered, job));
     jobs.collect()
 }
 
@@ -30,6 +34,21 @@ fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) 
     assert_eq!(before.len(), 3);
     let changed = before.iter().filter(|(name, full)| after[*name] != **full);
     changed.map(|(name, _)| name.clone()).collect()
+}
+
+#[test]
+fn every_job_has_the_name_of_its_configuration() {
+    let all = Rendered::all();
+    let each = all.iter().map(|rendered| {
+        let jobs = rendered.kind("Job").map(|job| names(rendered, job).0);
+        jobs.collect::<Vec<_>>()
+    });
+    let wanted: [&[&str]; 3] = [
+        &["tombola-apply"],
+        &["tombola-apply", "tombola-init", "tombola-migrate"],
+        &["tombola-init", "tombola-migrate"],
+    ];
+    assert_eq!(each.collect::<Vec<_>>(), wanted);
 }
 
 #[test]
