@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::oneshot,
+    sync::{Notify, oneshot},
     task::JoinHandle,
 };
 use tracing::{info, warn};
@@ -33,7 +33,7 @@ use crate::{
     },
     ledger::{
         self, PostgresUrl, Settler, Target,
-        read::{LedgerReader, postgres::PostgresReader, sqlite::SqliteReader},
+        read::{LedgerReader, SettledLedger, postgres::PostgresReader, sqlite::SqliteReader},
     },
     model::{Moment, Problems},
     store::{
@@ -317,7 +317,8 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     });
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
     let ledger = reader(&injector, configuration.sink.clone());
-    let settling = Settling::start(&injector, configuration.sink);
+    let wake = ledger.as_ref().map(|ledger| Arc::clone(&ledger.wake));
+    let settling = Settling::start(&injector, configuration.sink, wake.unwrap_or_default());
     tokio::select! {
         served = grpc::server::serve(
             listener,
@@ -341,11 +342,15 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
 }
 
 /// What reads the settled ledger, from the same sink as [`Settling`] writes to.
-fn reader(injector: &Injector, url: Option<PostgresUrl>) -> Option<Arc<dyn LedgerReader>> {
+fn reader(injector: &Injector, url: Option<PostgresUrl>) -> Option<SettledLedger> {
     let store = injector.store();
-    Some(match url {
+    let reader: Arc<dyn LedgerReader> = match url {
         Some(url) => Arc::new(PostgresReader::new(url, &store.info().store_id)),
         None => Arc::new(SqliteReader::new(store.ledger_tables()?)),
+    };
+    Some(SettledLedger {
+        reader,
+        wake: Arc::default(),
     })
 }
 
@@ -358,13 +363,14 @@ struct Settling {
 impl Settling {
     /// Starts it, if there is a sink: the database that is named, or else the embedded store's own
     /// file.
-    fn start(injector: &Injector, url: Option<PostgresUrl>) -> Option<Self> {
+    fn start(injector: &Injector, url: Option<PostgresUrl>, wake: Arc<Notify>) -> Option<Self> {
         let store = injector.store();
         let target = match url {
             Some(url) => Target::Postgres(Box::new(url)),
             None => Target::Embedded(store.ledger_tables()?),
         };
         let settler = Settler::new(Arc::clone(store), injector.key().clone(), target);
+        let settler = settler.woken_by(wake);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(settler.run(async { drop(stopped.await) }));
         Some(Self { stop, task })

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     injector::Injector,
-    ledger::read::LedgerReader,
+    ledger::read::SettledLedger,
     proto::{
         FILE_DESCRIPTOR_SET, campaign_service_server::CampaignServiceServer,
         envelope_service_server::EnvelopeServiceServer, ledger_service_server::LedgerServiceServer,
@@ -85,7 +85,7 @@ pub enum ServeError {
 pub async fn serve(
     listener: TcpListener,
     injector: Arc<Injector>,
-    ledger: Option<Arc<dyn LedgerReader>>,
+    ledger: Option<SettledLedger>,
     settings: Settings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
@@ -131,7 +131,7 @@ pub async fn serve(
 
 fn routes(
     injector: Arc<Injector>,
-    (ledger, draining): (Option<Arc<dyn LedgerReader>>, watch::Receiver<bool>),
+    (ledger, draining): (Option<SettledLedger>, watch::Receiver<bool>),
     reporter: HealthReporter,
 ) -> Result<Routes, ServeError> {
     let desk = Arc::new(Desk::new(injector));

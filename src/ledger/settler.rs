@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::time::sleep;
+use tokio::{sync::Notify, time::sleep};
 use tracing::{error, info, warn};
 
 use super::{
@@ -34,6 +34,8 @@ const LAG_SHOWN: Duration = Duration::from_secs(10);
 pub struct Settler {
     carrier: Carrier,
     target: Target,
+    /// Ends the pause after a look that found nothing: someone waits for what is in the store.
+    wake: Arc<Notify>,
     pause: Duration,
     /// Since when the sink does not do its work.
     away: Option<Instant>,
@@ -51,6 +53,7 @@ impl Settler {
         Self {
             carrier: Carrier::new(store, key),
             target,
+            wake: Arc::default(),
             pause: PAUSE_MIN,
             away: None,
             said_away: Said::default(),
@@ -58,6 +61,12 @@ impl Settler {
             faults: BTreeMap::new(),
             well: BTreeSet::new(),
         }
+    }
+
+    /// The same, which looks at once when it is woken.
+    pub fn woken_by(mut self, wake: Arc<Notify>) -> Self {
+        self.wake = wake;
+        self
     }
 
     /// Settles until `stop` ends. What it is doing then is cut off, which does no harm: see
@@ -90,7 +99,10 @@ impl Settler {
         info!(sink = %self.target, "settling the ledger into {}", self.target);
         loop {
             if !self.pass(&mut *sink).await? {
-                sleep(IDLE_PAUSE).await;
+                tokio::select! {
+                    () = sleep(IDLE_PAUSE) => {}
+                    () = self.wake.notified() => {}
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::{
         request::{self, Fields, ParsedRequestId},
         status::CallError,
     },
-    ledger::read::{Delivery, DeliveryState, LedgerReader, SettledWin, fresh},
+    ledger::read::{Delivery, DeliveryState, LedgerReader, SettledWin},
     model::{CampaignId, Problems},
     proto,
     store::{self, Author, Executed, Refusal, StoreError, Unit, WinCommand, WinOperation, WonUnit},
@@ -150,7 +150,8 @@ impl Ledger {
         }
         let store = self.desk.store();
         store.campaign(&asked.campaign).await?;
-        fresh::wait(store, reader, Some(asked.campaign.as_str())).await?;
+        let campaign = Some(asked.campaign.as_str());
+        self.wait_until_settled(campaign).await?;
         let found = reader.win(&asked.campaign, &asked.unit).await?;
         found.ok_or_else(|| Refusal::WinNotFound(asked.unit.clone()).into())
     }

@@ -23,7 +23,9 @@ use super::{
     status::CallError,
 };
 use crate::{
-    ledger::read::{LedgerReader, Position, ReadError, definitions::Definitions, fresh},
+    ledger::read::{
+        LedgerReader, Position, ReadError, SettledLedger, definitions::Definitions, fresh,
+    },
     model::{CampaignId, Moment, convert::moment_to_proto},
     proto::{self, ledger_service_server::LedgerService},
     store::{
@@ -39,7 +41,7 @@ const PAGE_BYTES_MAX: usize = 2 << 20;
 /// The service.
 pub(super) struct Ledger {
     desk: Arc<Desk>,
-    reader: Option<Arc<dyn LedgerReader>>,
+    settled: Option<SettledLedger>,
     definitions: Arc<Definitions>,
     watches: Watches,
 }
@@ -105,23 +107,29 @@ impl<M: Message> Page<M> {
 impl Ledger {
     pub(super) fn new(
         desk: Arc<Desk>,
-        reader: Option<Arc<dyn LedgerReader>>,
+        settled: Option<SettledLedger>,
         stopping: tokio::sync::watch::Receiver<bool>,
     ) -> Self {
         Self {
             desk,
-            reader,
+            settled,
             definitions: Arc::default(),
             watches: Watches::new(stopping),
         }
     }
 
-    fn shared_reader(&self) -> Result<Arc<dyn LedgerReader>, CallError> {
-        self.reader.clone().ok_or(CallError::LedgerNotSettled)
+    fn settled(&self) -> Result<&SettledLedger, CallError> {
+        self.settled.as_ref().ok_or(CallError::LedgerNotSettled)
     }
 
     fn reader(&self) -> Result<&dyn LedgerReader, CallError> {
-        self.reader.as_deref().ok_or(CallError::LedgerNotSettled)
+        Ok(&*self.settled()?.reader)
+    }
+
+    /// Waits until what the store has now is settled; see [`fresh::wait`].
+    async fn wait_until_settled(&self, of: Option<&str>) -> Result<Option<Moment>, CallError> {
+        let SettledLedger { reader, wake } = self.settled()?;
+        Ok(fresh::wait(self.desk.store(), &**reader, wake, of).await?)
     }
 
     fn store_id(&self) -> &str {
@@ -133,10 +141,7 @@ impl Ledger {
     async fn complete_until<Q>(&self, asked: &Asked<Q>) -> Result<Option<Moment>, CallError> {
         match asked.token {
             Some(token) => Ok(token.complete_until),
-            None => {
-                let of = asked.of.as_deref();
-                Ok(fresh::wait(self.desk.store(), self.reader()?, of).await?)
-            }
+            None => self.wait_until_settled(asked.of.as_deref()).await,
         }
     }
 

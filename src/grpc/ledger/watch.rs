@@ -171,7 +171,7 @@ impl Ledger {
         let slot = slot.map_err(|_| StoreError::Overloaded)?;
         let source = Source {
             store: Arc::clone(self.desk.injector().store()),
-            reader: self.shared_reader()?,
+            reader: Arc::clone(&self.settled()?.reader),
             heads: Arc::clone(&self.watches.heads),
             unsettled: message.unsettled,
         };

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 
 use super::{LedgerReader, ReadError, SettledTo};
 use crate::{
@@ -20,6 +23,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// began: in the partition of the campaign or envelope of this id, or in all. Returns nothing then,
 /// or else the moment before which everything is settled.
 ///
+/// `wake` is the settler of this process, which then does not wait for its next look.
+///
 /// Only the numbers of the last entries are read from the store. If it is away, they are not known,
 /// and this returns how far the sink is.
 ///
@@ -28,6 +33,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 pub async fn wait(
     store: &dyn Store,
     reader: &dyn LedgerReader,
+    wake: &Notify,
     of: Option<&str>,
 ) -> std::result::Result<Option<Moment>, ReadError> {
     let partitions: Vec<u32> = match of {
@@ -57,6 +63,9 @@ pub async fn wait(
             return Ok(behind
                 .map(|partition| settled_at(&cursors, *partition))
                 .min());
+        }
+        if pause == PAUSE_MIN {
+            wake.notify_one();
         }
         sleep(pause).await;
         pause = (pause * 3 / 2).min(PAUSE_MAX);

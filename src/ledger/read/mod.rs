@@ -4,10 +4,11 @@
 //! [`LedgerReader`] is the trait of what can be read, one implementation for each sink that can be
 //! queried. Nothing here knows gRPC.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use thiserror::Error;
+use tokio::sync::Notify;
 
 pub mod definitions;
 pub mod fresh;
@@ -83,6 +84,15 @@ pub struct SettledWin {
     pub win: Win,
     /// Its delivery.
     pub delivery: Delivery,
+}
+
+/// The settled ledger of one store, for those who serve it.
+#[derive(Clone)]
+pub struct SettledLedger {
+    /// Reads it.
+    pub reader: Arc<dyn LedgerReader>,
+    /// Wakes the settler of this process.
+    pub wake: Arc<Notify>,
 }
 
 /// Reads what is settled of one store.
