@@ -5,9 +5,9 @@
 //! all partitions until it is stopped, and waits while the sink is away. [`mod@entry`] is the one
 //! place that makes and reads the bytes of a stored entry; [`wins`] makes the rows beside them, and
 //! [`deliveries`] changes these; [`sink`] has the places where entries go; [`read`] reads what is
-//! settled, and [`follow`] follows it. [`audit`] recomputes the promises from entries, [`mod@chain`]
-//! is their digest, and [`forget`] erases what names a user. Nothing here knows gRPC or seeds, and
-//! draws never wait for it.
+//! settled, and [`follow`] follows it. [`audit`] recomputes the promises from entries, and
+//! [`mod@chain`] is their digest; [`forget`] erases what names a user, and [`mod@lost`] finds what
+//! the store has lost. Nothing here knows gRPC or seeds, and draws never wait for it.
 
 pub mod audit;
 pub mod chain;

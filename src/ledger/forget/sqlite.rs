@@ -12,7 +12,7 @@ use crate::{
     model::Moment,
     store::{
         StoreError,
-        sqlite::{BUSY_PATIENCE, DATABASE_FILE},
+        sqlite::{BUSY_PATIENCE, DATABASE_FILE, is_up_to_date},
     },
 };
 
@@ -29,18 +29,21 @@ impl SqliteEraser {
     /// Opens the file in the directory of an embedded store's data.
     ///
     /// # Errors
-    /// There is no such file, it is no such store, or it is of a version without erasures.
+    /// There is no such file, it is no such store, or it is of an earlier version.
     pub fn open(directory: &Path) -> Result<Self, SinkError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let open = || -> rusqlite::Result<Connection> {
+        let open = || -> rusqlite::Result<Option<Connection>> {
             let db = Connection::open_with_flags(directory.join(DATABASE_FILE), flags)?;
             db.busy_timeout(BUSY_PATIENCE)?;
-            db.query_row("SELECT COUNT(*) FROM erasures", [], |_| Ok(()))?;
+            if !is_up_to_date(&db)? {
+                return Ok(None);
+            }
             db.execute_batch(BEGIN)?;
-            Ok(db)
+            Ok(Some(db))
         };
+        let db = open().map_err(StoreError::from)?;
         Ok(Self {
-            db: open().map_err(StoreError::from)?,
+            db: db.ok_or(SinkError::OlderFile)?,
         })
     }
 

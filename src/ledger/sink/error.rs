@@ -67,6 +67,12 @@ pub enum SinkError {
         /// What is needed.
         needed: i32,
     },
+    /// The embedded store's file is of an earlier version, and is not open.
+    #[error(
+        "the data are of an earlier version of tombola: start `tombola serve` of this version on \
+         them once, which brings them up to date"
+    )]
+    OlderFile,
     /// A later version has changed the tables so that this one does not understand them.
     #[error(
         "the schema `tombola` in PostgreSQL needs a version of tombola that knows schema \
@@ -120,6 +126,7 @@ impl SinkError {
             | Self::Password(_)
             | Self::Certificates { .. }
             | Self::NotMigrated { .. }
+            | Self::OlderFile
             | Self::NewerSchema { .. }
             | Self::OtherStore { .. }
             | Self::NotDurable(_)

@@ -45,7 +45,7 @@ mod wal;
 mod windows;
 mod writer;
 
-pub use open::{BUSY_PATIENCE, DATABASE_FILE, DirectoryLock, OpenError, Options};
+pub use open::{BUSY_PATIENCE, DATABASE_FILE, DirectoryLock, OpenError, Options, is_up_to_date};
 pub use tables::LedgerTables;
 
 use self::{

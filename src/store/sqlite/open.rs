@@ -383,6 +383,14 @@ fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
     db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
 }
 
+/// Whether a store's file has the tables that this version knows.
+///
+/// # Errors
+/// It cannot be read.
+pub fn is_up_to_date(db: &Connection) -> rusqlite::Result<bool> {
+    Ok(pragma(db, "user_version")? >= i64::from(SCHEMA_VERSION))
+}
+
 fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
     let version = pragma(db, "user_version").map_err(OpenError::database)?;
     let version = usize::try_from(version).unwrap_or(usize::MAX);

@@ -210,4 +210,17 @@ fn erasing_says_what_it_needs() {
     ended.badly(64, &["--postgres-url", "--data"]);
     let nowhere = ["user", "forget", "user-1", "--data", "/nowhere"];
     Ended::of(&mut tombola(nowhere)).badly(1, &["/nowhere"]);
+    // Data that no service of this version has opened yet.
+    let data = tempfile::tempdir().unwrap();
+    let db = Connection::open(data.path().join(DATABASE_FILE)).unwrap();
+    db.execute_batch("CREATE TABLE meta (key TEXT); PRAGMA user_version = 10")
+        .unwrap();
+    let directory = data.path().to_str().unwrap();
+    for command in [
+        &["user", "forget", "user-1"][..],
+        &["audit", "--without-service"],
+    ] {
+        let ended = Ended::of(tombola(command).args(["--data", directory]));
+        ended.badly(1, &["start `tombola serve` of this version"]);
+    }
 }

@@ -8,10 +8,11 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use tokio::{sync::Notify, time::timeout};
 use tombola::{
     ledger::{
         PostgresSink, PostgresUrl,
-        read::{definitions::Definitions, sqlite::SqliteReader},
+        read::{definitions::Definitions, fresh, sqlite::SqliteReader},
     },
     proto::{DeliveryState, WatchEntriesRequest, ledger_service_client::LedgerServiceClient},
 };
@@ -29,6 +30,7 @@ use crate::{
         World,
         embedded::Embedded,
         in_memory::InMemory,
+        minutes,
         postgres::Postgres,
         redis_server::{RedisServer, until},
         words::campaign_id,
@@ -250,6 +252,26 @@ async fn nothing_is_delivered_or_revoked_while_postgres_is_away() {
     assert_eq!(delivery.state(), DeliveryState::Delivered);
     assert_eq!(delivery.reference, "parcel-1");
     ledger.revoke_win(revoked(&units[1])).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_wakes_the_settler() {
+    let world = World::new(Embedded::new()).await;
+    world.begin(settled::YAML).await;
+    let store = world.store();
+    let reader = SqliteReader::new(store.ledger_tables().unwrap());
+    let place = Place::own_file(&world);
+    let wake = Notify::new();
+    // This settler does nothing unless it is woken.
+    let settler = async {
+        wake.notified().await;
+        let (mut carrier, mut sink) = place.settler(store).await;
+        settle_all(&mut carrier, &mut *sink).await;
+    };
+    let list = fresh::wait(&**store, &reader, &wake, None);
+    let (listed, woken) = tokio::join!(list, timeout(minutes(1), settler));
+    listed.unwrap();
+    woken.expect("the list has woken it");
 }
 
 /// Names in lists come from the ledger once the store does not have a campaign any more.

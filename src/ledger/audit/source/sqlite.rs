@@ -13,7 +13,10 @@ use crate::{
         wins::Win,
     },
     model::Moment,
-    store::{LedgerId, StoreError, sqlite::DATABASE_FILE},
+    store::{
+        LedgerId, StoreError,
+        sqlite::{DATABASE_FILE, is_up_to_date},
+    },
 };
 
 /// A connection that only reads.
@@ -25,19 +28,18 @@ impl SqliteSource {
     /// Opens the file in the directory of an embedded store's data.
     ///
     /// # Errors
-    /// There is no such file, it is no such store, or it is of a version without a ledger of its
-    /// own.
+    /// There is no such file, it is no such store, or it is of an earlier version.
     pub fn open(directory: &Path) -> Result<Self, SinkError> {
         let file = directory.join(DATABASE_FILE);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let open = || -> rusqlite::Result<Connection> {
+        let open = || -> rusqlite::Result<Option<Connection>> {
             let db = Connection::open_with_flags(&file, flags)?;
             db.busy_timeout(std::time::Duration::from_secs(5))?;
-            db.query_row("SELECT COUNT(*) FROM cursors", [], |_| Ok(()))?;
-            Ok(db)
+            Ok(is_up_to_date(&db)?.then_some(db))
         };
+        let db = open().map_err(StoreError::from)?;
         Ok(Self {
-            db: open().map_err(StoreError::from)?,
+            db: db.ok_or(SinkError::OlderFile)?,
         })
     }
 
