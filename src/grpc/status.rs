@@ -152,7 +152,9 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         Refusal::Ended(_) => no(Code::FailedPrecondition, R::CampaignEnded),
         Refusal::Paused => no(Code::FailedPrecondition, R::CampaignPaused),
         Refusal::LedgerBacklog => no(Code::Unavailable, R::LedgerBacklog),
-        Refusal::Closed => no(Code::FailedPrecondition, R::CampaignClosed),
+        Refusal::Closed | Refusal::Removed { .. } => {
+            no(Code::FailedPrecondition, R::CampaignClosed)
+        }
         Refusal::Expired(_) => no(Code::FailedPrecondition, R::RequestExpired),
         Refusal::ChangeRefused(_) => no(Code::FailedPrecondition, R::ChangeRefused),
         Refusal::VersionStale { .. } => no(Code::Aborted, R::VersionStale),

@@ -114,6 +114,12 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            Refusal::Removed { end: at }.into(),
+            Code::FailedPrecondition,
+            "CAMPAIGN_CLOSED",
+            "no",
+        ),
+        (
             Refusal::PoolNotFound("p".into()).into(),
             Code::NotFound,
             "POOL_NOT_FOUND",

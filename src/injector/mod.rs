@@ -34,6 +34,7 @@ mod decks;
 mod draw;
 mod envelope_state;
 mod envelopes;
+mod removal;
 mod scattering;
 mod schedules;
 mod splits;

@@ -24,8 +24,9 @@ const AT_ONCE: usize = 8;
 const COMPLETE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 impl Injector {
-    /// Settles every campaign and every envelope that something is due of, and forgets old
-    /// requests; goes on after a failure and returns the first one.
+    /// Settles every campaign and every envelope that something is due of, removes what is left of
+    /// campaigns that have a tombstone, and forgets old requests; goes on after a failure and
+    /// returns the first one.
     pub async fn tick(self: &Arc<Self>) -> Result<()> {
         let mut crew = Crew::default();
         let mut outcome = self.complete_index().await;
@@ -34,6 +35,8 @@ impl Injector {
             outcome = outcome.and(found);
             let settled = self.settle_envelopes(partition).await;
             outcome = outcome.and(settled);
+            let removed = self.finish_removals(partition).await;
+            outcome = outcome.and(removed);
         }
         outcome = outcome.and(crew.finish().await);
         while self.store.forget().await? {}

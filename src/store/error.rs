@@ -151,6 +151,15 @@ pub enum Refusal {
     /// The campaign was closed.
     #[error("the campaign was closed for good: its id is not used again")]
     Closed,
+    /// The campaign's data have left the store, as they do some time after its close.
+    #[error(
+        "the campaign was closed, and its data have left the store: it can be read and listed, but \
+         not changed, and its id is not used again"
+    )]
+    Removed {
+        /// The campaign's end.
+        end: Moment,
+    },
     /// A limit of the user's draws.
     #[error("{}", limit_text(.reached))]
     Limit {

@@ -3,6 +3,8 @@
 //!
 //! Every step is fenced: one that comes late, or twice, changes nothing and says how things stand.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     chance::Release,
     model::{CampaignId, Moment, PoolNo, PrizeNo, Quantities, deck::CardCount},
@@ -125,7 +127,8 @@ pub struct DeckFilling {
 }
 
 /// Why a deck gives no more cards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DeckStop {
     /// Its last round is used up.
     Exhausted,

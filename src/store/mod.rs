@@ -17,9 +17,11 @@ pub mod envelope;
 pub mod error;
 pub mod fill;
 pub mod hold;
+pub mod last_windows;
 pub mod memory;
 pub mod operation;
 pub mod redis;
+pub mod removal;
 mod rules;
 pub mod settling;
 pub mod sqlite;
@@ -39,6 +41,7 @@ pub use fill::{
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
 pub use operation::{Author, Operation};
+pub use removal::{ClosedCampaign, RemovalFence, RemovalStore};
 pub use settling::{Backlog, BacklogBound, Memory, SettleStore, SettledUpTo, Unsettled};
 pub use view::{CampaignView, Filling, Lifecycle, Stats, UserDetails, UserView, WindowView};
 
@@ -90,7 +93,7 @@ pub struct StandingStill {
 /// Errors: [`StoreError::Refused`] if a rule forbids it, [`StoreError::Overloaded`] and
 /// [`StoreError::Unavailable`] for faults; each says whether the step may have happened.
 #[async_trait]
-pub trait Store: EnvelopeStore + SettleStore {
+pub trait Store: EnvelopeStore + SettleStore + RemovalStore {
     /// What this store is.
     fn info(&self) -> &StoreInfo;
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     fill::{DeckStop, PoolFilling},
     hold::{BlockedUser, Holds},
@@ -182,6 +184,8 @@ pub struct Stats {
     pub now: Moment,
     /// The last entry of the campaign's partition that is counted.
     pub head: LedgerId,
+    /// The number of the campaign's last entry; 0 if no entry has one.
+    pub entries: u64,
     /// By prize number.
     pub prizes: Vec<PrizeStats>,
     /// Units in the pools' sorted sets, counted, are as many as the counters say.
@@ -230,7 +234,7 @@ impl DrawCounts {
 }
 
 /// Where the units of one prize are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrizeStats {
     /// Given to the campaign.
     pub stock: u64,
@@ -253,7 +257,7 @@ pub struct PrizeStats {
 }
 
 /// How far a deck is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeckStats {
     /// The pool.
     pub pool: PoolNo,
@@ -284,7 +288,7 @@ pub struct Filling {
 }
 
 /// A window whose injection has begun, or that passed unfilled.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowView {
     /// The pool.
     pub pool: PoolNo,
@@ -301,7 +305,8 @@ pub struct WindowView {
 }
 
 /// How far a frozen window is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WindowState {
     /// Its units are being put into the pool.
     Injecting,
@@ -314,7 +319,7 @@ pub enum WindowState {
 }
 
 /// Units of one prize in one window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowUnits {
     /// By the plan.
     pub planned: u64,

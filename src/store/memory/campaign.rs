@@ -41,6 +41,8 @@ pub(super) struct CampaignData {
     pub(super) counts: DrawCounts,
     /// When the injector has something to do next.
     pub(super) due: Option<Moment>,
+    /// Since when nothing has happened to it, if it is closed.
+    pub(super) closed: Option<Moment>,
     /// By version, from 1.
     definitions: Vec<Arc<Campaign>>,
 }
@@ -116,6 +118,7 @@ impl CampaignData {
             deliveries: HashMap::new(),
             counts: DrawCounts::default(),
             due: None,
+            closed: None,
             definitions: Vec::new(),
         }
     }
@@ -168,6 +171,7 @@ impl CampaignData {
     ) -> Result<Option<LedgerId>> {
         let changes = std::mem::take(&mut state.changes);
         self.due = rules::due(&state);
+        self.closed = self.due.is_none().then_some(state.now);
         if changes.is_anew {
             self.state.pools.clear();
             self.pools.clear();

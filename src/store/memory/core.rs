@@ -27,6 +27,10 @@ pub(super) struct Core {
     last: Moment,
     pub(super) request_memory: Duration,
     pub(super) campaigns: HashMap<CampaignId, CampaignData>,
+    /// The end of each campaign that has a tombstone.
+    pub(super) removed_campaigns: HashMap<CampaignId, Moment>,
+    /// What is left of campaigns that have one.
+    pub(super) leaving: BTreeMap<CampaignId, CampaignData>,
     pub(super) envelopes: HashMap<EnvelopeId, EnvelopeData>,
     /// Envelopes that are gone: their ids are not used again.
     pub(super) removed_envelopes: HashSet<EnvelopeId>,
@@ -49,6 +53,8 @@ impl Core {
             last: Moment::EPOCH,
             request_memory,
             campaigns: HashMap::new(),
+            removed_campaigns: HashMap::new(),
+            leaving: BTreeMap::new(),
             envelopes: HashMap::new(),
             removed_envelopes: HashSet::new(),
             sums: BTreeMap::new(),
@@ -97,7 +103,15 @@ impl Core {
     /// A campaign.
     pub(super) fn campaign(&self, id: &CampaignId) -> Result<&CampaignData> {
         let found = self.campaigns.get(id);
-        found.ok_or_else(|| Refusal::CampaignNotFound.into())
+        found.ok_or_else(|| self.not_found(id).into())
+    }
+
+    /// Why there is no campaign of this id.
+    pub(super) fn not_found(&self, id: &CampaignId) -> Refusal {
+        match self.removed_campaigns.get(id) {
+            Some(&end) => Refusal::Removed { end },
+            None => Refusal::CampaignNotFound,
+        }
     }
 
     /// Campaigns by id.

@@ -19,7 +19,8 @@ use crate::{
 impl Core {
     pub(super) fn draw(&mut self, command: DrawCommand) -> Result<Drawn> {
         let now = self.now();
-        let remembered = self.remembered(&command.campaign, &command.user, &command.request)?;
+        let remembered = self.remembered(&command.campaign, &command.user, &command.request);
+        let remembered = remembered.map_err(|error| error.of_draw(now))?;
         if let Some(answer) = remembered {
             if !rules::is_same_draw(&answer.entry, &command) {
                 return Err(Refusal::RequestIdReused.into());

@@ -50,6 +50,12 @@ impl Ledger {
         id(self.last())
     }
 
+    /// The number of a campaign's last entry.
+    pub(super) fn entries_of(&self, campaign: &CampaignId) -> u64 {
+        let count = self.counts.get(&Some(campaign.clone()));
+        count.copied().unwrap_or(0)
+    }
+
     /// The number of the last entry.
     pub(super) fn last(&self) -> u64 {
         self.records.len() as u64

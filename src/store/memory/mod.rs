@@ -19,6 +19,7 @@ mod envelopes;
 mod ledger;
 mod queue;
 mod read;
+mod removal;
 mod settling;
 mod steps;
 
@@ -219,7 +220,8 @@ impl Store for MemoryStore {
         let mut core = self.turn().await?;
         let now = core.now();
         let head = ledger_id(core.ledger.head());
-        Ok(core.campaign(id)?.stats(now, head))
+        let entries = core.ledger.entries_of(id);
+        Ok(core.campaign(id)?.stats(now, (head, entries)))
     }
 
     async fn windows(

@@ -65,7 +65,7 @@ impl CampaignData {
     }
 
     /// Where every unit is.
-    pub(super) fn stats(&self, now: Moment, head: LedgerId) -> Stats {
+    pub(super) fn stats(&self, now: Moment, (head, entries): (LedgerId, u64)) -> Stats {
         let state = &self.state;
         let stock = state.stock.iter().zip(&self.won);
         let mut prizes: Vec<_> = stock.map(|(stock, won)| stock.stats(*won)).collect();
@@ -104,6 +104,7 @@ impl CampaignData {
             view: state.view.clone(),
             now,
             head,
+            entries,
             prizes,
             pools_agree,
             draws: self.counts,

@@ -33,6 +33,9 @@ impl Core {
     pub(super) fn apply(&mut self, command: &ApplyCommand) -> Result<Operated> {
         let id = &command.campaign.id;
         if !self.campaigns.contains_key(id) {
+            if self.removed_campaigns.contains_key(id) {
+                return Err(self.not_found(id).into());
+            }
             let state = rules::create(command, self.now(), self.is_test())?;
             self.campaigns.insert(id.clone(), CampaignData::new(&state));
             let ledger = self.save(id, state)?;

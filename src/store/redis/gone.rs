@@ -1,10 +1,13 @@
 //! Data that somebody else removed from Redis. They are distinguished from data that never existed:
 //! a campaign is listed in its partition from its first version on. If it is listed and its hash is
-//! missing, someone removed it, and its id stays taken.
+//! missing, someone removed it, and its id stays taken. One that tombola removed has a tombstone.
+
+use redis::Value;
 
 use super::{
     core::Core,
     format::{
+        keys::IdDigest,
         reply::{self, Parts, letter},
         scripts,
     },
@@ -16,29 +19,37 @@ use crate::{
 };
 
 impl Core {
-    /// Why a campaign was not found: it never existed, or its hash is gone.
+    /// Why a campaign was not found: it never existed, it was removed, or its hash is gone.
     pub(super) async fn not_found(&self, id: &CampaignId) -> StoreError {
-        match self.is_gone(id).await {
-            Ok(true) => gone(&self.partition(id).campaign(id).campaign),
-            Ok(false) => Refusal::CampaignNotFound.into(),
-            Err(error) => error,
+        match self.absence(id).await {
+            Ok(why) | Err(why) => why,
         }
     }
 
-    async fn is_gone(&self, id: &CampaignId) -> Result<bool> {
+    async fn absence(&self, id: &CampaignId) -> Result<StoreError> {
         let partition = self.partition(id);
         let keys = [
             partition.partition.clone(),
             partition.campaigns.clone(),
             partition.campaign(id).campaign,
+            partition.removed_campaigns.clone(),
         ];
-        let args = [id.as_str()];
+        let args = [id.as_str().as_bytes(), &IdDigest::campaign(id).field];
         let (_, mut parts) = self.ask(partition, &scripts::LISTED, &keys, &args).await?;
         let answer = parts.next()?;
         if letter(&answer) == Some(b'L') {
             return Err(self.lost());
         }
-        Ok(reply::number::<u8>(answer)? == 1)
+        if reply::number::<u8>(answer)? == 1 {
+            return Ok(gone(&partition.campaign(id).campaign));
+        }
+        match parts.maybe_next().filter(|end| *end != Value::Nil) {
+            Some(end) => Ok(Refusal::Removed {
+                end: reply::moment(end)?,
+            }
+            .into()),
+            None => Ok(Refusal::CampaignNotFound.into()),
+        }
     }
 
     /// The same result; if it is that a campaign was not found, with the reason.

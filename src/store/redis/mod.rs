@@ -29,6 +29,7 @@ mod link;
 mod memory;
 mod open;
 mod read;
+mod removal;
 mod settings;
 mod step;
 
@@ -296,7 +297,8 @@ impl Store for RedisStore {
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
         self.core.level.admit()?;
-        self.lanes.draw(&self.core, command).await
+        let drawn = self.lanes.draw(&self.core, command).await;
+        drawn.map_err(|error| error.of_draw(self.core.clock.hint()))
     }
 
     async fn find_draw(
@@ -386,7 +388,11 @@ impl Store for RedisStore {
         ids.truncate(limit);
         let mut views = Vec::with_capacity(ids.len());
         for id in ids {
-            views.push(self.campaign(&id).await?);
+            match self.campaign(&id).await {
+                // Its data have begun to leave since the ids were read.
+                Err(StoreError::Refused(Refusal::Removed { .. })) => {}
+                view => views.push(view?),
+            }
         }
         Ok(views)
     }

@@ -7,6 +7,7 @@ use super::{
     columns::entry,
     job::Command,
     load::{add_windows, load},
+    removal::not_found,
     save::{save, save_due},
     state::CampaignState,
     step::Step,
@@ -17,7 +18,8 @@ use crate::{
     model::{CampaignId, Moment, PoolNo, RequestId},
     store::{
         AdjustCommand, ApplyCommand, DealCommand, FillCommand, Filled, FreezeCommand, LedgerId,
-        OperateCommand, Operated, Operation, Result, Step as Outcome, StoreError, Sweep, Swept,
+        OperateCommand, Operated, Operation, Refusal, Result, Step as Outcome, StoreError, Sweep,
+        Swept,
         entry::Body,
         fill::CHUNK_UNITS_MAX,
         rules::{self, Placed, Range, State, Subjects},
@@ -30,6 +32,10 @@ impl Command for ApplyCommand {
     fn run(&self, step: &mut Step<'_>) -> Result<Operated> {
         let id = &self.campaign.id;
         let Some(mut campaign) = step.find(id)? else {
+            if let removed @ StoreError::Refused(Refusal::Removed { .. }) = not_found(step.db, id)?
+            {
+                return Err(removed);
+            }
             let state = rules::create(self, step.now, step.core.test_clock)?;
             let mut campaign = CampaignState::create(step.db, &state.view)?;
             let ledger = save(step, &mut campaign, state)?;

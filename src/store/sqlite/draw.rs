@@ -26,7 +26,8 @@ impl Command for DrawCommand {
     type Reply = Drawn;
 
     fn run(&self, step: &mut Step<'_>) -> Result<Drawn> {
-        step.with(&self.campaign, |step, state| draw(self, step, state))
+        let drawn = step.with(&self.campaign, |step, state| draw(self, step, state));
+        drawn.map_err(|error| error.of_draw(step.now))
     }
 
     fn draws(&self) -> Option<usize> {

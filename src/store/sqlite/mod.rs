@@ -33,6 +33,7 @@ mod open;
 mod probe;
 mod read;
 mod readers;
+mod removal;
 mod reserve;
 mod save;
 mod settling;
@@ -65,8 +66,8 @@ use self::{
 use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
     Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
-    OperateCommand, Operated, Refusal, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep,
-    Swept, UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock,
+    OperateCommand, Operated, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept,
+    UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -193,13 +194,20 @@ impl SqliteStore {
     }
 
     /// A campaign as of the last commit.
-    fn view(&self, id: &CampaignId) -> Result<CampaignView> {
+    async fn view(&self, id: &CampaignId) -> Result<CampaignView> {
+        if let Some(view) = self.published(id) {
+            return Ok(view);
+        }
+        let id = id.clone();
+        self.read(move |db| Err(removal::not_found(db, &id)?)).await
+    }
+
+    fn published(&self, id: &CampaignId) -> Option<CampaignView> {
         let published = self
             .published
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        let view = published.get(id).ok_or(Refusal::CampaignNotFound)?;
-        Ok(view.clone())
+        published.get(id).cloned()
     }
 
     /// The store's clock as readers see it: never behind what anyone has seen.
@@ -268,14 +276,14 @@ impl Store for SqliteStore {
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
-        let view = self.view(campaign)?;
+        let view = self.view(campaign).await?;
         self.limit_checks
             .user(view, user.clone(), self.clock_now())
             .await
     }
 
     async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails> {
-        let (view, user, now) = (self.view(campaign)?, user.clone(), self.clock_now());
+        let (view, user, now) = (self.view(campaign).await?, user.clone(), self.clock_now());
         self.read(move |db| read::user_details(db, view, &user, now))
             .await
     }
@@ -304,12 +312,7 @@ impl Store for SqliteStore {
     }
 
     async fn campaign(&self, id: &CampaignId) -> Result<CampaignView> {
-        let published = self
-            .published
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        let view = published.get(id).ok_or(Refusal::CampaignNotFound)?;
-        Ok(view.clone())
+        self.view(id).await
     }
 
     async fn version(&self, id: &CampaignId, version: u32) -> Result<Arc<Campaign>> {
@@ -359,7 +362,7 @@ impl Store for SqliteStore {
     }
 
     async fn filling(&self, id: &CampaignId) -> Result<Filling> {
-        let (known, now) = (self.view(id)?, self.clock_now());
+        let (known, now) = (self.view(id).await?, self.clock_now());
         self.read(move |db| read::filling(db, &known, now)).await
     }
 
@@ -392,7 +395,7 @@ impl Store for SqliteStore {
     }
 
     async fn stats(&self, id: &CampaignId) -> Result<Stats> {
-        let (known, now) = (self.view(id)?, self.clock_now());
+        let (known, now) = (self.view(id).await?, self.clock_now());
         self.read(move |db| read::stats(db, &known, now)).await
     }
 

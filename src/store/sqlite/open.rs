@@ -34,9 +34,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_lists.sql"),
     include_str!("schema_deliveries.sql"),
     include_str!("schema_chains.sql"),
+    include_str!("schema_removal.sql"),
 ];
 /// The version of the schema.
-const SCHEMA_VERSION: u32 = 11;
+const SCHEMA_VERSION: u32 = 12;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep
@@ -467,7 +468,7 @@ fn check_clock(db: &Connection, options: &Options) -> Result<(), OpenError> {
 
 fn load_campaigns(db: &Connection) -> Result<Campaigns, OpenError> {
     let ids: Vec<String> = db
-        .prepare("SELECT id FROM campaigns")
+        .prepare("SELECT id FROM campaigns WHERE removed IS NULL")
         .and_then(|mut statement| {
             statement
                 .query_map([], |row| row.get(0))?

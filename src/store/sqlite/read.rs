@@ -8,6 +8,7 @@ use super::{
     columns::{definition, entry_columns, ledger_id, moment, read_entry, scalar},
     draw::deck_stop,
     load::load,
+    removal::not_found,
     state::CampaignState,
     units::Queue,
     users::{find_block, list_blocks, load_user, remembered},
@@ -24,16 +25,22 @@ use crate::{
 };
 
 fn state(db: &Connection, known: &CampaignView) -> Result<CampaignState> {
-    CampaignState::load_known(db, &known.campaign.id, Some(known))?
-        .ok_or_else(|| Refusal::CampaignNotFound.into())
+    let id = &known.campaign.id;
+    match CampaignState::load_known(db, id, Some(known))? {
+        Some(state) => Ok(state),
+        None => Err(not_found(db, id)?),
+    }
 }
 
 fn campaign_no(db: &Connection, id: &CampaignId) -> Result<i64> {
     let found = db
-        .prepare_cached("SELECT no FROM campaigns WHERE id = ?1")?
+        .prepare_cached("SELECT no FROM campaigns WHERE id = ?1 AND removed IS NULL")?
         .query_row([id.as_str()], |row| row.get(0))
         .optional()?;
-    found.ok_or_else(|| Refusal::CampaignNotFound.into())
+    match found {
+        Some(no) => Ok(no),
+        None => Err(not_found(db, id)?),
+    }
 }
 
 /// A user's record as it stands now.
@@ -167,6 +174,7 @@ pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Resul
     Ok(Stats {
         now,
         head: ledger_id(head(db)?),
+        entries: state.entries,
         prizes,
         pools_agree,
         draws: state.counts,

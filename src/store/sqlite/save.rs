@@ -5,6 +5,7 @@ use rusqlite::{Connection, params};
 use super::{
     columns::to_json,
     deliveries::save_delivery,
+    removal::save_closed,
     state::{CampaignState, Pool, Stock},
     step::Step,
     units,
@@ -25,7 +26,11 @@ pub(super) fn save(
     campaign: &mut CampaignState,
     state: rules::State,
 ) -> Result<Option<LedgerId>> {
-    save_due(step.db, campaign.no, rules::due(&state))?;
+    let due = rules::due(&state);
+    save_due(step.db, campaign.no, due)?;
+    if due.is_none() {
+        save_closed(step.db, campaign.no, step.now)?;
+    }
     let changes = state.changes;
     if changes.is_anew {
         clear(step.db, campaign)?;

@@ -312,7 +312,7 @@ pub(super) fn load_view(
         .prepare_cached(
             "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment,
                     blocked_users, users, wins, consolations, nothings, holds, entries
-             FROM campaigns WHERE id = ?1",
+             FROM campaigns WHERE id = ?1 AND removed IS NULL",
         )?
         .query_row([id.as_str()], |row| {
             let counts = DrawCounts {

@@ -13,6 +13,7 @@ pub(super) use super::columns::definition;
 use super::{
     columns::{ledger_id, moment, to_json},
     envelopes::Envelopes,
+    removal::not_found,
     state::CampaignState,
 };
 use crate::{
@@ -125,9 +126,10 @@ impl Core {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         for id in self.changed.drain(..) {
-            if let Some(state) = self.campaigns.get(&id) {
-                published.insert(id, state.view.clone());
-            }
+            match self.campaigns.get(&id) {
+                Some(state) => published.insert(id, state.view.clone()),
+                None => published.remove(&id), // it was removed
+            };
         }
     }
 }
@@ -204,7 +206,9 @@ impl Step<'_> {
     ) -> Result<T> {
         let about = |error: StoreError| error.about(format_args!("campaign {id}"));
         let found = self.find(id).map_err(about)?;
-        let mut state = found.ok_or(Refusal::CampaignNotFound)?;
+        let Some(mut state) = found else {
+            return Err(not_found(self.db, id)?);
+        };
         let outcome = work(self, &mut state);
         self.put(state);
         outcome.map_err(about)

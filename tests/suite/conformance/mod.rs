@@ -86,6 +86,7 @@ mod plans;
 mod prizes;
 mod recall;
 mod refusals;
+mod removals;
 mod replay;
 mod replicas;
 mod schedules;

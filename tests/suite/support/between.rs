@@ -9,12 +9,12 @@ use tombola::{
     model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId},
     store::{
         AdjustCommand, ApplyCommand, Backlog, BacklogBound, BlockedUsers, CampaignView,
-        CancelEnvelope, CreateEnvelope, DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign,
-        Entry, EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView, FillCommand,
-        FillEnvelope, Filled, Filling, FreezeCommand, GrabCommand, GrabView, Grabbed, Memory,
-        OperateCommand, Operated, Result, SettleStore, Settled, SettledUpTo, Stats, Step, Store,
-        StoreInfo, Sweep, Swept, Unsettled, UserDetails, UserView, WinCommand, WinOperated,
-        WindowView, sqlite::LedgerTables,
+        CancelEnvelope, ClosedCampaign, CreateEnvelope, DealCommand, DrawAnswer, DrawCommand,
+        Drawn, DueCampaign, Entry, EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView,
+        FillCommand, FillEnvelope, Filled, Filling, FreezeCommand, GrabCommand, GrabView, Grabbed,
+        Memory, OperateCommand, Operated, RemovalFence, RemovalStore, Result, SettleStore, Settled,
+        SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unsettled, UserDetails, UserView,
+        WinCommand, WinOperated, WindowView, sqlite::LedgerTables,
     },
 };
 
@@ -37,6 +37,8 @@ pub trait Meddler: Send + Sync {
     async fn after_unsettled(&self) {}
     /// The settler lets the store give up what is settled.
     async fn before_trim(&self) {}
+    /// A tombstone is about to be written.
+    async fn before_removal(&self) {}
     /// The store has given it up.
     async fn after_trim(&self) {}
 }
@@ -229,6 +231,29 @@ impl<M: Meddler> EnvelopeStore for Between<M> {
 
     async fn envelope_sums(&self) -> Result<EnvelopeTotals> {
         self.store.envelope_sums().await
+    }
+}
+
+#[async_trait]
+impl<M: Meddler> RemovalStore for Between<M> {
+    async fn closed_campaigns(
+        &self,
+        partition: u32,
+        keep: Duration,
+        after: Option<&ClosedCampaign>,
+        limit: usize,
+    ) -> Result<Vec<ClosedCampaign>> {
+        let closed = self.store.closed_campaigns(partition, keep, after, limit);
+        closed.await
+    }
+
+    async fn begin_removal(&self, id: &CampaignId, fence: &RemovalFence) -> Result<bool> {
+        self.meddler.before_removal().await;
+        self.store.begin_removal(id, fence).await
+    }
+
+    async fn remove_some(&self, id: &CampaignId) -> Result<bool> {
+        self.store.remove_some(id).await
     }
 }
 

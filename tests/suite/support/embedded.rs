@@ -26,6 +26,8 @@ pub const WITHOUT_INDEX: &str = "
     ALTER TABLE stock DROP COLUMN forfeited; ALTER TABLE stock DROP COLUMN revoked;
     ALTER TABLE ledger DROP COLUMN number;
     ALTER TABLE campaigns DROP COLUMN entries;
+    DROP INDEX campaigns_by_close; ALTER TABLE campaigns DROP COLUMN closed;
+    ALTER TABLE campaigns DROP COLUMN removed;
     DROP TABLE cursors; DROP TABLE orphans; DROP TABLE entries; DROP TABLE wins; DROP TABLE prizes;
     DROP TABLE salts; DROP TABLE quarantine; DROP TABLE deliveries; DROP TABLE erasures;
     PRAGMA user_version = 2;

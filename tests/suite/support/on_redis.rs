@@ -37,6 +37,7 @@ const PARTITIONS: u32 = 3;
 
 /// The data of a store on Redis, and its clock.
 pub struct OnRedis {
+    url: String,
     options: Options,
     clock: Arc<ManualClock>,
     /// The store is created once: a service that opens it later never creates it again.
@@ -92,6 +93,7 @@ impl OnRedis {
             store_id: None,
         };
         Self {
+            url: url.into(),
             options,
             clock,
             made: Arc::default(),
@@ -120,6 +122,11 @@ impl OnRedis {
         self
     }
 
+    /// The URL of its Redis.
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
     /// The prefix of its keys if there is a single partition.
     pub fn tag(&self) -> String {
         format!("{}{{0}}:", self.options.prefix.as_str())
@@ -128,6 +135,7 @@ impl OnRedis {
     /// The same data for a service with another request memory.
     pub fn remembering(&self, request_memory: Duration) -> Self {
         Self {
+            url: self.url.clone(),
             options: Options {
                 request_memory,
                 ..self.options.clone()

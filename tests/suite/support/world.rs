@@ -116,9 +116,13 @@ impl World {
 
     /// An injector whose steps the test interrupts.
     pub fn injector_with(&self, meddler: impl Meddler + 'static) -> Arc<Injector> {
+        Arc::new(Injector::new(self.store_with(meddler), key(), minutes(5)))
+    }
+
+    /// The store, of which the test interrupts the steps.
+    pub fn store_with(&self, meddler: impl Meddler + 'static) -> Arc<dyn Store> {
         let store = self.store().clone();
-        let between = Arc::new(Between { store, meddler });
-        Arc::new(Injector::new(between, key(), minutes(5)))
+        Arc::new(Between { store, meddler })
     }
 
     /// Moves the clock to a moment in RFC 3339 form.
@@ -227,6 +231,14 @@ impl World {
         let after = self.traces(&command).await;
         assert_eq!(after, before, "{refusal}");
         refusal
+    }
+
+    /// The refusal of a draw from a campaign of which there may be no traces.
+    pub async fn refusal_of(&self, command: DrawCommand) -> Refusal {
+        match self.try_draw(command).await {
+            Err(StoreError::Refused(refusal)) => refusal,
+            other => panic!("not refused: {other:?}"),
+        }
     }
 
     /// Makes all these draws at once, each in a task; returns their results in order.

@@ -76,6 +76,11 @@ pub(crate) struct PartitionKeys {
     pub(crate) campaigns: Key,
     /// Campaigns that the injector has something to do with, by the moment of the next step.
     pub(crate) due_campaigns: Key,
+    /// Closed campaigns, by the moment since when nothing has happened to them; 0 while their data
+    /// are being removed.
+    pub(crate) closed_campaigns: Key,
+    /// The end of each campaign whose data have left; it keeps the id from being used again.
+    pub(crate) removed_campaigns: Key,
     /// Envelopes that are neither empty nor refunded, by their expiry.
     pub(crate) open_envelopes: Key,
     /// Envelopes that are empty or refunded, by the moment since when; 0 once they are being
@@ -96,6 +101,8 @@ impl PartitionKeys {
             ledger: format!("{tag}:ledger").into(),
             campaigns: format!("{tag}:campaigns").into(),
             due_campaigns: format!("{tag}:campaigns:due").into(),
+            closed_campaigns: format!("{tag}:campaigns:closed").into(),
+            removed_campaigns: format!("{tag}:campaigns:removed").into(),
             open_envelopes: format!("{tag}:envelopes:open").into(),
             settled_envelopes: format!("{tag}:envelopes:settled").into(),
             envelope_sums: format!("{tag}:envelopes:sums").into(),
@@ -122,25 +129,41 @@ impl PartitionKeys {
 
     /// The keys of the pools of a campaign, with a queue for each of their slots.
     pub(crate) fn pools(&self, campaign: &Campaign, slots: &Slots) -> Vec<PoolKeys> {
-        let id = &campaign.id;
         let pools = campaign.numbered_pools().zip(slots);
         pools
             .map(|((no, pool), slots)| {
-                let key = |kind: &str| format!("{}:{kind}:{id}:{}", self.tag, no.0).into();
-                let queue = |prize: &Option<PrizeNo>| Queue {
-                    prize: *prize,
-                    key: format!("{}:units:{id}:{}:{}", self.tag, no.0, slot(*prize)).into(),
-                };
-                PoolKeys {
-                    no,
-                    is_deck: matches!(pool.kind, PoolKind::Deck(_)),
-                    ends: key("ends"),
-                    windows: key("windows"),
-                    wins: key("wins"),
-                    queues: slots.iter().map(queue).collect(),
-                }
+                let is_deck = matches!(pool.kind, PoolKind::Deck(_));
+                self.pool(&campaign.id, no, is_deck, slots)
             })
             .collect()
+    }
+
+    /// The keys of a pool, with a queue for each of its slots.
+    pub(crate) fn pool(
+        &self,
+        id: &CampaignId,
+        no: PoolNo,
+        is_deck: bool,
+        slots: &BTreeSet<Option<PrizeNo>>,
+    ) -> PoolKeys {
+        let key = |kind: &str| format!("{}:{kind}:{id}:{}", self.tag, no.0).into();
+        let queue = |prize: &Option<PrizeNo>| Queue {
+            prize: *prize,
+            key: format!("{}:units:{id}:{}:{}", self.tag, no.0, slot(*prize)).into(),
+        };
+        PoolKeys {
+            no,
+            is_deck,
+            ends: key("ends"),
+            windows: key("windows"),
+            wins: key("wins"),
+            queues: slots.iter().map(queue).collect(),
+        }
+    }
+
+    /// How far the removal of a campaign is.
+    pub(crate) fn removal(&self, id: &CampaignId) -> Key {
+        format!("{}:removal:{id}", self.tag).into()
     }
 }
 
@@ -322,8 +345,8 @@ pub(crate) fn slot(prize: Option<PrizeNo>) -> i32 {
 /// The name of a field in a hash: 96 bits of a digest.
 pub(crate) type Field = [u8; 12];
 
-/// A digest of a user's or an envelope's id, which says where its data are: the first bits choose
-/// the hash and the bucket, the next ones are the field.
+/// A digest of the id of a user, an envelope or a campaign, which says where its data are: the
+/// first bits choose the hash and the bucket, the next ones are the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct IdDigest {
     pub(crate) bucket: u16,
@@ -334,6 +357,11 @@ impl IdDigest {
     /// The digest of a user of a campaign.
     pub(crate) fn user(user: &UserId) -> Self {
         Self::of(user.as_str())
+    }
+
+    /// The digest of a removed campaign.
+    pub(crate) fn campaign(id: &CampaignId) -> Self {
+        Self::of(id.as_str())
     }
 
     /// The digest of a removed envelope.

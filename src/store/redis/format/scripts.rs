@@ -72,6 +72,8 @@ scripts! {
     BACKLOG = "backlog" ["backlog"];
     /// Reads or makes the salt of pseudonyms.
     SALT = "salt" ["writing"];
+    /// Removes some data of a campaign that has a tombstone.
+    REMOVE = "remove" ["writing"];
     /// Forgets old requests.
     FORGET = "forget" ["writing", "record"];
     /// Grabs, many at once.

@@ -1,6 +1,7 @@
--- Lists campaigns that the injector has something to do with, the longest due first.
+-- Lists campaigns by their moments, the earliest first: those that the injector has something to do
+-- with, or closed ones. A moment of 0 counts in any case.
 --
--- KEYS  partition, due campaigns
+-- KEYS  partition, due or closed campaigns
 -- ARGV  clock, store id and witnesses, how much later than now still counts (microseconds), most
 --       ids, score and id of the campaign after which to begin, or twice nothing
 -- reply {now, ids and scores in turn}
@@ -8,7 +9,8 @@ local refusal, now = open_to_read()
 if refusal then
     return refusal
 end
-local due_until, most, score = now + tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local due_until = math.max(now + tonumber(ARGV[3]), 0)
+local most, score = tonumber(ARGV[4]), tonumber(ARGV[5])
 local first = 0
 if score then
     if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[6]) or '') == score then

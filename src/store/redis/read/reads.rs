@@ -92,6 +92,8 @@ impl Core {
         let typed = [
             (&partition.campaigns, "zset"),
             (&partition.due_campaigns, "zset"),
+            (&partition.closed_campaigns, "zset"),
+            (&partition.removed_campaigns, "hash"),
             (&partition.open_envelopes, "zset"),
             (&partition.settled_envelopes, "zset"),
             (&partition.envelope_sums, "hash"),

@@ -225,6 +225,7 @@ impl Loaded {
         Ok(Stats {
             now,
             head,
+            entries: fields.counter("entries")?,
             prizes,
             pools_agree,
             draws: fields.draws()?,

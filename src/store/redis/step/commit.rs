@@ -47,6 +47,8 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
+    /// The index of the partition's hash.
+    pub(crate) const PARTITION: usize = 1;
     /// The index of the campaign's hash, or of the envelope's.
     pub(crate) const CAMPAIGN: usize = 3;
 

@@ -11,6 +11,7 @@ use super::{
 use crate::store::redis::{
     core::Core,
     format::{
+        keys::{Key, PartitionKeys},
         reply::{self, Parts, letter},
         scripts,
     },
@@ -35,11 +36,25 @@ impl Core {
         let Some(keys) = self.partitions.get(partition as usize) else {
             return Ok(Vec::new());
         };
-        let all = [keys.partition.clone(), keys.due_campaigns.clone()];
+        let lead = i64::try_from(lead.as_micros()).unwrap_or(i64::MAX);
+        self.listed(keys, &keys.due_campaigns, lead, after, limit)
+            .await
+    }
+
+    /// Campaigns of a sorted set whose moment is not later than `lead` microseconds from now.
+    pub(crate) async fn listed(
+        &self,
+        keys: &PartitionKeys,
+        set: &Key,
+        lead: i64,
+        after: Option<&DueCampaign>,
+        limit: usize,
+    ) -> Result<Vec<DueCampaign>> {
+        let all = [keys.partition.clone(), set.clone()];
         let (score, id) = after.map_or_else(Default::default, |after| {
             (after.due.as_micros().to_string(), after.id.to_string())
         });
-        let args = vec![lead.as_micros().to_string(), limit.to_string(), score, id];
+        let args = vec![lead.to_string(), limit.to_string(), score, id];
         let (_, mut parts) = self.ask(keys, &scripts::DUE_CAMPAIGNS, &all, args).await?;
         let mut rows = Parts::of(self.first(&mut parts)?)?;
         let mut due = Vec::new();
@@ -82,7 +97,8 @@ impl Core {
         Err(contended())
     }
 
-    /// Adds campaigns that are missing in a partition's index and not closed.
+    /// Adds campaigns that are missing in a partition's indexes: of due campaigns, and of closed
+    /// ones.
     pub(crate) async fn complete_index(&self, partition: u32) -> Result<()> {
         let Some(keys) = self.partitions.get(partition as usize) else {
             return Ok(());
@@ -94,7 +110,11 @@ impl Core {
             if ids.is_empty() {
                 return Ok(());
             }
-            let mut all = vec![keys.partition.clone(), keys.due_campaigns.clone()];
+            let mut all = vec![
+                keys.partition.clone(),
+                keys.due_campaigns.clone(),
+                keys.closed_campaigns.clone(),
+            ];
             all.extend(ids.iter().map(|id| keys.campaign(id).campaign));
             let args: Vec<_> = ids.iter().map(CampaignId::to_string).collect();
             let (_, mut parts) = self.run(keys, &scripts::COMPLETE_INDEX, &all, args).await?;

@@ -161,6 +161,9 @@ impl Loaded {
                 [b"0".to_vec(), view.campaign.id.as_str().into()],
             );
             commit.expect_unlisted(campaigns, view.campaign.id.as_str().as_bytes());
+            let removed = commit.key(Kind::Hash, partition.removed_campaigns.clone());
+            let digest = IdDigest::campaign(&view.campaign.id);
+            commit.expect_absent(removed, &digest.field);
         }
         Ok(commit)
     }
@@ -395,13 +398,22 @@ fn waiting_field(pool: PoolNo, prize: Option<PrizeNo>) -> String {
     format!("waiting:{}:{}", pool.0, slot(prize))
 }
 
-/// Writes when the injector has to do something for the campaign next.
+/// Writes when the injector has to do something for the campaign next; of a closed one, that
+/// something has happened to it now.
 pub(crate) fn write_due(commit: &mut Commit, partition: &keys::PartitionKeys, state: &State) {
     let key = commit.key(Kind::SortedSet, partition.due_campaigns.clone());
     let id = state.view.campaign.id.as_str().as_bytes().to_vec();
     match rules::due(state) {
         Some(due) => commit.write("ZADD", key, [due.as_micros().to_string().into(), id]),
-        None => commit.write("ZREM", key, [id]),
+        None => {
+            commit.write("ZREM", key, [id.clone()]);
+            let closed = commit.key(Kind::SortedSet, partition.closed_campaigns.clone());
+            commit.write(
+                "ZADD",
+                closed,
+                [state.now.as_micros().to_string().into(), id],
+            );
+        }
     }
 }
 
