@@ -159,8 +159,8 @@ fn failed(name: &str, error: io::Error) -> Box<Failure> {
 
 fn absent(what: &str) -> Box<Failure> {
     let message = format!(
-        "{what}: install PostgreSQL 14 or later (Debian, Ubuntu: apt install postgresql; macOS: brew \
-         install postgresql), or leave out --store redis-settled"
+        "{what}: install PostgreSQL 14 or later (Debian, Ubuntu: apt install postgresql; macOS: \
+         brew install postgresql), or leave out --store redis-settled"
     );
     Failure::refused("NO_POSTGRES", message)
 }

@@ -1,4 +1,5 @@
-//! One round of calls, what it costs the service and its databases, and injections at the same time.
+//! One round of calls, what it costs the service and its databases, and injections at the same
+//! time.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
