@@ -145,13 +145,24 @@ impl Table {
 
 /// `count` and the noun, in the plural unless `count` is 1.
 pub(super) fn counted(count: u64, noun: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{ending}", grouped(count))
+    let number = grouped(count);
+    match noun.strip_suffix("ry") {
+        _ if count == 1 => format!("{number} {noun}"),
+        Some(stem) => format!("{number} {stem}ries"),
+        None => format!("{number} {noun}s"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nouns_are_in_the_plural_unless_there_is_one() {
+        assert_eq!(counted(1, "entry"), "1 entry");
+        assert_eq!(counted(0, "entry"), "0 entries");
+        assert_eq!(counted(2_000, "draw"), "2,000 draws");
+    }
 
     #[test]
     fn a_table_has_aligned_columns_and_no_border() {
