@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::{Notify, oneshot},
+    sync::oneshot,
     task::JoinHandle,
 };
 use tracing::{info, warn};
@@ -20,7 +20,7 @@ use super::{
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
     log::{self, LogArgs},
-    sink_args::{BacklogArgs, SinkArgs},
+    sink_args::{BacklogArgs, RemovalArgs, SinkArgs},
     store_args::{HomeArgs, StoreArgs},
     time::parse_span,
     wait,
@@ -104,6 +104,8 @@ pub(super) struct ServeArgs {
     #[command(flatten)]
     backlog: BacklogArgs,
     #[command(flatten)]
+    removal: RemovalArgs,
+    #[command(flatten)]
     pub(super) store: StoreArgs,
     /// If Redis is away or still loads its data, wait and report "not ready" instead of ending with
     /// code 69
@@ -163,6 +165,8 @@ struct Configuration {
     wait: bool,
     /// The database that the ledger is settled into.
     sink: Option<PostgresUrl>,
+    /// How long closed campaigns stay.
+    keep_closed: Duration,
     /// How much may wait to be settled; none where the sink is the store's own file.
     backlog: Option<BacklogBound>,
 }
@@ -191,34 +195,39 @@ impl Configuration {
         let backlog = backlog.map_err(|text| problems.add("--backlog-age", text));
         let has_own_file = redis.is_none() && sink.is_none();
         let backlog = backlog.ok().filter(|_| !has_own_file);
-        let spans = request_memory.zip(envelope_retention);
+        let keep_closed = args.removal.keep(request_memory.unwrap_or_default());
+        let keep_closed = keep_closed
+            .map_err(|text| problems.add("--keep-closed", text))
+            .ok();
+        let spans = request_memory.zip(envelope_retention).zip(keep_closed);
         match (alarm, spans, clock) {
-            (Some(alarm), Some((request_memory, envelope_retention)), Some(clock))
-                if problems.is_empty() =>
-            {
-                Ok(Self {
-                    settings: Settings {
-                        idle_time: times.idle,
-                        connection_age: times.age,
-                        drain_delay,
-                        ..Settings::default()
-                    },
-                    plan: Plan {
-                        data: args.home.data.clone(),
-                        master_key: args.home.master_key.clone(),
-                        redis,
-                        init_if_empty: args.init_if_empty,
-                        clock,
-                        request_memory,
-                        envelope_retention,
-                        lead: alarm.lead(),
-                    },
-                    alarm,
-                    wait: args.wait,
-                    sink,
-                    backlog,
-                })
-            }
+            (
+                Some(alarm),
+                Some(((request_memory, envelope_retention), keep_closed)),
+                Some(clock),
+            ) if problems.is_empty() => Ok(Self {
+                settings: Settings {
+                    idle_time: times.idle,
+                    connection_age: times.age,
+                    drain_delay,
+                    ..Settings::default()
+                },
+                plan: Plan {
+                    data: args.home.data.clone(),
+                    master_key: args.home.master_key.clone(),
+                    redis,
+                    init_if_empty: args.init_if_empty,
+                    clock,
+                    request_memory,
+                    envelope_retention,
+                    lead: alarm.lead(),
+                },
+                alarm,
+                wait: args.wait,
+                sink,
+                keep_closed,
+                backlog,
+            }),
             _ => Err(problems),
         }
     }
@@ -318,7 +327,11 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
     let ledger = reader(&injector, configuration.sink.clone());
     let wake = ledger.as_ref().map(|ledger| Arc::clone(&ledger.wake));
-    let settling = Settling::start(&injector, configuration.sink, wake.unwrap_or_default());
+    let settling = Settling::start(&injector, configuration.sink, |settler| {
+        settler
+            .woken_by(wake.unwrap_or_default())
+            .keeping_closed(configuration.keep_closed)
+    });
     tokio::select! {
         served = grpc::server::serve(
             listener,
@@ -363,14 +376,18 @@ struct Settling {
 impl Settling {
     /// Starts it, if there is a sink: the database that is named, or else the embedded store's own
     /// file.
-    fn start(injector: &Injector, url: Option<PostgresUrl>, wake: Arc<Notify>) -> Option<Self> {
+    fn start(
+        injector: &Injector,
+        url: Option<PostgresUrl>,
+        set: impl FnOnce(Settler) -> Settler,
+    ) -> Option<Self> {
         let store = injector.store();
         let target = match url {
             Some(url) => Target::Postgres(Box::new(url)),
             None => Target::Embedded(store.ledger_tables()?),
         };
         let settler = Settler::new(Arc::clone(store), injector.key().clone(), target);
-        let settler = settler.woken_by(wake);
+        let settler = set(settler);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(settler.run(async { drop(stopped.await) }));
         Some(Self { stop, task })

@@ -1,7 +1,7 @@
 //! `tombola settle`: settles the ledger of a store on Redis, apart from the services that draw,
 //! into PostgreSQL or into files.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use tracing::info;
@@ -13,7 +13,7 @@ use super::{
     key,
     log::{self, LogArgs},
     serve::{read_clock, stop_signal},
-    sink_args::{SinkArgs, failed},
+    sink_args::{RemovalArgs, SinkArgs, failed},
     store_args::{HomeArgs, StoreArgs},
 };
 use crate::{
@@ -51,6 +51,8 @@ pub(super) struct SettleArgs {
     )]
     file_mib: u64,
     #[command(flatten)]
+    removal: RemovalArgs,
+    #[command(flatten)]
     home: HomeArgs,
     #[command(flatten)]
     log: LogArgs,
@@ -65,6 +67,10 @@ pub(super) async fn run(args: SettleArgs) -> Outcome {
         }),
         None => Target::Postgres(Box::new(args.sink.needed_url()?)),
     };
+    // The store itself keeps a campaign for as long as any service remembers its draws.
+    let keep_closed = args.removal.keep(Duration::ZERO);
+    let keep_closed =
+        keep_closed.map_err(|text| Failure::usage(format!("--keep-closed: {text}")))?;
     let stop = stop_signal().map_err(|error| {
         Failure::refused("INTERNAL", format!("cannot take signals to stop: {error}"))
     })?;
@@ -72,7 +78,8 @@ pub(super) async fn run(args: SettleArgs) -> Outcome {
     let key = key::read(&key).map_err(|error| Failure::refused("NO_KEY", error.to_string()))?;
     let store = open(&args, &key).await?;
     check(&target, &store).await?;
-    Settler::new(store, key, target).run(stop).await;
+    let settler = Settler::new(store, key, target).keeping_closed(keep_closed);
+    settler.run(stop).await;
     info!("stopped: what is not settled is settled after the next start");
     log::flush();
     Ok(())

@@ -11,7 +11,9 @@ use crate::{
     store::BacklogBound,
 };
 
-/// The shortest and the longest age of an entry that waits.
+/// How long a closed campaign stays unless the options say so.
+const KEEP_CLOSED: Duration = Duration::from_secs(30 * 86_400);
+/// The shortest and the longest age of an entry that waits, and of a closed campaign.
 const AGE_MIN: Duration = Duration::from_secs(60);
 const AGE_MAX: Duration = Duration::from_secs(3650 * 86_400);
 
@@ -72,6 +74,37 @@ impl BacklogArgs {
             entries: self.backlog_entries,
             age,
         })
+    }
+}
+
+/// When closed campaigns leave the store.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "PostgreSQL")]
+pub(super) struct RemovalArgs {
+    /// How long a closed campaign stays in the store after the last thing that happened to it; its
+    /// ledger must be settled where it can be queried [default: 30d]
+    #[arg(long, env = "TOMBOLA_KEEP_CLOSED", value_name = "SPAN")]
+    keep_closed: Option<String>,
+}
+
+impl RemovalArgs {
+    /// The time, which is not shorter than `least`, for which draws are remembered.
+    pub(super) fn keep(&self, least: Duration) -> Result<Duration, String> {
+        let Some(text) = &self.keep_closed else {
+            return Ok(KEEP_CLOSED.max(least));
+        };
+        let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
+        let keep = Duration::try_from(span).unwrap_or_default();
+        if !(AGE_MIN..=AGE_MAX).contains(&keep) {
+            return Err(format!("`{text}` is out of range: 1m to 3650d"));
+        }
+        if keep < least {
+            return Err(format!(
+                "`{text}` is shorter than --request-memory: a draw that is remembered could not be \
+                 answered again; name a longer time"
+            ));
+        }
+        Ok(keep)
     }
 }
 

@@ -15,6 +15,7 @@ use tonic::{
 use super::status::{CallError, status};
 use crate::{
     injector::Injector,
+    ledger::read::LedgerReader,
     model::RequestId,
     store::{Executed, Store, StoreError},
 };
@@ -37,13 +38,15 @@ pub(super) type Reply<T> = Result<Response<T>, Status>;
 /// Where calls are taken.
 pub(super) struct Desk {
     injector: Arc<Injector>,
+    ledger: Option<Arc<dyn LedgerReader>>,
     slots: Semaphore,
     test_clock: bool,
 }
 
 impl Desk {
-    pub(super) fn new(injector: Arc<Injector>) -> Self {
+    pub(super) fn new(injector: Arc<Injector>, ledger: Option<Arc<dyn LedgerReader>>) -> Self {
         Self {
+            ledger,
             test_clock: injector.store().info().test_clock,
             slots: Semaphore::new(CALLS_MAX),
             injector,
@@ -56,6 +59,11 @@ impl Desk {
 
     pub(super) fn store(&self) -> &dyn Store {
         self.injector.store().as_ref()
+    }
+
+    /// What reads the settled ledger, if it is settled anywhere.
+    pub(super) fn ledger(&self) -> Option<&dyn LedgerReader> {
+        self.ledger.as_deref()
     }
 
     /// Answers a call that changes nothing and has no request id.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     proto::{self, lottery_service_server::LotteryService},
-    store::Executed,
+    store::{Executed, Refusal, StoreError},
 };
 
 /// The service.
@@ -62,7 +62,7 @@ impl LotteryService for Lottery {
         let work = pin!(async {
             let store = self.desk.store();
             let (campaign, user, request) = request::find_draw(&message)?;
-            let mut answer = store.find_draw(&campaign, &user, &request).await?;
+            let mut answer = self.desk.find_draw(&campaign, &user, &request).await?;
             answer.replayed = true;
             Ok(proto::GetDrawResponse {
                 draw: Some(views::draw(&answer, store.durability())),
@@ -81,15 +81,27 @@ impl LotteryService for Lottery {
         let message = request.into_inner();
         let work = pin!(async {
             let (campaign, user) = request::user(&message.campaign_id, &message.user_id)?;
-            let user = self.desk.store().user(&campaign, &user).await?;
-            let reason = match user.admits_free_draw() {
+            let store = self.desk.store();
+            let (admitted, limits) = match store.user(&campaign, &user).await {
+                // Nobody has limits any more.
+                Err(StoreError::Refused(Refusal::Removed { end })) => {
+                    let refused = Refusal::of_removed(end, store.now().await?);
+                    (Err(refused.into()), None)
+                }
+                user => {
+                    let user = user?;
+                    let limits = views::limits(&user.quotas());
+                    (user.admits_free_draw(), Some(limits))
+                }
+            };
+            let reason = match admitted {
                 Ok(()) => proto::ErrorReason::Unspecified,
                 Err(refused) => verdict(&CallError::from(refused)).1,
             };
             Ok(proto::CheckLimitResponse {
                 allowed: reason == proto::ErrorReason::Unspecified,
                 reason: reason.into(),
-                limits: Some(views::limits(&user.quotas())),
+                limits,
             })
         });
         self.desk.read(deadline, work).await
@@ -104,10 +116,10 @@ impl LotteryService for Lottery {
         let work = pin!(async {
             let store = self.desk.store();
             let id = request::campaign(&message.campaign_id)?;
-            let view = store.campaign(&id).await?;
+            let view = self.desk.campaign(&id).await?;
             let definition = match message.version {
                 0 => view.campaign.clone(),
-                version => store.version(&id, version).await?,
+                version => self.desk.version(&id, version).await?,
             };
             // Read after the view: a campaign that has ended by an earlier view has ended now.
             let now = store.now().await?;

@@ -23,6 +23,7 @@ mod operations;
 mod people;
 pub mod readiness;
 mod reads;
+mod removed;
 mod request;
 mod schedule;
 mod secrets;

@@ -32,9 +32,11 @@ pub(super) async fn get_campaign(
     let message = request.into_inner();
     let work = async {
         let id = request::campaign(&message.campaign_id)?;
-        let mut status = status_now(desk.store(), &id).await?;
+        let view = desk.campaign(&id).await?;
+        let store = desk.store();
+        let mut status = views::campaign_status(&view, store.now().await?, store.info().test_clock);
         if message.version != 0 && message.version != status.version {
-            let definition = desk.store().version(&id, message.version).await?;
+            let definition = desk.version(&id, message.version).await?;
             status.campaign = Some(campaign_to_proto(&definition));
             status.version = message.version;
         }
@@ -62,7 +64,7 @@ pub(super) async fn list_campaigns(
         fields.finish(Some(()))?;
         let store = desk.store();
         let after = (!token.is_empty()).then_some(token);
-        let mut views = store.campaigns(after, size + 1).await?;
+        let mut views = desk.campaigns(after, size + 1).await?;
         let now = store.now().await?;
         let more = views.len() > size;
         views.truncate(size);

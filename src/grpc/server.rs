@@ -134,7 +134,8 @@ fn routes(
     (ledger, draining): (Option<SettledLedger>, watch::Receiver<bool>),
     reporter: HealthReporter,
 ) -> Result<Routes, ServeError> {
-    let desk = Arc::new(Desk::new(injector));
+    let reader = ledger.as_ref().map(|ledger| Arc::clone(&ledger.reader));
+    let desk = Arc::new(Desk::new(injector, reader));
     let lottery = LotteryServiceServer::new(Lottery::new(desk.clone()))
         .max_decoding_message_size(CALLER_BYTES_MAX);
     let envelopes = EnvelopeServiceServer::new(Envelopes::new(desk.clone()))

@@ -1,7 +1,5 @@
 //! `GetStats`: where every unit is.
 
-use std::time::Duration;
-
 use tonic::Request;
 
 use super::{
@@ -15,22 +13,14 @@ use super::{
     views,
 };
 use crate::{
-    model::{CampaignId, PrizeNo, convert::moment_to_proto},
+    model::{PrizeNo, convert::moment_to_proto},
     proto,
     store::{
-        EnvelopeSums, EnvelopeTotals, Stats, Store,
+        EnvelopeSums, EnvelopeTotals, Stats, Store, WindowView,
         fill::DeckStop,
         view::{DeckStats, PrizeStats},
     },
 };
-
-/// The most windows of an answer, over all pools: with many prizes each, more would not fit into a
-/// message.
-const WINDOWS_MAX: usize = 1_000;
-
-/// Windows that a span has more than full hours: those frozen ahead of time, and shorter ones if
-/// the clock changes.
-const WINDOWS_SLACK: usize = 64;
 
 /// Where every unit is.
 pub(super) async fn get_stats(
@@ -47,8 +37,12 @@ pub(super) async fn get_stats(
             return Ok(stats);
         }
         let id = request::campaign(&message.campaign_id)?;
-        let stats = store.stats(&id).await?;
-        let windows = last_windows(store, &id, &stats).await?;
+        let (stats, windows, has_secrets) = desk.stats(&id).await?;
+        let windows = if has_secrets {
+            visible_windows(store, &stats, &windows).await?
+        } else {
+            all_windows(&stats, &windows)
+        };
         Ok(response(&stats, windows, store.info().test_clock))
     };
     desk.read(deadline, work).await
@@ -139,28 +133,27 @@ fn deck_stats(deck: &DeckStats, stats: &Stats) -> proto::DeckStats {
     }
 }
 
-/// The last windows whose injection has begun, as many of each schedule.
-async fn last_windows(
+/// What may be shown of windows that the store has.
+async fn visible_windows(
     store: &dyn Store,
-    id: &CampaignId,
     stats: &Stats,
+    windows: &[WindowView],
 ) -> Result<Vec<proto::Window>, CallError> {
-    let campaign = &stats.view.campaign;
-    let schedules: Vec<_> = super::schedule::schedules(campaign).collect();
-    let share = WINDOWS_MAX / schedules.len().max(1);
-    // The store lists windows from a moment on, not the last ones; but a window is an hour.
-    let span = Duration::from_secs(3600) * u32::try_from(share).unwrap_or(u32::MAX);
-    let after = stats.now.min(campaign.end) - span;
-    let limit = share + WINDOWS_SLACK;
-    let mut windows = Vec::new();
-    for (no, _) in schedules {
-        let mut views = store.windows(id, no, after, limit).await?;
-        views.drain(..views.len().saturating_sub(share));
-        let secrets = Secrets::of(store, &stats.view, &views, stats.now).await?;
-        windows.extend(views.iter().filter_map(|view| {
+    let mut shown = Vec::new();
+    for views in windows.chunk_by(|a, b| a.pool == b.pool) {
+        let secrets = Secrets::of(store, &stats.view, views, stats.now).await?;
+        shown.extend(views.iter().filter_map(|view| {
             let prizes = secrets.visible(view);
-            (!prizes.is_empty()).then(|| window(view, prizes, campaign))
+            (!prizes.is_empty()).then(|| window(view, prizes, &stats.view.campaign))
         }));
     }
-    Ok(windows)
+    Ok(shown)
+}
+
+/// Windows of a campaign whose data have left the store, long after they have ended.
+fn all_windows(stats: &Stats, windows: &[WindowView]) -> Vec<proto::Window> {
+    let filled = windows.iter().filter(|view| !view.prizes.is_empty());
+    filled
+        .map(|view| window(view, view.prizes.iter().collect(), &stats.view.campaign))
+        .collect()
 }

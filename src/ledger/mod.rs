@@ -5,9 +5,10 @@
 //! all partitions until it is stopped, and waits while the sink is away. [`mod@entry`] is the one
 //! place that makes and reads the bytes of a stored entry; [`wins`] makes the rows beside them, and
 //! [`deliveries`] changes these; [`sink`] has the places where entries go; [`read`] reads what is
-//! settled, and [`follow`] follows it. [`audit`] recomputes the promises from entries, and
-//! [`mod@chain`] is their digest; [`forget`] erases what names a user, and [`mod@lost`] finds what
-//! the store has lost. Nothing here knows gRPC or seeds, and draws never wait for it.
+//! settled, and [`follow`] follows it. [`removal`] lets closed campaigns leave the store, of which
+//! [`mod@removed`] keeps a row. [`audit`] recomputes the promises from entries, and [`mod@chain`]
+//! is their digest; [`forget`] erases what names a user, and [`mod@lost`] finds what the store has
+//! lost. Nothing here knows gRPC or seeds, and draws never wait for it.
 
 pub mod audit;
 pub mod chain;
@@ -20,6 +21,8 @@ pub mod lost;
 pub mod memory;
 mod people;
 pub mod read;
+pub mod removal;
+pub mod removed;
 mod said;
 pub mod settle;
 pub mod settler;

@@ -14,6 +14,7 @@ use tokio::{sync::Notify, time::sleep};
 use tracing::{error, info, warn};
 
 use super::{
+    removal::Removals,
     said::Said,
     settle::{Carrier, SettleError, Settled},
     sink::{Sink, SinkError, Target},
@@ -43,6 +44,8 @@ pub struct Settler {
     said_lag: Said,
     /// Partitions that are not settled.
     faults: BTreeMap<u32, Said>,
+    /// Removals of closed campaigns, if there are any.
+    removals: Option<Removals>,
     /// Partitions that are settled; what the sink says of them is in the past.
     well: BTreeSet<u32>,
 }
@@ -59,6 +62,7 @@ impl Settler {
             said_away: Said::default(),
             said_lag: Said::default(),
             faults: BTreeMap::new(),
+            removals: None,
             well: BTreeSet::new(),
         }
     }
@@ -66,6 +70,14 @@ impl Settler {
     /// The same, which looks at once when it is woken.
     pub fn woken_by(mut self, wake: Arc<Notify>) -> Self {
         self.wake = wake;
+        self
+    }
+
+    /// The same settler, which also lets campaigns leave the store that nothing has happened to for
+    /// `keep` since they were closed.
+    #[must_use]
+    pub fn keeping_closed(mut self, keep: Duration) -> Self {
+        self.removals = Some(Removals::after(keep));
         self
     }
 
@@ -98,7 +110,11 @@ impl Settler {
         self.carrier.resume(&mut *sink).await?;
         info!(sink = %self.target, "settling the ledger into {}", self.target);
         loop {
-            if !self.pass(&mut *sink).await? {
+            let mut is_busy = self.pass(&mut *sink).await?;
+            if let Some(removals) = &mut self.removals {
+                is_busy |= removals.work(&*store, &mut *sink).await;
+            }
+            if !is_busy {
                 tokio::select! {
                     () = sleep(IDLE_PAUSE) => {}
                     () = self.wake.notified() => {}

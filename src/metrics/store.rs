@@ -50,6 +50,10 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
         "Age of the oldest entry of the last pass of settling; 0 if there was none, or if another \
          service settles",
     ),
+    removed_campaigns: counter(
+        "tombola_campaigns_removed_total",
+        "Closed campaigns whose data this service let leave the store",
+    ),
     sink_is_up: gauge(
         "tombola_ledger_sink_up",
         "1 while this service reaches the database of the ledger, else 0",
@@ -97,6 +101,8 @@ pub(crate) struct Store {
     pub(crate) settled_entries: IntCounter,
     /// How far settling is behind, in seconds.
     pub(crate) settle_lag_s: Gauge,
+    /// Closed campaigns that were given a tombstone.
+    pub(crate) removed_campaigns: IntCounter,
     /// 1 if the sink of the ledger is reached.
     pub(crate) sink_is_up: IntGauge,
     /// Entries that are not settled.

@@ -6,6 +6,7 @@ use super::{Ledger, views};
 use crate::{
     grpc::{
         desk::{CALLER_TIME_MAX, Deadline, Reply},
+        removed::is_removal,
         request::{self, Fields, ParsedRequestId},
         status::CallError,
     },
@@ -26,6 +27,18 @@ pub(super) struct Asked {
     unit: String,
     operation: WinOperation,
     author: Author,
+}
+
+impl Asked {
+    /// The win was delivered just so.
+    fn is_done(&self, delivery: &Delivery) -> bool {
+        match &self.operation {
+            WinOperation::Deliver { reference } => {
+                delivery.state == DeliveryState::Delivered && delivery.reference == *reference
+            }
+            WinOperation::Revoke { .. } => false,
+        }
+    }
 }
 
 fn asked(
@@ -114,12 +127,20 @@ impl Ledger {
     async fn operate_win(&self, asked: Asked) -> Result<proto::Win, CallError> {
         let reader = self.reader()?;
         let mut settled = self.settled_win(reader, &asked).await?;
-        let win = self.won_unit(&asked, &settled).await?;
         let id = &asked.campaign;
         let store = self.desk.store();
         let definitions = &self.definitions;
         let campaign = definitions.version(store, reader, id, settled.win.version);
         let campaign = campaign.await?;
+        let win = match self.won_unit(&asked, &settled).await {
+            // A deliverer that was killed may ask again at any time.
+            Err(CallError::Store(error))
+                if is_removal(&error) && asked.is_done(&settled.delivery) =>
+            {
+                return Ok(views::win(&settled, campaign.as_deref()));
+            }
+            win => win?,
+        };
         let operated = store
             .operate_win(WinCommand {
                 campaign: asked.campaign,

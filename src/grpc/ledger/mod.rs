@@ -51,7 +51,9 @@ impl From<ReadError> for CallError {
         match error {
             ReadError::Sink(error) => Self::LedgerUnavailable(error.to_string()),
             ReadError::Busy => StoreError::Overloaded.into(),
-            ReadError::Unreadable { .. } => StoreError::corrupt(error.to_string()).into(),
+            ReadError::Unreadable { .. } | ReadError::UnreadableCampaign { .. } => {
+                StoreError::corrupt(error.to_string()).into()
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ use self::{envelopes::Envelopes, order::Order};
 use crate::{
     ledger::chain::Chain,
     model::{Campaign, CampaignId},
-    store::{Entry, EnvelopeSums, LedgerId, Subject, view::DrawCounts},
+    store::{Entry, EnvelopeSums, LedgerId, Stats, Subject, view::DrawCounts},
 };
 
 /// What the store says of a campaign.
@@ -42,6 +42,29 @@ pub struct StoreSums {
     pub prizes: BTreeMap<String, PrizeSums>,
     /// Draws by how they came out.
     pub draws: DrawCounts,
+}
+
+impl StoreSums {
+    /// Of statistics.
+    pub fn of(stats: &Stats) -> Self {
+        let campaign = &stats.view.campaign;
+        let prizes = campaign.prizes.iter().zip(&stats.prizes);
+        let prizes = prizes.map(|(prize, stats)| {
+            let sums = PrizeSums {
+                stock: stats.stock,
+                left: stats.left,
+                waiting: stats.waiting,
+                won: stats.won,
+                withdrawn: stats.withdrawn,
+            };
+            (prize.id.to_string(), sums)
+        });
+        Self {
+            head: stats.head,
+            prizes: prizes.collect(),
+            draws: stats.draws,
+        }
+    }
 }
 
 /// What the store says of all its envelopes.

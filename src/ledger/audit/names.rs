@@ -118,6 +118,7 @@ mod tests {
             },
             chain::Chain,
             entry::StoredEntry,
+            removed::RemovedRow,
             sink::{Cursor, SinkError},
             wins::{Win, wins},
         },
@@ -176,6 +177,10 @@ mod tests {
             let wins = self.wins.iter();
             let wins = wins.filter(|win| (first..=last).contains(&win.sequence));
             Ok(wins.cloned().collect())
+        }
+
+        async fn removed(&mut self) -> Result<Vec<(RemovedRow, Vec<u8>)>, SinkError> {
+            Ok(Vec::new())
         }
     }
 

@@ -18,12 +18,12 @@ mod row;
 pub mod sql;
 pub mod sqlite;
 
-pub use query::{EntryQuery, Kinds, Position, Range, Rows, WinQuery};
+pub use query::{EntryQuery, Kinds, Position, Range, Removed, Rows, WinQuery};
 
-use super::{entry::Unreadable, sink::SinkError, wins::Win};
+use super::{entry::Unreadable, removed::RemovedCampaign, sink::SinkError, wins::Win};
 use crate::{
-    model::{CampaignId, Moment},
-    store::{Entry, LedgerId, SettledUpTo},
+    model::{Campaign, CampaignId, Moment, RequestId, UserId},
+    store::{Entry, LedgerId, SettledUpTo, view::VersionInfo},
 };
 
 /// Why the settled ledger could not be read.
@@ -42,6 +42,14 @@ pub enum ReadError {
         id: LedgerId,
         /// Why.
         cause: Unreadable,
+    },
+    /// What is kept of a removed campaign cannot be decoded.
+    #[error("what is kept of the removed campaign {campaign} does not read back: {cause}")]
+    UnreadableCampaign {
+        /// Which.
+        campaign: String,
+        /// Why.
+        cause: String,
     },
 }
 
@@ -129,4 +137,26 @@ pub trait LedgerReader: Send + Sync {
         campaign: &CampaignId,
         version: Option<u32>,
     ) -> Result<Option<Entry>, ReadError>;
+
+    /// The draw of a request.
+    async fn draw(
+        &self,
+        campaign: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<Option<Entry>, ReadError>;
+
+    /// Campaigns whose data have left the store, by id, without their list of versions. Some may
+    /// still be in the store: what the store has counts.
+    async fn removed(&self, which: Removed<'_>) -> Result<Vec<RemovedCampaign>, ReadError>;
+
+    /// The versions of such a campaign, oldest first.
+    async fn removed_versions(&self, campaign: &CampaignId) -> Result<Vec<VersionInfo>, ReadError>;
+
+    /// The definition of a version of such a campaign.
+    async fn removed_version(
+        &self,
+        campaign: &CampaignId,
+        version: u32,
+    ) -> Result<Option<Arc<Campaign>>, ReadError>;
 }

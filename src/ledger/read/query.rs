@@ -106,6 +106,15 @@ pub struct EntryQuery {
     pub range: Range,
 }
 
+/// Which campaigns whose data have left the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed<'a> {
+    /// This one.
+    One(&'a CampaignId),
+    /// Those whose ids follow this text, at most as many.
+    After(&'a str, usize),
+}
+
 /// Rows of a list in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows<T> {

@@ -1,10 +1,15 @@
 //! Entries as sinks have them, decoded. This is the one place at which readers decode.
 
+use std::sync::Arc;
+
 use super::{Delivery, DeliveryState, ReadError, Rows, sql::PAGE_BYTES_MAX};
 use crate::{
-    ledger::entry::{self, Clear, Unreadable},
-    model::{CampaignId, EnvelopeId, Moment},
-    store::{Entry, LedgerId, Subject},
+    ledger::{
+        entry::{self, Clear, Unreadable},
+        removed::{RemovedCampaign, RemovedRow, definition_of, version_info},
+    },
+    model::{Campaign, CampaignId, EnvelopeId, Moment},
+    store::{Entry, LedgerId, Subject, view::VersionInfo},
 };
 
 /// What became of a win, from the columns of its row.
@@ -72,5 +77,38 @@ impl Rows<Entry> {
             more: found.len() == limit || bytes >= PAGE_BYTES_MAX,
             rows: found.into_iter().map(decode).collect::<Result<_, _>>()?,
         })
+    }
+}
+
+/// A removed campaign, from the columns of its row and the definition of its last version.
+pub(super) fn removed(
+    (row, definition): (RemovedRow, Vec<u8>),
+) -> Result<RemovedCampaign, ReadError> {
+    let campaign = row.campaign.clone();
+    let decoded = row.decode(&definition, Vec::new());
+    decoded.map_err(|cause| ReadError::UnreadableCampaign { campaign, cause })
+}
+
+/// A version's columns: number, moment, operator, reason.
+pub(super) type VersionColumns = (u32, Moment, String, String);
+
+/// Who made a version of a removed campaign.
+pub(super) fn version(
+    campaign: &CampaignId,
+    (version, at, operator, reason): VersionColumns,
+) -> Result<VersionInfo, ReadError> {
+    let info = version_info((version, at), &operator, reason);
+    info.map_err(|cause| unreadable(campaign, cause))
+}
+
+/// The definition of a version of a removed campaign.
+pub(super) fn definition(campaign: &CampaignId, bytes: &[u8]) -> Result<Arc<Campaign>, ReadError> {
+    definition_of(bytes).map_err(|cause| unreadable(campaign, cause))
+}
+
+fn unreadable(campaign: &CampaignId, cause: String) -> ReadError {
+    ReadError::UnreadableCampaign {
+        campaign: campaign.to_string(),
+        cause,
     }
 }

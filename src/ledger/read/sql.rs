@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use super::query::{EntryQuery, Kinds, Position, Range, WinQuery};
-use crate::model::{CampaignId, Moment};
+use super::query::{EntryQuery, Kinds, Position, Range, Removed, WinQuery};
+use crate::model::{CampaignId, Moment, RequestId, UserId};
 
 /// The most bytes of entries that a page reads: a campaign's definition alone may have two million.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
@@ -19,6 +19,13 @@ pub const ENTRY_COLUMNS: &str = "partition, sequence, at, campaign, envelope, fo
 /// The columns of a win.
 pub const WIN_COLUMNS: &str = "partition, sequence, number, at, campaign, version, user_id, \
      request_id, pool, prize, unit_id, release_at, delivery, delivery_reference, delivery_at";
+
+/// The columns of a removed campaign, and the definition of its last version.
+pub const REMOVED_COLUMNS: &str = "removed.campaign, removed.partition, removed.version, entries, \
+     removed.at, nonce, commitment, users, wins, consolations, nothings, record, definition";
+
+/// The columns of a version of a removed campaign.
+pub const VERSION_COLUMNS: &str = "version, at, operator, reason";
 
 /// The entries that say what operators did.
 pub(in crate::ledger) const OPERATIONS: &str =
@@ -104,6 +111,72 @@ impl Sql {
             &format!(" ORDER BY at{order}, sequence{order} LIMIT 1 OFFSET "),
             Value::Number(offset),
         );
+        sql
+    }
+
+    /// The draw of a request. One that the store has lost in a rollback is none.
+    pub fn draw(
+        (campaign, user): (&CampaignId, &UserId),
+        request: &RequestId,
+        schema: &str,
+    ) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {ENTRY_COLUMNS} FROM {schema}entries AS entries
+             WHERE kind = 'draw' AND NOT EXISTS (
+                 SELECT 1 FROM {schema}orphans AS orphans
+                 WHERE orphans.partition = entries.partition
+                     AND entries.sequence BETWEEN first_sequence AND last_sequence)"
+        ));
+        sql.equal("user_id", Some(user.as_str()));
+        sql.equal("campaign", Some(campaign.as_str()));
+        sql.equal("request_id", Some(request.as_str()));
+        sql.add(" ORDER BY sequence DESC LIMIT 1");
+        sql
+    }
+
+    /// Campaigns whose data have left the store, by id: this one, or those after an id.
+    pub fn removed(which: Removed<'_>, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {REMOVED_COLUMNS} FROM {schema}removed_campaigns AS removed
+             JOIN {schema}removed_versions AS versions
+                 ON versions.campaign = removed.campaign AND versions.version = removed.version
+             WHERE"
+        ));
+        match which {
+            Removed::One(campaign) => {
+                let id = campaign.as_str().to_owned();
+                sql.with(" removed.campaign = ", Value::Text(id));
+            }
+            Removed::After(after, limit) => {
+                sql.with(" removed.campaign > ", Value::Text(after.to_owned()));
+                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+                sql.with(" ORDER BY removed.campaign LIMIT ", Value::Number(limit));
+            }
+        }
+        sql
+    }
+
+    /// Who made the versions of a removed campaign, oldest first.
+    pub fn removed_versions(campaign: &CampaignId, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {VERSION_COLUMNS} FROM {schema}removed_versions WHERE true"
+        ));
+        sql.equal("campaign", Some(campaign.as_str()));
+        sql.add(" ORDER BY version");
+        sql
+    }
+
+    /// The definition of a version of a removed campaign.
+    pub fn removed_version(campaign: &CampaignId, version: u32, schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT definition FROM {schema}removed_versions WHERE true"
+        ));
+        sql.equal("campaign", Some(campaign.as_str()));
+        sql.with(" AND version = ", Value::Small(version.cast_signed()));
         sql
     }
 

@@ -1,19 +1,27 @@
 //! Reading the ledger in tables of the embedded store's own file.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, ToSql, params_from_iter, types::ToSqlOutput};
 
 use super::{
-    EntryQuery, LedgerReader, ReadError, Rows, SettledTo, SettledWin, WinQuery,
-    row::{self, EntryRow, decode},
+    EntryQuery, LedgerReader, ReadError, Removed, Rows, SettledTo, SettledWin, WinQuery,
+    row::{self, EntryRow, VersionColumns, decode},
     sql::{Sql, Value},
 };
 use crate::{
-    ledger::{sink::SinkError, wins::Win},
-    model::{CampaignId, Moment},
-    store::{Entry, LedgerId, Result as StoreResult, SettledUpTo, sqlite::LedgerTables},
+    ledger::{
+        removed::{RemovedCampaign, RemovedRow},
+        sink::SinkError,
+        wins::Win,
+    },
+    model::{Campaign, CampaignId, Moment, RequestId, UserId},
+    store::{
+        Entry, LedgerId, Result as StoreResult, SettledUpTo,
+        sqlite::LedgerTables,
+        view::{DrawCounts, VersionInfo},
+    },
 };
 
 /// Tables have no schema here.
@@ -116,6 +124,33 @@ fn win(row: &Row<'_>) -> rusqlite::Result<SettledWin> {
     })
 }
 
+/// A removed campaign and the definition of its last version, from
+/// [`crate::ledger::read::sql::REMOVED_COLUMNS`].
+pub(in crate::ledger) fn removed(row: &Row<'_>) -> rusqlite::Result<(RemovedRow, Vec<u8>)> {
+    let removed = RemovedRow {
+        campaign: row.get(0)?,
+        partition: row.get(1)?,
+        version: row.get(2)?,
+        entries: row.get(3)?,
+        at: Moment::from_micros(row.get(4)?),
+        nonce: row.get(5)?,
+        commitment: row.get(6)?,
+        users: row.get(7)?,
+        draws: DrawCounts {
+            wins: row.get(8)?,
+            consolations: row.get(9)?,
+            nothings: row.get(10)?,
+        },
+        record: row.get(11)?,
+    };
+    Ok((removed, row.get(12)?))
+}
+
+fn version(row: &Row<'_>) -> rusqlite::Result<VersionColumns> {
+    let at = Moment::from_micros(row.get(1)?);
+    Ok((row.get(0)?, at, row.get(2)?, row.get(3)?))
+}
+
 #[async_trait]
 impl LedgerReader for SqliteReader {
     async fn cursors(&self) -> Result<BTreeMap<u32, SettledTo>, ReadError> {
@@ -167,5 +202,43 @@ impl LedgerReader for SqliteReader {
         let sql = Sql::applied(campaign, version, SCHEMA);
         let found = self.query(sql, entry).await?;
         found.into_iter().next().map(decode).transpose()
+    }
+
+    async fn draw(
+        &self,
+        campaign: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<Option<Entry>, ReadError> {
+        let sql = Sql::draw((campaign, user), request, SCHEMA);
+        let found = self.query(sql, entry).await?;
+        found.into_iter().next().map(decode).transpose()
+    }
+
+    async fn removed(&self, which: Removed<'_>) -> Result<Vec<RemovedCampaign>, ReadError> {
+        let found = self.query(Sql::removed(which, SCHEMA), removed).await?;
+        found.into_iter().map(row::removed).collect()
+    }
+
+    async fn removed_versions(&self, campaign: &CampaignId) -> Result<Vec<VersionInfo>, ReadError> {
+        let sql = Sql::removed_versions(campaign, SCHEMA);
+        let found = self.query(sql, version).await?;
+        let found = found.into_iter();
+        found
+            .map(|columns| row::version(campaign, columns))
+            .collect()
+    }
+
+    async fn removed_version(
+        &self,
+        campaign: &CampaignId,
+        version: u32,
+    ) -> Result<Option<Arc<Campaign>>, ReadError> {
+        let sql = Sql::removed_version(campaign, version, SCHEMA);
+        let found = self.query(sql, |row| row.get::<_, Vec<u8>>(0)).await?;
+        let found = found.first();
+        found
+            .map(|bytes| row::definition(campaign, bytes))
+            .transpose()
     }
 }

@@ -17,7 +17,10 @@ pub use error::SinkError;
 pub use postgres::{PostgresSink, PostgresUrl};
 pub use sqlite::SqliteSink;
 
-use super::contradiction::Contradiction;
+use super::{
+    contradiction::Contradiction,
+    removed::{RemovedRow, VersionRow},
+};
 use crate::{chance::Salt, store::sqlite::LedgerTables};
 
 /// A place for one store's settled entries. After an error it is dropped, and what was committed is
@@ -63,6 +66,28 @@ pub trait Sink: Send {
     /// # Errors
     /// The sink is away.
     async fn salt(&mut self, partition: u32, campaign: &str) -> Result<Option<Salt>, SinkError>;
+
+    /// The number of a closed campaign's last entry, if there is one with a number that the store
+    /// has not lost. Of a sink that cannot be queried none is known: campaigns stay in the store.
+    ///
+    /// # Errors
+    /// The sink is away.
+    async fn last_number(&mut self, _campaign: &str) -> Result<Option<u64>, SinkError> {
+        Ok(None)
+    }
+
+    /// Keeps what reads of a campaign give once its data have left the store; replaces what was
+    /// kept of it before. Only asked of a sink that knows the campaign's last number.
+    ///
+    /// # Errors
+    /// The sink is away.
+    async fn keep_removed(
+        &mut self,
+        _campaign: &RemovedRow,
+        _versions: &[VersionRow],
+    ) -> Result<(), SinkError> {
+        Ok(())
+    }
 
     /// Keeps a contradiction, for people and alerts.
     ///

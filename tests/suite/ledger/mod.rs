@@ -13,6 +13,7 @@ mod kill;
 mod lost;
 mod place;
 mod read;
+mod removal;
 mod roles;
 mod schema;
 mod settled;

@@ -30,7 +30,7 @@ pub const WITHOUT_INDEX: &str = "
     ALTER TABLE campaigns DROP COLUMN removed;
     DROP TABLE cursors; DROP TABLE orphans; DROP TABLE entries; DROP TABLE wins; DROP TABLE prizes;
     DROP TABLE salts; DROP TABLE quarantine; DROP TABLE deliveries; DROP TABLE erasures;
-    PRAGMA user_version = 2;
+    DROP TABLE removed_campaigns; DROP TABLE removed_versions; PRAGMA user_version = 2;
 ";
 
 /// The data of an embedded store, and its clock.

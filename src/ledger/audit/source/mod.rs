@@ -15,6 +15,7 @@ use crate::{
     ledger::{
         chain::Link,
         entry::{Clear, Unreadable, decode},
+        removed::RemovedRow,
         sink::{Cursor, SinkError},
         wins::Win,
     },
@@ -121,4 +122,8 @@ pub trait Source: Send {
 
     /// Rows of units that the entries of a partition from `first` to `last` won, in order.
     async fn wins(&mut self, partition: u32, first: u64, last: u64) -> Result<Vec<Win>, SinkError>;
+
+    /// Rows of campaigns whose data have left the store, each with the definition of its last
+    /// version.
+    async fn removed(&mut self) -> Result<Vec<(RemovedRow, Vec<u8>)>, SinkError>;
 }

@@ -11,6 +11,8 @@ use crate::{
     ledger::{
         audit::Orphans,
         entry::from_system_time,
+        read::{postgres::removed, sql::REMOVED_COLUMNS},
+        removed::RemovedRow,
         sink::{
             Cursor, PostgresSink, PostgresUrl, SinkError,
             postgres::{CURSORS, read_cursor},
@@ -134,6 +136,15 @@ impl Source for PostgresSource {
             release: row.get::<_, Option<_>>(10).map(from_system_time),
         });
         Ok(wins.collect())
+    }
+
+    async fn removed(&mut self) -> Result<Vec<(RemovedRow, Vec<u8>)>, SinkError> {
+        let sql = format!(
+            "SELECT {REMOVED_COLUMNS} FROM tombola.removed_campaigns AS removed
+             JOIN tombola.removed_versions AS versions
+                 ON versions.campaign = removed.campaign AND versions.version = removed.version"
+        );
+        Ok(self.query(&sql, &[]).await?.iter().map(removed).collect())
     }
 }
 

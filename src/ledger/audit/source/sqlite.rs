@@ -9,6 +9,8 @@ use super::{Source, StoredRow};
 use crate::{
     ledger::{
         audit::Orphans,
+        read::{sql::REMOVED_COLUMNS, sqlite::removed},
+        removed::RemovedRow,
         sink::{Cursor, SinkError, sqlite::read_cursors},
         wins::Win,
     },
@@ -131,6 +133,15 @@ impl Source for SqliteSource {
             })?;
             wins.collect()
         })
+    }
+
+    async fn removed(&mut self) -> Answer<Vec<(RemovedRow, Vec<u8>)>> {
+        let sql = format!(
+            "SELECT {REMOVED_COLUMNS} FROM removed_campaigns AS removed
+             JOIN removed_versions AS versions
+                 ON versions.campaign = removed.campaign AND versions.version = removed.version"
+        );
+        self.read(|db| db.prepare(&sql)?.query_map([], removed)?.collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading the ledger in PostgreSQL.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use deadpool::managed::{self, Metrics, Pool, PoolError, RecycleError, RecycleResult, TimeoutType};
@@ -12,18 +12,21 @@ use tokio_postgres::{
 
 mod rows;
 
+pub(in crate::ledger) use rows::removed;
+
 use super::{
-    EntryQuery, LedgerReader, ReadError, Rows, SettledTo, SettledWin, WinQuery,
-    row::decode,
+    EntryQuery, LedgerReader, ReadError, Removed, Rows, SettledTo, SettledWin, WinQuery,
+    row::{self, decode},
     sql::{Sql, Value},
 };
 use crate::{
     ledger::{
         entry::to_system_time,
+        removed::RemovedCampaign,
         sink::{PostgresSink, PostgresUrl, SinkError},
     },
-    model::CampaignId,
-    store::Entry,
+    model::{Campaign, CampaignId, RequestId, UserId},
+    store::{Entry, view::VersionInfo},
 };
 
 /// The most connections: lists are short, and PostgreSQL has other work.
@@ -174,5 +177,42 @@ impl LedgerReader for PostgresReader {
     ) -> Result<Option<Entry>, ReadError> {
         let found = self.query(&Sql::applied(campaign, version, SCHEMA)).await?;
         found.first().map(rows::entry).map(decode).transpose()
+    }
+
+    async fn draw(
+        &self,
+        campaign: &CampaignId,
+        user: &UserId,
+        request: &RequestId,
+    ) -> Result<Option<Entry>, ReadError> {
+        let sql = Sql::draw((campaign, user), request, SCHEMA);
+        let found = self.query(&sql).await?;
+        found.first().map(rows::entry).map(decode).transpose()
+    }
+
+    async fn removed(&self, which: Removed<'_>) -> Result<Vec<RemovedCampaign>, ReadError> {
+        let found = self.query(&Sql::removed(which, SCHEMA)).await?;
+        found.iter().map(rows::removed).map(row::removed).collect()
+    }
+
+    async fn removed_versions(&self, campaign: &CampaignId) -> Result<Vec<VersionInfo>, ReadError> {
+        let found = self.query(&Sql::removed_versions(campaign, SCHEMA)).await?;
+        let columns = found.iter().map(rows::version);
+        columns
+            .map(|columns| row::version(campaign, columns))
+            .collect()
+    }
+
+    async fn removed_version(
+        &self,
+        campaign: &CampaignId,
+        version: u32,
+    ) -> Result<Option<Arc<Campaign>>, ReadError> {
+        let sql = Sql::removed_version(campaign, version, SCHEMA);
+        let found = self.query(&sql).await?;
+        let found = found.first().map(|row| row.get::<_, &[u8]>(0));
+        found
+            .map(|bytes| row::definition(campaign, bytes))
+            .transpose()
     }
 }

@@ -7,11 +7,12 @@ use crate::{
         entry::from_system_time,
         read::{
             SettledTo, SettledWin,
-            row::{self, EntryRow},
+            row::{self, EntryRow, VersionColumns},
         },
+        removed::RemovedRow,
         wins::Win,
     },
-    store::{LedgerId, SettledUpTo},
+    store::{LedgerId, SettledUpTo, view::DrawCounts},
 };
 
 /// A cursor and its partition.
@@ -70,4 +71,33 @@ pub(super) fn win(row: &Row) -> SettledWin {
 /// Partitions and versions are far below 2^31.
 fn unsigned(row: &Row, column: usize) -> u32 {
     row.get::<_, i32>(column).cast_unsigned()
+}
+
+/// A removed campaign and the definition of its last version, from
+/// [`crate::ledger::read::sql::REMOVED_COLUMNS`].
+pub(in crate::ledger) fn removed(row: &Row) -> (RemovedRow, Vec<u8>) {
+    let count = |column| row.get::<_, i64>(column).cast_unsigned();
+    let removed = RemovedRow {
+        campaign: row.get(0),
+        partition: unsigned(row, 1),
+        version: unsigned(row, 2),
+        entries: count(3),
+        at: from_system_time(row.get(4)),
+        nonce: row.get(5),
+        commitment: row.get(6),
+        users: count(7),
+        draws: DrawCounts {
+            wins: count(8),
+            consolations: count(9),
+            nothings: count(10),
+        },
+        record: row.get(11),
+    };
+    (removed, row.get(12))
+}
+
+/// A version of a removed campaign, from [`crate::ledger::read::sql::VERSION_COLUMNS`].
+pub(super) fn version(row: &Row) -> VersionColumns {
+    let at = from_system_time(row.get(1));
+    (unsigned(row, 0), at, row.get(2), row.get(3))
 }

@@ -13,6 +13,7 @@ use tokio_postgres::{Client, Row, types::ToSql};
 use tracing::warn;
 
 mod connect;
+mod removed;
 mod schema;
 mod url;
 mod write;
@@ -26,6 +27,7 @@ use crate::{
         chain::Chain,
         contradiction::Contradiction,
         entry::{from_system_time, to_system_time},
+        removed::{RemovedRow, VersionRow},
     },
     model::Moment,
     store::SettledUpTo,
@@ -206,6 +208,19 @@ impl Sink for PostgresSink {
         let work = async { Ok(self.client.query_opt(sql, &values).await?) };
         let row = bounded(ANSWER_MAX, work).await?;
         Ok(row.and_then(|row| row.get::<_, &[u8]>(0).try_into().ok().map(Salt)))
+    }
+
+    async fn last_number(&mut self, campaign: &str) -> Result<Option<u64>, SinkError> {
+        bounded(ANSWER_MAX, removed::last_number(&self.client, campaign)).await
+    }
+
+    async fn keep_removed(
+        &mut self,
+        campaign: &RemovedRow,
+        versions: &[VersionRow],
+    ) -> Result<(), SinkError> {
+        let kept = removed::keep(&mut self.client, campaign, versions);
+        bounded(ANSWER_MAX, kept).await
     }
 
     async fn quarantine(&mut self, contradiction: &Contradiction) -> Result<(), SinkError> {

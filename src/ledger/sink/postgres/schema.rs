@@ -8,7 +8,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::super::SinkError;
 
 /// Each migration's name, `V` and the schema version it leads to, and its text.
-const MIGRATIONS: [(&str, &str); 6] = [
+const MIGRATIONS: [(&str, &str); 7] = [
     (
         "V1__ledger",
         include_str!("../../migrations/V1__ledger.sql"),
@@ -29,6 +29,10 @@ const MIGRATIONS: [(&str, &str); 6] = [
     (
         "V6__chains",
         include_str!("../../migrations/V6__chains.sql"),
+    ),
+    (
+        "V7__removed",
+        include_str!("../../migrations/V7__removed.sql"),
     ),
 ];
 /// The schema version that this program knows: its last migration.

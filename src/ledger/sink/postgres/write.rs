@@ -256,11 +256,11 @@ async fn insert_prizes(
 }
 
 /// Partitions and versions are far below 2^31.
-fn int(number: u32) -> i32 {
+pub(super) fn int(number: u32) -> i32 {
     number.cast_signed()
 }
 
 /// Numbers of entries and quantities are below 2^53.
-fn bigint(number: u64) -> i64 {
+pub(super) fn bigint(number: u64) -> i64 {
     number.cast_signed()
 }

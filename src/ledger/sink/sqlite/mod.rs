@@ -9,12 +9,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+mod removed;
 mod write;
 
 use super::{Batch, Cursor, Sink, SinkError};
 use crate::{
     chance::Salt,
-    ledger::{chain::Chain, contradiction::Contradiction},
+    ledger::{
+        chain::Chain,
+        contradiction::Contradiction,
+        removed::{RemovedRow, VersionRow},
+    },
     model::Moment,
     store::{Result, SettledUpTo, sqlite::LedgerTables},
 };
@@ -85,6 +90,22 @@ impl Sink for SqliteSink {
             Ok(found.optional()?.map(Salt))
         };
         Ok(self.tables.read(job).await?)
+    }
+
+    async fn last_number(&mut self, campaign: &str) -> std::result::Result<Option<u64>, SinkError> {
+        let campaign = campaign.to_owned();
+        let job = move |db: &Connection| removed::last_number(db, &campaign);
+        Ok(self.tables.read(job).await?)
+    }
+
+    async fn keep_removed(
+        &mut self,
+        campaign: &RemovedRow,
+        versions: &[VersionRow],
+    ) -> std::result::Result<(), SinkError> {
+        let (row, versions) = (campaign.clone(), versions.to_vec());
+        let job = move |db: &Connection, _: Moment| removed::keep(db, &row, &versions);
+        Ok(self.tables.write(job).await?)
     }
 
     async fn quarantine(

@@ -3,6 +3,7 @@
 mod commands;
 mod lists;
 mod refusals;
+mod removed;
 mod rig;
 mod rows;
 mod year;
