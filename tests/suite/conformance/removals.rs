@@ -163,6 +163,7 @@ async fn a_closed_campaign_leaves_the_store_and_its_id_stays_taken(world: &mut W
     world.set_time(campaign(YAML).end).await;
     let ended = world.refusal_of(draw("u1")).await;
     assert_eq!(ended, Refusal::Ended(campaign(YAML).end));
+    drop(replica); // of an embedded store, it has the files open
     world.reopen().await;
     assert_eq!(world.refusal_of(draw("u1")).await, ended);
     assert_eq!(world.ledger_length().await, length);
