@@ -135,7 +135,7 @@ async fn is_read_as_before(data: &Path, sink: &str, audit: &[&str]) {
         user_id: "user-1".into(),
     });
     let checked = checked.await.unwrap().into_inner();
-    assert_eq!((checked.allowed, checked.limits.clone()), (false, None));
+    assert_eq!((checked.allowed, checked.limits), (false, None));
     assert_eq!(checked.reason(), ErrorReason::CampaignEnded);
 
     server.run(&deliver).well();
