@@ -19,7 +19,7 @@ use crate::{
     model::PrizeNo,
     proto,
     store::{
-        Result, Stats, Store,
+        Result, Stats, Store, StoreError,
         view::{CampaignView, Lifecycle},
     },
 };
@@ -79,8 +79,14 @@ async fn read(store: &dyn Store) -> Result<()> {
         let Some(last) = page.last() else { break };
         after = Some(last.campaign.id.to_string());
         for view in &page {
-            if view.lifecycle != Lifecycle::Closed {
-                campaigns.push(figures(store, view).await?);
+            if view.lifecycle == Lifecycle::Closed {
+                continue;
+            }
+            match figures(store, view).await {
+                Ok(figures) => campaigns.push(figures),
+                // Its data have left the store meanwhile.
+                Err(StoreError::Refused(_)) => {}
+                Err(error) => return Err(error),
             }
         }
     }

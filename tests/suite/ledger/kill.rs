@@ -8,12 +8,19 @@
 use std::{process::Stdio, sync::Arc, time::Duration};
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 use tombola::{
     ledger::{PostgresSink, PostgresUrl},
-    proto::GetStatsRequest,
+    proto::{
+        CreateEnvelopeRequest, GetStatsRequest, GrabEnvelopeRequest,
+        envelope_service_client::EnvelopeServiceClient,
+    },
     store::entry::Body,
 };
+use tonic::transport::Endpoint;
 
 use super::{
     Database,
@@ -52,6 +59,12 @@ async fn put_away(database: &mut Database, time: Duration) {
     sleep(time).await;
     server.restart();
 }
+
+/// Users who grab at once.
+const GRABBERS: u64 = 2;
+const PACKETS: u32 = 200;
+/// The pause before a call is repeated.
+const BACK_OFF: Duration = Duration::from_millis(5);
 
 /// A settler process; it is killed when this is dropped.
 struct Settler(std::process::Child);
@@ -147,6 +160,42 @@ pub async fn assert_sums(server: &Server, database: &Database) {
     }
 }
 
+/// Users who grab from one envelope after another until this is dropped. A call that fails is
+/// repeated.
+fn grabbers(server: &Server) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for task in 0..GRABBERS {
+        let endpoint = Endpoint::from_shared(server.url()).unwrap();
+        let mut envelopes = EnvelopeServiceClient::new(endpoint.connect_lazy());
+        tasks.spawn(async move {
+            for number in 0.. {
+                let id = format!("envelope-{task}-{number}");
+                let envelope = CreateEnvelopeRequest {
+                    envelope_id: id.clone(),
+                    sender_id: "sender".into(),
+                    currency: "CNY".into(),
+                    total_minor: 100_000,
+                    packets: PACKETS,
+                    ..CreateEnvelopeRequest::default()
+                };
+                while envelopes.create_envelope(envelope.clone()).await.is_err() {
+                    sleep(BACK_OFF).await;
+                }
+                for user in 0..PACKETS {
+                    let grab = GrabEnvelopeRequest {
+                        envelope_id: id.clone(),
+                        user_id: format!("user-{user}"),
+                    };
+                    while envelopes.grab_envelope(grab.clone()).await.is_err() {
+                        sleep(BACK_OFF).await;
+                    }
+                }
+            }
+        });
+    }
+    tasks
+}
+
 /// Starts a settler, and kills it when it comes to a statement or has done it.
 async fn kill_at_a_statement(house: &House, database: &Database, number: u64) {
     let statement = STATEMENTS[number as usize / 2 % STATEMENTS.len()];
@@ -175,6 +224,7 @@ async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
     let server = house.start().serve();
     load::apply_now(&server).await;
     let callers = Callers::start(&[&server], seed, 0);
+    let grabbers = grabbers(&server);
     for kill in 0..kills {
         let mut next = None;
         if kill % 2 == 0 {
@@ -199,6 +249,7 @@ async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
         callers.go_on(calls).await;
         drop(next);
     }
+    drop(grabbers);
     let attempts = callers.end().await;
     let mut book = Book::default();
     book.settle(&server, attempts).await;
@@ -209,11 +260,17 @@ async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
     let settler = Settler::start(&house, &database.url_text());
     drop(settler);
     assert_sums(&server, &database).await;
+    let url = database.url_text();
+    server.run(&["audit", "--postgres-url", &url]).well();
     let entries = database.entries().await;
     let forks = entries
         .iter()
         .filter(|entry| matches!(entry.body, Body::Forked { .. }));
     assert!(forks.count() > 0, "Redis was restarted");
+    let grabs = entries
+        .iter()
+        .filter(|entry| matches!(entry.body, Body::Grab { .. }));
+    eprintln!("{} entries, {} of them grabs", entries.len(), grabs.count());
     for partition in 0..PARTITIONS {
         let key = format!("tombola{{{partition}}}:ledger");
         let items: usize = house.redis.command(&["XLEN", &key]).parse().unwrap();
