@@ -8,7 +8,10 @@ use std::{
 };
 
 use clap::Args;
-use tokio::time::sleep;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
 use tonic::Code;
 
 use super::{
@@ -27,7 +30,7 @@ const RESUME_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Each line is a WatchEntriesResponse. If the server stops, watch begins again
-by itself at the last cursor.
+by itself at the last cursor. Ctrl-C ends it, with code 0.
 
 Example:
   tombola watch --campaign spring-wheel --kind draw --cursor-file wins.cursor"
@@ -69,14 +72,41 @@ pub(super) async fn run(client: &Client, args: WatchArgs) -> Outcome {
         prize_id: args.prize.unwrap_or_default(),
         from_end: args.from_end,
     };
+    let stopped = stopped()?;
+    tokio::select! {
+        ended = follow_for_ever(client, &mut request, args.cursor_file.as_deref()) => ended,
+        // The cursor of every line that was printed is in the file.
+        () = stopped => Ok(()),
+    }
+}
+
+/// Completes at the first SIGINT or SIGTERM, also where the shell that began this process has
+/// switched SIGINT off, as it does for commands in the background.
+fn stopped() -> Outcome<impl Future<Output = ()>> {
+    let listen = |kind| {
+        signal(kind).map_err(|error| {
+            Failure::refused("SIGNALS", format!("cannot listen for signals: {error}"))
+        })
+    };
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+/// Follows one stream after the other.
+async fn follow_for_ever(
+    client: &Client,
+    request: &mut WatchEntriesRequest,
+    cursor_file: Option<&Path>,
+) -> Outcome {
     let mut has_begun = false;
     loop {
-        let ended = follow(
-            client,
-            &mut request,
-            args.cursor_file.as_deref(),
-            &mut has_begun,
-        );
+        let ended = follow(client, request, cursor_file, &mut has_begun);
         let failure = match ended.await {
             Ok(()) => None,
             Err(failure) if has_begun && failure.exit == Exit::Unavailable => Some(failure),

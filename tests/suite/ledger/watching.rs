@@ -64,7 +64,8 @@ impl Watcher {
         let pid = self.0.id().to_string();
         let sent = Command::new("kill").args(["-INT", &pid]).status();
         assert!(sent.unwrap().success());
-        self.0.wait().unwrap();
+        until("watch ends", || self.0.try_wait().unwrap().is_some());
+        assert!(self.0.wait().unwrap().success());
     }
 }
 

@@ -323,7 +323,7 @@ impl Drop for RedisServer {
 }
 /// Waits until a condition becomes true by itself.
 #[track_caller]
-pub fn until(what: &str, is_so: impl Fn() -> bool) {
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
