@@ -11,7 +11,7 @@ use super::read::{LedgerReader, ReadError};
 use crate::store::{Entry, LedgerId, Store, StoreError, entry::Body};
 
 /// Entries that are read at once: what a follower holds at most.
-const BATCH_ENTRIES: usize = 200;
+const BATCH_ENTRIES: usize = 50;
 /// For how long followers share what one of them has read of the sink's cursors.
 const CURSORS_AGE_MAX: Duration = Duration::from_millis(100);
 
