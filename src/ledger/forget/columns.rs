@@ -5,43 +5,17 @@ use crate::{
     ledger::{
         entry::{Clear, Unreadable, decode},
         people::{Column, user_of, walk},
+        read::EntryRow,
     },
     model::Moment,
-    store::entry::Body,
+    store::{LedgerId, entry::Body},
 };
-
-/// An entry with its columns for clear values.
-#[derive(Clone, Debug)]
-pub struct ClearRow {
-    /// Its partition.
-    pub partition: u32,
-    /// Its number in the partition.
-    pub sequence: u64,
-    /// When it was written.
-    pub at: Moment,
-    /// The campaign that it is about.
-    pub campaign: Option<String>,
-    /// The envelope that it is about.
-    pub envelope: Option<String>,
-    /// The form of its bytes.
-    pub format: i16,
-    /// Its bytes.
-    pub body: Vec<u8>,
-    /// The column `user_id`.
-    pub user: Option<String>,
-    /// The column `request_id`.
-    pub request: Option<String>,
-    /// The column `people`.
-    pub people: Option<String>,
-}
 
 /// The columns of an entry without the clear values of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The partition.
-    pub partition: u32,
-    /// The number of the entry.
-    pub sequence: u64,
+    /// The entry.
+    pub id: LedgerId,
     /// When it was written.
     pub at: Moment,
     /// The campaign that it is about.
@@ -86,7 +60,7 @@ struct Value {
 ///
 /// # Errors
 /// The bytes or the columns are damaged.
-pub(super) fn change(row: &ClearRow, user: &str) -> Result<Option<Change>, Unreadable> {
+pub(super) fn change(row: &EntryRow, user: &str) -> Result<Option<Change>, Unreadable> {
     let mut body = decode(row.format, &row.body, &Clear::default())?;
     let is_draw = matches!(body, Body::Draw(_));
     let owner = user_of(&body).map(ToString::to_string);
@@ -125,8 +99,7 @@ pub(super) fn change(row: &ClearRow, user: &str) -> Result<Option<Change>, Unrea
     let people = values.iter().filter(|value| value.column == Column::People);
     let people: Vec<_> = people.map(|value| value.clear.as_deref()).collect();
     Ok(Some(Change {
-        partition: row.partition,
-        sequence: row.sequence,
+        id: row.id,
         at: row.at,
         campaign: row.campaign.clone(),
         envelope: row.envelope.clone(),
@@ -142,7 +115,7 @@ pub(super) fn change(row: &ClearRow, user: &str) -> Result<Option<Change>, Unrea
 }
 
 /// The pseudonyms in a body with the clear values beside them, in the order of the walk.
-fn values(body: &mut Body, row: &ClearRow) -> Result<Vec<Value>, Unreadable> {
+fn values(body: &mut Body, row: &EntryRow) -> Result<Vec<Value>, Unreadable> {
     let people: Vec<Option<String>> = match &row.people {
         Some(people) => serde_json::from_str(people)?,
         None => Vec::new(),

@@ -12,12 +12,12 @@ mod columns;
 mod postgres;
 mod sqlite;
 
-pub use columns::{Change, ClearRow, WinChange};
+pub use columns::{Change, WinChange};
 pub use postgres::PostgresEraser;
 pub use sqlite::SqliteEraser;
 
 use self::columns::change;
-use super::{SinkError, entry::Unreadable};
+use super::{SinkError, entry::Unreadable, read::EntryRow};
 
 /// How often the entries are searched again: settlers add some meanwhile, and may move a month.
 const ROUNDS_MAX: usize = 5;
@@ -87,7 +87,7 @@ impl Erased {
 pub trait Eraser: Send {
     /// The rows of entries that have a user's clear id in a column, and how many rows of format 1
     /// have it in their bytes.
-    async fn find(&mut self, user: &str) -> Result<(Vec<ClearRow>, u64), SinkError>;
+    async fn find(&mut self, user: &str) -> Result<(Vec<EntryRow>, u64), SinkError>;
 
     /// The number of rows of wins that have the user's clear id.
     async fn count_wins(&mut self, user: &str) -> Result<u64, SinkError>;
@@ -142,11 +142,11 @@ fn pseudonyms(changes: &[Change]) -> String {
     serde_json::json!(all).to_string()
 }
 
-fn changes(rows: &[ClearRow], user: &str) -> Result<Vec<Change>, ForgetError> {
+fn changes(rows: &[EntryRow], user: &str) -> Result<Vec<Change>, ForgetError> {
     let changes = rows.iter().filter_map(|row| {
         let unreadable = |cause| ForgetError::Unreadable {
-            partition: row.partition,
-            sequence: row.sequence,
+            partition: row.id.partition,
+            sequence: row.id.sequence,
             cause,
         };
         change(row, user).map_err(unreadable).transpose()

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::timeout;
-use tokio_postgres::{Client, Row, Transaction, types::ToSql};
+use tokio_postgres::{Client, Transaction, types::ToSql};
 
-use super::{Change, ClearRow, Eraser, Reason, columns::WinChange};
+use super::{Change, Eraser, Reason, columns::WinChange};
 use crate::ledger::{
     PostgresSink, PostgresUrl, SinkError,
-    entry::{OWN_FORMAT, from_system_time, to_system_time},
-    read::sql::OPERATIONS,
+    entry::{OWN_FORMAT, to_system_time},
+    read::{
+        EntryRow,
+        postgres::rows::entry,
+        sql::{ENTRY_COLUMNS, OPERATIONS},
+    },
 };
 
 /// How long a search or a transaction may take.
@@ -35,19 +39,17 @@ impl PostgresEraser {
 
 #[async_trait]
 impl Eraser for PostgresEraser {
-    async fn find(&mut self, user: &str) -> Result<(Vec<ClearRow>, u64), SinkError> {
+    async fn find(&mut self, user: &str) -> Result<(Vec<EntryRow>, u64), SinkError> {
         let quoted = serde_json::Value::from(user).to_string();
-        let columns = "partition, sequence, at, campaign, envelope, format, body, user_id,
-            request_id, people";
         // Entries of kinds that name users in `people`; each part has an index.
         let naming = format!(
             "({OPERATIONS} AND kind = 'operated'
               OR envelope IS NOT NULL AND kind <> 'grab' AND kind = 'envelope_created')"
         );
         let found = format!(
-            "SELECT {columns} FROM tombola.entries WHERE user_id = $1 AND format <> $3
+            "SELECT {ENTRY_COLUMNS} FROM tombola.entries WHERE user_id = $1 AND format <> $3
              UNION ALL
-             SELECT {columns} FROM tombola.entries
+             SELECT {ENTRY_COLUMNS} FROM tombola.entries
              WHERE {naming} AND format <> $3 AND user_id IS DISTINCT FROM $1
                  AND position($2 in people) > 0
              ORDER BY partition, sequence"
@@ -63,7 +65,7 @@ impl Eraser for PostgresEraser {
             let rows = self.client.query(&found, &values).await?;
             let count = self.client.query_one(&in_bytes, &values).await?;
             Ok((
-                rows.iter().map(clear_row).collect(),
+                rows.iter().map(entry).collect(),
                 count.get::<_, i64>(0).cast_unsigned(),
             ))
         };
@@ -86,21 +88,6 @@ async fn bounded<T>(work: impl Future<Output = Result<T, SinkError>>) -> Result<
     answer.unwrap_or(Err(SinkError::TimedOut(ANSWER_MAX)))
 }
 
-fn clear_row(row: &Row) -> ClearRow {
-    ClearRow {
-        partition: row.get::<_, i32>(0).cast_unsigned(),
-        sequence: row.get::<_, i64>(1).cast_unsigned(),
-        at: from_system_time(row.get(2)),
-        campaign: row.get(3),
-        envelope: row.get(4),
-        format: row.get(5),
-        body: row.get(6),
-        user: row.get(7),
-        request: row.get(8),
-        people: row.get(9),
-    }
-}
-
 async fn write(client: &mut Client, changes: &[Change], reason: &Reason) -> Result<u64, SinkError> {
     let transaction = client.transaction().await?;
     let sql = "UPDATE tombola.entries SET user_id = $1, request_id = $2, people = $3
@@ -112,8 +99,8 @@ async fn write(client: &mut Client, changes: &[Change], reason: &Reason) -> Resu
             &change.user,
             &change.request,
             &change.people,
-            &change.partition.cast_signed(),
-            &change.sequence.cast_signed(),
+            &change.id.partition.cast_signed(),
+            &change.id.sequence.cast_signed(),
             &to_system_time(change.at),
         ];
         transaction.execute(&statement, &values).await?;
@@ -141,7 +128,7 @@ async fn write_wins(
     change: &Change,
     win: &WinChange,
 ) -> Result<u64, SinkError> {
-    let partition = change.partition.cast_signed();
+    let partition = change.id.partition.cast_signed();
     match &win.request {
         Some(request) => {
             let sql = "UPDATE tombola.wins
@@ -151,7 +138,7 @@ async fn write_wins(
                 &change.pseudonym,
                 request,
                 &partition,
-                &change.sequence.cast_signed(),
+                &change.id.sequence.cast_signed(),
             ];
             Ok(transaction.execute(sql, &values).await?)
         }

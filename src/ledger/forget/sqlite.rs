@@ -4,12 +4,19 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-use super::{Change, ClearRow, Eraser, Reason, columns::WinChange};
+use super::{Change, Eraser, Reason, columns::WinChange};
 use crate::{
-    ledger::{SinkError, entry::OWN_FORMAT, read::sql::OPERATIONS},
-    model::Moment,
+    ledger::{
+        SinkError,
+        entry::OWN_FORMAT,
+        read::{
+            EntryRow,
+            sql::{ENTRY_COLUMNS, OPERATIONS},
+            sqlite::entry,
+        },
+    },
     store::{
         StoreError,
         sqlite::{BUSY_PATIENCE, DATABASE_FILE, is_up_to_date},
@@ -47,14 +54,13 @@ impl SqliteEraser {
         })
     }
 
-    fn read(&self, user: &str) -> rusqlite::Result<(Vec<ClearRow>, u64)> {
+    fn read(&self, user: &str) -> rusqlite::Result<(Vec<EntryRow>, u64)> {
         let quoted = serde_json::Value::from(user).to_string();
-        let columns = "partition, sequence, at, campaign, envelope, format, body, user_id,
-            request_id, people";
         let mut rows = Vec::new();
-        let sql = format!("SELECT {columns} FROM entries WHERE user_id = ?1 AND format <> ?2");
+        let sql =
+            format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE user_id = ?1 AND format <> ?2");
         let mut statement = self.db.prepare(&sql)?;
-        for row in statement.query_map(params![user, OWN_FORMAT], clear_row)? {
+        for row in statement.query_map(params![user, OWN_FORMAT], entry)? {
             rows.push(row?);
         }
         let sql = "SELECT count(*) FROM entries WHERE user_id = ?1 AND format = ?2";
@@ -67,9 +73,10 @@ impl SqliteEraser {
             "envelope IS NOT NULL AND kind = 'envelope_created'".to_owned(),
         ] {
             let others = format!("FROM entries WHERE {naming} AND user_id IS NOT ?1");
-            let sql = format!("SELECT {columns} {others} AND format <> ?2 AND instr(people, ?3)");
+            let sql =
+                format!("SELECT {ENTRY_COLUMNS} {others} AND format <> ?2 AND instr(people, ?3)");
             let mut statement = self.db.prepare(&sql)?;
-            for row in statement.query_map(params![user, OWN_FORMAT, quoted], clear_row)? {
+            for row in statement.query_map(params![user, OWN_FORMAT, quoted], entry)? {
                 rows.push(row?);
             }
             let sql = format!(
@@ -95,8 +102,8 @@ impl SqliteEraser {
                 change.user,
                 change.request,
                 change.people,
-                change.partition,
-                change.sequence,
+                change.id.partition,
+                change.id.sequence,
             ])?;
             if let Some(win) = &change.win {
                 wins += write_wins(&transaction, change, win)? as u64;
@@ -120,7 +127,7 @@ impl SqliteEraser {
 
 #[async_trait]
 impl Eraser for SqliteEraser {
-    async fn find(&mut self, user: &str) -> Result<(Vec<ClearRow>, u64), SinkError> {
+    async fn find(&mut self, user: &str) -> Result<(Vec<EntryRow>, u64), SinkError> {
         Ok(self.read(user).map_err(StoreError::from)?)
     }
 
@@ -135,34 +142,24 @@ impl Eraser for SqliteEraser {
     }
 }
 
-fn clear_row(row: &Row<'_>) -> rusqlite::Result<ClearRow> {
-    Ok(ClearRow {
-        partition: row.get(0)?,
-        sequence: row.get(1)?,
-        at: Moment::from_micros(row.get(2)?),
-        campaign: row.get(3)?,
-        envelope: row.get(4)?,
-        format: row.get(5)?,
-        body: row.get(6)?,
-        user: row.get(7)?,
-        request: row.get(8)?,
-        people: row.get(9)?,
-    })
-}
-
 fn write_wins(db: &Connection, change: &Change, win: &WinChange) -> rusqlite::Result<usize> {
     match &win.request {
         Some(request) => {
             let sql = "UPDATE wins SET user_id = ?1, request_id = ?2, delivery_reference = ''
                        WHERE partition = ?3 AND sequence = ?4";
-            let values = params![change.pseudonym, request, change.partition, change.sequence];
+            let values = params![
+                change.pseudonym,
+                request,
+                change.id.partition,
+                change.id.sequence
+            ];
             db.prepare_cached(sql)?.execute(values)
         }
         // A win that was delivered after its user was erased has a reference again.
         None => {
             let sql = "UPDATE wins SET delivery_reference = ''
                        WHERE user_id = ?1 AND partition = ?2 AND delivery_reference <> ''";
-            let values = params![change.pseudonym, change.partition];
+            let values = params![change.pseudonym, change.id.partition];
             db.prepare_cached(sql)?.execute(values)
         }
     }

@@ -19,6 +19,7 @@ pub mod sql;
 pub mod sqlite;
 
 pub use query::{EntryQuery, Kinds, Position, Range, Removed, Rows, WinQuery};
+pub use row::EntryRow;
 
 use super::{entry::Unreadable, removed::RemovedCampaign, sink::SinkError, wins::Win};
 use crate::{

@@ -27,18 +27,30 @@ pub(super) fn delivery(code: i16, reference: String, at: Option<Moment>) -> Deli
 }
 
 /// A row of the table of entries.
-pub(super) struct EntryRow {
-    pub(super) id: LedgerId,
-    pub(super) at: Moment,
-    pub(super) campaign: Option<String>,
-    pub(super) envelope: Option<String>,
-    pub(super) format: i16,
-    pub(super) body: Vec<u8>,
-    pub(super) number: Option<u64>,
-    pub(super) fork: u32,
-    pub(super) user: Option<String>,
-    pub(super) request: Option<String>,
-    pub(super) people: Option<String>,
+#[derive(Clone, Debug)]
+pub struct EntryRow {
+    /// Its partition and number.
+    pub id: LedgerId,
+    /// When it was written.
+    pub at: Moment,
+    /// The campaign that it is about.
+    pub campaign: Option<String>,
+    /// The envelope that it is about.
+    pub envelope: Option<String>,
+    /// The form of its bytes.
+    pub format: i16,
+    /// Its bytes.
+    pub body: Vec<u8>,
+    /// Its number in its campaign.
+    pub number: Option<u64>,
+    /// Mark of the store's fork.
+    pub fork: u32,
+    /// The column `user_id`.
+    pub user: Option<String>,
+    /// The column `request_id`.
+    pub request: Option<String>,
+    /// The column `people`.
+    pub people: Option<String>,
 }
 
 /// The entry of a row.

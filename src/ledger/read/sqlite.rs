@@ -78,7 +78,8 @@ fn cursor(row: &Row<'_>) -> rusqlite::Result<(u32, SettledTo)> {
     Ok((row.get(0)?, SettledTo { up_to, at }))
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
+/// An entry, from [`super::sql::ENTRY_COLUMNS`].
+pub(in crate::ledger) fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
     Ok(EntryRow {
         id: LedgerId {
             partition: row.get(0)?,

@@ -10,7 +10,7 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-mod rows;
+pub(in crate::ledger) mod rows;
 
 pub(in crate::ledger) use rows::removed;
 

@@ -26,7 +26,7 @@ pub(super) fn cursor(row: &Row) -> (u32, SettledTo) {
 }
 
 /// An entry, from [`crate::ledger::read::sql::ENTRY_COLUMNS`].
-pub(super) fn entry(row: &Row) -> EntryRow {
+pub(in crate::ledger) fn entry(row: &Row) -> EntryRow {
     EntryRow {
         id: LedgerId {
             partition: unsigned(row, 0),
