@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-use super::seed::{MasterKey, hex, hmac_of_list};
+use super::seed::{MasterKey, finish_list, hex, hmac_of_list, keyed};
 
 /// Separates keys of pseudonyms from whatever else the master key signs.
 const PSEUDONYM_LABEL: &[u8] = b"tombola/pseudonym/1";
@@ -52,9 +52,9 @@ impl Kind {
     }
 }
 
-/// The key of one campaign's pseudonyms; a secret.
+/// The key of one campaign's pseudonyms; a secret. It is kept as an HMAC that has begun with it.
 #[derive(Clone)]
-pub struct Pseudonyms([u8; 32]);
+pub struct Pseudonyms(Hmac<Sha256>);
 
 impl MasterKey {
     /// The key of a campaign's pseudonyms: HMAC-SHA-256, keyed by the master key, of the list
@@ -62,7 +62,7 @@ impl MasterKey {
     /// empty for entries of envelopes and of the partition itself.
     pub fn pseudonyms(&self, campaign: &str, salt: &Salt) -> Pseudonyms {
         let list = [PSEUDONYM_LABEL, campaign.as_bytes(), &salt.0];
-        Pseudonyms(hmac_of_list(self.bytes(), &list))
+        Pseudonyms(keyed(&hmac_of_list(self.bytes(), &list)))
     }
 }
 
@@ -70,7 +70,7 @@ impl Pseudonyms {
     /// The key of one id: HMAC-SHA-256 of the list `(kind, id)`. Who gets it can check this id's
     /// pseudonym and derive no other.
     pub fn key_of(&self, kind: Kind, id: &str) -> [u8; 32] {
-        hmac_of_list(&self.0, &[kind.name().as_bytes(), id.as_bytes()])
+        finish_list(self.0.clone(), &[kind.name().as_bytes(), id.as_bytes()])
     }
 
     /// The pseudonym of an id, 64 lower-case hex digits.
@@ -96,8 +96,7 @@ impl fmt::Debug for Pseudonyms {
 /// assert_ne!(pseudonym(&key, "user-2"), of_campaign.of(Kind::User, "user-2"));
 /// ```
 pub fn pseudonym(key_of_id: &[u8; 32], id: &str) -> String {
-    let mac = Hmac::<Sha256>::new_from_slice(key_of_id);
-    let mut mac = mac.expect("HMAC takes a key of any length (RFC 2104)");
+    let mut mac = keyed(key_of_id);
     mac.update(id.as_bytes());
     hex(&mac.finalize().into_bytes())
 }

@@ -181,8 +181,16 @@ impl fmt::Debug for Seed {
 /// HMAC-SHA-256 of a list of byte strings, each after its length, so that different lists are
 /// different messages.
 pub(super) fn hmac_of_list(key: &[u8; 32], list: &[&[u8]]) -> [u8; 32] {
-    let mut mac =
-        Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length (RFC 2104)");
+    finish_list(keyed(key), list)
+}
+
+/// HMAC-SHA-256 under a key, before any message.
+pub(super) fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes a key of any length (RFC 2104)")
+}
+
+/// [`hmac_of_list`] under the key of a begun HMAC.
+pub(super) fn finish_list(mut mac: Hmac<Sha256>, list: &[&[u8]]) -> [u8; 32] {
     for part in list {
         mac.update(&(part.len() as u64).to_le_bytes());
         mac.update(part);
@@ -192,7 +200,13 @@ pub(super) fn hmac_of_list(key: &[u8; 32], list: &[&[u8]]) -> [u8; 32] {
 
 /// Lower-case hex digits, two for each byte.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    text
 }
 
 /// The bytes of hex digits, two for each byte; none if the text is something else.

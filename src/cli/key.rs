@@ -18,7 +18,7 @@ use super::{
     failure::Failure,
     output::say,
 };
-use crate::chance::MasterKey;
+use crate::chance::{MasterKey, hex, unhex};
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum KeyCommand {
@@ -155,15 +155,8 @@ pub(super) fn load(file: &Path, has_data: bool) -> Result<MasterKey, KeyError> {
 }
 
 fn parse(text: &str) -> Option<MasterKey> {
-    let digits = text.trim();
-    if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (byte, offset) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(digits.get(offset..offset + 2)?, 16).ok()?;
-    }
-    Some(MasterKey::from_bytes(bytes))
+    let bytes = unhex(text.trim())?;
+    Some(MasterKey::from_bytes(bytes.try_into().ok()?))
 }
 
 /// Writes the key under a temporary name first, so that a crash leaves either a whole key or none.
@@ -178,10 +171,7 @@ fn make(file: &Path, bytes: &[u8; 32]) -> io::Result<()> {
         .prefix("master.key.")
         .permissions(std::fs::Permissions::from_mode(0o600))
         .tempfile_in(directory)?;
-    for byte in bytes {
-        write!(out, "{byte:02x}")?;
-    }
-    writeln!(out)?;
+    writeln!(out, "{}", hex(bytes))?;
     out.as_file().sync_all()?;
     out.persist_noclobber(file)?;
     File::open(directory)?.sync_all()

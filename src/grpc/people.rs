@@ -1,7 +1,5 @@
 //! Calls that show users to operators.
 
-use std::fmt::Write as _;
-
 use tonic::Request;
 
 use super::{
@@ -9,7 +7,11 @@ use super::{
     request::{self, Fields},
     views,
 };
-use crate::{model::UserId, proto};
+use crate::{
+    chance::{hex, unhex},
+    model::UserId,
+    proto,
+};
 
 /// What the tokens of pages of blocked users begin with; the last user of the page before follows,
 /// in hexadecimal.
@@ -66,12 +68,7 @@ pub(super) async fn list_blocked_users(
 
 /// The token of the page after a user.
 fn token(user: &UserId) -> String {
-    let mut token = TOKEN_PREFIX.to_owned();
-    for byte in user.as_str().bytes() {
-        // Writing to memory does not fail.
-        let _ = write!(token, "{byte:02x}");
-    }
-    token
+    format!("{TOKEN_PREFIX}{}", hex(user.as_str().as_bytes()))
 }
 
 /// The user after whom a page begins, if it is not the first page; none if the token is none of
@@ -80,13 +77,7 @@ fn read_token(token: &str) -> Option<Option<UserId>> {
     if token.is_empty() {
         return Some(None);
     }
-    let digits = token.strip_prefix(TOKEN_PREFIX)?.as_bytes();
-    let byte = |pair: &[u8]| {
-        let is_hex = pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit);
-        let pair = std::str::from_utf8(pair).ok().filter(|_| is_hex)?;
-        u8::from_str_radix(pair, 16).ok()
-    };
-    let bytes = digits.chunks(2).map(byte).collect::<Option<Vec<u8>>>()?;
+    let bytes = unhex(token.strip_prefix(TOKEN_PREFIX)?)?;
     let id = String::from_utf8(bytes).ok()?;
     UserId::parse("page_token", &id).ok().map(Some)
 }

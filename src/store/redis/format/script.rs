@@ -4,6 +4,7 @@ use redis::{Cmd, Value};
 use sha1::{Digest as _, Sha1};
 
 use super::words::Words;
+use crate::chance::hex;
 
 /// The most bytes of the number of keys.
 const COUNT_BYTES_MAX: usize = 20;
@@ -42,10 +43,7 @@ impl Script {
             text.push_str(part);
             text.push('\n');
         }
-        let sha = Sha1::digest(text.as_bytes())
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let sha = hex(&Sha1::digest(text.as_bytes()));
         Self {
             text,
             sha,
