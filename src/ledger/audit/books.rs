@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{
     findings::{Check, Findings},
     units::{Place, Units},
-    users::Users,
+    users::{CampaignNo, Users, When},
 };
 use crate::{
     chance::unhex,
@@ -57,6 +57,7 @@ pub struct PoolSums {
 #[derive(Debug)]
 pub struct Books {
     id: CampaignId,
+    no: CampaignNo,
     /// The partition and the number of the last entry.
     last: LedgerId,
     prizes: BTreeMap<PrizeNo, PrizeSums>,
@@ -64,7 +65,7 @@ pub struct Books {
     draws: DrawCounts,
     units: Units,
     revoked: BTreeSet<(PoolNo, Unit)>,
-    users: Users,
+    users: u64,
     versions: HashMap<u32, Option<Arc<Campaign>>>,
     newest: Option<Arc<Campaign>>,
     /// The day that was computed last, and its first and last moment.
@@ -82,21 +83,32 @@ enum Leaves {
 
 impl Books {
     /// No entry yet.
-    pub(super) fn new(id: CampaignId, last: LedgerId) -> Self {
+    pub(super) fn new(id: CampaignId, no: CampaignNo, last: LedgerId) -> Self {
         Self {
             id,
+            no,
             last,
             prizes: BTreeMap::new(),
             pools: BTreeMap::new(),
             draws: DrawCounts::default(),
             units: Units::default(),
             revoked: BTreeSet::new(),
-            users: Users::default(),
+            users: 0,
             versions: HashMap::new(),
             newest: None,
             today: None,
             unknown_limits: 0,
         }
+    }
+
+    /// The campaign.
+    pub(super) fn id(&self) -> &CampaignId {
+        &self.id
+    }
+
+    /// The campaign's number in this audit.
+    pub(super) fn no(&self) -> CampaignNo {
+        self.no
     }
 
     /// The newest definition, if an entry has it.
@@ -129,9 +141,14 @@ impl Books {
         self.draws
     }
 
-    /// Users who have drawn or were granted draws.
+    /// Users who have drawn or were granted draws; known at the end of the audit.
     pub fn users(&self) -> u64 {
-        self.users.len() as u64
+        self.users
+    }
+
+    /// Sets the number of users.
+    pub(super) fn set_users(&mut self, users: u64) {
+        self.users = users;
     }
 
     /// Draws whose limits could not be checked: no entry has the definition of their version, or it
@@ -140,13 +157,8 @@ impl Books {
         self.unknown_limits
     }
 
-    /// See [`Users::link`].
-    pub(super) fn link_user(&mut self, pseudonym: &str, clear: Option<&str>) {
-        self.users.link(pseudonym, clear);
-    }
-
-    /// Books the next entry.
-    pub(super) fn take(&mut self, entry: &Entry, findings: &mut Findings) {
+    /// Books the next entry; what it says of users is noted in `users`.
+    pub(super) fn take(&mut self, entry: &Entry, users: &mut Users, findings: &mut Findings) {
         self.last = entry.id;
         let mut faults = Vec::new();
         match &entry.body {
@@ -184,20 +196,23 @@ impl Books {
                 spans,
                 ..
             } => self.take_back(*pool, units, *withdrawn, spans, &mut faults),
-            Body::Draw(draw) => self.draw(draw, entry, &mut faults),
+            Body::Draw(draw) => {
+                self.draw(draw, entry, &mut faults);
+                self.count(draw, entry, users);
+            }
             Body::Revoked { win, withdrawn, .. } => self.revoke(win, *withdrawn, &mut faults),
             Body::Operated {
                 operation:
                     Operation::Grant {
-                        users,
+                        users: granted,
                         draws,
                         expires,
                     },
                 ..
             } => {
-                let today = self.today(entry.at);
-                for user in users {
-                    self.users.grant(user, *draws, *expires, (today, entry.at));
+                let when = self.when(entry);
+                for user in granted {
+                    users.grant(self.no, when, user, (*draws, *expires));
                 }
             }
             _ => {}
@@ -374,7 +389,6 @@ impl Books {
                 DrawResult::NotWon { .. } => {}
             }
         }
-        self.count(draw, entry.at, faults);
     }
 
     fn revoke(&mut self, win: &WonUnit, withdrawn: bool, faults: &mut Faults) {
@@ -403,10 +417,9 @@ impl Books {
         }
     }
 
-    /// Counts a draw on its user's record, under the limits of its version.
-    fn count(&mut self, draw: &DrawEntry, at: Moment, faults: &mut Faults) {
-        let campaign = self.version(draw.version);
-        let Some(campaign) = campaign.filter(|_| self.users.is_known(&draw.user)) else {
+    /// Notes a draw, if the limits of its version are known.
+    fn count(&mut self, draw: &DrawEntry, entry: &Entry, users: &mut Users) {
+        let Some(campaign) = self.version(draw.version) else {
             self.unknown_limits += 1;
             return;
         };
@@ -418,9 +431,17 @@ impl Books {
             DrawResult::NotWon { .. } => false,
         });
         let wins = counting.count() as u32;
-        let today = self.today(at);
-        let found = self.users.draw(draw, &campaign.limits, (today, at), wins);
-        faults.extend(found.into_iter().map(|text| (Check::Limits, text)));
+        if !users.draw(self.no, self.when(entry), draw, wins) {
+            self.unknown_limits += 1;
+        }
+    }
+
+    fn when(&mut self, entry: &Entry) -> When {
+        When {
+            entry: entry.id,
+            at: entry.at,
+            today: self.today(entry.at),
+        }
     }
 
     /// The local day of a moment in the campaign's zone.

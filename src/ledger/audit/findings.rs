@@ -1,4 +1,4 @@
-//! What an audit found wrong: all of it counted, the first of each promise kept.
+//! What an audit found wrong: all of it counted, the first of each promise kept, by entry.
 
 use std::collections::BTreeMap;
 
@@ -91,13 +91,19 @@ impl Findings {
     pub fn add(&mut self, check: Check, at: Option<LedgerId>, text: impl Into<String>) {
         *self.counts.entry(check).or_default() += 1;
         let shown = self.shown.entry(check).or_default();
-        if shown.len() < SHOWN_MAX {
-            shown.push(Finding {
+        let (partition, sequence) = at.map(|id| (id.partition, id.sequence)).unzip();
+        // Those without an entry come first.
+        let index = shown
+            .partition_point(|other| (other.partition, other.sequence) <= (partition, sequence));
+        if index < SHOWN_MAX {
+            shown.truncate(SHOWN_MAX - 1);
+            let finding = Finding {
                 check,
-                partition: at.map(|id| id.partition),
-                sequence: at.map(|id| id.sequence),
+                partition,
+                sequence,
                 text: text.into(),
-            });
+            };
+            shown.insert(index, finding);
         }
     }
 

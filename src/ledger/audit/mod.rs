@@ -7,12 +7,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    io,
     sync::Arc,
 };
 
 mod books;
 mod envelopes;
 mod findings;
+mod journal;
 mod names;
 mod numbers;
 mod order;
@@ -26,7 +28,11 @@ mod users;
 pub use books::{Books, PoolSums, PrizeSums};
 pub use findings::{Check, Finding, Findings};
 
-use self::{envelopes::Envelopes, order::Order};
+use self::{
+    envelopes::Envelopes,
+    order::Order,
+    users::{CampaignNo, Users},
+};
 use crate::{
     ledger::chain::Chain,
     model::{Campaign, CampaignId},
@@ -84,6 +90,9 @@ pub type Orphans = BTreeMap<u32, Vec<(u64, u64)>>;
 #[derive(Debug, Default)]
 pub struct Audit {
     partitions: BTreeMap<u32, Partition>,
+    /// Campaigns have numbers from 0 in the order in which they are seen.
+    campaigns: u32,
+    users: Users,
     orphans: Orphans,
     stores: HashMap<CampaignId, StoreSums>,
     envelopes: Option<StoreEnvelopes>,
@@ -146,12 +155,18 @@ impl Audit {
         books.version(version)
     }
 
-    /// Says who a user of a campaign was in earlier entries; see [`users::Users::link`].
-    fn link_user(&mut self, partition: u32, id: &CampaignId, pseudonym: &str, clear: Option<&str>) {
-        let partition = self.partitions.get_mut(&partition);
-        if let Some(books) = partition.and_then(|partition| partition.campaigns.get_mut(id)) {
-            books.link_user(pseudonym, clear);
-        }
+    /// Whether everything was noted that is checked at the end.
+    ///
+    /// # Errors
+    /// A temporary file could not be written.
+    pub fn check_notes(&mut self) -> io::Result<()> {
+        self.users.check()
+    }
+
+    /// The number of a campaign.
+    fn campaign_no(&self, partition: u32, id: &CampaignId) -> Option<CampaignNo> {
+        let books = self.partitions.get(&partition)?.campaigns.get(id)?;
+        Some(books.no())
     }
 
     /// The next entry of its partition.
@@ -192,7 +207,8 @@ impl Audit {
             return;
         };
         if !partition.campaigns.contains_key(id) {
-            let books = Books::new(id.clone(), entry.id);
+            let books = Books::new(id.clone(), CampaignNo(self.campaigns), entry.id);
+            self.campaigns += 1;
             partition.campaigns.insert(id.clone(), books);
         }
         let Some(books) = partition.campaigns.get_mut(id) else {
@@ -205,12 +221,14 @@ impl Audit {
             self.stores.remove(id);
             self.compared += 1;
         }
-        books.take(entry, &mut self.findings);
+        books.take(entry, &mut self.users, &mut self.findings);
     }
 
     /// The end of all entries: compares what has not been compared yet.
-    pub fn finish(mut self) -> Outcome {
-        let mut campaigns = BTreeMap::new();
+    ///
+    /// # Errors
+    /// A temporary file cannot be written or read.
+    pub fn finish(mut self) -> io::Result<Outcome> {
         let stores = std::mem::take(&mut self.stores);
         for (id, store) in stores {
             let partition = self.partitions.get(&store.head.partition);
@@ -238,10 +256,15 @@ impl Audit {
             }
         }
         let envelopes = self.compare_envelopes();
+        let users = self.check_users()?;
+        let mut campaigns = BTreeMap::new();
         for partition in self.partitions.into_values() {
             campaigns.extend(partition.campaigns);
         }
-        Outcome {
+        for books in campaigns.values_mut() {
+            books.set_users(users.get(&books.no()).copied().unwrap_or_default());
+        }
+        Ok(Outcome {
             entries: self.entries,
             orphaned: self.orphaned,
             campaigns,
@@ -250,7 +273,16 @@ impl Audit {
             chains: self.chains,
             unchained: self.unchained,
             findings: self.findings,
-        }
+        })
+    }
+
+    /// Reads the notes about users; how many users each campaign has.
+    fn check_users(&mut self) -> io::Result<BTreeMap<CampaignNo, u64>> {
+        let partitions = self.partitions.values();
+        let books = partitions.flat_map(|partition| partition.campaigns.values());
+        let mut books: Vec<&Books> = books.collect();
+        books.sort_unstable_by_key(|books| books.no());
+        std::mem::take(&mut self.users).finish(&books, &mut self.findings)
     }
 
     /// The sums of envelopes by the entries, after they were compared with the store's.

@@ -1,12 +1,9 @@
 //! Whom the pseudonyms of a sink stand for. The books tell users apart by their pseudonyms, so it
 //! does not matter whether clear ids were erased. Those that are there must fit the pseudonyms.
 
-use std::{
-    collections::{HashMap, HashSet},
-    hash::{BuildHasher as _, RandomState},
-};
+use std::collections::HashSet;
 
-use super::{Audit, findings::Check, source::StoredRow};
+use super::{Audit, source::StoredRow};
 use crate::{
     chance::Kind,
     ledger::{
@@ -17,13 +14,9 @@ use crate::{
     store::{Entry, entry::Body},
 };
 
-/// The clear ids beside pseudonyms.
+/// Campaigns that have entries with clear ids in their bytes.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    hasher: RandomState,
-    /// The clear id of each pseudonym of a campaign, both as digests of 64 bits.
-    clear: HashMap<u64, u64>,
-    /// Campaigns that have entries with clear ids in their bytes.
     old: HashSet<CampaignId>,
 }
 
@@ -42,33 +35,14 @@ impl Names {
             self.old.extend(entry.subject.campaign().cloned());
             return Ok(());
         }
-        if let (Some(pseudonym), Some(clear)) = (user_of(&entry.body), &row.user)
-            && !self.fits(row, pseudonym.as_str(), clear)
-        {
-            let text = "its column user_id is not that of other entries of the same pseudonym";
-            audit.note(Check::Sink, Some(entry.id), text);
+        if let (Some(pseudonym), Some(clear)) = (user_of(&entry.body), &row.user) {
+            let scope = (row.id.partition, row.campaign.as_deref());
+            audit.users.name(scope, entry.id, pseudonym.as_str(), clear);
         }
         match entry.subject.campaign() {
             Some(id) if self.old.contains(id) => link(row, entry, id, audit),
             _ => Ok(()),
         }
-    }
-
-    /// Whether a pseudonym stood for the same id before, if it was seen.
-    fn fits(&mut self, row: &StoredRow, pseudonym: &str, clear: &str) -> bool {
-        let scope = (row.id.partition, row.campaign.as_deref());
-        let digest = |id: &str| self.hasher.hash_one((scope, id));
-        let (pseudonym, clear) = (digest(pseudonym), digest(clear));
-        *self.clear.entry(pseudonym).or_insert(clear) == clear
-    }
-
-    /// How many ids stand beside several pseudonyms of the same campaign.
-    pub(super) fn shared(&self) -> usize {
-        let mut ids: Vec<u64> = self.clear.values().copied().collect();
-        ids.sort_unstable();
-        ids.chunk_by(|one, other| one == other)
-            .filter(|same| same.len() > 1)
-            .count()
     }
 }
 
@@ -79,12 +53,14 @@ fn link(
     id: &CampaignId,
     audit: &mut Audit,
 ) -> Result<(), Unreadable> {
+    let Some(campaign) = audit.campaign_no(entry.id.partition, id) else {
+        return Ok(()); // no entry of it was booked, so there are no earlier users
+    };
     let pseudonyms = users(&mut entry.body.clone());
     let clear = users(&mut row.body_with_clear_values()?);
     for (pseudonym, clear) in pseudonyms.iter().zip(&clear) {
-        let partition = entry.id.partition;
         let clear = Some(clear.as_str()).filter(|clear| clear != pseudonym);
-        audit.link_user(partition, id, pseudonym, clear);
+        audit.users.link(campaign, pseudonym, clear);
     }
     Ok(())
 }
@@ -286,6 +262,22 @@ mod tests {
         let (_, found) = audited(rows).await;
         assert!(
             found.iter().any(|text| text.contains("column user_id")),
+            "{found:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_id_with_two_pseudonyms_is_found() {
+        let mut rows = two_draws(2);
+        let key = MasterKey::from_bytes([7; 32]);
+        let pseudonyms = key.pseudonyms("spring-wheel", &Salt([1; 32]));
+        let mut third = entry(5, Body::Draw(draw("c", 2)));
+        third.number = Some(2);
+        rows.rows.push(row(StoredEntry::of(&third, &pseudonyms)));
+        rows.rows[4].user = Some("a".into());
+        let (_, found) = audited(rows).await;
+        assert!(
+            found.iter().any(|text| text.contains("several pseudonyms")),
             "{found:?}"
         );
     }

@@ -1,6 +1,6 @@
 //! Feeds an audit with everything that a sink has.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 use super::{
     Audit, Check, Outcome, StoreSums,
@@ -24,7 +24,7 @@ const BATCH_ENTRIES: usize = 5_000;
 /// Audits everything that is settled. `progress` is called with the number of entries so far.
 ///
 /// # Errors
-/// The sink cannot be read.
+/// The sink cannot be read, or a temporary file cannot be written.
 pub async fn run(
     source: &mut dyn Source,
     mut audit: Audit,
@@ -58,17 +58,22 @@ pub async fn run(
                 add_to_chain(&mut audit, cursor, chain.as_mut(), row);
             }
             take_batch(&mut audit, &mut names, &rows, won);
+            audit.check_notes().map_err(unwritable)?;
             last = Some(end);
             progress(read);
         }
         check_end(&mut audit, cursor, last.as_ref());
         check_chain(&mut audit, cursor, chain);
     }
-    if let shared @ 1.. = names.shared() {
-        let text = format!("{shared} ids in the column user_id have several pseudonyms each");
-        audit.note(Check::Sink, None, text);
+    audit.finish().map_err(unwritable)
+}
+
+/// A fault of the files for what memory does not hold.
+fn unwritable(cause: io::Error) -> SinkError {
+    SinkError::Directory {
+        path: std::env::temp_dir(),
+        cause,
     }
-    Ok(audit.finish())
 }
 
 fn add_to_chain(audit: &mut Audit, cursor: &Cursor, chain: Option<&mut Chain>, row: &StoredRow) {

@@ -108,7 +108,7 @@ fn audited(bodies: Vec<Body>) -> Outcome {
     for (sequence, body) in (1..).zip(bodies) {
         audit.take(&entry(sequence, body));
     }
-    audit.finish()
+    audit.finish().unwrap()
 }
 
 pub(super) fn entry(sequence: u64, body: Body) -> Entry {
@@ -239,7 +239,7 @@ fn entries_that_are_missing_or_out_of_order_are_found() {
     let of = |entries: Vec<Entry>| {
         let mut audit = Audit::default();
         entries.iter().for_each(|entry| audit.take(entry));
-        audit.finish().findings.count(Check::Order)
+        audit.finish().unwrap().findings.count(Check::Order)
     };
     assert_eq!(of(bodies().collect()), 0);
     assert!(of(bodies().filter(|entry| entry.id.sequence != 4).collect()) > 0);
@@ -283,7 +283,7 @@ fn a_store_that_says_something_else_is_found() {
         }
         // What the store counts ends before this draw.
         audit.take(&entry(3, Body::Draw(draw("a", 0))));
-        let outcome = audit.finish();
+        let outcome = audit.finish().unwrap();
         (outcome.compared, outcome.findings.count(Check::Sums))
     };
     assert_eq!(of(0), (1, 0));

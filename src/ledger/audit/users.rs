@@ -1,160 +1,329 @@
-//! The records of a campaign's users, recomputed from their draws and grants (P5).
+//! The records of users, recomputed from their draws and grants (P5), and whom their pseudonyms
+//! stand for.
+//!
+//! There may be as many users as entries. So what each did is noted, and read again once all
+//! entries were seen, some users at a time.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     hash::{BuildHasher as _, RandomState},
+    io,
 };
 
+use serde::{Deserialize, Serialize};
+
+use super::{
+    books::Books,
+    findings::{Check, Findings},
+    journal::Journal,
+};
 use crate::{
     model::{
         Moment, UserId,
-        limits::{Bonus, DrawLimits, LimitKind, UserCounts, UserRecord},
+        limits::{Funding, LimitKind, UserCounts, UserRecord},
         zone::Day,
     },
-    store::entry::DrawEntry,
+    store::{LedgerId, entry::DrawEntry},
 };
 
-/// What is kept of a user. Millions of users may have one, so it is small.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    day: i32,
-    free_today: u32,
-    paid_today: u32,
-    draws: u32,
-    bonus_used: u32,
-    wins: u32,
+/// A campaign of the audit, by a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(super) struct CampaignNo(pub(super) u32);
+
+/// When something happened: the entry, its moment, and the local day of its campaign.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct When {
+    pub(super) entry: LedgerId,
+    pub(super) at: Moment,
+    pub(super) today: Day,
 }
 
-/// The users of a campaign. A user is known by a digest of 64 bits under a key of this run.
+/// What an entry says of a user.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    /// A digest of the user and of where the user's id means the same person.
+    user: u64,
+    partition: u32,
+    sequence: u64,
+    what: What,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum What {
+    Acted {
+        campaign: CampaignNo,
+        at: Moment,
+        today: i32,
+        act: Act,
+    },
+    /// The column with the clear id has this digest.
+    Named(u64),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Act {
+    Draw {
+        version: u32,
+        funding: Funding,
+        draws: u32,
+        /// Results that count as wins.
+        wins: u32,
+        counts: UserCounts,
+    },
+    Grant {
+        draws: u32,
+        expires: Moment,
+    },
+}
+
+/// The users of all campaigns and envelopes.
 #[derive(Debug, Default)]
 pub(super) struct Users {
     hasher: RandomState,
-    counts: HashMap<u64, Counts>,
-    /// Of users who were granted bonus draws and have some left.
-    bonus: HashMap<u64, Vec<Bonus>>,
-    /// Users whose earlier draws are not known to be theirs.
-    unlinked: HashSet<u64>,
+    notes: Journal<Note>,
+    /// Pseudonyms whose earlier entries have clear ids: the user's key there. None if it is not
+    /// known.
+    earlier: HashMap<u64, Option<u64>>,
 }
 
 impl Users {
-    /// Users who have drawn or were granted draws.
-    pub(super) fn len(&self) -> usize {
-        self.counts.len()
+    /// Says who a user of a campaign was in earlier entries, which have clear ids; none if that is
+    /// erased. Then the limits of the user's draws cannot be checked.
+    pub(super) fn link(&mut self, campaign: CampaignNo, pseudonym: &str, clear: Option<&str>) {
+        let before = clear.map(|clear| self.hasher.hash_one((campaign, clear)));
+        let key = self.hasher.hash_one((campaign, pseudonym));
+        self.earlier.entry(key).or_insert(before);
     }
 
-    /// Says who a user was in earlier entries, which have clear ids; none if that is erased. Then
-    /// the limits of the user's draws cannot be checked.
-    pub(super) fn link(&mut self, pseudonym: &str, clear: Option<&str>) {
-        let key = self.hasher.hash_one(pseudonym);
-        if self.counts.contains_key(&key) {
-            return;
-        }
-        let Some(clear) = clear else {
-            self.unlinked.insert(key);
-            return;
-        };
-        let before = self.hasher.hash_one(clear);
-        if let Some(counts) = self.counts.remove(&before) {
-            self.counts.insert(key, counts);
-        }
-        if let Some(bonus) = self.bonus.remove(&before) {
-            self.bonus.insert(key, bonus);
-        }
+    /// The key of a user; none if it is not known which earlier draws are theirs.
+    fn key(&self, campaign: CampaignNo, user: &UserId) -> Option<u64> {
+        let key = self.hasher.hash_one((campaign, user.as_str()));
+        self.earlier.get(&key).copied().unwrap_or(Some(key))
     }
 
-    /// Whether all draws of a user are known to be theirs.
-    pub(super) fn is_known(&self, user: &UserId) -> bool {
-        self.unlinked.is_empty() || !self.unlinked.contains(&self.hasher.hash_one(user.as_str()))
-    }
-
-    /// Books a draw of which `wins` results count as wins. The text says which limit it exceeds, or
-    /// how its counts differ from those that follow from the entries before it.
+    /// Notes a draw of which `wins` results count as wins; false if its limits cannot be checked.
     pub(super) fn draw(
         &mut self,
+        campaign: CampaignNo,
+        when: When,
         draw: &DrawEntry,
-        limits: &DrawLimits,
-        (today, at): (Day, Moment),
         wins: u32,
-    ) -> Vec<String> {
+    ) -> bool {
+        let Some(user) = self.key(campaign, &draw.user) else {
+            return false;
+        };
+        let act = Act::Draw {
+            version: draw.version,
+            funding: draw.funding,
+            draws: draw.results.len() as u32,
+            wins,
+            counts: draw.counts,
+        };
+        self.act(user, campaign, when, act);
+        true
+    }
+
+    /// Notes bonus draws.
+    pub(super) fn grant(
+        &mut self,
+        campaign: CampaignNo,
+        when: When,
+        user: &UserId,
+        (draws, expires): (u32, Moment),
+    ) {
+        if let Some(user) = self.key(campaign, user) {
+            self.act(user, campaign, when, Act::Grant { draws, expires });
+        }
+    }
+
+    fn act(&mut self, user: u64, campaign: CampaignNo, when: When, act: Act) {
+        let what = What::Acted {
+            campaign,
+            at: when.at,
+            today: when.today.0,
+            act,
+        };
+        self.note(user, when.entry, what);
+    }
+
+    /// Notes that a clear id stands beside a pseudonym. `scope` is where they belong together.
+    pub(super) fn name(
+        &mut self,
+        scope: (u32, Option<&str>),
+        entry: LedgerId,
+        pseudonym: &str,
+        clear: &str,
+    ) {
+        let [user, clear] = [pseudonym, clear].map(|id| self.hasher.hash_one((scope, id)));
+        self.note(user, entry, What::Named(clear));
+    }
+
+    fn note(&mut self, user: u64, entry: LedgerId, what: What) {
+        let note = Note {
+            user,
+            partition: entry.partition,
+            sequence: entry.sequence,
+            what,
+        };
+        self.notes.add(user, &note);
+    }
+
+    /// Whether everything was noted.
+    ///
+    /// # Errors
+    /// A temporary file could not be written.
+    pub(super) fn check(&mut self) -> io::Result<()> {
+        self.notes.check()
+    }
+
+    /// Recomputes all records, and compares the limits of each version with them. `campaigns` has
+    /// the books by number. Returns how many users of each campaign have drawn or were granted
+    /// draws.
+    ///
+    /// # Errors
+    /// A temporary file cannot be written or read.
+    pub(super) fn finish(
+        self,
+        campaigns: &[&Books],
+        findings: &mut Findings,
+    ) -> io::Result<BTreeMap<CampaignNo, u64>> {
+        let mut second = SecondLook {
+            campaigns,
+            findings,
+            users: BTreeMap::new(),
+            clear_ids: Journal::default(),
+        };
+        for part in self.notes.into_parts()? {
+            let mut known = HashMap::<u64, Known>::new();
+            for note in part? {
+                let note = note?;
+                second.take(known.entry(note.user).or_default(), note);
+            }
+        }
+        let mut shared = 0;
+        for part in second.clear_ids.into_parts()? {
+            shared += repeated(part?.collect::<io::Result<_>>()?);
+        }
+        if shared > 0 {
+            let text = format!("{shared} ids in the column user_id have several pseudonyms each");
+            second.findings.add(Check::Sink, None, text);
+        }
+        Ok(second.users)
+    }
+}
+
+/// How many digests are there several times.
+fn repeated(mut ids: Vec<u64>) -> usize {
+    ids.sort_unstable();
+    let same = ids.chunk_by(|one, other| one == other);
+    same.filter(|same| same.len() > 1).count()
+}
+
+/// What is known of a user while the notes are read.
+#[derive(Debug, Default)]
+struct Known {
+    record: Option<UserRecord>,
+    /// The digest of the clear id.
+    clear: Option<u64>,
+}
+
+/// The notes are read again.
+struct SecondLook<'a> {
+    campaigns: &'a [&'a Books],
+    findings: &'a mut Findings,
+    users: BTreeMap<CampaignNo, u64>,
+    /// The digest of each clear id, once for each of its pseudonyms.
+    clear_ids: Journal<u64>,
+}
+
+impl SecondLook<'_> {
+    fn take(&mut self, user: &mut Known, note: Note) {
+        let entry = LedgerId {
+            partition: note.partition,
+            sequence: note.sequence,
+        };
+        match note.what {
+            What::Acted {
+                campaign,
+                at,
+                today,
+                act,
+            } => {
+                let record = user.record.take().unwrap_or_else(|| {
+                    *self.users.entry(campaign).or_default() += 1;
+                    UserRecord::default()
+                });
+                let mut record = record.on(Day(today), at);
+                let books = self.campaigns[campaign.0 as usize];
+                for text in act.book(&mut record, books) {
+                    let text = format!("campaign {}: {text}", books.id());
+                    self.findings.add(Check::Limits, Some(entry), text);
+                }
+                user.record = Some(record);
+            }
+            What::Named(clear) => match user.clear {
+                None => {
+                    user.clear = Some(clear);
+                    self.clear_ids.add(clear, &clear);
+                }
+                Some(known) if known == clear => {}
+                Some(_) => {
+                    let text =
+                        "its column user_id is not that of other entries of the same pseudonym";
+                    self.findings.add(Check::Sink, Some(entry), text);
+                }
+            },
+        }
+    }
+}
+
+impl Act {
+    /// Books it on its user's record. The texts say which limit a draw exceeds, or how its counts
+    /// differ from those that follow from the entries before it.
+    fn book(&self, record: &mut UserRecord, books: &Books) -> Vec<String> {
         let mut found = Vec::new();
-        let key = self.hasher.hash_one(draw.user.as_str());
-        let mut record = self.record(key).on(today, at);
-        let count = draw.results.len() as u32;
-        match record.admit(limits, draw.funding, count) {
+        let (version, funding, draws, wins, stated) = match *self {
+            Self::Grant { draws, expires } => {
+                record.grant(draws, expires);
+                return found;
+            }
+            Self::Draw {
+                version,
+                funding,
+                draws,
+                wins,
+                counts,
+            } => (version, funding, draws, wins, counts),
+        };
+        let Some(campaign) = books.version(version) else {
+            return found; // no draw of such a version is noted
+        };
+        match record.admit(&campaign.limits, funding, draws) {
             Ok(charge) => record.charge(charge),
             Err(reached) => found.push(format!(
-                "{count} draws of user {} were made, and {} leaves {}",
-                draw.user,
+                "{draws} draws of a user were made, and {} leaves {}",
                 limit_name(reached.limit),
                 reached.left
             )),
         }
         record.wins += u64::from(wins);
-        if let Some(most) = limits.wins_per_user
+        if let Some(most) = campaign.limits.wins_per_user
             && wins > 0
             && record.wins > u64::from(most)
         {
             found.push(format!(
-                "user {} has {} wins, and the limit is {most}",
-                draw.user, record.wins
+                "its user has {} wins, and the limit is {most}",
+                record.wins
             ));
         }
         let counts = record.counts();
-        if counts != draw.counts {
+        if counts != stated {
             if found.is_empty() {
-                found.push(differ(&draw.user, &draw.counts, &counts));
+                found.push(differ(&stated, &counts));
             }
-            adopt(&mut record, &draw.counts);
+            adopt(record, &stated);
         }
-        self.keep(key, record);
         found
-    }
-
-    /// Books bonus draws.
-    pub(super) fn grant(
-        &mut self,
-        user: &UserId,
-        draws: u32,
-        expires: Moment,
-        (today, at): (Day, Moment),
-    ) {
-        let key = self.hasher.hash_one(user.as_str());
-        let mut record = self.record(key).on(today, at);
-        record.grant(draws, expires);
-        self.keep(key, record);
-    }
-
-    fn record(&self, key: u64) -> UserRecord {
-        let Some(counts) = self.counts.get(&key) else {
-            return UserRecord::default();
-        };
-        UserRecord {
-            day: Some(Day(counts.day)),
-            free_today: counts.free_today,
-            paid_today: counts.paid_today,
-            draws: counts.draws.into(),
-            bonus_used: counts.bonus_used.into(),
-            wins: counts.wins.into(),
-            bonus: self.bonus.get(&key).cloned().unwrap_or_default(),
-        }
-    }
-
-    fn keep(&mut self, key: u64, record: UserRecord) {
-        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        let counts = Counts {
-            day: record.day.map_or(i32::MIN, |day| day.0),
-            free_today: record.free_today,
-            paid_today: record.paid_today,
-            draws: small(record.draws),
-            bonus_used: small(record.bonus_used),
-            wins: small(record.wins),
-        };
-        self.counts.insert(key, counts);
-        if record.bonus.is_empty() {
-            self.bonus.remove(&key);
-        } else {
-            self.bonus.insert(key, record.bonus);
-        }
     }
 }
 
@@ -176,7 +345,7 @@ fn adopt(record: &mut UserRecord, counts: &UserCounts) {
     record.wins = counts.wins;
 }
 
-fn differ(user: &UserId, entry: &UserCounts, computed: &UserCounts) -> String {
+fn differ(entry: &UserCounts, computed: &UserCounts) -> String {
     let pairs = [
         (
             "free draws of the day",
@@ -201,7 +370,7 @@ fn differ(user: &UserId, entry: &UserCounts, computed: &UserCounts) -> String {
         })
         .collect();
     format!(
-        "the counts of user {user} do not follow: {}",
+        "the counts of its user do not follow: {}",
         differences.join("; ")
     )
 }

@@ -88,7 +88,7 @@ fn check_by_audit(entries: &[Entry], stats: &[Stats], envelopes: &envelope_audit
     for entry in entries {
         audit.take(entry);
     }
-    let outcome = audit.finish();
+    let outcome = audit.finish().unwrap();
     let found: Vec<_> = outcome.findings.shown().collect();
     assert!(found.is_empty(), "{found:#?}");
 }
