@@ -10,7 +10,8 @@ use tokio::{sync::Mutex, time::Instant};
 use super::read::{LedgerReader, ReadError};
 use crate::store::{Entry, LedgerId, Store, StoreError, entry::Body};
 
-/// Entries that are read at once: what a follower holds at most.
+/// Entries that are read at once. Of large ones a follower holds fewer: see
+/// [`crate::store::LEDGER_PAGE_BYTES`].
 const BATCH_ENTRIES: usize = 50;
 /// For how long followers share what one of them has read of the sink's cursors.
 const CURSORS_AGE_MAX: Duration = Duration::from_millis(100);

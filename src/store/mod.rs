@@ -47,6 +47,10 @@ pub use view::{CampaignView, Filling, Lifecycle, Stats, UserDetails, UserView, W
 
 use crate::model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId};
 
+/// Bytes of stored entries after which a page of the ledger ends. Many may be read at once, and one
+/// entry alone may have two million: a campaign's definition.
+pub const LEDGER_PAGE_BYTES: usize = 256 << 10;
+
 /// How long an acknowledged draw survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
@@ -214,7 +218,9 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore {
         limit: usize,
     ) -> Result<Vec<WindowView>>;
 
-    /// Entries of a partition's ledger after `sequence`, in order, at most `limit`.
+    /// Entries of a partition's ledger after `sequence`, in order, at most `limit`. Once
+    /// [`LEDGER_PAGE_BYTES`] are read, nothing more is, so there may be more although there are
+    /// fewer than `limit`.
     async fn ledger(&self, partition: u32, sequence: u64, limit: usize) -> Result<Vec<Entry>>;
 }
 

@@ -112,7 +112,8 @@ pub trait LedgerReader: Send + Sync {
     /// How far each partition is settled; a partition is missing if nothing of it is settled.
     async fn cursors(&self) -> Result<BTreeMap<u32, SettledTo>, ReadError>;
 
-    /// Entries of a partition after the number `after`, in order, at most `limit`.
+    /// Entries of a partition after the number `after`, in order, at most `limit`, and none after
+    /// [`crate::store::LEDGER_PAGE_BYTES`] of them.
     async fn entries(
         &self,
         partition: u32,

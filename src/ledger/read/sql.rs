@@ -7,10 +7,16 @@
 use std::fmt::Write as _;
 
 use super::query::{EntryQuery, Kinds, Position, Range, Removed, WinQuery};
-use crate::model::{CampaignId, Moment, RequestId, UserId};
+use crate::{
+    model::{CampaignId, Moment, RequestId, UserId},
+    store::LEDGER_PAGE_BYTES,
+};
 
 /// The most bytes of entries that a page reads: a campaign's definition alone may have two million.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
+
+/// The order of lists.
+const NEWEST_FIRST: &str = "at DESC, partition DESC, sequence DESC";
 
 /// The columns of an entry.
 pub const ENTRY_COLUMNS: &str = "partition, sequence, at, campaign, envelope, format, body, \
@@ -68,16 +74,17 @@ impl Sql {
         }
     }
 
-    /// Entries of a partition after a number.
+    /// Entries of a partition after a number. Entries that follow [`LEDGER_PAGE_BYTES`] are left
+    /// out.
     pub fn entries_after(partition: u32, after: u64, limit: usize, schema: &str) -> Self {
         let mut sql = Self::default();
-        sql.add(&format!(
-            "SELECT {ENTRY_COLUMNS} FROM {schema}entries WHERE"
-        ));
+        sql.begin_page("sequence");
+        sql.add(&format!("{schema}entries WHERE"));
         sql.with(" partition = ", Value::Small(partition.cast_signed()));
         sql.with(" AND sequence > ", Value::Number(after.cast_signed()));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         sql.with(" ORDER BY sequence LIMIT ", Value::Number(limit));
+        sql.end_page("sequence", LEDGER_PAGE_BYTES);
         sql
     }
 
@@ -200,16 +207,8 @@ impl Sql {
     /// A part of a list of entries. Entries that follow [`PAGE_BYTES_MAX`] bytes are left out.
     pub fn list(query: &EntryQuery, schema: &str) -> Self {
         let mut sql = Self::default();
-        sql.add(&format!(
-            "SELECT {ENTRY_COLUMNS} FROM (
-                 SELECT *, sum(octet_length(body)) OVER (
-                     ORDER BY at DESC, partition DESC, sequence DESC
-                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
-                 FROM (
-                     SELECT {ENTRY_COLUMNS} FROM {schema}entries
-                     WHERE {}",
-            condition(query.kinds)
-        ));
+        sql.begin_page(NEWEST_FIRST);
+        sql.add(&format!("{schema}entries WHERE {}", condition(query.kinds)));
         sql.equal("user_id", query.user.as_ref().map(|user| user.as_str()));
         let campaign = query.campaign.as_ref();
         sql.equal("campaign", campaign.map(|campaign| campaign.as_str()));
@@ -220,11 +219,26 @@ impl Sql {
             sql.add(BY_TIME);
         }
         sql.range(&query.range, false);
-        sql.add(&format!(
-            ") AS page) AS page WHERE coalesce(bytes_before, 0) < {PAGE_BYTES_MAX}
-             ORDER BY at DESC, partition DESC, sequence DESC"
-        ));
+        sql.end_page(NEWEST_FIRST, PAGE_BYTES_MAX);
         sql
+    }
+
+    /// Begins a page of entries in an order; what they are selected from follows.
+    fn begin_page(&mut self, order: &str) {
+        self.add(&format!(
+            "SELECT {ENTRY_COLUMNS} FROM (
+                 SELECT *, sum(octet_length(body)) OVER (
+                     ORDER BY {order}
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+                 FROM (SELECT {ENTRY_COLUMNS} FROM "
+        ));
+    }
+
+    /// Ends a page: entries that follow so many bytes are left out.
+    fn end_page(&mut self, order: &str, bytes: usize) {
+        self.add(&format!(
+            ") AS page) AS page WHERE coalesce(bytes_before, 0) < {bytes} ORDER BY {order}"
+        ));
     }
 
     fn add(&mut self, text: &str) {

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        BlockedUsers, CampaignView, DrawAnswer, DueCampaign, Entry, Executed, Filling, Refusal,
-        Result, Stats, StoreError, UserDetails, UserView, WindowView,
+        BlockedUsers, CampaignView, DrawAnswer, DueCampaign, Entry, Executed, Filling,
+        LEDGER_PAGE_BYTES, Refusal, Result, Stats, StoreError, UserDetails, UserView, WindowView,
         rules::{self, PoolState, Window},
         view::DeckStats,
     },
@@ -267,8 +267,16 @@ pub(super) fn ledger(db: &Connection, sequence: u64, limit: usize) -> Result<Vec
          number FROM ledger
          WHERE sequence > ?1 ORDER BY sequence LIMIT ?2",
     )?;
-    let rows = statement.query_map(params![sequence, limit], entry_columns)?;
-    rows.map(|row| read_entry(row?)).collect()
+    let mut rows = statement.query_map(params![sequence, limit], entry_columns)?;
+    let (mut entries, mut bytes) = (Vec::new(), 0);
+    while bytes < LEDGER_PAGE_BYTES
+        && let Some(columns) = rows.next().transpose()?
+    {
+        let (_, _, body, ..) = &columns;
+        bytes += body.len();
+        entries.push(read_entry(columns)?);
+    }
+    Ok(entries)
 }
 
 /// The number of the last entry; 0 if there is none.

@@ -4,7 +4,7 @@
 
 use tombola::{
     model::Moment,
-    store::{Operation, entry::Body},
+    store::{Durability, Operation, entry::Body},
 };
 
 use crate::support::{Answer as _, DrawWords as _, World, audit, draw, hours, users};
@@ -12,6 +12,7 @@ use crate::support::{Answer as _, DrawWords as _, World, audit, draw, hours, use
 promises![
     everything_that_happens_is_in_the_ledger_without_a_gap,
     the_ledger_is_read_in_pages_of_any_size,
+    a_page_of_large_entries_is_short,
     reading_leaves_nothing_in_the_ledger,
     draws_of_two_campaigns_share_one_sequence,
 ];
@@ -111,6 +112,33 @@ async fn the_ledger_is_read_in_pages_of_any_size(world: &mut World) {
         read.extend(page);
     }
     assert_eq!(read, whole);
+}
+
+async fn a_page_of_large_entries_is_short(world: &mut World) {
+    world.begin(YAML).await;
+    let names: Vec<String> = (0..1000).map(|no| format!("{no:0>120}")).collect();
+    for _ in 0..10 {
+        let block = Operation::Block {
+            users: users(&names.iter().map(String::as_str).collect::<Vec<_>>()),
+        };
+        world.operate(block).await;
+    }
+    let whole = audit::ledger(&**world.store()).await;
+    let partition = whole[0].id.partition;
+    let (mut read, mut pages) = (Vec::new(), 0);
+    loop {
+        let page = world.store().ledger(partition, read.len() as u64, 1000);
+        let page = page.await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        read.extend(page);
+        pages += 1;
+    }
+    assert_eq!(read, whole);
+    // Three such entries have more bytes than a page. The store in memory has no bytes of them.
+    let has_bytes = world.store().info().durability != Durability::Volatile;
+    assert!(!has_bytes || pages > 3, "{pages} pages");
 }
 
 async fn reading_leaves_nothing_in_the_ledger(world: &mut World) {

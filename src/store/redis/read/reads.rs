@@ -23,7 +23,8 @@ use crate::store::redis::{
 use crate::{
     model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
     store::{
-        DrawAnswer, Entry, Executed, LedgerId, Refusal, Result, StoreError, Subject, entry::Body,
+        DrawAnswer, Entry, Executed, LEDGER_PAGE_BYTES, LedgerId, Refusal, Result, StoreError,
+        Subject, entry::Body,
     },
 };
 
@@ -37,8 +38,6 @@ const PROBE_SLACK: Duration = Duration::from_secs(1);
 const PROBES_KEPT: u32 = 16;
 /// How often a probe is tried while its partition forks.
 const PROBE_ROUNDS_MAX: usize = 4;
-/// Items of the ledger that one script reads; an item may contain a whole batch of draws.
-pub(super) const LEDGER_ITEMS: usize = 64;
 
 impl Core {
     /// The time of a campaign's partition.
@@ -283,7 +282,7 @@ impl Core {
         )))
     }
 
-    /// Entries of a partition's ledger after `sequence`, read some items at a time.
+    /// Entries of a partition's ledger after `sequence`.
     pub(crate) async fn ledger(
         &self,
         partition: u32,
@@ -294,22 +293,14 @@ impl Core {
             return Ok(Vec::new());
         };
         let all = [keys.partition.clone(), keys.ledger.clone()];
-        let mut entries: Vec<Entry> = Vec::new();
-        while entries.len() < limit {
-            let last = entries.last().map_or(sequence, |entry| entry.id.sequence);
-            let most = LEDGER_ITEMS.min(limit - entries.len());
-            let args: Vec<Vec<u8>> = vec![last.to_string().into(), most.to_string().into()];
-            let (_, mut parts) = self.ask(keys, &scripts::LEDGER, &all, args).await?;
-            let items = reply::list(self.first(&mut parts)?)?;
-            let is_last = items.len() < most;
-            for item in items {
-                read_item(partition, item, &mut entries)?;
-            }
-            entries.retain(|entry| entry.id.sequence > sequence);
-            if is_last {
-                break;
-            }
+        let args = [sequence, limit as u64, LEDGER_PAGE_BYTES as u64];
+        let args = args.map(|number| number.to_string());
+        let (_, mut parts) = self.ask(keys, &scripts::LEDGER, &all, args).await?;
+        let mut entries = Vec::new();
+        for item in reply::list(self.first(&mut parts)?)? {
+            read_item(partition, item, &mut entries)?;
         }
+        entries.retain(|entry| entry.id.sequence > sequence);
         entries.truncate(limit);
         Ok(entries)
     }

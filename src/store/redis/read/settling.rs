@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use async_trait::async_trait;
 
-use super::reads::{LEDGER_ITEMS, read_item};
+use super::reads::read_item;
 use crate::chance::Salt;
 use crate::store::{
     Backlog, BacklogBound, Entry, Memory, Result, SettleStore, SettledUpTo, Unsettled,
@@ -14,6 +14,9 @@ use crate::store::{
         format::{reply, scripts},
     },
 };
+
+/// Items of the ledger that one script reads; an item may contain a whole batch of draws.
+const LEDGER_ITEMS: usize = 64;
 
 #[async_trait]
 impl SettleStore for RedisStore {

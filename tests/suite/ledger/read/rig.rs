@@ -17,6 +17,10 @@ use crate::{
 /// A client of the lists.
 pub type Lists = LedgerServiceClient<Channel>;
 
+/// How often a list is asked for until settling is not behind; each time the service waits for two
+/// seconds.
+const BUSY_ROUNDS_MAX: usize = 30;
+
 /// Every second card of the deck is a coin; the schedule's first hour has a jewel.
 const CAMPAIGN: &str = "
 id: ID
@@ -111,16 +115,28 @@ pub fn units(drawn: &DrawResponse) -> Vec<String> {
     won.map(|result| result.unit_id.clone()).collect()
 }
 
-/// All pages of a list of wins; the list is complete.
+/// All pages of a list of wins, once it is complete.
 pub async fn all_wins(lists: &mut Lists, request: &ListWinsRequest) -> Vec<Win> {
-    let (mut wins, mut request) = (Vec::new(), request.clone());
+    for _ in 0..BUSY_ROUNDS_MAX {
+        if let Some(wins) = complete_wins(lists, request.clone()).await {
+            return wins;
+        }
+    }
+    panic!("settling stays behind");
+}
+
+/// The whole list; none if the service says that settling is behind, since the machine is busy.
+async fn complete_wins(lists: &mut Lists, mut request: ListWinsRequest) -> Option<Vec<Win>> {
+    let mut wins = Vec::new();
     loop {
         let page = lists.list_wins(request.clone()).await.unwrap().into_inner();
-        assert_eq!(page.complete_until, None);
+        if page.complete_until.is_some() {
+            return None;
+        }
         wins.extend(page.wins);
         request.page_token = page.next_page_token;
         if request.page_token.is_empty() {
-            return wins;
+            return Some(wins);
         }
     }
 }
