@@ -26,7 +26,7 @@ pub(super) async fn get_user(
     let message = request.into_inner();
     let work = async {
         let (campaign, user) = request::user(&message.campaign_id, &message.user_id)?;
-        let details = desk.store().user_details(&campaign, &user).await?;
+        let details = desk.user_details(&campaign, &user).await?;
         Ok(proto::GetUserResponse {
             user: Some(views::user(&user, &details)),
         })
@@ -50,8 +50,7 @@ pub(super) async fn list_blocked_users(
             fields.add("page_token", "is not a token that this service gave");
         }
         let (campaign, after) = fields.finish(campaign.zip(after))?;
-        let store = desk.store();
-        let mut page = store
+        let mut page = desk
             .blocked_users(&campaign, after.as_ref(), size + 1)
             .await?;
         let more = page.users.len() > size;

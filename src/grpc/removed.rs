@@ -5,15 +5,18 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{desk::Desk, status::CallError};
 use crate::{
     ledger::{
-        read::{LedgerReader, Removed},
+        read::{EntryQuery, Kinds, LedgerReader, Position, Range, Removed},
         removed::RemovedCampaign,
     },
-    model::{Campaign, CampaignId, RequestId, UserId},
+    model::{Campaign, CampaignId, RequestId, UserId, limits::UserRecord},
     store::{
-        CampaignView, DrawAnswer, Refusal, Stats, StoreError, WindowView, entry::Body,
-        last_windows::last_windows,
+        BlockedUser, BlockedUsers, CampaignView, DrawAnswer, HoldNote, Operation, Refusal, Stats,
+        StoreError, UserDetails, UserView, WindowView, entry::Body, last_windows::last_windows,
     },
 };
+
+/// Entries of operators' acts that are read at once.
+const OPERATIONS_AT_ONCE: usize = 100;
 
 /// The campaign's data have left the store.
 pub(super) fn is_removal(error: &StoreError) -> bool {
@@ -117,6 +120,74 @@ impl Desk {
         })
     }
 
+    /// A user's record and limits, and whether the user is blocked. Bonus draws of a campaign whose
+    /// data have left the store are over.
+    pub(super) async fn user_details(
+        &self,
+        id: &CampaignId,
+        user: &UserId,
+    ) -> Result<UserDetails, CallError> {
+        let error = match self.store().user_details(id, user).await {
+            Err(error) if is_removal(&error) => error,
+            details => return Ok(details?),
+        };
+        let (reader, removed) = self.removed(id, error).await?;
+        let view = removed.stats.view;
+        let zone = &view.campaign.zone;
+        let now = self.store().now().await?;
+        let last_draw = EntryQuery {
+            user: Some(user.clone()),
+            ..entries_of(id, Kinds::Draws, 1)
+        };
+        let last_draw = reader.list(&last_draw).await?.rows.pop();
+        let mut record = UserRecord::default();
+        if let Some(entry) = last_draw
+            && let Body::Draw(draw) = entry.body
+        {
+            record = UserRecord {
+                day: Some(zone.day(entry.at)),
+                free_today: draw.counts.free_today,
+                paid_today: draw.counts.paid_today,
+                draws: draw.counts.draws,
+                bonus_used: draw.counts.bonus_used,
+                wins: draw.counts.wins,
+                bonus: Vec::new(),
+            };
+        }
+        let blocks = last_blocks(reader, id, Some(user)).await?;
+        Ok(UserDetails {
+            block: blocks.into_values().flatten().next(),
+            view: UserView {
+                record: record.on(zone.day(now), now),
+                view,
+                now,
+            },
+        })
+    }
+
+    /// Blocked users after `after` by id, at most `limit`.
+    pub(super) async fn blocked_users(
+        &self,
+        id: &CampaignId,
+        after: Option<&UserId>,
+        limit: usize,
+    ) -> Result<BlockedUsers, CallError> {
+        let error = match self.store().blocked_users(id, after, limit).await {
+            Err(error) if is_removal(&error) => error,
+            users => return Ok(users?),
+        };
+        let (reader, _) = self.removed(id, error).await?;
+        let blocked = last_blocks(reader, id, None).await?.into_values().flatten();
+        let blocked: Vec<_> = blocked.collect();
+        let total = blocked.len() as u64;
+        let users = blocked.into_iter();
+        let users = users.filter(|blocked| after.is_none_or(|after| blocked.user > *after));
+        Ok(BlockedUsers {
+            users: users.take(limit).collect(),
+            total,
+        })
+    }
+
     /// A campaign whose data have left the store, which refused with this error.
     async fn removed(
         &self,
@@ -131,5 +202,68 @@ impl Desk {
     /// What reads the settled ledger; this error if nothing does.
     fn reader_or(&self, error: StoreError) -> Result<&dyn LedgerReader, CallError> {
         Ok(self.ledger().ok_or(error)?)
+    }
+}
+
+/// The newest entries of a campaign.
+fn entries_of(id: &CampaignId, kinds: Kinds, limit: usize) -> EntryQuery {
+    EntryQuery {
+        kinds,
+        campaign: Some(id.clone()),
+        envelope: None,
+        user: None,
+        range: Range {
+            limit,
+            ..Range::default()
+        },
+    }
+}
+
+/// Of each user of a campaign, or of this one, who was ever blocked: the block, or none if it was
+/// lifted.
+async fn last_blocks(
+    reader: &dyn LedgerReader,
+    id: &CampaignId,
+    only: Option<&UserId>,
+) -> Result<BTreeMap<UserId, Option<BlockedUser>>, CallError> {
+    let mut last = BTreeMap::new();
+    let mut query = entries_of(id, Kinds::Operations, OPERATIONS_AT_ONCE);
+    loop {
+        let page = reader.list(&query).await?;
+        for entry in &page.rows {
+            let Body::Operated {
+                operation, author, ..
+            } = &entry.body
+            else {
+                continue;
+            };
+            let (users, is_block) = match operation {
+                Operation::Block { users } => (users, true),
+                Operation::Unblock { users } => (users, false),
+                _ => continue,
+            };
+            let users = users
+                .iter()
+                .filter(|user| only.is_none_or(|only| *user == only));
+            for user in users {
+                let note = HoldNote {
+                    at: entry.at,
+                    operator: author.operator.clone(),
+                    reason: author.reason.clone(),
+                };
+                let block = is_block.then(|| BlockedUser {
+                    user: user.clone(),
+                    note: Some(note),
+                });
+                last.entry(user.clone()).or_insert(block); // the newest comes first
+            }
+        }
+        let is_found = only.is_some() && !last.is_empty();
+        match page.rows.last() {
+            Some(oldest) if page.more && !is_found => {
+                query.range.after = Some(Position::of_entry(oldest));
+            }
+            _ => return Ok(last),
+        }
     }
 }
