@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod model;
 pub mod proto;
 pub mod store;
+pub mod tls;
 
 /// A digest of the sources of this build, in 16 hexadecimal digits. Programs with the
 /// same id have the same messages, options and behaviour.

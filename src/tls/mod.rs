@@ -1,0 +1,5 @@
+//! TLS: who is at the other end of a connection.
+
+mod peer;
+
+pub use self::peer::Peer;
