@@ -6,5 +6,6 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    tombola::tls::install_provider();
     tombola::cli::run()
 }

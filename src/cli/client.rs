@@ -10,6 +10,7 @@ use super::{
     failure::Failure,
     output::say,
     time::{self, Time, zone_named},
+    tls_args::TlsArgs,
 };
 use crate::{
     model::{
@@ -59,6 +60,8 @@ pub(super) struct Client {
         help_heading = "Server and answer"
     )]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
 }
 
 impl Client {
@@ -91,7 +94,8 @@ impl Client {
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|_| {
             Failure::usage(format!("--server {}: this is not an address", self.server))
         })?;
-        endpoint
+        self.tls
+            .of_client(endpoint, &self.server)?
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(CALL_TIMEOUT)
             .connect()
@@ -132,16 +136,11 @@ impl Client {
 
 /// Adds the scheme if it is missing, and explains any other mistake.
 pub(super) fn server_url(server: &str) -> Result<String, String> {
-    const FORM: &str = "an address is http://HOST:PORT, e.g. http://127.0.0.1:50051";
+    const FORM: &str = "an address is http://HOST:PORT, or https://HOST:PORT with TLS, e.g. \
+                        http://127.0.0.1:50051";
     let url = match server.split_once("://") {
         None => format!("http://{server}"),
-        Some(("http", _)) => server.to_owned(),
-        Some(("https", _)) => {
-            return Err(format!(
-                "--server {server}: TLS is not built in; {FORM}; if the network is not trusted, \
-                 use a tunnel or a mesh"
-            ));
-        }
+        Some(("http" | "https", _)) => server.to_owned(),
         Some(_) => return Err(format!("--server {server}: {FORM}")),
     };
     match url.parse::<tonic::transport::Uri>() {
@@ -324,13 +323,14 @@ mod tests {
         let url = |server| server_url(server).unwrap();
         assert_eq!(url("localhost:50051"), "http://localhost:50051");
         assert_eq!(url("http://[::1]:50051"), "http://[::1]:50051");
+        assert_eq!(url("https://host:1"), "https://host:1");
         for bad in [
             "",
             "http://",
             "ftp://host:1",
             "a b",
             "host:port",
-            "https://host:1",
+            "https://",
         ] {
             let error = server_url(bad).unwrap_err();
             assert!(error.contains("http://127.0.0.1:50051"), "{bad}: {error}");

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::warn;
 
 use super::time::parse_span;
 use crate::model::Problems;
@@ -13,6 +15,9 @@ const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest and the longest life of a connection, if it is bounded.
 const AGE_MIN: Duration = Duration::from_secs(1);
 const AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// File descriptors that connections of callers leave to the store, the ledger and the log.
+const DESCRIPTORS_KEPT: u64 = 128;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct ConnectionArgs {
@@ -28,6 +33,25 @@ pub(super) struct ConnectionArgs {
     /// connection's differs by up to a tenth. Calls that have begun go on. No bound unless named
     #[arg(long, env = "TOMBOLA_MAX_CONNECTION_AGE", value_name = "SPAN")]
     max_connection_age: Option<String>,
+    /// The most connections at once; further ones are closed. It is lower if the process may not
+    /// have as many file descriptors
+    #[arg(
+        long,
+        env = "TOMBOLA_MAX_CONNECTIONS",
+        value_name = "N",
+        default_value_t = 10_000,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    max_connections: u32,
+    /// The most connections of one address at once (of one /64 network with IPv6). No bound unless
+    /// named
+    #[arg(
+        long,
+        env = "TOMBOLA_MAX_CONNECTIONS_PER_ADDRESS",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    max_connections_per_address: Option<u32>,
 }
 
 /// The bounds of a connection, after their checks.
@@ -52,13 +76,63 @@ impl ConnectionArgs {
         let age = age.map(|text| read("--max-connection-age", text, AGE_MIN, AGE_MAX));
         ConnectionTimes { idle, age }
     }
+
+    /// The most connections of one address, if they are bounded.
+    pub(super) fn per_address_max(&self) -> Option<usize> {
+        let max = self.max_connections_per_address?;
+        Some(usize::try_from(max).unwrap_or(usize::MAX))
+    }
+
+    /// The most connections: as many as the options say, if the process may have as many file
+    /// descriptors. Its limit is raised as far as it may be.
+    pub(super) fn bounded_by_descriptors(&self) -> usize {
+        let wanted = u64::from(self.max_connections);
+        let descriptors = descriptors(wanted + DESCRIPTORS_KEPT);
+        let max = wanted.min(descriptors.saturating_sub(DESCRIPTORS_KEPT).max(1));
+        if max < wanted {
+            warn!(
+                max,
+                "the process may have {descriptors} file descriptors, so there may be {max} \
+                 connections and not {wanted}: raise the limit (ulimit -n), or name fewer with \
+                 --max-connections"
+            );
+        }
+        usize::try_from(max).unwrap_or(usize::MAX)
+    }
 }
 
-fn read_span(text: &str, min: Duration, max: Duration) -> Result<Duration, String> {
+/// Raises the limit of file descriptors towards `wanted`; returns the limit.
+fn descriptors(wanted: u64) -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let soft = current.unwrap_or(u64::MAX);
+    if soft >= wanted {
+        return soft;
+    }
+    let raised = wanted.min(maximum.unwrap_or(u64::MAX));
+    let limit = Rlimit {
+        current: Some(raised),
+        maximum,
+    };
+    setrlimit(Resource::Nofile, limit).map_or(soft, |()| raised)
+}
+
+/// Reads a span of time from `min` to `max`.
+pub(super) fn read_span(text: &str, min: Duration, max: Duration) -> Result<Duration, String> {
     let span = parse_span(text).map_err(|error| format!("`{text}`: {error}"))?;
     match Duration::try_from(span) {
         Ok(span) if (min..=max).contains(&span) => Ok(span),
-        _ => Err(format!("`{text}` is out of range: 1s to 24h")),
+        _ => Err(format!(
+            "`{text}` is out of range: {} to {}",
+            short(min),
+            short(max)
+        )),
+    }
+}
+
+fn short(span: Duration) -> String {
+    match span.as_secs() {
+        seconds if seconds > 0 && seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds => format!("{seconds}s"),
     }
 }
 
@@ -70,6 +144,8 @@ mod tests {
         let args = ConnectionArgs {
             idle_timeout: idle.into(),
             max_connection_age: age.map(str::to_owned),
+            max_connections: 10_000,
+            max_connections_per_address: None,
         };
         let mut problems = Problems::default();
         (args.times(&mut problems), problems)

@@ -8,7 +8,7 @@ use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::{shell::quoted, stranger::Stranger};
+use super::{shell::quoted, stranger::Stranger, tls_failure::TlsFault};
 use crate::{
     grpc::status::code_name,
     model::{Problem, Problems, text::visible},
@@ -111,6 +111,9 @@ impl Failure {
 
     /// No server answers at `url`.
     pub(super) fn no_server(url: &str, error: &tonic::transport::Error) -> Box<Self> {
+        if let Some(fault) = TlsFault::of(error) {
+            return Self::no_tls(url, fault);
+        }
         let mut failure = Self::new(
             Exit::Unavailable,
             "NO_SERVER",
@@ -119,6 +122,16 @@ impl Failure {
             ),
         );
         failure.hint = format!("the connection failed: {}", innermost(error));
+        failure.executed = "no".into();
+        failure.is_unsigned = true;
+        failure
+    }
+
+    /// The server and this program do not come to terms on TLS.
+    fn no_tls(url: &str, TlsFault { problem, advice }: TlsFault) -> Box<Self> {
+        let message = format!("no TLS connection to {url}: {problem}");
+        let mut failure = Self::new(Exit::Unavailable, "TLS", message);
+        failure.hint = advice.into();
         failure.executed = "no".into();
         failure.is_unsigned = true;
         failure
@@ -195,6 +208,11 @@ impl Failure {
         let details = status.get_error_details();
         let mut failure = Self::new(exit_of(status), code_name(status.code()), text_of(status));
         failure.is_unsigned = true;
+        if let Some(TlsFault { problem, advice }) = status.source().and_then(TlsFault::of) {
+            failure.reason = "TLS".into();
+            failure.message = format!("the TLS connection failed: {problem}");
+            failure.hint = advice.into();
+        }
         if let Some(info) = details.error_info() {
             let field = |name: &str| info.metadata.get(name).cloned().unwrap_or_default();
             let name = format!("ERROR_REASON_{}", info.reason);

@@ -22,6 +22,7 @@ mod draw;
 mod envelope;
 mod envelope_view;
 mod errand;
+mod exposure;
 mod failure;
 mod forget;
 mod grant;
@@ -49,11 +50,14 @@ mod settle;
 mod shell;
 mod sink_args;
 mod stats;
+mod stop;
 mod store_args;
 mod store_id;
 mod stranger;
 mod terminal;
 mod time;
+mod tls_args;
+mod tls_failure;
 mod upgrade;
 mod user;
 mod users;
@@ -257,7 +261,7 @@ fn misuse(error: &clap::Error) -> Box<Failure> {
 async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
     let client = cli.client;
     let outcome = match cli.command {
-        Command::Serve(args) => return serve::run(client.json, args).await,
+        Command::Serve(args) => return serve::run(&client, args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Init(args) => init::run(&client, args).await,
         Command::Key(command) => key::run(&client, command),

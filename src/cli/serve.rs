@@ -5,24 +5,23 @@ use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use clap::{ArgAction, Args, builder::BoolishValueParser};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::oneshot,
-    task::JoinHandle,
-};
+use tokio::{sync::oneshot, task::JoinHandle};
 use tracing::{info, warn};
 
 use super::{
     admin_args::AdminArgs,
-    client::Outcome,
+    client::{Client, Outcome},
     connection_args::ConnectionArgs,
+    exposure::{self, Exposed},
     failure::{Exit, Failure},
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
     log::{self, LogArgs},
     sink_args::{BacklogArgs, RemovalArgs, SinkArgs},
+    stop::stop_signal,
     store_args::{HomeArgs, StoreArgs},
     time::parse_span,
+    tls_args::{ServerTlsArgs, TlsArgs},
     wait,
 };
 use crate::{
@@ -96,6 +95,8 @@ pub(super) struct ServeArgs {
     #[command(flatten)]
     connections: ConnectionArgs,
     #[command(flatten)]
+    tls: ServerTlsArgs,
+    #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
     log: LogArgs,
@@ -134,13 +135,13 @@ pub(super) struct ServeArgs {
 }
 
 /// Serves until a signal stops it. The error of a failed start or run is printed after the log
-/// lines, as one line of JSON if `json`.
-pub(super) async fn run(json: bool, args: ServeArgs) -> ExitCode {
-    let Err(failure) = serve_logged(&args).await else {
+/// lines, as one line of JSON if `--json` is given.
+pub(super) async fn run(client: &Client, args: ServeArgs) -> ExitCode {
+    let Err(failure) = serve_logged(&args, &client.tls).await else {
         log::flush();
         return ExitCode::SUCCESS;
     };
-    log::note(&if json {
+    log::note(&if client.json {
         failure.to_json().to_string()
     } else {
         failure.to_string()
@@ -149,9 +150,9 @@ pub(super) async fn run(json: bool, args: ServeArgs) -> ExitCode {
     failure.exit.into()
 }
 
-async fn serve_logged(args: &ServeArgs) -> Outcome {
+async fn serve_logged(args: &ServeArgs, tls: &TlsArgs) -> Outcome {
     args.log.start()?;
-    let configuration = Configuration::read(args).map_err(Failure::options)?;
+    let configuration = Configuration::read(args, tls).map_err(Failure::options)?;
     let served = serve(args, configuration).await;
     served.map_err(|error| Failure::start(error.exit(), error.reason(), error.to_string()))
 }
@@ -161,6 +162,8 @@ struct Configuration {
     alarm: Alarm,
     settings: Settings,
     plan: Plan,
+    /// Whether it may listen beyond this machine without TLS.
+    is_insecure: bool,
     /// Whether to wait for a Redis that is away.
     wait: bool,
     /// The database that the ledger is settled into.
@@ -173,7 +176,7 @@ struct Configuration {
 
 impl Configuration {
     /// Checks all arguments, and reports all problems at once.
-    fn read(args: &ServeArgs) -> Result<Self, Problems> {
+    fn read(args: &ServeArgs, tls: &TlsArgs) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let alarm = Alarm::parse(&args.inject_cron)
             .map_err(|error| problems.add("--inject-cron", error.to_string()))
@@ -185,6 +188,8 @@ impl Configuration {
             .map_err(|text| problems.add("--envelope-retention", text))
             .ok();
         let times = args.connections.times(&mut problems);
+        let is_insecure = tls.insecure;
+        let tls = args.tls.open(tls, &mut problems);
         let drain_delay = args.admin.drain_delay(&mut problems);
         let clock = read_clock(args.home.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
@@ -209,6 +214,9 @@ impl Configuration {
                 settings: Settings {
                     idle_time: times.idle,
                     connection_age: times.age,
+                    connections_max: args.connections.bounded_by_descriptors(),
+                    connections_per_address_max: args.connections.per_address_max(),
+                    tls,
                     drain_delay,
                     ..Settings::default()
                 },
@@ -223,6 +231,7 @@ impl Configuration {
                     lead: alarm.lead(),
                 },
                 alarm,
+                is_insecure,
                 wait: args.wait,
                 sink,
                 keep_closed,
@@ -277,6 +286,8 @@ enum ServeError {
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
+    Exposed(#[from] Exposed),
+    #[error(transparent)]
     Build(#[from] BuildError),
     #[error(transparent)]
     Alarm(#[from] AlarmError),
@@ -287,13 +298,15 @@ enum ServeError {
 async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), ServeError> {
     let mut stop = Box::pin(stop_signal().map_err(ServeError::Signals)?);
     let listener = args.listen.bind("--listen").await?;
+    let has_tls = configuration.settings.tls.is_some();
+    exposure::check(&listener, has_tls, configuration.is_insecure)?;
     let readiness = configuration.settings.readiness.clone();
     let admin = args.admin.bind().await?;
     let gauges = Gauges::default();
     let _admin = admin.map(|port| port.serve(readiness, gauges.clone()));
     let injector = if configuration.wait {
         tokio::select! {
-            built = wait::build(configuration.plan, &listener) => built?,
+            built = wait::build(configuration.plan, &listener, &configuration.settings) => built?,
             () = &mut stop => {
                 info!("stopped while waiting for the store");
                 return Ok(());
@@ -425,6 +438,7 @@ impl ServeError {
     fn exit(&self) -> Exit {
         match self {
             Self::Build(error) => error.exit(),
+            Self::Exposed(_) => Exit::Usage,
             Self::Signals(_) | Self::Bind(_) | Self::Alarm(_) | Self::Serve(_) => Exit::Failed,
         }
     }
@@ -434,6 +448,7 @@ impl ServeError {
         match self {
             Self::Build(error) => error.reason(),
             Self::Bind(_) => "ADDRESS_UNAVAILABLE",
+            Self::Exposed(_) => "USAGE",
             Self::Signals(_) | Self::Alarm(_) | Self::Serve(_) => "INTERNAL",
         }
     }
@@ -443,28 +458,6 @@ impl ServeError {
 pub(super) async fn close(injector: Arc<Injector>) {
     // A task that has not ended only keeps files open, and the operating system closes them soon.
     drop(tokio::task::spawn_blocking(move || drop(injector)).await);
-}
-
-/// Completes at the first SIGINT or SIGTERM from now on, even one that arrives before it is
-/// awaited. A second one ends the process at once.
-pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut next = async move || {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
-    Ok(async move {
-        next().await;
-        tokio::spawn(async move {
-            next().await;
-            warn!("stopped at once: what was acknowledged is kept as the durability level says");
-            log::flush();
-            std::process::exit(1);
-        });
-    })
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use super::{
     failure::Failure,
     key,
     log::{self, LogArgs},
-    serve::{read_clock, stop_signal},
+    serve::read_clock,
     sink_args::{RemovalArgs, SinkArgs, failed},
+    stop::stop_signal,
     store_args::{HomeArgs, StoreArgs},
 };
 use crate::{

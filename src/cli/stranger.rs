@@ -38,6 +38,8 @@ pub(super) enum Stranger {
     Redis,
     /// A server that expects TLS.
     Tls,
+    /// HTTP/2 without TLS, though the URL asks for TLS.
+    Plaintext,
     /// HTTP/2, most probably gRPC, but with other services.
     OtherService,
     /// Something else: the first line of its answer.
@@ -56,7 +58,14 @@ impl fmt::Display for Stranger {
                 "a Redis answers there (that is for \"tombola serve --redis-url\", not for \
                  --server)",
             ),
-            Self::Tls => f.write_str("a server that expects TLS answers there"),
+            Self::Tls => f.write_str(
+                "a server that expects TLS answers there: if it is yours, write https:// instead \
+                 of http://",
+            ),
+            Self::Plaintext => f.write_str(
+                "a server without TLS answers there: if it is yours, write http:// instead of \
+                 https://",
+            ),
             Self::OtherService => f.write_str("another gRPC or HTTP/2 service answers there"),
             Self::Says(line) => write!(f, "what answers there says `{line}`"),
             Self::Closes => f.write_str("what listens there closes the connection at once"),
@@ -69,9 +78,12 @@ impl fmt::Display for Stranger {
 pub(super) async fn at(url: &str) -> Option<Stranger> {
     let uri: Uri = url.parse().ok()?;
     let host = uri.host()?.trim_matches(['[', ']']).to_owned();
-    let port = uri.port_u16().unwrap_or(80);
+    let is_tls = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let asked = tokio::task::spawn_blocking(move || first_bytes(&host, port));
     match kind(&asked.await.ok()??) {
+        Kind::Http2 if is_tls => Some(Stranger::Plaintext),
+        Kind::Stranger(Stranger::Tls | Stranger::Closes) if is_tls => None,
         Kind::Http2 => is_other(url).await.then_some(Stranger::OtherService),
         Kind::Stranger(stranger) => Some(stranger),
     }

@@ -12,7 +12,10 @@ use tokio::{net::TcpListener, time::sleep};
 use tracing::{info, warn};
 
 use super::house::{self, BuildError, Plan};
-use crate::{grpc::waiting, injector::Injector};
+use crate::{
+    grpc::{server::Settings, waiting},
+    injector::Injector,
+};
 
 /// The pause between two tries doubles from the first of these to the second.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -21,12 +24,16 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Opens the store. While its Redis is away, reports "not ready" on the listener, and tries again.
-pub(super) async fn build(plan: Plan, listener: &TcpListener) -> Result<Arc<Injector>, BuildError> {
+pub(super) async fn build(
+    plan: Plan,
+    listener: &TcpListener,
+    settings: &Settings,
+) -> Result<Arc<Injector>, BuildError> {
     match house::build(plan.clone()).await {
         Err(absence) if absence.may_pass() => {
             let again = build_again(plan, absence);
             match same(listener) {
-                Ok(listener) => waiting::serve_until(listener, again).await,
+                Ok(listener) => waiting::serve_until(listener, settings, again).await,
                 Err(error) => {
                     warn!(%error, "nothing answers while the service waits for its store");
                     again.await

@@ -18,8 +18,15 @@ use tower::util::MapResponseLayer;
 use tracing::info;
 
 use super::{
-    campaigns::Campaigns, connections, desk::Desk, envelopes::Envelopes, health::Health,
-    ledger::Ledger, lottery::Lottery, readiness::Readiness, unread::legible,
+    campaigns::Campaigns,
+    connections::{self, Bounds},
+    desk::Desk,
+    envelopes::Envelopes,
+    health::Health,
+    ledger::Ledger,
+    lottery::Lottery,
+    readiness::Readiness,
+    unread::legible,
 };
 use crate::{
     injector::Injector,
@@ -29,6 +36,7 @@ use crate::{
         envelope_service_server::EnvelopeServiceServer, ledger_service_server::LedgerServiceServer,
         lottery_service_server::LotteryServiceServer,
     },
+    tls::ServerTls,
 };
 
 /// The largest request of a caller: ids, a reference.
@@ -40,6 +48,9 @@ const OPERATOR_BYTES_MAX: usize = 1024 * 1024;
 /// The largest request of a sender: an envelope with ten thousand users who may grab.
 const SENDER_BYTES_MAX: usize = 2 * 1024 * 1024;
 
+/// The most connections at once, unless the settings say otherwise.
+pub const CONNECTIONS_MAX: usize = 10_000;
+
 /// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -48,6 +59,12 @@ pub struct Settings {
     /// The age at which a client is asked to connect again, give or take a tenth; unbounded if
     /// absent.
     pub connection_age: Option<Duration>,
+    /// The most connections at once.
+    pub connections_max: usize,
+    /// The most connections of one address at once; unbounded if absent.
+    pub connections_per_address_max: Option<usize>,
+    /// TLS, if callers must speak it.
+    pub tls: Option<Arc<ServerTls>>,
     /// How long the server goes on serving after the signal to stop, while it reports that it is
     /// not ready: until balancers have noticed.
     pub drain_delay: Duration,
@@ -60,6 +77,9 @@ impl Default for Settings {
         Self {
             idle_time: Duration::from_secs(600),
             connection_age: None,
+            connections_max: CONNECTIONS_MAX,
+            connections_per_address_max: None,
+            tls: None,
             drain_delay: Duration::ZERO,
             readiness: Readiness::default(),
         }
@@ -92,7 +112,7 @@ pub async fn serve(
     let reporter = HealthReporter::new();
     let mut health = Health::new(
         reporter.clone(),
-        settings.readiness,
+        settings.readiness.clone(),
         injector.store().clone(),
     );
     health.probe().await;
@@ -121,11 +141,9 @@ pub async fn serve(
     let stopped = async {
         stopped.await.ok(); // an error means that the other half is gone: stop as well
     };
-    let times = connections::Times {
-        idle: settings.idle_time,
-        age: settings.connection_age,
-    };
-    tokio::join!(ending, connections::serve(listener, routes, times, stopped));
+    let bounds = Bounds::of(&settings);
+    let serving = connections::serve(listener, routes, settings.tls, bounds, stopped);
+    tokio::join!(ending, serving);
     Ok(())
 }
 

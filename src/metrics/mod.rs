@@ -8,6 +8,7 @@ mod calls;
 mod campaigns;
 mod state;
 mod store;
+mod tls;
 
 use std::sync::LazyLock;
 
@@ -20,6 +21,7 @@ pub(crate) use calls::{CALLS, CallKey, OTHER};
 pub(crate) use campaigns::{CAMPAIGNS, CampaignFigures, Figure};
 pub(crate) use state::STATE;
 pub(crate) use store::STORE;
+pub(crate) use tls::TLS;
 
 /// The content type of [`text`].
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -32,6 +34,7 @@ pub fn text() -> Result<String, prometheus::Error> {
     LazyLock::force(&CALLS);
     LazyLock::force(&STATE);
     LazyLock::force(&STORE);
+    LazyLock::force(&TLS);
     let _held = CAMPAIGNS.hold();
     let mut text = Vec::new();
     TextEncoder::new().encode(&prometheus::gather(), &mut text)?;

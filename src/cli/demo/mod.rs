@@ -22,7 +22,8 @@ use super::{
     failure::{Exit, Failure},
     house::{self, Plan},
     listen::Listen,
-    serve::{close, stop_signal},
+    serve::close,
+    stop::stop_signal,
     store_args::StoreArgs,
 };
 use crate::{

@@ -1,19 +1,22 @@
 //! The connections of the server: accepts them, bounds what they hold, and closes those that do not
 //! speak, read or work.
 //!
-//! A connection is served by a task of its own ([`serve_one`]). A [`Peer`] knows what the
+//! A connection is served by a task of its own ([`begin`]): TLS, if callers must speak it, then
+//! HTTP/2 ([`serve_one`]). A [`Peer`] knows what the
 //! connection holds in memory and when it last made progress. The [`wire`] reports to it when the
 //! client speaks and when the socket is blocked; the [`answers`] report which calls are open and
 //! which bytes are unsent.
 
+mod admission;
 mod answers;
+mod handshakes;
 mod observed;
 mod peer;
 mod wire;
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use hyper::server::conn::http2;
+use hyper::{Request, body::Incoming, server::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -26,13 +29,14 @@ use tonic::service::Routes;
 use tracing::{debug, info, warn};
 
 use self::{
+    admission::Admission,
     answers::answer,
+    handshakes::Handshakes,
     peer::{Peer, Peers, State},
     wire::Wire,
 };
-
-/// The most connections at once; one more is closed as soon as it is accepted.
-const CONNECTIONS_MAX: usize = 10_000;
+use super::server::Settings;
+use crate::tls::{Caller, ServerTls};
 
 /// The most calls at once on a connection; the desk bounds them over all connections.
 const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
@@ -58,7 +62,8 @@ const CLOSING_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a connection without calls may take to confirm that it is closed.
 const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How long calls may go on after the signal to stop.
+/// How long calls may go on after the signal to stop, or once the client's certificate is not
+/// accepted any more.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long to wait after a connection could not be accepted: without file descriptors, the next
@@ -69,16 +74,30 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// were made at the same time, as after a restart, shall not all end at the same time.
 const AGE_SPREAD: f64 = 0.1;
 
-/// How long connections may last.
+/// How many connections there may be, and how long they may last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct Bounds {
+    /// The most connections at once; one more is closed as soon as it is accepted.
+    pub(super) connections_max: usize,
+    /// The most of one address, if that is bounded.
+    pub(super) per_address_max: Option<usize>,
     /// How long one may be without calls.
     pub(super) idle: Duration,
     /// The age at which its client is asked to connect again, if that is bounded.
     pub(super) age: Option<Duration>,
 }
 
-impl Times {
+impl Bounds {
+    /// The bounds in the settings of a server.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            connections_max: settings.connections_max,
+            per_address_max: settings.connections_per_address_max,
+            idle: settings.idle_time,
+            age: settings.connection_age,
+        }
+    }
+
     /// When a connection that begins now reaches its age.
     fn end(&self) -> Option<Instant> {
         let age = self.age?;
@@ -92,30 +111,37 @@ impl Times {
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Routes,
-    times: Times,
+    tls: Option<Arc<ServerTls>>,
+    bounds: Bounds,
     stop: impl Future<Output = ()>,
 ) {
     let (stopping, _) = watch::channel(());
-    let peers = Arc::new(Peers::default());
+    let shared = Shared {
+        routes,
+        tls,
+        bounds,
+        peers: Arc::default(),
+        handshakes: Arc::default(),
+    };
+    let admission = Admission::new(bounds.per_address_max);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
         tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next() => {} // one that panicked is in the log already
-            stream = accept(&listener) => {
-                if connections.len() >= CONNECTIONS_MAX {
-                    peers.refused_one();
+            (stream, address) = accept(&listener) => {
+                let is_full = connections.len() >= bounds.connections_max;
+                let admitted = (!is_full).then(|| admission.admit(address.ip())).flatten();
+                let Some(admitted) = admitted else {
+                    shared.peers.refused_one();
                     continue;
-                }
-                let served = serve_one(
-                    stream,
-                    Peer::new(&peers),
-                    routes.clone(),
-                    times,
-                    stopping.subscribe(),
-                );
-                connections.spawn(served);
+                };
+                let served = begin(stream, shared.clone(), stopping.subscribe());
+                connections.spawn(async move {
+                    served.await;
+                    drop(admitted);
+                });
             }
         }
     }
@@ -128,13 +154,13 @@ pub(super) async fn serve(
 }
 
 /// The next connection, without Nagle's delay.
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 // A connection that is broken already says so when it is served.
                 stream.set_nodelay(true).ok();
-                return stream;
+                return (stream, address);
             }
             Err(error) => {
                 warn!(%error, "a connection could not be accepted");
@@ -144,20 +170,53 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
+/// What all connections share.
+#[derive(Clone)]
+struct Shared {
+    routes: Routes,
+    tls: Option<Arc<ServerTls>>,
+    bounds: Bounds,
+    peers: Arc<Peers>,
+    handshakes: Arc<Handshakes>,
+}
+
+/// Shakes hands, if callers must speak TLS, and serves the connection to its end.
+async fn begin(stream: TcpStream, shared: Shared, mut stopping: watch::Receiver<()>) {
+    let Some(tls) = shared.tls.clone() else {
+        return serve_one(stream, None, shared, stopping).await;
+    };
+    let handshake = shared.handshakes.begin();
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream) => accepted,
+        () = handshake.is_displaced() => None,
+        _ = stopping.changed() => None,
+    };
+    drop(handshake);
+    if let Some((stream, caller)) = accepted {
+        serve_one(stream, Some(caller), shared, stopping).await;
+    }
+}
+
 /// Serves one connection to its end.
 async fn serve_one(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Arc<Peer>,
-    routes: Routes,
-    times: Times,
+    caller: Option<Caller>,
+    shared: Shared,
     mut stopping: watch::Receiver<()>,
 ) {
+    let peer = Peer::new(&shared.peers);
     let io = TokioIo::new(Wire::new(stream, Arc::clone(&peer)));
-    let service =
-        hyper::service::service_fn(|request| answer(Arc::clone(&peer), routes.clone(), request));
+    let identity = caller.as_ref().and_then(Caller::peer);
+    let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
+        if let Some(identity) = &identity {
+            request.extensions_mut().insert(identity.clone());
+        }
+        answer(Arc::clone(&peer), shared.routes.clone(), request)
+    });
     let mut connection = pin!(builder().serve_connection(io, service));
-    let mut closing_since = None;
-    let end = times.end();
+    let mut refused = pin!(refused(caller.as_ref()));
+    let (mut closing_since, mut refused_since) = (None, None::<Instant>);
+    let end = shared.bounds.end();
     loop {
         let interval = closing_since.map_or(CHECK_INTERVAL, |_| CLOSING_CHECK_INTERVAL);
         tokio::select! {
@@ -177,10 +236,21 @@ async fn serve_one(
                 closing_since = Some(Instant::now());
                 connection.as_mut().graceful_shutdown();
             }
+            () = &mut refused, if refused_since.is_none() => {
+                info!("a connection is closed: its client's certificate is not accepted any more");
+                refused_since = Some(Instant::now());
+                if closing_since.is_none() {
+                    closing_since = refused_since;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
             () = sleep(interval) => {}
         }
         let now = Instant::now();
-        let state = peer.state(now, times.idle);
+        if refused_since.is_some_and(|since| now - since >= DRAIN_TIME_MAX) {
+            return;
+        }
+        let state = peer.state(now, shared.bounds.idle);
         let is_old = state != State::Mute && end.is_some_and(|end| now >= end);
         match (state, closing_since) {
             (State::Bad(reason), _) => {
@@ -198,6 +268,14 @@ async fn serve_one(
             }
             (State::Mute | State::Idle | State::Quiet(_) | State::Working, _) => {}
         }
+    }
+}
+
+/// Completes when the client's certificate is not accepted any more.
+async fn refused(caller: Option<&Caller>) {
+    match caller {
+        Some(caller) => caller.refused().await,
+        None => std::future::pending().await,
     }
 }
 

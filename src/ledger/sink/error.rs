@@ -10,7 +10,7 @@ use std::{
 use thiserror::Error;
 
 use super::postgres::PasswordError;
-use crate::store::StoreError;
+use crate::{store::StoreError, tls::TlsError};
 
 /// Why the sink did not do what it was asked. Whether a transaction was committed is then not
 /// known: the cursor says it.
@@ -48,14 +48,12 @@ pub enum SinkError {
     /// The password cannot be read.
     #[error(transparent)]
     Password(#[from] PasswordError),
-    /// A file of certificates cannot be used.
-    #[error("no certificates can be read from {}: {text}", .file.display())]
-    Certificates {
-        /// The file, or where the system keeps its own.
-        file: PathBuf,
-        /// Why.
-        text: String,
-    },
+    /// A file of TLS cannot be used.
+    #[error("the PostgreSQL URL: {0}")]
+    TlsFile(#[from] TlsError),
+    /// The settings of TLS cannot be used.
+    #[error("TLS to PostgreSQL cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
     /// The tables are not there, or are those of an earlier version.
     #[error(
         "the schema `tombola` in PostgreSQL is of version {found}, and this version needs \
@@ -124,7 +122,8 @@ impl SinkError {
             Self::DirectoryInUse(_)
             | Self::DirectoryDamaged(_)
             | Self::Password(_)
-            | Self::Certificates { .. }
+            | Self::TlsFile(_)
+            | Self::Tls(_)
             | Self::NotMigrated { .. }
             | Self::OlderFile
             | Self::NewerSchema { .. }

@@ -1,9 +1,7 @@
 //! A connection to PostgreSQL.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use rustls::{ClientConfig, RootCertStore, pki_types::CertificateDer};
-use rustls_native_certs::CertificateResult;
 use tokio::time::timeout;
 use tokio_postgres::{Client, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -39,8 +37,8 @@ pub(super) async fn connect(url: &PostgresUrl) -> Result<Client, SinkError> {
             tokio::spawn(connection);
             client
         } else {
-            let tls = MakeRustlsConnect::new(tls(url)?);
-            let (client, connection) = config.connect(tls).await?;
+            let tls = url.tls()?.config()?;
+            let (client, connection) = config.connect(MakeRustlsConnect::new(tls)).await?;
             tokio::spawn(connection);
             client
         };
@@ -49,39 +47,4 @@ pub(super) async fn connect(url: &PostgresUrl) -> Result<Client, SinkError> {
     };
     let connected = timeout(2 * CONNECT_MAX, work).await;
     connected.unwrap_or(Err(SinkError::TimedOut(2 * CONNECT_MAX)))
-}
-
-/// TLS that trusts the file of the URL, or else what the system trusts.
-fn tls(url: &PostgresUrl) -> Result<ClientConfig, SinkError> {
-    let mut roots = RootCertStore::empty();
-    if let Some(file) = url.ca_file() {
-        let found = rustls_native_certs::load_certs_from_paths(Some(file), None);
-        let certificates = found.certs;
-        let errors = found.errors;
-        let fault = |text: String| SinkError::Certificates {
-            file: file.clone(),
-            text,
-        };
-        if let Some(error) = errors.first() {
-            return Err(fault(error.to_string()));
-        }
-        if add(&mut roots, certificates) == 0 {
-            return Err(fault("it has no certificate in PEM".into()));
-        }
-    } else {
-        let CertificateResult { certs, .. } = rustls_native_certs::load_native_certs();
-        add(&mut roots, certs);
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("ring has the protocol versions of rustls")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(config)
-}
-
-/// Adds certificates; how many could be used.
-fn add(roots: &mut RootCertStore, certificates: Vec<CertificateDer<'static>>) -> usize {
-    roots.add_parsable_certificates(certificates).0
 }

@@ -1,6 +1,11 @@
 //! Where PostgreSQL is, as one URL. A password is never shown.
 
-use std::{fmt, io, path::PathBuf, str::FromStr as _};
+use std::{
+    fmt, io,
+    path::PathBuf,
+    str::FromStr as _,
+    sync::{Arc, OnceLock},
+};
 
 use thiserror::Error;
 use tokio_postgres::{
@@ -8,11 +13,23 @@ use tokio_postgres::{
     config::{Host, SslMode},
 };
 
+use crate::tls::{ClientMaterial, ClientTls, Names, TlsError, Watched};
+
 /// What a URL can look like, for whoever wrote another one.
 const FORM: &str = "postgres://[user[:password]@]host[:port]/database, followed by \
-     ?sslmode=disable, prefer or require (the default is prefer; a certificate is always checked) \
-     and sslrootcert=FILE if a CA of your own signed the certificate";
+     ?sslmode=disable, prefer or require (the default is prefer; a certificate is always checked, \
+     so verify-full is the same as require), sslrootcert=FILE if a CA of your own signed the \
+     certificate, and sslcert=FILE&sslkey=FILE if the server asks for one";
 const PORT: u16 = 5432;
+
+/// The parameters of the URL that name files.
+const NAMES: Names = Names {
+    ca: "sslrootcert=",
+    cert: "sslcert=",
+    key: "sslkey=",
+    purpose: "postgres",
+    expiries: ["postgres_ca", "postgres_client"],
+};
 
 /// A URL that does not say where PostgreSQL is.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -23,7 +40,9 @@ pub struct UrlError(&'static str);
 #[derive(Clone)]
 pub struct PostgresUrl {
     config: Config,
-    ca_file: Option<PathBuf>,
+    files: ClientTls,
+    /// What the files contain, from the first connection on; shared by all copies of the URL.
+    watched: Arc<OnceLock<Arc<Watched<ClientMaterial>>>>,
     password_file: Option<PathBuf>,
 }
 
@@ -58,7 +77,7 @@ impl PostgresUrl {
         if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
             return Err(UrlError("does not start with postgres://"));
         }
-        let (text, ca_file) = take_ca_file(text)?;
+        let Taken { text, files } = take_files(text)?;
         // The driver's message may quote a part of the password.
         let config = Config::from_str(&text).map_err(|_| {
             UrlError(
@@ -72,12 +91,13 @@ impl PostgresUrl {
         if config.get_dbname().is_none_or(str::is_empty) {
             return Err(UrlError("names no database"));
         }
-        if ca_file.is_some() && config.get_ssl_mode() == SslMode::Disable {
-            return Err(UrlError("has sslrootcert with sslmode=disable"));
+        if files != ClientTls::default() && config.get_ssl_mode() == SslMode::Disable {
+            return Err(UrlError("names files of TLS with sslmode=disable"));
         }
         Ok(Self {
             config,
-            ca_file,
+            files,
+            watched: Arc::default(),
             password_file: None,
         })
     }
@@ -109,30 +129,68 @@ impl PostgresUrl {
         Ok(config)
     }
 
-    /// Certificates that are trusted instead of the system's.
-    pub(super) fn ca_file(&self) -> Option<&PathBuf> {
-        self.ca_file.as_ref()
+    /// The contents of the files of TLS. They are read at the first connection, and again when
+    /// they change.
+    pub(super) fn tls(&self) -> Result<Arc<ClientMaterial>, TlsError> {
+        if self.files == ClientTls::default() {
+            return self.files.read(NAMES).map(Arc::new);
+        }
+        if let Some(watched) = self.watched.get() {
+            return Ok(watched.value());
+        }
+        let opened = self.files.clone().watch(NAMES)?;
+        Ok(self.watched.get_or_init(|| opened).value())
     }
 }
 
-/// Takes `sslrootcert`, which the driver does not know, out of the parameters.
-fn take_ca_file(text: &str) -> Result<(String, Option<PathBuf>), UrlError> {
+/// A URL without the parameters that the driver does not know.
+struct Taken {
+    text: String,
+    files: ClientTls,
+}
+
+/// Takes the files of TLS out of the parameters. Whoever names them wants TLS, so it is required
+/// unless the URL says otherwise.
+fn take_files(text: &str) -> Result<Taken, UrlError> {
     let Some((head, query)) = text.rsplit_once('?') else {
-        return Ok((text.to_owned(), None));
+        return Ok(Taken {
+            text: text.to_owned(),
+            files: ClientTls::default(),
+        });
     };
-    let (mut kept, mut file) = (Vec::new(), None);
+    let (mut kept, mut ca, mut cert, mut key) = (Vec::new(), None, None, None);
     for parameter in query.split('&') {
-        match parameter.strip_prefix("sslrootcert=") {
-            Some("") => return Err(UrlError("has an empty sslrootcert")),
-            Some(path) => file = Some(path.into()),
-            None => kept.push(parameter),
+        match parameter.split_once('=') {
+            Some(("sslrootcert" | "sslcert" | "sslkey", "")) => {
+                return Err(UrlError("has an empty sslrootcert, sslcert or sslkey"));
+            }
+            Some(("sslrootcert", file)) => ca = Some(PathBuf::from(file)),
+            Some(("sslcert", file)) => cert = Some(PathBuf::from(file)),
+            Some(("sslkey", file)) => key = Some(PathBuf::from(file)),
+            Some(("sslmode", "verify-full")) => kept.push("sslmode=require"),
+            _ => kept.push(parameter),
         }
+    }
+    if cert.is_some() != key.is_some() {
+        return Err(UrlError(
+            "has one of sslcert and sslkey: a certificate needs its key",
+        ));
+    }
+    let pair = cert.zip(key);
+    let has_mode = kept
+        .iter()
+        .any(|parameter| parameter.starts_with("sslmode="));
+    if (ca.is_some() || pair.is_some()) && !has_mode {
+        kept.push("sslmode=require");
     }
     let text = match kept.is_empty() {
         true => head.to_owned(),
         false => format!("{head}?{}", kept.join("&")),
     };
-    Ok((text, file))
+    Ok(Taken {
+        text,
+        files: ClientTls { ca, pair },
+    })
 }
 
 impl fmt::Display for PostgresUrl {
@@ -192,10 +250,15 @@ mod tests {
     }
 
     #[test]
-    fn a_ca_file_is_taken_out_of_the_parameters() {
-        let url = PostgresUrl::parse("postgres://h/db?sslrootcert=/etc/ca.pem&sslmode=require");
-        let url = url.unwrap();
-        assert_eq!(url.ca_file(), Some(&PathBuf::from("/etc/ca.pem")));
+    fn files_are_taken_out_of_the_parameters_and_mean_tls() {
+        let read = |parameters| PostgresUrl::parse(&format!("postgres://h/db?{parameters}"));
+        let url = read("sslrootcert=/ca.pem&sslcert=/a.crt&sslkey=/a.key").unwrap();
+        assert_eq!(url.files.ca, Some("/ca.pem".into()));
+        assert_eq!(url.files.pair, Some(("/a.crt".into(), "/a.key".into())));
+        assert_eq!(url.config.get_ssl_mode(), SslMode::Require);
+        let url = read("sslmode=prefer&sslrootcert=/ca.pem").unwrap();
+        assert_eq!(url.config.get_ssl_mode(), SslMode::Prefer);
+        let url = read("sslmode=verify-full").unwrap();
         assert_eq!(url.config.get_ssl_mode(), SslMode::Require);
     }
 
@@ -207,9 +270,10 @@ mod tests {
             ("postgres:///db", "has no host"),
             ("postgres://u:secret@h", "names no database"),
             (
-                "postgres://u:secret@h/db?sslmode=verify-full",
+                "postgres://u:secret@h/db?sslmode=verify-ca",
                 "cannot be read",
             ),
+            ("postgres://u:secret@h/db?sslcert=/a.crt", "needs its key"),
             (
                 "postgres://u:secret@h/db?sslrootcert=",
                 "an empty sslrootcert",

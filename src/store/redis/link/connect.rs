@@ -76,7 +76,7 @@ impl Connections {
     /// this is dropped.
     ///
     /// # Errors
-    /// A CA file that cannot be used.
+    /// A file of TLS that cannot be used.
     pub fn new(url: &RedisUrl, size_max: usize) -> Result<Self, SetupError> {
         let dialer = Arc::new(Dialer::new(url)?);
         let directory = Arc::new(Directory::new(dialer, size_max));

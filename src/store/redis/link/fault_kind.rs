@@ -151,8 +151,9 @@ impl FaultKind {
             }
             Self::Tls => {
                 "and the URL do not agree on TLS: rediss:// if the server speaks TLS, redis:// if \
-                 it does not; name the CA that signed its certificate with ?ca=FILE, and \
-                 write the host as the certificate has it"
+                 it does not; name the CA that signed its certificate with ?ca=FILE, write the \
+                 host as the certificate has it, and name a certificate that the server accepts \
+                 with ?cert=FILE&key=FILE if it asks for one"
             }
             Self::NoMaster => {
                 "is not known to the sentinels as a master that is up: check the master's name in \
@@ -226,7 +227,7 @@ fn sort(error: &RedisError, url: &RedisUrl) -> FaultKind {
 
 /// The driver gives the reason of such an error only in its text.
 fn sort_io(error: &RedisError, text: &str, url: &RedisUrl) -> FaultKind {
-    let words_of_tls = ["certificate", "corrupt message", "HandshakeFailure", "tls"];
+    let words_of_tls = ["certificate", "corrupt message", "fatal alert", "tls"];
     if url.tls && words_of_tls.iter().any(|word| text.contains(word)) {
         FaultKind::Tls
     } else if text.contains("cluster support disabled") {

@@ -3,11 +3,11 @@
 //! Every connection leads to exactly one server, in a cluster too; [`super::masters`] decides which
 //! one. A pooled connection is used until a call on it fails; then it is closed.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use deadpool::managed::{self, Metrics, RecycleResult};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo as _,
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, IntoConnectionInfo as _,
     RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value,
     aio::{MultiplexedConnection, PubSub},
     io::tcp::TcpSettings,
@@ -19,22 +19,26 @@ use super::{
     timeouts::{CONNECT_MAX, WAIT_MAX},
     url::{Address, Login, RedisUrl},
 };
-use crate::metrics::STORE;
+use crate::{
+    metrics::STORE,
+    tls::{ClientMaterial, ClientTls, Names, TlsError, Watched},
+};
+
+/// The parameters of the URL that name files.
+const NAMES: Names = Names {
+    ca: "?ca=",
+    cert: "?cert=",
+    key: "?key=",
+    purpose: "redis",
+    expiries: ["redis_ca", "redis_client"],
+};
 
 /// Why no connection can even be tried.
 #[derive(Debug, Error)]
 pub enum SetupError {
-    /// The CA file cannot be read.
-    #[error("cannot read the CA file {file} ({cause}): name a readable PEM file with ?ca=FILE")]
-    CaFile {
-        /// Which.
-        file: PathBuf,
-        /// Why.
-        cause: std::io::Error,
-    },
-    /// The CA file is something else.
-    #[error("the CA file {0} holds no certificate: name a PEM file with ?ca=FILE")]
-    NoCertificate(PathBuf),
+    /// A file of TLS cannot be used.
+    #[error("the Redis URL: {0}")]
+    Tls(#[from] TlsError),
     /// The driver does not take the settings.
     #[error("the Redis URL cannot be used: {0}")]
     Driver(String),
@@ -50,7 +54,7 @@ impl From<RedisError> for SetupError {
 /// and sentinels have different ones).
 pub(crate) struct Dialer {
     url: RedisUrl,
-    certificates: Option<TlsCertificates>,
+    files: Option<Arc<Watched<ClientMaterial>>>,
 }
 
 /// The kind of server that a connection leads to.
@@ -63,11 +67,13 @@ pub(crate) enum Peer {
 }
 
 impl Dialer {
-    /// Reads the CA file; nothing is connected yet.
+    /// Reads the files of TLS, now and when they change; nothing is connected yet.
     pub(crate) fn new(url: &RedisUrl) -> Result<Self, SetupError> {
+        let has_files = url.tls_files != ClientTls::default();
+        let files = has_files.then(|| url.tls_files.clone().watch(NAMES));
         Ok(Self {
             url: url.clone(),
-            certificates: certificates(url)?,
+            files: files.transpose()?,
         })
     }
 
@@ -106,8 +112,8 @@ impl Dialer {
             .into_connection_info()?
             .set_tcp_settings(TcpSettings::default().set_nodelay(true))
             .set_redis_settings(entrance(&self.url, peer));
-        match &self.certificates {
-            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+        match &self.files {
+            Some(files) => Client::build_with_tls(info, certificates(&files.value())),
             None => Client::open(info),
         }
     }
@@ -238,21 +244,15 @@ fn patience() -> AsyncConnectionConfig {
         .set_response_timeout(None)
 }
 
-fn certificates(url: &RedisUrl) -> Result<Option<TlsCertificates>, SetupError> {
-    let Some(file) = &url.ca_file else {
-        return Ok(None);
-    };
-    let pem = std::fs::read(file).map_err(|cause| SetupError::CaFile {
-        file: file.clone(),
-        cause,
-    })?;
-    if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
-        return Err(SetupError::NoCertificate(file.clone()));
+fn certificates(files: &ClientMaterial) -> TlsCertificates {
+    let pair = files.pair.clone();
+    TlsCertificates {
+        client_tls: pair.map(|(client_cert, client_key)| ClientTlsConfig {
+            client_cert,
+            client_key,
+        }),
+        root_cert: files.ca.clone(),
     }
-    Ok(Some(TlsCertificates {
-        client_tls: None,
-        root_cert: Some(pem),
-    }))
 }
 
 fn address(url: &RedisUrl, Address { host, port }: &Address) -> ConnectionAddr {

@@ -4,13 +4,16 @@ use std::{fmt, path::PathBuf};
 
 use thiserror::Error;
 
+use crate::tls::ClientTls;
+
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 /// The forms of a URL, for error messages.
 const FORMS: &str = "redis://[user:password@]host[:port][/db] for one server, \
      redis+sentinel://[user:password@]host:port,host:port/master-name[/db] for Sentinel, \
      redis+cluster://[user:password@]host:port,host:port for a cluster; rediss:// instead of \
-     redis:// for TLS, with ?ca=FILE if a CA of your own signed the certificate; \
+     redis:// for TLS, with ?ca=FILE if a CA of your own signed the certificate, and \
+     &cert=FILE&key=FILE if the server asks for one; \
      ?sentinel=[user]:password if the sentinels ask for one";
 
 /// A URL that does not say where Redis is.
@@ -23,8 +26,8 @@ pub struct UrlError(String);
 pub struct RedisUrl {
     pub(crate) topology: Topology,
     pub(crate) tls: bool,
-    /// Certificates that are trusted instead of the system's.
-    pub(crate) ca_file: Option<PathBuf>,
+    /// The authorities that are trusted instead of the system's, and the certificate to present.
+    pub(crate) tls_files: ClientTls,
     pub(crate) login: Option<Login>,
     /// The login for the sentinels.
     pub(crate) sentinel_login: Option<Login>,
@@ -117,7 +120,7 @@ impl RedisUrl {
         let mut url = Self {
             topology,
             tls,
-            ca_file: None,
+            tls_files: ClientTls::default(),
             login,
             sentinel_login: None,
             db,
@@ -130,13 +133,19 @@ impl RedisUrl {
 impl RedisUrl {
     /// Reads what follows the `?`: `name=value`, several with `&` between them.
     fn read_query(&mut self, query: &str) -> Result<(), UrlError> {
+        let (mut cert, mut key) = (None, None);
         for part in query.split('&').filter(|part| !part.is_empty()) {
             match part.split_once('=') {
-                Some(("ca", file)) if !file.is_empty() => {
+                Some((name @ ("ca" | "cert" | "key"), file)) if !file.is_empty() => {
                     if !self.tls {
-                        return Err(wrong("has ?ca= without TLS"));
+                        return Err(wrong(format!("has ?{name}= without TLS")));
                     }
-                    self.ca_file = Some(decode(file)?.into());
+                    let file = Some(PathBuf::from(decode(file)?));
+                    match name {
+                        "ca" => self.tls_files.ca = file,
+                        "cert" => cert = file,
+                        _ => key = file,
+                    }
                 }
                 Some(("sentinel", login)) if login.contains(':') => {
                     if !matches!(self.topology, Topology::Sentinel { .. }) {
@@ -146,11 +155,18 @@ impl RedisUrl {
                 }
                 _ => {
                     return Err(wrong(
-                        "has something else than ?ca=FILE or ?sentinel=user:password after its `?`",
+                        "has something else than ?ca=FILE, ?cert=FILE, ?key=FILE or \
+                         ?sentinel=user:password after its `?`",
                     ));
                 }
             }
         }
+        if cert.is_some() != key.is_some() {
+            return Err(wrong(
+                "has one of ?cert= and ?key=: a certificate needs its key",
+            ));
+        }
+        self.tls_files.pair = cert.zip(key);
         Ok(())
     }
 
@@ -297,9 +313,12 @@ impl fmt::Display for RedisUrl {
         if self.db != 0 {
             write!(f, "/{}", self.db)?;
         }
-        let ca_file = self.ca_file.as_ref();
+        let file = |name: &str, file: &PathBuf| format!("{name}={}", file.display());
+        let ClientTls { ca, pair } = &self.tls_files;
         let query = [
-            ca_file.map(|file| format!("ca={}", file.display())),
+            ca.as_ref().map(|ca| file("ca", ca)),
+            pair.as_ref().map(|(cert, _)| file("cert", cert)),
+            pair.as_ref().map(|(_, key)| file("key", key)),
             self.sentinel_login
                 .as_ref()
                 .map(|login| format!("sentinel={login}")),
@@ -337,6 +356,10 @@ mod tests {
             (
                 "rediss://h?ca=/etc/ca.pem",
                 "rediss://h:6379?ca=/etc/ca.pem",
+            ),
+            (
+                "rediss://h?key=/run/tls.key&cert=/run/tls.crt",
+                "rediss://h:6379?cert=/run/tls.crt&key=/run/tls.key",
             ),
             (
                 "redis+sentinel://u:secret@a,b:1/main/2",
@@ -397,6 +420,8 @@ mod tests {
             ("redis+sentinel://a/main/x", "is not a number, such as `/0`"),
             ("redis+cluster://a/1", "only database 0"),
             ("redis://h?ca=x", "without TLS"),
+            ("redis://h?cert=x&key=y", "without TLS"),
+            ("rediss://h?cert=x", "needs its key"),
             ("rediss://h?insecure=secret", "something else than ?ca=FILE"),
             ("redis://h?sentinel=:secret", "names no sentinels"),
             ("redis+sentinel://a/m?sentinel=secret", "something else"),

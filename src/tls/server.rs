@@ -1,0 +1,218 @@
+//! TLS of the server for its callers.
+
+use std::{sync::Arc, time::Duration};
+
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime},
+    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::{sleep, timeout},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tracing::debug;
+
+use super::{
+    Peer,
+    files::{File, Loaded, TlsError, Watched},
+    pem::{self, Authorities, Pair},
+};
+use crate::metrics::TLS;
+
+/// The protocol that callers must speak within TLS.
+const HTTP2: &[u8] = b"h2";
+
+/// The longest wait until a client's certificate is checked again: clocks may be set.
+const CHECK_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// Whether clients must present a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientAuth {
+    /// One without is refused.
+    Required,
+    /// One without is a client without a certificate; a bad one is refused.
+    Optional,
+}
+
+/// The files of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerFiles {
+    /// The certificate, and those between it and its authority.
+    pub(crate) cert: File,
+    /// Its key.
+    pub(crate) key: File,
+    /// How clients are checked, if they are.
+    pub(crate) clients: Option<ClientFiles>,
+}
+
+/// The files by which clients are checked.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientFiles {
+    /// The authorities of their certificates.
+    pub(crate) ca: File,
+    /// Lists of certificates that are revoked.
+    pub(crate) crl: Option<File>,
+    /// Whether they must present one.
+    pub(crate) auth: ClientAuth,
+}
+
+/// TLS of the server for its callers.
+#[derive(Debug)]
+pub struct ServerTls {
+    watched: Arc<Watched<Config>>,
+    handshake_time_max: Duration,
+}
+
+/// What a handshake needs.
+struct Config {
+    tls: Arc<ServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl ServerTls {
+    /// Reads the files; they are read again when they change.
+    ///
+    /// # Errors
+    /// A file cannot be read or used, or certificate and key do not fit together.
+    pub(crate) fn open(files: ServerFiles, handshake: Duration) -> Result<Self, TlsError> {
+        let clients = files.clients.iter();
+        let clients = clients.flat_map(|clients| [Some(&clients.ca), clients.crl.as_ref()]);
+        let named = [Some(&files.cert), Some(&files.key)]
+            .into_iter()
+            .chain(clients);
+        let named = named.flatten().cloned().collect();
+        let watched = Watched::open("server", named, move |contents| config(&files, contents))?;
+        Ok(Self {
+            watched,
+            handshake_time_max: handshake,
+        })
+    }
+
+    /// Shakes hands; none if the client does not, in time, as it must.
+    pub(crate) async fn accept<S>(self: &Arc<Self>, stream: S) -> Option<(TlsStream<S>, Caller)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.watched.value().tls));
+        let failure = match timeout(self.handshake_time_max, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let chain = stream.get_ref().1.peer_certificates();
+                let chain = chain.map(<[_]>::to_vec).unwrap_or_default();
+                let caller = Caller {
+                    chain,
+                    tls: Arc::clone(self),
+                };
+                return Some((stream, caller));
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it takes too long".into(),
+        };
+        TLS.handshakes_failed.inc();
+        debug!(failure, "a TLS handshake failed: {failure}");
+        None
+    }
+}
+
+/// The client of a connection, after the handshake.
+pub(crate) struct Caller {
+    /// Its certificate, and those between it and its authority; none if it has none.
+    chain: Vec<CertificateDer<'static>>,
+    tls: Arc<ServerTls>,
+}
+
+impl Caller {
+    /// Who it is, if it has a certificate.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.chain.first().map(|certificate| Peer::of(certificate))
+    }
+
+    /// Completes when its certificate is not accepted any more: it expires, it is revoked, or its
+    /// authority is taken away. It never does for a client without one.
+    pub(crate) async fn refused(&self) {
+        let Some((own, rest)) = self.chain.split_first() else {
+            return std::future::pending().await;
+        };
+        let mut changes = self.tls.watched.changes();
+        loop {
+            let verifier = self.tls.watched.value().verifier.clone();
+            let is_accepted = verifier.is_some_and(|verifier| {
+                let checked = verifier.verify_client_cert(own, rest, UnixTime::now());
+                checked.is_ok()
+            });
+            if !is_accepted {
+                return;
+            }
+            let (_, expiry_s) = pem::validity(own).unwrap_or_default();
+            let left_s = u64::try_from(expiry_s - pem::now_s()).unwrap_or_default();
+            let pause = Duration::from_secs(left_s.saturating_add(1)).min(CHECK_PAUSE_MAX);
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = sleep(pause) => {}
+            }
+        }
+    }
+}
+
+/// Makes what a handshake needs of the contents of the files.
+fn config(files: &ServerFiles, contents: &[Vec<u8>]) -> Result<Loaded<Config>, TlsError> {
+    let mut contents = contents.iter();
+    let mut next = || contents.next().map(Vec::as_slice).unwrap_or_default();
+    let pair = Pair::read((&files.cert, next()), (&files.key, next()))?;
+    let mut expiries = vec![("server", pair.expiry_s)];
+    let provider = Arc::new(default_provider());
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| files.cert.problem(error.to_string()))?;
+    let mut verifier = None;
+    if let Some(clients) = &files.clients {
+        let authorities = Authorities::read((&clients.ca, next()))?;
+        expiries.push(("client_ca", authorities.expiry_s));
+        let mut revoked = Vec::new();
+        if let Some(crl) = &clients.crl {
+            let (lists, update_s) = pem::revocations((crl, next()))?;
+            expiries.extend(update_s.map(|update_s| ("client_crl", update_s)));
+            revoked = lists;
+        }
+        verifier = Some(verifier_of(clients, authorities.roots, revoked)?);
+    }
+    let builder = match &verifier {
+        Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+        None => builder.with_no_client_auth(),
+    };
+    let mut tls = builder
+        .with_single_cert(pair.chain, pair.key)
+        .map_err(|error| files.cert.problem(format!("cannot be used: {error}")))?;
+    tls.alpn_protocols = vec![HTTP2.to_vec()];
+    // A session that is resumed would skip the check of the client's certificate.
+    tls.session_storage = Arc::new(NoServerSessionStorage {});
+    tls.send_tls13_tickets = 0;
+    Ok(Loaded {
+        value: Config {
+            tls: Arc::new(tls),
+            verifier,
+        },
+        expiries,
+    })
+}
+
+/// Checks certificates of clients. A list of revoked certificates counts for the authority that
+/// made it; authorities without a list revoke nothing.
+fn verifier_of(
+    clients: &ClientFiles,
+    roots: RootCertStore,
+    revoked: Vec<CertificateRevocationListDer<'static>>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let provider = Arc::new(default_provider());
+    let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .with_crls(revoked)
+        .allow_unknown_revocation_status();
+    if clients.auth == ClientAuth::Optional {
+        builder = builder.allow_unauthenticated();
+    }
+    let file = clients.crl.as_ref().unwrap_or(&clients.ca);
+    let built = builder.build();
+    built.map_err(|error| file.problem(format!("cannot be used: {error}")))
+}
