@@ -6,6 +6,7 @@ use clap::Parser as _;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
+use super::super::tls_args::TlsArgs;
 use super::*;
 use crate::{
     model::file,
@@ -211,6 +212,7 @@ async fn apply(documents: &[String], flags: &[&str]) -> (Outcome, Vec<(String, u
         &Client {
             server,
             json: false,
+            tls: TlsArgs::default(),
         },
         line.args,
     )

@@ -111,9 +111,6 @@ impl Failure {
 
     /// No server answers at `url`.
     pub(super) fn no_server(url: &str, error: &tonic::transport::Error) -> Box<Self> {
-        if let Some(fault) = TlsFault::of(error) {
-            return Self::no_tls(url, fault);
-        }
         let mut failure = Self::new(
             Exit::Unavailable,
             "NO_SERVER",
@@ -127,14 +124,14 @@ impl Failure {
         failure
     }
 
-    /// The server and this program do not come to terms on TLS.
-    fn no_tls(url: &str, TlsFault { problem, advice }: TlsFault) -> Box<Self> {
-        let message = format!("no TLS connection to {url}: {problem}");
-        let mut failure = Self::new(Exit::Unavailable, "TLS", message);
-        failure.hint = advice.into();
-        failure.executed = "no".into();
-        failure.is_unsigned = true;
-        failure
+    /// The server and this program do not agree on TLS, so nothing was sent.
+    pub(super) fn is_of_tls(&mut self, url: &str, fault: TlsFault) {
+        let TlsFault { problem, advice } = fault;
+        self.exit = Exit::Unavailable;
+        self.reason = "TLS".into();
+        self.message = format!("no TLS connection to {url}: {problem}");
+        self.executed = "no".into();
+        self.hint = advice.into();
     }
 
     /// Another program answers at `url`.
@@ -208,11 +205,6 @@ impl Failure {
         let details = status.get_error_details();
         let mut failure = Self::new(exit_of(status), code_name(status.code()), text_of(status));
         failure.is_unsigned = true;
-        if let Some(TlsFault { problem, advice }) = status.source().and_then(TlsFault::of) {
-            failure.reason = "TLS".into();
-            failure.message = format!("the TLS connection failed: {problem}");
-            failure.hint = advice.into();
-        }
         if let Some(info) = details.error_info() {
             let field = |name: &str| info.metadata.get(name).cloned().unwrap_or_default();
             let name = format!("ERROR_REASON_{}", info.reason);

@@ -315,6 +315,13 @@ async fn explained(client: &Client, mut failure: Box<Failure>, subject: Subject)
     {
         return Failure::no_tombola(&url, &stranger);
     }
+    if failure.is_unsigned
+        && let Ok(url) = client::server_url(&client.server)
+        && let Ok(uri) = url.parse()
+        && let Some(fault) = client.tls.fault(&uri).await
+    {
+        failure.is_of_tls(&url, fault);
+    }
     failure.about(subject);
     failure
 }

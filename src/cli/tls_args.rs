@@ -1,14 +1,18 @@
 //! The options of TLS: those that the server and commands share, and those of the server.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use rustls::pki_types::ServerName;
+use tokio::{io::AsyncReadExt as _, net::TcpStream, time::timeout};
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
 
 use super::{
     client::Outcome,
     connection_args::read_span,
     failure::{Failure, innermost},
+    tls_failure::TlsFault,
 };
 use crate::{
     model::Problems,
@@ -18,6 +22,9 @@ use crate::{
 /// The shortest and the longest time for a handshake.
 const HANDSHAKE_MIN: Duration = Duration::from_secs(1);
 const HANDSHAKE_MAX: Duration = Duration::from_secs(60);
+
+/// How long it may take to find out why TLS fails.
+const FAULT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The options of a command's files.
 const NAMES: Names = Names {
@@ -29,7 +36,7 @@ const NAMES: Names = Names {
 };
 
 /// The certificate of this program, and what it trusts.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct TlsArgs {
     /// The authorities that may have signed the server's certificate, in PEM [default: the
@@ -68,6 +75,34 @@ impl TlsArgs {
                 "is missing: name the certificate of --tls-key",
             )),
         }
+    }
+
+    /// Why TLS to a server fails, if it does. A client over HTTP/2 may lose the reason: with TLS 1.3
+    /// the server refuses a certificate when the client has already begun to speak.
+    pub(super) async fn fault(&self, url: &Uri) -> Option<TlsFault> {
+        if url.scheme_str() != Some("https") {
+            return None;
+        }
+        let shaken = timeout(FAULT_TIME_MAX, self.shake_hands(url)).await;
+        TlsFault::of(&shaken.ok()?.err()?)
+    }
+
+    /// Shakes hands as a command does, and waits for the server's first words.
+    async fn shake_hands(&self, url: &Uri) -> io::Result<()> {
+        let files = ClientTls {
+            ca: self.tls_ca.clone(),
+            pair: self.pair().unwrap_or_default(),
+        };
+        let files = files.read(NAMES).map_err(io::Error::other)?;
+        let mut config = files.config().map_err(io::Error::other)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+        let name = self.tls_server_name.as_deref().unwrap_or(host).to_owned();
+        let name = ServerName::try_from(name).map_err(io::Error::other)?;
+        let stream = TcpStream::connect((host, url.port_u16().unwrap_or(443))).await?;
+        let connector = TlsConnector::from(Arc::new(config));
+        let mut stream = connector.connect(name, stream).await?;
+        stream.read(&mut [0]).await.map(drop)
     }
 
     /// Adds TLS to the endpoint of a command, if its URL is `https://`.

@@ -9,7 +9,7 @@ use rustls::{
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy, sink},
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -27,6 +27,10 @@ const HTTP2: &[u8] = b"h2";
 
 /// The longest wait until a client's certificate is checked again: clocks may be set.
 const CHECK_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a client may take to read why its handshake failed, and how much it may send meanwhile.
+const PARTING_TIME_MAX: Duration = Duration::from_secs(1);
+const PARTING_BYTES_MAX: u64 = 64 * 1024;
 
 /// Whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +101,8 @@ impl ServerTls {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.watched.value().tls));
-        let failure = match timeout(self.handshake_time_max, acceptor.accept(stream)).await {
+        let accepting = acceptor.accept(stream).into_fallible();
+        let failure = match timeout(self.handshake_time_max, accepting).await {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates();
                 let chain = chain.map(<[_]>::to_vec).unwrap_or_default();
@@ -107,13 +112,26 @@ impl ServerTls {
                 };
                 return Some((stream, caller));
             }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err((error, stream))) => {
+                part(stream).await;
+                error.to_string()
+            }
             Err(_) => "it takes too long".into(),
         };
         TLS.handshakes_failed.inc();
         debug!(failure, "a TLS handshake failed: {failure}");
         None
     }
+}
+
+/// Closes a connection whose handshake has failed. What the client still sends is read first, since
+/// a socket that is closed with unread bytes drops the alert that says why.
+async fn part(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let parting = async {
+        stream.shutdown().await?;
+        copy(&mut stream.take(PARTING_BYTES_MAX), &mut sink()).await
+    };
+    timeout(PARTING_TIME_MAX, parting).await.ok(); // the client does not matter any more
 }
 
 /// The client of a connection, after the handshake.

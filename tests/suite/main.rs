@@ -14,6 +14,7 @@
 //! | `redis` | connections to Redis, checks at the start, and the errors of its faults |
 //! | `ledger` | settling entries into a real PostgreSQL |
 //! | `formats` | data of earlier versions |
+//! | `tls` | TLS for callers: handshakes, new files, floods of connections |
 //! | `faults` | the program when it or its Redis is killed or hangs, when it is stopped, and when
 //! it is started wrongly |
 
@@ -36,3 +37,4 @@ mod process;
 mod redis;
 mod simulation;
 mod support;
+mod tls;

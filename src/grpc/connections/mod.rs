@@ -290,3 +290,6 @@ fn builder() -> http2::Builder<TokioExecutor> {
         .keep_alive_timeout(KEEPALIVE_TIMEOUT);
     builder
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,7 +87,20 @@ async fn a_certificate_is_always_checked() {
     let authority = format!("&sslrootcert={}", server.authority().display());
     assert!(PostgresSink::migrate(&url(&authority)).await.unwrap());
     let missing = PostgresSink::migrate(&url("&sslrootcert=/nowhere/ca.crt")).await;
-    assert!(matches!(missing, Err(SinkError::Certificates { .. })));
+    assert!(matches!(missing, Err(SinkError::TlsFile(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_postgres_that_asks_for_a_certificate_gets_it() {
+    let server = Postgres::start_with_tls();
+    server.ask_for_certificates();
+    let url = |parameters: &str| PostgresUrl::parse(&server.tls_url(parameters)).unwrap();
+    let authority = format!("&sslrootcert={}", server.authority().display());
+    let without = PostgresSink::migrate(&url(&authority)).await;
+    let error = without.unwrap_err().to_string();
+    assert!(error.contains("certificate"), "{error}");
+    let with = PostgresSink::migrate(&url(&server.tls_parameters())).await;
+    assert!(with.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -109,6 +109,11 @@ impl Raw {
         panic!("the server has closed the connection");
     }
 
+    /// Whether the server has let the connection in: it answers with its settings.
+    pub fn is_alive(&mut self) -> bool {
+        self.frame().is_some_and(|frame| frame.kind == SETTINGS)
+    }
+
     /// Reads until the server closes the connection. It answers pings, so that the server sees a
     /// live client, but never extends the flow-control window: most responses cannot be sent.
     pub fn live_without_reading(&mut self) {

@@ -1,6 +1,6 @@
 //! TLS connections, and clear errors if only one side uses TLS.
 
-use tombola::store::redis::FaultKind;
+use tombola::store::redis::{Connections, FaultKind, RedisUrl};
 
 use super::{COUNT, assert_kind, connections, fault_of, run};
 use crate::support::redis_server::RedisServer;
@@ -11,6 +11,38 @@ async fn a_server_whose_ca_is_named_is_trusted() {
     run(&connections(&server.tls_url()), COUNT, "n")
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_certificate_gets_it() {
+    let server = RedisServer::start_with_tls(&[("tls-auth-clients", "yes")]);
+    run(&connections(&server.tls_url_with_certificate()), COUNT, "n")
+        .await
+        .unwrap();
+    let fault = fault_of(&server.tls_url()).await;
+    assert_kind(&fault, FaultKind::Tls, &["?cert=FILE&key=FILE"]);
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named() {
+    let server = RedisServer::start_with_tls(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("none.crt");
+    for (parameters, words) in [
+        (format!("ca={}", file.display()), "cannot be read"),
+        (
+            format!("cert={0}&key={0}", file.display()),
+            "cannot be read",
+        ),
+    ] {
+        let url = format!("{}?{parameters}", server.tls_url_of_strangers());
+        let url = RedisUrl::parse(&url).unwrap();
+        let error = Connections::new(&url, 1).err().unwrap().to_string();
+        assert!(
+            error.contains(words) && error.contains("none.crt"),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]

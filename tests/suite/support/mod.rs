@@ -3,6 +3,7 @@
 pub mod answers;
 pub mod audit;
 pub mod between;
+pub mod certificates;
 pub mod embedded;
 pub mod envelope_audit;
 pub mod envelopes;

@@ -15,7 +15,10 @@ use std::{
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls, Row, types::ToSql};
 
-use super::redis_server::{free_port, make_certificates};
+use super::{
+    certificates::{self, Wanted},
+    redis_server::free_port,
+};
 
 /// What should happen within moments fails the test only after this long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,11 +29,12 @@ const PROGRAMS: &str = "/usr/lib/postgresql";
 /// The superuser's password, which no message may show.
 pub const PASSWORD: &str = "a-very-secret-word";
 
-/// Settings of a server that speaks TLS. Its files have the names that a Redis gives them.
-const TLS: [&str; 3] = [
+/// Settings of a server that speaks TLS, and checks certificates of clients.
+const TLS: [&str; 4] = [
     "ssl=on",
-    "ssl_cert_file=../redis.crt",
-    "ssl_key_file=../redis.key",
+    "ssl_cert_file=../server.crt",
+    "ssl_key_file=../server.key",
+    "ssl_ca_file=../ca.crt",
 ];
 
 /// A server; its superuser is `postgres`.
@@ -50,8 +54,11 @@ impl Postgres {
     /// One that also speaks TLS, with a certificate for 127.0.0.1; see [`Self::tls_url`].
     pub fn start_with_tls() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        make_certificates(directory.path());
-        let key = directory.path().join("redis.key");
+        let authority = certificates::make(directory.path(), "server");
+        authority
+            .sign(&Wanted::client("postgres"))
+            .write(directory.path(), "client");
+        let key = directory.path().join("server.key");
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         if let Some((user, group)) = unprivileged() {
             chown(key, Some(user), Some(group)).unwrap();
@@ -113,6 +120,25 @@ impl Postgres {
     /// The file of the authority that signed its certificate.
     pub fn authority(&self) -> PathBuf {
         self.directory.path().join("ca.crt")
+    }
+
+    /// The parameters that name its authority, and a certificate that the authority signed for
+    /// clients.
+    pub fn tls_parameters(&self) -> String {
+        let file = |name| self.directory.path().join(name).display().to_string();
+        let (ca, cert, key) = (file("ca.crt"), file("client.crt"), file("client.key"));
+        format!("&sslrootcert={ca}&sslcert={cert}&sslkey={key}")
+    }
+
+    /// Asks clients over TLS for a certificate from now on.
+    pub fn ask_for_certificates(&self) {
+        let rules = self.directory.path().join("data/pg_hba.conf");
+        fs::write(
+            rules,
+            "hostssl all all 127.0.0.1/32 scram-sha-256 clientcert=verify-ca\n",
+        )
+        .unwrap();
+        signal(self.child.id(), "HUP");
     }
 
     /// The URL of a database through another port.

@@ -15,7 +15,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::program::{Program, project};
+use super::{
+    certificates::{self, Wanted},
+    program::{Program, project},
+};
 
 /// A test fails if something that should take moments takes longer than this. It is a bound for
 /// hangs, not a measurement.
@@ -65,7 +68,10 @@ impl RedisServer {
     /// [`Self::tls_url`].
     pub fn start_with_tls(settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        make_certificates(directory.path());
+        let authority = certificates::make(directory.path(), "redis");
+        authority
+            .sign(&Wanted::client("tombola"))
+            .write(directory.path(), "client");
         Self::start_in(directory, Program::System, Role::Data, settings, true)
     }
 
@@ -110,6 +116,18 @@ impl RedisServer {
     pub fn tls_url(&self) -> String {
         let ca = self.directory.path().join("ca.crt");
         format!("{}?ca={}", self.tls_url_of_strangers(), ca.display())
+    }
+
+    /// The URL for TLS, with the CA and a certificate that it signed for clients.
+    pub fn tls_url_with_certificate(&self) -> String {
+        let file = |name| self.directory.path().join(name);
+        let (cert, key) = (file("client.crt"), file("client.key"));
+        format!(
+            "{}&cert={}&key={}",
+            self.tls_url(),
+            cert.display(),
+            key.display()
+        )
     }
 
     /// The URL for TLS, for a client that does not know the CA.
@@ -380,7 +398,7 @@ fn write_settings(
     if let Some(port) = tls_port {
         lines.push_str(&format!(
             "tls-port {port}\ntls-cert-file redis.crt\ntls-key-file redis.key\ntls-ca-cert-file \
-             ca.crt\ntls-auth-clients no\n"
+             ca.crt\ntls-auth-clients optional\n"
         ));
     }
     for (name, value) in settings {
@@ -475,23 +493,4 @@ fn receive(answers: &mut impl BufRead) -> io::Result<String> {
         '-' => line.to_owned(),
         _ => rest.to_owned(),
     })
-}
-
-/// Makes `ca.crt`, and `redis.crt` with its key, with the openssl that Redis's packages install.
-pub(super) fn make_certificates(directory: &Path) {
-    const SCRIPT: &str = "
-        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
-            -subj /CN=test-ca -keyout ca.key -out ca.crt &&
-        openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost \
-            -keyout redis.key -out redis.csr &&
-        printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > extensions &&
-        openssl x509 -req -in redis.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
-            -extfile extensions -out redis.crt";
-    let made = Command::new("sh")
-        .args(["-c", SCRIPT])
-        .current_dir(directory)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "openssl, see tests/prepare: {said}");
 }

@@ -1,0 +1,128 @@
+//! What requests know of the client at the other end.
+
+use std::{fs, path::Path, time::Duration};
+
+use axum::{Router, extract::Request as AxumRequest, routing::post};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+    SanType,
+};
+use tokio::{net::TcpListener, sync::oneshot};
+use tonic::{
+    Code, Status,
+    client::Grpc,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+};
+
+use super::*;
+use crate::tls::{self, ClientAuth, ClientFiles, File, ServerFiles};
+
+const SHOP: &str = "spiffe://example.org/ns/shop/sa/backend";
+
+/// An authority, and files of a server.
+struct Files {
+    directory: tempfile::TempDir,
+    authority: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Files {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().unwrap();
+        let files = Self {
+            directory: tempfile::tempdir().unwrap(),
+            authority: CertifiedIssuer::self_signed(params, key).unwrap(),
+        };
+        let (cert, key) = files.sign(SanType::DnsName("localhost".try_into().unwrap()));
+        let path = files.directory.path();
+        fs::write(path.join("tls.crt"), cert).unwrap();
+        fs::write(path.join("tls.key"), key).unwrap();
+        fs::write(path.join("ca.crt"), files.authority.pem()).unwrap();
+        files
+    }
+
+    fn sign(&self, name: SanType) -> (String, String) {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "shop");
+        params.subject_alt_names = vec![name];
+        let key = KeyPair::generate().unwrap();
+        let cert = params.signed_by(&key, &self.authority).unwrap().pem();
+        (cert, key.serialize_pem())
+    }
+
+    fn tls(&self) -> Arc<ServerTls> {
+        let file = |path: &Path, name| File {
+            option: "--tls",
+            path: path.join(name),
+        };
+        let path = self.directory.path();
+        let files = ServerFiles {
+            cert: file(path, "tls.crt"),
+            key: file(path, "tls.key"),
+            clients: Some(ClientFiles {
+                ca: file(path, "ca.crt"),
+                crl: None,
+                auth: ClientAuth::Optional,
+            }),
+        };
+        Arc::new(ServerTls::open(files, Duration::from_secs(60)).unwrap())
+    }
+}
+
+/// Refuses every call with the client's name as the message.
+async fn name(request: AxumRequest) -> tonic::codegen::http::Response<axum::body::Body> {
+    let peer = request.extensions().get::<tls::Peer>();
+    let named = peer.map_or_else(|| "nobody".to_owned(), |peer| format!("{peer:?}"));
+    Status::new(Code::Aborted, named).into_http()
+}
+
+#[tokio::test]
+async fn requests_carry_the_name_in_the_client_s_certificate() {
+    let files = Files::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let routes = Routes::from(Router::new().fallback(post(name)));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let bounds = Bounds::of(&Settings::default());
+    let serving = serve(listener, routes, Some(files.tls()), bounds, async {
+        drop(stopped.await);
+    });
+    let asking = async {
+        let ask = async |own: Option<Identity>| {
+            let trusted = ClientTlsConfig::new()
+                .ca_certificate(Certificate::from_pem(files.authority.pem()))
+                .domain_name("localhost");
+            let config = match own {
+                Some(own) => trusted.identity(own),
+                None => trusted,
+            };
+            let endpoint = Endpoint::from_shared(url.clone()).unwrap();
+            let channel = endpoint
+                .tls_config(config)
+                .unwrap()
+                .connect()
+                .await
+                .unwrap();
+            message(channel).await
+        };
+        assert_eq!(ask(None).await, "nobody");
+        let (cert, key) = files.sign(SanType::URI(SHOP.try_into().unwrap()));
+        let named = ask(Some(Identity::from_pem(cert, key))).await;
+        assert!(named.contains(SHOP) && named.contains("CN=shop"), "{named}");
+        drop(stop);
+    };
+    tokio::join!(serving, asking);
+}
+
+/// The message with which a call is refused.
+async fn message(channel: Channel) -> String {
+    let mut client = Grpc::new(channel);
+    client.ready().await.unwrap();
+    let codec = tonic_prost::ProstCodec::<(), ()>::default();
+    let path = "/tombola.v1.LotteryService/Draw".parse().unwrap();
+    let refused = client.unary(tonic::Request::new(()), path, codec).await;
+    refused.unwrap_err().message().to_owned()
+}

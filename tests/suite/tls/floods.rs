@@ -1,0 +1,242 @@
+//! Clients that never finish, send garbage, or are too many.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    process::Command,
+};
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::{Files, PATIENCE, answer_to, check, metric, until};
+use crate::process::{Raw, Server, Start, alone};
+
+/// The most handshakes that the server has under way.
+const HANDSHAKES_MAX: usize = 1000;
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+
+/// The first record of a handshake, without its end.
+const HALF_A_HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handshakes_that_never_end_are_bounded_and_keep_nobody_out() {
+    let files = Files::new();
+    let server = files.serve("--handshake-timeout 60s");
+    let before = files.connect(&server, None).await.unwrap();
+    let halves: Vec<TcpStream> = (0..3 * HANDSHAKES_MAX)
+        .map(|_| {
+            let mut half = TcpStream::connect(server.address).unwrap();
+            half.write_all(HALF_A_HELLO).ok(); // it may be closed already
+            half
+        })
+        .collect();
+    files.is_served(&server, None).await.unwrap();
+    check(before).await.unwrap();
+    tokio::task::block_in_place(|| {
+        until("the oldest are ended", || {
+            count_closed(&halves) >= 2 * HANDSHAKES_MAX
+        });
+    });
+    drop(halves);
+    files.is_served(&server, None).await.unwrap();
+}
+
+/// How many the server has closed.
+fn count_closed(streams: &[TcpStream]) -> usize {
+    let is_closed = |mut stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        match stream.read(&mut [0; 16]) {
+            Ok(0) => true,
+            Ok(_) => false,
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    };
+    streams.iter().filter(|stream| is_closed(stream)).count()
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_is_ended() {
+    let files = Files::new();
+    let server = files.serve("--handshake-timeout 1s");
+    answer_to(server.address, HALF_A_HELLO); // it ends, since the server closes the connection
+    let failed = metric(&server, "tombola_tls_handshakes_failed_total ");
+    assert_eq!(failed, Some(1.0));
+}
+
+/// Garbage of many lengths, some of it with a good beginning. The same in every run.
+fn garbage() -> Vec<Vec<u8>> {
+    let mut random = StdRng::seed_from_u64(14);
+    let beginnings: [&[u8]; 5] = [
+        b"",
+        HALF_A_HELLO,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+    ];
+    let mut all = Vec::new();
+    for beginning in beginnings {
+        for bytes in [1, 9, 100, 1000, 70_000] {
+            let mut garbage = beginning.to_vec();
+            garbage.extend((0..bytes).map(|_| random.random::<u8>()));
+            all.push(garbage);
+        }
+    }
+    all
+}
+
+/// Sends each, says that nothing follows, and waits until the server closes the connection.
+fn send_garbage(address: SocketAddr) {
+    for garbage in garbage() {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&garbage).ok();
+        stream.shutdown(std::net::Shutdown::Write).ok();
+        let ended = stream.read_to_end(&mut Vec::new());
+        let is_kept = ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        assert!(!is_kept, "{:?}", &garbage[..garbage.len().min(40)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_ends_its_connection_and_nothing_else() {
+    let files = Files::new();
+    let server = files.serve("");
+    let kept = files.connect(&server, None).await.unwrap();
+    tokio::task::block_in_place(|| send_garbage(server.address));
+    check(kept).await.unwrap();
+    files.is_served(&server, None).await.unwrap();
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+#[test]
+fn garbage_to_a_server_without_tls_ends_its_connection_and_nothing_else() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    let mut kept = Raw::connect(server.address);
+    kept.ping();
+    send_garbage(server.address);
+    kept.ping();
+    is_served(server.address);
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+/// Malformed frames within good connections: wrong lengths, wrong streams, headers that are none.
+#[test]
+fn malformed_frames_end_their_connection_and_nothing_else() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    let mut kept = Raw::connect(server.address);
+    kept.ping();
+    for frame in [
+        &b"\0\0\x05\x04\0\0\0\0\0\0\0\0\0\0"[..], // SETTINGS of 5 bytes
+        b"\0\0\x08\x06\0\0\0\0\x01\0\0\0\0\0\0\0\0", // PING on a stream
+        b"\0\0\x03\x08\0\0\0\0\0\0\0\0",          // WINDOW_UPDATE of 3 bytes
+        b"\0\0\x01\0\x01\0\0\0\x01\0",            // DATA of a stream that was never opened
+        b"\0\0\x04\x01\x05\0\0\0\x01\xff\xff\xff\xff", // HEADERS that are no HPACK
+        b"\0\0\x01\x01\x05\0\0\0\x02\x82",        // HEADERS of a stream of the server
+        b"\0\0\x04\x09\x04\0\0\0\x01\0\0\0\0",    // CONTINUATION of nothing
+        b"\xff\xff\xff\0\0\0\0\0\x01",            // a frame of 16 MiB
+    ] {
+        let mut bad = Raw::connect(server.address);
+        bad.ping();
+        bad.send(frame);
+        bad.frames(); // until the server closes it
+    }
+    kept.ping();
+    is_served(server.address);
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+/// Makes a call on a new connection.
+#[track_caller]
+fn is_served(address: SocketAddr) {
+    let mut client = Raw::connect(address);
+    client.ping();
+    let call = client.call(CHECK);
+    let mut frames = std::iter::from_fn(|| client.frame());
+    assert!(
+        frames.any(|frame| frame.ends(call)),
+        "the call has no answer"
+    );
+}
+
+/// Opens connections until one is refused or there are as many; those that were let in.
+fn fill(server: &Server, wanted: usize) -> Vec<Raw> {
+    let mut open = Vec::new();
+    while open.len() < wanted {
+        let mut client = Raw::connect(server.address);
+        if !client.is_alive() {
+            break;
+        }
+        open.push(client);
+    }
+    open
+}
+
+/// Those that were let in are served, others are refused, and room that is made is used again.
+fn holds(server: &Server, most: usize) {
+    let mut open = fill(server, most + 1);
+    assert_eq!(open.len(), most);
+    for client in &mut open {
+        client.ping();
+    }
+    for _ in 0..100 {
+        assert!(!Raw::connect(server.address).is_alive());
+    }
+    let (first, last) = (0, open.len() - 1);
+    for index in [first, last] {
+        let call = open[index].call(CHECK);
+        let mut frames = std::iter::from_fn(|| open[index].frame());
+        assert!(
+            frames.any(|frame| frame.ends(call)),
+            "the call has no answer"
+        );
+    }
+    drop(open);
+    until("there is room again", || {
+        Raw::connect(server.address).is_alive()
+    });
+}
+
+#[test]
+fn ten_thousand_connections_are_served_and_one_more_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let permitted = limit
+        .current
+        .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
+    let most = permitted.saturating_sub(1000).min(10_000);
+    let start = Start::on(data.path()).with(&format!("--max-connections {most}"));
+    let server = start.with("--idle-timeout 10m").serve();
+    holds(&server, most);
+}
+
+#[test]
+fn one_address_has_as_many_connections_as_it_may_have() {
+    let data = tempfile::tempdir().unwrap();
+    let start = Start::on(data.path()).with("--max-connections-per-address 10");
+    holds(&start.serve(), 10);
+}
+
+/// Descriptors that run out would leave none for the store and the ledger.
+#[test]
+fn connections_leave_descriptors_for_the_store() {
+    const DESCRIPTORS: usize = 200;
+    const KEPT: usize = 128;
+    let data = tempfile::tempdir().unwrap();
+    let start = Start::on(data.path());
+    let given = start.command();
+    let mut command: Command = alone("sh");
+    command.args(["-c", r#"ulimit -n "$1"; shift; exec "$@""#, "sh"]);
+    command
+        .arg(DESCRIPTORS.to_string())
+        .arg(given.get_program());
+    command.args(given.get_args());
+    let server = Server::started_by(command);
+    assert!(
+        server.log().contains("file descriptors"),
+        "{}",
+        server.log()
+    );
+    holds(&server, DESCRIPTORS - KEPT);
+}

@@ -1,0 +1,156 @@
+//! New files while the server runs.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::task::JoinSet;
+use tombola::proto::{DrawRequest, lottery_service_client::LotteryServiceClient};
+
+use super::{Files, metric, until};
+use crate::{
+    process::{Start, project},
+    support::certificates::{Signed, Wanted},
+};
+
+const EXPIRY: &str = "tombola_tls_certificate_expiry_timestamp_seconds{certificate=\"server\"}";
+const UNUSABLE: &str = "tombola_tls_files_unusable{purpose=\"server\"}";
+
+/// A certificate that expires later than the usual one, to tell them apart.
+fn longer() -> Wanted<'static> {
+    let mut wanted = Wanted::server();
+    wanted.until += std::time::Duration::from_secs(86_400);
+    wanted
+}
+
+#[test]
+fn a_pair_that_cannot_be_used_changes_nothing_but_the_metrics() {
+    let files = Files::new();
+    let server = files.serve("");
+    assert_eq!(metric(&server, UNUSABLE), Some(0.0));
+    let (good, other) = (
+        files.authority.sign(&longer()),
+        files.authority.sign(&longer()),
+    );
+    let broken = Signed {
+        key: other.key,
+        ..good.clone()
+    };
+    let is_unusable = |is: f64| metric(&server, UNUSABLE) == Some(is);
+    for bad in [broken, files.authority.sign(&Wanted::server().expired())] {
+        let before = metric(&server, EXPIRY).unwrap();
+        files.put(&bad);
+        until("the metric is raised", || is_unusable(1.0));
+        assert_eq!(metric(&server, EXPIRY), Some(before));
+        let shaken = files.shake(server.address, rustls::ALL_VERSIONS, None, b"h2");
+        shaken.unwrap();
+        files.put(&good);
+        until("the metric is taken back", || is_unusable(0.0));
+    }
+    fs::remove_file(files.path().join("server.key")).unwrap();
+    until("the metric is raised", || is_unusable(1.0));
+    assert!(server.log().contains("cannot be read"), "{}", server.log());
+    files
+        .shake(server.address, rustls::ALL_VERSIONS, None, b"h2")
+        .unwrap();
+}
+
+/// A client that sees another time than the server: its certificate has expired there.
+#[test]
+fn a_certificate_that_expires_is_replaced_without_a_restart() {
+    let files = Files::new();
+    let server = files.serve("");
+    let first = metric(&server, EXPIRY).unwrap();
+    files.put(&files.authority.sign(&longer()));
+    until("the new one is in use", || {
+        metric(&server, EXPIRY).is_some_and(|expiry| expiry > first)
+    });
+    let shaken = files
+        .shake(server.address, rustls::ALL_VERSIONS, None, b"h2")
+        .unwrap();
+    let shown = shaken.conn.peer_certificates().unwrap()[0].to_vec();
+    let pem = fs::read(files.path().join("server.crt")).unwrap();
+    let written = rustls::pki_types::pem::PemObject::from_pem_slice(&pem).unwrap();
+    let written: rustls::pki_types::CertificateDer<'_> = written;
+    assert_eq!(shown, written.to_vec());
+}
+
+/// As a Secret of Kubernetes changes: the files are links into a directory that is itself a link.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_fails_while_a_secret_changes() {
+    const CLIENTS: usize = 4;
+    const CHANGES: usize = 3;
+    let files = Files::new();
+    let mount = files.path().join("mount");
+    fs::create_dir(&mount).unwrap();
+    let put = |version: usize| {
+        let directory = mount.join(format!("..version-{version}"));
+        fs::create_dir(&directory).unwrap();
+        let signed = files.authority.sign(&Wanted::server());
+        signed.write(&directory, "tls");
+        let new = mount.join("..new");
+        symlink(format!("..version-{version}"), &new).unwrap();
+        fs::rename(new, mount.join("..data")).unwrap();
+        signed.cert
+    };
+    put(0);
+    for name in ["tls.crt", "tls.key"] {
+        symlink(format!("..data/{name}"), mount.join(name)).unwrap();
+    }
+    let (data, path) = (files.data(), mount.display().to_string());
+    let server = Start::on(&data)
+        .with(&format!(
+            "--tls-cert {path}/tls.crt --tls-key {path}/tls.key --admin 127.0.0.1:0"
+        ))
+        .serve();
+    let campaign = project("deploy/campaigns/spring-wheel.yaml");
+    let apply = format!("apply {} --tls-ca ca.crt", campaign.display());
+    files.run(&server, &apply).well();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        // One that stays connected, and one that connects for each call.
+        let kept = files.connect(&server, None).await.unwrap();
+        let is_over = Arc::clone(&is_over);
+        clients.spawn(async move {
+            let mut calls = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let request = DrawRequest {
+                    campaign_id: "spring-wheel".into(),
+                    user_id: format!("u-{client}-{calls}"),
+                    request_id: format!("r-{client}-{calls}"),
+                    ..Default::default()
+                };
+                LotteryServiceClient::new(kept.clone())
+                    .draw(request)
+                    .await
+                    .unwrap();
+                calls += 1;
+            }
+            calls
+        });
+    }
+    for version in 1..=CHANGES {
+        let written = put(version);
+        let mut is_shown = false;
+        while !is_shown {
+            files.is_served(&server, None).await.unwrap();
+            let shaken = files.shake(server.address, rustls::ALL_VERSIONS, None, b"h2");
+            let shown = shaken.unwrap().conn.peer_certificates().unwrap()[0].to_vec();
+            let pem = written.as_bytes();
+            let written: rustls::pki_types::CertificateDer<'_> =
+                rustls::pki_types::pem::PemObject::from_pem_slice(pem).unwrap();
+            is_shown = shown == written.to_vec();
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let calls: usize = clients.join_all().await.iter().sum();
+    assert!(calls > 0);
+    assert_eq!(metric(&server, UNUSABLE), Some(0.0));
+    assert!(!server.log().contains("cannot be used"), "{}", server.log());
+}
