@@ -2,8 +2,8 @@
 //! right under any load, any retry and any crash.
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
-//! `injector`, `ledger` < `grpc` < `admin` < `cli`. Any of them may report to `metrics`, which uses
-//! none.
+//! `injector`, `ledger` < `grpc` < `admin` < `cli`. Any of them may report to `metrics` and use
+//! `tls`, which use none.
 //!
 //! | layer | contents | must not know |
 //! |---|---|---|
@@ -15,6 +15,7 @@
 //! | [`grpc`] | services, and the only map from errors to statuses | SQL |
 //! | [`admin`] | probes and metrics over HTTP | stores |
 //! | [`cli`] | a file for each subcommand | how a draw is made |
+//! | [`tls`] | certificates and handshakes | what callers may do |
 //! | [`metrics`] | what the service counts and measures | the layers |
 
 pub mod admin;

@@ -6,10 +6,7 @@ use tombola::proto::{
     CheckLimitRequest, DrawRequest, DrawResponse, GetDrawRequest, Outcome,
     envelope_service_client::EnvelopeServiceClient, lottery_service_client::LotteryServiceClient,
 };
-use tonic::{
-    Code,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, transport::Channel};
 
 use crate::{
     envelopes::Envelopes,
@@ -17,6 +14,7 @@ use crate::{
     load::{Caller, Fault, Target},
     record::Answer,
     scenario::{Ids, Scenario, scramble},
+    service,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,7 +45,7 @@ impl Target for Grpc {
     type Caller = GrpcCaller;
 
     async fn connect(&self) -> Result<GrpcCaller, Fault> {
-        let channel = Endpoint::from_shared(self.url.clone())?
+        let channel = service::endpoint(&self.url)?
             .connect_timeout(CONNECT_TIMEOUT)
             .connect()
             .await

@@ -67,8 +67,14 @@ impl Failure {
     pub(crate) fn no_server(url: &str, error: &tonic::transport::Error) -> Box<Self> {
         let message =
             format!("no server at {url}: start one with \"tombola serve\", or leave out --server");
-        Self::unavailable("NO_SERVER", message)
-            .advise(format!("the connection failed: {}", innermost(error)))
+        let advice = match url.starts_with("https://") {
+            true => "; the files of TLS are --tls-ca, --tls-cert and --tls-key",
+            false => "",
+        };
+        Self::unavailable("NO_SERVER", message).advise(format!(
+            "the connection failed: {}{advice}",
+            innermost(error)
+        ))
     }
 
     /// The service, or a proxy in front of it, answered a call with an error.

@@ -44,6 +44,7 @@ mod scenario;
 mod service;
 mod subject;
 mod table;
+mod tls_args;
 
 use std::{fs, io, path::PathBuf, process::ExitCode};
 

@@ -16,6 +16,7 @@ use crate::{
     scenario::Scenario,
     service::server_url,
     subject::{Kind, Store},
+    tls_args::TlsArgs,
 };
 
 const CONNECTIONS_MAX: u64 = 10_000;
@@ -32,6 +33,8 @@ pub(crate) struct BenchArgs {
     /// A running server to put under load, instead of services that the bench starts
     #[arg(long, env = "TOMBOLA_BENCH_SERVER", value_name = "URL")]
     server: Option<String>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Scenarios to run, one or more; empty is always run
     #[arg(
         long,
@@ -173,6 +176,7 @@ impl BenchArgs {
         }
         let url = server_url(server)
             .map_err(|problem| Failure::usage(format!("--server {server}: {problem}")))?;
+        self.tls.speak(&url)?;
         Ok(vec![Kind::Running { url }])
     }
 

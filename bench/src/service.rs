@@ -1,11 +1,11 @@
 //! Connections to a server's services, for all calls except those of the load.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use tombola::proto::{
     campaign_service_client::CampaignServiceClient, lottery_service_client::LotteryServiceClient,
 };
-use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Uri};
 
 use crate::failure::{Failure, Outcome};
 
@@ -27,9 +27,26 @@ pub(crate) async fn lottery(url: &str) -> Outcome<Lottery> {
     Ok(LotteryServiceClient::new(connect(url).await?))
 }
 
+/// TLS of all connections to a service that `--server` names with `https://`.
+static TLS: OnceLock<ClientTlsConfig> = OnceLock::new();
+
+/// Sets how services are spoken to over TLS; the first setting counts.
+pub(crate) fn speak_tls(config: ClientTlsConfig) {
+    TLS.get_or_init(|| config);
+}
+
+/// An endpoint of a URL, with TLS if it is `https://`.
+pub(crate) fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(url.to_owned())?;
+    match TLS.get() {
+        Some(tls) if url.starts_with("https://") => endpoint.tls_config(tls.clone()),
+        _ => Ok(endpoint),
+    }
+}
+
 async fn connect(url: &str) -> Outcome<Channel> {
-    let endpoint = Endpoint::from_shared(url.to_owned())
-        .map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
+    let endpoint =
+        endpoint(url).map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
     endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(CALL_TIMEOUT)
@@ -40,11 +57,10 @@ async fn connect(url: &str) -> Outcome<Channel> {
 
 /// The URL that `--server` means. A missing scheme is added; any other mistake is explained.
 pub(crate) fn server_url(server: &str) -> Result<String, String> {
-    const FORM: &str = "an address is http://HOST:PORT, e.g. http://127.0.0.1:50051";
+    const FORM: &str = "an address is http://HOST:PORT, or https://HOST:PORT with TLS, e.g. http://127.0.0.1:50051";
     let url = match server.split_once("://") {
         None => format!("http://{server}"),
-        Some(("http", _)) => server.to_owned(),
-        Some(("https", _)) => return Err(format!("TLS is not built in; {FORM}")),
+        Some(("http" | "https", _)) => server.to_owned(),
         Some(_) => return Err(FORM.into()),
     };
     match url.parse::<Uri>() {
@@ -71,13 +87,14 @@ mod tests {
         let url = |server| server_url(server).unwrap();
         assert_eq!(url("localhost:50051"), "http://localhost:50051");
         assert_eq!(url("http://[::1]:50051"), "http://[::1]:50051");
+        assert_eq!(url("https://host:1"), "https://host:1");
         for bad in [
             "",
             "http://",
             "ftp://host:1",
             "a b",
             "host:port",
-            "https://host:1",
+            "https://",
         ] {
             let error = server_url(bad).unwrap_err();
             assert!(error.contains("http://127.0.0.1:50051"), "{bad}: {error}");

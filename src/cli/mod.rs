@@ -101,7 +101,7 @@ struct Cli {
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
     /// Run the server
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Create a store on Redis for services to use
     Init(init::InitArgs),
     /// Make a master key
@@ -261,7 +261,7 @@ fn misuse(error: &clap::Error) -> Box<Failure> {
 async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
     let client = cli.client;
     let outcome = match cli.command {
-        Command::Serve(args) => return serve::run(&client, args).await,
+        Command::Serve(args) => return serve::run(&client, &args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Init(args) => init::run(&client, args).await,
         Command::Key(command) => key::run(&client, command),

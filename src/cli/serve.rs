@@ -136,8 +136,8 @@ pub(super) struct ServeArgs {
 
 /// Serves until a signal stops it. The error of a failed start or run is printed after the log
 /// lines, as one line of JSON if `--json` is given.
-pub(super) async fn run(client: &Client, args: ServeArgs) -> ExitCode {
-    let Err(failure) = serve_logged(&args, &client.tls).await else {
+pub(super) async fn run(client: &Client, args: &ServeArgs) -> ExitCode {
+    let Err(failure) = serve_logged(args, &client.tls).await else {
         log::flush();
         return ExitCode::SUCCESS;
     };

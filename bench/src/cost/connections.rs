@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tombola::proto::{CheckLimitRequest, lottery_service_client::LotteryServiceClient};
-use tonic::transport::Endpoint;
 
 use super::work::Work;
 use crate::{
     failure::{Failure, Outcome},
     scenario::Scenario,
+    service,
     subject::Store,
 };
 
@@ -33,8 +33,7 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
             );
             Failure::refused("NO_CONNECTION", message)
         };
-        let endpoint =
-            Endpoint::from_shared(subject.url().to_owned()).map_err(|error| failed(&error))?;
+        let endpoint = service::endpoint(subject.url()).map_err(|error| failed(&error))?;
         let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
         let channel = endpoint.connect().await.map_err(|error| failed(&error))?;
         let mut lottery = LotteryServiceClient::new(channel);

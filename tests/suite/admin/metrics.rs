@@ -11,6 +11,7 @@ use tonic::Code;
 use crate::{
     faults::{load, redis::request},
     process::{Server, Start, project},
+    support::certificates,
 };
 
 /// A sample: its name, its labels, its value.
@@ -125,6 +126,19 @@ fn served(data: &tempfile::TempDir) -> Server {
     Start::on(data.path()).with("--admin 127.0.0.1:0").serve()
 }
 
+/// A server over TLS, which has all metrics. Its files are in the directory.
+pub fn served_over_tls(files: &tempfile::TempDir) -> Server {
+    let authority = certificates::make(files.path(), "server");
+    let (path, data) = (files.path().display(), files.path().join("data"));
+    Start::on(&data)
+        .with("--admin 127.0.0.1:0")
+        .with(&format!(
+            "--tls-cert {path}/server.crt --tls-key {path}/server.key"
+        ))
+        .serve()
+        .over_tls(&authority.pem)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_counted_by_method_and_outcome_before_they_are_answered() {
     let data = tempfile::tempdir().unwrap();
@@ -218,8 +232,8 @@ async fn unknown_methods_share_a_series() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documents_list_exactly_the_metrics_that_there_are() {
-    let data = tempfile::tempdir().unwrap();
-    let server = served(&data);
+    let files = tempfile::tempdir().unwrap();
+    let server = served_over_tls(&files);
     load::apply(&server).await;
     let metrics = Metrics::of(&server);
     let page = fs::read_to_string(project("docs/operations.md")).unwrap();

@@ -1,4 +1,4 @@
 //! The admin port: probes through a service's life, and metrics.
 
-mod metrics;
+pub mod metrics;
 mod probes;

@@ -14,8 +14,9 @@ use crate::process::{Ended, Start, project, tombola};
 /// The versions of Kubernetes whose schemas must be met.
 const VERSIONS: [&str; 3] = ["1.33", "1.35", "1.37"];
 /// Secrets that an operator makes, as docs/kubernetes.md says.
-const SECRETS: [&str; 4] = [
+const SECRETS: [&str; 5] = [
     "tombola-master-key",
+    "tombola-tls",
     "tombola-redis",
     "tombola-postgres",
     "tombola-postgres-owner",

@@ -11,8 +11,9 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    admin::metrics::served_over_tls,
     faults::{load, redis::request},
-    process::{Ended, Server, Start, admin::Admin, project},
+    process::{Ended, Server, admin::Admin, project},
     support::redis_server::free_port,
 };
 
@@ -125,8 +126,8 @@ fn alerts() -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_expression_of_dashboards_and_alerts_finds_what_it_asks_for() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Start::on(data.path()).with("--admin 127.0.0.1:0").serve();
+    let files = tempfile::tempdir().unwrap();
+    let server = served_over_tls(&files);
     load::apply(&server).await;
     let directory = tempfile::tempdir().unwrap();
     let prometheus = Prometheus::start(directory.path(), &server);

@@ -11,7 +11,7 @@ use std::{
 use tombola::proto::{
     campaign_service_client::CampaignServiceClient, lottery_service_client::LotteryServiceClient,
 };
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 use super::{
     NOW, PATIENCE,
@@ -132,6 +132,7 @@ impl<'a> Start<'a> {
             child,
             output,
             address,
+            tls: None,
         }
     }
 
@@ -153,6 +154,8 @@ pub struct Server {
     child: Child,
     output: Output,
     pub address: SocketAddr,
+    /// How clients speak TLS, if they do.
+    tls: Option<ClientTlsConfig>,
 }
 
 impl Server {
@@ -171,12 +174,21 @@ impl Server {
             child,
             output,
             address,
+            tls: None,
         }
+    }
+
+    /// The same server, for clients that speak TLS and trust this authority.
+    pub fn over_tls(mut self, authority: &str) -> Self {
+        let trusted = Certificate::from_pem(authority);
+        self.tls = Some(ClientTlsConfig::new().ca_certificate(trusted));
+        self
     }
 
     /// The URL for clients.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Its admin port.
@@ -190,7 +202,10 @@ impl Server {
 
     /// Opens a new connection.
     pub async fn connect(&self) -> Channel {
-        let endpoint = Endpoint::from_shared(self.url()).unwrap();
+        let mut endpoint = Endpoint::from_shared(self.url()).unwrap();
+        if let Some(tls) = &self.tls {
+            endpoint = endpoint.tls_config(tls.clone()).unwrap();
+        }
         endpoint.connect().await.unwrap()
     }
 

@@ -3,11 +3,11 @@
 use tombola::store::redis::{Connections, FaultKind, RedisUrl};
 
 use super::{COUNT, assert_kind, connections, fault_of, run};
-use crate::support::redis_server::RedisServer;
+use crate::support::{certificates, redis_server::RedisServer};
 
 #[tokio::test]
 async fn a_server_whose_ca_is_named_is_trusted() {
-    let server = RedisServer::start_with_tls(&[("requirepass", "x")]);
+    let server = RedisServer::start_with_tls(certificates::of_redis(), &[("requirepass", "x")]);
     run(&connections(&server.tls_url()), COUNT, "n")
         .await
         .unwrap();
@@ -15,7 +15,8 @@ async fn a_server_whose_ca_is_named_is_trusted() {
 
 #[tokio::test]
 async fn a_server_that_asks_for_a_certificate_gets_it() {
-    let server = RedisServer::start_with_tls(&[("tls-auth-clients", "yes")]);
+    let server =
+        RedisServer::start_with_tls(certificates::of_redis(), &[("tls-auth-clients", "yes")]);
     run(&connections(&server.tls_url_with_certificate()), COUNT, "n")
         .await
         .unwrap();
@@ -25,7 +26,7 @@ async fn a_server_that_asks_for_a_certificate_gets_it() {
 
 #[tokio::test]
 async fn files_that_cannot_be_used_are_named() {
-    let server = RedisServer::start_with_tls(&[]);
+    let server = RedisServer::start_with_tls(certificates::of_redis(), &[]);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("none.crt");
     for (parameters, words) in [
@@ -47,14 +48,14 @@ async fn files_that_cannot_be_used_are_named() {
 
 #[tokio::test]
 async fn a_stranger_s_certificate_is_refused() {
-    let server = RedisServer::start_with_tls(&[]);
+    let server = RedisServer::start_with_tls(certificates::of_redis(), &[]);
     let fault = fault_of(&server.tls_url_of_strangers()).await;
     assert_kind(&fault, FaultKind::Tls, &["?ca=FILE", "certificate"]);
 }
 
 #[tokio::test]
 async fn tls_on_one_side_only() {
-    let server = RedisServer::start_with_tls(&[]);
+    let server = RedisServer::start_with_tls(certificates::of_redis(), &[]);
     let plain_port = format!("rediss://127.0.0.1:{}", server.port());
     let fault = fault_of(&plain_port).await;
     assert_kind(&fault, FaultKind::Unreachable, &["write redis:// instead"]);

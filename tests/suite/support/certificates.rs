@@ -11,6 +11,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
     RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
+use tempfile::TempDir;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -149,6 +150,15 @@ pub fn make(directory: &Path, name: &str) -> Authority {
     fs::write(directory.join("ca.crt"), &authority.pem).unwrap();
     authority.sign(&Wanted::server()).write(directory, name);
     authority
+}
+
+/// A directory with what a Redis needs for TLS, and `client.crt` with `client.key` for its clients.
+pub fn of_redis() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = make(directory.path(), "redis");
+    let client = authority.sign(&Wanted::client("tombola"));
+    client.write(directory.path(), "client");
+    directory
 }
 
 fn params_of(name: &str) -> CertificateParams {

@@ -15,10 +15,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{
-    certificates::{self, Wanted},
-    program::{Program, project},
-};
+use super::program::{Program, project};
 
 /// A test fails if something that should take moments takes longer than this. It is a bound for
 /// hangs, not a measurement.
@@ -64,14 +61,9 @@ impl RedisServer {
         Self::start_in(directory, program, Role::Sentinel, settings, false)
     }
 
-    /// Starts a server that also accepts TLS, with a certificate for 127.0.0.1 and localhost; see
-    /// [`Self::tls_url`].
-    pub fn start_with_tls(settings: &[(&str, &str)]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let authority = certificates::make(directory.path(), "redis");
-        authority
-            .sign(&Wanted::client("tombola"))
-            .write(directory.path(), "client");
+    /// Starts a server that also accepts TLS, with the files in a directory: `ca.crt`, `redis.crt`
+    /// and `redis.key`; see [`Self::tls_url`].
+    pub fn start_with_tls(directory: TempDir, settings: &[(&str, &str)]) -> Self {
         Self::start_in(directory, Program::System, Role::Data, settings, true)
     }
 

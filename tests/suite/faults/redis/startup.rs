@@ -8,7 +8,7 @@ use tombola::store::redis::Upgrade;
 use super::{House, directory_with_key, put_key};
 use crate::{
     process::{Ended, Start},
-    support::redis_server::RedisServer,
+    support::{certificates, redis_server::RedisServer},
 };
 
 /// Asserts that it ends with this code and these words, and shows no password.
@@ -98,7 +98,7 @@ fn a_wrong_password_or_database_is_reported() {
 #[test]
 fn tls_on_one_side_only_is_reported() {
     let data = directory_with_key();
-    let redis = RedisServer::start_with_tls(&[("requirepass", "secret")]);
+    let redis = RedisServer::start_with_tls(certificates::of_redis(), &[("requirepass", "secret")]);
     let plain = redis.tls_url_of_strangers().replace("rediss", "redis");
     refused(
         data.path(),
