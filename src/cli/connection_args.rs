@@ -17,7 +17,7 @@ const AGE_MIN: Duration = Duration::from_secs(1);
 const AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// File descriptors that connections of callers leave to the store, the ledger and the log.
-const DESCRIPTORS_KEPT: u64 = 128;
+const DESCRIPTORS_KEPT: u64 = 256;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct ConnectionArgs {

@@ -1,15 +1,20 @@
-//! Handshakes that are under way. They are bounded, and one too many ends the oldest: an honest
-//! handshake takes milliseconds, so those that are never finished cannot keep it out.
+//! Handshakes that are under way. If there are too many, those that take long are ended: an honest
+//! handshake takes milliseconds, so those that are never finished cannot keep it out. When many
+//! clients connect at once, all of them get their time.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
-/// The most handshakes at once.
+/// The most handshakes that may take long.
 const HANDSHAKES_MAX: usize = 1000;
+
+/// How long a handshake may take in any case.
+const TIME_MIN: Duration = Duration::from_secs(2);
 
 /// All handshakes that are under way.
 #[derive(Default)]
@@ -19,7 +24,7 @@ pub(super) struct Handshakes(Mutex<Open>);
 struct Open {
     next: u64,
     /// By number, so the first is the oldest.
-    ends: BTreeMap<u64, Arc<Notify>>,
+    ends: BTreeMap<u64, (Instant, Arc<Notify>)>,
 }
 
 /// One of them, until it is dropped.
@@ -30,18 +35,14 @@ pub(super) struct Handshake {
 }
 
 impl Handshakes {
-    /// Begins one; the oldest ends if there are too many.
-    pub(super) fn begin(self: &Arc<Self>) -> Handshake {
+    /// Begins one; old ones end if there are too many.
+    pub(super) fn begin(self: &Arc<Self>, now: Instant) -> Handshake {
         let end = Arc::new(Notify::new());
         let mut open = self.lock();
-        if open.ends.len() >= HANDSHAKES_MAX
-            && let Some((_, oldest)) = open.ends.pop_first()
-        {
-            oldest.notify_one();
-        }
+        while open.ends.len() >= HANDSHAKES_MAX && open.end_oldest(now) {}
         let number = open.next;
         open.next += 1;
-        open.ends.insert(number, Arc::clone(&end));
+        open.ends.insert(number, (now, Arc::clone(&end)));
         drop(open);
         Handshake {
             all: Arc::clone(self),
@@ -50,8 +51,26 @@ impl Handshakes {
         }
     }
 
+    /// Ends the oldest, if it takes long: there is no room for further connections.
+    pub(super) fn make_room(&self, now: Instant) {
+        self.lock().end_oldest(now);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// Ends the oldest, if it takes long; whether it did.
+    fn end_oldest(&mut self, now: Instant) -> bool {
+        match self.ends.first_entry() {
+            Some(oldest) if now - oldest.get().0 >= TIME_MIN => {
+                oldest.remove().1.notify_one();
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -70,20 +89,25 @@ impl Drop for Handshake {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::timeout;
 
     use super::*;
 
     #[tokio::test]
-    async fn one_too_many_ends_the_oldest() {
+    async fn one_too_many_ends_the_oldest_if_it_takes_long() {
         let all = Arc::new(Handshakes::default());
-        let open: Vec<Handshake> = (0..=HANDSHAKES_MAX).map(|_| all.begin()).collect();
-        open[0].is_displaced().await;
-        let second = timeout(Duration::ZERO, open[1].is_displaced()).await;
-        assert!(second.is_err(), "one was ended too many");
+        let now = Instant::now();
+        let mut open: Vec<_> = (0..=HANDSHAKES_MAX).map(|_| all.begin(now)).collect();
+        assert_eq!(all.lock().ends.len(), HANDSHAKES_MAX + 1, "all are young");
+        open.push(all.begin(now + TIME_MIN));
         assert_eq!(all.lock().ends.len(), HANDSHAKES_MAX);
+        for oldest in &open[..2] {
+            oldest.is_displaced().await;
+        }
+        let third = timeout(Duration::ZERO, open[2].is_displaced()).await;
+        assert!(third.is_err(), "one was ended too many");
+        all.make_room(now + TIME_MIN);
+        open[2].is_displaced().await;
         drop(open);
         assert!(all.lock().ends.is_empty());
     }

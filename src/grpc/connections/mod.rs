@@ -134,6 +134,7 @@ pub(super) async fn serve(
                 let is_full = connections.len() >= bounds.connections_max;
                 let admitted = (!is_full).then(|| admission.admit(address.ip())).flatten();
                 let Some(admitted) = admitted else {
+                    shared.handshakes.make_room(Instant::now());
                     shared.peers.refused_one();
                     continue;
                 };
@@ -185,7 +186,7 @@ async fn begin(stream: TcpStream, shared: Shared, mut stopping: watch::Receiver<
     let Some(tls) = shared.tls.clone() else {
         return serve_one(stream, None, shared, stopping).await;
     };
-    let handshake = shared.handshakes.begin();
+    let handshake = shared.handshakes.begin(Instant::now());
     let accepted = tokio::select! {
         accepted = tls.accept(stream) => accepted,
         () = handshake.is_displaced() => None,

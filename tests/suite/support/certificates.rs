@@ -48,7 +48,7 @@ impl<'a> Wanted<'a> {
             hosts: &["localhost", "127.0.0.1"],
             uri: None,
             from: SystemTime::now() - DAY,
-            until: SystemTime::now() + DAY,
+            until: SystemTime::now() + 30 * DAY,
         }
     }
 

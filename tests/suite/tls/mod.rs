@@ -12,13 +12,14 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
     crypto::ring::default_provider,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
+    time_provider::TimeProvider,
 };
 use tempfile::TempDir;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
@@ -125,11 +126,24 @@ impl Files {
         versions: &[&'static SupportedProtocolVersion],
         own: Option<&Signed>,
         protocol: &[u8],
-    ) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    ) -> io::Result<Shaken> {
+        self.shake_later(Duration::ZERO, address, versions, own, protocol)
+    }
+
+    /// The same by a client whose clock is ahead.
+    fn shake_later(
+        &self,
+        ahead: Duration,
+        address: SocketAddr,
+        versions: &[&'static SupportedProtocolVersion],
+        own: Option<&Signed>,
+        protocol: &[u8],
+    ) -> io::Result<Shaken> {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_slice(self.authority.pem.as_bytes()).unwrap();
         roots.add(ca).unwrap();
-        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        let provider = Arc::new(default_provider());
+        let builder = ClientConfig::builder_with_details(provider, Arc::new(Ahead(ahead)))
             .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots);
@@ -151,6 +165,22 @@ impl Files {
             stream.conn.complete_io(&mut stream.sock)?;
         }
         Ok(stream)
+    }
+}
+
+/// A connection after its handshake.
+type Shaken = StreamOwned<ClientConnection, TcpStream>;
+
+/// A clock that is ahead.
+#[derive(Debug)]
+struct Ahead(Duration);
+
+impl TimeProvider for Ahead {
+    fn current_time(&self) -> Option<UnixTime> {
+        let now = SystemTime::now() + self.0;
+        Some(UnixTime::since_unix_epoch(
+            now.duration_since(UNIX_EPOCH).ok()?,
+        ))
     }
 }
 
