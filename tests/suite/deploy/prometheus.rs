@@ -68,9 +68,12 @@ impl Prometheus {
             .bytes()
             .map(|byte| format!("%{byte:02X}"))
             .collect();
-        let (_, _, body) = self
+        let (status, _, body) = self
             .api
             .try_get(&format!("/api/v1/query?query={encoded}"))?;
+        if status == 503 {
+            return None; // it is still starting
+        }
         let answer: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
         Some(answer["data"]["result"].clone())
