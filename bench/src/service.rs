@@ -57,7 +57,8 @@ async fn connect(url: &str) -> Outcome<Channel> {
 
 /// The URL that `--server` means. A missing scheme is added; any other mistake is explained.
 pub(crate) fn server_url(server: &str) -> Result<String, String> {
-    const FORM: &str = "an address is http://HOST:PORT, or https://HOST:PORT with TLS, e.g. http://127.0.0.1:50051";
+    const FORM: &str = "an address is http://HOST:PORT, or https://HOST:PORT with TLS, e.g. \
+                        http://127.0.0.1:50051";
     let url = match server.split_once("://") {
         None => format!("http://{server}"),
         Some(("http" | "https", _)) => server.to_owned(),

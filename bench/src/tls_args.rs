@@ -81,7 +81,8 @@ impl TlsArgs {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "--server {url} is without TLS: write https://HOST:PORT, or leave out the options of TLS"
+            "--server {url} is without TLS: write https://HOST:PORT, or leave out the options of \
+             TLS"
         )))
     }
 }

@@ -77,8 +77,8 @@ impl TlsArgs {
         }
     }
 
-    /// Why TLS to a server fails, if it does. A client over HTTP/2 may lose the reason: with TLS 1.3
-    /// the server refuses a certificate when the client has already begun to speak.
+    /// Why TLS to a server fails, if it does. A client over HTTP/2 may lose the reason: with TLS
+    /// 1.3, the server refuses a certificate when the client has already begun to speak.
     pub(super) async fn fault(&self, url: &Uri) -> Option<TlsFault> {
         if url.scheme_str() != Some("https") {
             return None;
