@@ -6,7 +6,7 @@ use tombola::proto::{
     CheckLimitRequest, DrawRequest, DrawResponse, GetDrawRequest, Outcome,
     envelope_service_client::EnvelopeServiceClient, lottery_service_client::LotteryServiceClient,
 };
-use tonic::{Code, transport::Channel};
+use tonic::{Code, Request, transport::Channel};
 
 use crate::{
     envelopes::Envelopes,
@@ -31,6 +31,8 @@ pub(crate) struct Grpc {
     pub(crate) ids: Ids,
     /// Every call is a draw, whatever the scenario is: this prepares users for `check`.
     pub(crate) draws_only: bool,
+    /// How long a draw may take, if its caller bounds it.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// A caller of the service.
@@ -137,6 +139,10 @@ impl Grpc {
 
 impl GrpcCaller {
     async fn draw(&mut self, request: DrawRequest) -> Answer {
+        let mut request = Request::new(request);
+        if let Some(timeout) = self.calls.timeout {
+            request.set_timeout(timeout);
+        }
         match self.lottery.draw(request).await {
             Ok(answer) if has_won(answer.get_ref()) => Answer::Won,
             Ok(_) => Answer::Done,
@@ -196,6 +202,7 @@ mod tests {
             campaigns: (0..64).map(|n| format!("campaign-{n}")).collect(),
             ids,
             draws_only: false,
+            timeout: None,
         }
     }
 

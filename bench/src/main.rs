@@ -17,7 +17,8 @@
 //! | `baselines` | published methods to do the same, and which promises they break |
 //! | `host`, `figures`, `table`, `page` | the results |
 //! | `options`, `round`, `run` | one run |
-//! | `cost` | the other kind of run: bytes and microseconds per draw, user and unit |
+//! | `cost` | another kind of run: bytes and microseconds per draw, user and unit |
+//! | `overload` | another kind of run: more load than a service can answer |
 
 mod baselines;
 mod calls;
@@ -31,6 +32,7 @@ mod host;
 mod load;
 mod options;
 mod output;
+mod overload;
 mod page;
 mod postgres;
 mod process;
@@ -56,6 +58,7 @@ use cost::CostArgs;
 use failure::{Exit, Failure, Outcome};
 use options::BenchArgs;
 use output::{note, say};
+use overload::OverloadArgs;
 use rig::Rig;
 
 /// The same allocator as the server's, so that an empty call costs here what it costs there.
@@ -119,6 +122,9 @@ enum BenchCommand {
     /// Measure the processor time, memory and disk space that a draw, a user and a waiting unit
     /// need, and how they grow
     Cost(CostArgs),
+    /// Measure what a service still answers at more load than it can answer, with a core for the
+    /// load and another for the service
+    Overload(OverloadArgs),
     /// Run the server that answers empty calls
     #[command(name = empty::COMMAND, hide = true)]
     EmptyServer,
@@ -191,6 +197,12 @@ async fn run(cli: Cli) -> Outcome {
                     format!("not measured: {}", failed.join("; ")),
                 )),
             }
+        }
+        Some(BenchCommand::Overload(args)) => {
+            let figures =
+                with_cleanup(async |rig| overload::measure(&args, tombola, rig).await).await?;
+            show(json, &figures, overload::render)?;
+            balanced(figures.balanced)
         }
         Some(BenchCommand::EmptyServer) => empty::run().await,
     }

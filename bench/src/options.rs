@@ -218,6 +218,7 @@ impl BenchArgs {
                     program: program.clone(),
                     store: *store,
                     redis_url: self.redis_url.clone(),
+                    is_shedding: false,
                 });
             }
         }

@@ -85,6 +85,7 @@ impl Rig {
             campaigns: vec!["bench-0123abcd-hours".into()],
             ids: Ids::Following,
             draws_only: false,
+            timeout: None,
         })
     }
 

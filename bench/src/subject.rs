@@ -66,6 +66,9 @@ pub(crate) enum Kind {
         store: Store,
         /// A running Redis; if absent, the bench starts one.
         redis_url: Option<String>,
+        /// The service refuses calls that wait for too long, as it does by default. A closed loop
+        /// measures how many calls a service answers while as many wait as the loop has.
+        is_shedding: bool,
     },
 }
 
@@ -139,6 +142,7 @@ impl Subject {
             program,
             store,
             redis_url,
+            ..
         } = self.kind.clone()
         else {
             return Ok(());
@@ -182,13 +186,25 @@ impl Subject {
     pub(crate) async fn serve_at(&mut self, clock_start: &str) -> Outcome {
         const NAME: &str = "\"tombola serve\"";
         self.server = None;
-        let (Kind::Own { program, store, .. }, Some(data)) = (&self.kind, &self.data) else {
+        let (
+            Kind::Own {
+                program,
+                store,
+                is_shedding,
+                ..
+            },
+            Some(data),
+        ) = (&self.kind, &self.data)
+        else {
             return Ok(());
         };
         let mut command = Process::command(program);
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         command.args(["--clock-start", clock_start, "--data"]);
         command.arg(data.path());
+        if !is_shedding {
+            command.env("TOMBOLA_QUEUE_TARGET", "0s");
+        }
         if let Some(redis) = &self.redis {
             // Passed as a variable: the list of processes shows arguments, and the URL may contain
             // a password.
@@ -226,6 +242,7 @@ impl Subject {
             campaigns: self.made.of(scenario),
             ids: Ids::Following,
             draws_only: false,
+            timeout: None,
         }
     }
 

@@ -282,6 +282,37 @@ fn costs_are_shown_by_store_and_kind() {
 }
 
 #[test]
+fn an_overload_is_measured_in_phases_and_the_sums_add_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = process::bench();
+    command.args(["overload", "--json", "--directory"]);
+    command.arg(directory.path());
+    let options = "--connections 2 --outstanding 2 --duration 300ms";
+    let said = Ended::of(command.args(options.split_whitespace())).well();
+    let found: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(found["balanced"], true);
+    let phases = found["phases"].as_array().unwrap();
+    let times: Vec<_> = phases.iter().map(|phase| phase["times"].as_f64()).collect();
+    assert_eq!(times, [Some(0.8), Some(1.0), Some(3.0)]);
+    for phase in phases {
+        assert!(phase["per_second"].as_f64().unwrap() > 0.0, "{phase:#}");
+        let errors = phase["errors"].as_object().unwrap().keys();
+        let known = ["OVERLOADED", "DEADLINE_EXCEEDED", "NOT_SENT", "Cancelled"];
+        for error in errors {
+            assert!(known.contains(&&**error), "{phase:#}");
+        }
+    }
+    for name in ["goodput_over_peak", "p99_over_normal", "peak_per_second"] {
+        assert!(found[name].as_f64().unwrap() > 0.0, "{found:#}");
+    }
+    assert!(
+        found["recovery"]["before"].as_f64().unwrap() > 0.0,
+        "{found:#}"
+    );
+    is_empty(directory.path());
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_with_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let bench = |line: &str| bench(directory.path(), line);

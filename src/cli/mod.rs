@@ -39,6 +39,7 @@ mod lost;
 mod migrate;
 mod odds;
 mod output;
+mod overload_args;
 mod phrases;
 mod plan;
 mod plan_view;
@@ -194,7 +195,10 @@ pub fn run() -> ExitCode {
         Err(error) => return explain(&error),
     };
     let json = cli.client.json;
+    // What the writer of the embedded store has done wakes tasks from outside the runtime. Without
+    // this bound they would wait behind new calls, of which there are always some under overload.
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .global_queue_interval(1)
         .enable_all()
         .build();
     match runtime {

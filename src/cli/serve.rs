@@ -17,6 +17,7 @@ use super::{
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
     log::{self, LogArgs},
+    overload_args::OverloadArgs,
     sink_args::{BacklogArgs, RemovalArgs, SinkArgs},
     stop::stop_signal,
     store_args::{HomeArgs, StoreArgs},
@@ -96,6 +97,7 @@ pub(super) struct ServeArgs {
     connections: ConnectionArgs,
     #[command(flatten)]
     tls: ServerTlsArgs,
+    overload: OverloadArgs,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -190,6 +192,7 @@ impl Configuration {
         let times = args.connections.times(&mut problems);
         let is_insecure = tls.insecure;
         let tls = args.tls.open(tls, &mut problems);
+        let queue_target = args.overload.queue_target(&mut problems);
         let drain_delay = args.admin.drain_delay(&mut problems);
         let clock = read_clock(args.home.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
@@ -217,6 +220,7 @@ impl Configuration {
                     connections_max: args.connections.bounded_by_descriptors(),
                     connections_per_address_max: args.connections.per_address_max(),
                     tls,
+                    queue_target,
                     drain_delay,
                     ..Settings::default()
                 },
@@ -330,6 +334,9 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         "serving on {local}: {}",
         promise(info.durability)
     );
+    if let Some(target) = configuration.settings.queue_target {
+        injector.store().bound_delay(target);
+    }
     if let Some(bound) = configuration.backlog {
         injector.store().bound_backlog(bound);
     }

@@ -12,10 +12,14 @@ use tonic::{
     metadata::{MetadataMap, MetadataValue},
 };
 
-use super::status::{CallError, status};
+use super::{
+    arrival::Arrival,
+    status::{CallError, status},
+};
 use crate::{
     injector::Injector,
     ledger::read::LedgerReader,
+    metrics::SHED,
     model::RequestId,
     store::{Executed, Store, StoreError},
 };
@@ -29,6 +33,10 @@ pub(super) const OPERATOR_TIME_MAX: Duration = Duration::from_secs(60);
 /// The most calls at once, over all connections.
 const CALLS_MAX: usize = 16_384;
 
+/// How many of them are reserved for operators, who must be able to act while callers take all the
+/// others.
+const OPERATORS_CALLS_MAX: usize = 256;
+
 /// The header of answers that come from a test clock, and its value.
 const CLOCK_HEADER: &str = "tombola-clock";
 
@@ -40,6 +48,7 @@ pub(super) struct Desk {
     injector: Arc<Injector>,
     ledger: Option<Arc<dyn LedgerReader>>,
     slots: Semaphore,
+    operators_slots: Semaphore,
     test_clock: bool,
 }
 
@@ -48,7 +57,8 @@ impl Desk {
         Self {
             ledger,
             test_clock: injector.store().info().test_clock,
-            slots: Semaphore::new(CALLS_MAX),
+            slots: Semaphore::new(CALLS_MAX - OPERATORS_CALLS_MAX),
+            operators_slots: Semaphore::new(OPERATORS_CALLS_MAX),
             injector,
         }
     }
@@ -83,9 +93,16 @@ impl Desk {
         late: Executed,
         work: impl Future<Output = Result<T, CallError>>,
     ) -> Reply<T> {
-        let result = match self.slots.try_acquire() {
-            Err(_) => Err(StoreError::Overloaded.into()),
-            Ok(_slot) => timeout_at(deadline.0, work)
+        let slots = match deadline.is_operators {
+            true => &self.operators_slots,
+            false => &self.slots,
+        };
+        let result = match slots.try_acquire() {
+            Err(_) => {
+                SHED.open.inc();
+                Err(StoreError::Overloaded.into())
+            }
+            Ok(_slot) => timeout_at(deadline.at, work)
                 .await
                 .unwrap_or(Err(CallError::TimedOut(late))),
         };
@@ -111,44 +128,31 @@ impl Desk {
     }
 }
 
-/// Until when a call must be answered.
+/// Until when a call must be answered, and from whose slots it takes one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline(Instant);
+pub(super) struct Deadline {
+    at: Instant,
+    is_operators: bool,
+}
 
 impl Deadline {
-    /// The caller's own deadline, at most `longest` from now. A little of it is kept for the way
-    /// back, so that the caller learns whether the call happened before giving up.
+    /// The caller's own deadline, at most `longest` after the call came. A little of it is kept for
+    /// the way back, so that the caller learns whether the call happened before giving up.
     pub(super) fn of<T>(request: &Request<T>, longest: Duration) -> Self {
         const WAY_BACK_MAX: Duration = Duration::from_millis(50);
-        let given = request.metadata().get("grpc-timeout");
-        let given = given
-            .and_then(|value| value.to_str().ok())
-            .and_then(parse_timeout)
-            .map(|timeout| timeout - (timeout / 20).min(WAY_BACK_MAX));
-        Self(Instant::now() + given.map_or(longest, |timeout| timeout.min(longest)))
+        let arrival = request.extensions().get::<Arrival>();
+        let given = arrival.and_then(|arrival| arrival.timeout);
+        let given = given.map(|timeout| timeout - (timeout / 20).min(WAY_BACK_MAX));
+        let begun = arrival.map_or_else(Instant::now, |arrival| arrival.at.into());
+        Self {
+            at: begun + given.map_or(longest, |timeout| timeout.min(longest)),
+            is_operators: arrival.is_some_and(|arrival| arrival.is_operators),
+        }
     }
 
     /// How long it still is.
     pub(super) fn remaining(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
-    }
-}
-
-/// A `grpc-timeout`: one to eight digits and a unit (gRPC over HTTP/2, "Requests").
-fn parse_timeout(value: &str) -> Option<Duration> {
-    let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
-    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let count: u64 = digits.parse().ok()?;
-    match unit {
-        "H" => Some(Duration::from_secs(count * 3600)),
-        "M" => Some(Duration::from_secs(count * 60)),
-        "S" => Some(Duration::from_secs(count)),
-        "m" => Some(Duration::from_millis(count)),
-        "u" => Some(Duration::from_micros(count)),
-        "n" => Some(Duration::from_nanos(count)),
-        _ => None,
+        self.at.saturating_duration_since(Instant::now())
     }
 }
 
@@ -173,36 +177,52 @@ pub(super) async fn compute<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tonic::Code;
 
-    #[test]
-    fn timeouts_are_read_as_grpc_writes_them() {
-        for (value, timeout) in [
-            ("1S", Some(Duration::from_secs(1))),
-            ("250m", Some(Duration::from_millis(250))),
-            ("99999999u", Some(Duration::from_micros(99_999_999))),
-            ("2H", Some(Duration::from_secs(7200))),
-            ("3M", Some(Duration::from_secs(180))),
-            ("5n", Some(Duration::from_nanos(5))),
-            ("", None),
-            ("S", None),
-            ("999999999S", None),
-            ("+1S", None),
-            ("1é", None),
-            ("1x", None),
-        ] {
-            assert_eq!(parse_timeout(value), timeout, "{value:?}");
-        }
-    }
+    use super::*;
+    use crate::{
+        chance::MasterKey,
+        store::{clock::SystemClock, memory::MemoryStore},
+    };
 
     #[tokio::test]
     async fn a_deadline_is_the_caller_s_but_never_longer_than_the_service_s() {
-        let mut request = Request::new(());
         let longest = Duration::from_secs(10);
-        assert!(Deadline::of(&request, longest).remaining() > Duration::from_secs(9));
-        request.set_timeout(Duration::from_secs(1));
-        assert!(Deadline::of(&request, longest).remaining() <= Duration::from_millis(950));
-        request.set_timeout(Duration::from_secs(100));
-        assert!(Deadline::of(&request, longest).remaining() <= longest);
+        let left = |timeout_s: Option<u64>, waited_s| {
+            let mut request = Request::new(());
+            let now = std::time::Instant::now();
+            request.extensions_mut().insert(Arrival {
+                at: now - Duration::from_secs(waited_s),
+                timeout: timeout_s.map(Duration::from_secs),
+                is_operators: false,
+            });
+            Deadline::of(&request, longest).remaining()
+        };
+        assert!(left(None, 0) > Duration::from_secs(9));
+        assert!(left(Some(1), 0) <= Duration::from_millis(950));
+        assert!(left(Some(100), 0) <= longest);
+        // It counts from the call's arrival.
+        assert!(left(None, 5) <= Duration::from_secs(5));
+        assert_eq!(left(Some(1), 1), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn operators_have_slots_when_callers_have_taken_all_others() {
+        let store = MemoryStore::new(Arc::new(SystemClock), Duration::from_secs(60));
+        let key = MasterKey::from_bytes([7; 32]);
+        let injector = Injector::new(Arc::new(store), key, Duration::ZERO);
+        let desk = Desk::new(Arc::new(injector), None);
+        let taken = desk
+            .slots
+            .try_acquire_many((CALLS_MAX - OPERATORS_CALLS_MAX) as u32);
+        let deadline = |is_operators| Deadline {
+            at: Instant::now() + Duration::from_secs(1),
+            is_operators,
+        };
+        let refused = desk.read(deadline(false), async { Ok(()) }).await;
+        assert_eq!(refused.unwrap_err().code(), Code::Unavailable);
+        assert!(desk.read(deadline(true), async { Ok(()) }).await.is_ok());
+        drop(taken);
+        assert!(desk.read(deadline(false), async { Ok(()) }).await.is_ok());
     }
 }

@@ -5,6 +5,7 @@
 //! statuses in [`status`] and nowhere else.
 
 mod apply;
+mod arrival;
 mod campaigns;
 mod changes;
 mod clock_health;

@@ -65,6 +65,9 @@ pub struct Settings {
     pub connections_per_address_max: Option<usize>,
     /// TLS, if callers must speak it.
     pub tls: Option<Arc<ServerTls>>,
+    /// How long calls may wait before some are refused, if that is bounded. The store has a setting
+    /// of its own for its queues.
+    pub queue_target: Option<Duration>,
     /// How long the server goes on serving after the signal to stop, while it reports that it is
     /// not ready: until balancers have noticed.
     pub drain_delay: Duration,
@@ -80,6 +83,7 @@ impl Default for Settings {
             connections_max: CONNECTIONS_MAX,
             connections_per_address_max: None,
             tls: None,
+            queue_target: None,
             drain_delay: Duration::ZERO,
             readiness: Readiness::default(),
         }
@@ -117,6 +121,7 @@ pub async fn serve(
     );
     health.probe().await;
     let (stopping, draining) = watch::channel(false);
+    let store = Arc::clone(injector.store());
     let routes = routes(injector, (ledger, draining), reporter)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let ending = async {
@@ -142,7 +147,8 @@ pub async fn serve(
         stopped.await.ok(); // an error means that the other half is gone: stop as well
     };
     let bounds = Bounds::of(&settings);
-    let serving = connections::serve(listener, routes, settings.tls, bounds, stopped);
+    let services = (routes, store);
+    let serving = connections::serve(listener, services, settings.tls, bounds, stopped);
     tokio::join!(ending, serving);
     Ok(())
 }

@@ -36,8 +36,9 @@ const MESSAGE_BYTES_MAX: usize = 700;
 /// When to come back to a service whose ledger is not settled.
 const BACKLOG_RETRY: Duration = Duration::from_secs(5);
 
-/// When to come back to a service that is overloaded.
-const OVERLOAD_RETRY: Duration = Duration::from_millis(200);
+/// When to come back to a service that is overloaded: at a random time, so that those who were
+/// refused together do not all come back together.
+const OVERLOAD_RETRY_MS: std::ops::Range<u64> = 100..500;
 
 /// Why a call has no answer.
 #[derive(Debug, PartialEq)]
@@ -296,7 +297,10 @@ fn first_of(problems: &Problems) -> String {
 
 fn retry_after(error: &CallError) -> Option<Duration> {
     match error {
-        CallError::Unread | CallError::Store(StoreError::Overloaded) => Some(OVERLOAD_RETRY),
+        CallError::Unread | CallError::Store(StoreError::Overloaded) => {
+            let delay_ms = rand::random_range(OVERLOAD_RETRY_MS);
+            Some(Duration::from_millis(delay_ms))
+        }
         CallError::Store(StoreError::Refused(Refusal::LedgerBacklog)) => Some(BACKLOG_RETRY),
         CallError::Store(StoreError::Refused(Refusal::Limit {
             retry_at: Some(at),

@@ -1,7 +1,7 @@
 //! Draws: draw, fill the pools that the draw needs, draw again. So a draw never decides past the
 //! moment up to which its pools are filled.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use super::{
     Injector,
@@ -76,20 +76,18 @@ impl Injector {
     async fn fill_need(self: &Arc<Self>, command: &DrawCommand, need: Need) -> Result<()> {
         let id = &command.campaign;
         let turn = self.turn(id, need.pool);
-        let fills_before = turn.fills.load(Ordering::Acquire);
         let waiter = Waiter::at(&turn);
-        let _turn = turn.lock.lock().await;
-        if turn.fills.load(Ordering::Acquire) != fills_before {
+        let Some(_turn) = turn.take().await else {
             // Someone filled it while this draw waited: drawing again shows whether that was
             // enough.
             return Ok(());
-        }
+        };
         let filled = if need.cards == 0 {
             self.fill_due(id, need.pool, waiter.all()).await
         } else {
             self.deal_for_draw(id, need.pool, need.cards).await
         };
-        turn.fills.fetch_add(1, Ordering::Release);
+        turn.filled();
         filled
     }
 
@@ -145,7 +143,7 @@ impl Injector {
                 let _turn = turn.lock.lock().await;
                 // A failure shows in the draw that will need the cards.
                 let _ = injector.deal_next_draws(&id, pool).await;
-                turn.fills.fetch_add(1, Ordering::Release);
+                turn.filled();
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Envelopes: packets filled in chunk by chunk as they are grabbed, refunds and removals when
 //! they are due.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tracing::warn;
@@ -186,22 +186,20 @@ impl Injector {
             let _turn = turn.lock.lock().await;
             // A failure shows in the grab that will need the packets.
             let _ = injector.fill_next(&id, 0).await;
-            turn.fills.fetch_add(1, Ordering::Release);
+            turn.filled();
         });
     }
 
     async fn fill_for_grab(&self, id: &EnvelopeId) -> Result<()> {
         let turn = self.envelopes.turns.get(id);
-        let fills_before = turn.fills.load(Ordering::Acquire);
         let waiter = Waiter::at(&turn);
-        let _turn = turn.lock.lock().await;
-        if turn.fills.load(Ordering::Acquire) != fills_before {
+        let Some(_turn) = turn.take().await else {
             // Someone filled it while this grab waited: grabbing again shows whether that was
             // enough.
             return Ok(());
-        }
+        };
         let filled = self.fill_next(id, waiter.all()).await;
-        turn.fills.fetch_add(1, Ordering::Release);
+        turn.filled();
         filled
     }
 

@@ -6,9 +6,11 @@ use std::{
     hash::Hash,
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
+
+use tokio::sync::{MutexGuard, watch};
 
 use super::scattering::InUse;
 
@@ -20,12 +22,30 @@ const TURNS_MAX: usize = 1024;
 pub(super) struct Turn {
     pub(super) lock: tokio::sync::Mutex<()>,
     /// Fills done, so that those who waited for one need not do it again.
-    pub(super) fills: AtomicU64,
+    fills: watch::Sender<u64>,
     waiting: AtomicUsize,
     /// What is put into a pool at the moment.
     pub(super) releases: InUse,
     /// The rest of an hour is being filled beside the draws.
     is_following: AtomicBool,
+}
+
+impl Turn {
+    /// Waits for the turn; none if someone else has filled meanwhile. Then all who wait go on at
+    /// once: if each had to take the lock first, thousands would go on one after the other.
+    pub(super) async fn take(&self) -> Option<MutexGuard<'_, ()>> {
+        let mut fills = self.fills.subscribe();
+        tokio::select! {
+            biased;
+            Ok(()) = fills.changed() => None,
+            turn = self.lock.lock() => Some(turn),
+        }
+    }
+
+    /// Lets those who wait know that a fill is done.
+    pub(super) fn filled(&self) {
+        self.fills.send_modify(|fills| *fills += 1);
+    }
 }
 
 /// One who waits for a fill, until it is dropped.
@@ -116,6 +136,18 @@ mod tests {
         }
         assert!(Arc::ptr_eq(&one, &turns.get(&1)));
         assert!(turns.0.lock().unwrap().turns.len() <= TURNS_MAX);
+    }
+
+    #[tokio::test]
+    async fn all_who_wait_for_a_fill_go_on_when_it_is_done_though_the_turn_is_not_over() {
+        let turn = Turn::default();
+        let mine = turn.take().await;
+        assert!(mine.is_some());
+        let others = async { tokio::join!(turn.take(), turn.take(), turn.take()) };
+        let ((a, b, c), ()) = tokio::join!(others, async { turn.filled() });
+        assert!(a.is_none() && b.is_none() && c.is_none());
+        drop(mine);
+        assert!(turn.take().await.is_some());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod calls;
 mod campaigns;
+mod shed;
 mod state;
 mod store;
 mod tls;
@@ -13,12 +14,13 @@ mod tls;
 use std::sync::LazyLock;
 
 use prometheus::{
-    Encoder as _, Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, IntGaugeVec, Opts,
-    TextEncoder, core::Collector,
+    Encoder as _, Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, TextEncoder, core::Collector,
 };
 
 pub(crate) use calls::{CALLS, CallKey, OTHER};
 pub(crate) use campaigns::{CAMPAIGNS, CampaignFigures, Figure};
+pub(crate) use shed::SHED;
 pub(crate) use state::STATE;
 pub(crate) use store::STORE;
 pub(crate) use tls::TLS;
@@ -32,6 +34,7 @@ pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 /// A metric is inconsistent.
 pub fn text() -> Result<String, prometheus::Error> {
     LazyLock::force(&CALLS);
+    LazyLock::force(&SHED);
     LazyLock::force(&STATE);
     LazyLock::force(&STORE);
     LazyLock::force(&TLS);
@@ -64,6 +67,10 @@ fn seconds(name: &str, help: &str) -> Gauge {
 
 fn counter(name: &str, help: &str) -> IntCounter {
     registered(IntCounter::new(name, help))
+}
+
+fn counters(name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    registered(IntCounterVec::new(Opts::new(name, help), labels))
 }
 
 fn histogram(name: &str, help: &str, bounds: &[f64]) -> Histogram {

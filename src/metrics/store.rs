@@ -33,6 +33,12 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
          store",
         &BOUNDS_S,
     ),
+    script_s: histogram(
+        "tombola_store_script_duration_seconds",
+        "Time of a script at Redis without its confirmation, or of a transaction of the embedded \
+         store without its commit",
+        &BOUNDS_S,
+    ),
     connects: counter(
         "tombola_store_connects_total",
         "Connections to Redis that were made",
@@ -93,6 +99,8 @@ pub(crate) struct Store {
     pub(crate) queue_s: Histogram,
     /// The time of a script or a transaction, in seconds.
     pub(crate) call_s: Histogram,
+    /// The time of a script without its confirmation, or of a transaction without its commit.
+    pub(crate) script_s: Histogram,
     /// Connections to Redis.
     pub(crate) connects: IntCounter,
     /// Connections to Redis that were begun.

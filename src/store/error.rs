@@ -22,8 +22,9 @@ pub enum StoreError {
     /// A rule forbids it: nothing happened.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// More commands wait than the store takes: nothing happened.
-    #[error("the store is overloaded: back off, then retry with the same request id")]
+    /// More commands wait than the service takes, or this one has waited for too long: nothing
+    /// happened.
+    #[error("the service is overloaded: back off, then retry with the same request id")]
     Overloaded,
     /// The store cannot be reached, read or written. Transient.
     #[error("the store is unavailable ({detail})")]

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 
 pub mod clock;
 pub mod command;
+pub(crate) mod delay;
 pub mod delivery;
 pub mod draw_result;
 pub mod entry;
@@ -117,6 +118,16 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore {
     /// Parts of the store whose clock stands still for now.
     fn standing_still(&self) -> Vec<StandingStill> {
         Vec::new()
+    }
+
+    /// Sets how long calls may wait in the queues of draws and grabs while these stand: from then
+    /// on, calls that wait for longer are [`StoreError::Overloaded`]. Without it none is dropped.
+    fn bound_delay(&self, _target: Duration) {}
+
+    /// Whether all draws and grabs would wait for too long now, so that it is better to refuse them
+    /// at once. Always false without [`Self::bound_delay`].
+    fn is_congested(&self) -> bool {
+        false
     }
 
     /// Draws, as "what a draw does, exactly" says: replay, campaign state, limits, units, record,

@@ -87,6 +87,7 @@ impl Work<'_> {
             program: self.program.clone(),
             store,
             redis_url: None,
+            is_shedding: false,
         }
     }
 }

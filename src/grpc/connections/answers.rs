@@ -7,25 +7,30 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Instant,
 };
 
 use hyper::{
     HeaderMap, Request, Response,
     body::{Body as _, Bytes, Frame, Incoming, SizeHint},
 };
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::{sync::OwnedSemaphorePermit, time::timeout_at};
 use tonic::{Status, body::Body, codegen::Service as _, service::Routes};
 
 use super::{
     observed::Observed,
+    overload,
     peer::{Call, Held, Peer},
 };
 use crate::{
     grpc::{
+        arrival::Arrival,
         status::{CallError, status},
         unread::legible_to_all,
     },
+    metrics::SHED,
     model::Problem,
+    store::Executed,
 };
 
 /// The most bytes of a request's headers, counted as HTTP/2 does (RFC 9113, section 6.5.2).
@@ -43,6 +48,8 @@ const OURS: &str = "/tombola.v1.";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     is_ours: bool,
+    /// It is for operators, who must be able to act however much callers do.
+    is_operators: bool,
     /// Its answer may have hundreds of kilobytes.
     is_large: bool,
     /// It changes nothing, so its answer can be refused when it is ready.
@@ -63,40 +70,57 @@ impl Kind {
         let is_read = method.starts_with("Get") || method.starts_with("List");
         Self {
             is_ours: !ours.is_empty(),
+            is_operators: service == "CampaignService",
             is_large,
             is_read: is_read && is_large,
         }
     }
 }
 
-/// Answers a call of a connection.
-pub(super) async fn answer(
+/// Answers a call of a connection. Its time begins now, not when the future is polled first.
+pub(super) fn answer(
     peer: Arc<Peer>,
     routes: Routes,
     request: Request<Incoming>,
-) -> Result<Response<Answer>, Infallible> {
-    let observed = Observed::begin(request.uri().path());
-    let answer = answer_unobserved(peer, routes, request).await?;
-    Ok(Answer::observe(answer, observed))
+) -> impl Future<Output = Result<Response<Answer>, Infallible>> {
+    let (arrived, waiting) = (Instant::now(), peer.arrive());
+    let kind = Kind::of(request.uri().path());
+    async move {
+        let mut observed = Observed::begin(request.uri().path(), arrived);
+        let is_bounded = kind.is_ours && !kind.is_operators;
+        if !waiting.is_admitted(arrived) && is_bounded {
+            SHED.at_arrival.inc();
+            observed.overloaded();
+            let answer = ready_answer(peer.begin(), None, overload::refusal()).await;
+            return Ok(answer);
+        }
+        let answer = answer_unobserved(peer, routes, request, (kind, arrived)).await?;
+        Ok(Answer::observe(answer, observed))
+    }
 }
 
 async fn answer_unobserved(
     peer: Arc<Peer>,
     mut routes: Routes,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
+    (kind, arrived): (Kind, Instant),
 ) -> Result<Response<Answer>, Infallible> {
     let call = peer.begin();
-    let kind = Kind::of(request.uri().path());
-    if let Some(refusal) = refusal(&peer, kind, request.headers()) {
+    let arrival = Arrival::of(request.headers(), arrived, kind.is_operators);
+    if let Some(refusal) = refusal(&peer, kind, &arrival, request.headers()) {
         return Ok(ready_answer(call, None, refusal.into_http()).await);
     }
     let turn = match kind.is_large {
-        true => peer.turn().await,
+        true => match turn(&peer, &arrival).await {
+            Ok(turn) => turn,
+            Err(late) => return Ok(ready_answer(call, None, late.into_http()).await),
+        },
         false => None,
     };
+    request.extensions_mut().insert(arrival);
     let answer = routes.call(request.map(Body::new)).await?;
     let answer = ready_answer(call, turn, legible_to_all(answer)).await;
-    if kind.is_read && peer.is_full() {
+    if kind.is_read && peer.is_full() && !kind.is_operators {
         drop(answer);
         let refusal = status(&CallError::Unread, "");
         return Ok(ready_answer(peer.begin(), None, refusal.into_http()).await);
@@ -104,8 +128,21 @@ async fn answer_unobserved(
     Ok(answer)
 }
 
+/// Waits for a call's turn, for as long as its caller does.
+async fn turn(peer: &Peer, arrival: &Arrival) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    let Some(timeout) = arrival.timeout else {
+        return Ok(peer.turn().await);
+    };
+    let turn = timeout_at((arrival.at + timeout).into(), peer.turn());
+    turn.await.map_err(|_| late())
+}
+
+fn late() -> Status {
+    status(&CallError::TimedOut(Executed::No), "")
+}
+
 /// Why a call may not begin.
-fn refusal(peer: &Peer, kind: Kind, headers: &HeaderMap) -> Option<Status> {
+fn refusal(peer: &Peer, kind: Kind, arrival: &Arrival, headers: &HeaderMap) -> Option<Status> {
     let header_bytes: usize = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD_BYTES)
@@ -116,10 +153,10 @@ fn refusal(peer: &Peer, kind: Kind, headers: &HeaderMap) -> Option<Status> {
         let message = format!("is too large: it must be no larger than {kib} KiB");
         return Some(status(&CallError::from(Problem { path, message }), ""));
     }
-    if kind.is_ours && !peer.may_begin() {
+    if kind.is_ours && !peer.may_begin(kind.is_operators) {
         return Some(status(&CallError::Unread, ""));
     }
-    None
+    (kind.is_ours && arrival.is_late(Instant::now())).then(late)
 }
 
 /// An answer whose first message, if it is there already, is encoded and counted. A unary answer is
@@ -297,6 +334,7 @@ mod tests {
         ] {
             let kind = Kind {
                 is_ours,
+                is_operators: path.contains(".CampaignService/"),
                 is_large,
                 is_read,
             };

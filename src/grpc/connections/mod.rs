@@ -9,8 +9,10 @@
 
 mod admission;
 mod answers;
+mod door;
 mod handshakes;
 mod observed;
+mod overload;
 mod peer;
 mod wire;
 
@@ -31,12 +33,16 @@ use tracing::{debug, info, warn};
 use self::{
     admission::Admission,
     answers::answer,
+    door::Door,
     handshakes::Handshakes,
     peer::{Peer, Peers, State},
     wire::Wire,
 };
 use super::server::Settings;
-use crate::tls::{Caller, ServerTls};
+use crate::{
+    store::Store,
+    tls::{Caller, ServerTls},
+};
 
 /// The most calls at once on a connection; the desk bounds them over all connections.
 const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
@@ -74,7 +80,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// were made at the same time, as after a restart, shall not all end at the same time.
 const AGE_SPREAD: f64 = 0.1;
 
-/// How many connections there may be, and how long they may last.
+/// How many connections there may be, how long they may last, and how long calls may wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// The most connections at once; one more is closed as soon as it is accepted.
@@ -85,6 +91,8 @@ pub(super) struct Bounds {
     pub(super) idle: Duration,
     /// The age at which its client is asked to connect again, if that is bounded.
     pub(super) age: Option<Duration>,
+    /// How long calls may wait until they are looked at, if that is bounded.
+    pub(super) queue_target: Option<Duration>,
 }
 
 impl Bounds {
@@ -95,6 +103,7 @@ impl Bounds {
             per_address_max: settings.connections_per_address_max,
             idle: settings.idle_time,
             age: settings.connection_age,
+            queue_target: settings.queue_target,
         }
     }
 
@@ -110,7 +119,7 @@ impl Bounds {
 /// end.
 pub(super) async fn serve(
     listener: TcpListener,
-    routes: Routes,
+    (routes, store): (Routes, Arc<dyn Store>),
     tls: Option<Arc<ServerTls>>,
     bounds: Bounds,
     stop: impl Future<Output = ()>,
@@ -120,7 +129,7 @@ pub(super) async fn serve(
         routes,
         tls,
         bounds,
-        peers: Arc::default(),
+        peers: Arc::new(Peers::new(Door::new(bounds.queue_target, store))),
         handshakes: Arc::default(),
     };
     let admission = Admission::new(bounds.per_address_max);

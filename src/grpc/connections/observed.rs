@@ -49,8 +49,8 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// Begins with a call of this path.
-    pub(super) fn begin(path: &str) -> Self {
+    /// A call of this path that came at this time.
+    pub(super) fn begin(path: &str, begun: Instant) -> Self {
         CALLS.open.inc();
         let name = path.strip_prefix('/').unwrap_or_default();
         Self {
@@ -59,8 +59,14 @@ impl Observed {
                 code: code_name(Code::Cancelled),
                 reason: "",
             },
-            begun: Instant::now(),
+            begun,
         }
+    }
+
+    /// Notes that the call is refused since there is too much to do.
+    pub(super) fn overloaded(&mut self) {
+        self.key.code = code_name(Code::Unavailable);
+        self.key.reason = reason_name(ErrorReason::Overloaded);
     }
 
     /// Notes the status that these headers or trailers have; false if they have none.
@@ -105,7 +111,7 @@ mod tests {
 
     #[test]
     fn methods_are_known_by_their_paths_and_others_are_not_named() {
-        let method = |path| Observed::begin(path).key.method;
+        let method = |path| Observed::begin(path, Instant::now()).key.method;
         let draw = "tombola.v1.LotteryService/Draw";
         assert_eq!(method("/tombola.v1.LotteryService/Draw"), draw);
         let check = "grpc.health.v1.Health/Check";
@@ -117,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_call_is_cancelled_until_it_has_a_status() {
-        let mut call = Observed::begin("/tombola.v1.LotteryService/Draw");
+        let mut call = Observed::begin("/tombola.v1.LotteryService/Draw", Instant::now());
         assert_eq!(call.key.code, "CANCELLED");
         assert!(!call.note(&HeaderMap::new()));
         let error = CallError::Store(StoreError::Overloaded);
@@ -126,7 +132,10 @@ mod tests {
             (call.key.code, call.key.reason),
             ("UNAVAILABLE", "OVERLOADED")
         );
+        let noted = call.key;
         assert!(call.note(Status::ok("").into_http::<()>().headers()));
         assert_eq!((call.key.code, call.key.reason), ("OK", ""));
+        call.overloaded();
+        assert_eq!(call.key, noted);
     }
 }

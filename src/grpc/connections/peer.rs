@@ -15,6 +15,7 @@ use tokio::{
 };
 use tracing::warn;
 
+use super::door::{Door, Waiting};
 use crate::metrics::STATE;
 
 /// The memory of an open call apart from its answer, in bytes: about what was measured.
@@ -54,9 +55,19 @@ pub(super) struct Peers {
     by_number: Mutex<HashMap<u64, Arc<Progress>>>,
     evicted_at: Mutex<Option<Instant>>,
     refused: Mutex<(Option<Instant>, u64)>,
+    /// Their calls that wait.
+    pub(super) door: Arc<Door>,
 }
 
 impl Peers {
+    /// No connections yet.
+    pub(super) fn new(door: Door) -> Self {
+        Self {
+            door: Arc::new(door),
+            ..Self::default()
+        }
+    }
+
     /// Counts a connection that was refused, and logs it now and then.
     pub(super) fn refused_one(&self) {
         STATE.connections_refused.inc();
@@ -242,9 +253,15 @@ impl Peer {
         Call(Arc::clone(self))
     }
 
-    /// Whether a call may begin: neither this connection nor all together hold too much.
-    pub(super) fn may_begin(&self) -> bool {
-        !self.is_full() && self.work().unsent < UNSENT_BYTES_MAX
+    /// Whether a call may begin: neither this connection nor all together hold too much. What all
+    /// hold does not keep an operator out.
+    pub(super) fn may_begin(&self, is_operators: bool) -> bool {
+        (is_operators || !self.is_full()) && self.work().unsent < UNSENT_BYTES_MAX
+    }
+
+    /// Counts a call that waits to be looked at.
+    pub(super) fn arrive(&self) -> Waiting {
+        self.peers.door.arrive()
     }
 
     /// Whether all connections together hold too much. If so, the one that has not read for the
@@ -366,10 +383,11 @@ mod tests {
         let peers: Arc<Peers> = Arc::default();
         let (slow, quick) = (Peer::new(&peers), Peer::new(&peers));
         let held = slow.hold(UNSENT_BYTES_MAX, None);
-        assert!(!slow.may_begin(), "a connection that holds too much");
-        assert!(quick.may_begin());
+        assert!(!slow.may_begin(false), "a connection that holds too much");
+        assert!(quick.may_begin(false));
         let rest = quick.hold(HELD_BYTES_MAX - UNSENT_BYTES_MAX + 1, None);
-        assert!(quick.is_full());
+        assert!(quick.is_full() && !quick.may_begin(false));
+        assert!(Peer::new(&peers).may_begin(true), "an operator");
         peers.evict(Instant::now() + UNREAD_TIME_MAX_WHEN_FULL);
         slow.evicted().await;
         drop(held);

@@ -13,7 +13,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
@@ -25,9 +25,9 @@ use tracing::error;
 
 use super::{core::Core, format::reply::Parts};
 use crate::{
-    metrics::STORE,
+    metrics::{SHED, STORE},
     model::Moment,
-    store::{Executed, Refusal, Result, StoreError},
+    store::{Executed, Refusal, Result, StoreError, delay::DelayControl},
 };
 
 /// Batches of a partition that are at Redis at once.
@@ -150,8 +150,9 @@ impl<C: Call> Group<C> {
     }
 }
 
-/// Since when a lane has been working on its batch.
+/// Since when a lane has been working on its batch, and which calls it drops.
 struct Progress {
+    delay: Mutex<DelayControl>,
     begun: Instant,
     /// Milliseconds from `begun` to the start of the batch, plus one; 0 between batches.
     busy_since: AtomicU64,
@@ -160,9 +161,23 @@ struct Progress {
 impl Progress {
     fn new() -> Self {
         Self {
+            delay: Mutex::default(),
             begun: Instant::now(),
             busy_since: AtomicU64::new(0),
         }
+    }
+
+    fn bound_delay(&self, target: Duration) {
+        let mut delay = self.delay.lock().unwrap_or_else(PoisonError::into_inner);
+        *delay = DelayControl::new(target);
+    }
+
+    /// Whether to begin a call that has waited since `since`. The time of the batch before does not
+    /// count: a call that came meanwhile could not be taken earlier.
+    fn admits(&self, since: Instant, batch_before: Duration, now: Instant) -> bool {
+        let waited = now.saturating_duration_since(since);
+        let mut delay = self.delay.lock().unwrap_or_else(PoisonError::into_inner);
+        delay.admits(waited.saturating_sub(batch_before), now)
     }
 
     fn millis(&self, now: Instant) -> u64 {
@@ -217,6 +232,14 @@ impl<C: Call> Lanes<C> {
         }
     }
 
+    /// From now on, calls that wait for longer than this are dropped while their lane's queue
+    /// stands.
+    pub(super) fn bound_delay(&self, target: Duration) {
+        for lane in &self.lanes {
+            lane.progress.bound_delay(target);
+        }
+    }
+
     /// How long the slowest batch has been at Redis, if so long that its lane must hang.
     pub(super) fn stuck(&self) -> Option<Duration> {
         self.stuck_at(Instant::now())
@@ -240,7 +263,10 @@ impl<C: Call> Lanes<C> {
                 reply,
             })
             .map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
+                mpsc::error::TrySendError::Full(_) => {
+                    SHED.in_queue.inc();
+                    StoreError::Overloaded
+                }
                 mpsc::error::TrySendError::Closed(_) => stopped(Executed::No),
             })?;
         answer
@@ -294,13 +320,21 @@ async fn run<C: Call>(
     waiting: &mut Vec<Waiting<C>>,
     progress: &Progress,
 ) {
-    while !waiting.is_empty() || receiver.recv_many(waiting, BATCH_UNITS_MAX).await > 0 {
-        while waiting.len() < BATCH_UNITS_MAX
-            && let Ok(job) = receiver.try_recv()
-        {
-            waiting.push(job);
+    let mut taken_at: Option<Instant> = None;
+    loop {
+        if waiting.is_empty() && receiver.is_empty() {
+            taken_at = None;
         }
-        let batch = next_batch(waiting);
+        if waiting.is_empty() && receiver.recv_many(waiting, BATCH_UNITS_MAX).await == 0 {
+            return;
+        }
+        let now = Instant::now();
+        let before = taken_at.replace(now).map_or(Duration::ZERO, |at| now - at);
+        let admits = |since| progress.admits(since, before, now);
+        let batch = next_batch(waiting, receiver, admits);
+        if batch.is_empty() {
+            continue;
+        }
         measure(&batch);
         progress.start();
         do_batch(core, batch).await;
@@ -308,17 +342,33 @@ async fn run<C: Call>(
     }
 }
 
-/// Takes as many jobs as fit into a batch, at least one; drops those whose callers are gone.
-fn next_batch<C: Call>(waiting: &mut Vec<Waiting<C>>) -> Vec<Waiting<C>> {
-    waiting.retain(|job| !job.reply.is_closed());
-    let mut units = 0;
-    let fits = |job: &Waiting<C>| {
+/// Takes as many jobs as fit into a batch, at least one if any is left: without those whose callers
+/// are gone, and those that waited for too long.
+fn next_batch<C: Call>(
+    waiting: &mut Vec<Waiting<C>>,
+    receiver: &mut mpsc::Receiver<Waiting<C>>,
+    admits: impl Fn(Instant) -> bool,
+) -> Vec<Waiting<C>> {
+    let (mut batch, mut units) = (Vec::new(), 0);
+    let mut first = std::mem::take(waiting).into_iter();
+    while let Some(job) = first.next().or_else(|| receiver.try_recv().ok()) {
+        if job.reply.is_closed() {
+            continue;
+        }
+        if !admits(job.since) {
+            SHED.in_queue.inc();
+            job.reply.send(Err(StoreError::Overloaded));
+            continue;
+        }
         units += job.call.units();
-        units <= BATCH_UNITS_MAX
-    };
-    let jobs = waiting.iter().map(fits).take_while(|fits| *fits).count();
-    let taken = jobs.max(1).min(waiting.len());
-    waiting.drain(..taken).collect()
+        if units > BATCH_UNITS_MAX && !batch.is_empty() {
+            waiting.push(job);
+            break;
+        }
+        batch.push(job);
+    }
+    waiting.extend(first);
+    batch
 }
 
 /// Measures a batch that begins. Its first call is its oldest.

@@ -104,6 +104,32 @@ impl Call for Act {
     }
 }
 
+#[tokio::test]
+async fn calls_that_waited_for_too_long_or_for_nobody_are_not_sent() {
+    let (sender, mut receiver) = mpsc::channel(16);
+    let now = Instant::now();
+    let mut answers = Vec::new();
+    for waited_ms in [30, 20, 10, 0] {
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting {
+            call: Act::Work,
+            since: now - Duration::from_millis(waited_ms),
+            reply: Reply::new(reply),
+        };
+        sender.try_send(waiting).ok().unwrap();
+        answers.push(answer);
+    }
+    drop(answers.remove(2));
+    let mut first = vec![receiver.recv().await.unwrap()];
+    let limit = Duration::from_millis(15);
+    let batch = next_batch(&mut first, &mut receiver, |since| now - since <= limit);
+    assert_eq!(batch.len(), 1);
+    assert!(first.is_empty() && receiver.is_empty());
+    for answer in answers.drain(..2) {
+        assert_eq!(answer.await.unwrap(), Err(StoreError::Overloaded));
+    }
+}
+
 fn executed(answer: Result<()>) -> Executed {
     match answer {
         Err(StoreError::Unavailable { executed, .. }) => executed,

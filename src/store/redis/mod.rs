@@ -280,6 +280,12 @@ impl Store for RedisStore {
         self.core.clock.hint()
     }
 
+    fn bound_delay(&self, target: Duration) {
+        self.lanes.bound_delay(target);
+        self.grab_lanes.bound_delay(target);
+        self.limit_checks.bound_delay(target);
+    }
+
     async fn now(&self) -> Result<Moment> {
         let now = self.core.probe().await?;
         match self.stuck() {

@@ -3,33 +3,109 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use super::job::Job;
-use crate::{metrics::STORE, store::StoreError};
+use crate::{
+    metrics::{SHED, STORE},
+    store::{StoreError, delay::DelayControl},
+};
 
 /// Calls that may wait; one more is refused at once.
 const WAITING_MAX: usize = 8192;
 /// Draws of one batch (a call of `count` draws is that many).
 const BATCH_UNITS_MAX: usize = 500;
+/// A batch may have as many draws however long each takes: fewer would not be worth a commit.
+const BATCH_UNITS_MIN: usize = 16;
+/// The share of a new measurement in the time of a draw.
+const NEW_WEIGHT: f64 = 0.25;
 
 /// What waits for the writer.
 #[derive(Default)]
 pub(super) struct Inbox {
     state: Mutex<Waiting>,
     arrived: Condvar,
+    /// Further draws would wait for too long.
+    is_congested: AtomicBool,
 }
 
 #[derive(Default)]
 struct Waiting {
     /// Draws.
     hot: VecDeque<Queued>,
-    /// Everything else: chunks of injections, operators' acts.
+    /// Everything else: chunks of injections, operators' acts. None of it is dropped.
     slow: VecDeque<Queued>,
     closed: bool,
     idle: bool,
+    delay: DelayControl,
+    /// How long the writer works on a draw, without the commit of its batch.
+    work: Duration,
+    /// How long a draw takes, with all that a batch takes.
+    pace: Duration,
+    /// Draws that wait, and those of the last batch.
+    units: usize,
+    batch_units: usize,
+    /// When the last batch was taken.
+    taken_at: Option<Instant>,
+}
+
+impl Waiting {
+    /// The jobs of the next batch, and those that waited for too long.
+    fn take(&mut self, now: Instant) -> (Vec<Queued>, Vec<Queued>) {
+        // A job that came during the last batch could not be taken before: only what it waited
+        // beyond that batch is due to others that wait.
+        let last = self.taken_at.replace(now);
+        let last = last.map_or(Duration::ZERO, |at| now - at);
+        if self.batch_units > 0 && !last.is_zero() {
+            self.pace = averaged(self.pace, last, self.batch_units);
+        }
+        let units_max = self.delay.units_max(self.work);
+        let units_max = units_max.clamp(BATCH_UNITS_MIN, BATCH_UNITS_MAX);
+        let (mut batch, mut dropped, mut units) = (Vec::new(), Vec::new(), 0);
+        while batch.is_empty()
+            && let Some(job) = self.slow.pop_front()
+        {
+            batch.extend(Some(job).filter(|job| !job.1.is_abandoned()));
+        }
+        while let Some(Queued(since, job)) = self.hot.front() {
+            let of_job = job.units();
+            let waited = now.saturating_duration_since(*since).saturating_sub(last);
+            let leaves = if job.is_abandoned() {
+                None
+            } else if !self.delay.admits(waited, now) {
+                Some(&mut dropped)
+            } else if units + of_job > units_max && !batch.is_empty() {
+                break;
+            } else {
+                units += of_job;
+                Some(&mut batch)
+            };
+            let job = self.hot.pop_front();
+            self.units -= of_job;
+            if let Some(leaves) = leaves {
+                leaves.extend(job);
+            }
+        }
+        self.batch_units = units;
+        (batch, dropped)
+    }
+
+    /// How long the draws that wait will take.
+    fn time(&self) -> Duration {
+        self.pace
+            .saturating_mul(u32::try_from(self.units).unwrap_or(u32::MAX))
+    }
+}
+
+/// The time of one of these units, averaged with earlier ones.
+fn averaged(before: Duration, time: Duration, units: usize) -> Duration {
+    let unit = time.div_f64(units as f64);
+    before.mul_f64(1.0 - NEW_WEIGHT) + unit.mul_f64(NEW_WEIGHT)
 }
 
 /// A job, and since when it waits.
@@ -51,15 +127,17 @@ impl Inbox {
         if waiting.closed {
             return Err(NotTaken::Closed);
         }
-        let queue = if job.is_hot() {
-            &mut waiting.hot
+        let (queue, units) = if job.is_hot() {
+            (&mut waiting.hot, job.units())
         } else {
-            &mut waiting.slow
+            (&mut waiting.slow, 0)
         };
         if queue.len() >= WAITING_MAX {
             return Err(NotTaken::Full);
         }
         queue.push_back(Queued(Instant::now(), job));
+        waiting.units += units;
+        self.note_congestion(&waiting);
         if waiting.idle {
             waiting.idle = false;
             drop(waiting);
@@ -68,32 +146,62 @@ impl Inbox {
         Ok(())
     }
 
-    /// The next batch: all draws that wait, up to the bound, and one other job. None once closed
-    /// and empty.
+    /// From now on, draws that wait for longer than this are dropped while the queue stands.
+    pub(super) fn bound_delay(&self, target: Duration) {
+        self.lock().delay = DelayControl::new(target);
+    }
+
+    /// The next batch: all draws that wait, up to the bound, and one other job; no job of which
+    /// nobody awaits the answer. None once closed and empty.
     pub(super) fn next_batch(&self) -> Option<Vec<Box<dyn Job>>> {
+        loop {
+            let (batch, dropped) = self.take()?;
+            SHED.in_queue.inc_by(dropped.len() as u64);
+            for job in dropped {
+                job.1.answer(Err(&StoreError::Overloaded));
+            }
+            if !batch.is_empty() {
+                return Some(measured(batch));
+            }
+        }
+    }
+
+    /// Waits for jobs; those of the next batch, and those that waited for too long.
+    fn take(&self) -> Option<(Vec<Queued>, Vec<Queued>)> {
         let mut waiting = self.lock();
         while waiting.hot.is_empty() && waiting.slow.is_empty() {
             if waiting.closed {
                 return None;
             }
             waiting.idle = true;
+            waiting.taken_at = None;
             waiting = self
                 .arrived
                 .wait(waiting)
                 .unwrap_or_else(PoisonError::into_inner);
         }
         waiting.idle = false;
-        let mut batch: Vec<_> = waiting.slow.pop_front().into_iter().collect();
-        let mut units = 0;
-        while let Some(job) = waiting.hot.front() {
-            units += job.1.units();
-            if units > BATCH_UNITS_MAX && !batch.is_empty() {
-                break;
-            }
-            batch.extend(waiting.hot.pop_front());
+        let taken = waiting.take(Instant::now());
+        self.note_congestion(&waiting);
+        Some(taken)
+    }
+
+    fn note_congestion(&self, waiting: &Waiting) {
+        let is_congested = waiting.delay.is_too_long(waiting.time());
+        self.is_congested.store(is_congested, Ordering::Relaxed);
+    }
+
+    /// Notes how long the writer worked on a batch of so many draws, without its commit.
+    pub(super) fn worked(&self, units: usize, time: Duration) {
+        if units > 0 {
+            let mut waiting = self.lock();
+            waiting.work = averaged(waiting.work, time, units);
         }
-        drop(waiting);
-        Some(measured(batch))
+    }
+
+    /// Whether further draws would wait for too long.
+    pub(super) fn is_congested(&self) -> bool {
+        self.is_congested.load(Ordering::Relaxed)
     }
 
     /// Takes nothing more; what waits is still done.
@@ -130,3 +238,7 @@ fn measured(batch: Vec<Queued>) -> Vec<Box<dyn Job>> {
     }
     batch.into_iter().map(|queued| queued.1).collect()
 }
+
+#[cfg(test)]
+#[path = "inbox_tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{faults::unavailable, read, readers::Readers};
 use crate::{
+    metrics::SHED,
     model::{Moment, UserId},
     store::{CampaignView, Executed, Result, StoreError, UserView},
 };
@@ -72,6 +73,7 @@ impl LimitChecks {
     fn push(&self, check: LimitCheck) -> Result<bool> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.waiting.len() >= WAITING_MAX {
+            SHED.in_queue.inc();
             return Err(StoreError::Overloaded);
         }
         queue.waiting.push(check);

@@ -69,7 +69,10 @@ use super::{
     OperateCommand, Operated, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept,
     UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock,
 };
-use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
+use crate::{
+    metrics::SHED,
+    model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId},
+};
 
 /// The embedded store. Dropping it finishes what waits and closes the files.
 pub struct SqliteStore {
@@ -222,7 +225,10 @@ impl SqliteStore {
 async fn submit<C: Command>(inbox: &Inbox, command: C) -> Result<C::Reply> {
     let (job, answer) = job(command);
     inbox.push(job).map_err(|not_taken| match not_taken {
-        NotTaken::Full => StoreError::Overloaded,
+        NotTaken::Full => {
+            SHED.in_queue.inc();
+            StoreError::Overloaded
+        }
         NotTaken::Closed => stopped(Executed::No),
     })?;
     answer
@@ -257,6 +263,14 @@ impl Store for SqliteStore {
         self.read(|db| columns::scalar::<i64>(db, "SELECT COUNT(*) FROM meta", []))
             .await?;
         Ok(self.clock_now())
+    }
+
+    fn bound_delay(&self, target: Duration) {
+        self.inbox.bound_delay(target);
+    }
+
+    fn is_congested(&self) -> bool {
+        self.inbox.is_congested()
     }
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {

@@ -59,10 +59,6 @@ impl Writer {
             failing: Arc::clone(&self.failing),
         };
         while let Some(mut batch) = self.inbox.next_batch() {
-            batch.retain(|job| !job.is_abandoned());
-            if batch.is_empty() {
-                continue;
-            }
             let now = self.now();
             let mut outcome = self.transact(now, &mut batch);
             // A batch that may be committed is not run again.
@@ -143,6 +139,12 @@ impl Writer {
         now: Moment,
         batch: &mut [Box<dyn Job>],
     ) -> Result<(), NotCommitted> {
+        let begun = Instant::now();
+        let units = batch
+            .iter()
+            .filter(|job| job.is_hot())
+            .map(|job| job.units())
+            .sum();
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut step = Step {
             db: &self.db,
@@ -161,6 +163,9 @@ impl Writer {
         }
         self.core.envelopes.flush(&self.db)?;
         self.core.flush(&self.db)?;
+        let worked = begun.elapsed();
+        STORE.script_s.observe(worked.as_secs_f64());
+        self.inbox.worked(units, worked);
         let mut commit = self.db.prepare_cached("COMMIT")?;
         commit.execute([]).map(drop).map_err(NotCommitted::At)
     }

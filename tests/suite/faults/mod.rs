@@ -10,6 +10,7 @@ mod failover;
 pub mod kill;
 pub mod load;
 mod log;
+mod overload;
 pub mod redis;
 mod slow_readers;
 mod startup;

@@ -17,7 +17,7 @@ use std::{path::Path, time::Duration};
 
 /// A test fails if something that should take moments takes longer than this. It is a bound for
 /// hangs, not a measurement.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A test clock's start within every campaign of the tests and every sample.
 pub const NOW: &str = "2026-12-05T12:10:00+08:00";

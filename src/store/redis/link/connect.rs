@@ -1,7 +1,10 @@
 //! Sends commands to Redis: each to the server that is the master now; in a cluster, to the master
 //! of its keys.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use redis::{Cmd, Value};
 use tokio::{task::AbortHandle, time::sleep};
@@ -18,11 +21,16 @@ use super::{
     slots::slot_of,
     url::{Address, RedisUrl, Topology},
 };
-use crate::store::Executed;
-use crate::store::redis::format::{
-    script::{Effect, Script},
-    scripts::BARRIER,
-    words::Words,
+use crate::{
+    metrics::STORE,
+    store::{
+        Executed,
+        redis::format::{
+            script::{Effect, Script},
+            scripts::BARRIER,
+            words::Words,
+        },
+    },
 };
 
 /// The pauses before a refused call is sent again, while the master changes or slots move. They are
@@ -315,12 +323,15 @@ async fn run_script(
     arguments: &Words,
     is_ask: bool,
 ) -> Result<Value, Fault> {
-    match ask_and_call(lease, &script.by_digest(keys, arguments), is_ask).await {
+    let sent = Instant::now();
+    let answer = match ask_and_call(lease, &script.by_digest(keys, arguments), is_ask).await {
         Err(fault) if fault.kind == FaultKind::UnknownScript => {
             ask_and_call(lease, &script.by_text(keys, arguments), is_ask).await
         }
         answer => answer,
-    }
+    };
+    STORE.script_s.observe(sent.elapsed().as_secs_f64());
+    answer
 }
 
 /// Sends a command. `ASKING` before it makes a node accept it for a slot that is being moved there.

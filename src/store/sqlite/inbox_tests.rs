@@ -1,0 +1,144 @@
+use std::sync::{Arc, atomic::AtomicUsize};
+
+use super::*;
+use crate::store::sqlite::step::Step;
+
+const TARGET: Duration = Duration::from_millis(5);
+
+/// A draw, or other work, that counts how often it was refused.
+struct Fake {
+    is_hot: bool,
+    is_abandoned: bool,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Job for Fake {
+    fn is_hot(&self) -> bool {
+        self.is_hot
+    }
+
+    fn units(&self) -> usize {
+        1
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.is_abandoned
+    }
+
+    fn run(&mut self, _step: &mut Step<'_>) -> bool {
+        true
+    }
+
+    fn answer(self: Box<Self>, commit: Result<(), &StoreError>) {
+        assert_eq!(commit, Err(&StoreError::Overloaded));
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn draw(refused: &Arc<AtomicUsize>) -> Box<Fake> {
+    Box::new(Fake {
+        is_hot: true,
+        is_abandoned: false,
+        refused: Arc::clone(refused),
+    })
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A queue that gets `each` draws a millisecond, and whose batches take 4 ms each.
+fn run(each: usize, target: Option<Duration>) -> (Waiting, Duration, usize) {
+    let (begun, refused) = (Instant::now(), Arc::default());
+    let mut waiting = Waiting {
+        delay: target.map(DelayControl::new).unwrap_or_default(),
+        work: Duration::from_micros(10),
+        ..Waiting::default()
+    };
+    let (mut longest, mut done) = (Duration::ZERO, 0);
+    for at in 1..2000 {
+        for _ in 0..each {
+            waiting
+                .hot
+                .push_back(Queued(begun + ms(at), draw(&refused)));
+            waiting.units += 1;
+        }
+        if at.is_multiple_of(4) {
+            let now = begun + ms(at);
+            let (batch, _) = waiting.take(now);
+            done += batch.len();
+            if at > 1000 {
+                let waits = batch.iter().map(|queued| now - queued.0);
+                longest = longest.max(waits.max().unwrap_or_default());
+            }
+        }
+    }
+    (waiting, longest, done)
+}
+
+#[test]
+fn more_draws_than_fit_are_dropped_once_the_queue_stands_and_work_goes_on() {
+    // 500 fit into a batch, so 125 a millisecond.
+    let (waiting, longest, done) = run(375, Some(TARGET));
+    assert_eq!(done, 499 * 500);
+    assert!(longest <= TARGET * 2 + ms(4), "{longest:?}");
+    assert!(
+        waiting.delay.is_too_long(waiting.time()),
+        "{:?}",
+        waiting.time()
+    );
+    let (waiting, longest, _) = run(375, None);
+    assert!(longest > ms(500), "{longest:?}");
+    assert!(!waiting.delay.is_too_long(waiting.time()));
+}
+
+#[test]
+fn what_fits_is_not_dropped() {
+    let (waiting, longest, done) = run(120, Some(TARGET));
+    assert!(longest <= ms(4), "{longest:?}");
+    assert_eq!(done + waiting.hot.len(), 120 * 1999);
+    assert!(!waiting.delay.is_too_long(waiting.time()));
+}
+
+#[test]
+fn a_batch_has_as_many_draws_as_it_has_time_for() {
+    let refused = Arc::default();
+    let mut waiting = Waiting {
+        delay: DelayControl::new(TARGET),
+        work: Duration::from_micros(100),
+        ..Waiting::default()
+    };
+    let now = Instant::now();
+    for _ in 0..300 {
+        waiting.hot.push_back(Queued(now, draw(&refused)));
+        waiting.units += 1;
+    }
+    assert_eq!(waiting.take(now).0.len(), 100);
+    waiting.work = Duration::from_secs(1);
+    assert_eq!(waiting.take(now).0.len(), BATCH_UNITS_MIN);
+    waiting.delay = DelayControl::default();
+    assert_eq!(waiting.take(now).0.len(), 300 - 100 - BATCH_UNITS_MIN);
+    assert_eq!(waiting.units, 0);
+}
+
+#[test]
+fn what_nobody_awaits_leaves_and_other_work_is_never_dropped() {
+    let refused: Arc<AtomicUsize> = Arc::default();
+    let inbox = Inbox::default();
+    inbox.bound_delay(TARGET);
+    for (is_hot, is_abandoned) in [(true, true), (false, true), (false, false), (true, false)] {
+        let refused = Arc::clone(&refused);
+        let job = Fake {
+            is_hot,
+            is_abandoned,
+            refused,
+        };
+        assert_eq!(inbox.push(Box::new(job)), Ok(()));
+    }
+    let batch = inbox.next_batch().unwrap();
+    let hot: Vec<bool> = batch.iter().map(|job| job.is_hot()).collect();
+    assert_eq!(hot, [false, true]);
+    inbox.close();
+    assert!(inbox.next_batch().is_none());
+    assert_eq!(refused.load(Ordering::Relaxed), 0);
+}
