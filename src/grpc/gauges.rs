@@ -16,7 +16,7 @@ use tracing::warn;
 use super::{ledger_stats::ledger_stats, stats::prize_stats, views};
 use crate::{
     metrics::{CAMPAIGNS, CampaignFigures, Figure, STORE},
-    model::PrizeNo,
+    model::{PoolKind, PrizeNo},
     proto,
     store::{
         Result, Stats, Store, StoreError,
@@ -28,6 +28,9 @@ use crate::{
 const FRESH_TIME: Duration = Duration::from_secs(5);
 /// How long reading may take; Prometheus waits for ten seconds.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
+/// The hours of schedules whose units are looked at; a time change adds one, and one is to come.
+const OVERDUE_TIME: Duration = Duration::from_secs(24 * 3600);
+const OVERDUE_WINDOWS_MAX: usize = 28;
 /// Campaigns that are read at once.
 const PAGE: usize = 100;
 
@@ -142,6 +145,11 @@ async fn figures(store: &dyn Store, view: &CampaignView) -> Result<CampaignFigur
             figures.push(Figure::Units(prize.prize_id.clone(), state, units));
         }
     }
+    for (no, prize) in (0..).map(PrizeNo).zip(&stats.prizes) {
+        let id = view.campaign.prize(no).id.to_string();
+        figures.push(Figure::Released(id, prize.released));
+    }
+    figures.push(Figure::Overdue(overdue_units(store, &stats).await?));
     for (outcome, draws) in [
         ("win", stats.draws.wins),
         ("consolation", stats.draws.consolations),
@@ -155,6 +163,25 @@ async fn figures(store: &dyn Store, view: &CampaignView) -> Result<CampaignFigur
         id: view.campaign.id.to_string(),
         figures,
     })
+}
+
+/// Units that schedules have released within [`OVERDUE_TIME`] and that nobody has won.
+async fn overdue_units(store: &dyn Store, stats: &Stats) -> Result<u64> {
+    let campaign = &stats.view.campaign;
+    let after = stats.now - OVERDUE_TIME;
+    let mut overdue = 0;
+    for (no, pool) in campaign.numbered_pools() {
+        if let PoolKind::Schedule(_) = pool.kind {
+            let windows = store
+                .windows(&campaign.id, no, after, OVERDUE_WINDOWS_MAX)
+                .await?;
+            let units = windows.iter().flat_map(|window| &window.prizes);
+            let waiting =
+                units.map(|(_, units)| units.released.saturating_sub(units.won + units.returned));
+            overdue += waiting.sum::<u64>();
+        }
+    }
+    Ok(overdue)
 }
 
 fn add_decks(stats: &Stats, figures: &mut Vec<Figure>) {

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     chance,
+    metrics::INJECTOR,
     model::{
         Campaign, CampaignId, Moment, PoolId, PoolKind, PoolNo, PrizeNo, Quantities,
         schedule::{Schedule, Unclaimed},
@@ -390,8 +391,31 @@ impl Injector {
             pool,
             windows,
         };
-        // True also if another service was faster: there may be more to do in any case.
-        self.store.freeze(command).await.map(|_| true)
+        let planned = command.windows.iter();
+        let planned = planned.filter(|window| !window.planned.is_empty());
+        let times: Vec<_> = planned.map(|window| (window.start, window.end)).collect();
+        if self.store.freeze(command).await? == Step::Done {
+            count(&times, view, self.store.clock_hint());
+        }
+        // Also if another service was faster: there may be more to do in any case.
+        Ok(true)
+    }
+}
+
+/// Counts windows that were frozen by whether that was in time. One that had begun before its
+/// campaign was created, or before its plan was changed, could not be.
+fn count(windows: &[(Moment, Moment)], view: &CampaignView, now: Moment) {
+    let known = view
+        .versions
+        .last()
+        .map_or(Moment::EPOCH, |version| version.at);
+    for (start, end) in windows {
+        match () {
+            () if now < *start => INJECTOR.in_time.inc(),
+            () if *start < known => {}
+            () if now < *end => INJECTOR.late.inc(),
+            () => INJECTOR.missed.inc(),
+        }
     }
 }
 

@@ -21,6 +21,16 @@ pub(crate) static CAMPAIGNS: LazyLock<Campaigns> = LazyLock::new(|| Campaigns {
         "Units of a prize by where they are; the states of a prize add up to its stock",
         &["campaign", "prize", "state"],
     ),
+    released_units: gauges(
+        "tombola_prize_released_units",
+        "Units of a prize that were released so far",
+        &["campaign", "prize"],
+    ),
+    overdue_units: gauges(
+        "tombola_campaign_overdue_units",
+        "Units that schedules have released in the last 24 hours and nobody has won",
+        &["campaign"],
+    ),
     draws: gauges(
         "tombola_campaign_draws",
         "Draws so far by what they gave",
@@ -54,6 +64,10 @@ pub(crate) static CAMPAIGNS: LazyLock<Campaigns> = LazyLock::new(|| Campaigns {
 pub(crate) enum Figure {
     /// Units of this prize in this state.
     Units(String, &'static str, u64),
+    /// Units of this prize that were released.
+    Released(String, u64),
+    /// Units that were released lately and wait.
+    Overdue(u64),
     /// Draws with this outcome.
     Draws(&'static str, u64),
     /// Users.
@@ -76,6 +90,8 @@ pub(crate) struct CampaignFigures {
 /// The gauges of campaigns.
 pub(crate) struct Campaigns {
     prize_units: IntGaugeVec,
+    released_units: IntGaugeVec,
+    overdue_units: IntGaugeVec,
     draws: IntGaugeVec,
     users: IntGaugeVec,
     deck_cards: IntGaugeVec,
@@ -125,6 +141,10 @@ impl Campaigns {
                 &[id, named(prize.as_str()), state],
                 *units,
             ),
+            Figure::Released(prize, units) => {
+                (&self.released_units, &[id, named(prize.as_str())], *units)
+            }
+            Figure::Overdue(units) => (&self.overdue_units, &[id], *units),
             Figure::Draws(outcome, draws) => (&self.draws, &[id, outcome], *draws),
             Figure::Users(users) => (&self.users, &[id], *users),
             Figure::Cards(pool, state, cards) => {
@@ -143,9 +163,11 @@ impl Campaigns {
         family.with_label_values(labels).add(value);
     }
 
-    fn families(&self) -> [&IntGaugeVec; 6] {
+    fn families(&self) -> [&IntGaugeVec; 8] {
         [
             &self.prize_units,
+            &self.released_units,
+            &self.overdue_units,
             &self.draws,
             &self.users,
             &self.deck_cards,

@@ -6,6 +6,7 @@
 
 mod calls;
 mod campaigns;
+mod injector;
 mod shed;
 mod state;
 mod store;
@@ -20,6 +21,7 @@ use prometheus::{
 
 pub(crate) use calls::{CALLS, CallKey, OTHER};
 pub(crate) use campaigns::{CAMPAIGNS, CampaignFigures, Figure};
+pub(crate) use injector::INJECTOR;
 pub(crate) use shed::SHED;
 pub(crate) use state::STATE;
 pub(crate) use store::STORE;
@@ -34,6 +36,7 @@ pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 /// A metric is inconsistent.
 pub fn text() -> Result<String, prometheus::Error> {
     LazyLock::force(&CALLS);
+    LazyLock::force(&INJECTOR);
     LazyLock::force(&SHED);
     LazyLock::force(&STATE);
     LazyLock::force(&STORE);

@@ -47,6 +47,11 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
         "tombola_store_connect_attempts_total",
         "Connections to Redis that were begun",
     ),
+    forks: counter(
+        "tombola_store_forks_total",
+        "Forks that this service recorded: partitions that another Redis server serves, or one \
+         that was restarted, and in which all services say what they have acknowledged",
+    ),
     settled_entries: counter(
         "tombola_ledger_settled_entries_total",
         "Ledger entries that this service settled",
@@ -105,6 +110,8 @@ pub(crate) struct Store {
     pub(crate) connects: IntCounter,
     /// Connections to Redis that were begun.
     pub(crate) connect_attempts: IntCounter,
+    /// Forks that were recorded.
+    pub(crate) forks: IntCounter,
     /// Entries that were settled.
     pub(crate) settled_entries: IntCounter,
     /// How far settling is behind, in seconds.

@@ -205,6 +205,7 @@ impl Core {
             .await;
         let (_, attempt) = fork.map_err(|error| error.with_executed(Executed::No))?;
         if let Attempt::Done(_) = attempt {
+            STORE.forks.inc();
             let number = partition.number;
             warn!(
                 partition = number,
