@@ -97,6 +97,7 @@ pub(super) struct ServeArgs {
     connections: ConnectionArgs,
     #[command(flatten)]
     tls: ServerTlsArgs,
+    #[command(flatten)]
     overload: OverloadArgs,
     #[command(flatten)]
     admin: AdminArgs,

@@ -147,7 +147,7 @@ pub async fn serve(
         stopped.await.ok(); // an error means that the other half is gone: stop as well
     };
     let bounds = Bounds::of(&settings);
-    let services = (routes, store);
+    let services = (routes, Some(store));
     let serving = connections::serve(listener, services, settings.tls, bounds, stopped);
     tokio::join!(ending, serving);
     Ok(())

@@ -48,11 +48,7 @@ impl Pace {
             (self.since, self.calls) = (Some(now), 0);
         }
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
-        // Nothing can wait for longer than the first of those that wait.
-        let queue = self
-            .each
-            .saturating_mul(waiting)
-            .min(waited.max(MEASURE_TIME));
+        let queue = self.each.saturating_mul(waiting);
         self.delay.admits(queue, now) && !self.delay.is_too_long(waited)
     }
 }
@@ -60,14 +56,14 @@ impl Pace {
 impl Door {
     /// Refuses calls while the queue stands at the target, and while all would wait for the store;
     /// none without a target.
-    pub(super) fn new(target: Option<Duration>, store: Arc<dyn Store>) -> Self {
+    pub(super) fn new(target: Option<Duration>, store: Option<Arc<dyn Store>>) -> Self {
         let pace = Pace {
             delay: target.map(DelayControl::new).unwrap_or_default(),
             ..Pace::default()
         };
         Self {
             pace: Mutex::new(pace),
-            store: Some(store),
+            store,
             ..Self::default()
         }
     }

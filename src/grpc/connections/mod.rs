@@ -119,7 +119,7 @@ impl Bounds {
 /// end.
 pub(super) async fn serve(
     listener: TcpListener,
-    (routes, store): (Routes, Arc<dyn Store>),
+    (routes, store): (Routes, Option<Arc<dyn Store>>),
     tls: Option<Arc<ServerTls>>,
     bounds: Bounds,
     stop: impl Future<Output = ()>,
