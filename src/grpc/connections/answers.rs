@@ -88,7 +88,7 @@ pub(super) fn answer(
     async move {
         let mut observed = Observed::begin(request.uri().path(), arrived);
         let is_bounded = kind.is_ours && !kind.is_operators;
-        if !waiting.is_admitted(arrived) && is_bounded {
+        if !waiting.enter(arrived) && is_bounded {
             SHED.at_arrival.inc();
             observed.overloaded();
             let answer = ready_answer(peer.begin(), None, overload::refusal()).await;

@@ -81,7 +81,7 @@ pub(super) struct Waiting(Arc<Door>);
 impl Waiting {
     /// Whether to work on the call, which came at this time, or to refuse it since there is too
     /// much to do.
-    pub(super) fn is_admitted(self, arrived: Instant) -> bool {
+    pub(super) fn enter(self, arrived: Instant) -> bool {
         let door = Arc::clone(&self.0);
         drop(self);
         let now = Instant::now();
@@ -146,7 +146,7 @@ mod tests {
         let (one, two) = (door.arrive(), door.arrive());
         drop(one);
         assert_eq!(door.waiting.load(Ordering::Relaxed), 1);
-        assert!(two.is_admitted(Instant::now()));
+        assert!(two.enter(Instant::now()));
         assert_eq!(door.waiting.load(Ordering::Relaxed), 0);
     }
 }
