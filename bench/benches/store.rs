@@ -65,11 +65,11 @@ fn main() -> Result<(), Fault> {
 async fn apply(injector: &Arc<Injector>) -> Result<CampaignId, Fault> {
     let message = file::parse(CAMPAIGN)?.pop().ok_or("no campaign")?;
     let campaign = Arc::new(campaign_from_proto(&message)?);
-    let author = Author {
-        request: RequestId::parse("request", "apply").map_err(|problem| problem.message)?,
-        operator: OperatorId::parse("operator", "bench").map_err(|problem| problem.message)?,
-        reason: String::new(),
-    };
+    let author = Author::named(
+        RequestId::parse("request", "apply").map_err(|problem| problem.message)?,
+        OperatorId::parse("operator", "bench").map_err(|problem| problem.message)?,
+        "",
+    );
     injector.apply(Arc::clone(&campaign), 0, author).await?;
     Ok(campaign.id.clone())
 }

@@ -73,11 +73,11 @@ async fn main() -> Result<(), Fault> {
         None => embedded(directory.path(), clock, &key)?,
     };
     let injector = Arc::new(Injector::new(store, key, Duration::ZERO));
-    let author = Author {
-        request: RequestId::parse("request", "apply").map_err(|p| p.message)?,
-        operator: OperatorId::parse("operator", "example").map_err(|p| p.message)?,
-        reason: String::new(),
-    };
+    let author = Author::named(
+        RequestId::parse("request", "apply").map_err(|p| p.message)?,
+        OperatorId::parse("operator", "example").map_err(|p| p.message)?,
+        "",
+    );
     injector.apply(Arc::clone(&campaign), 0, author).await?;
 
     let round = deck_size(&campaign)?;

@@ -165,11 +165,11 @@ fn campaign(id: &str) -> Result<Arc<Campaign>, Fault> {
 }
 
 fn author(request: &str) -> Result<Author, Fault> {
-    Ok(Author {
-        request: RequestId::parse("request", request).map_err(|p| p.message)?,
-        operator: OperatorId::parse("operator", "example").map_err(|p| p.message)?,
-        reason: String::new(),
-    })
+    Ok(Author::named(
+        RequestId::parse("request", request).map_err(|p| p.message)?,
+        OperatorId::parse("operator", "example").map_err(|p| p.message)?,
+        "",
+    ))
 }
 
 /// Runs `work`, and prints how long it took and how many scripts it ran.

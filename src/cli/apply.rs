@@ -71,7 +71,7 @@ enum Step {
 pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
     let campaigns = input::campaigns(args.file.path())?;
     let bases = bases(&args.base_version, &campaigns)?;
-    let change = args.change.resolve();
+    let change = args.change.resolve(client);
     let mut server = client.campaigns().await?;
     let mut steps = Vec::new();
     let several = campaigns.len() > 1;

@@ -213,6 +213,7 @@ async fn apply(documents: &[String], flags: &[&str]) -> (Outcome, Vec<(String, u
             server,
             json: false,
             tls: TlsArgs::default(),
+            token: super::super::token_args::TokenArgs::default(),
         },
         line.args,
     )

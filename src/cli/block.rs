@@ -46,7 +46,7 @@ pub(super) async fn block(client: &Client, args: BlockArgs) -> Outcome {
         &mut server,
         &users.campaign,
         &ids,
-        &change.resolve(),
+        &change.resolve(client),
         &Kind::Block,
     )
     .await?;
@@ -68,7 +68,7 @@ pub(super) async fn unblock(client: &Client, args: UnblockArgs) -> Outcome {
         &mut server,
         &users.campaign,
         &ids,
-        &change.resolve(),
+        &change.resolve(client),
         &Kind::Unblock,
     )
     .await?;

@@ -4,13 +4,17 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use clap::Args;
 use jiff::{Timestamp, tz::TimeZone};
-use tonic::transport::{Channel, Endpoint};
+use tonic::{
+    service::interceptor::InterceptedService,
+    transport::{Channel, Endpoint},
+};
 
 use super::{
     failure::Failure,
     output::say,
     time::{self, Time, zone_named},
     tls_args::TlsArgs,
+    token_args::{Credentials, TokenArgs},
 };
 use crate::{
     model::{
@@ -26,10 +30,12 @@ use crate::{
 
 /// The result of a command.
 pub(super) type Outcome<T = ()> = Result<T, Box<Failure>>;
-pub(super) type Campaigns = CampaignServiceClient<Channel>;
-pub(super) type Envelopes = EnvelopeServiceClient<Channel>;
-pub(super) type Ledger = LedgerServiceClient<Channel>;
-pub(super) type Lottery = LotteryServiceClient<Channel>;
+/// A connection that shows the credentials of the command with every call.
+type Connection = InterceptedService<Channel, Credentials>;
+pub(super) type Campaigns = CampaignServiceClient<Connection>;
+pub(super) type Envelopes = EnvelopeServiceClient<Connection>;
+pub(super) type Ledger = LedgerServiceClient<Connection>;
+pub(super) type Lottery = LotteryServiceClient<Connection>;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Generous: applying a plan over years or recalling many hours takes seconds, not a minute.
@@ -62,6 +68,8 @@ pub(super) struct Client {
     pub(super) json: bool,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    pub(super) token: TokenArgs,
 }
 
 impl Client {
@@ -89,18 +97,21 @@ impl Client {
         Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 
-    async fn connect(&self) -> Outcome<Channel> {
+    async fn connect(&self) -> Outcome<Connection> {
         let url = server_url(&self.server).map_err(Failure::usage)?;
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|_| {
             Failure::usage(format!("--server {}: this is not an address", self.server))
         })?;
-        self.tls
+        let credentials = self.token.credentials(endpoint.uri(), self.tls.insecure)?;
+        let connected = self
+            .tls
             .of_client(endpoint, &self.server)?
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(CALL_TIMEOUT)
             .connect()
-            .await
-            .map_err(|error| Failure::no_server(&url, &error))
+            .await;
+        let channel = connected.map_err(|error| Failure::no_server(&url, &error))?;
+        Ok(InterceptedService::new(channel, credentials))
     }
 
     /// Asks for the campaign's zone, for commands whose response does not have it. Returns UTC if
@@ -161,7 +172,7 @@ fn names_a_host(uri: &tonic::transport::Uri) -> bool {
 /// Who does something, and why.
 #[derive(Args, Clone, Debug)]
 pub(super) struct AuthorArgs {
-    /// Who does it, for the ledger [default: $USER, or cli]
+    /// Who does it, for the ledger [default: $USER, or cli; with a token its identity]
     #[arg(long, env = "TOMBOLA_OPERATOR", value_name = "ID", value_parser = operator_id)]
     operator: Option<String>,
     /// Why, for the ledger
@@ -214,8 +225,20 @@ impl Change {
 }
 
 impl AuthorArgs {
-    /// The operator with the default filled in, and the reason.
-    pub(super) fn resolve(&self) -> (String, String) {
+    /// The operator with the default filled in, and the reason. The server knows the operator of a
+    /// command that has a token.
+    pub(super) fn resolve(&self, client: &Client) -> (String, String) {
+        if client.token.is_given() {
+            return (
+                self.operator.clone().unwrap_or_default(),
+                self.reason.clone(),
+            );
+        }
+        self.resolve_here()
+    }
+
+    /// The operator with the default filled in, and the reason, for a command without a server.
+    pub(super) fn resolve_here(&self) -> (String, String) {
         let user = || {
             std::env::var("USER")
                 .ok()
@@ -230,8 +253,16 @@ impl AuthorArgs {
 impl ChangeArgs {
     /// Fills in the defaults. The request id is made here and not by the service, so that it is
     /// known even if no response arrives.
-    pub(super) fn resolve(&self) -> Change {
-        let (operator, reason) = self.author.resolve();
+    pub(super) fn resolve(&self, client: &Client) -> Change {
+        self.change(self.author.resolve(client))
+    }
+
+    /// Fills in the defaults of a command without a server.
+    pub(super) fn resolve_here(&self) -> Change {
+        self.change(self.author.resolve_here())
+    }
+
+    fn change(&self, (operator, reason): (String, String)) -> Change {
         Change {
             operator,
             reason,

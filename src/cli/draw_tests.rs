@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response};
 
+use super::super::token_args::Credentials;
 use super::*;
 use crate::proto::{
     CheckLimitRequest, CheckLimitResponse, GetOddsRequest, GetOddsResponse,
@@ -66,7 +67,9 @@ async fn draw(failures: usize, code: Code) -> (Result<DrawResponse, Status>, Vec
     let server =
         tonic::transport::Server::builder().add_service(LotteryServiceServer::new(service));
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-    let mut client = LotteryServiceClient::connect(url).await.unwrap();
+    let channel = tonic::transport::Endpoint::from_shared(url).unwrap();
+    let channel = channel.connect().await.unwrap();
+    let mut client = LotteryServiceClient::with_interceptor(channel, Credentials::default());
     let request = DrawRequest {
         request_id: "r-1".into(),
         ..DrawRequest::default()

@@ -281,7 +281,7 @@ async fn cancel(client: &Client, args: CancelArgs) -> Outcome {
         operator,
         reason,
         request_id,
-    } = args.change.resolve();
+    } = args.change.resolve(client);
     let mut server = client.envelopes().await?;
     let request = CancelEnvelopeRequest {
         envelope_id: id,

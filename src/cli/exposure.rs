@@ -1,28 +1,47 @@
-//! Who may reach the server: beyond this machine, callers must speak TLS.
+//! Who may reach the server: beyond this machine, callers must speak TLS and be known.
 
 use std::net::SocketAddr;
 
 use thiserror::Error;
 use tokio::net::TcpListener;
 
-/// The server would listen beyond this machine without TLS.
+/// The server would listen beyond this machine without TLS or without identities.
 #[derive(Debug, Error)]
 #[error(
-    "--listen {0} can be reached from other machines, and callers would speak plaintext there: \
-     name a certificate with --tls-cert and --tls-key, or listen on 127.0.0.1; if the network \
-     protects the callers (a mesh, a policy), say --insecure"
+    "--listen {0} can be reached from other machines, and {1}, or listen on 127.0.0.1; if the \
+     network protects the server and its callers (a mesh, a policy), say --insecure"
 )]
-pub(super) struct Exposed(SocketAddr);
+pub(super) struct Exposed(SocketAddr, &'static str);
 
-/// Refuses an address beyond this machine without TLS, unless that is asked for.
+/// What protects a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guards {
+    /// Callers speak TLS.
+    pub(super) has_tls: bool,
+    /// Callers are known by an access file.
+    pub(super) has_identities: bool,
+}
+
+/// Refuses an address beyond this machine without TLS or without identities, unless that is asked
+/// for.
 pub(super) fn check(
     listener: &TcpListener,
-    has_tls: bool,
+    guards: Guards,
     is_insecure: bool,
 ) -> Result<(), Exposed> {
+    let lacking = match guards {
+        Guards { has_tls: false, .. } => {
+            "callers would speak plaintext there: name a certificate with --tls-cert and --tls-key"
+        }
+        Guards {
+            has_identities: false,
+            ..
+        } => "everybody there could do everything: name an access file with --access",
+        Guards { .. } => return Ok(()),
+    };
     match listener.local_addr() {
-        Ok(address) if !has_tls && !is_insecure && !address.ip().to_canonical().is_loopback() => {
-            Err(Exposed(address))
+        Ok(address) if !is_insecure && !address.ip().to_canonical().is_loopback() => {
+            Err(Exposed(address, lacking))
         }
         _ => Ok(()),
     }
@@ -32,14 +51,27 @@ pub(super) fn check(
 mod tests {
     use super::*;
 
+    fn guards(has_tls: bool, has_identities: bool) -> Guards {
+        Guards {
+            has_tls,
+            has_identities,
+        }
+    }
+
     #[tokio::test]
-    async fn plaintext_beyond_this_machine_must_be_asked_for() {
+    async fn what_is_reached_from_elsewhere_without_tls_or_identities_must_be_asked_for() {
         let everywhere = TcpListener::bind("0.0.0.0:0").await.unwrap();
-        let error = check(&everywhere, false, false).unwrap_err().to_string();
-        assert!(error.contains("--tls-cert"), "{error}");
-        assert!(check(&everywhere, true, false).is_ok());
-        assert!(check(&everywhere, false, true).is_ok());
         let here = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        assert!(check(&here, false, false).is_ok());
+        for (guards, option) in [
+            (guards(false, false), "--tls-cert"),
+            (guards(false, true), "--tls-cert"),
+            (guards(true, false), "--access"),
+        ] {
+            let error = check(&everywhere, guards, false).unwrap_err().to_string();
+            assert!(error.contains(option), "{error}");
+            assert!(check(&everywhere, guards, true).is_ok());
+            assert!(check(&here, guards, false).is_ok());
+        }
+        assert!(check(&everywhere, guards(true, true), false).is_ok());
     }
 }

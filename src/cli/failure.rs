@@ -455,6 +455,14 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
             "the server is there, but not the database of its ledger; its log says why".into()
         }
         R::Internal => "the server's log says more".into(),
+        R::CredentialsMissing => {
+            "give a token with --token-file, or a certificate with --tls-cert and --tls-key".into()
+        }
+        R::PermissionDenied => {
+            "whoever keeps the server's access file can bind a role with this permission; \
+             \"tombola access check\" shows what a file allows"
+                .into()
+        }
         R::Unspecified
         | R::InvalidRequest
         | R::RequestExpired
@@ -470,6 +478,10 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         | R::UpgradeNeeded
         | R::WatchEnded
         | R::CursorLost
+        | R::CredentialsInvalid
+        | R::CredentialsExpired
+        | R::CredentialsUnverifiable
+        | R::RateLimited
         | R::DeadlineExceeded => String::new(),
     }
 }

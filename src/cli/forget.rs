@@ -70,7 +70,7 @@ pub(super) async fn run(client: &Client, args: ForgetArgs) -> Outcome {
         counts(&found)
     );
     confirm(&question, args.yes)?;
-    let (operator, text) = args.author.resolve();
+    let (operator, text) = args.author.resolve_here();
     let reason = Reason { operator, text };
     let erased = forget(&mut *sink, &args.user, &reason).await;
     show(client, &args, &erased.map_err(failed)?);

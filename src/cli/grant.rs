@@ -44,7 +44,7 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
         &mut server,
         &args.users.campaign,
         &users,
-        &args.change.resolve(),
+        &args.change.resolve(client),
         &kind,
     )
     .await

@@ -85,7 +85,7 @@ macro_rules! send {
 }
 
 pub(super) async fn pause(client: &Client, args: PauseArgs) -> Outcome {
-    let change = args.change.resolve();
+    let change = args.change.resolve(client);
     let Change {
         operator,
         reason,
@@ -108,7 +108,7 @@ pub(super) async fn pause(client: &Client, args: PauseArgs) -> Outcome {
 }
 
 pub(super) async fn resume(client: &Client, args: ResumeArgs) -> Outcome {
-    let change = args.change.resolve();
+    let change = args.change.resolve(client);
     let Change {
         operator,
         reason,
@@ -136,7 +136,7 @@ pub(super) async fn close(client: &Client, args: CloseArgs) -> Outcome {
         args.campaign
     );
     confirm(&question, args.yes)?;
-    let change = args.change.resolve();
+    let change = args.change.resolve(client);
     let Change {
         operator,
         reason,
@@ -160,7 +160,7 @@ pub(super) async fn close(client: &Client, args: CloseArgs) -> Outcome {
 
 pub(super) async fn prize(client: &Client, command: PrizeCommand) -> Outcome {
     let (PrizeCommand::Pause(args) | PrizeCommand::Resume(args)) = &command;
-    let change = args.change.resolve();
+    let change = args.change.resolve(client);
     let Change {
         operator,
         reason,

@@ -1,10 +1,12 @@
 //! The command line: parsing and dispatch. Each subcommand has a file.
 //!
-//! All commands except `serve`, `init`, `recover`, `upgrade`, `migrate`, `settle`, `key` and `demo`
-//! are clients: they use only the API `tombola.v1`. Input files are checked in full before anything
+//! All commands except `serve`, `init`, `recover`, `upgrade`, `migrate`, `settle`, `key`, `access`
+//! and `demo` are clients: they use only the API `tombola.v1`. Input files are checked in full before anything
 //! is sent. Only `failure` turns errors into text and exit codes, and only `output` writes to
 //! standard output.
 
+mod access;
+mod access_args;
 mod admin_args;
 mod apply;
 mod audit;
@@ -59,6 +61,7 @@ mod terminal;
 mod time;
 mod tls_args;
 mod tls_failure;
+mod token_args;
 mod upgrade;
 mod user;
 mod users;
@@ -179,6 +182,9 @@ enum Command {
     Envelope(envelope::EnvelopeCommand),
     /// Show the state of every unit, or all money in envelopes
     Stats(stats::StatsArgs),
+    /// Check an access file, or make a token for one
+    #[command(subcommand)]
+    Access(access::AccessCommand),
     /// Write the completion script of a shell
     Completions(completions::CompletionsArgs),
 }
@@ -301,6 +307,7 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Watch(args) => watch::run(&client, args).await,
         Command::Envelope(command) => envelope::run(&client, command).await,
         Command::Stats(args) => stats::run(&client, args).await,
+        Command::Access(command) => access::run(&client, command),
         Command::Completions(args) => completions::run(&args, command()),
     };
     let outcome = match outcome {

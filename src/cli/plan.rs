@@ -46,7 +46,7 @@ pub(super) struct PlanArgs {
 
 pub(super) async fn run(client: &Client, args: PlanArgs) -> Outcome {
     let schedule = input::schedule(args.file.path())?;
-    let change = args.change.resolve();
+    let change = args.change.resolve(client);
     let mut server = client.campaigns().await?;
     let before = match args.base_version {
         Some(_) => None,

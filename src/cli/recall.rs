@@ -56,7 +56,7 @@ pub(super) async fn run(client: &Client, args: RecallArgs) -> Outcome {
         operator,
         reason,
         request_id,
-    } = args.change.resolve();
+    } = args.change.resolve(client);
     let request = RecallUnitsRequest {
         campaign_id: args.campaign,
         pool_id: args.pool,

@@ -105,13 +105,13 @@ fn author(change: &ChangeArgs) -> Outcome<Author> {
         operator,
         reason,
         request_id,
-    } = change.resolve();
+    } = change.resolve_here();
     let usage = |problem: crate::model::Problem| Failure::usage(problem.message);
-    Ok(Author {
-        request: RequestId::parse("request", &request_id).map_err(usage)?,
-        operator: OperatorId::parse("operator", &operator).map_err(usage)?,
+    Ok(Author::named(
+        RequestId::parse("request", &request_id).map_err(usage)?,
+        OperatorId::parse("operator", &operator).map_err(usage)?,
         reason,
-    })
+    ))
 }
 
 fn question(halted: &[HaltedPartition], way: Way) -> String {

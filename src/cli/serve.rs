@@ -9,10 +9,11 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use tracing::{info, warn};
 
 use super::{
+    access_args::AccessArgs,
     admin_args::AdminArgs,
     client::{Client, Outcome},
     connection_args::ConnectionArgs,
-    exposure::{self, Exposed},
+    exposure::{self, Exposed, Guards},
     failure::{Exit, Failure},
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
@@ -100,6 +101,8 @@ pub(super) struct ServeArgs {
     #[command(flatten)]
     overload: OverloadArgs,
     #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
     log: LogArgs,
@@ -165,7 +168,7 @@ struct Configuration {
     alarm: Alarm,
     settings: Settings,
     plan: Plan,
-    /// Whether it may listen beyond this machine without TLS.
+    /// Whether it may listen beyond this machine without TLS or identities.
     is_insecure: bool,
     /// Whether to wait for a Redis that is away.
     wait: bool,
@@ -194,6 +197,7 @@ impl Configuration {
         let is_insecure = tls.insecure;
         let tls = args.tls.open(tls, &mut problems);
         let queue_target = args.overload.queue_target(&mut problems);
+        let access = args.access.open(&mut problems);
         let drain_delay = args.admin.drain_delay(&mut problems);
         let clock = read_clock(args.home.clock_start.as_deref())
             .map_err(|text| problems.add("--clock-start", text))
@@ -222,6 +226,8 @@ impl Configuration {
                     connections_per_address_max: args.connections.per_address_max(),
                     tls,
                     queue_target,
+                    access,
+                    reflection: args.access.reflection(),
                     drain_delay,
                     ..Settings::default()
                 },
@@ -303,8 +309,15 @@ enum ServeError {
 async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), ServeError> {
     let mut stop = Box::pin(stop_signal().map_err(ServeError::Signals)?);
     let listener = args.listen.bind("--listen").await?;
-    let has_tls = configuration.settings.tls.is_some();
-    exposure::check(&listener, has_tls, configuration.is_insecure)?;
+    let settings = &configuration.settings;
+    let guards = Guards {
+        has_tls: settings.tls.is_some(),
+        has_identities: settings.access.is_policed(),
+    };
+    exposure::check(&listener, guards, configuration.is_insecure)?;
+    if !guards.has_identities {
+        warn!("there is no access file: everybody who reaches the server may do everything");
+    }
     let readiness = configuration.settings.readiness.clone();
     let admin = args.admin.bind().await?;
     let gauges = Gauges::default();

@@ -58,7 +58,8 @@ pub(super) struct TlsArgs {
         value_name = "NAME"
     )]
     tls_server_name: Option<String>,
-    /// Do without TLS: a server listens beyond this machine in plaintext
+    /// Do without TLS or identities: a server listens beyond this machine in plaintext or without
+    /// an access file, and a command sends its token over plaintext
     #[arg(long, global = true, env = "TOMBOLA_INSECURE")]
     pub(super) insecure: bool,
 }

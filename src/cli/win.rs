@@ -68,7 +68,7 @@ pub(super) async fn run(client: &Client, command: WinCommand) -> Outcome {
 }
 
 async fn deliver(client: &Client, args: DeliverArgs) -> Outcome {
-    let change = args.change.resolve();
+    let change = args.change.resolve(client);
     let request = MarkDeliveredRequest {
         campaign_id: args.win.campaign,
         unit_id: args.win.unit,
@@ -85,7 +85,7 @@ async fn deliver(client: &Client, args: DeliverArgs) -> Outcome {
 }
 
 async fn revoke(client: &Client, args: RevokeArgs) -> Outcome {
-    let change = args.change.resolve();
+    let change = args.change.resolve(client);
     let request = RevokeWinRequest {
         campaign_id: args.win.campaign,
         unit_id: args.win.unit,

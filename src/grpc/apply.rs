@@ -11,6 +11,7 @@ use tonic::Request;
 use tracing::info;
 
 use super::{
+    access::Caller,
     changes::{self, WindowChanges},
     desk::{Deadline, Desk, OPERATOR_TIME_MAX, Reply, compute, see_through},
     operations::schedule_no,
@@ -81,6 +82,7 @@ pub(super) async fn apply_campaign(
     request: Request<proto::ApplyCampaignRequest>,
 ) -> Reply<proto::ApplyCampaignResponse> {
     let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+    let caller = Caller::of(&request)?;
     let message = request.into_inner();
     let request_id = request::request_id(&message.request_id);
     let valid_id = request_id.as_ref().ok().cloned();
@@ -89,7 +91,8 @@ pub(super) async fn apply_campaign(
     let work = see_through(async move {
         let proposal = compute(move || {
             let mut fields = Fields::default();
-            let author = fields.author(request_id, &message.operator, &message.reason);
+            let said = (message.operator.as_str(), message.reason.as_str());
+            let author = fields.author(caller.identity(), request_id, said);
             let campaign = match &message.campaign {
                 Some(campaign) => unstocked_from_proto(campaign)
                     .map_err(|p| fields.extend(p))
@@ -128,6 +131,7 @@ pub(super) async fn set_plan(
     request: Request<proto::SetPlanRequest>,
 ) -> Reply<proto::SetPlanResponse> {
     let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+    let caller = Caller::of(&request)?;
     let message = request.into_inner();
     let request_id = request::request_id(&message.request_id);
     let valid_id = request_id.as_ref().ok().cloned();
@@ -143,7 +147,8 @@ pub(super) async fn set_plan(
         if message.schedule.is_none() {
             fields.add("schedule", "is missing: give the whole new schedule");
         }
-        let author = fields.author(request_id, &message.operator, &message.reason);
+        let said = (message.operator.as_str(), message.reason.as_str());
+        let author = fields.author(caller.identity(), request_id, said);
         let ((campaign, author), schedule) =
             fields.finish(campaign.zip(author).zip(message.schedule))?;
         let base = base(&injector, &campaign, message.base_version).await?;

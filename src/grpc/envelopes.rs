@@ -6,6 +6,7 @@ use tonic::Request;
 use tracing::info;
 
 use super::{
+    access::Caller,
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, see_through},
     envelope_views,
     request::{self, Fields},
@@ -40,13 +41,15 @@ impl EnvelopeService for Envelopes {
         request: Request<proto::CreateEnvelopeRequest>,
     ) -> Reply<proto::CreateEnvelopeResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let identity = Caller::of(&request)?.identity().cloned();
         let message = request.into_inner();
         let durability = self.desk.store().durability();
         let injector = self.desk.injector().clone();
         let work = async {
             let (envelope, users) = envelope_from_proto(&message)?;
             see_through(async move {
-                let reply = injector.create_envelope(Arc::new(envelope), users).await?;
+                let reply = injector.create_envelope(Arc::new(envelope), users, identity);
+                let reply = reply.await?;
                 let envelope = envelope_message(&injector, &reply.view).await;
                 Ok(proto::CreateEnvelopeResponse {
                     envelope: Some(envelope.map_err(CallError::after_the_change)?),
@@ -138,6 +141,7 @@ impl EnvelopeService for Envelopes {
         request: Request<proto::CancelEnvelopeRequest>,
     ) -> Reply<proto::CancelEnvelopeResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let caller = Caller::of(&request)?;
         let message = request.into_inner();
         let request_id = request::request_id(&message.request_id);
         let valid_id = request_id.as_ref().ok().cloned();
@@ -145,7 +149,8 @@ impl EnvelopeService for Envelopes {
         let work = async {
             let mut fields = Fields::default();
             let id = fields.envelope(&message.envelope_id);
-            let author = fields.author(request_id, &message.operator, &message.reason);
+            let said = (message.operator.as_str(), message.reason.as_str());
+            let author = fields.author(caller.identity(), request_id, said);
             let (envelope, author) = fields.finish(id.zip(author))?;
             see_through(cancel(injector, CancelEnvelope { envelope, author })).await
         };

@@ -4,6 +4,7 @@
 //! draw gives. Requests are parsed in [`request`] with every problem at once, errors become
 //! statuses in [`status`] and nowhere else.
 
+pub mod access;
 mod apply;
 mod arrival;
 mod campaigns;

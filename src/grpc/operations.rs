@@ -6,6 +6,7 @@ use tonic::Request;
 use tracing::info;
 
 use super::{
+    access::Caller,
     desk::{Deadline, Desk, OPERATOR_TIME_MAX, Reply, see_through},
     reads,
     request::{self, Fields},
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     injector::Injector,
-    model::{Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, Quantities},
+    model::{Campaign, CampaignId, Moment, OperatorId, PoolKind, PoolNo, PrizeNo, Quantities},
     proto,
     store::{Author, Executed, OperateCommand, Operated, Operation, Refusal, Store},
 };
@@ -24,6 +25,8 @@ const RECALLED_WINDOWS_MAX: usize = 1_000;
 
 /// What each request for an act says besides the act.
 pub(super) struct Signed<'a> {
+    /// The identity that calls, if the server knows identities.
+    pub(super) identity: Option<OperatorId>,
     pub(super) campaign: &'a str,
     pub(super) request: &'a str,
     pub(super) operator: &'a str,
@@ -32,8 +35,9 @@ pub(super) struct Signed<'a> {
 
 /// The [`Signed`] fields of a message.
 macro_rules! signed {
-    ($message:expr) => {
+    ($identity:expr, $message:expr) => {
         Signed {
+            identity: $identity,
             campaign: &$message.campaign_id,
             request: &$message.request_id,
             operator: &$message.operator,
@@ -71,7 +75,8 @@ where
     let valid_id = request_id.as_ref().ok().cloned();
     let mut fields = fields;
     let campaign = fields.campaign(signed.campaign);
-    let author = fields.author(request_id, signed.operator, signed.reason);
+    let said = (signed.operator, signed.reason);
+    let author = fields.author(signed.identity.as_ref(), request_id, said);
     let parsed = fields.finish(campaign.zip(author));
     let injector = desk.injector().clone();
     let work = async {
@@ -172,6 +177,7 @@ macro_rules! status_act {
             request: Request<proto::$request>,
         ) -> Reply<proto::$response> {
             let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+            let identity = Caller::of(&request)?.identity().cloned();
             let $message = request.into_inner();
             #[allow(unused_mut, reason = "most acts have no fields of their own")]
             let mut $fields = Fields::default();
@@ -180,7 +186,14 @@ macro_rules! status_act {
                 let (status, replayed) = done.status().await?;
                 Ok(proto::$response { status, replayed })
             };
-            act(desk, deadline, signed!($message), ($fields, plan), respond).await
+            act(
+                desk,
+                deadline,
+                signed!(identity, $message),
+                ($fields, plan),
+                respond,
+            )
+            .await
         }
     };
 }
@@ -239,6 +252,7 @@ macro_rules! users_act {
             request: Request<proto::$request>,
         ) -> Reply<proto::$response> {
             let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+            let identity = Caller::of(&request)?.identity().cloned();
             let $message = request.into_inner();
             let mut $fields = Fields::default();
             let operation = $operation;
@@ -249,7 +263,14 @@ macro_rules! users_act {
                     replayed: done.operated.replayed,
                 })
             };
-            act(desk, deadline, signed!($message), ($fields, plan), respond).await
+            act(
+                desk,
+                deadline,
+                signed!(identity, $message),
+                ($fields, plan),
+                respond,
+            )
+            .await
         }
     };
 }
@@ -293,6 +314,7 @@ pub(super) async fn recall_units(
     request: Request<proto::RecallUnitsRequest>,
 ) -> Reply<proto::RecallUnitsResponse> {
     let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+    let identity = Caller::of(&request)?.identity().cloned();
     let message = request.into_inner();
     let mut fields = Fields::default();
     let pool = fields.pool(&message.pool_id);
@@ -325,7 +347,14 @@ pub(super) async fn recall_units(
             replayed: done.operated.replayed,
         })
     };
-    act(desk, deadline, signed!(message), (fields, plan), respond).await
+    act(
+        desk,
+        deadline,
+        signed!(identity, message),
+        (fields, plan),
+        respond,
+    )
+    .await
 }
 
 /// Units that were taken back so far from the hours in the scope of a recall; none of any other

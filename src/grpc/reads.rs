@@ -3,15 +3,20 @@
 use tonic::Request;
 
 use super::{
+    access::{Caller, Rpc, Visible},
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
     request::{self, Fields},
+    status::CallError,
     views,
 };
 use crate::{
     model::{CampaignId, convert::campaign_to_proto},
     proto,
-    store::{Result, Store},
+    store::{CampaignView, Result, Store},
 };
+
+/// Campaigns that are read at once if not all of them are visible.
+const READ_AT_ONCE: usize = 100;
 
 /// A campaign as it stands.
 pub(super) async fn status_now(
@@ -47,12 +52,40 @@ pub(super) async fn get_campaign(
     desk.read(deadline, work).await
 }
 
+/// Campaigns by id, after `after`, at most `limit`, without those that are not visible: neither
+/// their number nor their ids can be told from a page or its token.
+async fn campaigns(
+    desk: &Desk,
+    visible: &Visible,
+    after: Option<&str>,
+    limit: usize,
+) -> std::result::Result<Vec<CampaignView>, CallError> {
+    if visible.campaigns.is_none() {
+        return desk.campaigns(after, limit).await;
+    }
+    let mut after = after.map(str::to_owned);
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let read = desk.campaigns(after.as_deref(), READ_AT_ONCE).await?;
+        let is_end = read.len() < READ_AT_ONCE;
+        after = read.last().map(|view| view.campaign.id.to_string());
+        let shown = |view: &CampaignView| visible.has_campaign(view.campaign.id.as_str());
+        found.extend(read.into_iter().filter(shown));
+        if is_end {
+            break;
+        }
+    }
+    found.truncate(limit);
+    Ok(found)
+}
+
 /// A page of campaigns. Its token is the last id of the page before.
 pub(super) async fn list_campaigns(
     desk: &Desk,
     request: Request<proto::ListCampaignsRequest>,
 ) -> Reply<proto::ListCampaignsResponse> {
     let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let visible = Caller::of(&request)?.visible(Rpc::ListCampaigns);
     let message = request.into_inner();
     let work = async {
         let mut fields = Fields::default();
@@ -64,7 +97,7 @@ pub(super) async fn list_campaigns(
         fields.finish(Some(()))?;
         let store = desk.store();
         let after = (!token.is_empty()).then_some(token);
-        let mut views = desk.campaigns(after, size + 1).await?;
+        let mut views = campaigns(desk, &visible, after, size + 1).await?;
         let now = store.now().await?;
         let more = views.len() > size;
         views.truncate(size);

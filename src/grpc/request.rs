@@ -91,20 +91,26 @@ impl Fields {
         }
     }
 
-    /// Who changes something, and why.
+    /// Who changes something, and why. An identity is the author itself, and may act on behalf of
+    /// the operator whom it names.
     pub(super) fn author(
         &mut self,
+        identity: Option<&OperatorId>,
         request: ParsedRequestId,
-        operator: &str,
-        reason: &str,
+        (operator, reason): (&str, &str),
     ) -> Option<Author> {
         let request = self.take(request);
-        let operator = self.take(OperatorId::parse("operator", operator));
+        let is_named = identity.is_none() || !operator.is_empty();
+        let operator = is_named.then(|| self.take(OperatorId::parse("operator", operator)));
         self.text("reason", reason, REASON_BYTES_MAX);
+        let (request, operator) = (request?, operator.map_or(Some(None), |it| it.map(Some))?);
+        let Some(identity) = identity else {
+            return Some(Author::named(request, operator?, reason));
+        };
         Some(Author {
-            request: request?,
-            operator: operator?,
-            reason: reason.into(),
+            on_behalf_of: operator.filter(|operator| operator != identity),
+            authenticated: true,
+            ..Author::named(request, identity.clone(), reason)
         })
     }
 

@@ -101,13 +101,30 @@ fn a_request_id_is_made_where_none_is_given_and_never_twice() {
 fn an_author_has_a_name_and_a_plain_reason() {
     let author = |operator: &str, reason: &str| {
         let mut fields = Fields::default();
-        let author = fields.author(request_id("r"), operator, reason);
+        let author = fields.author(None, request_id("r"), (operator, reason));
         fields.finish(author)
     };
     assert!(author("ann", "").is_ok());
     assert!(author("ann", &"x".repeat(1_024)).is_ok());
     assert_eq!(author("", "a\tb").unwrap_err().0.len(), 2);
     assert_eq!(author("ann", &"x".repeat(1_025)).unwrap_err().0.len(), 1);
+}
+
+#[test]
+fn an_identity_is_the_author_and_acts_on_behalf_of_whom_it_names() {
+    let identity = OperatorId::parse("identity", "bot").unwrap();
+    let author = |operator: &str| {
+        let mut fields = Fields::default();
+        let author = fields.author(Some(&identity), request_id("r"), (operator, ""));
+        fields.finish(author)
+    };
+    for (named, other) in [("ann", Some("ann")), ("bot", None), ("", None)] {
+        let author = author(named).unwrap();
+        assert!(author.authenticated && author.operator == identity);
+        let on_behalf_of = author.on_behalf_of.as_ref();
+        assert_eq!(on_behalf_of.map(OperatorId::as_str), other);
+    }
+    assert!(author("a\tb").is_err());
 }
 
 #[test]

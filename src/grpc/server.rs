@@ -18,6 +18,7 @@ use tower::util::MapResponseLayer;
 use tracing::info;
 
 use super::{
+    access::{Access, Guarded, Reflection, Senders, layer::AccessLayer},
     campaigns::Campaigns,
     connections::{self, Bounds},
     desk::Desk,
@@ -73,6 +74,10 @@ pub struct Settings {
     pub drain_delay: Duration,
     /// Where the server reports whether it is ready.
     pub readiness: Readiness,
+    /// Who may do what.
+    pub access: Access,
+    /// Who may call reflection.
+    pub reflection: Reflection,
 }
 
 impl Default for Settings {
@@ -86,6 +91,8 @@ impl Default for Settings {
             queue_target: None,
             drain_delay: Duration::ZERO,
             readiness: Readiness::default(),
+            access: Access::default(),
+            reflection: Reflection::default(),
         }
     }
 }
@@ -122,7 +129,10 @@ pub async fn serve(
     health.probe().await;
     let (stopping, draining) = watch::channel(false);
     let store = Arc::clone(injector.store());
-    let routes = routes(injector, (ledger, draining), reporter)?;
+    let access = settings.access.clone();
+    let gate = AccessLayer::new(&settings.access, settings.reflection);
+    let routes = routes(injector, (ledger, draining), reporter, settings.reflection)?;
+    let routes = Routes::from(routes.into_axum_router().layer(gate));
     let (stop, stopped) = oneshot::channel::<()>();
     let ending = async {
         tokio::select! {
@@ -148,7 +158,12 @@ pub async fn serve(
     };
     let bounds = Bounds::of(&settings);
     let services = (routes, Some(store));
-    let serving = connections::serve(listener, services, settings.tls, bounds, stopped);
+    let serving = async {
+        tokio::select! {
+            () = connections::serve(listener, services, settings.tls, bounds, stopped) => {}
+            () = access.watch() => {}
+        }
+    };
     tokio::join!(ending, serving);
     Ok(())
 }
@@ -157,18 +172,24 @@ fn routes(
     injector: Arc<Injector>,
     (ledger, draining): (Option<SettledLedger>, watch::Receiver<bool>),
     reporter: HealthReporter,
+    reflection: Reflection,
 ) -> Result<Routes, ServeError> {
     let reader = ledger.as_ref().map(|ledger| Arc::clone(&ledger.reader));
+    let store = Arc::clone(injector.store());
+    let senders = Arc::new(Senders::new(store, reader.clone()));
     let desk = Arc::new(Desk::new(injector, reader));
-    let lottery = LotteryServiceServer::new(Lottery::new(desk.clone()))
+    let lottery = Guarded::new(Lottery::new(desk.clone()), &senders);
+    let lottery = LotteryServiceServer::new(lottery).max_decoding_message_size(CALLER_BYTES_MAX);
+    let envelopes = Guarded::new(Envelopes::new(desk.clone()), &senders);
+    let envelopes =
+        EnvelopeServiceServer::new(envelopes).max_decoding_message_size(SENDER_BYTES_MAX);
+    let ledger = Ledger::new(desk.clone(), ledger, (draining, senders.clone()));
+    let ledger = LedgerServiceServer::new(Guarded::new(ledger, &senders))
         .max_decoding_message_size(CALLER_BYTES_MAX);
-    let envelopes = EnvelopeServiceServer::new(Envelopes::new(desk.clone()))
-        .max_decoding_message_size(SENDER_BYTES_MAX);
-    let ledger = LedgerServiceServer::new(Ledger::new(desk.clone(), ledger, draining))
-        .max_decoding_message_size(CALLER_BYTES_MAX);
-    let campaigns = CampaignServiceServer::new(Campaigns::new(desk))
-        .max_decoding_message_size(OPERATOR_BYTES_MAX);
-    let reflection = || {
+    let campaigns = Guarded::new(Campaigns::new(desk), &senders);
+    let campaigns =
+        CampaignServiceServer::new(campaigns).max_decoding_message_size(OPERATOR_BYTES_MAX);
+    let reflected = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
@@ -180,11 +201,15 @@ fn routes(
     let sender = MapResponseLayer::new(|answer: Response<Body>| legible(answer, SENDER_BYTES_MAX));
     let operator =
         MapResponseLayer::new(|answer: Response<Body>| legible(answer, OPERATOR_BYTES_MAX));
-    Ok(Routes::new(caller.clone().named_layer(lottery))
+    let routes = Routes::new(caller.clone().named_layer(lottery))
         .add_service(caller.named_layer(ledger))
         .add_service(sender.named_layer(envelopes))
         .add_service(operator.named_layer(campaigns))
-        .add_service(tonic_health::pb::health_server::HealthServer::new(health))
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?))
+        .add_service(tonic_health::pb::health_server::HealthServer::new(health));
+    Ok(match reflection {
+        Reflection::Off => routes,
+        Reflection::On | Reflection::Admin => routes
+            .add_service(reflected().build_v1()?)
+            .add_service(reflected().build_v1alpha()?),
+    })
 }

@@ -14,6 +14,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 use tracing::{error, warn};
 
+use super::access::{Denial, On, Permission};
 use crate::{
     model::{Problem, Problems, limits::LimitKind, text::visible},
     proto::ErrorReason,
@@ -40,6 +41,9 @@ const BACKLOG_RETRY: Duration = Duration::from_secs(5);
 /// refused together do not all come back together.
 const OVERLOAD_RETRY_MS: std::ops::Range<u64> = 100..500;
 
+/// When to come back if the keys of an issuer cannot be fetched.
+const KEYS_RETRY: Duration = Duration::from_secs(2);
+
 /// Why a call has no answer.
 #[derive(Debug, PartialEq)]
 pub(super) enum CallError {
@@ -63,6 +67,20 @@ pub(super) enum CallError {
     CursorLost(String),
     /// Nobody implements the method, or the compression: what is known of it.
     Unimplemented(String),
+    /// The caller may not do it.
+    Denied(Denial),
+}
+
+impl From<Denial> for CallError {
+    fn from(denial: Denial) -> Self {
+        Self::Denied(denial)
+    }
+}
+
+impl From<Denial> for Status {
+    fn from(denial: Denial) -> Self {
+        status(&denial.into(), "")
+    }
 }
 
 impl From<Problems> for CallError {
@@ -121,6 +139,10 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
             return no(Code::FailedPrecondition, R::LedgerNotSettled);
         }
         CallError::Unimplemented(_) => return no(Code::Unimplemented, R::InvalidRequest),
+        CallError::Denied(denial) => {
+            let (code, reason) = denied(denial);
+            return no(code, reason);
+        }
         CallError::Store(error) => match error {
             StoreError::Overloaded => return no(Code::Unavailable, R::Overloaded),
             StoreError::Halted(_) => return no(Code::Unavailable, R::StoreUnavailable),
@@ -171,6 +193,18 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
     }
 }
 
+fn denied(denial: &Denial) -> (Code, ErrorReason) {
+    use ErrorReason as R;
+    match denial {
+        Denial::Missing => (Code::Unauthenticated, R::CredentialsMissing),
+        Denial::Invalid(_) => (Code::Unauthenticated, R::CredentialsInvalid),
+        Denial::Expired => (Code::Unauthenticated, R::CredentialsExpired),
+        Denial::Unverifiable => (Code::Unavailable, R::CredentialsUnverifiable),
+        Denial::Forbidden { .. } => (Code::PermissionDenied, R::PermissionDenied),
+        Denial::TooMany(_) => (Code::ResourceExhausted, R::RateLimited),
+    }
+}
+
 /// The canonical name of a code, as in `google.rpc.Code`.
 pub(crate) fn code_name(code: Code) -> &'static str {
     match code {
@@ -213,6 +247,9 @@ pub(super) fn status(error: &CallError, request_id: &str) -> Status {
     if !request_id.is_empty() {
         metadata.insert("request_id".into(), request_id.into());
     }
+    if let CallError::Denied(Denial::Forbidden { permission, on }) = error {
+        add_permission(&mut metadata, *permission, on);
+    }
     let message = message(error, !request_id.is_empty());
     let mut details = ErrorDetails::with_error_info(reason_name(reason), DOMAIN, metadata);
     add_violations(error, &mut details);
@@ -220,6 +257,14 @@ pub(super) fn status(error: &CallError, request_id: &str) -> Status {
         details.set_retry_info(Some(delay));
     }
     Status::with_error_details(code, message, details)
+}
+
+/// What the caller lacks, for programs.
+fn add_permission(metadata: &mut HashMap<String, String>, permission: Permission, on: &On) {
+    metadata.insert("permission".into(), permission.name().into());
+    if let Some((name, id)) = on.named() {
+        metadata.insert(name.into(), id.into());
+    }
 }
 
 /// Calls without a request id are safe to repeat as they are.
@@ -254,6 +299,7 @@ fn message(error: &CallError, has_request_id: bool) -> String {
         CallError::Unimplemented(detail) if detail.is_empty() => {
             "this server has no such method: reflection lists those that it has".into()
         }
+        CallError::Denied(denial) => denial.to_string(),
         CallError::WatchEnded => "the server stops: watch again with the last cursor".into(),
         CallError::Unimplemented(detail) | CallError::CursorLost(detail) => detail.clone(),
         CallError::TimedOut(Executed::No) => "the answer did not come in time: retry".into(),
@@ -307,7 +353,10 @@ fn retry_after(error: &CallError) -> Option<Duration> {
             now,
             ..
         })) => Some(at.since(*now)),
+        CallError::Denied(Denial::TooMany(delay)) => Some(*delay),
+        CallError::Denied(Denial::Unverifiable) => Some(KEYS_RETRY),
         CallError::Invalid(_)
+        | CallError::Denied(_)
         | CallError::Store(_)
         | CallError::TimedOut(_)
         | CallError::Broken(_)
@@ -405,7 +454,8 @@ fn log(error: &CallError, request_id: &str) {
         | CallError::LedgerNotSettled
         | CallError::WatchEnded
         | CallError::CursorLost(_)
-        | CallError::Unimplemented(_) => {}
+        | CallError::Unimplemented(_)
+        | CallError::Denied(_) => {}
     }
 }
 

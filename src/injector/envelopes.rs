@@ -9,7 +9,7 @@ use tracing::warn;
 use super::{Injector, splits::Packets, turns::Waiter};
 use crate::{
     chance::{Nonce, Seed},
-    model::{Envelope, EnvelopeId, UserId},
+    model::{Envelope, EnvelopeId, OperatorId, UserId},
     store::{
         CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeView, Executed, FillEnvelope,
         GrabAnswer, GrabCommand, GrabView, Grabbed, Refusal, Result, StoreError,
@@ -30,11 +30,12 @@ impl Injector {
     }
 
     /// Creates an envelope that these users may grab, each once, by id; everyone if there are
-    /// none.
+    /// none. `created_by` is the identity that asks for it, if the server knows identities.
     pub async fn create_envelope(
         self: &Arc<Self>,
         envelope: Arc<Envelope>,
         allowed_users: Vec<UserId>,
+        created_by: Option<OperatorId>,
     ) -> Result<EnvelopeReply> {
         let id = envelope.id.clone();
         let nonce = Nonce(rand::random());
@@ -44,6 +45,7 @@ impl Injector {
             .create_envelope(CreateEnvelope {
                 envelope,
                 allowed_users: allowed_users.into(),
+                created_by,
                 nonce,
                 commitment,
             })

@@ -268,11 +268,11 @@ mod tests {
     }
 
     fn author() -> Author {
-        Author {
-            request: RequestId::parse("request", "r1").unwrap(),
-            operator: OperatorId::parse("operator", "olga").unwrap(),
-            reason: "a \"test\"".into(),
-        }
+        Author::named(
+            RequestId::parse("request", "r1").unwrap(),
+            OperatorId::parse("operator", "olga").unwrap(),
+            "a \"test\"",
+        )
     }
 
     fn draw() -> Body {

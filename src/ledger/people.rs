@@ -90,7 +90,8 @@ fn envelope(created: &mut EnvelopeCreated, visit: Visit<'_>) -> Result<(), Probl
     for value in created.envelope.attributes.values_mut() {
         text(Kind::Text, value, visit)?;
     }
-    users(&mut created.allowed_users, visit)
+    users(&mut created.allowed_users, visit)?;
+    optional_operator(&mut created.created_by, visit)
 }
 
 fn author(author: &mut Author, visit: Visit<'_>) -> Result<(), Problem> {
@@ -98,7 +99,16 @@ fn author(author: &mut Author, visit: Visit<'_>) -> Result<(), Problem> {
     let mut operator = author.operator.to_string();
     visit(Column::People, Kind::Operator, &mut operator)?;
     author.operator = OperatorId::parse("operator", &operator)?;
-    text(Kind::Text, &mut author.reason, visit)
+    text(Kind::Text, &mut author.reason, visit)?;
+    optional_operator(&mut author.on_behalf_of, visit)
+}
+
+fn optional_operator(id: &mut Option<OperatorId>, visit: Visit<'_>) -> Result<(), Problem> {
+    let Some(id) = id else { return Ok(()) };
+    let mut operator = id.to_string();
+    visit(Column::People, Kind::Operator, &mut operator)?;
+    *id = OperatorId::parse("operator", &operator)?;
+    Ok(())
 }
 
 /// The users that an operation names.

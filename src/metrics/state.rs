@@ -26,6 +26,14 @@ pub(crate) static STATE: LazyLock<State> = LazyLock::new(|| {
             "tombola_connections_refused_total",
             "Connections of callers that were closed at once, as there were too many",
         ),
+        access_is_stale: gauge(
+            "tombola_access_stale",
+            "1 while the access file has a version that cannot be used, else 0",
+        ),
+        key_sets_failed: counter(
+            "tombola_access_key_sets_failed_total",
+            "Key sets of token issuers that could not be read",
+        ),
     }
 });
 
@@ -37,4 +45,8 @@ pub(crate) struct State {
     pub(crate) connections: IntGauge,
     /// Connections that were refused.
     pub(crate) connections_refused: IntCounter,
+    /// 1 if the access file cannot be used as it is.
+    pub(crate) access_is_stale: IntGauge,
+    /// Key sets that could not be read.
+    pub(crate) key_sets_failed: IntCounter,
 }

@@ -13,7 +13,8 @@ use super::{
     operation::{Author, Operation},
 };
 use crate::model::{
-    Campaign, CampaignId, Envelope, EnvelopeId, Moment, PoolNo, Quantities, RequestId, UserId,
+    Campaign, CampaignId, Envelope, EnvelopeId, Moment, OperatorId, PoolNo, Quantities, RequestId,
+    UserId,
     limits::{Funding, UserCounts},
 };
 
@@ -321,6 +322,9 @@ pub struct EnvelopeCreated {
     /// Who may grab; empty: everyone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_users: Vec<UserId>,
+    /// The identity that asked for it, if the server knew identities. Earlier versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<OperatorId>,
     /// From when on it can be grabbed.
     pub start: Moment,
     /// From when on it cannot.

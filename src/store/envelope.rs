@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     chance::Nonce,
-    model::{Envelope, EnvelopeId, Moment, UserId},
+    model::{Envelope, EnvelopeId, Moment, OperatorId, UserId},
 };
 
 /// The packets of a chunk while few have grabbed and few wait: with [`low_packets`] at most 128
@@ -62,6 +62,8 @@ pub struct CreateEnvelope {
     pub envelope: Arc<Envelope>,
     /// Who may grab, each once, by id: as many as the envelope says.
     pub allowed_users: Arc<[UserId]>,
+    /// The identity that asks for it, if the server knows identities.
+    pub created_by: Option<OperatorId>,
     /// The nonce of its seed.
     pub nonce: Nonce,
     /// SHA-256 of its seed, hexadecimal.

@@ -9,11 +9,31 @@ use crate::model::{Moment, OperatorId, PoolNo, PrizeNo, RequestId, UserId};
 pub struct Author {
     /// Names the change for retries.
     pub request: RequestId,
-    /// Who.
+    /// Who: the identity that called if the server knows identities, else whom the request names.
     pub operator: OperatorId,
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The operator whom the request of an identity names, if that is somebody else. Earlier
+    /// versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_behalf_of: Option<OperatorId>,
+    /// `operator` is an identity, which a credential has proved.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub authenticated: bool,
+}
+
+impl Author {
+    /// An author who is named and not proved.
+    pub fn named(request: RequestId, operator: OperatorId, reason: impl Into<String>) -> Self {
+        Self {
+            request,
+            operator,
+            reason: reason.into(),
+            on_behalf_of: None,
+            authenticated: false,
+        }
+    }
 }
 
 /// What an operator does to a campaign, other than a new version.

@@ -8,6 +8,7 @@
 //! | `simulation` | random operations, compared with a small model after every step |
 //! | `process` | the real program as a process |
 //! | `clients` | clients in other languages |
+//! | `access` | identities, permissions, and what they hide |
 //! | `admin` | the admin port: probes and metrics |
 //! | `cli` | the client commands |
 //! | `docs` | the documents: their code, links and lists |
@@ -24,6 +25,7 @@
     reason = "a test binary has no public face, and a test that cannot go on panics"
 )]
 
+mod access;
 mod admin;
 mod cli;
 mod clients;

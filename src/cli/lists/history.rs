@@ -153,7 +153,7 @@ fn of_operation(act: &crate::proto::RecordedOperation) -> Event {
             format!(
                 "{} by {}",
                 operations::what(act, &TimeZone::UTC),
-                act.operator
+                operations::by(act)
             ),
             act.request_id.clone(),
         ],

@@ -121,7 +121,7 @@ impl List for Operations {
             shown(act.operation_time.as_ref(), zone),
             format!("{}{}", act.campaign_id, act.envelope_id),
             what(act, zone),
-            act.operator.clone(),
+            by(act),
             act.reason.clone(),
             act.request_id.clone(),
             ledger(act.ledger_id),
@@ -138,6 +138,14 @@ impl List for Operations {
             next: page.next_page_token,
             complete_until: page.complete_until,
         })
+    }
+}
+
+/// Who did it: `deploy-bot for olga`.
+pub(super) fn by(act: &RecordedOperation) -> String {
+    match act.on_behalf_of.as_str() {
+        "" => act.operator.clone(),
+        other => format!("{} for {other}", act.operator),
     }
 }
 

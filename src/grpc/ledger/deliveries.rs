@@ -5,13 +5,14 @@ use tonic::Request;
 use super::{Ledger, views};
 use crate::{
     grpc::{
+        access::Caller,
         desk::{CALLER_TIME_MAX, Deadline, Reply},
         removed::is_removal,
         request::{self, Fields, ParsedRequestId},
         status::CallError,
     },
     ledger::read::{Delivery, DeliveryState, LedgerReader, SettledWin},
-    model::{CampaignId, Problems},
+    model::{CampaignId, OperatorId, Problems},
     proto,
     store::{self, Author, Executed, Refusal, StoreError, Unit, WinCommand, WinOperation, WonUnit},
 };
@@ -45,7 +46,7 @@ fn asked(
     mut fields: Fields,
     request: ParsedRequestId,
     (campaign, unit): (&str, &str),
-    (operator, reason): (&str, &str),
+    (identity, said): (Option<&OperatorId>, (&str, &str)),
     operation: WinOperation,
 ) -> Result<Asked, Problems> {
     let campaign = fields.campaign(campaign);
@@ -53,7 +54,7 @@ fn asked(
         fields.add("unit_id", "is empty: name the unit that was won");
     }
     fields.text("unit_id", unit, UNIT_BYTES_MAX);
-    let author = fields.author(request, operator, reason);
+    let author = fields.author(identity, request, said);
     let (campaign, author) = fields.finish(campaign.zip(author))?;
     Ok(Asked {
         campaign,
@@ -66,6 +67,7 @@ fn asked(
 fn delivered(
     message: &proto::MarkDeliveredRequest,
     request: ParsedRequestId,
+    identity: Option<&OperatorId>,
 ) -> Result<Asked, Problems> {
     let mut fields = Fields::default();
     let reference = message.reference.clone();
@@ -78,12 +80,20 @@ fn delivered(
     fields.text("reference", &reference, REFERENCE_BYTES_MAX);
     let of = (message.campaign_id.as_str(), message.unit_id.as_str());
     let operation = WinOperation::Deliver { reference };
-    asked(fields, request, of, (&message.operator, ""), operation)
+    let by = (identity, (message.operator.as_str(), ""));
+    asked(fields, request, of, by, operation)
 }
 
-fn revoked(message: &proto::RevokeWinRequest, request: ParsedRequestId) -> Result<Asked, Problems> {
+fn revoked(
+    message: &proto::RevokeWinRequest,
+    request: ParsedRequestId,
+    identity: Option<&OperatorId>,
+) -> Result<Asked, Problems> {
     let of = (message.campaign_id.as_str(), message.unit_id.as_str());
-    let by = (message.operator.as_str(), message.reason.as_str());
+    let by = (
+        identity,
+        (message.operator.as_str(), message.reason.as_str()),
+    );
     let withdraw = message.withdraw;
     let operation = WinOperation::Revoke { withdraw };
     asked(Fields::default(), request, of, by, operation)
@@ -95,11 +105,14 @@ impl Ledger {
         request: Request<proto::MarkDeliveredRequest>,
     ) -> Reply<proto::MarkDeliveredResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let caller = Caller::of(&request)?;
         let message = request.into_inner();
         let request_id = request::request_id(&message.request_id);
         let valid_id = request_id.as_ref().ok().cloned();
         let work = Box::pin(async {
-            let win = self.operate_win(delivered(&message, request_id)?).await?;
+            let win = self
+                .operate_win(delivered(&message, request_id, caller.identity())?)
+                .await?;
             Ok(proto::MarkDeliveredResponse { win: Some(win) })
         });
         self.desk
@@ -112,11 +125,14 @@ impl Ledger {
         request: Request<proto::RevokeWinRequest>,
     ) -> Reply<proto::RevokeWinResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let caller = Caller::of(&request)?;
         let message = request.into_inner();
         let request_id = request::request_id(&message.request_id);
         let valid_id = request_id.as_ref().ok().cloned();
         let work = Box::pin(async {
-            let win = self.operate_win(revoked(&message, request_id)?).await?;
+            let win = self
+                .operate_win(revoked(&message, request_id, caller.identity())?)
+                .await?;
             Ok(proto::RevokeWinResponse { win: Some(win) })
         });
         self.desk

@@ -11,6 +11,7 @@ mod requests;
 mod token;
 mod views;
 mod watch;
+mod watch_access;
 mod watched;
 
 use self::{
@@ -19,6 +20,7 @@ use self::{
     watch::{Watch, Watches},
 };
 use super::{
+    access::{Caller, Rpc, Senders, Visible},
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
     status::CallError,
 };
@@ -110,13 +112,13 @@ impl Ledger {
     pub(super) fn new(
         desk: Arc<Desk>,
         settled: Option<SettledLedger>,
-        stopping: tokio::sync::watch::Receiver<bool>,
+        (stopping, senders): (tokio::sync::watch::Receiver<bool>, Arc<Senders>),
     ) -> Self {
         Self {
             desk,
             settled,
             definitions: Arc::default(),
-            watches: Watches::new(stopping),
+            watches: Watches::new(stopping, senders),
         }
     }
 
@@ -150,8 +152,9 @@ impl Ledger {
     async fn list_wins(
         &self,
         message: &proto::ListWinsRequest,
+        visible: Visible,
     ) -> Result<proto::ListWinsResponse, CallError> {
-        let asked = requests::wins(self.store_id(), message)?;
+        let asked = requests::wins(self.store_id(), message, visible)?;
         let reader = self.reader()?;
         let until = self.complete_until(&asked).await?;
         let found = reader.wins(&asked.query).await?;
@@ -177,8 +180,9 @@ impl Ledger {
     async fn list_draws(
         &self,
         message: &proto::ListDrawsRequest,
+        visible: Visible,
     ) -> Result<proto::ListDrawsResponse, CallError> {
-        let (asked, filter) = requests::draws(self.store_id(), message)?;
+        let (asked, filter) = requests::draws(self.store_id(), message, visible)?;
         let reader = self.reader()?;
         let until = self.complete_until(&asked).await?;
         let found = reader.list(&asked.query).await?;
@@ -207,8 +211,9 @@ impl Ledger {
     async fn list_envelopes(
         &self,
         message: &proto::ListEnvelopesRequest,
+        visible: Visible,
     ) -> Result<proto::ListEnvelopesResponse, CallError> {
-        let asked = requests::envelopes(self.store_id(), message)?;
+        let asked = requests::envelopes(self.store_id(), message, visible)?;
         let until = self.complete_until(&asked).await?;
         let found = self.reader()?.list(&asked.query).await?;
         let mut page = Page::new(asked.size);
@@ -230,8 +235,9 @@ impl Ledger {
     async fn list_operations(
         &self,
         message: &proto::ListOperationsRequest,
+        visible: Visible,
     ) -> Result<proto::ListOperationsResponse, CallError> {
-        let (asked, filter) = requests::operations(self.store_id(), message)?;
+        let (asked, filter) = requests::operations(self.store_id(), message, visible)?;
         let until = self.complete_until(&asked).await?;
         let found = self.reader()?.list(&asked.query).await?;
         let mut page = Page::new(asked.size);
@@ -279,11 +285,16 @@ impl DrawFilter {
     }
 }
 
+/// Whether an act was done by an operator, or on behalf of it.
+fn is_by(act: &proto::RecordedOperation, operator: &str) -> bool {
+    act.operator == operator || act.on_behalf_of == operator
+}
+
 impl OperationFilter {
     fn admits(&self, act: &proto::RecordedOperation) -> bool {
         let names = |user: &str| act.user_ids.iter().any(|id| id == user);
         self.kind.is_none_or(|kind| kind == act.kind())
-            && (self.operator.as_ref()).is_none_or(|operator| operator.as_str() == act.operator)
+            && (self.operator.as_ref()).is_none_or(|id| is_by(act, id.as_str()))
             && (self.user.as_ref()).is_none_or(|user| names(user.as_str()))
     }
 }
@@ -318,7 +329,8 @@ impl LedgerService for Ledger {
         request: Request<proto::ListWinsRequest>,
     ) -> Reply<proto::ListWinsResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
-        let work = pin!(self.list_wins(request.get_ref()));
+        let visible = Caller::of(&request)?.visible(Rpc::ListWins);
+        let work = pin!(self.list_wins(request.get_ref(), visible));
         self.desk.read(deadline, work).await
     }
 
@@ -327,7 +339,8 @@ impl LedgerService for Ledger {
         request: Request<proto::ListDrawsRequest>,
     ) -> Reply<proto::ListDrawsResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
-        let work = pin!(self.list_draws(request.get_ref()));
+        let visible = Caller::of(&request)?.visible(Rpc::ListDraws);
+        let work = pin!(self.list_draws(request.get_ref(), visible));
         self.desk.read(deadline, work).await
     }
 
@@ -336,7 +349,8 @@ impl LedgerService for Ledger {
         request: Request<proto::ListEnvelopesRequest>,
     ) -> Reply<proto::ListEnvelopesResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
-        let work = pin!(self.list_envelopes(request.get_ref()));
+        let visible = Caller::of(&request)?.visible(Rpc::ListEnvelopes);
+        let work = pin!(self.list_envelopes(request.get_ref(), visible));
         self.desk.read(deadline, work).await
     }
 
@@ -345,7 +359,8 @@ impl LedgerService for Ledger {
         request: Request<proto::ListOperationsRequest>,
     ) -> Reply<proto::ListOperationsResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
-        let work = pin!(self.list_operations(request.get_ref()));
+        let visible = Caller::of(&request)?.visible(Rpc::ListOperations);
+        let work = pin!(self.list_operations(request.get_ref(), visible));
         self.desk.read(deadline, work).await
     }
 }

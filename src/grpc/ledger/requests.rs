@@ -2,8 +2,8 @@
 
 use super::token::{Binding, Token};
 use crate::{
-    grpc::request::Fields,
-    ledger::read::{EntryQuery, Kinds, Range, WinQuery},
+    grpc::{access::Visible, request::Fields},
+    ledger::read::{EntryQuery, Kinds, Range, Seen, WinQuery},
     model::{
         CampaignId, EnvelopeId, OperatorId, PrizeId, Problems, RequestId, UserId, limits::Funding,
     },
@@ -105,9 +105,21 @@ fn filter<E: TryFrom<i32> + Default + PartialEq>(
     }
 }
 
+/// What the list may have. A campaign or an envelope that is named was admitted already.
+fn seen(visible: Visible, named: &str) -> Seen {
+    match named {
+        "" => Seen {
+            campaigns: visible.campaigns,
+            senders: visible.senders,
+        },
+        _ => Seen::default(),
+    }
+}
+
 pub(super) fn wins(
     store_id: &str,
     message: &proto::ListWinsRequest,
+    visible: Visible,
 ) -> Result<Asked<WinQuery>, Problems> {
     let mut fields = Fields::default();
     let filters = proto::ListWinsRequest {
@@ -134,6 +146,8 @@ pub(super) fn wins(
         campaign,
         prize: prize.map(|prize| prize.to_string()),
         user: user(&mut fields, &message.user_id),
+        // A campaign that is named was admitted already.
+        campaigns: visible.campaigns.filter(|_| message.campaign_id.is_empty()),
         range,
     };
     let of = query.campaign.as_ref().map(ToString::to_string);
@@ -156,6 +170,7 @@ pub(super) struct DrawFilter {
 pub(super) fn draws(
     store_id: &str,
     message: &proto::ListDrawsRequest,
+    visible: Visible,
 ) -> Result<(Asked<EntryQuery>, DrawFilter), Problems> {
     let mut fields = Fields::default();
     let filters = proto::ListDrawsRequest {
@@ -189,6 +204,7 @@ pub(super) fn draws(
         campaign: campaign(&mut fields, &message.campaign_id),
         envelope: None,
         user: user(&mut fields, &message.user_id),
+        seen: seen(visible, &message.campaign_id),
         range,
     };
     let of = query.campaign.as_ref().map(ToString::to_string);
@@ -205,6 +221,7 @@ pub(super) fn draws(
 pub(super) fn envelopes(
     store_id: &str,
     message: &proto::ListEnvelopesRequest,
+    visible: Visible,
 ) -> Result<Asked<EntryQuery>, Problems> {
     let mut fields = Fields::default();
     let filters = proto::ListEnvelopesRequest {
@@ -233,6 +250,7 @@ pub(super) fn envelopes(
             EnvelopeId::parse("envelope_id", id)
         }),
         user: user(&mut fields, &message.user_id),
+        seen: seen(visible, &message.envelope_id),
         range,
     };
     let of = query.envelope.as_ref().map(ToString::to_string);
@@ -255,6 +273,7 @@ pub(super) struct OperationFilter {
 pub(super) fn operations(
     store_id: &str,
     message: &proto::ListOperationsRequest,
+    visible: Visible,
 ) -> Result<(Asked<EntryQuery>, OperationFilter), Problems> {
     let mut fields = Fields::default();
     let filters = proto::ListOperationsRequest {
@@ -290,6 +309,7 @@ pub(super) fn operations(
         envelope: None,
         // An index finds the winner; users whom other acts name are in no index.
         user: filter.user.clone().filter(|_| is_delivery),
+        seen: seen(visible, &message.campaign_id),
         range,
     };
     let of = query.campaign.as_ref().map(ToString::to_string);

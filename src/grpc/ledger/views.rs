@@ -206,6 +206,8 @@ fn add_creation(event: &mut proto::EnvelopeEvent, created: &EnvelopeCreated) {
     event.start_time = Some(moment_to_proto(created.start));
     event.expire_time = Some(moment_to_proto(created.expiry));
     event.attributes = envelope.attributes.clone();
+    let created_by = created.created_by.as_ref();
+    event.operator = created_by.map(ToString::to_string).unwrap_or_default();
 }
 
 /// Whether an entry is an operator's act on something named by numbers of a campaign.
@@ -276,6 +278,9 @@ pub(super) fn operation(
     act.request_id = author.request.to_string();
     act.operator = author.operator.to_string();
     act.reason = author.reason.clone();
+    let on_behalf_of = author.on_behalf_of.as_ref();
+    act.on_behalf_of = on_behalf_of.map(ToString::to_string).unwrap_or_default();
+    act.authenticated = author.authenticated;
     Some(act)
 }
 

@@ -12,9 +12,10 @@ use tokio::{
 use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 
-use super::{Ledger, cursor, watched::Watched};
+use super::{Ledger, cursor, watch_access::WatchAccess, watched::Watched};
 use crate::{
     grpc::{
+        access::{Caller, Denial, Senders},
         request::Fields,
         status::{CallError, status},
     },
@@ -61,14 +62,16 @@ pub(super) struct Watches {
     slots: Arc<Semaphore>,
     heads: Arc<Heads>,
     stopping: watch::Receiver<bool>,
+    senders: Arc<Senders>,
 }
 
 impl Watches {
-    pub(super) fn new(stopping: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(stopping: watch::Receiver<bool>, senders: Arc<Senders>) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(STREAMS_MAX)),
             heads: Arc::default(),
             stopping,
+            senders,
         }
     }
 }
@@ -159,13 +162,19 @@ impl Ledger {
         &self,
         request: Request<proto::WatchEntriesRequest>,
     ) -> Result<Response<Watch>, Status> {
-        match self.begin(request.get_ref()).await {
+        let caller = Caller::of(&request)?;
+        let access = WatchAccess::new(caller, request.get_ref(), &self.watches.senders);
+        match self.begin(request.get_ref(), access).await {
             Ok(watch) => Ok(Response::new(watch)),
             Err(error) => Err(status(&error, "")),
         }
     }
 
-    async fn begin(&self, message: &proto::WatchEntriesRequest) -> Result<Watch, CallError> {
+    async fn begin(
+        &self,
+        message: &proto::WatchEntriesRequest,
+        access: WatchAccess,
+    ) -> Result<Watch, CallError> {
         let (filter, start) = parse(message, self.store_id())?;
         let slot = Arc::clone(&self.watches.slots).try_acquire_owned();
         let slot = slot.map_err(|_| StoreError::Overloaded)?;
@@ -190,6 +199,7 @@ impl Ledger {
         let stream = WatchTask {
             watched: Watched::new(filter.prize.clone(), Arc::clone(&self.definitions)),
             source,
+            access,
             filter,
             partitions,
             positions,
@@ -206,6 +216,7 @@ impl Ledger {
 /// A stream at work.
 struct WatchTask {
     source: Source,
+    access: WatchAccess,
     filter: Filter,
     watched: Watched,
     partitions: Vec<u32>,
@@ -230,6 +241,7 @@ impl WatchTask {
             // An error means that the other half is gone: the server stops as well.
             _ = stopping.wait_for(|stopping| *stopping) => CallError::WatchEnded,
             () = messages.closed() => return,
+            error = self.access.clone().lost() => error,
             error = self.follow() => match error {
                 Ok(Gone) => return,
                 Err(error) => error,
@@ -241,6 +253,10 @@ impl WatchTask {
 
     async fn follow(&mut self) -> Result<Gone, CallError> {
         loop {
+            match self.access.renew().await {
+                Ok(()) | Err(Denial::Unverifiable) => {}
+                Err(denial) => return Err(denial.into()),
+            }
             let before = self.positions.clone();
             let found = self
                 .source
@@ -277,7 +293,7 @@ impl WatchTask {
         position.sequence = entry.id.sequence;
         position.fork = entry.fork;
         self.is_behind = true;
-        if !self.filter.admits(entry) {
+        if !self.filter.admits(entry) || !self.access.shows(entry).await? {
             return Ok(Ok(()));
         }
         match self.watched.message(&self.source, entry).await? {

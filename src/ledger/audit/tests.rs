@@ -24,11 +24,11 @@ fn now() -> Moment {
 }
 
 fn author() -> Author {
-    Author {
-        request: RequestId::parse("request", "r").unwrap(),
-        operator: OperatorId::parse("operator", "o").unwrap(),
-        reason: String::new(),
-    }
+    Author::named(
+        RequestId::parse("request", "r").unwrap(),
+        OperatorId::parse("operator", "o").unwrap(),
+        "",
+    )
 }
 
 fn spring() -> CampaignId {

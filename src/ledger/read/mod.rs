@@ -18,7 +18,7 @@ mod row;
 pub mod sql;
 pub mod sqlite;
 
-pub use query::{EntryQuery, Kinds, Position, Range, Removed, Rows, WinQuery};
+pub use query::{EntryQuery, Kinds, Position, Range, Removed, Rows, Seen, WinQuery};
 pub use row::EntryRow;
 
 use super::{entry::Unreadable, removed::RemovedCampaign, sink::SinkError, wins::Win};

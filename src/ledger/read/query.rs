@@ -4,7 +4,7 @@
 //! begins after a [`Position`], so entries that are settled in between never move it.
 
 use crate::{
-    model::{CampaignId, EnvelopeId, Moment, UserId},
+    model::{CampaignId, EnvelopeId, Moment, Patterns, UserId},
     store::{Entry, LedgerId},
 };
 
@@ -68,6 +68,8 @@ pub struct WinQuery {
     pub prize: Option<String>,
     /// Of this user.
     pub user: Option<UserId>,
+    /// Only of campaigns that these patterns match.
+    pub campaigns: Option<Patterns>,
     /// Which part.
     pub range: Range,
 }
@@ -102,8 +104,20 @@ pub struct EntryQuery {
     pub envelope: Option<EnvelopeId>,
     /// Of this user.
     pub user: Option<UserId>,
+    /// Which of them the reader may see.
+    pub seen: Seen,
     /// Which part.
     pub range: Range,
+}
+
+/// Which entries a reader may see. Entries of no campaign and no envelope are seen by who sees
+/// everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Of campaigns that these patterns match; of all campaigns if there are none.
+    pub campaigns: Option<Patterns>,
+    /// Of envelopes whose senders these patterns match; of all envelopes if there are none.
+    pub senders: Option<Patterns>,
 }
 
 /// Which campaigns whose data have left the store.

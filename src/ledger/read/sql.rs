@@ -6,9 +6,9 @@
 
 use std::fmt::Write as _;
 
-use super::query::{EntryQuery, Kinds, Position, Range, Removed, WinQuery};
+use super::query::{EntryQuery, Kinds, Position, Range, Removed, Seen, WinQuery};
 use crate::{
-    model::{CampaignId, Moment, RequestId, UserId},
+    model::{CampaignId, Moment, Pattern, Patterns, RequestId, UserId},
     store::LEDGER_PAGE_BYTES,
 };
 
@@ -200,6 +200,10 @@ impl Sql {
         if query.user.is_none() && query.campaign.is_none() {
             sql.add(BY_TIME);
         }
+        if let Some(patterns) = &query.campaigns {
+            sql.add(" AND ");
+            sql.matches("campaign", patterns);
+        }
         sql.range(&query.range, true);
         sql
     }
@@ -208,7 +212,8 @@ impl Sql {
     pub fn list(query: &EntryQuery, schema: &str) -> Self {
         let mut sql = Self::default();
         sql.begin_page(NEWEST_FIRST);
-        sql.add(&format!("{schema}entries WHERE {}", condition(query.kinds)));
+        let condition = condition(query.kinds);
+        sql.add(&format!("{schema}entries AS entries WHERE {condition}"));
         sql.equal("user_id", query.user.as_ref().map(|user| user.as_str()));
         let campaign = query.campaign.as_ref();
         sql.equal("campaign", campaign.map(|campaign| campaign.as_str()));
@@ -218,6 +223,7 @@ impl Sql {
         if !has_index && query.user.is_none() && campaign.is_none() && envelope.is_none() {
             sql.add(BY_TIME);
         }
+        sql.seen(&query.seen, schema);
         sql.range(&query.range, false);
         sql.end_page(NEWEST_FIRST, PAGE_BYTES_MAX);
         sql
@@ -256,6 +262,53 @@ impl Sql {
         if let Some(value) = value {
             self.with(&format!(" AND {column} = "), Value::Text(value.to_owned()));
         }
+    }
+
+    /// Leaves out what the reader may not see.
+    fn seen(&mut self, seen: &Seen, schema: &str) {
+        if seen.campaigns.is_none() && seen.senders.is_none() {
+            return;
+        }
+        self.add(" AND (");
+        match &seen.campaigns {
+            None => self.add("campaign IS NOT NULL"),
+            Some(patterns) => self.matches("campaign", patterns),
+        }
+        match &seen.senders {
+            None => self.add(" OR envelope IS NOT NULL"),
+            Some(patterns) => {
+                self.add(&format!(
+                    " OR envelope IS NOT NULL AND EXISTS (
+                         SELECT 1 FROM {schema}entries AS created
+                         WHERE created.envelope = entries.envelope
+                             AND created.envelope IS NOT NULL
+                             AND created.kind = 'envelope_created' AND "
+                ));
+                self.matches("created.user_id", patterns);
+                self.add(")");
+            }
+        }
+        self.add(")");
+    }
+
+    /// The condition that one of these patterns matches.
+    fn matches(&mut self, column: &str, patterns: &Patterns) {
+        self.add("(false");
+        for pattern in patterns.iter() {
+            match pattern {
+                Pattern::Exactly(id) => {
+                    self.with(&format!(" OR {column} = "), Value::Text(id.clone()));
+                }
+                Pattern::Beginning(beginning) => {
+                    let characters = beginning.chars().count();
+                    self.with(
+                        &format!(" OR substr({column}, 1, {characters}) = "),
+                        Value::Text(beginning.clone()),
+                    );
+                }
+            }
+        }
+        self.add(")");
     }
 
     /// The conditions on time come first and by themselves: they choose the monthly partitions.

@@ -23,11 +23,11 @@ pub(super) const COUPONS: PoolNo = PoolNo(1);
 pub(super) const COUPON: PrizeNo = PrizeNo(1);
 
 fn author() -> Author {
-    Author {
-        request: RequestId::parse("request", "r1").unwrap(),
-        operator: OperatorId::parse("operator", "tests").unwrap(),
-        reason: String::new(),
-    }
+    Author::named(
+        RequestId::parse("request", "r1").unwrap(),
+        OperatorId::parse("operator", "tests").unwrap(),
+        "",
+    )
 }
 
 /// Two hours of ten coupons each are frozen, an hour before the first.

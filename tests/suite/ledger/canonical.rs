@@ -233,6 +233,7 @@ impl Player {
         let command = CreateEnvelope {
             envelope: envelope.into(),
             allowed_users: users(&["u0", "u1", "u2"]).into(),
+            created_by: None,
             nonce: Nonce([3; 32]),
             commitment: "0".repeat(64),
         };

@@ -231,6 +231,12 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// The words of its command line, as everybody on the machine can read them.
+    pub fn command_line(&self) -> String {
+        let path = format!("/proc/{}/cmdline", self.child.id());
+        std::fs::read_to_string(path).unwrap().replace('\0', " ")
+    }
+
     /// Sends the signal with this name, e.g. `TERM`.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id();

@@ -118,7 +118,7 @@ impl World {
     pub async fn try_create(&self, request: &CreateEnvelopeRequest) -> Result<EnvelopeReply> {
         let (envelope, users) = envelope_from_proto(request).unwrap();
         self.injector()
-            .create_envelope(Arc::new(envelope), users)
+            .create_envelope(Arc::new(envelope), users, None)
             .await
     }
 

@@ -65,11 +65,11 @@ pub fn campaign_id(id: &str) -> CampaignId {
 
 /// An operator's change with this request id.
 pub fn author(id: &str) -> Author {
-    Author {
-        request: request(id),
-        operator: OperatorId::parse("operator", "ops").unwrap(),
-        reason: "a test".into(),
-    }
+    Author::named(
+        request(id),
+        OperatorId::parse("operator", "ops").unwrap(),
+        "a test",
+    )
 }
 
 /// A request id that nobody has used.

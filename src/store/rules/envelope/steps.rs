@@ -54,6 +54,7 @@ pub(in crate::store) fn create(
     let entry = Body::EnvelopeCreated(Box::new(EnvelopeCreated {
         envelope: Envelope::clone(envelope),
         allowed_users: command.allowed_users.to_vec(),
+        created_by: command.created_by.clone(),
         start,
         expiry,
         nonce: command.nonce.to_hex(),

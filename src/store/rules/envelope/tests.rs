@@ -39,6 +39,7 @@ fn command(packets: u32, users: &[&str]) -> CreateEnvelope {
             attributes: [("title".to_owned(), "hi".to_owned())].into(),
         }),
         allowed_users: users.into(),
+        created_by: None,
         nonce: Nonce([7; 32]),
         commitment: "c0ffee".into(),
     }
@@ -210,11 +211,11 @@ fn the_rest_goes_back_once() {
 fn cancel_command() -> CancelEnvelope {
     CancelEnvelope {
         envelope: EnvelopeId::parse("id", "e1").unwrap(),
-        author: Author {
-            request: RequestId::parse("r", "r").unwrap(),
-            operator: OperatorId::parse("o", "o").unwrap(),
-            reason: String::new(),
-        },
+        author: Author::named(
+            RequestId::parse("r", "r").unwrap(),
+            OperatorId::parse("o", "o").unwrap(),
+            "",
+        ),
     }
 }
 

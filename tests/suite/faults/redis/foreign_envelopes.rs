@@ -105,6 +105,7 @@ fn create(world: &World, id: &str) -> impl Future<Output = Result<(), StoreError
     let command = CreateEnvelope {
         envelope: Arc::new(envelope),
         allowed_users: users.into(),
+        created_by: None,
         nonce: tombola::chance::Nonce([9; 32]),
         commitment: String::new(),
     };

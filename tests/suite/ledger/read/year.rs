@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tombola::{
     ledger::read::{
-        EntryQuery, Kinds, LedgerReader as _, Position, Range, WinQuery,
+        EntryQuery, Kinds, LedgerReader as _, Position, Range, Seen, WinQuery,
         postgres::{PostgresReader, SCHEMA},
         sql::{Sql, Value},
     },
@@ -105,6 +105,7 @@ fn entries(kinds: Kinds, range: Range) -> EntryQuery {
         campaign: None,
         envelope: None,
         user: None,
+        seen: Seen::default(),
         range,
     }
 }

@@ -1,0 +1,147 @@
+//! The gate before the services: who calls, how often, and whether at all.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, LazyLock},
+    task::{Context, Poll},
+};
+
+use tonic::codegen::http::{Request, Response};
+use tower::{Layer, Service};
+
+use super::{
+    Access, Caller, Denial, Permission, Reflection, Rpc, Secret, bearer,
+    caller::Credential,
+    policed::Policed,
+    policy::CertificateName,
+    table::{REFLECTION, permission},
+};
+use crate::{
+    grpc::status::{CallError, status},
+    tls::Peer,
+};
+
+/// The beginning of the paths of reflection, in all its versions.
+const REFLECTION_PATH: &str = "/grpc.reflection.";
+
+static RPCS: LazyLock<HashMap<&'static str, Rpc>> =
+    LazyLock::new(|| Rpc::ALL.map(|rpc| (rpc.path(), rpc)).into());
+
+/// Puts every call before its gate.
+#[derive(Clone, Debug)]
+pub(in crate::grpc) struct AccessLayer {
+    access: Access,
+    reflection: Reflection,
+}
+
+impl AccessLayer {
+    /// The gate of a server.
+    pub(in crate::grpc) fn new(access: &Access, reflection: Reflection) -> Self {
+        Self {
+            access: access.clone(),
+            reflection,
+        }
+    }
+
+    /// What a path needs; none if everybody may call it. Health is such a path, since probes and
+    /// balancers have no identity, and it says only whether the server serves. Nobody implements
+    /// any further path.
+    fn permission(&self, path: &str) -> Option<Permission> {
+        match RPCS.get(path) {
+            Some(rpc) => Some(permission(*rpc)),
+            None if path.starts_with(REFLECTION_PATH) => {
+                (self.reflection == Reflection::Admin).then_some(REFLECTION)
+            }
+            None => None,
+        }
+    }
+}
+
+impl<S> Layer<S> for AccessLayer {
+    type Service = AccessService<S>;
+
+    fn layer(&self, service: S) -> AccessService<S> {
+        AccessService {
+            gate: self.clone(),
+            service,
+        }
+    }
+}
+
+/// Services behind their gate.
+#[derive(Clone, Debug)]
+pub(in crate::grpc) struct AccessService<S> {
+    gate: AccessLayer,
+    service: S,
+}
+
+impl<S, B, R> Service<Request<B>> for AccessService<S>
+where
+    S: Service<Request<B>, Response = Response<R>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+    R: Default,
+{
+    type Response = Response<R>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let needed = self.gate.permission(request.uri().path());
+        let Some(policed) = self.gate.access.0.clone() else {
+            request.extensions_mut().insert(Caller::anybody());
+            return Box::pin(self.service.call(request));
+        };
+        let Some(needed) = needed else {
+            return Box::pin(self.service.call(request));
+        };
+        let spare = self.service.clone();
+        let mut ready = std::mem::replace(&mut self.service, spare);
+        let credential = credential(&request);
+        Box::pin(async move {
+            match admit(&policed, needed, credential).await {
+                Ok(caller) => {
+                    request.extensions_mut().insert(caller);
+                    ready.call(request).await
+                }
+                Err(denial) => Ok(status(&CallError::Denied(denial), "").into_http()),
+            }
+        })
+    }
+}
+
+/// Whose credential it is, if that identity may make such a request at all.
+async fn admit(
+    policed: &Arc<Policed>,
+    needed: Permission,
+    credential: Result<Credential, Denial>,
+) -> Result<Caller, Denial> {
+    let caller = policed.identify(credential?).await?;
+    if let Some(identity) = caller.identity() {
+        policed.pass(identity)?;
+    }
+    caller.may_somewhere(needed)?;
+    Ok(caller)
+}
+
+/// The credential of a request. A token counts before the certificate of the connection, which may
+/// be that of a proxy.
+fn credential<B>(request: &Request<B>) -> Result<Credential, Denial> {
+    if let Some(token) = bearer::token_of(request.headers())? {
+        return Ok(Credential::Token(Secret::new(token)));
+    }
+    let peer = request.extensions().get::<Peer>().ok_or(Denial::Missing)?;
+    // The authority of a mesh vouches for SPIFFE ids, and may let workloads choose their subjects.
+    let spiffe = peer.spiffe.clone().map(CertificateName::Spiffe);
+    let name = spiffe.or_else(|| peer.subject.clone().map(CertificateName::Subject));
+    name.map(Credential::Certificate).ok_or(Denial::Invalid(
+        "the client certificate has neither a SPIFFE id nor a subject",
+    ))
+}

@@ -1,0 +1,134 @@
+//! The table of permissions: which one each RPC needs, and what each request is about.
+//!
+//! Both lists are exhaustive, and the compiler holds that. [`Rpc`] is generated from the proto
+//! files, and [`permission`] names every variant. Every request passes the generated guard, which
+//! needs [`Scoped`] of its type.
+
+use super::{Permission, Rpc};
+use crate::proto;
+
+/// The permission that an RPC needs.
+pub const fn permission(rpc: Rpc) -> Permission {
+    match rpc {
+        // LotteryService
+        Rpc::Draw => Permission::Draw,
+        Rpc::GetDraw | Rpc::CheckLimit | Rpc::GetOdds => Permission::Check,
+        // EnvelopeService
+        Rpc::CreateEnvelope => Permission::Grant,
+        Rpc::GrabEnvelope => Permission::Draw,
+        Rpc::GetEnvelope | Rpc::ListGrabs => Permission::Check,
+        Rpc::CancelEnvelope => Permission::Stop,
+        // CampaignService
+        Rpc::ApplyCampaign | Rpc::SetPlan => Permission::Plan,
+        Rpc::GetCampaign
+        | Rpc::ListCampaigns
+        | Rpc::GetSchedule
+        | Rpc::GetUser
+        | Rpc::ListBlockedUsers
+        | Rpc::GetStats => Permission::Read,
+        Rpc::PauseCampaign
+        | Rpc::ResumeCampaign
+        | Rpc::PausePrize
+        | Rpc::ResumePrize
+        | Rpc::RecallUnits
+        | Rpc::BlockUsers
+        | Rpc::UnblockUsers => Permission::Stop,
+        Rpc::CloseCampaign => Permission::Admin,
+        Rpc::GrantDraws => Permission::Grant,
+        // LedgerService
+        Rpc::ListWins => Permission::Check,
+        Rpc::ListDraws | Rpc::ListEnvelopes | Rpc::ListOperations | Rpc::WatchEntries => {
+            Permission::Read
+        }
+        Rpc::MarkDelivered | Rpc::RevokeWin => Permission::Deliver,
+    }
+}
+
+/// The permission for reflection, if it is served by permission.
+pub(super) const REFLECTION: Permission = Permission::Admin;
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// A campaign.
+    Campaign(&'a str),
+    /// Envelopes of a sender.
+    Sender(&'a str),
+    /// An envelope, whose sender is looked up.
+    Envelope(&'a str),
+    /// A list, which shows only what the identity may see: its query has the patterns.
+    Listed,
+    /// The whole store.
+    Store,
+}
+
+/// A request that says what it is about.
+pub trait Scoped {
+    /// What it is about.
+    fn scope(&self) -> Scope<'_>;
+}
+
+macro_rules! scoped {
+    ($($request:ident => |$message:ident| $scope:expr;)*) => {$(
+        impl Scoped for proto::$request {
+            fn scope(&self) -> Scope<'_> {
+                let $message = self;
+                $scope
+            }
+        }
+    )*};
+}
+
+scoped! {
+    // LotteryService
+    DrawRequest => |it| Scope::Campaign(&it.campaign_id);
+    GetDrawRequest => |it| Scope::Campaign(&it.campaign_id);
+    CheckLimitRequest => |it| Scope::Campaign(&it.campaign_id);
+    GetOddsRequest => |it| Scope::Campaign(&it.campaign_id);
+    // EnvelopeService
+    CreateEnvelopeRequest => |it| Scope::Sender(&it.sender_id);
+    GrabEnvelopeRequest => |it| Scope::Envelope(&it.envelope_id);
+    GetEnvelopeRequest => |it| Scope::Envelope(&it.envelope_id);
+    ListGrabsRequest => |it| Scope::Envelope(&it.envelope_id);
+    CancelEnvelopeRequest => |it| Scope::Envelope(&it.envelope_id);
+    // CampaignService
+    ApplyCampaignRequest => |it| Scope::Campaign(it.campaign.as_ref().map_or("", |it| &it.id));
+    SetPlanRequest => |it| Scope::Campaign(&it.campaign_id);
+    GetCampaignRequest => |it| Scope::Campaign(&it.campaign_id);
+    ListCampaignsRequest => |_it| Scope::Listed;
+    GetScheduleRequest => |it| Scope::Campaign(&it.campaign_id);
+    GetUserRequest => |it| Scope::Campaign(&it.campaign_id);
+    ListBlockedUsersRequest => |it| Scope::Campaign(&it.campaign_id);
+    GetStatsRequest => |it| match it.campaign_id.as_str() {
+        "" => Scope::Store,
+        id => Scope::Campaign(id),
+    };
+    PauseCampaignRequest => |it| Scope::Campaign(&it.campaign_id);
+    ResumeCampaignRequest => |it| Scope::Campaign(&it.campaign_id);
+    PausePrizeRequest => |it| Scope::Campaign(&it.campaign_id);
+    ResumePrizeRequest => |it| Scope::Campaign(&it.campaign_id);
+    RecallUnitsRequest => |it| Scope::Campaign(&it.campaign_id);
+    BlockUsersRequest => |it| Scope::Campaign(&it.campaign_id);
+    UnblockUsersRequest => |it| Scope::Campaign(&it.campaign_id);
+    CloseCampaignRequest => |it| Scope::Campaign(&it.campaign_id);
+    GrantDrawsRequest => |it| Scope::Campaign(&it.campaign_id);
+    // LedgerService
+    ListWinsRequest => |it| campaign_or_listed(&it.campaign_id);
+    ListDrawsRequest => |it| campaign_or_listed(&it.campaign_id);
+    ListOperationsRequest => |it| campaign_or_listed(&it.campaign_id);
+    WatchEntriesRequest => |it| campaign_or_listed(&it.campaign_id);
+    ListEnvelopesRequest => |it| match it.envelope_id.as_str() {
+        "" => Scope::Listed,
+        id => Scope::Envelope(id),
+    };
+    MarkDeliveredRequest => |it| Scope::Campaign(&it.campaign_id);
+    RevokeWinRequest => |it| Scope::Campaign(&it.campaign_id);
+}
+
+/// Requests of lists name a campaign or none.
+fn campaign_or_listed(id: &str) -> Scope<'_> {
+    match id {
+        "" => Scope::Listed,
+        id => Scope::Campaign(id),
+    }
+}
