@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{desk::Desk, status::CallError};
 use crate::{
     ledger::{
-        read::{EntryQuery, Kinds, LedgerReader, Position, Range, Removed},
+        read::{EntryQuery, Kinds, LedgerReader, Position, Range, Removed, Seen},
         removed::RemovedCampaign,
     },
     model::{Campaign, CampaignId, RequestId, UserId, limits::UserRecord},
@@ -212,6 +212,8 @@ fn entries_of(id: &CampaignId, kinds: Kinds, limit: usize) -> EntryQuery {
         campaign: Some(id.clone()),
         envelope: None,
         user: None,
+        // The campaign was admitted already.
+        seen: Seen::default(),
         range: Range {
             limit,
             ..Range::default()

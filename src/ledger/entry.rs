@@ -311,6 +311,15 @@ mod tests {
                 author: author(),
                 users: 2,
             },
+            Body::Operated {
+                operation: Operation::Pause,
+                author: Author {
+                    on_behalf_of: Some(OperatorId::parse("operator", "helen").unwrap()),
+                    authenticated: true,
+                    ..author()
+                },
+                users: 0,
+            },
             Body::Forked {
                 replid: "a".repeat(40),
                 base: 3,
@@ -322,7 +331,7 @@ mod tests {
             assert_eq!(json["body"]["kind"], stored.kind);
             assert_eq!(read(&stored), body);
             let bytes = String::from_utf8(stored.body).unwrap();
-            for clear in ["\"u1\"", "\"u2\"", "\"r1\"", "order 7", "olga", "test"] {
+            for clear in ["\"u1\"", "\"u2\"", "\"r1\"", "order 7", "olga", "helen", "test"] {
                 assert!(!bytes.contains(clear), "{bytes}");
             }
         }

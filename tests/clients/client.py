@@ -5,6 +5,7 @@
 runs one of the parts below and prints `good`, or fails and says what was wrong.
 """
 
+import os
 import sys
 
 import grpc
@@ -24,6 +25,7 @@ class Client:
 
     def __init__(self, address):
         self.channel = grpc.insecure_channel(address)
+        self.metadata = ()
         grpc.channel_ready_future(self.channel).result(timeout=60)
         self.reflection = ProtoReflectionDescriptorDatabase(self.channel)
         self.pool = descriptor_pool.DescriptorPool(self.reflection)
@@ -41,7 +43,7 @@ class Client:
             response_deserializer=response_class.FromString,
         )
         request = json_format.ParseDict(body, request_class(), descriptor_pool=self.pool)
-        answer = call(request, timeout=60)
+        answer = call(request, timeout=60, metadata=self.metadata)
         return json_format.MessageToDict(answer, descriptor_pool=self.pool)
 
     def refusal(self, path, **body):
@@ -295,13 +297,28 @@ def compressions(client):
     assert client.call("CampaignService/GetStats", campaignId="wheel")["draws"] == "1"
 
 
+def token(client):
+    """Against a server whose access file lets the token in TOKEN read `spring-...`."""
+    own, other = {"campaignId": "spring-1"}, {"campaignId": "summer-1"}
+    path = "CampaignService/GetCampaign"
+    client.refusal(path, **own).expect("UNAUTHENTICATED", "CREDENTIALS_MISSING")
+    client.metadata = (("authorization", "Bearer " + os.environ["TOKEN"]),)
+    client.refusal(path, **own).expect("NOT_FOUND", "CAMPAIGN_NOT_FOUND")
+    denied = client.refusal(path, **other).expect("PERMISSION_DENIED", "PERMISSION_DENIED")
+    assert denied.info.metadata["permission"] == "read", denied.info
+    assert denied.info.metadata["campaign"] == "summer-1", denied.info
+    assert client.call("LedgerService/ListWins") == {}
+    client.metadata = (("authorization", "Bearer nobody's"),)
+    client.refusal(path, **own).expect("UNAUTHENTICATED", "CREDENTIALS_INVALID")
+
+
 def snake(name):
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
 PARTS = {
     part.__name__: part
-    for part in [reflection, health, draws, limits, refusals, deadlines, compressions]
+    for part in [reflection, health, draws, limits, refusals, deadlines, compressions, token]
 }
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 use prost_reflect::{
     DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage as _, Value,
 };
-use tombola::grpc::access::{Permission, Rpc, table::permission};
+use tombola::grpc::access::{Permission, Policy, Rpc, table::permission};
 use tonic::{Code, Request, Status, client::Grpc, codegen::http::uri::PathAndQuery};
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt as _;
@@ -167,4 +167,31 @@ bindings:
         known,
         said(is_denied(shop.grab("never", "u").await), "never")
     );
+}
+
+#[test]
+fn the_documents_list_every_method_with_its_permission() {
+    let page = std::fs::read_to_string(crate::process::project("docs/access.md")).unwrap();
+    for own in Permission::ALL {
+        let row = format!("| `{}` |", own.name());
+        let row = page.lines().find(|line| line.starts_with(&row));
+        let row = row.unwrap_or_else(|| panic!("no row for {own}"));
+        for rpc in Rpc::ALL {
+            let name = format!("`{rpc:?}`");
+            assert_eq!(row.contains(&name), permission(rpc) == own, "{name} in {row}");
+        }
+    }
+}
+
+#[test]
+fn the_files_that_are_shown_and_shipped_are_right() {
+    let page = std::fs::read_to_string(crate::process::project("docs/access.md")).unwrap();
+    let (_, example) = page.split_once("```yaml norun\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let shipped = crate::process::project("deploy/kustomize/overlays/production/access.yaml");
+    let shipped = std::fs::read_to_string(shipped).unwrap();
+    for text in [example, &shipped] {
+        let policy = Policy::parse(text, std::path::Path::new("/etc"));
+        assert!(policy.unwrap().identities().count() > 1);
+    }
 }

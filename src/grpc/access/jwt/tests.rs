@@ -28,7 +28,11 @@ fn claims() -> Value {
 
 /// A token that is signed with the Ed25519 key.
 fn signed(header: &Value, claims: &Value) -> String {
-    let signed = format!("{}.{}", base64(header.to_string()), base64(claims.to_string()));
+    let signed = format!(
+        "{}.{}",
+        base64(header.to_string()),
+        base64(claims.to_string())
+    );
     let signature = ed25519().sign(signed.as_bytes());
     format!("{signed}.{}", base64(signature))
 }
@@ -137,7 +141,10 @@ async fn a_token_cannot_choose_how_it_is_verified() {
         json!({"kid": "ed"}),
     ] {
         let answer = verify(&signed(&header, &claims())).await;
-        assert!(matches!(answer, Err(Denial::Invalid(_))), "{header}: {answer:?}");
+        assert!(
+            matches!(answer, Err(Denial::Invalid(_))),
+            "{header}: {answer:?}"
+        );
     }
 }
 
@@ -158,7 +165,10 @@ async fn a_token_that_was_changed_is_refused() {
         "..".into(),
     ] {
         let answer = verify(&changed).await;
-        assert!(matches!(answer, Err(Denial::Invalid(_))), "{changed}: {answer:?}");
+        assert!(
+            matches!(answer, Err(Denial::Invalid(_))),
+            "{changed}: {answer:?}"
+        );
     }
 }
 
