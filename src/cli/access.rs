@@ -131,7 +131,8 @@ fn read(file: &Path) -> Outcome<Policy> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("{}: cannot be read: {error}", file.display())))?;
     let directory = file.parent().unwrap_or(Path::new(""));
-    Policy::parse(&text, directory).map_err(Failure::options)
+    let policy = Policy::parse(&text, directory);
+    policy.map_err(|problems| Failure::problems(&file.display().to_string(), problems))
 }
 
 /// Says whether an identity has a permission.

@@ -331,7 +331,9 @@ mod tests {
             assert_eq!(json["body"]["kind"], stored.kind);
             assert_eq!(read(&stored), body);
             let bytes = String::from_utf8(stored.body).unwrap();
-            for clear in ["\"u1\"", "\"u2\"", "\"r1\"", "order 7", "olga", "helen", "test"] {
+            for clear in [
+                "\"u1\"", "\"u2\"", "\"r1\"", "order 7", "olga", "helen", "test",
+            ] {
                 assert!(!bytes.contains(clear), "{bytes}");
             }
         }

@@ -1,7 +1,7 @@
 //! Patterns of campaigns and senders: an id, the beginning of ids followed by `*`, or `*` alone.
 //!
-//! Ids are compared byte by byte: upper and lower case differ, and nothing is normalised. `*` stands
-//! for any characters, `.` and `:` too; it has no other place than the end.
+//! Ids are compared byte by byte: upper and lower case differ, and nothing is normalised. `*`
+//! stands for any characters, also `.` and `:`; it may only be the last character.
 
 use std::fmt;
 

@@ -178,7 +178,11 @@ fn the_documents_list_every_method_with_its_permission() {
         let row = row.unwrap_or_else(|| panic!("no row for {own}"));
         for rpc in Rpc::ALL {
             let name = format!("`{rpc:?}`");
-            assert_eq!(row.contains(&name), permission(rpc) == own, "{name} in {row}");
+            assert_eq!(
+                row.contains(&name),
+                permission(rpc) == own,
+                "{name} in {row}"
+            );
         }
     }
 }

@@ -125,7 +125,8 @@ async fn a_retry_by_another_operator_is_the_same_act() {
 async fn without_an_access_file_the_operator_is_whom_the_request_names() {
     let data = tempfile::tempdir().unwrap();
     let server = Start::on(data.path()).serve();
-    server.says("everybody who reaches the server may do everything");
+    let warning = "everybody who reaches the server may do everything";
+    assert!(server.log().contains(warning), "{}", server.log());
     let calls = Calls::new(&server, None).await;
     let refused = calls.apply("shop").await.unwrap_err();
     assert!(refused.message().contains("operator"), "{refused:?}");
