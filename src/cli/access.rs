@@ -40,22 +40,20 @@ pub(super) struct CheckArgs {
         requires = "identity"
     )]
     permission: Option<Permission>,
-    /// On this campaign
+    /// The permission on this campaign
     #[arg(
         long,
         env = "TOMBOLA_CAMPAIGN",
         value_name = "ID",
-        value_parser = campaign_id,
-        requires = "permission"
+        value_parser = campaign_id
     )]
     campaign: Option<String>,
-    /// On envelopes of this sender
+    /// The permission on envelopes of this sender
     #[arg(
         long,
         env = "TOMBOLA_SENDER",
         value_name = "ID",
         value_parser = user_id,
-        requires = "permission",
         conflicts_with = "campaign"
     )]
     sender: Option<String>,

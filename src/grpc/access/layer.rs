@@ -94,11 +94,11 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let needed = self.gate.permission(request.uri().path());
         let Some(policed) = self.gate.access.0.clone() else {
             request.extensions_mut().insert(Caller::anybody());
             return Box::pin(self.service.call(request));
         };
+        let needed = self.gate.permission(request.uri().path());
         let Some(needed) = needed else {
             return Box::pin(self.service.call(request));
         };
