@@ -204,7 +204,6 @@ async fn sums_over_everything_are_for_those_who_see_everything() {
     }
     let own = GetStatsRequest {
         campaign_id: "mine-1".into(),
-        ..Default::default()
     };
     let shop = gate.by("shop").await;
     shop.campaigns().get_stats(own).await.unwrap();

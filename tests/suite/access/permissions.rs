@@ -190,7 +190,7 @@ fn the_documents_list_every_method_with_its_permission() {
 #[test]
 fn the_files_that_are_shown_and_shipped_are_right() {
     let page = std::fs::read_to_string(crate::process::project("docs/access.md")).unwrap();
-    let (_, example) = page.split_once("```yaml norun\n").unwrap();
+    let (_, example) = page.split_once("```yaml file=access.yaml norun\n").unwrap();
     let (example, _) = example.split_once("```").unwrap();
     let shipped = crate::process::project("deploy/kustomize/overlays/production/access.yaml");
     let shipped = std::fs::read_to_string(shipped).unwrap();

@@ -175,7 +175,8 @@ mod tests {
                     continue;
                 };
                 let mut head = vec![0; 4096];
-                stream.read(&mut head).await.unwrap();
+                let read = stream.read(&mut head).await.unwrap();
+                assert!(head[..read].starts_with(b"GET /keys HTTP/1.1"));
                 stream.write_all(response.as_bytes()).await.unwrap();
                 stream.shutdown().await.ok();
             }
