@@ -14,7 +14,7 @@ use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use sha2::{Digest as _, Sha256};
 
-const PROTOS: [&str; 7] = [
+const PROTOS: [&str; 8] = [
     "tombola/v1/common.proto",
     "tombola/v1/campaign.proto",
     "tombola/v1/lottery_service.proto",
@@ -22,6 +22,7 @@ const PROTOS: [&str; 7] = [
     "tombola/v1/envelope.proto",
     "tombola/v1/envelope_service.proto",
     "tombola/v1/ledger_service.proto",
+    "tombola/v1/admin_service.proto",
 ];
 
 /// All that the library and the server are made of.

@@ -22,7 +22,8 @@ use crate::{
         id::ID_BYTES_MAX, text::grouped,
     },
     proto::{
-        self, campaign_service_client::CampaignServiceClient,
+        self, admin_service_client::AdminServiceClient,
+        campaign_service_client::CampaignServiceClient,
         envelope_service_client::EnvelopeServiceClient, ledger_service_client::LedgerServiceClient,
         lottery_service_client::LotteryServiceClient,
     },
@@ -32,6 +33,7 @@ use crate::{
 pub(super) type Outcome<T = ()> = Result<T, Box<Failure>>;
 /// A connection that shows the credentials of the command with every call.
 type Connection = InterceptedService<Channel, Credentials>;
+pub(super) type Admin = AdminServiceClient<Connection>;
 pub(super) type Campaigns = CampaignServiceClient<Connection>;
 pub(super) type Envelopes = EnvelopeServiceClient<Connection>;
 pub(super) type Ledger = LedgerServiceClient<Connection>;
@@ -82,6 +84,12 @@ impl Client {
     /// A client of `LotteryService`.
     pub(super) async fn lottery(&self) -> Outcome<Lottery> {
         let client = LotteryServiceClient::new(self.connect().await?);
+        Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
+    }
+
+    /// A client of `AdminService`.
+    pub(super) async fn admin(&self) -> Outcome<Admin> {
+        let client = AdminServiceClient::new(self.connect().await?);
         Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 

@@ -1,4 +1,4 @@
-//! What a halted partition has lost, as the settled ledger has it, for `tombola recover`.
+//! What a store has lost, as the settled ledger has it, for `tombola recover` and `restore`.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,17 @@ use crate::{
         lost::{Lost, LostEntry, lost},
     },
     model::text::{grouped, visible},
-    store::{entry::Body, redis::HaltedPartition},
+    store::entry::Body,
 };
 
 /// Lost entries that are named, of each partition.
 const SHOWN_MAX: usize = 500;
 
 /// What the ledger in PostgreSQL has of the losses, by partition; none if no database is named.
+/// `kept` has the last entry that each partition has kept.
 pub(super) async fn find(
     sink: &SinkArgs,
-    halted: &[HaltedPartition],
+    kept: Vec<(u32, u64)>,
 ) -> Outcome<Option<BTreeMap<u32, Lost>>> {
     let Some(url) = sink.url_if_named()? else {
         return Ok(None);
@@ -33,13 +34,9 @@ pub(super) async fn find(
     let work = async {
         let mut source = PostgresSource::open(&url).await?;
         let mut found = BTreeMap::new();
-        for partition in halted {
-            // Without the last entry that was kept, nobody knows which ones are lost.
-            if let Some(kept) = partition.halt.kept {
-                let number = partition.partition;
-                let lost = lost(&mut source, number, kept, SHOWN_MAX).await?;
-                found.insert(number, lost);
-            }
+        for (number, kept) in kept {
+            let lost = lost(&mut source, number, kept, SHOWN_MAX).await?;
+            found.insert(number, lost);
         }
         Ok(found)
     };

@@ -1,9 +1,9 @@
 //! The command line: parsing and dispatch. Each subcommand has a file.
 //!
-//! All commands except `serve`, `init`, `recover`, `upgrade`, `migrate`, `settle`, `key`, `access`
-//! and `demo` are clients: they use only the API `tombola.v1`. Input files are checked in full
-//! before anything is sent. Only `failure` turns errors into text and exit codes, and only `output`
-//! writes to standard output.
+//! All commands except `serve`, `init`, `recover`, `restore`, `upgrade`, `migrate`, `settle`, `key`,
+//! `access` and `demo` are clients: they use only the API `tombola.v1`. Input files are checked in
+//! full before anything is sent. Only `failure` turns errors into text and exit codes, and only
+//! `output` writes to standard output.
 
 mod access;
 mod access_args;
@@ -11,6 +11,7 @@ mod admin_args;
 mod apply;
 mod audit;
 mod audit_view;
+mod backup;
 mod bench;
 mod block;
 mod campaigns;
@@ -47,6 +48,7 @@ mod plan;
 mod plan_view;
 mod recall;
 mod recover;
+mod restore;
 mod schedule;
 mod serve;
 mod settle;
@@ -139,6 +141,10 @@ enum Command {
     Recall(recall::RecallArgs),
     /// Show and end the halt of Redis partitions that lost entries in a failover
     Recover(recover::RecoverArgs),
+    /// Copy an embedded store into a file, while its server works
+    Backup(backup::BackupArgs),
+    /// Make an embedded store of a backup
+    Restore(restore::RestoreArgs),
     /// Raise the format of a Redis store's data, once all services are new enough
     Upgrade(upgrade::UpgradeArgs),
     /// Make the tables of the ledger in PostgreSQL, or bring them to this version
@@ -287,6 +293,8 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Schedule(args) => schedule::run(&client, args).await,
         Command::Recall(args) => recall::run(&client, args).await,
         Command::Recover(args) => recover::run(&client, args).await,
+        Command::Backup(args) => backup::run(&client, args).await,
+        Command::Restore(args) => restore::run(&client, args).await,
         Command::Upgrade(args) => upgrade::run(&client, args).await,
         Command::Migrate(args) => migrate::run(&client, args).await,
         Command::Settle(args) => settle::run(args).await,

@@ -23,7 +23,8 @@ use crate::{
     model::{OperatorId, RequestId, text::grouped},
     store::{
         Author,
-        redis::{HaltedPartition, Recovery, Withdrawn},
+        redis::{HaltedPartition, Recovery},
+        withdrawal::Withdrawn,
     },
 };
 
@@ -66,7 +67,10 @@ enum Way {
 pub(super) async fn run(client: &Client, args: RecoverArgs) -> Outcome {
     let recovery = open(&args).await?;
     let halted = recovery.halted().await.map_err(failed)?;
-    let lost = lost::find(&args.sink, &halted).await?;
+    // Without the last entry that was kept, nobody knows which ones are lost.
+    let kept = halted.iter();
+    let kept = kept.filter_map(|part| Some((part.partition, part.halt.kept?)));
+    let lost = lost::find(&args.sink, kept.collect()).await?;
     let lost = lost.as_ref();
     let way = match (args.withdraw_due, args.accept) {
         (true, _) => Way::Withdraw,
@@ -100,7 +104,7 @@ async fn open(args: &RecoverArgs) -> Outcome<Recovery> {
     Recovery::open(found).map_err(errand::not_opened)
 }
 
-fn author(change: &ChangeArgs) -> Outcome<Author> {
+pub(super) fn author(change: &ChangeArgs) -> Outcome<Author> {
     let Change {
         operator,
         reason,
@@ -181,7 +185,7 @@ fn as_text(
         ),
         Some(withdrawn) => {
             lines.push("all of them go on in two seconds".into());
-            lines.extend(withdrawn_table(withdrawn));
+            lines.extend(withdrawn_table(withdrawn.values()));
         }
     }
     lines.join("\n")
@@ -194,10 +198,12 @@ fn listed<T: ToString>(ids: &[T]) -> String {
     ids.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn withdrawn_table(withdrawn: &BTreeMap<u32, Withdrawn>) -> Option<String> {
+pub(super) fn withdrawn_table<'a>(
+    withdrawn: impl IntoIterator<Item = &'a Withdrawn>,
+) -> Option<String> {
     let columns = [("campaign", Side::Left), ("prize", Side::Left)];
     let mut table = Table::new(columns.into_iter().chain([("withdrawn", Side::Right)]));
-    for (campaign, units) in withdrawn.values().flat_map(|part| &part.units) {
+    for (campaign, units) in withdrawn.into_iter().flat_map(|part| &part.units) {
         for (prize, units) in units {
             table.row([campaign.to_string(), prize.clone(), grouped(*units)]);
         }
@@ -231,7 +237,7 @@ fn ids<T: ToString>(ids: &[T]) -> Vec<String> {
     ids.iter().map(T::to_string).collect()
 }
 
-fn withdrawn_json(withdrawn: &Withdrawn) -> serde_json::Value {
+pub(super) fn withdrawn_json(withdrawn: &Withdrawn) -> serde_json::Value {
     let units: BTreeMap<_, _> = withdrawn
         .units
         .iter()

@@ -7,6 +7,7 @@
 pub mod access;
 mod apply;
 mod arrival;
+mod backup;
 mod campaigns;
 mod changes;
 mod clock_health;

@@ -19,6 +19,7 @@ use tracing::info;
 
 use super::{
     access::{Access, Guarded, Reflection, Senders, layer::AccessLayer},
+    backup::Admin,
     campaigns::Campaigns,
     connections::{self, Bounds},
     desk::Desk,
@@ -33,7 +34,8 @@ use crate::{
     injector::Injector,
     ledger::read::SettledLedger,
     proto::{
-        FILE_DESCRIPTOR_SET, campaign_service_server::CampaignServiceServer,
+        FILE_DESCRIPTOR_SET, admin_service_server::AdminServiceServer,
+        campaign_service_server::CampaignServiceServer,
         envelope_service_server::EnvelopeServiceServer, ledger_service_server::LedgerServiceServer,
         lottery_service_server::LotteryServiceServer,
     },
@@ -183,6 +185,8 @@ fn routes(
     let envelopes = Guarded::new(Envelopes::new(desk.clone()), &senders);
     let envelopes =
         EnvelopeServiceServer::new(envelopes).max_decoding_message_size(SENDER_BYTES_MAX);
+    let admin = Guarded::new(Admin::new(desk.clone(), draining.clone()), &senders);
+    let admin = AdminServiceServer::new(admin).max_decoding_message_size(CALLER_BYTES_MAX);
     let ledger = Ledger::new(desk.clone(), ledger, (draining, senders.clone()));
     let ledger = LedgerServiceServer::new(Guarded::new(ledger, &senders))
         .max_decoding_message_size(CALLER_BYTES_MAX);
@@ -202,7 +206,8 @@ fn routes(
     let operator =
         MapResponseLayer::new(|answer: Response<Body>| legible(answer, OPERATOR_BYTES_MAX));
     let routes = Routes::new(caller.clone().named_layer(lottery))
-        .add_service(caller.named_layer(ledger))
+        .add_service(caller.clone().named_layer(ledger))
+        .add_service(caller.named_layer(admin))
         .add_service(sender.named_layer(envelopes))
         .add_service(operator.named_layer(campaigns))
         .add_service(tonic_health::pb::health_server::HealthServer::new(health));

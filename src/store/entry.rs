@@ -178,7 +178,8 @@ pub enum Body {
     /// An operator let the partition go on after entries were lost.
     Recovered {
         /// What had halted the partition: replication id of a fork, number of the last acknowledged
-        /// entry, number of the last entry of that fork in the store (or -).
+        /// entry, number of the last entry of that fork in the store (or -). If a backup of an
+        /// embedded store was restored: `- -` and the number of its last entry.
         halt: String,
         /// By whom.
         author: Author,

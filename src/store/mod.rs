@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
+pub mod backup;
 pub mod clock;
 pub mod command;
 pub(crate) mod delay;
@@ -27,7 +28,9 @@ mod rules;
 pub mod settling;
 pub mod sqlite;
 pub mod view;
+pub mod withdrawal;
 
+pub use backup::Backup;
 pub use command::{ApplyCommand, DrawAnswer, DrawCommand, Drawn, Need, OperateCommand, Operated};
 pub use delivery::{Delivery, DeliveryState, WinCommand, WinOperated, WinOperation, WonUnit};
 pub use draw_result::{Cause, DrawResult, Unit};
@@ -114,6 +117,12 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore {
     /// The store's clock; fails while the store cannot do its work, so it is also the probe of its
     /// health.
     async fn now(&self) -> Result<Moment>;
+
+    /// A copy of everything as of one moment. None if others make copies of the store's data: the
+    /// means of its server, or nobody, since it has no data that last.
+    async fn backup(&self) -> Result<Option<Backup>> {
+        Ok(None)
+    }
 
     /// Parts of the store whose clock stands still for now.
     fn standing_still(&self) -> Vec<StandingStill> {

@@ -10,6 +10,7 @@
 //! | `clients` | clients in other languages |
 //! | `access` | identities, permissions, and what they hide |
 //! | `admin` | the admin port: probes and metrics |
+//! | `backup` | backups of the embedded store, and stores that are made of them |
 //! | `cli` | the client commands |
 //! | `docs` | the documents: their code, links and lists |
 //! | `redis` | connections to Redis, checks at the start, and the errors of its faults |
@@ -27,6 +28,7 @@
 
 mod access;
 mod admin;
+mod backup;
 mod cli;
 mod clients;
 mod conformance;

@@ -41,6 +41,8 @@ pub const fn permission(rpc: Rpc) -> Permission {
             Permission::Read
         }
         Rpc::MarkDelivered | Rpc::RevokeWin => Permission::Deliver,
+        // AdminService
+        Rpc::Backup => Permission::Admin,
     }
 }
 
@@ -123,6 +125,8 @@ scoped! {
     };
     MarkDeliveredRequest => |it| Scope::Campaign(&it.campaign_id);
     RevokeWinRequest => |it| Scope::Campaign(&it.campaign_id);
+    // AdminService
+    BackupRequest => |_it| Scope::Store;
 }
 
 /// Requests of lists name a campaign or none.

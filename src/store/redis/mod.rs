@@ -54,7 +54,7 @@ pub use self::{
         identity::{Found, Made, PARTITIONS_MAX},
         open_error::OpenError,
         options::{Expected, Options},
-        recovery::{HaltedPartition, Recovery, Withdrawn},
+        recovery::{HaltedPartition, Recovery},
         upgrade::{OlderService, Upgrade},
     },
 };

@@ -17,7 +17,7 @@ pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
     let found = db
         .prepare_cached(
             "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope, \
-             number FROM ledger
+             number, fork FROM ledger
              WHERE sequence = ?1",
         )?
         .query_row([sequence], entry_columns)
@@ -25,7 +25,7 @@ pub(super) fn entry(db: &Connection, sequence: u64) -> Result<Option<Entry>> {
     found.map(read_entry).transpose()
 }
 
-/// Columns of an entry: sequence, moment, body, campaign id, envelope id, number.
+/// Columns of an entry: sequence, moment, body, campaign id, envelope id, number, mark of the fork.
 pub(super) type EntryColumns = (
     u64,
     Moment,
@@ -33,6 +33,7 @@ pub(super) type EntryColumns = (
     Option<String>,
     Option<String>,
     Option<u64>,
+    u32,
 );
 
 /// Reads the columns of an entry.
@@ -44,7 +45,15 @@ pub(super) fn entry_columns(row: &Row<'_>) -> rusqlite::Result<EntryColumns> {
         row.get(3)?,
         row.get(4)?,
         row.get(5)?,
+        row.get(6)?,
     ))
+}
+
+/// The mark of the current fork; 0 unless a backup was restored.
+pub(super) fn fork_mark(db: &Connection) -> rusqlite::Result<u32> {
+    let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'fork'";
+    let found = db.prepare_cached(sql)?.query_row([], |row| row.get(0));
+    Ok(found.optional()?.unwrap_or(0))
 }
 
 /// The name of an entry.
@@ -57,20 +66,16 @@ pub(super) fn ledger_id(sequence: u64) -> LedgerId {
 
 /// Makes an entry of its columns.
 pub(super) fn read_entry(columns: EntryColumns) -> Result<Entry> {
-    let (sequence, at, body, campaign, envelope, number) = columns;
+    let (sequence, at, body, campaign, envelope, number, fork) = columns;
     let subject = match (campaign, envelope) {
         (_, Some(id)) => EnvelopeId::parse("envelope", &id).map(Subject::Envelope),
         (Some(id), None) => CampaignId::parse("campaign", &id).map(Subject::Campaign),
-        (None, None) => {
-            return Err(StoreError::corrupt(format!(
-                "ledger entry {sequence} is about nothing"
-            )));
-        }
+        (None, None) => Ok(Subject::Partition),
     };
     Ok(Entry {
         id: ledger_id(sequence),
         number,
-        fork: 0, // one process on one file: nothing is ever rolled back
+        fork,
         at,
         subject: subject.map_err(|problem| StoreError::corrupt(problem.message))?,
         body: from_json(&body)?,

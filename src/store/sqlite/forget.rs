@@ -25,12 +25,12 @@ impl Command for ForgetCommand {
         let entries: Vec<_> = {
             let mut statement = step.db.prepare_cached(
                 "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), \
-                 envelope, number, campaign
+                 envelope, number, fork, campaign
                  FROM ledger
                  WHERE sequence > ?1 ORDER BY sequence LIMIT ?2",
             )?;
             let rows = statement.query_map(params![from, CHUNK_UNITS_MAX], |row| {
-                Ok((entry_columns(row)?, row.get::<_, i64>(6)?))
+                Ok((entry_columns(row)?, row.get::<_, i64>(7)?))
             })?;
             // The ledger is in order of time: the first entry that is remembered ends the search.
             rows.take_while(|row| row.as_ref().map_or(true, |((_, at, ..), _)| *at < oldest))

@@ -4,6 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
+    columns::fork_mark,
     state::CampaignState,
     windows::{load_live, read_window, window_columns},
 };
@@ -25,7 +26,7 @@ pub(super) fn load(
 ) -> Result<State> {
     let mut state = State {
         now,
-        fork: 0, // one process on one file: nothing is ever rolled back
+        fork: fork_mark(db)?,
         view: campaign.view.clone(),
         stock: campaign.stock.iter().map(|stock| stock.units).collect(),
         pools: campaign.pools.iter().map(|p| p.known.clone()).collect(),

@@ -6,7 +6,7 @@
 //! each on a connection of a small pool.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -18,6 +18,7 @@ use std::{
 use async_trait::async_trait;
 use rusqlite::Connection;
 
+mod backup;
 mod columns;
 mod commands;
 mod deliveries;
@@ -46,7 +47,10 @@ mod wal;
 mod windows;
 mod writer;
 
-pub use open::{BUSY_PATIENCE, DATABASE_FILE, DirectoryLock, OpenError, Options, is_up_to_date};
+pub use backup::BegunFork;
+pub use open::{
+    BUSY_PATIENCE, DATABASE_FILE, DirectoryLock, Inspected, OpenError, Options, is_up_to_date,
+};
 pub use tables::LedgerTables;
 
 use self::{
@@ -64,10 +68,10 @@ use self::{
     writer::Writer,
 };
 use super::{
-    AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
-    Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
-    OperateCommand, Operated, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept,
-    UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock,
+    AdjustCommand, ApplyCommand, Backup, BlockedUsers, CampaignView, DealCommand, DrawAnswer,
+    DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling,
+    FreezeCommand, OperateCommand, Operated, Result, Stats, Step, Store, StoreError, StoreInfo,
+    Sweep, Swept, UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock,
 };
 use crate::{
     metrics::SHED,
@@ -77,6 +81,7 @@ use crate::{
 /// The embedded store. Dropping it finishes what waits and closes the files.
 pub struct SqliteStore {
     info: StoreInfo,
+    directory: PathBuf,
     clock: Arc<dyn Clock>,
     request_memory: Duration,
     inbox: Arc<Inbox>,
@@ -119,6 +124,7 @@ impl SqliteStore {
         lock: DirectoryLock,
         options: Options,
     ) -> std::result::Result<Self, OpenError> {
+        backup::remove_unfinished(&options.directory);
         let reserve = Reserve::new(&options.directory);
         let opened = open::open(&options)?;
         let published: Published = Arc::new(RwLock::new(opened.campaigns));
@@ -168,6 +174,7 @@ impl SqliteStore {
                 test_clock: options.clock.is_test(),
                 partitions: 1,
             },
+            directory: options.directory,
             clock: options.clock,
             request_memory: options.request_memory,
             inbox,
@@ -254,6 +261,15 @@ impl Store for SqliteStore {
 
     fn clock_hint(&self) -> Moment {
         self.clock_now()
+    }
+
+    async fn backup(&self) -> Result<Option<Backup>> {
+        let directory = self.directory.clone();
+        let made = tokio::task::spawn_blocking(move || backup::make(&directory));
+        let made = made
+            .await
+            .unwrap_or_else(|_| Err(faults::unavailable(Executed::No, "a backup has failed")));
+        made.map(Some)
     }
 
     async fn now(&self) -> Result<Moment> {

@@ -35,9 +35,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_deliveries.sql"),
     include_str!("schema_chains.sql"),
     include_str!("schema_removal.sql"),
+    include_str!("schema_forks.sql"),
 ];
 /// The version of the schema.
-const SCHEMA_VERSION: u32 = 12;
+const SCHEMA_VERSION: u32 = 13;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep
@@ -62,6 +63,17 @@ pub struct Options {
     /// Identifies the master key without revealing it (see [`crate::chance::MasterKey`]); a store
     /// belongs to one key for ever.
     pub key_fingerprint: String,
+}
+
+/// What a file with an embedded store says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspected {
+    /// The store's id.
+    pub store_id: String,
+    /// The number of the last entry; 0 if there is none.
+    pub head: u64,
+    /// When that entry was written.
+    pub at: Moment,
 }
 
 /// Campaigns by id, as of the last commit.
@@ -378,6 +390,34 @@ impl Header {
             _ => Self::Foreign,
         })
     }
+}
+
+/// Looks at a file that nobody has open, and reads all of it.
+pub(super) fn inspect(file: &Path) -> Result<Inspected, OpenError> {
+    let inspect = || {
+        let name = || file.display().to_string();
+        if !check_version(file)? {
+            return Err(OpenError::NotOurs(name()));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let db = Connection::open_with_flags(file, flags).map_err(OpenError::database)?;
+        let check: String = db
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(OpenError::database)?;
+        if check != "ok" {
+            return Err(OpenError::damaged(check));
+        }
+        let sql = "SELECT COALESCE(MAX(sequence), 0), COALESCE(MAX(at), 0) FROM ledger";
+        let (head, at) = db
+            .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .map_err(OpenError::database)?;
+        Ok(Inspected {
+            store_id: meta(&db, "store_id")?.ok_or_else(|| OpenError::NotOurs(name()))?,
+            head,
+            at: Moment::from_micros(at),
+        })
+    };
+    inspect().map_err(|error| error.of(file))
 }
 
 fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -264,7 +264,7 @@ fn won_and_due(
 pub(super) fn ledger(db: &Connection, sequence: u64, limit: usize) -> Result<Vec<Entry>> {
     let mut statement = db.prepare_cached(
         "SELECT sequence, at, body, (SELECT id FROM campaigns WHERE no = campaign), envelope, \
-         number FROM ledger
+         number, fork FROM ledger
          WHERE sequence > ?1 ORDER BY sequence LIMIT ?2",
     )?;
     let mut rows = statement.query_map(params![sequence, limit], entry_columns)?;

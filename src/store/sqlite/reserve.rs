@@ -24,7 +24,7 @@ const BYTES: u64 = 16 << 20;
 const FREE_BYTES_MIN: u64 = 4 << 20;
 
 /// The reserve is made if the disk has more room than this.
-const FREE_BYTES_AMPLE: u64 = 4 * BYTES;
+pub(super) const FREE_BYTES_AMPLE: u64 = 4 * BYTES;
 
 /// The reserve of a store.
 #[derive(Clone)]
@@ -77,7 +77,8 @@ impl Reserve {
         self.directory.join(FILE)
     }
 
-    fn free_bytes(&self) -> io::Result<u64> {
+    /// The room on the disk.
+    pub(super) fn free_bytes(&self) -> io::Result<u64> {
         let disk = statvfs(&self.directory)?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }

@@ -10,7 +10,7 @@ use super::{
     columns::{PARTITION, moment, scalar},
     job::Command,
     read,
-    step::{SettledEntry, Step, oldest_after},
+    step::{Jump, SettledEntry, Step, oldest_after},
 };
 use crate::chance::Salt;
 use crate::store::{
@@ -90,7 +90,7 @@ fn backlog(db: &Connection) -> Result<Backlog> {
     let last: u64 = scalar(db, "SELECT COALESCE(MAX(sequence), 0) FROM ledger", [])?;
     Ok(Backlog {
         has_sink: settled.is_some(),
-        entries: last - settled.unwrap_or(0),
+        entries: Jump::entries(Jump::read(db)?, settled.unwrap_or(0), last),
         oldest: oldest_after(db, settled.unwrap_or(0))?,
     })
 }

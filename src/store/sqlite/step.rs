@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) use super::columns::definition;
 use super::{
-    columns::{ledger_id, moment, to_json},
+    columns::{fork_mark, ledger_id, moment, to_json},
     envelopes::Envelopes,
     removal::not_found,
     state::CampaignState,
@@ -34,6 +34,40 @@ pub(super) struct SettledEntry {
     pub(super) at: Moment,
 }
 
+/// The numbers that a fork has passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Jump {
+    /// The last entry before the fork.
+    pub(super) base: u64,
+    /// The first entry of the fork.
+    pub(super) first: u64,
+}
+
+impl Jump {
+    /// The last jump, if there was one.
+    pub(super) fn read(db: &Connection) -> rusqlite::Result<Option<Self>> {
+        let sql = "SELECT value FROM meta WHERE key = 'jump'";
+        let mut statement = db.prepare_cached(sql)?;
+        let found = statement.query_row([], |row| row.get::<_, String>(0));
+        Ok(found.optional()?.and_then(|text| {
+            let (base, first) = text.split_once(' ')?;
+            Some(Self {
+                base: base.parse().ok()?,
+                first: first.parse().ok()?,
+            })
+        }))
+    }
+
+    /// The number of entries after `settled`, up to `last`.
+    pub(super) fn entries(jump: Option<Self>, settled: u64, last: u64) -> u64 {
+        let passed_over = match jump {
+            Some(Self { base, first }) if settled < first => first - 1 - base.max(settled),
+            _ => 0,
+        };
+        last - settled - passed_over
+    }
+}
+
 /// What the writer keeps between steps. All of it can be read back from the database at any time.
 pub(super) struct Core {
     pub(super) request_memory: Duration,
@@ -42,6 +76,9 @@ pub(super) struct Core {
     pub(super) campaigns: HashMap<CampaignId, CampaignState>,
     pub(super) envelopes: Envelopes,
     pub(super) sequence: u64,
+    /// The mark of the current fork.
+    pub(super) fork: u32,
+    pub(super) jump: Option<Jump>,
     /// The number of the last entry of an envelope, now and in the database.
     pub(super) entries: u64,
     written_entries: u64,
@@ -72,6 +109,8 @@ impl Core {
             campaigns: HashMap::new(),
             envelopes: Envelopes::default(),
             sequence,
+            fork: fork_mark(db)?,
+            jump: Jump::read(db)?,
             entries,
             written_entries: entries,
             last,
@@ -96,6 +135,8 @@ impl Core {
     pub(super) fn find_again(&mut self, db: &Connection) -> rusqlite::Result<()> {
         if self.is_lost {
             (self.sequence, _) = last_entry(db)?;
+            self.fork = fork_mark(db)?;
+            self.jump = Jump::read(db)?;
             self.entries = envelope_entries(db)?;
             self.written_entries = self.entries;
             self.settled = settled_entry(db)?;
@@ -224,7 +265,8 @@ impl Step<'_> {
         let (Some(bound), Some(settled)) = (bound, self.core.settled) else {
             return Ok(());
         };
-        if bound.is_reached_by(self.core.sequence - settled.sequence) {
+        let entries = Jump::entries(self.core.jump, settled.sequence, self.core.sequence);
+        if bound.is_reached_by(entries) {
             return Err(Refusal::LedgerBacklog.into());
         }
         // What waits is younger than what is settled.
@@ -259,6 +301,12 @@ impl Step<'_> {
         self.append_entry(0, Some(envelope.as_str()), self.core.entries, body)
     }
 
+    /// Writes an entry of the partition itself.
+    pub(super) fn append_of_partition(&mut self, body: &Body) -> Result<LedgerId> {
+        self.core.entries += 1;
+        self.append_entry(0, None, self.core.entries, body)
+    }
+
     fn append_entry(
         &mut self,
         campaign: i64,
@@ -269,8 +317,8 @@ impl Step<'_> {
         let sequence = self.core.sequence + 1;
         self.db
             .prepare_cached(
-                "INSERT INTO ledger (sequence, at, campaign, envelope, number, body) VALUES (?1, \
-                 ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO ledger (sequence, at, campaign, envelope, number, body, fork) VALUES \
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![
                 sequence,
@@ -278,7 +326,8 @@ impl Step<'_> {
                 campaign,
                 envelope,
                 number,
-                to_json(body)
+                to_json(body),
+                self.core.fork
             ])?;
         self.core.sequence = sequence;
         Ok(ledger_id(sequence))

@@ -169,7 +169,7 @@ impl Queue {
         self.delete_taken(db, campaign, pool)?;
         let wanted = READ_AHEAD.max(self.head.len() as u64 * 2);
         let mut statement = db.prepare_cached(
-            "SELECT score, window, number FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = \
+            "SELECT score, window, number, fork FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = \
              ?3
              ORDER BY score, window, number LIMIT ?4",
         )?;
@@ -179,7 +179,7 @@ impl Queue {
                     score: row.get(0)?,
                     unit: Unit {
                         window: row.get(1)?,
-                        fork: 0,
+                        fork: row.get(3)?,
                         number: row.get(2)?,
                     },
                 })
@@ -199,8 +199,8 @@ pub(super) fn insert(
     waiting: Waiting,
 ) -> Result<()> {
     db.prepare_cached(
-        "INSERT INTO units (campaign, pool, prize, score, window, number) VALUES (?1, ?2, ?3, ?4, \
-         ?5, ?6)",
+        "INSERT INTO units (campaign, pool, prize, score, window, number, fork) VALUES (?1, ?2, \
+         ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         campaign,
@@ -208,7 +208,8 @@ pub(super) fn insert(
         slot(prize),
         waiting.score,
         waiting.unit.window,
-        waiting.unit.number
+        waiting.unit.number,
+        waiting.unit.fork
     ])?;
     Ok(())
 }
@@ -249,11 +250,11 @@ pub(super) fn find(
     limit: usize,
 ) -> Result<Vec<Placed>> {
     let mut statement = db.prepare_cached(if range.descending {
-        "SELECT score, window, number FROM units
+        "SELECT score, window, number, fork FROM units
          WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 AND score BETWEEN ?4 AND ?5
          ORDER BY score DESC, window DESC, number DESC LIMIT ?6"
     } else {
-        "SELECT score, window, number FROM units
+        "SELECT score, window, number, fork FROM units
          WHERE campaign = ?1 AND pool = ?2 AND prize = ?3 AND score BETWEEN ?4 AND ?5
          ORDER BY score, window, number LIMIT ?6"
     })?;
@@ -266,7 +267,7 @@ pub(super) fn find(
             score: row.get(0)?,
             unit: Unit {
                 window: row.get(1)?,
-                fork: 0,
+                fork: row.get(3)?,
                 number: row.get(2)?,
             },
         })

@@ -8,7 +8,7 @@ use tombola::{
     chance::Salt,
     model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId},
     store::{
-        AdjustCommand, ApplyCommand, Backlog, BacklogBound, BlockedUsers, CampaignView,
+        AdjustCommand, ApplyCommand, Backlog, BacklogBound, Backup, BlockedUsers, CampaignView,
         CancelEnvelope, ClosedCampaign, CreateEnvelope, DealCommand, DrawAnswer, DrawCommand,
         Drawn, DueCampaign, Entry, EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView,
         FillCommand, FillEnvelope, Filled, Filling, FreezeCommand, GrabCommand, GrabView, Grabbed,
@@ -93,6 +93,10 @@ impl<M: Meddler> Store for Between<M> {
 
     fn clock_hint(&self) -> Moment {
         self.store.clock_hint()
+    }
+
+    async fn backup(&self) -> Result<Option<Backup>> {
+        self.store.backup().await
     }
 
     async fn now(&self) -> Result<Moment> {

@@ -3,8 +3,6 @@
 //! Only this code can write to a halted partition; services may run meanwhile. Each part can be
 //! repeated, so a recovery that was interrupted is started again.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use super::{identity::Found, open_error::OpenError};
 use crate::store::redis::{
     RedisStore,
@@ -16,10 +14,11 @@ use crate::store::redis::{
     step::{campaign::to_json, decide::contended},
 };
 use crate::{
-    model::{CampaignId, EnvelopeId, Moment},
+    model::{CampaignId, EnvelopeId},
     store::{
-        Author, CancelEnvelope, EnvelopeStore as _, Executed, Lifecycle, Result, Store as _,
-        StoreError, Sweep, entry::Body,
+        Author, Executed, Lifecycle, Result, Store as _, StoreError,
+        entry::Body,
+        withdrawal::{Withdrawn, withdraw_due},
     },
 };
 
@@ -41,15 +40,6 @@ pub struct HaltedPartition {
     /// Its campaigns that are not closed.
     pub campaigns: Vec<CampaignId>,
     /// Its envelopes that are not settled.
-    pub envelopes: Vec<EnvelopeId>,
-}
-
-/// What a recovery has withdrawn.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Withdrawn {
-    /// Units by campaign and prize id.
-    pub units: BTreeMap<CampaignId, BTreeMap<String, u64>>,
-    /// Envelopes that were ended, and refunded what was left.
     pub envelopes: Vec<EnvelopeId>,
 }
 
@@ -129,40 +119,9 @@ impl Recovery {
         halted: &HaltedPartition,
         author: &Author,
     ) -> Result<Withdrawn> {
-        let mut withdrawn = Withdrawn::default();
+        let (campaigns, envelopes) = (&halted.campaigns, &halted.envelopes);
         let until = halted.halt.noticed_at;
-        for id in &halted.campaigns {
-            let units = self.withdraw_campaign(id, until).await?;
-            withdrawn.units.insert(id.clone(), units);
-        }
-        for envelope in &halted.envelopes {
-            let cancel = CancelEnvelope {
-                envelope: envelope.clone(),
-                author: author.clone(),
-            };
-            self.store.cancel_envelope(cancel).await?;
-            withdrawn.envelopes.push(envelope.clone());
-        }
-        Ok(withdrawn)
-    }
-
-    async fn withdraw_campaign(
-        &self,
-        id: &CampaignId,
-        until: Moment,
-    ) -> Result<BTreeMap<String, u64>> {
-        let campaign = Arc::clone(&self.store.campaign(id).await?.campaign);
-        let mut units = BTreeMap::<String, u64>::new();
-        loop {
-            let swept = self.store.sweep(id, Sweep::Recovery { until }).await?;
-            for (prize, count) in &swept.units {
-                let prize = campaign.prize(*prize).id.to_string();
-                *units.entry(prize).or_default() += count;
-            }
-            if !swept.more {
-                return Ok(units);
-            }
-        }
+        withdraw_due(&self.store, campaigns, envelopes, until, author).await
     }
 
     /// Lets the partition go on without the lost entries.

@@ -1,0 +1,231 @@
+//! `tombola restore`: makes an embedded store of a backup.
+//!
+//! Everything is done in a directory of its own, and the finished store is moved at last: whatever
+//! goes wrong, the data directory has either no store or a whole one.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use serde_json::json;
+
+use super::{
+    client::{ChangeArgs, Client, Outcome},
+    failure::Failure,
+    key, lost,
+    output::say,
+    recover::{author, withdrawn_json, withdrawn_table},
+    serve::read_clock,
+    sink_args::SinkArgs,
+    store_args::HomeArgs,
+    terminal::confirm,
+};
+use crate::{
+    ledger::lost::Lost,
+    model::text::grouped,
+    store::{
+        Author, Lifecycle, Result as Stored, Store as _,
+        clock::SystemClock,
+        sqlite::{BegunFork, DATABASE_FILE, DirectoryLock, Inspected, Options, SqliteStore},
+        withdrawal::{Withdrawn, withdraw_due},
+    },
+};
+
+/// This command makes no requests that need remembering.
+const REQUEST_MEMORY: Duration = Duration::from_secs(86_400);
+/// Campaigns that are read at a time.
+const PAGE: usize = 100;
+/// The one partition of an embedded store.
+const PARTITION: u32 = 0;
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  tombola restore monday.backup --data tombola-data --withdraw-due
+  tombola restore monday.backup --data tombola-data --accept --postgres-url postgres://reader@127.0.0.1/ledger
+
+The data directory must have no store, but the store's master.key. What happened after the backup is lost:
+users may have won units that the store takes for waiting ones. Choose what becomes of these. With
+--postgres-url the command names what was lost of the settled ledger. The store goes on with entry
+numbers and units that were never given out.")]
+pub(super) struct RestoreArgs {
+    /// The backup, as `tombola backup` has made it
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    home: HomeArgs,
+    /// Withdraw every unit that can be won now, so that none is won twice. Open envelopes end, and
+    /// the packets that nobody has grabbed are refunded
+    #[arg(long, env = "TOMBOLA_WITHDRAW_DUE", conflicts_with = "accept")]
+    withdraw_due: bool,
+    /// Go on as if nothing had happened: units that were won after the backup may be won again
+    #[arg(long, env = "TOMBOLA_ACCEPT")]
+    accept: bool,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    sink: SinkArgs,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// What was done.
+struct Restored {
+    backup: Inspected,
+    fork: BegunFork,
+    withdrawn: Option<Withdrawn>,
+    lost: Option<Lost>,
+}
+
+pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
+    if !args.withdraw_due && !args.accept {
+        return Err(Failure::usage(
+            "choose what becomes of units that may have been won after the backup: withdraw those \
+             that can be won now with --withdraw-due, or let them be won again with --accept",
+        ));
+    }
+    let author = author(&args.change)?;
+    let clock = read_clock(args.home.clock_start.as_deref());
+    let clock = clock.map_err(|text| Failure::usage(format!("--clock-start {text}")))?;
+    let clock = clock.unwrap_or_else(|| Arc::new(SystemClock));
+    let lock = DirectoryLock::take(&args.home.data).map_err(|error| refused(&error.to_string()))?;
+    let has_store = SqliteStore::exists(&lock, &args.home.data);
+    if has_store.map_err(|error| refused(&error.to_string()))? {
+        return Err(refused(&format!(
+            "{} has a store already, which is not changed: name a directory without one",
+            args.home.data.display()
+        )));
+    }
+    let key = key::file(&args.home.data, args.home.master_key.as_deref());
+    let key = key::read(&key).map_err(|error| Failure::refused("NO_KEY", error.to_string()))?;
+    let backup = SqliteStore::inspect(&args.file).map_err(|error| refused(&error.to_string()))?;
+    let lost = lost::find(&args.sink, vec![(PARTITION, backup.head)]).await?;
+    confirm(&question(&args, &backup), args.yes)?;
+    let work = tempfile::Builder::new()
+        .prefix(".unfinished-restore-")
+        .tempdir_in(&args.home.data)
+        .map_err(|cause| unusable(&args.home.data, &cause))?;
+    let made = work.path().join(DATABASE_FILE);
+    fs::copy(&args.file, &made).map_err(|cause| unusable(work.path(), &cause))?;
+    let options = Options {
+        directory: work.path().to_owned(),
+        clock,
+        request_memory: REQUEST_MEMORY,
+        key_fingerprint: key.fingerprint(),
+    };
+    let store = SqliteStore::open(options).map_err(|error| refused(&error.to_string()))?;
+    let done = go_on(&store, &author, args.withdraw_due).await;
+    let (fork, withdrawn) = done.map_err(|error| refused(&error.to_string()))?;
+    drop(store); // its last connection moves the log into the file
+    put(&made, &args.home.data).map_err(|cause| unusable(&args.home.data, &cause))?;
+    drop(lock);
+    let restored = Restored {
+        backup,
+        fork,
+        withdrawn,
+        lost: lost.and_then(|mut lost| lost.remove(&PARTITION)),
+    };
+    show(client, &args, &restored);
+    Ok(())
+}
+
+/// Lets the store go on under a fork, and withdraws what is due if that is wanted.
+async fn go_on(
+    store: &SqliteStore,
+    author: &Author,
+    withdraw: bool,
+) -> Stored<(BegunFork, Option<Withdrawn>)> {
+    let fork = store.begin_fork(author).await?;
+    if !withdraw {
+        return Ok((fork, None));
+    }
+    let mut campaigns = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.campaigns(after.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.campaign.id.to_string());
+        let open = page
+            .iter()
+            .filter(|view| view.lifecycle != Lifecycle::Closed);
+        campaigns.extend(open.map(|view| view.campaign.id.clone()));
+    }
+    let envelopes = store.open_envelopes().await?;
+    let until = store.now().await?;
+    let withdrawn = withdraw_due(store, &campaigns, &envelopes, until, author).await?;
+    Ok((fork, Some(withdrawn)))
+}
+
+/// Moves the finished file to where `serve` finds it.
+fn put(made: &Path, data: &Path) -> io::Result<()> {
+    File::open(made)?.sync_all()?;
+    fs::rename(made, data.join(DATABASE_FILE))?;
+    File::open(data)?.sync_all()
+}
+
+fn question(args: &RestoreArgs, backup: &Inspected) -> String {
+    let units = match args.withdraw_due {
+        true => "and withdraw every unit that can be won now",
+        false => "and let units that were won since be won again",
+    };
+    format!(
+        "Restore the store {} as it was at {} into {}, {units}?",
+        backup.store_id,
+        backup.at,
+        args.home.data.display()
+    )
+}
+
+fn refused(text: &str) -> Box<Failure> {
+    Failure::refused("NOT_RESTORED", text.to_owned())
+}
+
+fn unusable(path: &Path, cause: &io::Error) -> Box<Failure> {
+    refused(&format!(
+        "{} cannot be written: {cause}; make room, fix its permissions, or name another directory",
+        path.display()
+    ))
+}
+
+fn show(client: &Client, args: &RestoreArgs, restored: &Restored) {
+    let Restored {
+        backup,
+        fork,
+        withdrawn,
+        lost,
+    } = restored;
+    if client.json {
+        let shown = json!({
+            "storeId": backup.store_id,
+            "backupTime": backup.at.to_string(),
+            "lastKept": fork.base.to_string(),
+            "firstEntry": fork.first.to_string(),
+            "fork": format!("{:06x}", fork.mark),
+            "withdrawn": withdrawn.as_ref().map(withdrawn_json),
+            "lost": lost.as_ref().map(lost::to_json),
+        });
+        say(&format!("{shown:#}"));
+        return;
+    }
+    let mut lines = vec![format!(
+        "the store {} is restored in {} as it was at {}: it has the entries up to {}, and goes on \
+         with {} under fork {:06x}",
+        backup.store_id,
+        args.home.data.display(),
+        backup.at,
+        grouped(fork.base),
+        grouped(fork.first),
+        fork.mark
+    )];
+    if let Some(lost) = lost {
+        lines.push("lost entries that were settled:".into());
+        lines.push(lost::text(lost, lost.last));
+    }
+    lines.extend(withdrawn_table(withdrawn));
+    say(&lines.join("\n"));
+}

@@ -1,0 +1,188 @@
+//! Backups, which are made while the store works, and the fork with which a restored one goes on.
+//!
+//! What was done after a backup is lost with the data it replaces, but the numbers of entries and
+//! the ids of units that were given out then must not be used again. So a restored store begins a
+//! fork, as a partition on Redis does when it finds itself on another server: its entries go on far
+//! beyond all earlier ones, and units that are put from then on have the fork's mark.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, params};
+use tempfile::TempPath;
+use tracing::warn;
+
+use super::{
+    DATABASE_FILE, Inspected, OpenError, SqliteStore,
+    columns::moment,
+    faults::unavailable,
+    job::Command,
+    open,
+    reserve::{FREE_BYTES_AMPLE, Reserve},
+    step::{Jump, Step},
+};
+use crate::{
+    model::{EnvelopeId, Moment},
+    store::{Author, Backup, Executed, Result, StoreError, entry::Body},
+};
+
+/// What the names of unfinished backups begin with.
+const UNFINISHED: &str = ".unfinished-backup-";
+/// Entries go on this far beyond the last one of the backup, or up to twice as far: no store
+/// writes as many between two backups.
+const STEP_MIN: u64 = 1 << 31;
+
+/// A fork that was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BegunFork {
+    /// The last entry before it.
+    pub base: u64,
+    /// The first entry of it.
+    pub first: u64,
+    /// Its mark.
+    pub mark: u32,
+}
+
+/// Makes a backup. It takes as much room beside the data as they have.
+pub(super) fn make(directory: &Path) -> Result<Backup> {
+    check_room(directory)?;
+    let file = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .tempfile_in(directory)
+        .map_err(failed)?
+        .into_temp_path();
+    let db = Connection::open(directory.join(DATABASE_FILE))?;
+    let name = file
+        .to_str()
+        .ok_or_else(|| unavailable(Executed::No, "the path of the data directory is not UTF-8"))?;
+    // It reads as of one moment, and the writer goes on.
+    db.execute("VACUUM INTO ?1", [name])?;
+    let (head, at) = end_of(&file)?;
+    let bytes = fs::metadata(&file).map_err(failed)?.len();
+    Ok(Backup {
+        file,
+        bytes,
+        head,
+        at,
+    })
+}
+
+/// Removes what a process that was killed has left of a backup.
+pub(super) fn remove_unfinished(directory: &Path) {
+    let Ok(files) = fs::read_dir(directory) else {
+        return; // whoever opens the store will say why
+    };
+    for file in files.flatten() {
+        let name = file.file_name();
+        if name.to_string_lossy().starts_with(UNFINISHED)
+            && let Err(error) = fs::remove_file(file.path())
+        {
+            let path = file.path();
+            warn!(%error, "an unfinished backup stays: remove {}", path.display());
+        }
+    }
+}
+
+fn check_room(directory: &Path) -> Result<()> {
+    let database = directory.join(DATABASE_FILE);
+    let mut log = database.clone().into_os_string();
+    log.push("-wal");
+    let bytes = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
+    let needed = bytes(&database) + bytes(&PathBuf::from(log)) + FREE_BYTES_AMPLE;
+    let free = Reserve::new(directory).free_bytes().map_err(failed)?;
+    if free < needed {
+        let text = format!(
+            "a backup needs {} MiB of room beside the data, and there are {} MiB: make room",
+            needed >> 20,
+            free >> 20
+        );
+        return Err(unavailable(Executed::No, &text));
+    }
+    Ok(())
+}
+
+/// The number and the moment of the last entry in a file.
+fn end_of(file: &TempPath) -> rusqlite::Result<(u64, Moment)> {
+    let db = Connection::open(file)?;
+    let sql = "SELECT COALESCE(MAX(sequence), 0), COALESCE(MAX(at), 0) FROM ledger";
+    db.query_row(sql, [], |row| Ok((row.get(0)?, moment(row, 1)?)))
+}
+
+fn failed(error: io::Error) -> StoreError {
+    unavailable(Executed::No, &format!("a backup cannot be made: {error}"))
+}
+
+impl SqliteStore {
+    /// Looks at a backup, and reads all of it.
+    ///
+    /// # Errors
+    /// It is no embedded store, it is damaged, or a newer version has made it.
+    pub fn inspect(file: &Path) -> std::result::Result<Inspected, OpenError> {
+        open::inspect(file)
+    }
+
+    /// Begins a fork: the store was restored from a backup.
+    ///
+    /// # Errors
+    /// Faults of the file.
+    pub async fn begin_fork(&self, author: &Author) -> Result<BegunFork> {
+        let author = author.clone();
+        self.submit(ForkCommand { author }).await
+    }
+
+    /// Envelopes that have packets left.
+    ///
+    /// # Errors
+    /// Faults of the file.
+    pub async fn open_envelopes(&self) -> Result<Vec<EnvelopeId>> {
+        self.read(|db| {
+            let sql = "SELECT id FROM envelopes WHERE refund_due IS NOT NULL ORDER BY no";
+            let mut statement = db.prepare_cached(sql)?;
+            let ids = statement.query_map([], |row| row.get::<_, String>(0))?;
+            ids.map(|id| {
+                EnvelopeId::parse("envelope", &id?)
+                    .map_err(|problem| StoreError::corrupt(problem.message))
+            })
+            .collect()
+        })
+        .await
+    }
+}
+
+/// Begins a fork.
+struct ForkCommand {
+    author: Author,
+}
+
+impl Command for ForkCommand {
+    type Reply = BegunFork;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<BegunFork> {
+        let base = step.core.sequence;
+        let mark = rand::random_range(1..1 << 24);
+        let first = base + rand::random_range(STEP_MIN..2 * STEP_MIN);
+        for (key, value) in [
+            ("fork", mark.to_string()),
+            ("jump", format!("{base} {first}")),
+        ] {
+            step.db
+                .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
+                .execute(params![key, value])?;
+        }
+        step.core.fork = mark;
+        step.core.jump = Some(Jump { base, first });
+        step.core.sequence = first - 1;
+        let replid: [u8; 20] = rand::random();
+        let author = self.author.clone();
+        step.append_of_partition(&Body::Forked {
+            replid: crate::chance::hex(&replid),
+            base,
+            mark,
+        })?;
+        let halt = format!("- - {base}");
+        step.append_of_partition(&Body::Recovered { halt, author })?;
+        Ok(BegunFork { base, first, mark })
+    }
+}

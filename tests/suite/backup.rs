@@ -1,0 +1,285 @@
+//! Backups of the embedded store, made while it works, and stores that are made of them.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use tempfile::TempDir;
+use tombola::{
+    proto::{DrawRequest, DrawResponse, GetDrawRequest},
+    store::sqlite::DATABASE_FILE,
+};
+
+use crate::{
+    faults::redis::House,
+    ledger::Database,
+    process::{Ended, Server, Start, tombola},
+};
+
+/// A schedule that releases a unit about every second, and a deck.
+const CAMPAIGN: &str = "
+id: spring
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-20T00:00:00+08:00
+limits: {drawsPerDay: 1000000}
+prizes:
+  - {id: coupon, stock: 2000000}
+  - {id: mug, stock: 500000}
+pools:
+  - {id: hours, schedule: {perHour: {coupon: 3600}}}
+  - {id: deck, deck: {size: 10, cards: {mug: 5}, onExhausted: RESHUFFLE}}
+";
+/// When the campaign is drawn from, when a backup is restored, and when draws go on.
+const THEN: &str = "2026-12-05T12:30:00+08:00";
+const AFTER_THE_LOSS: &str = "2026-12-05T13:10:00+08:00";
+const LATER: &str = "2026-12-05T13:30:00+08:00";
+
+/// A directory for backups and restored stores, and an embedded store.
+struct Scene {
+    data: TempDir,
+    files: TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            data: tempfile::tempdir().unwrap(),
+            files: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn serve(data: &Path, at: &str, options: &str) -> Server {
+        Start::on(data).at(at.into()).with(options).serve()
+    }
+
+    /// A server with the campaign.
+    fn begin(&self, options: &str) -> Server {
+        let server = Self::serve(self.data.path(), THEN, options);
+        let file = self.files.path().join("spring.yaml");
+        fs::write(&file, CAMPAIGN).unwrap();
+        server.run(&["apply", "-f", file.to_str().unwrap()]).well();
+        server
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// A directory with nothing but the master key.
+    fn only_key(&self, name: &str) -> PathBuf {
+        let directory = self.file(name);
+        fs::create_dir(&directory).unwrap();
+        let key = self.data.path().join("master.key");
+        fs::copy(key, directory.join("master.key")).unwrap();
+        directory
+    }
+
+    fn restore(&self, backup: &Path, data: &Path, more: &[&str]) -> Ended {
+        let mut arguments = vec!["restore", backup.to_str().unwrap()];
+        arguments.extend(["--data", data.to_str().unwrap(), "--yes"]);
+        arguments.extend(["--clock-start", AFTER_THE_LOSS]);
+        arguments.extend(more);
+        Ended::of(&mut tombola(arguments))
+    }
+}
+
+/// The draw of a number.
+fn request(number: u32) -> DrawRequest {
+    DrawRequest {
+        campaign_id: "spring".into(),
+        user_id: format!("user-{}", number % 50),
+        request_id: format!("request-{number}"),
+        count: 5,
+        ..DrawRequest::default()
+    }
+}
+
+async fn draw(server: &Server, numbers: impl IntoIterator<Item = u32>) -> Vec<DrawResponse> {
+    let mut lottery = server.lottery().await;
+    let mut drawn = Vec::new();
+    for number in numbers {
+        drawn.push(lottery.draw(request(number)).await.unwrap().into_inner());
+    }
+    drawn
+}
+
+fn units(drawn: &[DrawResponse]) -> HashSet<String> {
+    let results = drawn.iter().flat_map(|drawn| &drawn.results);
+    let units = results.map(|result| result.unit_id.clone());
+    units.filter(|unit| !unit.is_empty()).collect()
+}
+
+fn audit(server: &Server, data: &Path) {
+    let data = data.to_str().unwrap();
+    server.run(&["audit", "--data", data]).well();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_made_under_load_has_what_was_acknowledged_before_and_gives_no_unit_twice() {
+    let scene = Scene::new();
+    let server = scene.begin("");
+    let before = draw(&server, 0..200).await;
+    let (file, is_made) = (scene.file("monday.backup"), AtomicBool::new(false));
+    let meanwhile = async {
+        let mut drawn = Vec::new();
+        while !is_made.load(Ordering::Relaxed) || drawn.len() < 100 {
+            let number = 1_000 + drawn.len() as u32;
+            drawn.extend(draw(&server, [number]).await);
+        }
+        drawn
+    };
+    let backing_up = async {
+        let (server, file) = (server.url(), file.clone());
+        let arguments = ["--server", &server, "backup", file.to_str().unwrap()];
+        let mut command = tombola(arguments);
+        let ended = tokio::task::spawn_blocking(move || Ended::of(&mut command));
+        let said = ended.await.unwrap().well();
+        is_made.store(true, Ordering::Relaxed);
+        said
+    };
+    let (meanwhile, said) = tokio::join!(meanwhile, backing_up);
+    assert!(said.contains("The master key is not in it"), "{said}");
+    let after = draw(&server, 5_000..5_200).await;
+    drop(server);
+
+    let data = scene.only_key("restored");
+    let said = scene.restore(&file, &data, &["--withdraw-due"]).well();
+    assert!(said.contains("withdrawn") && said.contains("mug"), "{said}");
+    assert_eq!(
+        fs::read_dir(&data).unwrap().count(),
+        3,
+        "a lock, a key, data"
+    );
+    let server = Scene::serve(&data, LATER, "");
+    let mut lottery = server.lottery().await;
+    for (number, drawn) in (0..).zip(&before) {
+        let request = request(number);
+        let found = lottery.get_draw(GetDrawRequest {
+            campaign_id: request.campaign_id,
+            user_id: request.user_id,
+            request_id: request.request_id,
+        });
+        let found = found.await.unwrap().into_inner().draw.unwrap();
+        assert_eq!(found.results, drawn.results);
+    }
+    let anew = draw(&server, 9_000..9_300).await;
+    let given = [&before[..], &meanwhile, &after].map(units);
+    let anew = units(&anew);
+    assert!(anew.len() > 300, "{}", anew.len());
+    for given in &given {
+        assert_eq!(anew.intersection(given).next(), None);
+    }
+    let operations = server.run(&["operations"]).well();
+    assert!(operations.contains("recover"), "{operations}");
+    audit(&server, &data);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_postgres_has_of_the_lost_entries_is_named_and_set_apart() {
+    let (scene, database) = (Scene::new(), Database::new().await);
+    let url = database.url_text();
+    let sink = format!("--postgres-url {url}");
+    let server = scene.begin(&sink);
+    draw(&server, 0..50).await;
+    let file = scene.file("monday.backup");
+    server.run(&["backup", file.to_str().unwrap()]).well();
+    draw(&server, 100..150).await;
+    server.run(&["audit", "--postgres-url", &url]).well();
+    drop(server);
+
+    let data = scene.only_key("restored");
+    let accept = ["--accept", "--postgres-url", &url];
+    let said = scene.restore(&file, &data, &accept).well();
+    assert!(
+        said.contains("request-100") && said.contains("request-149"),
+        "{said}"
+    );
+    assert!(!said.contains("request-49"), "{said}");
+    let server = Scene::serve(&data, LATER, &sink);
+    draw(&server, 200..250).await;
+    let said = server.run(&["audit", "--postgres-url", &url]).well();
+    assert!(said.contains("lost"), "{said}");
+    let draws = server.run(&["draws", "--user", "user-49"]).well();
+    for request in ["request-49", "request-249"] {
+        assert!(draws.contains(request), "{draws}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_overwritten_and_every_refusal_says_what_to_do() {
+    let scene = Scene::new();
+    let server = scene.begin("");
+    let file = scene.file("monday.backup");
+    let backup = || server.run(&["backup", file.to_str().unwrap()]);
+    backup().well();
+    let bytes = fs::read(&file).unwrap();
+    backup().badly(1, &["is there already", "another file"]);
+    let nowhere = scene.file("no/such/directory");
+    server
+        .run(&["backup", nowhere.to_str().unwrap()])
+        .badly(1, &["cannot be written"]);
+
+    let way = ["--accept"];
+    let data = scene.only_key("data");
+    scene
+        .restore(&file, &data, &[])
+        .badly(64, &["--withdraw-due", "--accept"]);
+    let running = scene.data.path();
+    scene.restore(&file, running, &way).badly(1, &["in use"]);
+    let text = scene.file("text");
+    fs::write(&text, "no store").unwrap();
+    scene
+        .restore(&text, &data, &way)
+        .badly(1, &["is not a tombola database"]);
+    let half = scene.file("half");
+    fs::write(&half, &bytes[..bytes.len() / 2]).unwrap();
+    scene.restore(&half, &data, &way).badly(1, &["damaged"]);
+    let keyless = scene.file("keyless");
+    scene
+        .restore(&file, &keyless, &way)
+        .badly(1, &["master key", "missing"]);
+    let other = scene.file("other");
+    tombola([
+        "key",
+        "generate",
+        other.join("master.key").to_str().unwrap(),
+    ])
+    .status()
+    .unwrap();
+    scene
+        .restore(&file, &other, &way)
+        .badly(1, &["not the one"]);
+    for directory in [&data, &keyless, &other] {
+        assert!(!directory.join(DATABASE_FILE).exists());
+    }
+    scene.restore(&file, &data, &way).well();
+    scene
+        .restore(&file, &data, &way)
+        .badly(1, &["has a store already"]);
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+}
+
+#[test]
+fn what_a_killed_backup_leaves_is_removed() {
+    let scene = Scene::new();
+    let left = scene.data.path().join(".unfinished-backup-x");
+    fs::write(&left, "half").unwrap();
+    let own = scene.data.path().join("backup-of-mine");
+    fs::write(&own, "whole").unwrap();
+    drop(scene.begin(""));
+    assert!(!left.exists() && own.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_on_redis_is_backed_up_by_redis() {
+    let (house, scene) = (House::new(), Scene::new());
+    let server = house.start().serve();
+    let file = scene.file("monday.backup");
+    let said = server.run(&["backup", file.to_str().unwrap()]);
+    said.badly(1, &["back up Redis by its own means"]);
+    assert!(!file.exists());
+}
