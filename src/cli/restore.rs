@@ -46,12 +46,13 @@ const PARTITION: u32 = 0;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
   tombola restore monday.backup --data tombola-data --withdraw-due
-  tombola restore monday.backup --data tombola-data --accept --postgres-url postgres://reader@127.0.0.1/ledger
+  tombola restore monday.backup --data tombola-data --accept \
+      --postgres-url postgres://reader@127.0.0.1/ledger
 
-The data directory must have no store, but the store's master.key. What happened after the backup is lost:
-users may have won units that the store takes for waiting ones. Choose what becomes of these. With
---postgres-url the command names what was lost of the settled ledger. The store goes on with entry
-numbers and units that were never given out.")]
+The data directory must have no store, but the store's master.key. What happened after the backup
+is lost: users may have won units that the store takes for waiting ones. Choose what becomes of
+these. With --postgres-url the command names what was lost of the settled ledger. The store goes on
+with entry numbers and units that were never given out.")]
 pub(super) struct RestoreArgs {
     /// The backup, as `tombola backup` has made it
     #[arg(value_name = "FILE")]

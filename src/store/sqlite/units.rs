@@ -169,8 +169,8 @@ impl Queue {
         self.delete_taken(db, campaign, pool)?;
         let wanted = READ_AHEAD.max(self.head.len() as u64 * 2);
         let mut statement = db.prepare_cached(
-            "SELECT score, window, number, fork FROM units WHERE campaign = ?1 AND pool = ?2 AND prize = \
-             ?3
+            "SELECT score, window, number, fork FROM units
+             WHERE campaign = ?1 AND pool = ?2 AND prize = ?3
              ORDER BY score, window, number LIMIT ?4",
         )?;
         let rows =
