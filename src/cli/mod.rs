@@ -1,9 +1,9 @@
 //! The command line: parsing and dispatch. Each subcommand has a file.
 //!
-//! All commands except `serve`, `init`, `recover`, `restore`, `upgrade`, `migrate`, `settle`, `key`,
-//! `access` and `demo` are clients: they use only the API `tombola.v1`. Input files are checked in
-//! full before anything is sent. Only `failure` turns errors into text and exit codes, and only
-//! `output` writes to standard output.
+//! All commands except `serve`, `init`, `recover`, `restore`, `upgrade`, `migrate`, `settle`,
+//! `key`, `access` and `demo` are clients: they use only the API `tombola.v1`. Input files are
+//! checked in full before anything is sent. Only `failure` turns errors into text and exit codes,
+//! and only `output` writes to standard output.
 
 mod access;
 mod access_args;
