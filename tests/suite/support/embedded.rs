@@ -24,7 +24,8 @@ pub const WITHOUT_INDEX: &str = "
     DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due;
     ALTER TABLE campaigns DROP COLUMN holds; ALTER TABLE blocked DROP COLUMN note;
     ALTER TABLE stock DROP COLUMN forfeited; ALTER TABLE stock DROP COLUMN revoked;
-    ALTER TABLE ledger DROP COLUMN number;
+    ALTER TABLE ledger DROP COLUMN number; ALTER TABLE ledger DROP COLUMN fork;
+    ALTER TABLE units DROP COLUMN fork;
     ALTER TABLE campaigns DROP COLUMN entries;
     DROP INDEX campaigns_by_close; ALTER TABLE campaigns DROP COLUMN closed;
     ALTER TABLE campaigns DROP COLUMN removed;
