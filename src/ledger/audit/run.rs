@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, io};
 
+use tokio::task::{JoinHandle, spawn_blocking};
+
 use super::{
     Audit, Check, Outcome, StoreSums,
     names::Names,
@@ -19,7 +21,7 @@ use crate::{
 };
 
 /// Entries that are read at a time.
-const BATCH_ENTRIES: usize = 5_000;
+const BATCH_ENTRIES: usize = 2_000;
 
 /// Audits everything that is settled. `progress` is called with the number of entries so far.
 ///
@@ -35,37 +37,70 @@ pub async fn run(
     for (row, definition) in source.removed().await? {
         take_removed(&mut audit, row, &definition);
     }
-    let mut names = Names::default();
+    let mut keeper = Keeper {
+        audit,
+        names: Names::default(),
+        chain: None,
+    };
     let mut read = 0;
     for (partition, cursor) in &cursors {
-        let mut chain = cursor.chain.map(|kept| Chain::begin(kept.first));
-        let mut last = None;
+        keeper.chain = cursor.chain.map(|kept| Chain::begin(kept.first));
+        let mut last = None::<LedgerId>;
+        let mut booking = spawn_blocking(|| Ok(keeper));
+        // The next batch is read while this one is booked.
         loop {
-            let after = last.as_ref().map_or(0, |row: &StoredRow| row.id.sequence);
+            let after = last.map_or(0, |last| last.sequence);
             let rows = source.entries(*partition, after, BATCH_ENTRIES).await?;
             // What is settled while the audit runs is left to the next one.
             let rows: Vec<_> = rows
                 .into_iter()
                 .take_while(|row| row.id.sequence <= cursor.up_to.sequence)
                 .collect();
-            let Some(end) = rows.last().cloned() else {
+            let Some(end) = rows.last().map(|row| row.id) else {
                 break;
             };
-            let (first, last_number) = (after + 1, end.id.sequence);
-            let won = source.wins(*partition, first, last_number).await?;
+            let won = source.wins(*partition, after + 1, end.sequence).await?;
             read += rows.len() as u64;
-            for row in &rows {
-                add_to_chain(&mut audit, cursor, chain.as_mut(), row);
-            }
-            take_batch(&mut audit, &mut names, &rows, won);
-            audit.check_notes().map_err(unwritable)?;
             last = Some(end);
+            let (kept, cursor) = (booked(booking).await?, cursor.clone());
+            booking = spawn_blocking(move || kept.take(&cursor, &rows, won));
             progress(read);
         }
-        check_end(&mut audit, cursor, last.as_ref());
-        check_chain(&mut audit, cursor, chain);
+        keeper = booked(booking).await?;
+        check_end(&mut keeper.audit, cursor, last);
+        let chain = keeper.chain.take();
+        check_chain(&mut keeper.audit, cursor, chain);
     }
-    audit.finish().map_err(unwritable)
+    let finished = spawn_blocking(|| keeper.audit.finish());
+    booked(finished).await
+}
+
+/// What is kept from one batch to the next.
+struct Keeper {
+    audit: Audit,
+    names: Names,
+    /// The running digest of the partition.
+    chain: Option<Chain>,
+}
+
+impl Keeper {
+    /// Books a batch.
+    fn take(mut self, cursor: &Cursor, rows: &[StoredRow], won: Vec<Win>) -> io::Result<Self> {
+        for row in rows {
+            add_to_chain(&mut self.audit, cursor, self.chain.as_mut(), row);
+        }
+        take_batch(&mut self.audit, &mut self.names, rows, won);
+        self.audit.check_notes()?;
+        Ok(self)
+    }
+}
+
+/// What a thread has booked.
+async fn booked<T>(booking: JoinHandle<io::Result<T>>) -> Result<T, SinkError> {
+    match booking.await {
+        Ok(booked) => booked.map_err(unwritable),
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }
 
 /// A fault of the files for what memory does not hold.
@@ -209,9 +244,9 @@ fn is_row_of(row: &StoredRow, expected: &Win, stored: &Win) -> bool {
 }
 
 /// The last entry must be the one that the cursor names.
-fn check_end(audit: &mut Audit, cursor: &Cursor, last: Option<&StoredRow>) {
+fn check_end(audit: &mut Audit, cursor: &Cursor, last: Option<LedgerId>) {
     let settled = cursor.up_to.sequence;
-    let found = last.map_or(0, |row| row.id.sequence);
+    let found = last.map_or(0, |last| last.sequence);
     if found != settled {
         let text = format!(
             "partition {} is settled up to entry {settled}, and the last entry is {found}",
