@@ -120,7 +120,7 @@ async fn answer_unobserved(
     request.extensions_mut().insert(arrival);
     let answer = routes.call(request.map(Body::new)).await?;
     let answer = ready_answer(call, turn, legible_to_all(answer)).await;
-    if kind.is_read && peer.is_full() && !kind.is_operators {
+    if kind.is_read && peer.is_full() {
         drop(answer);
         let refusal = status(&CallError::Unread, "");
         return Ok(ready_answer(peer.begin(), None, refusal.into_http()).await);
@@ -153,7 +153,7 @@ fn refusal(peer: &Peer, kind: Kind, arrival: &Arrival, headers: &HeaderMap) -> O
         let message = format!("is too large: it must be no larger than {kib} KiB");
         return Some(status(&CallError::from(Problem { path, message }), ""));
     }
-    if kind.is_ours && !peer.may_begin(kind.is_operators) {
+    if kind.is_ours && !peer.may_begin(kind.is_operators && !kind.is_read) {
         return Some(status(&CallError::Unread, ""));
     }
     (kind.is_ours && arrival.is_late(Instant::now())).then(late)

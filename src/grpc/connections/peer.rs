@@ -254,9 +254,9 @@ impl Peer {
     }
 
     /// Whether a call may begin: neither this connection nor all together hold too much. What all
-    /// hold does not keep an operator out.
-    pub(super) fn may_begin(&self, is_operators: bool) -> bool {
-        (is_operators || !self.is_full()) && self.work().unsent < UNSENT_BYTES_MAX
+    /// hold does not keep an operator's act out, whose answer is small.
+    pub(super) fn may_begin(&self, is_act: bool) -> bool {
+        (is_act || !self.is_full()) && self.work().unsent < UNSENT_BYTES_MAX
     }
 
     /// Counts a call that waits to be looked at.
@@ -387,7 +387,7 @@ mod tests {
         assert!(quick.may_begin(false));
         let rest = quick.hold(HELD_BYTES_MAX - UNSENT_BYTES_MAX + 1, None);
         assert!(quick.is_full() && !quick.may_begin(false));
-        assert!(Peer::new(&peers).may_begin(true), "an operator");
+        assert!(Peer::new(&peers).may_begin(true), "an operator's act");
         peers.evict(Instant::now() + UNREAD_TIME_MAX_WHEN_FULL);
         slow.evicted().await;
         drop(held);
