@@ -2,8 +2,8 @@
 //! right under any load, any retry and any crash.
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
-//! `injector`, `ledger` < `grpc` < `admin` < `cli`. Any of them may report to `metrics` and use
-//! `tls`, which use none.
+//! `injector`, `ledger` < `grpc`, `simulation` < `admin` < `cli`. Any of them may report to
+//! `metrics` and `trace` and use `tls`, which use none.
 //!
 //! | layer | contents | must not know |
 //! |---|---|---|
@@ -13,22 +13,28 @@
 //! | [`injector`] | fills pools from plans: windows, cron, draws and grabs that need a fill | gRPC |
 //! | [`ledger`] | settles entries into PostgreSQL, each exactly once | gRPC, seeds |
 //! | [`grpc`] | services, and the only map from errors to statuses | SQL |
+//! | [`simulation`] | plays a campaign through before its first draw | gRPC, SQL |
 //! | [`admin`] | probes and metrics over HTTP | stores |
 //! | [`cli`] | a file for each subcommand | how a draw is made |
 //! | [`tls`] | certificates and handshakes | what callers may do |
 //! | [`metrics`] | what the service counts and measures | the layers |
+//! | [`trace`] | spans of calls and batches, and their export | the layers |
 
 pub mod admin;
 pub mod chance;
 pub mod cli;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod grpc;
 pub mod injector;
 pub mod ledger;
 pub mod metrics;
 pub mod model;
 pub mod proto;
+pub mod simulation;
 pub mod store;
 pub mod tls;
+pub mod trace;
 
 /// A digest of the sources of this build, in 16 hexadecimal digits. Programs with the
 /// same id have the same messages, options and behaviour.

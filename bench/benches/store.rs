@@ -91,6 +91,7 @@ async fn draw(
             funding: Funding::Free,
             payment_ref: String::new(),
             consolation_only: false,
+            segments: Vec::new(),
             expire: None,
             not_after: Moment::FAR_FUTURE,
         };

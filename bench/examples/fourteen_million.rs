@@ -160,6 +160,7 @@ async fn draw_all(
                     funding: Funding::Free,
                     payment_ref: String::new(),
                     consolation_only: false,
+                    segments: Vec::new(),
                     expire: None,
                     not_after: Moment::FAR_FUTURE,
                 };

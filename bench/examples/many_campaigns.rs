@@ -128,6 +128,7 @@ async fn make_closed(store: Arc<dyn Store>, id: String) -> Result<(), Fault> {
     let close = OperateCommand {
         campaign: id.clone(),
         operation: Operation::Close,
+        blocks: Vec::new(),
         author: author("close")?,
     };
     store.operate(close).await?;

@@ -116,6 +116,7 @@ async fn main() -> Result<(), Fault> {
             funding: Funding::Free,
             payment_ref: String::new(),
             consolation_only: false,
+            segments: Vec::new(),
             expire: None,
             not_after: Moment::FAR_FUTURE,
         };
@@ -173,6 +174,7 @@ async fn operate(
     let command = OperateCommand {
         campaign: campaign.clone(),
         operation,
+        blocks: Vec::new(),
         author: author(&request)?,
     };
     injector.operate(command).await?;

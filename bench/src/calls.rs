@@ -6,7 +6,7 @@ use tombola::proto::{
     CheckLimitRequest, DrawRequest, DrawResponse, GetDrawRequest, Outcome,
     envelope_service_client::EnvelopeServiceClient, lottery_service_client::LotteryServiceClient,
 };
-use tonic::{Code, Request, transport::Channel};
+use tonic::{Code, Request};
 
 use crate::{
     envelopes::Envelopes,
@@ -14,7 +14,7 @@ use crate::{
     load::{Caller, Fault, Target},
     record::Answer,
     scenario::{Ids, Scenario, scramble},
-    service,
+    service::{Address, Link},
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ pub(crate) const CHECKED_USERS: u64 = 10_000;
 /// A service, and how to call it.
 #[derive(Clone, Debug)]
 pub(crate) struct Grpc {
-    pub(crate) url: String,
+    pub(crate) address: Address,
     pub(crate) scenario: Scenario,
     /// The campaigns to draw from; scenarios with a single campaign use the first.
     pub(crate) campaigns: Vec<String>,
@@ -38,8 +38,8 @@ pub(crate) struct Grpc {
 /// A caller of the service.
 #[derive(Clone)]
 pub(crate) struct GrpcCaller {
-    lottery: LotteryServiceClient<Channel>,
-    envelopes: EnvelopeServiceClient<Channel>,
+    lottery: LotteryServiceClient<Link>,
+    envelopes: EnvelopeServiceClient<Link>,
     calls: Arc<Grpc>,
 }
 
@@ -47,16 +47,20 @@ impl Target for Grpc {
     type Caller = GrpcCaller;
 
     async fn connect(&self) -> Result<GrpcCaller, Fault> {
-        let channel = service::endpoint(&self.url)?
+        let address = &self.address;
+        let channel = address
+            .endpoint()?
             .connect_timeout(CONNECT_TIMEOUT)
             .connect()
             .await
             .map_err(|error| {
-                format!("{} cannot be connected to: {}", self.url, innermost(&error))
+                let (url, error) = (&address.url, innermost(&error));
+                format!("{url} cannot be connected to: {error}")
             })?;
+        let link = address.link(channel);
         Ok(GrpcCaller {
-            envelopes: EnvelopeServiceClient::new(channel.clone()),
-            lottery: LotteryServiceClient::new(channel),
+            envelopes: EnvelopeServiceClient::new(link.clone()),
+            lottery: LotteryServiceClient::new(link),
             calls: Arc::new(self.clone()),
         })
     }
@@ -154,6 +158,7 @@ impl GrpcCaller {
         let request = CheckLimitRequest {
             campaign_id: calls.campaign(0).into(),
             user_id,
+            segments: Vec::new(),
         };
         match self.lottery.check_limit(request).await {
             Ok(_) => Answer::Done,
@@ -197,7 +202,7 @@ mod tests {
 
     fn calls(scenario: Scenario, ids: Ids) -> Grpc {
         Grpc {
-            url: String::new(),
+            address: Address::default(),
             scenario,
             campaigns: (0..64).map(|n| format!("campaign-{n}")).collect(),
             ids,

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tombola::proto::{
     self, CheckLimitRequest, CheckLimitResponse, DrawRequest, DrawResponse, DrawResult, Durability,
-    GetDrawRequest, GetDrawResponse, GetOddsRequest, GetOddsResponse, LedgerId, Limits, Quota,
+    GetDrawRequest, GetDrawResponse, GetOddsRequest, GetOddsResponse, GrantBonusRequest,
+    GrantBonusResponse, LedgerId, Limits, Quota,
     lottery_service_server::{LotteryService, LotteryServiceServer},
 };
 use tonic::{
@@ -75,6 +76,7 @@ fn answer() -> DrawResponse {
             paid_draws_today: quota(0),
             draws_total: quota(1),
             wins_total: quota(1),
+            ..Limits::default()
         }),
     }
 }
@@ -100,6 +102,13 @@ impl LotteryService for Empty {
         &self,
         _: Request<CheckLimitRequest>,
     ) -> Result<Response<CheckLimitResponse>, Status> {
+        absent()
+    }
+
+    async fn grant_bonus(
+        &self,
+        _: Request<GrantBonusRequest>,
+    ) -> Result<Response<GrantBonusResponse>, Status> {
         absent()
     }
 

@@ -5,9 +5,9 @@ use tombola::proto::{
     CreateEnvelopeRequest, GrabEnvelopeRequest, GrabOutcome, Split,
     envelope_service_client::EnvelopeServiceClient,
 };
-use tonic::{Code, transport::Channel};
+use tonic::Code;
 
-use crate::{failure::reason, record::Answer};
+use crate::{failure::reason, record::Answer, service::Link};
 
 /// The average amount of a packet in minor units.
 const PACKET_MINOR: i64 = 100;
@@ -50,7 +50,7 @@ impl Envelopes {
     /// Envelope ids begin with `prefix`.
     pub(crate) async fn grab(
         self,
-        service: &mut EnvelopeServiceClient<Channel>,
+        service: &mut EnvelopeServiceClient<Link>,
         prefix: &str,
         user_id: String,
         number: u64,

@@ -265,6 +265,12 @@ impl Figures {
                 continue;
             }
             over("empty", empty);
+            if let Some(unsecured) = one.store.strip_suffix("-secured") {
+                over(
+                    "the same without TLS, tokens and metrics",
+                    rate(&one.call, Some(unsecured)),
+                );
+            }
             if one.store == "redis-strict" {
                 over("the same without a replica", rate(&one.call, Some("redis")));
             }

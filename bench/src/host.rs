@@ -10,7 +10,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{redis_server::RedisServer, subject::Subject};
+use crate::{protections::PROTECTIONS, redis_server::RedisServer, subject::Subject};
 
 /// The largest number of timed writes, and the time after which timing stops.
 const WRITES: usize = 200;
@@ -95,6 +95,8 @@ pub(crate) struct Environment {
     pub(crate) appendfsync: String,
     /// Empty unless the ledger is settled into PostgreSQL.
     pub(crate) postgres_version: String,
+    /// What a service in production has besides; empty if the service has none of it.
+    pub(crate) protections: &'static str,
 }
 
 impl Environment {
@@ -109,6 +111,7 @@ impl Environment {
                 .postgres
                 .as_ref()
                 .map_or_else(String::new, |postgres| postgres.version.clone()),
+            protections: subject.protections.as_ref().map_or("", |_| PROTECTIONS),
         };
         if let Some(redis) = &subject.redis {
             environment.redis_version = version(redis).await;

@@ -13,7 +13,7 @@
 //! | `process`, `program`, `service` | child processes, the server program, connections |
 //! | `record`, `load` | the generator and what it measures; they know nothing of what is called |
 //! | `scenario`, `envelopes`, `calls` | what is called |
-//! | `redis_server`, `postgres`, `campaigns`, `subject`, `empty`, `rig` | the services under test |
+//! | `redis_server`, `postgres`, `protections`, `campaigns`, `subject`, `empty`, `rig` | the services under test |
 //! | `baselines` | published methods to do the same, and which promises they break |
 //! | `host`, `figures`, `table`, `page` | the results |
 //! | `options`, `round`, `run` | one run |
@@ -23,6 +23,7 @@
 mod baselines;
 mod calls;
 mod campaigns;
+mod collector;
 mod cost;
 mod empty;
 mod envelopes;
@@ -37,6 +38,7 @@ mod page;
 mod postgres;
 mod process;
 mod program;
+mod protections;
 mod record;
 mod redis_server;
 mod rig;
@@ -47,6 +49,7 @@ mod service;
 mod subject;
 mod table;
 mod tls_args;
+mod token_args;
 
 use std::{fs, io, path::PathBuf, process::ExitCode};
 

@@ -14,9 +14,10 @@ use crate::{
     load::Plan,
     program,
     scenario::Scenario,
-    service::server_url,
+    service::{Address, server_url},
     subject::{Kind, Store},
     tls_args::TlsArgs,
+    token_args::TokenArgs,
 };
 
 const CONNECTIONS_MAX: u64 = 10_000;
@@ -35,6 +36,8 @@ pub(crate) struct BenchArgs {
     server: Option<String>,
     #[command(flatten)]
     tls: TlsArgs,
+    #[command(flatten)]
+    token: TokenArgs,
     /// Scenarios to run, one or more; empty is always run
     #[arg(
         long,
@@ -176,8 +179,10 @@ impl BenchArgs {
         }
         let url = server_url(server)
             .map_err(|problem| Failure::usage(format!("--server {server}: {problem}")))?;
-        self.tls.speak(&url)?;
-        Ok(vec![Kind::Running { url }])
+        let tls = self.tls.config(&url)?;
+        let credentials = self.token.credentials(&url)?;
+        let address = Address::new(url, tls, credentials);
+        Ok(vec![Kind::Running { address }])
     }
 
     fn own(&self, program: Option<PathBuf>) -> Outcome<Vec<Kind>> {

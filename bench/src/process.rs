@@ -180,12 +180,21 @@ impl Drop for Process {
     }
 }
 
-/// The URL in the line with which `serve`, or the empty server, reports that it is ready.
-pub(crate) fn serving_url(said: &str) -> Option<String> {
-    let (_, after) = said.split_once("serving on ")?;
+/// The address in the line with which `serve`, or the empty server, reports that it is ready.
+pub(crate) fn serving_address(said: &str) -> Option<String> {
+    address_after("serving on ", said)
+}
+
+/// The address in the line with which `serve` reports its admin port.
+pub(crate) fn admin_address(said: &str) -> Option<String> {
+    address_after("probes and metrics on ", said)
+}
+
+fn address_after(words: &str, said: &str) -> Option<String> {
+    let (_, after) = said.split_once(words)?;
     let (line, _) = after.split_once('\n')?;
-    let address = line.split_whitespace().next()?.trim_end_matches([':', ',']);
-    Some(format!("http://{address}"))
+    let address = line.split_whitespace().next()?;
+    Some(address.trim_end_matches([':', ',']).to_owned())
 }
 
 #[cfg(test)]
@@ -195,8 +204,10 @@ mod tests {
     #[test]
     fn the_address_is_read_off_a_whole_line() {
         let line = "INFO serving on 127.0.0.1:4711: every draw is on disk";
-        assert_eq!(serving_url(line), None);
-        let url = serving_url(&format!("{line}\n"));
-        assert_eq!(url.as_deref(), Some("http://127.0.0.1:4711"));
+        assert_eq!(serving_address(line), None);
+        let address = serving_address(&format!("{line}\n"));
+        assert_eq!(address.as_deref(), Some("127.0.0.1:4711"));
+        let address = admin_address("INFO probes and metrics on 127.0.0.1:9090 address=…\n");
+        assert_eq!(address.as_deref(), Some("127.0.0.1:9090"));
     }
 }

@@ -9,9 +9,10 @@ use crate::{
     calls::Grpc,
     empty,
     failure::{Failure, Outcome},
-    process::{Process, not_started, serving_url},
+    process::{Process, not_started, serving_address},
     redis_server::directory,
     scenario::{Ids, Scenario},
+    service::Address,
     subject::{Kind, Subject},
 };
 
@@ -77,10 +78,10 @@ impl Rig {
         let mut process = std::env::current_exe()
             .and_then(spawn)
             .map_err(|error| not_started(NAME, &error))?;
-        let url = process.wait_for(serving_url).await?;
+        let address = process.wait_for(serving_address).await?;
         self.empty = Some((process, data));
         Ok(Grpc {
-            url,
+            address: Address::plain(format!("http://{address}")),
             scenario: Scenario::Empty,
             campaigns: vec!["bench-0123abcd-hours".into()],
             ids: Ids::Following,

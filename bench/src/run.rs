@@ -4,6 +4,7 @@
 use std::{io::IsTerminal as _, sync::Arc, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rand::seq::SliceRandom as _;
 
 use crate::{
     baselines::{
@@ -11,7 +12,7 @@ use crate::{
         promises::{self, Broken},
     },
     calls::{CHECKED_USERS, Grpc},
-    failure::Outcome,
+    failure::{Failure, Outcome},
     figures::{Figures, Load, Rounds, Series},
     host::{Environment, Host},
     load::{Numbers, Plan},
@@ -57,6 +58,16 @@ impl Calls {
             Self::Baseline(baseline) => baseline.round(plan, numbers).await.map_err(unconnected),
         }
     }
+}
+
+/// Waits until the machine has written what it was told to: else the next round would wait for what
+/// the one before has left.
+async fn written() -> Outcome {
+    let written = tokio::task::spawn_blocking(rustix::fs::sync).await;
+    written.map_err(|error| {
+        let message = format!("writes to disk were not awaited: {error}");
+        Failure::refused("NOT_WRITTEN", message)
+    })
 }
 
 /// Runs all series and returns the figures.
@@ -107,8 +118,13 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
             }
         }
     }
+    // What comes before in a round makes a difference, so each round has an order of its own.
+    let mut order: Vec<usize> = (0..all.len()).collect();
     for round in 0..=settings.rounds {
-        for turns in &mut all {
+        order.shuffle(&mut rand::rng());
+        for turns in &order {
+            let turns = &mut all[*turns];
+            written().await?;
             let name = turns.calls.name();
             bar.set_message(match round {
                 0 => format!("{name} on {}, warm-up", turns.store),
@@ -128,6 +144,9 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
     let mut campaigns = Vec::new();
     let mut stores = Vec::new();
     for subject in rig.subjects() {
+        if let Some(protections) = &subject.protections {
+            protections.check()?;
+        }
         campaigns.extend(subject.sums().await?);
         stores.push(Environment::of(subject).await);
     }

@@ -1,58 +1,101 @@
 //! Connections to a server's services, for all calls except those of the load.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{fmt, time::Duration};
 
-use tombola::proto::{
-    campaign_service_client::CampaignServiceClient, lottery_service_client::LotteryServiceClient,
+use tombola::{
+    grpc::access::Credentials,
+    proto::{
+        campaign_service_client::CampaignServiceClient,
+        lottery_service_client::LotteryServiceClient,
+    },
 };
-use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Uri};
+use tonic::{
+    service::interceptor::InterceptedService,
+    transport::{Channel, ClientTlsConfig, Endpoint, Uri},
+};
 
 use crate::failure::{Failure, Outcome};
 
+/// A connection that shows the token of its address, if there is one, with every call.
+pub(crate) type Link = InterceptedService<Channel, Credentials>;
 /// A client of `CampaignService`.
-pub(crate) type Campaigns = CampaignServiceClient<Channel>;
+pub(crate) type Campaigns = CampaignServiceClient<Link>;
 /// A client of `LotteryService`.
-pub(crate) type Lottery = LotteryServiceClient<Channel>;
+pub(crate) type Lottery = LotteryServiceClient<Link>;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connects to the `CampaignService` at a URL.
-pub(crate) async fn operators(url: &str) -> Outcome<Campaigns> {
-    Ok(CampaignServiceClient::new(connect(url).await?))
+/// A server: its URL, and what its callers need and show.
+#[derive(Clone, Default)]
+pub(crate) struct Address {
+    pub(crate) url: String,
+    tls: Option<ClientTlsConfig>,
+    credentials: Credentials,
 }
 
-/// Connects to the `LotteryService` at a URL.
-pub(crate) async fn lottery(url: &str) -> Outcome<Lottery> {
-    Ok(LotteryServiceClient::new(connect(url).await?))
-}
-
-/// TLS of all connections to a service that `--server` names with `https://`.
-static TLS: OnceLock<ClientTlsConfig> = OnceLock::new();
-
-/// Sets how services are spoken to over TLS; the first setting counts.
-pub(crate) fn speak_tls(config: ClientTlsConfig) {
-    TLS.get_or_init(|| config);
-}
-
-/// An endpoint of a URL, with TLS if it is `https://`.
-pub(crate) fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
-    let endpoint = Endpoint::from_shared(url.to_owned())?;
-    match TLS.get() {
-        Some(tls) if url.starts_with("https://") => endpoint.tls_config(tls.clone()),
-        _ => Ok(endpoint),
+/// Keys are not shown.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.url, f)
     }
 }
 
-async fn connect(url: &str) -> Outcome<Channel> {
-    let endpoint =
-        endpoint(url).map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
-    endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(CALL_TIMEOUT)
-        .connect()
-        .await
-        .map_err(|error| Failure::no_server(url, &error))
+impl Address {
+    /// A server with TLS if the URL is `https://`.
+    pub(crate) fn new(url: String, tls: Option<ClientTlsConfig>, credentials: Credentials) -> Self {
+        Self {
+            url,
+            tls,
+            credentials,
+        }
+    }
+
+    /// A server in plaintext, without identities.
+    pub(crate) fn plain(url: String) -> Self {
+        Self {
+            url,
+            ..Self::default()
+        }
+    }
+
+    /// Its endpoint.
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, tonic::transport::Error> {
+        let endpoint = Endpoint::from_shared(self.url.clone())?;
+        match &self.tls {
+            Some(tls) => endpoint.tls_config(tls.clone()),
+            None => Ok(endpoint),
+        }
+    }
+
+    /// A connection that shows the token.
+    pub(crate) fn link(&self, channel: Channel) -> Link {
+        InterceptedService::new(channel, self.credentials.clone())
+    }
+
+    /// Connects to the `CampaignService`.
+    pub(crate) async fn operators(&self) -> Outcome<Campaigns> {
+        Ok(CampaignServiceClient::new(self.connect().await?))
+    }
+
+    /// Connects to the `LotteryService`.
+    pub(crate) async fn lottery(&self) -> Outcome<Lottery> {
+        Ok(LotteryServiceClient::new(self.connect().await?))
+    }
+
+    async fn connect(&self) -> Outcome<Link> {
+        let url = &self.url;
+        let endpoint = self
+            .endpoint()
+            .map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
+        let channel = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(CALL_TIMEOUT)
+            .connect()
+            .await
+            .map_err(|error| Failure::no_server(url, &error))?;
+        Ok(self.link(channel))
+    }
 }
 
 /// The URL that `--server` means. A missing scheme is added; any other mistake is explained.

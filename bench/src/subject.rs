@@ -16,10 +16,11 @@ use crate::{
     failure::Outcome,
     output::note,
     postgres::Postgres,
-    process::{Process, not_started, serving_url},
+    process::{Process, admin_address, not_started, serving_address},
+    protections::Protections,
     redis_server::{RedisServer, directory},
     scenario::{Ids, Scenario},
-    service::{self, Campaigns, Lottery},
+    service::{Address, Campaigns, Lottery},
 };
 
 /// How long the removal may take.
@@ -39,6 +40,11 @@ pub(crate) enum Store {
     RedisFast,
     /// In Redis, and every draw settled into PostgreSQL: a round ends when all its draws are
     RedisSettled,
+    /// In a directory, and the service has what one in production has: TLS, an access file and
+    /// tokens, metrics that are read each second, traces of a share of its calls
+    EmbeddedSecured,
+    /// In Redis, and the service has the same
+    RedisSecured,
 }
 
 impl Store {
@@ -50,7 +56,17 @@ impl Store {
             Self::RedisStrict => "redis-strict",
             Self::RedisFast => "redis-fast",
             Self::RedisSettled => "redis-settled",
+            Self::EmbeddedSecured => "embedded-secured",
+            Self::RedisSecured => "redis-secured",
         }
+    }
+
+    fn is_embedded(self) -> bool {
+        matches!(self, Self::Embedded | Self::EmbeddedSecured)
+    }
+
+    fn is_secured(self) -> bool {
+        matches!(self, Self::EmbeddedSecured | Self::RedisSecured)
     }
 }
 
@@ -58,7 +74,7 @@ impl Store {
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// A running service.
-    Running { url: String },
+    Running { address: Address },
     /// A service that the bench starts.
     Own {
         /// The server program.
@@ -76,7 +92,7 @@ pub(crate) enum Kind {
 pub(crate) struct Subject {
     kind: Kind,
     pub(crate) name: String,
-    url: String,
+    address: Address,
     pub(crate) made: Made,
     // The processes end before their directories are removed.
     pub(crate) server: Option<Process>,
@@ -84,6 +100,7 @@ pub(crate) struct Subject {
     replica: Option<RedisServer>,
     pub(crate) postgres: Option<Postgres>,
     data: Option<TempDir>,
+    pub(crate) protections: Option<Protections>,
 }
 
 impl Subject {
@@ -95,13 +112,14 @@ impl Subject {
         };
         Self {
             name: name.into(),
-            url: String::new(),
+            address: Address::default(),
             made: Made::new(),
             server: None,
             redis: None,
             replica: None,
             postgres: None,
             data: None,
+            protections: None,
             kind,
         }
     }
@@ -116,7 +134,7 @@ impl Subject {
     ) -> Outcome {
         let wants_schedule = scenarios.iter().any(|one| one.draws_from_the_schedule());
         match self.kind.clone() {
-            Kind::Running { url } => self.url = url,
+            Kind::Running { address } => self.address = address,
             Kind::Own { .. } => {
                 self.begin(parent).await?;
                 if wants_schedule {
@@ -149,7 +167,7 @@ impl Subject {
         };
         self.data = Some(directory(parent)?);
         self.redis = match (store, redis_url) {
-            (Store::Embedded, _) => None,
+            (store, _) if store.is_embedded() => None,
             (_, Some(url)) => Some(RedisServer::running(&url).await?),
             (_, None) => Some(RedisServer::start(parent).await?),
         };
@@ -163,6 +181,9 @@ impl Subject {
         }
         if store == Store::RedisSettled {
             self.postgres = Some(Postgres::start(parent, &program).await?);
+        }
+        if store.is_secured() {
+            self.protections = Some(Protections::make(parent).await?);
         }
         Ok(())
     }
@@ -221,23 +242,34 @@ impl Subject {
         if let Some(postgres) = &self.postgres {
             command.env("TOMBOLA_POSTGRES_URL", &postgres.url);
         }
+        if let Some(protections) = &self.protections {
+            protections.protect(&mut command);
+        }
         let log = data.path().join("serve.log");
         let mut process =
             Process::spawn(NAME, &mut command, &log).map_err(|error| not_started(NAME, &error))?;
-        self.url = process.wait_for(serving_url).await?;
+        let address = process.wait_for(serving_address).await?;
+        self.address = match &mut self.protections {
+            Some(protections) => {
+                let admin = process.wait_for(admin_address).await?;
+                protections.read_metrics(admin).await?;
+                protections.address(&address)
+            }
+            None => Address::plain(format!("http://{address}")),
+        };
         self.server = Some(process);
         Ok(())
     }
 
     /// The address at which it serves.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// The calls of a scenario.
     pub(crate) fn calls(&self, scenario: Scenario) -> Grpc {
         Grpc {
-            url: self.url.clone(),
+            address: self.address.clone(),
             scenario,
             campaigns: self.made.of(scenario),
             ids: Ids::Following,
@@ -248,12 +280,12 @@ impl Subject {
 
     /// A client of its `LotteryService`.
     pub(crate) async fn lottery(&self) -> Outcome<Lottery> {
-        service::lottery(&self.url).await
+        self.address.lottery().await
     }
 
     /// A client of its `CampaignService`.
     pub(crate) async fn operators(&self) -> Outcome<Campaigns> {
-        service::operators(&self.url).await
+        self.address.operators().await
     }
 
     /// Waits until its ledger is settled into PostgreSQL, if it is; how long that took.
@@ -281,7 +313,7 @@ impl Subject {
     pub(crate) async fn leave(mut self) {
         let leave = async {
             if let Kind::Running { .. } = self.kind {
-                let mut server = service::operators(&self.url).await?;
+                let mut server = self.address.operators().await?;
                 self.made.close(&mut server).await?;
             }
             self.server = None;

@@ -60,6 +60,13 @@ fn environment(figures: &Figures) -> String {
     {
         lines.push(format!("{}: {}", store.store, store.postgres_version));
     }
+    for store in figures
+        .stores
+        .iter()
+        .filter(|store| !store.protections.is_empty())
+    {
+        lines.push(format!("{}: {}", store.store, store.protections));
+    }
     let load = &figures.load;
     let how = match (load.outstanding, load.rate) {
         (_, Some(rate)) => format!(

@@ -8,10 +8,7 @@ use std::{
 use clap::Args;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
-use crate::{
-    failure::{Failure, Outcome},
-    service,
-};
+use crate::failure::{Failure, Outcome};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TlsArgs {
@@ -51,10 +48,10 @@ pub(crate) struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Lets all connections to a URL with `https://` speak TLS.
-    pub(crate) fn speak(&self, url: &str) -> Outcome {
+    /// How to speak TLS with the server, if its URL is `https://`.
+    pub(crate) fn config(&self, url: &str) -> Outcome<Option<ClientTlsConfig>> {
         if !url.starts_with("https://") {
-            return self.refuse(url);
+            return self.refuse(url).map(|()| None);
         }
         let mut config = match &self.tls_ca {
             Some(ca) => {
@@ -70,8 +67,7 @@ impl TlsArgs {
         if let Some(name) = &self.tls_server_name {
             config = config.domain_name(name);
         }
-        service::speak_tls(config);
-        Ok(())
+        Ok(Some(config))
     }
 
     /// Options of TLS without TLS are a mistake.

@@ -8,6 +8,7 @@
 )]
 
 mod process;
+mod secured;
 mod support;
 
 use std::{

@@ -13,6 +13,7 @@
 //!   label's first part says what the stream is for, so no two uses ever share numbers.
 //! - **A number below n** is drawn as [`Stream::below`] says.
 
+pub mod codes;
 pub mod deck;
 pub mod pseudonym;
 pub mod scatter;
@@ -23,6 +24,7 @@ pub mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use codes::CodeKey;
 pub use deck::{deal, take};
 pub use pseudonym::{Kind, Pseudonyms, Salt, pseudonym};
 pub use scatter::{Fill, Release, scatter, totals};

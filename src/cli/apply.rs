@@ -291,6 +291,7 @@ fn view(response: &ApplyCampaignResponse, base: Option<u32>, dry_run: bool) -> S
         let count = change_view::count(response.changes.len());
         let changes = change_view::changes(&response.changes);
         parts.push(format!("{count} from version {base}\n{changes}"));
+        parts.push(change_view::new_caps(&status, &response.changes));
     }
     if !response.window_changes.is_empty() {
         let windows = change_view::windows(&response.window_changes, change_view::zone(&status));

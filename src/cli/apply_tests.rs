@@ -149,6 +149,20 @@ impl CampaignService for FakeServer {
         absent()
     }
 
+    async fn import_codes(
+        &self,
+        _: Request<proto::ImportCodesRequest>,
+    ) -> Answer<proto::ImportCodesResponse> {
+        absent()
+    }
+
+    async fn list_codes(
+        &self,
+        _: Request<proto::ListCodesRequest>,
+    ) -> Answer<proto::ListCodesResponse> {
+        absent()
+    }
+
     async fn block_users(
         &self,
         _: Request<proto::BlockUsersRequest>,

@@ -7,6 +7,7 @@ use super::{
     client::{Client, Outcome, campaign_id, get_campaign, whole},
     failure::Failure,
     output::{Side, Table, counted, say},
+    phrases,
     time::shown_in_zone,
 };
 use crate::{
@@ -143,6 +144,12 @@ fn full(status: &CampaignStatus) -> String {
         ),
         format!("limits       {}", limits(campaign.limits.as_ref())),
     ];
+    lines.extend(
+        campaign
+            .segment_limits
+            .iter()
+            .map(|entry| format!("  {:10} {}", entry.segment, limits(entry.limits.as_ref()))),
+    );
     if let Some(consolation) = &campaign.consolation {
         lines.push(format!(
             "consolation  {} ({})",
@@ -174,9 +181,11 @@ fn full(status: &CampaignStatus) -> String {
 fn limits(limits: Option<&DrawLimits>) -> String {
     let limits = limits.copied().unwrap_or_default();
     let named = [
+        (limits.draws_per_hour, "free draws an hour"),
         (limits.draws_per_day, "free draws a day"),
         (limits.paid_draws_per_day, "paid draws a day"),
         (limits.draws_per_user, "draws in all"),
+        (limits.granted_per_day, "bonus draws granted a day"),
         (limits.wins_per_user, "wins in all"),
     ];
     let parts: Vec<String> = named
@@ -199,19 +208,25 @@ fn prizes(campaign: &Campaign, paused: &[String]) -> Table {
         ("", Left),
     ]);
     for prize in &campaign.prizes {
+        let cap = prize.per_user.as_ref();
+        let cap = cap.map(|cap| format!("{} for a user", phrases::cap(cap)));
         let marks = [
-            (prize.grand, "grand"),
-            (prize.counts_as_win == Some(false), "not a win"),
-            (paused.contains(&prize.id), "PAUSED"),
+            prize.grand.then(|| "grand".to_owned()),
+            (prize.counts_as_win == Some(false)).then(|| "not a win".into()),
+            cap,
+            paused.contains(&prize.id).then(|| "PAUSED".into()),
         ];
-        let marks: Vec<&str> = marks
-            .iter()
-            .filter(|mark| mark.0)
-            .map(|mark| mark.1)
-            .collect();
+        let marks: Vec<String> = marks.into_iter().flatten().collect();
+        let stock = if prize.unlimited {
+            "unlimited".into()
+        } else if prize.codes {
+            "codes".into()
+        } else {
+            grouped(prize.stock)
+        };
         table.row([
             prize.id.clone(),
-            grouped(prize.stock),
+            stock,
             prize.name.clone(),
             marks.join(", "),
         ]);
@@ -253,11 +268,10 @@ fn pools(pools: &[Pool]) -> Table {
             Some(Kind::Deck(_)) => "deck",
             None => "",
         };
-        let unlock = match pool.unlock_after_draws {
-            0 => String::new(),
-            draws => format!("after {}", counted(u64::from(draws), "draw")),
-        };
-        table.row([pool.id.clone(), kind.into(), unlock]);
+        let (draws, today) = (pool.unlock_after_draws, pool.unlock_after_draws_today);
+        let mut rules = phrases::open_when(draws, today, pool.lock_after_wins);
+        rules.extend(pool.segments.as_ref().map(phrases::for_whom));
+        table.row([pool.id.clone(), kind.into(), rules.join(", ")]);
     }
     table
 }

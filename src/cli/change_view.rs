@@ -29,6 +29,28 @@ fn line(
     }
 }
 
+/// A line for each prize that gets a cap while users may have won it already.
+pub(super) fn new_caps(status: &CampaignStatus, changes: &[Change]) -> String {
+    let prizes = status.campaign.iter().flat_map(|it| &it.prizes);
+    let is_begun = status.state() != CampaignState::Scheduled;
+    let lines = prizes.filter(|_| is_begun).filter_map(|prize| {
+        let cap = prize.per_user.as_ref()?;
+        let path = format!("prizes[{}].perUser.", prize.id);
+        let bounds = [cap.per_day, cap.total].into_iter().flatten().count();
+        let new = changes
+            .iter()
+            .filter(|change| change.path.starts_with(&path) && change.before.is_empty());
+        // A cap that was there before has counted.
+        (new.count() == bounds).then(|| {
+            format!(
+                "perUser of {} is new: what users won of it before does not count",
+                prize.id
+            )
+        })
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// One line per hour: units before, units after, and units already injected.
 pub(super) fn windows(windows: &[WindowChange], zone: &str) -> String {
     use Side::{Left, Right};
@@ -99,6 +121,45 @@ pub(super) fn count(differences: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::{Campaign, Prize, PrizeCap};
+
+    #[test]
+    fn a_cap_that_is_new_while_users_draw_is_named() {
+        let cap = |per_day, total| Some(PrizeCap { total, per_day });
+        let prize = |id: &str, per_user| Prize {
+            id: id.into(),
+            per_user,
+            ..Prize::default()
+        };
+        let change = |path: &str, before: &str| Change {
+            path: path.into(),
+            before: before.into(),
+            after: "2".into(),
+        };
+        let mut status = CampaignStatus {
+            campaign: Some(Campaign {
+                prizes: vec![
+                    prize("new", cap(Some(2), Some(2))),
+                    prize("raised", cap(None, Some(2))),
+                    prize("extended", cap(Some(2), Some(2))),
+                    prize("none", None),
+                ],
+                ..Campaign::default()
+            }),
+            ..CampaignStatus::default()
+        };
+        status.set_state(CampaignState::Running);
+        let changes = [
+            change("prizes[new].perUser.perDay", ""),
+            change("prizes[new].perUser.total", ""),
+            change("prizes[raised].perUser.total", "1"),
+            change("prizes[extended].perUser.perDay", ""),
+        ];
+        let text = "perUser of new is new: what users won of it before does not count";
+        assert_eq!(new_caps(&status, &changes), text);
+        status.set_state(CampaignState::Scheduled);
+        assert_eq!(new_caps(&status, &changes), "");
+    }
 
     #[test]
     fn differences_show_what_is_new_gone_and_changed() {

@@ -4,7 +4,7 @@ use clap::Args;
 use jiff::tz::TimeZone;
 
 use super::{
-    client::{Client, Outcome, campaign_id, user_id},
+    client::{Client, Outcome, campaign_id, segment_id, user_id},
     failure::Failure,
     output::{Side, Table},
     time::shown,
@@ -23,6 +23,15 @@ pub(super) struct CheckArgs {
     /// The user
     #[arg(value_name = "USER", value_parser = user_id)]
     user: String,
+    /// A segment that the user is in; may be repeated
+    #[arg(
+        long = "segment",
+        env = "TOMBOLA_SEGMENT",
+        value_name = "ID",
+        value_delimiter = ',',
+        value_parser = segment_id
+    )]
+    segments: Vec<String>,
 }
 
 pub(super) async fn run(client: &Client, args: CheckArgs) -> Outcome {
@@ -31,6 +40,7 @@ pub(super) async fn run(client: &Client, args: CheckArgs) -> Outcome {
     let request = CheckLimitRequest {
         campaign_id: args.campaign,
         user_id: args.user,
+        segments: args.segments,
     };
     let response = server
         .check_limit(request)
@@ -57,7 +67,7 @@ fn view(response: &CheckLimitResponse, zone: &TimeZone) -> String {
     }
 }
 
-/// The four limits as a table, with times in `zone`.
+/// The limits as a table, with times in `zone`. Of caps only the bounds that there are.
 pub(super) fn limits(limits: &Limits, zone: &TimeZone) -> String {
     use Side::{Left, Right};
     let columns = [
@@ -70,16 +80,26 @@ pub(super) fn limits(limits: &Limits, zone: &TimeZone) -> String {
     ];
     let mut table = Table::new(columns);
     let quotas = [
+        ("free draws this hour", &limits.draws_this_hour),
         ("free draws today", &limits.draws_today),
         ("paid draws today", &limits.paid_draws_today),
         ("draws in all", &limits.draws_total),
+        ("bonus draws granted today", &limits.granted_today),
         ("wins in all", &limits.wins_total),
     ];
-    for (name, quota) in quotas {
+    let quotas = quotas.map(|(name, quota)| (name.to_owned(), quota.as_ref()));
+    let caps = limits.prizes.iter().flat_map(|prize| {
+        let bounds = [("today", &prize.today), ("in all", &prize.total)];
+        bounds.map(|(when, quota)| {
+            let bound = quota.as_ref().filter(|quota| quota.limit.is_some());
+            (format!("{} {when}", prize.prize_id), bound)
+        })
+    });
+    for (name, quota) in quotas.into_iter().chain(caps) {
         let Some(quota) = quota else { continue };
         let or_unlimited = |count: Option<u64>| count.map_or_else(|| "unlimited".into(), grouped);
         table.row([
-            name.into(),
+            name,
             grouped(quota.used),
             or_unlimited(quota.limit),
             or_unlimited(quota.remaining),

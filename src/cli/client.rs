@@ -14,12 +14,13 @@ use super::{
     output::say,
     time::{self, Time, zone_named},
     tls_args::TlsArgs,
-    token_args::{Credentials, TokenArgs},
+    token_args::TokenArgs,
 };
 use crate::{
+    grpc::access::Credentials,
     model::{
-        CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, Problem, RequestId, UserId, file,
-        id::ID_BYTES_MAX, text::grouped,
+        CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, Problem, RequestId, SegmentId, UserId,
+        file, id::ID_BYTES_MAX, text::grouped,
     },
     proto::{
         self, admin_service_client::AdminServiceClient,
@@ -317,6 +318,7 @@ id_parsers! {
     envelope_id: EnvelopeId;
     pool_id: PoolId;
     prize_id: PrizeId;
+    segment_id: SegmentId;
     user_id: UserId;
     request_id: RequestId;
     operator_id: OperatorId;

@@ -10,7 +10,10 @@ use tonic_types::StatusExt as _;
 
 use super::{
     check,
-    client::{Client, Lottery, Outcome, campaign_id, new_request_id, request_id, user_id, whole},
+    client::{
+        Client, Lottery, Outcome, campaign_id, new_request_id, request_id, segment_id, user_id,
+        whole,
+    },
     failure::{Failure, may_be_lost},
     output::{Side, Table},
     shell::quoted,
@@ -31,6 +34,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
   tombola draw spring-wheel user-1
+  tombola draw spring-wheel user-1 --segment north --segment member
   tombola draw spring-wheel user-1 --count 10 --paid --payment-ref order-77")]
 pub(super) struct DrawArgs {
     /// The campaign
@@ -60,6 +64,15 @@ pub(super) struct DrawArgs {
     /// Draw only for the consolation prize, without touching the pools
     #[arg(long, env = "TOMBOLA_CONSOLATION_ONLY")]
     consolation_only: bool,
+    /// A segment that the user is in; may be repeated
+    #[arg(
+        long = "segment",
+        env = "TOMBOLA_SEGMENT",
+        value_name = "ID",
+        value_delimiter = ',',
+        value_parser = segment_id
+    )]
+    segments: Vec<String>,
 }
 
 pub(super) async fn run(client: &Client, args: DrawArgs) -> Outcome {
@@ -77,6 +90,7 @@ pub(super) async fn run(client: &Client, args: DrawArgs) -> Outcome {
         payment_ref: args.payment_ref,
         expire_time: None,
         consolation_only: args.consolation_only,
+        segments: args.segments,
     };
     let mut server = client.lottery().await?;
     match until_known(&mut server, &request, PAUSE).await {
@@ -185,9 +199,15 @@ fn view(response: &DrawResponse, zone: &TimeZone) -> String {
         "ledger",
         "attributes",
     ];
+    let has_codes = response
+        .results
+        .iter()
+        .any(|result| !result.code.is_empty());
+    let columns = columns.into_iter().chain(has_codes.then_some("code"));
     let mut table = Table::new(columns.map(|name| (name, Side::Left)));
     for result in &response.results {
-        table.row(cells(result, zone));
+        let code = has_codes.then(|| visible(&result.code).to_string());
+        table.row(cells(result, zone).into_iter().chain(code));
     }
     let replayed = if response.replayed {
         " (made by an earlier call)"

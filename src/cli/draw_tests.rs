@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response};
 
-use super::super::token_args::Credentials;
 use super::*;
+use crate::grpc::access::Credentials;
 use crate::proto::{
-    CheckLimitRequest, CheckLimitResponse, GetOddsRequest, GetOddsResponse,
+    CheckLimitRequest, CheckLimitResponse, GetOddsRequest, GetOddsResponse, GrantBonusRequest,
+    GrantBonusResponse,
     lottery_service_client::LotteryServiceClient,
     lottery_service_server::{LotteryService, LotteryServiceServer},
 };
@@ -42,6 +43,13 @@ impl LotteryService for Flaky {
         &self,
         _: Request<CheckLimitRequest>,
     ) -> Result<Response<CheckLimitResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn grant_bonus(
+        &self,
+        _: Request<GrantBonusRequest>,
+    ) -> Result<Response<GrantBonusResponse>, Status> {
         Err(Status::unimplemented(""))
     }
 

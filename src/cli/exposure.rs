@@ -39,6 +39,22 @@ pub(super) fn check(
         } => "everybody there could do everything: name an access file with --access",
         Guards { .. } => return Ok(()),
     };
+    check_for(lacking, listener, is_insecure)
+}
+
+/// Refuses an address of the demo beyond this machine, unless that is asked for: the demo has
+/// neither TLS nor identities.
+pub(super) fn check_demo(listener: &TcpListener, is_insecure: bool) -> Result<(), Exposed> {
+    let lacking = "everybody there could do everything, in plaintext: run `tombola serve` with \
+                   --tls-cert, --tls-key and --access";
+    check_for(lacking, listener, is_insecure)
+}
+
+fn check_for(
+    lacking: &'static str,
+    listener: &TcpListener,
+    is_insecure: bool,
+) -> Result<(), Exposed> {
     match listener.local_addr() {
         Ok(address) if !is_insecure && !address.ip().to_canonical().is_loopback() => {
             Err(Exposed(address, lacking))
@@ -73,5 +89,8 @@ mod tests {
             assert!(check(&here, guards, false).is_ok());
         }
         assert!(check(&everywhere, guards(true, true), false).is_ok());
+        let error = check_demo(&everywhere, false).unwrap_err().to_string();
+        assert!(error.contains("`tombola serve`"), "{error}");
+        assert!(check_demo(&everywhere, true).is_ok() && check_demo(&here, false).is_ok());
     }
 }

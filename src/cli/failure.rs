@@ -439,7 +439,7 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
             "run it again without --base-version: it shows what differs from the current version"
                 .into()
         }
-        R::DrawsPerDay | R::DrawsPerUser => {
+        R::DrawsPerHour | R::DrawsPerDay | R::DrawsPerUser | R::GrantedPerDay => {
             format!("\"tombola grant {campaign} --draws N {user}\" gives bonus draws")
         }
         R::WinNotFound => {

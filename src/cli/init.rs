@@ -13,7 +13,7 @@ use super::{
     house::BuildError,
     key,
     output::{note, say},
-    serve::{PREFIX, read_clock},
+    serve::PREFIX,
     store_args::{HomeArgs, OnRedis, PARTITIONS, StoreArgs},
     store_id::StoreIdFile,
 };
@@ -52,7 +52,7 @@ pub(super) struct InitArgs {
 /// Creates the store, or finds that it exists.
 pub(super) async fn run(client: &Client, args: InitArgs) -> Outcome {
     let mut problems = Problems::default();
-    let clock = read_clock(args.home.clock_start.as_deref());
+    let clock = args.home.clock();
     let clock = clock.map_err(|text| problems.add("--clock-start", text));
     let on_redis = args.store.on_redis(PREFIX, &mut problems);
     if !problems.is_empty() {

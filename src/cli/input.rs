@@ -43,7 +43,7 @@ pub(super) fn campaigns(path: &Path) -> Outcome<Vec<Campaign>> {
 }
 
 /// The text of a file, or of standard input for `-`.
-fn read(path: &Path) -> Outcome<String> {
+pub(super) fn read(path: &Path) -> Outcome<String> {
     let text = if path.as_os_str() == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)
@@ -57,7 +57,7 @@ fn read(path: &Path) -> Outcome<String> {
 }
 
 /// Why a file cannot be read.
-fn why_unreadable(error: &io::Error) -> String {
+pub(super) fn why_unreadable(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "there is no such file".into(),
         ErrorKind::PermissionDenied => "you may not read it".into(),

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use tracing::error;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
-use super::{client::Outcome, failure::Failure};
+use super::{client::Outcome, failure::Failure, log_ids::WithIds};
 
 /// The largest number of bytes in the queue.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
@@ -86,8 +86,13 @@ fn start(filter: &str, format: LogFormat) -> Result<(), String> {
         .log_internal_errors(false)
         .with_writer(Lines(Arc::clone(&queue)));
     match format {
-        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => {
+            let is_ansi = io::stderr().is_terminal();
+            let log = log.with_ansi(is_ansi);
+            log.map_event_format(|text| WithIds::text(text, is_ansi))
+                .init();
+        }
+        LogFormat::Json => log.json().map_event_format(WithIds::json).init(),
     }
     LOG.set(queue).ok(); // `init` has refused a second log already
     std::panic::set_hook(Box::new(log_panic));

@@ -7,7 +7,7 @@ use super::{
     client::{Client, Outcome, campaign_id, whole},
     failure::Failure,
     output::{Side, Table, counted},
-    phrases::{limit_of_wins, listed, percent},
+    phrases::{caps, for_whom, limit_of_wins, listed, open_when, percent},
     time::shown,
 };
 use crate::{
@@ -69,6 +69,10 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
         &response.prizes_beyond_limit,
         response.pools.iter().any(is_deck),
     ));
+    parts.extend(caps(
+        &response.capped_prizes,
+        response.pools.iter().any(is_deck),
+    ));
     let seed = match response.seed.as_str() {
         "" => "revealed when the campaign has ended",
         seed => seed,
@@ -89,10 +93,10 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
 }
 
 fn pool(pool: &PoolOdds, zone: &TimeZone) -> String {
-    let unlock = match pool.unlock_after_draws {
-        0 => String::new(),
-        draws => format!(", from a user's draw {} on", grouped(u64::from(draws) + 1)),
-    };
+    let (draws, today) = (pool.unlock_after_draws, pool.unlock_after_draws_today);
+    let mut rules = open_when(draws, today, pool.lock_after_wins);
+    rules.extend(pool.segments.as_ref().map(for_whom));
+    let rules: String = rules.iter().map(|rule| format!(", {rule}")).collect();
     let (kind, table) = match &pool.kind {
         Some(Kind::Deck(deck)) => {
             let mut text = cards(&deck.first_round);
@@ -107,7 +111,7 @@ fn pool(pool: &PoolOdds, zone: &TimeZone) -> String {
         ),
         None => ("unknown kind", String::new()),
     };
-    format!("pool {}: {kind}{unlock}\n{table}", pool.pool_id)
+    format!("pool {}: {kind}{rules}\n{table}", pool.pool_id)
 }
 
 fn cards(cards: &[CardCount]) -> String {

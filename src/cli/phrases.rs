@@ -1,7 +1,10 @@
-//! Phrases that several commands show: quantities, odds, and what the limit of wins means.
+//! Phrases that several commands show: quantities, odds, and what the limit of wins and caps mean.
 
 use super::output::counted;
-use crate::{model::text::grouped, proto::PrizeQuantity};
+use crate::{
+    model::text::grouped,
+    proto::{CappedPrize, PrizeCap, PrizeQuantity, SegmentRule},
+};
 
 /// `20 mug, 1 car`
 pub(super) fn listed(prizes: &[PrizeQuantity]) -> String {
@@ -47,6 +50,55 @@ pub(super) fn limit_of_wins(
     Some(text)
 }
 
+/// `2 a day, 10 in all`
+pub(super) fn cap(cap: &PrizeCap) -> String {
+    let bounds = [(cap.per_day, "a day"), (cap.total, "in all")];
+    let bounds = bounds
+        .iter()
+        .filter_map(|(most, what)| Some(format!("{} {what}", grouped(u64::from((*most)?)))));
+    bounds.collect::<Vec<_>>().join(", ")
+}
+
+/// `for north or member, not for staff`
+pub(super) fn for_whom(rule: &SegmentRule) -> String {
+    let any = (!rule.any.is_empty()).then(|| format!("for {}", rule.any.join(" or ")));
+    let none = (!rule.none.is_empty()).then(|| format!("not for {}", rule.none.join(" or ")));
+    let both: Vec<_> = any.into_iter().chain(none).collect();
+    both.join(", ")
+}
+
+/// When a pool is open to a user: after how many draws, draws of the day, and until how many wins.
+pub(super) fn open_when(draws: u32, draws_today: u32, wins: u32) -> Vec<String> {
+    let ordinal = |draws: u32| grouped(u64::from(draws) + 1);
+    let parts = [
+        (draws > 0).then(|| format!("from a user's draw {} on", ordinal(draws))),
+        (draws_today > 0).then(|| format!("from draw {} of a day on", ordinal(draws_today))),
+        (wins > 0).then(|| format!("until a user has {}", counted(wins.into(), "win"))),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// What caps mean for a user who has reached one; none without a cap.
+pub(super) fn caps(capped: &[CappedPrize], has_decks: bool) -> Option<String> {
+    if capped.is_empty() {
+        return None;
+    }
+    let prizes = capped.iter().map(|prize| {
+        let cap = prize.per_user.as_ref().map(cap).unwrap_or_default();
+        format!("{} {cap}", prize.prize_id)
+    });
+    let prizes = prizes.collect::<Vec<_>>().join("; ");
+    let mut text = format!(
+        "most that a user wins: {prizes}; then the prize is kept for others, and pools with \
+         nothing else are not tried"
+    );
+    if has_decks {
+        text += "; a card of it is forfeited: it gives what a blank gives, and the unit goes back \
+                 to stock";
+    }
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +120,24 @@ mod tests {
             limit_of_wins(Some(5), &beyond, true).unwrap(),
             format!("{schedules}{decks}")
         );
+    }
+
+    #[test]
+    fn caps_say_how_many_a_user_wins_of_which_prize() {
+        assert_eq!(caps(&[], true), None);
+        let capped = |prize: &str, per_day, total| CappedPrize {
+            prize_id: prize.into(),
+            per_user: Some(PrizeCap { total, per_day }),
+        };
+        let both = [
+            capped("phone", None, Some(1)),
+            capped("mug", Some(2), Some(1000)),
+        ];
+        let schedules = "most that a user wins: phone 1 in all; mug 2 a day, 1,000 in all; then \
+                         the prize is kept for others, and pools with nothing else are not tried";
+        assert_eq!(caps(&both, false).unwrap(), schedules);
+        let text = caps(&both, true).unwrap();
+        assert!(text.ends_with("the unit goes back to stock"), "{text}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     output::{Side, Table, counted},
-    phrases::{limit_of_wins, listed, percent},
+    phrases::{caps, limit_of_wins, listed, percent},
 };
 use crate::{
     model::text::grouped,
@@ -196,16 +196,16 @@ fn prize_table(prizes: &[PrizePlan]) -> String {
     }
     let mut table = Table::new(columns);
     for prize in prizes {
-        let spare = match prize.stock.checked_sub(prize.planned) {
-            Some(spare) => grouped(spare),
-            None => format!("{} short", grouped(prize.planned - prize.stock)),
+        let (given, spare) = match prize.stock.checked_sub(prize.planned) {
+            _ if prize.unlimited => ("unlimited".into(), "-".into()),
+            _ if prize.codes => ("codes".into(), "-".into()),
+            Some(spare) => (grouped(prize.stock), grouped(spare)),
+            None => {
+                let short = grouped(prize.planned - prize.stock);
+                (grouped(prize.stock), format!("{short} short"))
+            }
         };
-        let mut row = vec![
-            prize.prize_id.clone(),
-            grouped(prize.planned),
-            grouped(prize.stock),
-            spare,
-        ];
+        let mut row = vec![prize.prize_id.clone(), grouped(prize.planned), given, spare];
         if rounds {
             row.push(grouped(prize.per_round));
         }
@@ -271,7 +271,7 @@ fn rounded(plan: &DeckPlan, card: &CardCount) -> String {
 }
 
 /// The whole plan for people: a table for each pool with a schedule, then the sums, then how far
-/// decks go, then what the limit of wins means.
+/// decks go, then what the limit of wins and caps mean.
 pub(super) fn plan(plan: &PlanSummary) -> String {
     let mut pools: Vec<(&str, Vec<&PlannedHour>)> = Vec::new();
     for hour in &plan.hours {
@@ -303,6 +303,7 @@ pub(super) fn plan(plan: &PlanSummary) -> String {
         &plan.prizes_beyond_limit,
         !plan.decks.is_empty(),
     ));
+    parts.extend(caps(&plan.capped_prizes, !plan.decks.is_empty()));
     parts.join("\n\n")
 }
 

@@ -89,7 +89,7 @@ fn sums_show_what_is_short_and_what_it_is_worth() {
             planned: 70_400,
             planned_value: money(35_200, 500_000_000),
             stock_value: money(25_000, 0),
-            per_round: 0,
+            ..PrizePlan::default()
         }],
         hours_omitted: 3,
         ..PlanSummary::default()

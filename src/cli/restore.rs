@@ -20,7 +20,6 @@ use super::{
     key, lost,
     output::say,
     recover::{author, withdrawn_json, withdrawn_table},
-    serve::read_clock,
     sink_args::SinkArgs,
     store_args::HomeArgs,
     terminal::confirm,
@@ -38,6 +37,8 @@ use crate::{
 
 /// This command makes no requests that need remembering.
 const REQUEST_MEMORY: Duration = Duration::from_secs(86_400);
+/// What the names of directories begin with in which a store is made.
+const UNFINISHED: &str = ".unfinished-restore-";
 /// Campaigns that are read at a time.
 const PAGE: usize = 100;
 /// The one partition of an embedded store.
@@ -91,7 +92,7 @@ pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
         ));
     }
     let author = author(&args.change)?;
-    let clock = read_clock(args.home.clock_start.as_deref());
+    let clock = args.home.clock();
     let clock = clock.map_err(|text| Failure::usage(format!("--clock-start {text}")))?;
     let clock = clock.unwrap_or_else(|| Arc::new(SystemClock));
     let lock = DirectoryLock::take(&args.home.data).map_err(|error| refused(&error.to_string()))?;
@@ -107,8 +108,9 @@ pub(super) async fn run(client: &Client, args: RestoreArgs) -> Outcome {
     let backup = SqliteStore::inspect(&args.file).map_err(|error| refused(&error.to_string()))?;
     let lost = lost::find(&args.sink, vec![(PARTITION, backup.head)]).await?;
     confirm(&question(&args, &backup), args.yes)?;
+    remove_unfinished(&args.home.data).map_err(|cause| unusable(&args.home.data, &cause))?;
     let work = tempfile::Builder::new()
-        .prefix(".unfinished-restore-")
+        .prefix(UNFINISHED)
         .tempdir_in(&args.home.data)
         .map_err(|cause| unusable(&args.home.data, &cause))?;
     let made = work.path().join(DATABASE_FILE);
@@ -162,8 +164,25 @@ async fn go_on(
     Ok((fork, Some(withdrawn)))
 }
 
-/// Moves the finished file to where `serve` finds it.
+/// Removes what a restore that was killed has left.
+fn remove_unfinished(data: &Path) -> io::Result<()> {
+    for left in fs::read_dir(data)? {
+        let left = left?;
+        if left.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            fs::remove_dir_all(left.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves the finished file to where `serve` finds it. The file must be all there is: without its
+/// log, the store would lack the fork.
 fn put(made: &Path, data: &Path) -> io::Result<()> {
+    let mut log = made.to_owned().into_os_string();
+    log.push("-wal");
+    if Path::new(&log).exists() {
+        return Err(io::Error::other("the log was not moved into the file"));
+    }
     File::open(made)?.sync_all()?;
     fs::rename(made, data.join(DATABASE_FILE))?;
     File::open(data)?.sync_all()

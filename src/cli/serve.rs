@@ -3,7 +3,7 @@
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{ArgAction, Args, builder::BoolishValueParser};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use thiserror::Error;
 use tokio::{sync::oneshot, task::JoinHandle};
 use tracing::{info, warn};
@@ -24,6 +24,7 @@ use super::{
     store_args::{HomeArgs, StoreArgs},
     time::parse_span,
     tls_args::{ServerTlsArgs, TlsArgs},
+    trace_args::{self, TraceArgs},
     wait,
 };
 use crate::{
@@ -36,11 +37,9 @@ use crate::{
         self, PostgresUrl, Settler, Target,
         read::{LedgerReader, SettledLedger, postgres::PostgresReader, sqlite::SqliteReader},
     },
-    model::{Moment, Problems},
-    store::{
-        BacklogBound, Durability,
-        clock::{Clock, ShiftedClock},
-    },
+    model::Problems,
+    store::{BacklogBound, Durability},
+    trace,
 };
 
 /// The key prefix of a store on Redis unless the options name one.
@@ -51,10 +50,6 @@ const MEMORY_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// The shortest and the longest time to keep a settled envelope.
 const RETENTION_MIN: Duration = Duration::from_secs(60);
 const RETENTION_MAX: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
-
-/// The earliest start of a test clock, in seconds: 1971. From then on, the moments that stores
-/// encode all have the same length.
-const CLOCK_SECOND_MIN: i64 = 365 * 86_400;
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
@@ -107,6 +102,8 @@ pub(super) struct ServeArgs {
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
+    trace: TraceArgs,
+    #[command(flatten)]
     sink: SinkArgs,
     #[command(flatten)]
     backlog: BacklogArgs,
@@ -158,8 +155,17 @@ pub(super) async fn run(client: &Client, args: &ServeArgs) -> ExitCode {
 
 async fn serve_logged(args: &ServeArgs, tls: &TlsArgs) -> Outcome {
     args.log.start()?;
-    let configuration = Configuration::read(args, tls).map_err(Failure::options)?;
+    let mut configuration = Configuration::read(args, tls).map_err(Failure::options)?;
+    let exporter = configuration.trace.take().map(|settings| {
+        trace_args::log(&settings);
+        let (tracer, exporter) = trace::start(settings);
+        configuration.settings.tracer = Some(tracer);
+        exporter
+    });
     let served = serve(args, configuration).await;
+    if let Some(exporter) = exporter {
+        exporter.end().await;
+    }
     served.map_err(|error| Failure::start(error.exit(), error.reason(), error.to_string()))
 }
 
@@ -170,6 +176,8 @@ struct Configuration {
     plan: Plan,
     /// Whether it may listen beyond this machine without TLS or identities.
     is_insecure: bool,
+    /// How calls are traced, if they are.
+    trace: Option<trace::Settings>,
     /// Whether to wait for a Redis that is away.
     wait: bool,
     /// The database that the ledger is settled into.
@@ -198,8 +206,10 @@ impl Configuration {
         let tls = args.tls.open(tls, &mut problems);
         let queue_target = args.overload.queue_target(&mut problems);
         let access = args.access.open(&mut problems);
+        let trace = args.trace.settings(&mut problems);
         let drain_delay = args.admin.drain_delay(&mut problems);
-        let clock = read_clock(args.home.clock_start.as_deref())
+        let clock = args.home.clock();
+        let clock = clock
             .map_err(|text| problems.add("--clock-start", text))
             .ok();
         let redis = args.store.on_redis(PREFIX, &mut problems);
@@ -243,6 +253,7 @@ impl Configuration {
                 },
                 alarm,
                 is_insecure,
+                trace,
                 wait: args.wait,
                 sink,
                 keep_closed,
@@ -272,21 +283,6 @@ fn read_retention(text: &str) -> Result<Duration, String> {
         return Err(format!("`{text}` is out of range: 1m to 3650d"));
     }
     Ok(retention)
-}
-
-/// The test clock that an option asks for, if any.
-pub(super) fn read_clock(start: Option<&str>) -> Result<Option<Arc<dyn Clock>>, String> {
-    let Some(start) = start else {
-        return Ok(None);
-    };
-    let start: Timestamp = start
-        .parse()
-        .map_err(|_| format!("`{start}` is no moment: write one like 2026-11-29T19:55:00+08:00"))?;
-    if start.as_second() < CLOCK_SECOND_MIN {
-        return Err(format!("`{start}` is before 1971: name a later moment"));
-    }
-    let clock = ShiftedClock::starting_at(Moment::from_timestamp(start));
-    Ok(Some(Arc::new(clock)))
 }
 
 /// Why the server ended, if not by a signal.
@@ -484,12 +480,6 @@ pub(super) async fn close(injector: Arc<Injector>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_test_clock_starts_in_1971_or_later() {
-        assert!(read_clock(Some("1970-12-31T23:59:59Z")).is_err());
-        assert!(read_clock(Some("1971-01-01T00:00:00Z")).is_ok());
-    }
 
     #[test]
     fn spans_of_memory_are_checked() {

@@ -12,7 +12,6 @@ use super::{
     failure::Failure,
     key,
     log::{self, LogArgs},
-    serve::read_clock,
     sink_args::{RemovalArgs, SinkArgs, failed},
     stop::stop_signal,
     store_args::{HomeArgs, StoreArgs},
@@ -87,7 +86,7 @@ pub(super) async fn run(args: SettleArgs) -> Outcome {
 }
 
 async fn open(args: &SettleArgs, key: &MasterKey) -> Outcome<Arc<dyn Store>> {
-    let clock = read_clock(args.home.clock_start.as_deref());
+    let clock = args.home.clock();
     let clock = clock.map_err(|text| Failure::usage(format!("--clock-start: {text}")))?;
     let why = "the embedded store is settled by its own service, `tombola serve --postgres-url`";
     let found = errand::look(&args.store, clock, why).await?;

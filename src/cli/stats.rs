@@ -174,11 +174,18 @@ fn prizes(prizes: &[PrizeStats]) -> String {
             prize.forfeited,
             prize.revoked,
         ];
-        let paused = if prize.paused { "PAUSED" } else { "" };
+        let codes = counted(prize.codes_left, "code");
+        let marks = [
+            (prize.unlimited, "unlimited"),
+            (prize.codes_left > 0, &format!("{codes} left")),
+            (prize.paused, "PAUSED"),
+        ];
+        let marks = marks.iter().filter(|mark| mark.0).map(|mark| mark.1);
+        let marks = marks.collect::<Vec<_>>().join(", ");
         let cells = [prize.prize_id.clone()]
             .into_iter()
             .chain(units.map(grouped));
-        table.row(cells.chain([paused.to_owned()]));
+        table.row(cells.chain([marks]));
     }
     table.render()
 }

@@ -1,16 +1,22 @@
 //! The options that choose a store, for `serve`, `init` and `demo`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 
 use crate::{
-    model::Problems,
+    model::{Moment, Problems},
     store::{
         Durability,
+        clock::{Clock, ShiftedClock},
         redis::{KeyPrefix, LevelOptions, OnWeakerLevel, PARTITIONS_MAX, RedisUrl},
     },
 };
+
+/// The earliest start of a test clock, in seconds: 1971. From then on, the moments that stores
+/// encode all have the same length.
+const CLOCK_SECOND_MIN: i64 = 365 * 86_400;
 
 /// The number of partitions of a new store unless the options name one.
 pub(super) const PARTITIONS: u32 = 16;
@@ -126,6 +132,24 @@ pub(super) struct HomeArgs {
     pub(super) clock_start: Option<String>,
 }
 
+impl HomeArgs {
+    /// The test clock that is asked for, if any.
+    pub(super) fn clock(&self) -> Result<Option<Arc<dyn Clock>>, String> {
+        self.clock_start.as_deref().map(read_clock).transpose()
+    }
+}
+
+pub(super) fn read_clock(start: &str) -> Result<Arc<dyn Clock>, String> {
+    let start: Timestamp = start
+        .parse()
+        .map_err(|_| format!("`{start}` is no moment: write one like 2026-11-29T19:55:00+08:00"))?;
+    if start.as_second() < CLOCK_SECOND_MIN {
+        return Err(format!("`{start}` is before 1971: name a later moment"));
+    }
+    let clock = ShiftedClock::starting_at(Moment::from_timestamp(start));
+    Ok(Arc::new(clock))
+}
+
 /// A store on Redis, as the options describe it.
 #[derive(Clone, Debug)]
 pub(super) struct OnRedis {
@@ -198,6 +222,12 @@ mod tests {
         let line = Line::try_parse_from(format!("x {line}").split(' ')).unwrap();
         let mut problems = Problems::default();
         (line.store.on_redis("tombola", &mut problems), problems)
+    }
+
+    #[test]
+    fn a_test_clock_starts_in_1971_or_later() {
+        assert!(read_clock("1970-12-31T23:59:59Z").is_err());
+        assert!(read_clock("1971-01-01T00:00:00Z").is_ok());
     }
 
     #[test]

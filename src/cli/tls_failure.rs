@@ -51,7 +51,7 @@ fn explain(error: &TlsError) -> TlsFault {
         },
         error => TlsFault {
             problem: format!("TLS failed: {error}"),
-            advice: "the server's log says more (at the level debug)",
+            advice: "the server's log says more",
         },
     }
 }
@@ -118,7 +118,7 @@ fn of_this_side(alert: AlertDescription) -> TlsFault {
         ),
         alert => (
             format!("the server has ended the handshake: {alert:?}"),
-            "the server's log says more (at the level debug)",
+            "the server's log says more",
         ),
     };
     TlsFault { problem, advice }

@@ -8,8 +8,7 @@ use super::{
     errand::{self, failed},
     failure::Failure,
     output,
-    serve::read_clock,
-    store_args::StoreArgs,
+    store_args::{StoreArgs, read_clock},
 };
 use crate::store::redis::{OlderService, Upgrade};
 
@@ -49,7 +48,7 @@ pub(super) async fn run(client: &Client, args: UpgradeArgs) -> Outcome {
 }
 
 async fn open(args: &UpgradeArgs) -> Outcome<Upgrade> {
-    let clock = read_clock(args.clock_start.as_deref());
+    let clock = args.clock_start.as_deref().map(read_clock).transpose();
     let clock = clock.map_err(|text| Failure::usage(format!("--clock-start: {text}")))?;
     let why = "the embedded store is upgraded by the version that opens it";
     let found = errand::look(&args.store, clock, why).await?;

@@ -21,6 +21,7 @@ use crate::{
     model::convert::moment_to_proto,
     proto::{self, admin_service_server::AdminService, backup_response::Part},
     store::{Backup, Executed, StoreError},
+    trace,
 };
 
 /// Bytes of the file in a message.
@@ -60,7 +61,7 @@ impl AdminService for Admin {
         let (desk, turn) = (Arc::clone(&self.desk), Arc::clone(&self.turn));
         let mut stopping = self.stopping.clone();
         // A backup may take minutes until its first byte, so the stream begins before it.
-        tokio::spawn(async move {
+        tokio::spawn(trace::inherit(async move {
             let error = tokio::select! {
                 sent = run(&desk, &turn, &sender) => sent.err(),
                 _ = stopping.wait_for(|is_stopping| *is_stopping) => Some(CallError::WatchEnded),
@@ -68,7 +69,7 @@ impl AdminService for Admin {
             if let Some(error) = error {
                 give(&sender, Err(status(&error, ""))).await;
             }
-        });
+        }));
         let parts: Parts = Box::pin(ReceiverStream::new(receiver));
         Ok(Response::new(parts))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tonic::Request;
 
 use super::{
-    apply,
+    apply, codes,
     desk::{Desk, Reply},
     operations, people, reads, schedule, stats,
 };
@@ -107,6 +107,20 @@ impl CampaignService for Campaigns {
         request: Request<proto::GrantDrawsRequest>,
     ) -> Reply<proto::GrantDrawsResponse> {
         operations::grant_draws(&self.desk, request).await
+    }
+
+    async fn import_codes(
+        &self,
+        request: Request<proto::ImportCodesRequest>,
+    ) -> Reply<proto::ImportCodesResponse> {
+        codes::import_codes(&self.desk, request).await
+    }
+
+    async fn list_codes(
+        &self,
+        request: Request<proto::ListCodesRequest>,
+    ) -> Reply<proto::ListCodesResponse> {
+        codes::list_codes(&self.desk, request).await
     }
 
     async fn block_users(

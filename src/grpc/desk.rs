@@ -22,6 +22,7 @@ use crate::{
     metrics::SHED,
     model::RequestId,
     store::{Executed, Store, StoreError},
+    trace,
 };
 
 /// The longest that a caller's request takes, whatever the caller allows.
@@ -161,7 +162,7 @@ impl Deadline {
 pub(super) async fn see_through<T: Send + 'static>(
     work: impl Future<Output = Result<T, CallError>> + Send + 'static,
 ) -> Result<T, CallError> {
-    tokio::spawn(work)
+    tokio::spawn(trace::inherit(work))
         .await
         .unwrap_or(Err(CallError::Broken(Executed::Unknown)))
 }

@@ -197,7 +197,7 @@ async fn envelope_message(
 }
 
 /// The packet after which a page begins.
-fn read_token(fields: &mut Fields, token: &str) -> Option<u32> {
+pub(super) fn read_token(fields: &mut Fields, token: &str) -> Option<u32> {
     if token.is_empty() {
         return Some(0);
     }

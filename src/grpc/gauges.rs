@@ -26,6 +26,10 @@ use crate::{
 
 /// How long what was read is good.
 const FRESH_TIME: Duration = Duration::from_secs(5);
+/// Campaigns are good for this many times the time that reading them took. A store counts the units
+/// that wait, which takes long where millions do, and draws need the same cores.
+const FRESH_TIMES: u32 = 50;
+const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long reading may take; Prometheus waits for ten seconds.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
 /// The hours of schedules whose units are looked at; a time change adds one, and one is to come.
@@ -42,8 +46,10 @@ pub struct Gauges(Arc<Reading>);
 struct Reading {
     /// None before the store is open; gone once the service has stopped.
     store: OnceLock<Weak<dyn Store>>,
-    /// When it was read last.
-    read_at: Mutex<Option<Instant>>,
+    /// Until when the last reading of clock, ledger and memory is good.
+    fresh_until: Mutex<Option<Instant>>,
+    /// Until when that of campaigns is.
+    campaigns_fresh_until: Mutex<Option<Instant>>,
 }
 
 impl Gauges {
@@ -58,23 +64,50 @@ impl Gauges {
         let Some(store) = self.0.store.get().and_then(Weak::upgrade) else {
             return;
         };
-        let mut read_at = self.0.read_at.lock().await;
-        if read_at.is_some_and(|at| at.elapsed() < FRESH_TIME) {
-            return;
-        }
-        let read = timeout(READ_TIME_MAX, read(&*store)).await;
-        *read_at = Some(Instant::now());
-        match read {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!("the gauges of the store are not read: {error}"),
-            Err(_) => warn!("the gauges of the store are not read: it does not answer"),
-        }
+        // At the same time: whoever asks waits no longer if the store does not answer either.
+        let shared = read(&self.0.fresh_until, read_shared(&*store), |_| FRESH_TIME);
+        let campaigns = read_campaigns(&*store);
+        let campaigns = read(&self.0.campaigns_fresh_until, campaigns, fresh_time);
+        tokio::join!(shared, campaigns);
     }
 }
 
-async fn read(store: &dyn Store) -> Result<()> {
+/// Reads gauges, unless what was read last is good still. How long they are good depends on how
+/// long reading takes.
+async fn read(
+    fresh_until: &Mutex<Option<Instant>>,
+    reading: impl Future<Output = Result<()>>,
+    fresh_time: fn(Duration) -> Duration,
+) {
+    let mut fresh_until = fresh_until.lock().await;
+    let begun = Instant::now();
+    if fresh_until.is_some_and(|until| begun < until) {
+        return;
+    }
+    let read = timeout(READ_TIME_MAX, reading).await;
+    let now = Instant::now();
+    *fresh_until = Some(now + fresh_time(now - begun));
+    match read {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => warn!("the gauges of the store are not read: {error}"),
+        Err(_) => warn!("the gauges of the store are not read: it does not answer"),
+    }
+}
+
+/// How long campaigns that were read in this time are good.
+fn fresh_time(reading: Duration) -> Duration {
+    (reading * FRESH_TIMES).clamp(FRESH_TIME, FRESH_TIME_MAX)
+}
+
+async fn read_shared(store: &dyn Store) -> Result<()> {
     let skew = clock_skew_s(store).await?;
     let ledger = ledger_stats(store).await?;
+    set_ledger(&ledger);
+    STORE.clock_skew_s.set(skew);
+    Ok(())
+}
+
+async fn read_campaigns(store: &dyn Store) -> Result<()> {
     let mut campaigns = Vec::new();
     let mut after = None;
     loop {
@@ -94,8 +127,6 @@ async fn read(store: &dyn Store) -> Result<()> {
         }
     }
     CAMPAIGNS.set(&campaigns);
-    set_ledger(&ledger);
-    STORE.clock_skew_s.set(skew);
     STORE.read_at_s.set(since_epoch_s(SystemTime::now()));
     Ok(())
 }
@@ -146,7 +177,11 @@ async fn figures(store: &dyn Store, view: &CampaignView) -> Result<CampaignFigur
         }
     }
     for (no, prize) in (0..).map(PrizeNo).zip(&stats.prizes) {
-        let id = view.campaign.prize(no).id.to_string();
+        let definition = view.campaign.prize(no);
+        let id = definition.id.to_string();
+        if definition.unlimited {
+            figures.push(Figure::Unlimited(id.clone()));
+        }
         figures.push(Figure::Released(id, prize.released));
     }
     figures.push(Figure::Overdue(overdue_units(store, &stats).await?));
@@ -191,5 +226,18 @@ fn add_decks(stats: &Stats, figures: &mut Vec<Figure>) {
         figures.push(Figure::Cards(pool.clone(), "waiting", deck.cards_waiting));
         figures.push(Figure::Round(pool.clone(), deck.round));
         figures.push(Figure::Stopped(pool, deck.stopped.is_some()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn campaigns_are_read_as_seldom_as_that_is_slow() {
+        let milliseconds = Duration::from_millis;
+        assert_eq!(fresh_time(milliseconds(1)), FRESH_TIME);
+        assert_eq!(fresh_time(milliseconds(200)), milliseconds(10_000));
+        assert_eq!(fresh_time(READ_TIME_MAX), FRESH_TIME_MAX);
     }
 }

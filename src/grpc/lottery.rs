@@ -5,6 +5,7 @@ use std::{pin::pin, sync::Arc};
 use tonic::Request;
 
 use super::{
+    codes,
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, compute},
     odds, request,
     status::{CallError, verdict},
@@ -34,7 +35,7 @@ impl LotteryService for Lottery {
     /// So a draw needs no task of its own.
     async fn draw(&self, request: Request<proto::DrawRequest>) -> Reply<proto::DrawResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
-        let message = request.into_inner();
+        let (_, extensions, message) = request.into_parts();
         let request_id = request::request_id(&message.request_id);
         let valid_id = request_id.as_ref().ok().cloned();
         let work = pin!(async {
@@ -44,7 +45,11 @@ impl LotteryService for Lottery {
             let not_after = store.clock_hint() + deadline.remaining();
             let command = request::draw(message, request_id, not_after)?;
             let answer = self.desk.injector().draw(command).await?;
-            Ok(views::draw(&answer, store.durability()))
+            let mut response = views::draw(&answer, store.durability());
+            codes::add(&self.desk, &extensions, &answer, &mut response)
+                .await
+                .map_err(CallError::after_the_change)?;
+            Ok(response)
         });
         self.desk
             .answer(valid_id.as_ref(), deadline, Executed::Unknown, work)
@@ -56,7 +61,7 @@ impl LotteryService for Lottery {
         request: Request<proto::GetDrawRequest>,
     ) -> Reply<proto::GetDrawResponse> {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
-        let message = request.into_inner();
+        let (_, extensions, message) = request.into_parts();
         let valid_id = request::request_id(&message.request_id).ok();
         let valid_id = valid_id.filter(|_| !message.request_id.is_empty());
         let work = pin!(async {
@@ -64,8 +69,10 @@ impl LotteryService for Lottery {
             let (campaign, user, request) = request::find_draw(&message)?;
             let mut answer = self.desk.find_draw(&campaign, &user, &request).await?;
             answer.replayed = true;
+            let mut response = views::draw(&answer, store.durability());
+            codes::add(&self.desk, &extensions, &answer, &mut response).await?;
             Ok(proto::GetDrawResponse {
-                draw: Some(views::draw(&answer, store.durability())),
+                draw: Some(response),
             })
         });
         self.desk
@@ -80,7 +87,7 @@ impl LotteryService for Lottery {
         let deadline = Deadline::of(&request, CALLER_TIME_MAX);
         let message = request.into_inner();
         let work = pin!(async {
-            let (campaign, user) = request::user(&message.campaign_id, &message.user_id)?;
+            let (campaign, user, segments) = request::check_limit(&message)?;
             let store = self.desk.store();
             let (admitted, limits) = match store.user(&campaign, &user).await {
                 // Nobody has limits any more.
@@ -90,8 +97,9 @@ impl LotteryService for Lottery {
                 }
                 user => {
                     let user = user?;
-                    let limits = views::limits(&user.quotas());
-                    (user.admits_free_draw(), Some(limits))
+                    let quotas = user.quotas_in(&segments);
+                    let limits = views::limits(&quotas, &user.view.campaign);
+                    (user.admits_free_draw(&segments), Some(limits))
                 }
             };
             let reason = match admitted {
@@ -105,6 +113,27 @@ impl LotteryService for Lottery {
             })
         });
         self.desk.read(deadline, work).await
+    }
+
+    /// As safe to drop as a draw.
+    async fn grant_bonus(
+        &self,
+        request: Request<proto::GrantBonusRequest>,
+    ) -> Reply<proto::GrantBonusResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let message = request.into_inner();
+        let request_id = request::request_id(&message.request_id);
+        let valid_id = request_id.as_ref().ok().cloned();
+        let work = pin!(async {
+            let store = self.desk.store();
+            let not_after = store.clock_hint() + deadline.remaining();
+            let command = request::grant_bonus(&message, request_id, not_after)?;
+            let answer = store.grant_bonus(command).await?;
+            Ok(views::bonus(&answer, store.durability()))
+        });
+        self.desk
+            .answer(valid_id.as_ref(), deadline, Executed::Unknown, work)
+            .await
     }
 
     async fn get_odds(

@@ -11,10 +11,13 @@ mod backup;
 mod campaigns;
 mod changes;
 mod clock_health;
+mod codes;
 mod connections;
 mod desk;
 mod envelope_views;
 mod envelopes;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub mod gauges;
 mod health;
 mod ledger;

@@ -3,7 +3,12 @@
 
 use crate::{
     chance::Seed,
-    model::{Campaign, Pool, PoolKind, convert::moment_to_proto, deck::Deck, schedule::Schedule},
+    model::{
+        Campaign, Pool, PoolKind,
+        convert::{moment_to_proto, rule_to_proto},
+        deck::Deck,
+        schedule::Schedule,
+    },
     proto,
     store::CampaignView,
 };
@@ -39,6 +44,7 @@ pub(super) fn published(
         consolation_prize_id: consolation.map_or_else(String::new, |prize| prize.id.to_string()),
         wins_per_user: definition.limits.wins_per_user,
         prizes_beyond_limit: views::prizes_beyond_limit(definition),
+        capped_prizes: views::capped_prizes(definition),
     }
 }
 
@@ -47,6 +53,9 @@ fn pool_odds(pool: &Pool, campaign: &Campaign) -> proto::PoolOdds {
     proto::PoolOdds {
         pool_id: pool.id.to_string(),
         unlock_after_draws: pool.unlock_after_draws,
+        lock_after_wins: pool.lock_after_wins.unwrap_or(0),
+        unlock_after_draws_today: pool.unlock_after_draws_today,
+        segments: pool.segments.as_ref().map(rule_to_proto),
         kind: Some(match &pool.kind {
             PoolKind::Deck(deck) => Kind::Deck(deck_odds(deck, campaign)),
             PoolKind::Schedule(schedule) => Kind::Schedule(schedule_odds(schedule, campaign)),

@@ -107,6 +107,7 @@ async fn operate(
         .operate(OperateCommand {
             campaign: campaign.clone(),
             operation: operation.clone(),
+            blocks: Vec::new(),
             author,
         })
         .await?;
@@ -140,6 +141,7 @@ fn name(operation: &Operation) -> &'static str {
         Operation::Grant { .. } => "draws granted",
         Operation::Block { .. } => "users blocked",
         Operation::Unblock { .. } => "users unblocked",
+        Operation::ImportCodes { .. } => "codes imported",
     }
 }
 

@@ -66,13 +66,13 @@ pub(super) async fn list_blocked_users(
 }
 
 /// The token of the page after a user.
-fn token(user: &UserId) -> String {
+pub(super) fn token(user: &UserId) -> String {
     format!("{TOKEN_PREFIX}{}", hex(user.as_str().as_bytes()))
 }
 
 /// The user after whom a page begins, if it is not the first page; none if the token is none of
 /// ours.
-fn read_token(token: &str) -> Option<Option<UserId>> {
+pub(super) fn read_token(token: &str) -> Option<Option<UserId>> {
     if token.is_empty() {
         return Some(None);
     }

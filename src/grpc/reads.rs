@@ -52,8 +52,8 @@ pub(super) async fn get_campaign(
     desk.read(deadline, work).await
 }
 
-/// Campaigns by id, after `after`, at most `limit`, without those that are not visible: neither
-/// their number nor their ids can be told from a page or its token.
+/// Campaigns by id, after `after`, at most `limit`, without those that are not visible. A page and
+/// its token show neither the number nor the ids of those.
 async fn campaigns(
     desk: &Desk,
     visible: &Visible,

@@ -152,6 +152,10 @@ impl Desk {
                 bonus_used: draw.counts.bonus_used,
                 wins: draw.counts.wins,
                 bonus: Vec::new(),
+                prizes: draw.counts.prizes,
+                hour: draw.counts.hour,
+                granted_today: draw.counts.granted_today,
+                bonus_today: draw.counts.bonus_today,
             };
         }
         let blocks = last_blocks(reader, id, Some(user)).await?;

@@ -8,10 +8,12 @@ use prost_types::Timestamp;
 use crate::{
     model::{
         CampaignId, EnvelopeId, Moment, OperatorId, PoolId, PrizeId, Problem, Problems, RequestId,
-        UserId, convert::moment_from_proto, limits::Funding,
+        SegmentId, UserId,
+        convert::{moment_from_proto, segments_from_proto},
+        limits::Funding,
     },
     proto,
-    store::{Author, DrawCommand, StoreError, command::DRAW_COUNT_MAX},
+    store::{Author, BonusCommand, DrawCommand, StoreError, command::DRAW_COUNT_MAX},
 };
 
 /// The longest reference of a payment.
@@ -137,6 +139,15 @@ impl Fields {
         users
     }
 
+    /// The segments that a user is in.
+    pub(super) fn segments(&mut self, stated: &[String]) -> Vec<SegmentId> {
+        let segments = segments_from_proto(stated);
+        segments.unwrap_or_else(|problems| {
+            self.extend(problems);
+            Vec::new()
+        })
+    }
+
     /// The draws of a grant.
     pub(super) fn grant_draws(&mut self, draws: u32) {
         if !(1..=GRANT_DRAWS_MAX).contains(&draws) {
@@ -195,6 +206,7 @@ pub(super) fn draw(
     let funding = funding(&mut fields, message.funding);
     fields.text("payment_ref", &message.payment_ref, PAYMENT_REF_BYTES_MAX);
     let expire = fields.moment("expire_time", message.expire_time.as_ref());
+    let segments = fields.segments(&message.segments);
     let ids = campaign.zip(user).zip(request);
     let ((campaign, user), request) = fields.finish(ids)?;
     Ok(DrawCommand {
@@ -205,6 +217,7 @@ pub(super) fn draw(
         funding,
         payment_ref: message.payment_ref,
         consolation_only: message.consolation_only,
+        segments,
         expire,
         not_after,
     })
@@ -224,6 +237,31 @@ fn funding(fields: &mut Fields, number: i32) -> Funding {
     }
 }
 
+/// A grant of bonus draws; the store must not begin it after `not_after`.
+pub(super) fn grant_bonus(
+    message: &proto::GrantBonusRequest,
+    request: ParsedRequestId,
+    not_after: Moment,
+) -> Result<BonusCommand, Problems> {
+    let mut fields = Fields::default();
+    let campaign = fields.campaign(&message.campaign_id);
+    let user = fields.take(UserId::parse("user_id", &message.user_id));
+    let request = fields.take(request);
+    fields.grant_draws(message.draws);
+    // No time means "with the campaign", whose end may still move.
+    let expires = fields.moment("expire_time", message.expire_time.as_ref());
+    let ids = campaign.zip(user).zip(request);
+    let ((campaign, user), request) = fields.finish(ids)?;
+    Ok(BonusCommand {
+        campaign,
+        user,
+        request,
+        draws: message.draws,
+        expires: expires.unwrap_or(Moment::FAR_FUTURE),
+        not_after,
+    })
+}
+
 /// Whom a call about a user's draw is about: campaign, user, request.
 pub(super) fn find_draw(
     message: &proto::GetDrawRequest,
@@ -235,6 +273,18 @@ pub(super) fn find_draw(
     let ids = campaign.zip(user).zip(request);
     let ((campaign, user), request) = fields.finish(ids)?;
     Ok((campaign, user, request))
+}
+
+/// Whose limits are asked for: campaign, user, and the segments that the user is in.
+pub(super) fn check_limit(
+    message: &proto::CheckLimitRequest,
+) -> Result<(CampaignId, UserId, Vec<SegmentId>), Problems> {
+    let mut fields = Fields::default();
+    let campaign = fields.campaign(&message.campaign_id);
+    let user = fields.take(UserId::parse("user_id", &message.user_id));
+    let segments = fields.segments(&message.segments);
+    let (campaign, user) = fields.finish(campaign.zip(user))?;
+    Ok((campaign, user, segments))
 }
 
 /// The campaign and the user of a call that names nothing else.

@@ -30,17 +30,17 @@ use crate::{
 
 /// Where a page begins: windows of this pool that end after this moment, then later pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cursor {
+pub(super) struct Cursor {
     pool: PoolNo,
     after: Moment,
 }
 
 impl Cursor {
-    fn token(self) -> String {
+    pub(super) fn token(self) -> String {
         format!("{}.{}", self.pool.0, self.after.as_micros())
     }
 
-    fn parse(token: &str) -> Option<Self> {
+    pub(super) fn parse(token: &str) -> Option<Self> {
         let (pool, after) = token.split_once('.')?;
         Some(Self {
             pool: PoolNo(pool.parse().ok()?),

@@ -40,6 +40,7 @@ use crate::{
         lottery_service_server::LotteryServiceServer,
     },
     tls::ServerTls,
+    trace::Tracer,
 };
 
 /// The largest request of a caller: ids, a reference.
@@ -80,6 +81,8 @@ pub struct Settings {
     pub access: Access,
     /// Who may call reflection.
     pub reflection: Reflection,
+    /// What records calls, if anything does.
+    pub tracer: Option<Tracer>,
 }
 
 impl Default for Settings {
@@ -95,6 +98,7 @@ impl Default for Settings {
             readiness: Readiness::default(),
             access: Access::default(),
             reflection: Reflection::default(),
+            tracer: None,
         }
     }
 }
@@ -160,9 +164,10 @@ pub async fn serve(
     };
     let bounds = Bounds::of(&settings);
     let services = (routes, Some(store));
+    let wire = (settings.tls, settings.tracer);
     let serving = async {
         tokio::select! {
-            () = connections::serve(listener, services, settings.tls, bounds, stopped) => {}
+            () = connections::serve(listener, services, wire, bounds, stopped) => {}
             () = access.watch() => {}
         }
     };

@@ -100,8 +100,14 @@ pub(super) fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> pro
     } else {
         (prize.waiting, 0)
     };
+    let definition = stats.view.campaign.prize(no);
     proto::PrizeStats {
-        prize_id: stats.view.campaign.prize(no).id.to_string(),
+        prize_id: definition.id.to_string(),
+        unlimited: definition.unlimited,
+        codes_left: match definition.codes {
+            true => prize.codes_left(),
+            false => 0,
+        },
         stock: prize.stock,
         left: prize.left,
         waiting,

@@ -184,9 +184,11 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         Refusal::DeadlineExceeded => no(Code::DeadlineExceeded, R::DeadlineExceeded),
         Refusal::Limit { reached, .. } => {
             let reason = match reached.limit {
+                LimitKind::DrawsPerHour => R::DrawsPerHour,
                 LimitKind::DrawsPerDay => R::DrawsPerDay,
                 LimitKind::PaidDrawsPerDay => R::PaidDrawsPerDay,
                 LimitKind::DrawsPerUser => R::DrawsPerUser,
+                LimitKind::GrantedPerDay => R::GrantedPerDay,
             };
             no(Code::ResourceExhausted, reason)
         }

@@ -262,6 +262,18 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            limit(LimitKind::DrawsPerHour, None),
+            Code::ResourceExhausted,
+            "DRAWS_PER_HOUR",
+            "no",
+        ),
+        (
+            limit(LimitKind::GrantedPerDay, None),
+            Code::ResourceExhausted,
+            "GRANTED_PER_DAY",
+            "no",
+        ),
+        (
             limit(LimitKind::DrawsPerDay, None),
             Code::ResourceExhausted,
             "DRAWS_PER_DAY",

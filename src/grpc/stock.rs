@@ -160,7 +160,7 @@ fn problems(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Result<(
             .collect();
         let asked: u128 = parts.iter().map(|(_, units)| u128::from(*units)).sum();
         let needed = asked + u128::from(used);
-        if asked == 0 || needed <= u128::from(prize.stock) {
+        if !prize.has_fixed_stock() || asked == 0 || needed <= u128::from(prize.stock) {
             continue;
         }
         let mut message = format!(

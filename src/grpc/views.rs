@@ -4,15 +4,15 @@ use crate::{
     model::{
         Campaign, Moment, PoolKind, PoolNo, Quantities, UserId,
         change::Difference,
-        convert::{campaign_to_proto, moment_to_proto, money_to_proto},
+        convert::{campaign_to_proto, cap_to_proto, moment_to_proto, money_to_proto},
         deck::{CardCount, Deck},
         limits::{Bonus, Quota, Quotas},
         summary::{DeckPlan, PlanSummary, PlannedHour, PrizePlan},
     },
     proto,
     store::{
-        BlockedUser, CampaignView, DrawAnswer, DrawResult, Durability, Hold, LedgerId, Lifecycle,
-        UserDetails, view::VersionInfo,
+        BlockedUser, BonusAnswer, CampaignView, DrawAnswer, DrawResult, Durability, Hold, LedgerId,
+        Lifecycle, UserDetails, view::VersionInfo,
     },
 };
 
@@ -27,7 +27,19 @@ pub(super) fn draw(answer: &DrawAnswer, durability: Durability) -> proto::DrawRe
         draw_time: Some(moment_to_proto(answer.at)),
         replayed: answer.replayed,
         durability: self::durability(durability).into(),
-        limits: Some(limits(&answer.quotas())),
+        limits: Some(limits(&answer.quotas(), &answer.campaign)),
+    }
+}
+
+/// The answer to a grant of bonus draws.
+pub(super) fn bonus(answer: &BonusAnswer, durability: Durability) -> proto::GrantBonusResponse {
+    proto::GrantBonusResponse {
+        request_id: answer.entry.request.as_str().into(),
+        grant_time: Some(moment_to_proto(answer.at)),
+        replayed: answer.replayed,
+        durability: self::durability(durability).into(),
+        limits: Some(limits(&answer.quotas(), &answer.campaign)),
+        ledger_id: Some(ledger_id(answer.ledger)),
     }
 }
 
@@ -55,6 +67,7 @@ pub(super) fn draw_result(
             pool,
             unit,
             release,
+            code: _, // its text is for those who may read codes: see `codes`
         } => {
             let prize = campaign.prize(prize);
             proto::DrawResult {
@@ -65,6 +78,7 @@ pub(super) fn draw_result(
                 unit_id: unit.id(&campaign.pool(pool).id),
                 release_time: release.map(moment_to_proto),
                 ledger_id,
+                code: String::new(),
             }
         }
         DrawResult::NotWon {
@@ -98,13 +112,23 @@ pub(super) fn ledger_id(id: LedgerId) -> proto::LedgerId {
     }
 }
 
-/// A user's limits.
-pub(super) fn limits(quotas: &Quotas) -> proto::Limits {
+/// A user's limits in a campaign.
+pub(super) fn limits(quotas: &Quotas, campaign: &Campaign) -> proto::Limits {
+    let prizes = quotas.prizes.iter();
     proto::Limits {
         draws_today: Some(quota(&quotas.draws_today)),
         paid_draws_today: Some(quota(&quotas.paid_draws_today)),
         draws_total: Some(quota(&quotas.draws_total)),
         wins_total: Some(quota(&quotas.wins_total)),
+        prizes: prizes
+            .map(|capped| proto::PrizeQuota {
+                prize_id: campaign.prize(capped.prize).id.to_string(),
+                today: Some(quota(&capped.today)),
+                total: Some(quota(&capped.total)),
+            })
+            .collect(),
+        draws_this_hour: quotas.draws_this_hour.as_ref().map(quota),
+        granted_today: quotas.granted_today.as_ref().map(quota),
     }
 }
 
@@ -176,7 +200,7 @@ pub(super) fn user(id: &UserId, details: &UserDetails) -> proto::User {
         bonus_draws_used: record.bonus_used,
         wins: record.wins,
         bonus_draws: bonus.map(bonus_draws).collect(),
-        limits: Some(limits(&details.view.quotas())),
+        limits: Some(limits(&details.view.quotas(), &details.view.view.campaign)),
         block: details.block.as_ref().map(blocked_user),
         read_time: Some(moment_to_proto(details.view.now)),
     }
@@ -242,7 +266,18 @@ pub(super) fn plan(summary: &PlanSummary, campaign: &Campaign) -> proto::PlanSum
             .collect(),
         wins_per_user: campaign.limits.wins_per_user,
         prizes_beyond_limit: prizes_beyond_limit(campaign),
+        capped_prizes: capped_prizes(campaign),
     }
+}
+
+/// Prizes of which a user may win only so many units.
+pub(super) fn capped_prizes(campaign: &Campaign) -> Vec<proto::CappedPrize> {
+    let capped = campaign.capped_prizes();
+    let capped = capped.map(|(prize, cap)| proto::CappedPrize {
+        prize_id: campaign.prize(prize).id.to_string(),
+        per_user: Some(cap_to_proto(cap)),
+    });
+    capped.collect()
 }
 
 /// Prizes that a user who has reached the limit of wins may still have.
@@ -301,9 +336,11 @@ fn prize_plan(plan: &PrizePlan, campaign: &Campaign) -> proto::PrizePlan {
     proto::PrizePlan {
         prize_id: prize.id.to_string(),
         stock: plan.stock,
+        unlimited: plan.unlimited,
+        codes: plan.codes,
         planned: plan.planned,
         planned_value: worth(plan.planned),
-        stock_value: worth(plan.stock),
+        stock_value: worth(plan.stock).filter(|_| !plan.unlimited && !plan.codes),
         per_round: plan.per_round,
     }
 }

@@ -43,8 +43,9 @@ pub async fn serve_until<T>(
     let (stop, stopped) = oneshot::channel::<()>();
     let routes = Routes::new(health).into_axum_router();
     let routes = Routes::from(routes.layer(MapResponseLayer::new(not_ready)));
-    let tls = settings.tls.clone();
-    let serving = connections::serve(listener, (routes, None), tls, Bounds::of(settings), async {
+    let wire = (settings.tls.clone(), settings.tracer.clone());
+    let bounds = Bounds::of(settings);
+    let serving = connections::serve(listener, (routes, None), wire, bounds, async {
         stopped.await.ok(); // an error means that the other half is gone: stop as well
     });
     let (mut serving, ready) = (std::pin::pin!(serving), std::pin::pin!(ready));

@@ -13,6 +13,7 @@ use std::{
 use tracing::warn;
 
 use self::{
+    codes::Codes,
     envelope_state::EnvelopeFills,
     scattering::Scattering,
     totals::Totals,
@@ -28,12 +29,15 @@ use crate::{
 };
 
 pub use envelope_state::RETENTION_DEFAULT as ENVELOPE_RETENTION_DEFAULT;
+pub use imported::{ImportCodes, ImportedCodes};
 
 pub mod alarm;
+mod codes;
 mod decks;
 mod draw;
 mod envelope_state;
 mod envelopes;
+mod imported;
 mod removal;
 mod scattering;
 mod schedules;
@@ -56,6 +60,7 @@ pub struct Injector {
     turns: Turns<(CampaignId, PoolNo)>,
     envelopes: EnvelopeFills,
     scattering: Scattering,
+    codes: Codes,
     /// When the index of due campaigns was last looked through for campaigns that it lacks.
     completed: Mutex<Option<Moment>>,
 }
@@ -71,6 +76,7 @@ impl Injector {
             turns: Turns::default(),
             envelopes: EnvelopeFills::default(),
             scattering: Scattering::default(),
+            codes: Codes::default(),
             completed: Mutex::default(),
         }
     }

@@ -49,7 +49,7 @@ pub struct StoredEntry {
     pub envelope: Option<String>,
     /// Who drew or grabbed, or sent the envelope.
     pub user: Option<String>,
-    /// The request id of a draw or of an operator's act.
+    /// The request id of a draw, of a caller's grant or of an operator's act.
     pub request: Option<String>,
     /// JSON list of the other clear values that pseudonyms stand for, in the order of the body;
     /// none if there are no others, or if the bytes have no pseudonyms.
@@ -289,6 +289,7 @@ mod tests {
                     cause: Cause::Unknown,
                 })
                 .into(),
+            segments: Vec::new(),
             counts: UserCounts::default(),
         })
     }
@@ -336,6 +337,35 @@ mod tests {
             ] {
                 assert!(!bytes.contains(clear), "{bytes}");
             }
+        }
+    }
+
+    /// People see some of these ids with escapes, which must not get into the ledger.
+    #[test]
+    fn ids_are_settled_to_the_byte() {
+        let ids = [r"a\b", " a ", "\u{202e}b", &r"\".repeat(128)];
+        for id in ids {
+            let user = UserId::parse("user", id).unwrap();
+            let grab = stored(Body::Grab {
+                user: user.clone(),
+                packet: 1,
+                amount_minor: 5,
+            });
+            assert_eq!(grab.user.as_deref(), Some(id));
+            let operator = OperatorId::parse("operator", id).unwrap();
+            let body = Body::Operated {
+                operation: Operation::Block { users: vec![user] },
+                author: Author {
+                    operator: operator.clone(),
+                    on_behalf_of: Some(operator),
+                    request: RequestId::parse("request", id).unwrap(),
+                    ..author()
+                },
+                users: 1,
+            };
+            let operated = stored(body.clone());
+            assert_eq!(operated.request.as_deref(), Some(id));
+            assert_eq!(read(&operated), body);
         }
     }
 

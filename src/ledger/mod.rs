@@ -17,6 +17,8 @@ pub mod deliveries;
 pub mod entry;
 pub mod follow;
 pub mod forget;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub mod lost;
 pub mod memory;
 mod people;

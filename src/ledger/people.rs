@@ -33,6 +33,10 @@ pub(super) fn walk(body: &mut Body, visit: Visit<'_>) -> Result<(), Problem> {
             request(&mut draw.request, visit)?;
             text(Kind::Payment, &mut draw.payment_ref, visit)
         }
+        Body::Bonus(bonus) => {
+            user(Column::User, &mut bonus.user, visit)?;
+            request(&mut bonus.request, visit)
+        }
         Body::Grab { user: id, .. } => user(Column::User, id, visit),
         Body::EnvelopeCreated(created) => envelope(created, visit),
         Body::Applied(applied) => author(&mut applied.author, visit),
@@ -78,6 +82,7 @@ pub(super) fn walk(body: &mut Body, visit: Visit<'_>) -> Result<(), Problem> {
 pub(super) fn user_of(body: &Body) -> Option<&UserId> {
     match body {
         Body::Draw(draw) => Some(&draw.user),
+        Body::Bonus(bonus) => Some(&bonus.user),
         Body::Grab { user, .. } => Some(user),
         Body::EnvelopeCreated(created) => Some(&created.envelope.sender),
         Body::Delivered { win, .. } | Body::Revoked { win, .. } => Some(&win.user),
@@ -96,7 +101,7 @@ fn envelope(created: &mut EnvelopeCreated, visit: Visit<'_>) -> Result<(), Probl
 
 fn author(author: &mut Author, visit: Visit<'_>) -> Result<(), Problem> {
     request(&mut author.request, visit)?;
-    let mut operator = author.operator.to_string();
+    let mut operator = author.operator.as_str().to_owned();
     visit(Column::People, Kind::Operator, &mut operator)?;
     author.operator = OperatorId::parse("operator", &operator)?;
     text(Kind::Text, &mut author.reason, visit)?;
@@ -105,7 +110,7 @@ fn author(author: &mut Author, visit: Visit<'_>) -> Result<(), Problem> {
 
 fn optional_operator(id: &mut Option<OperatorId>, visit: Visit<'_>) -> Result<(), Problem> {
     let Some(id) = id else { return Ok(()) };
-    let mut operator = id.to_string();
+    let mut operator = id.as_str().to_owned();
     visit(Column::People, Kind::Operator, &mut operator)?;
     *id = OperatorId::parse("operator", &operator)?;
     Ok(())
@@ -122,6 +127,7 @@ fn users_of(operation: &mut Operation) -> &mut [UserId] {
         | Operation::Close
         | Operation::PausePrize { .. }
         | Operation::ResumePrize { .. }
+        | Operation::ImportCodes { .. }
         | Operation::Recall { .. } => &mut [],
     }
 }
@@ -134,14 +140,14 @@ fn users(ids: &mut [UserId], visit: Visit<'_>) -> Result<(), Problem> {
 }
 
 fn user(column: Column, id: &mut UserId, visit: Visit<'_>) -> Result<(), Problem> {
-    let mut value = id.to_string();
+    let mut value = id.as_str().to_owned();
     visit(column, Kind::User, &mut value)?;
     *id = UserId::parse("user", &value)?;
     Ok(())
 }
 
 fn request(id: &mut RequestId, visit: Visit<'_>) -> Result<(), Problem> {
-    let mut value = id.to_string();
+    let mut value = id.as_str().to_owned();
     visit(Column::Request, Kind::Request, &mut value)?;
     *id = RequestId::parse("request", &value)?;
     Ok(())

@@ -103,14 +103,18 @@ impl Settler {
     async fn session(&mut self) -> Result<std::convert::Infallible, SinkError> {
         let store = Arc::clone(self.carrier.store());
         let mut sink = self.target.open(&store.info().store_id).await?;
-        self.note_reached();
         while !sink.is_leader().await? {
+            self.note_reached();
             sleep(STANDBY_PAUSE).await;
         }
         self.carrier.resume(&mut *sink).await?;
-        info!(sink = %self.target, "settling the ledger into {}", self.target);
+        if self.away.is_none() {
+            info!(sink = %self.target, "settling the ledger into {}", self.target);
+        }
         loop {
             let mut is_busy = self.pass(&mut *sink).await?;
+            // A sink that can be opened may still refuse what is written, as on a full disk.
+            self.note_reached();
             if let Some(removals) = &mut self.removals {
                 is_busy |= removals.work(&*store, &mut *sink).await;
             }

@@ -56,6 +56,7 @@ pub fn wins(entry: &Entry, draw: &DrawEntry, campaign: &Campaign) -> Option<Vec<
             pool,
             unit,
             release,
+            ..
         } = result
         else {
             continue;
@@ -68,8 +69,8 @@ pub fn wins(entry: &Entry, draw: &DrawEntry, campaign: &Campaign) -> Option<Vec<
             at: entry.at,
             campaign: campaign.id.to_string(),
             version: draw.version,
-            user: draw.user.to_string(),
-            request: draw.request.to_string(),
+            user: draw.user.as_str().into(),
+            request: draw.request.as_str().into(),
             pool: pool.to_string(),
             prize: campaign.prizes.get(usize::from(prize.0))?.id.to_string(),
             unit: unit.id(pool),

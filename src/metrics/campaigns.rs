@@ -26,6 +26,11 @@ pub(crate) static CAMPAIGNS: LazyLock<Campaigns> = LazyLock::new(|| Campaigns {
         "Units of a prize that were released so far",
         &["campaign", "prize"],
     ),
+    unlimited: gauges(
+        "tombola_prize_unlimited",
+        "1 for a prize of which there is always enough",
+        &["campaign", "prize"],
+    ),
     overdue_units: gauges(
         "tombola_campaign_overdue_units",
         "Units that schedules have released in the last 24 hours and nobody has won",
@@ -66,6 +71,8 @@ pub(crate) enum Figure {
     Units(String, &'static str, u64),
     /// Units of this prize that were released.
     Released(String, u64),
+    /// This prize is unlimited.
+    Unlimited(String),
     /// Units that were released lately and wait.
     Overdue(u64),
     /// Draws with this outcome.
@@ -91,6 +98,7 @@ pub(crate) struct CampaignFigures {
 pub(crate) struct Campaigns {
     prize_units: IntGaugeVec,
     released_units: IntGaugeVec,
+    unlimited: IntGaugeVec,
     overdue_units: IntGaugeVec,
     draws: IntGaugeVec,
     users: IntGaugeVec,
@@ -144,6 +152,9 @@ impl Campaigns {
             Figure::Released(prize, units) => {
                 (&self.released_units, &[id, named(prize.as_str())], *units)
             }
+            // A sum of prizes without a name is none.
+            Figure::Unlimited(_) if campaign.is_none() => return,
+            Figure::Unlimited(prize) => (&self.unlimited, &[id, prize], 1),
             Figure::Overdue(units) => (&self.overdue_units, &[id], *units),
             Figure::Draws(outcome, draws) => (&self.draws, &[id, outcome], *draws),
             Figure::Users(users) => (&self.users, &[id], *users),
@@ -163,10 +174,11 @@ impl Campaigns {
         family.with_label_values(labels).add(value);
     }
 
-    fn families(&self) -> [&IntGaugeVec; 8] {
+    fn families(&self) -> [&IntGaugeVec; 9] {
         [
             &self.prize_units,
             &self.released_units,
+            &self.unlimited,
             &self.overdue_units,
             &self.draws,
             &self.users,

@@ -11,6 +11,7 @@ mod shed;
 mod state;
 mod store;
 mod tls;
+mod trace;
 
 use std::sync::LazyLock;
 
@@ -26,6 +27,7 @@ pub(crate) use shed::SHED;
 pub(crate) use state::STATE;
 pub(crate) use store::STORE;
 pub(crate) use tls::TLS;
+pub(crate) use trace::TRACES;
 
 /// The content type of [`text`].
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -41,6 +43,7 @@ pub fn text() -> Result<String, prometheus::Error> {
     LazyLock::force(&STATE);
     LazyLock::force(&STORE);
     LazyLock::force(&TLS);
+    LazyLock::force(&TRACES);
     let _held = CAMPAIGNS.hold();
     let mut text = Vec::new();
     TextEncoder::new().encode(&prometheus::gather(), &mut text)?;

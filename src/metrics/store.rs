@@ -67,7 +67,8 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
     ),
     sink_is_up: gauge(
         "tombola_ledger_sink_up",
-        "1 while this service reaches the database of the ledger, else 0",
+        "1 while this service reaches the database of the ledger, and it takes what the service \
+         settles, else 0",
     ),
     unsettled_entries: gauge(
         "tombola_ledger_unsettled_entries",

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    caps::PrizeCap,
     deck::Deck,
     id::{CampaignId, PoolId, PrizeId},
     limits::DrawLimits,
@@ -12,6 +13,7 @@ use super::{
     money::Money,
     number::{PoolNo, PrizeNo},
     schedule::Schedule,
+    segments::{SegmentLimits, SegmentRule},
     zone::Zone,
 };
 
@@ -33,6 +35,8 @@ pub struct Campaign {
     pub end: Moment,
     /// Limits for each user.
     pub limits: DrawLimits,
+    /// Limits of users in segments: the first that the caller states counts.
+    pub segment_limits: Vec<SegmentLimits>,
     /// What a draw gives that wins nothing else.
     pub consolation: Option<Consolation>,
     /// What can be won, by [`PrizeNo`].
@@ -61,8 +65,14 @@ pub struct Prize {
     pub id: PrizeId,
     /// For people.
     pub name: String,
-    /// Units given to the campaign.
+    /// Units given to the campaign; 0 if it is unlimited or has codes.
     pub stock: u64,
+    /// There is always enough of it.
+    pub unlimited: bool,
+    /// Each unit is won with a code of its own; stock grows with each import of codes.
+    pub codes: bool,
+    /// The most that each user may win.
+    pub per_user: Option<PrizeCap>,
     /// Left out of decks that are dealt anew.
     pub grand: bool,
     /// The worth of a unit.
@@ -73,6 +83,13 @@ pub struct Prize {
     pub attributes: Attributes,
 }
 
+impl Prize {
+    /// The definition says how many units there are, so a plan may need more than that.
+    pub fn has_fixed_stock(&self) -> bool {
+        !self.unlimited && !self.codes
+    }
+}
+
 /// Where units come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
@@ -80,6 +97,12 @@ pub struct Pool {
     pub id: PoolId,
     /// Draws a user must have made before this pool is tried.
     pub unlock_after_draws: u32,
+    /// Wins that count from which on a user's draws pass this pool over.
+    pub lock_after_wins: Option<u32>,
+    /// Draws a user must have made on the day before this pool is tried.
+    pub unlock_after_draws_today: u32,
+    /// For whom it is; none: for everybody.
+    pub segments: Option<SegmentRule>,
     /// How it is filled.
     pub kind: PoolKind,
 }
@@ -91,6 +114,16 @@ pub enum PoolKind {
     Schedule(Schedule),
     /// Cards with exact odds.
     Deck(Deck),
+}
+
+impl Pool {
+    /// Whether the numbers that open and close the pool admit a user with so many draws, draws of
+    /// the day, and wins that count.
+    pub fn is_open_after(&self, draws: u64, draws_today: u64, wins: u64) -> bool {
+        draws >= self.unlock_after_draws.into()
+            && draws_today >= self.unlock_after_draws_today.into()
+            && self.lock_after_wins.is_none_or(|lock| wins < lock.into())
+    }
 }
 
 impl Campaign {
@@ -128,6 +161,43 @@ impl Campaign {
     /// Every prize with its number.
     pub fn numbered_prizes(&self) -> impl Iterator<Item = (PrizeNo, &Prize)> {
         (0..).map(PrizeNo).zip(&self.prizes)
+    }
+
+    /// Every prize that has a cap, with its number.
+    pub fn capped_prizes(&self) -> impl Iterator<Item = (PrizeNo, &PrizeCap)> {
+        let prizes = self.numbered_prizes();
+        prizes.filter_map(|(no, prize)| Some((no, prize.per_user.as_ref()?)))
+    }
+
+    /// The start of the hour of a moment; none unless these limits, of the campaign or of a
+    /// segment, limit free draws of an hour.
+    pub fn limited_hour(&self, limits: &DrawLimits, at: Moment) -> Option<Moment> {
+        let is_limited = limits.draws_per_hour.is_some();
+        is_limited.then(|| self.zone.hour(at).0)
+    }
+
+    /// Bonus draws of a day are counted: a pool needs all draws of the day.
+    pub fn counts_bonus_of_day(&self) -> bool {
+        let mut pools = self.pools.iter();
+        pools.any(|pool| pool.unlock_after_draws_today > 0)
+    }
+
+    /// It says what earlier versions of this program would pass over when they read it: they would
+    /// draw without caps, find an unlimited prize out of stock, or give units without their codes.
+    pub fn needs_newer_readers(&self) -> bool {
+        let mut prizes = self.prizes.iter();
+        self.limits.draws_per_hour.is_some()
+            || self.limits.granted_per_day.is_some()
+            || self.names_segments()
+            || self.counts_bonus_of_day()
+            || self.pools.iter().any(|pool| pool.lock_after_wins.is_some())
+            || prizes.any(|prize| prize.unlimited || prize.codes || prize.per_user.is_some())
+    }
+
+    /// Every prize whose units have codes.
+    pub fn prizes_with_codes(&self) -> impl Iterator<Item = PrizeNo> {
+        let prizes = self.numbered_prizes();
+        prizes.filter(|(_, prize)| prize.codes).map(|(no, _)| no)
     }
 
     /// Every pool with its number.

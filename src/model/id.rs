@@ -108,6 +108,8 @@ id_types! {
     PrizeId;
     /// Names a pool of a campaign.
     PoolId;
+    /// Names a group of users.
+    SegmentId;
 }
 
 id_types! {

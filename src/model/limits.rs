@@ -5,7 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{moment::Moment, zone::Day};
+use super::{caps::PrizeCounts, moment::Moment, zone::Day};
+
+pub use super::quota::{Quota, Quotas, UserCounts};
 
 /// The most grants of bonus draws with different expiry that a user may have open.
 pub const OPEN_GRANTS_MAX: usize = 32;
@@ -21,6 +23,10 @@ pub struct DrawLimits {
     pub draws_per_user: Option<u32>,
     /// Wins in all.
     pub wins_per_user: Option<u32>,
+    /// Free draws in an hour.
+    pub draws_per_hour: Option<u32>,
+    /// Bonus draws that callers grant on a day.
+    pub granted_per_day: Option<u32>,
 }
 
 /// What pays for a draw.
@@ -36,20 +42,24 @@ pub enum Funding {
 /// The limit that refuses a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitKind {
+    /// Free draws of the hour.
+    DrawsPerHour,
     /// Free draws of the day.
     DrawsPerDay,
     /// Paid draws of the day.
     PaidDrawsPerDay,
     /// Draws in the whole campaign.
     DrawsPerUser,
+    /// Bonus draws that callers grant on a day.
+    GrantedPerDay,
 }
 
-/// A draw that a limit refuses.
+/// A draw, or a grant of bonus draws, that a limit refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitReached {
     /// Which limit.
     pub limit: LimitKind,
-    /// The same draw would be admitted on another day.
+    /// The same would be admitted on another day, or in another hour.
     pub resets: bool,
     /// Draws that were asked for.
     pub asked: u32,
@@ -64,6 +74,39 @@ pub struct Bonus {
     pub expires: Moment,
     /// Draws left, at least 1.
     pub left: u32,
+}
+
+/// Free draws of an hour. In JSON `[start in seconds since the Unix epoch, draws]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(i64, u32)", into = "(i64, u32)")]
+pub struct HourDraws {
+    /// The start of the hour, a whole second.
+    pub start: Moment,
+    /// Draws in it, bonus draws aside.
+    pub draws: u32,
+}
+
+impl From<(i64, u32)> for HourDraws {
+    fn from((start_s, draws): (i64, u32)) -> Self {
+        Self {
+            start: Moment::from_micros(start_s.saturating_mul(1_000_000)),
+            draws,
+        }
+    }
+}
+
+impl From<HourDraws> for (i64, u32) {
+    fn from(hour: HourDraws) -> Self {
+        (hour.start.as_seconds(), hour.draws)
+    }
+}
+
+impl HourDraws {
+    /// The draws of the hour that starts at `now`: a later hour starts at zero.
+    pub(super) fn as_of(hour: Option<Self>, now: Moment) -> u32 {
+        hour.filter(|hour| hour.start >= now)
+            .map_or(0, |hour| hour.draws)
+    }
 }
 
 /// What a campaign remembers of a user.
@@ -83,6 +126,14 @@ pub struct UserRecord {
     pub wins: u64,
     /// Bonus draws left, soonest to lapse first, each expiry once.
     pub bonus: Vec<Bonus>,
+    /// Wins of prizes while they had caps.
+    pub prizes: PrizeCounts,
+    /// Free draws of the latest hour with any, while there was a limit.
+    pub hour: Option<HourDraws>,
+    /// Bonus draws that callers granted on that day, while there was a limit.
+    pub granted_today: u32,
+    /// Bonus draws made on that day, while a pool needed them.
+    pub bonus_today: u32,
 }
 
 /// How an admitted draw is paid.
@@ -105,6 +156,9 @@ impl UserRecord {
             self.day = Some(today);
             self.free_today = 0;
             self.paid_today = 0;
+            self.granted_today = 0;
+            self.bonus_today = 0;
+            self.prizes.begin_day();
         }
         self.bonus.retain(|bonus| now < bonus.expires);
         self
@@ -121,12 +175,14 @@ impl UserRecord {
     }
 
     /// Admits all of `count` draws or refuses them, changing nothing. The record must be that of
-    /// the day (see [`Self::on`]).
+    /// the day (see [`Self::on`]); `hour` is the start of the hour, none unless free draws of an
+    /// hour are limited.
     pub fn admit(
         &self,
         limits: &DrawLimits,
         funding: Funding,
         count: u32,
+        hour: Option<Moment>,
     ) -> Result<Charge, LimitReached> {
         let total_left = left(limits.draws_per_user, self.limited_draws());
         let (day_limit, used_today, limit) = match funding {
@@ -142,12 +198,16 @@ impl UserRecord {
             ),
         };
         let day_left = left(day_limit, u64::from(used_today));
+        let hour = hour.filter(|_| funding == Funding::Free);
+        let hour_limit = limits.draws_per_hour.filter(|_| hour.is_some());
+        let used_this_hour = hour.map_or(0, |hour| HourDraws::as_of(self.hour, hour));
+        let hour_left = left(hour_limit, u64::from(used_this_hour));
         let bonus_left = match funding {
             Funding::Free => self.bonus_left(),
             Funding::Paid => 0,
         };
         let wanted = u64::from(count);
-        let regular = wanted.min(day_left).min(total_left);
+        let regular = wanted.min(day_left).min(hour_left).min(total_left);
         if wanted - regular > bonus_left {
             let reached = |limit, resets| LimitReached {
                 limit,
@@ -158,8 +218,13 @@ impl UserRecord {
             if wanted > total_left.saturating_add(bonus_left) {
                 return Err(reached(LimitKind::DrawsPerUser, false));
             }
-            let fresh_day = left(day_limit, 0).saturating_add(bonus_left);
-            return Err(reached(limit, wanted <= fresh_day));
+            // What a day gives in one call, it gives in one of its hours.
+            let fresh = left(day_limit, 0).min(left(hour_limit, 0));
+            let resets = wanted <= fresh.saturating_add(bonus_left);
+            if wanted > day_left.saturating_add(bonus_left) {
+                return Err(reached(limit, resets));
+            }
+            return Err(reached(LimitKind::DrawsPerHour, resets));
         }
         let regular = u32::try_from(regular).unwrap_or(count);
         Ok(match funding {
@@ -176,12 +241,23 @@ impl UserRecord {
         })
     }
 
-    /// Books an admitted draw.
-    pub fn charge(&mut self, charge: Charge) {
+    /// Books an admitted draw; `hour` as in [`Self::admit`].
+    pub fn charge(&mut self, charge: Charge, hour: Option<Moment>) {
         self.free_today += charge.free;
         self.paid_today += charge.paid;
         self.draws += u64::from(charge.free + charge.bonus + charge.paid);
         self.bonus_used += u64::from(charge.bonus);
+        if let Some(now) = hour.filter(|_| charge.free > 0) {
+            let known = self.hour.filter(|known| known.start >= now);
+            let known = known.unwrap_or(HourDraws {
+                start: now,
+                draws: 0,
+            });
+            self.hour = Some(HourDraws {
+                draws: known.draws + charge.free,
+                ..known
+            });
+        }
         let mut owed = charge.bonus;
         for bonus in &mut self.bonus {
             let part = owed.min(bonus.left);
@@ -189,6 +265,40 @@ impl UserRecord {
             owed -= part;
         }
         self.bonus.retain(|bonus| bonus.left > 0);
+    }
+
+    /// Admits all of the bonus draws that a caller grants, or refuses them, changing nothing. The
+    /// record must be that of the day (see [`Self::on`]).
+    pub fn admit_bonus(&self, limits: &DrawLimits, draws: u32) -> Result<(), LimitReached> {
+        let left = left(limits.granted_per_day, self.granted_today.into());
+        if u64::from(draws) <= left {
+            return Ok(());
+        }
+        Err(LimitReached {
+            limit: LimitKind::GrantedPerDay,
+            resets: limits.granted_per_day.is_none_or(|limit| draws <= limit),
+            asked: draws,
+            left: u32::try_from(left).unwrap_or(draws), // fewer than `draws`
+        })
+    }
+
+    /// Counts bonus draws that a caller granted, if they are limited.
+    pub fn count_bonus(&mut self, limits: &DrawLimits, draws: u32) {
+        if limits.granted_per_day.is_some() {
+            self.granted_today = self.granted_today.saturating_add(draws);
+        }
+    }
+
+    /// Draws of the day, bonus draws too if they are counted (see [`Self::count_bonus_of_day`]).
+    pub fn draws_today(&self) -> u64 {
+        let counts = [self.free_today, self.paid_today, self.bonus_today];
+        counts.into_iter().map(u64::from).sum()
+    }
+
+    /// Counts the bonus draws of an admitted draw on its day, for campaigns with pools that need
+    /// it.
+    pub fn count_bonus_of_day(&mut self, charge: Charge) {
+        self.bonus_today = self.bonus_today.saturating_add(charge.bonus);
     }
 
     /// Adds bonus draws; false, and nothing changed, if the user has too many open grants.
@@ -219,6 +329,10 @@ impl UserRecord {
             bonus_used: self.bonus_used,
             wins: self.wins,
             bonus_left: self.bonus_left(),
+            prizes: self.prizes.clone(),
+            hour: self.hour,
+            granted_today: self.granted_today,
+            bonus_today: self.bonus_today,
         }
     }
 }
@@ -228,210 +342,6 @@ fn left(limit: Option<u32>, used: u64) -> u64 {
     limit.map_or(u64::MAX, |limit| u64::from(limit).saturating_sub(used))
 }
 
-/// The counts of a user on one day, as answers and ledger show them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserCounts {
-    /// Free draws of the day, bonus draws aside.
-    pub free_today: u32,
-    /// Paid draws of the day.
-    pub paid_today: u32,
-    /// Draws in all, bonus draws too.
-    pub draws: u64,
-    /// Of these, bonus draws.
-    pub bonus_used: u64,
-    /// Wins that count.
-    pub wins: u64,
-    /// Bonus draws left.
-    pub bonus_left: u64,
-}
-
-/// One limit as it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// None means unlimited.
-    pub limit: Option<u32>,
-    /// Used of it.
-    pub used: u64,
-    /// Bonus draws on top.
-    pub bonus: u64,
-    /// When `used` falls back to zero.
-    pub reset: Option<Moment>,
-}
-
-impl Quota {
-    /// What is left without the bonus; none means unlimited.
-    pub fn remaining(&self) -> Option<u64> {
-        self.limit
-            .map(|limit| u64::from(limit).saturating_sub(self.used))
-    }
-}
-
-/// All limits of a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quotas {
-    /// Free draws of the day.
-    pub draws_today: Quota,
-    /// Paid draws of the day.
-    pub paid_draws_today: Quota,
-    /// Draws in all.
-    pub draws_total: Quota,
-    /// Wins in all.
-    pub wins_total: Quota,
-}
-
-impl Quotas {
-    /// The limits beside a user's counts; the day ends at `reset`.
-    pub fn new(limits: &DrawLimits, counts: &UserCounts, reset: Moment) -> Self {
-        let quota = |limit, used, bonus, reset| Quota {
-            limit,
-            used,
-            bonus,
-            reset,
-        };
-        Self {
-            draws_today: quota(
-                limits.draws_per_day,
-                u64::from(counts.free_today),
-                counts.bonus_left,
-                Some(reset),
-            ),
-            paid_draws_today: quota(
-                limits.paid_draws_per_day,
-                u64::from(counts.paid_today),
-                0,
-                Some(reset),
-            ),
-            draws_total: quota(
-                limits.draws_per_user,
-                counts.draws.saturating_sub(counts.bonus_used),
-                counts.bonus_left,
-                None,
-            ),
-            wins_total: quota(limits.wins_per_user, counts.wins, 0, None),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: DrawLimits = DrawLimits {
-        draws_per_day: Some(3),
-        paid_draws_per_day: Some(2),
-        draws_per_user: Some(4),
-        wins_per_user: None,
-    };
-
-    fn user(day: i32) -> UserRecord {
-        UserRecord::default().on(Day(day), Moment::EPOCH)
-    }
-
-    fn refused(user: &UserRecord, funding: Funding, count: u32) -> LimitReached {
-        user.admit(&LIMITS, funding, count).unwrap_err()
-    }
-
-    #[test]
-    fn a_day_s_quota_is_all_or_nothing_and_comes_back_on_a_later_day_only() {
-        let mut u = user(10);
-        u.charge(u.admit(&LIMITS, Funding::Free, 2).unwrap());
-        let full = refused(&u, Funding::Free, 2);
-        assert_eq!(
-            full,
-            LimitReached {
-                limit: LimitKind::DrawsPerDay,
-                resets: true,
-                asked: 2,
-                left: 1,
-            }
-        );
-        let earlier = u.clone().on(Day(9), Moment::EPOCH);
-        assert_eq!(
-            earlier.free_today, 2,
-            "a clock that steps back gives nothing"
-        );
-        let later = u.on(Day(11), Moment::EPOCH);
-        assert!(later.admit(&LIMITS, Funding::Free, 2).is_ok());
-        assert!(!refused(&later, Funding::Free, 3).resets, "four in all");
-    }
-
-    #[test]
-    fn paid_draws_have_their_own_quota_and_share_the_sum() {
-        let mut u = user(10);
-        u.charge(u.admit(&LIMITS, Funding::Paid, 2).unwrap());
-        assert_eq!(
-            refused(&u, Funding::Paid, 1).limit,
-            LimitKind::PaidDrawsPerDay
-        );
-        u.charge(u.admit(&LIMITS, Funding::Free, 2).unwrap());
-        assert_eq!(
-            refused(&u, Funding::Free, 1),
-            LimitReached {
-                limit: LimitKind::DrawsPerUser,
-                resets: false,
-                asked: 1,
-                left: 0,
-            }
-        );
-    }
-
-    #[test]
-    fn bonus_draws_come_after_the_quota_on_top_of_both_limits_and_lapse() {
-        let mut u = user(10);
-        assert!(u.grant(2, Moment::from_micros(100)));
-        assert!(u.grant(5, Moment::from_micros(50)));
-        u.charge(u.admit(&LIMITS, Funding::Free, 4).unwrap());
-        assert_eq!((u.free_today, u.bonus_used, u.bonus_left()), (3, 1, 6));
-        assert_eq!(u.bonus[0].left, 4, "the soonest to lapse goes first");
-        let u = u.on(Day(10), Moment::from_micros(50));
-        assert_eq!(u.bonus_left(), 2);
-        assert!(u.admit(&LIMITS, Funding::Free, 2).is_ok());
-        assert!(
-            u.admit(&LIMITS, Funding::Paid, 2).is_err(),
-            "one left in all"
-        );
-    }
-
-    #[test]
-    fn a_refusal_says_how_many_draws_would_be_admitted() {
-        let mut u = user(10);
-        u.charge(u.admit(&LIMITS, Funding::Free, 1).unwrap());
-        u.grant(4, Moment::FAR_FUTURE);
-        for (funding, limit, left) in [
-            (Funding::Free, LimitKind::DrawsPerUser, 6), // two of the day, four by bonus
-            (Funding::Paid, LimitKind::DrawsPerUser, 2),
-        ] {
-            let reached = refused(&u, funding, 9);
-            assert_eq!((reached.limit, reached.asked), (limit, 9));
-            assert_eq!(reached.left, left, "{funding:?}");
-            assert!(u.admit(&LIMITS, funding, left).is_ok(), "{funding:?}");
-            refused(&u, funding, left + 1);
-        }
-        let paid = refused(&u, Funding::Paid, 3);
-        assert_eq!((paid.limit, paid.left), (LimitKind::PaidDrawsPerDay, 2));
-    }
-
-    #[test]
-    fn zero_means_none_but_bonus_and_absent_means_unlimited() {
-        let none = DrawLimits {
-            draws_per_day: Some(0),
-            ..DrawLimits::default()
-        };
-        let mut u = user(1);
-        let refusal = u.admit(&none, Funding::Free, 1).unwrap_err();
-        assert!(!refusal.resets, "no day will ever admit it");
-        u.grant(1, Moment::FAR_FUTURE);
-        assert!(u.admit(&none, Funding::Free, 1).is_ok());
-        assert!(u.admit(&none, Funding::Paid, 100).is_ok());
-    }
-
-    #[test]
-    fn open_grants_are_bounded() {
-        let mut u = user(1);
-        for i in 0..OPEN_GRANTS_MAX {
-            assert!(u.grant(1, Moment::from_micros(1000 + i as i64)));
-        }
-        assert!(!u.grant(1, Moment::from_micros(5)));
-        assert!(u.grant(1, Moment::from_micros(1000)), "same expiry adds up");
-    }
-}
+#[path = "limits_tests.rs"]
+mod tests;

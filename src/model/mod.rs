@@ -5,12 +5,16 @@
 
 pub mod apportion;
 pub mod campaign;
+pub mod caps;
 pub mod change;
+pub mod code;
 pub mod convert;
 pub mod deck;
 pub mod envelope;
 pub mod factor;
 pub mod file;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub mod id;
 pub mod limits;
 pub mod moment;
@@ -18,8 +22,10 @@ pub mod money;
 pub mod number;
 pub mod pattern;
 pub mod problem;
+mod quota;
 pub mod rounds;
 pub mod schedule;
+pub mod segments;
 pub mod summary;
 pub mod text;
 pub mod zone;
@@ -28,7 +34,7 @@ pub use campaign::{Campaign, Consolation, Pool, PoolKind, Prize};
 pub use deck::Deck;
 pub use envelope::{Envelope, Split};
 pub use factor::Factor;
-pub use id::{CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, RequestId, UserId};
+pub use id::{CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, RequestId, SegmentId, UserId};
 pub use moment::Moment;
 pub use number::{PoolNo, PrizeNo, Quantities};
 pub use pattern::{Pattern, Patterns};

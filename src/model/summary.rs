@@ -33,6 +33,10 @@ pub struct PrizePlan {
     pub prize: PrizeNo,
     /// Units given to the campaign.
     pub stock: u64,
+    /// There is always enough of it, whatever `stock` is.
+    pub unlimited: bool,
+    /// There are as many units as codes are imported, whatever `stock` is.
+    pub codes: bool,
     /// Units that are used already, and those that schedules are still to release and decks to deal
     /// in their first round.
     pub planned: u64,
@@ -144,9 +148,16 @@ fn rounds(campaign: &Campaign, deck: &Deck, needed: &Quantities, dealt: Option<&
         let needed = units(needed, *prize).saturating_sub(units(&own, *prize));
         campaign.prize(*prize).stock.saturating_sub(needed)
     };
-    let stock = deck.cards.keys().map(|prize| (*prize, spare(prize)));
+    let is_limited = |prize: &PrizeNo| campaign.prize(*prize).has_fixed_stock();
+    let stock = deck.cards.keys().filter(|prize| is_limited(prize));
+    let stock = stock.map(|prize| (*prize, spare(prize)));
     let later = deck.later_round(|prize| campaign.prize(prize).grand);
-    whole_rounds(done, rest, &later, stock.collect())
+    // Cards of unlimited prizes end nothing; when codes run out is not known.
+    let limited = |cards: &[CardCount]| -> Vec<CardCount> {
+        let is_limited = |kind: &&CardCount| kind.prize.as_ref().is_none_or(is_limited);
+        cards.iter().filter(is_limited).copied().collect()
+    };
+    whole_rounds(done, &limited(rest), &limited(&later), stock.collect())
 }
 
 fn shares_stock(campaign: &Campaign, pool: PoolNo, deck: &Deck) -> bool {
@@ -168,6 +179,8 @@ fn prize_plans(campaign: &Campaign, needed: &Quantities) -> Vec<PrizePlan> {
         .map(|(no, prize)| PrizePlan {
             prize: no,
             stock: prize.stock,
+            unlimited: prize.unlimited,
+            codes: prize.codes,
             planned: units(needed, no),
             per_round: units(&per_round, no),
         })
@@ -243,6 +256,9 @@ mod tests {
             id: PrizeId::parse("id", id).unwrap(),
             name: String::new(),
             stock,
+            unlimited: false,
+            codes: false,
+            per_user: None,
             grand: false,
             value: None,
             counts_as_win: true,
@@ -251,6 +267,9 @@ mod tests {
         let pool = |id: &str, kind| Pool {
             id: PoolId::parse("id", id).unwrap(),
             unlock_after_draws: 0,
+            lock_after_wins: None,
+            unlock_after_draws_today: 0,
+            segments: None,
             kind,
         };
         let deck = |on_exhausted| {
@@ -280,6 +299,7 @@ mod tests {
             start: at("2026-11-20T00:00+08:00"),
             end: at("2026-11-22T20:30+08:00"),
             limits: DrawLimits::default(),
+            segment_limits: Vec::new(),
             consolation: None,
             prizes: vec![prize("car", 1), prize("coupon", 1000)],
             pools: vec![

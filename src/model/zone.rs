@@ -112,6 +112,13 @@ impl Zone {
         }
     }
 
+    /// The hour that `at` lies in: its start, and the start of the next one. It is the window that
+    /// a schedule has there (see [`Self::window_at`]), not clipped.
+    pub fn hour(&self, at: Moment) -> (Moment, Moment) {
+        let now = at.as_seconds();
+        (seconds(self.hour_start(now)), seconds(self.hour_end(now)))
+    }
+
     /// The window that `at` lies in, clipped to `start..end`; none outside of it.
     ///
     /// A window ends where the local clock reaches another full hour, or jumps over one. A repeated

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use super::{
+    codes::SealedBlock,
     entry::{DrawEntry, LedgerId},
     operation::{Author, Operation},
 };
 use crate::{
     chance::Nonce,
     model::{
-        Campaign, CampaignId, Moment, PoolNo, RequestId, UserId,
+        Campaign, CampaignId, Moment, PoolNo, RequestId, SegmentId, UserId,
         limits::{Funding, Quotas},
     },
 };
@@ -35,6 +36,8 @@ pub struct DrawCommand {
     pub payment_ref: String,
     /// The pools are not touched.
     pub consolation_only: bool,
+    /// Those that the user is in, as the caller says; no part of the request's contents.
+    pub segments: Vec<SegmentId>,
     /// The caller's own limit: not drawn after it.
     pub expire: Option<Moment>,
     /// The service's deadline: the store does not begin the draw after it.
@@ -80,8 +83,10 @@ pub struct DrawAnswer {
 impl DrawAnswer {
     /// The user's limits just after the draw.
     pub fn quotas(&self) -> Quotas {
-        let reset = self.campaign.zone.next_day_start(self.at);
-        Quotas::new(&self.campaign.limits, &self.entry.counts, reset)
+        let DrawEntry {
+            segments, counts, ..
+        } = &*self.entry;
+        Quotas::new(&self.campaign, segments, counts, self.at)
     }
 }
 
@@ -107,6 +112,8 @@ pub struct OperateCommand {
     pub campaign: CampaignId,
     /// What.
     pub operation: Operation,
+    /// The codes that [`Operation::ImportCodes`] brings, encrypted; nothing with others.
+    pub blocks: Vec<SealedBlock>,
     /// By whom.
     pub author: Author,
 }

@@ -6,11 +6,13 @@ use crate::model::{Moment, PoolId, PoolNo, PrizeNo};
 
 /// The result of one draw. In JSON, where `given` is 1 for the consolation prize and 0 for nothing:
 ///
-/// - a win: `[prize, pool, window, number, release]`, with the fork after it if there is one;
+/// - a win: `[prize, pool, window, number, release]`, with the fork after it if there is one; with
+///   a code `[prize, pool, window, number, release, fork, code]`;
 /// - a forfeited card: `[given, [prize, pool, window, number, fork]]`;
 /// - a blank: `[given, [pool, window, number, fork]]`;
 /// - another result without a unit: twice the code of its cause plus `given`. Codes are 0: unknown,
-///   1: nothing due, 2: limit of wins, 3: blocked, 4: consolation only.
+///   1: nothing due, 2: limit of wins, 3: blocked, 4: consolation only, 7: cap of a prize (5 and 6
+///   are those of cards).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ResultCode", into = "ResultCode")]
 pub enum DrawResult {
@@ -24,6 +26,8 @@ pub enum DrawResult {
         unit: Unit,
         /// From when it could be won; none if a deck gave it.
         release: Option<Moment>,
+        /// The index of its code, if the prize has codes.
+        code: Option<u64>,
     },
     /// No unit was won.
     NotWon {
@@ -47,6 +51,9 @@ pub enum Cause {
     Blocked,
     /// The caller asked for no more than the consolation prize.
     ConsolationOnly,
+    /// The user has reached the cap of a prize and not the limit of wins, and no pool had a unit
+    /// that such a user may have.
+    PrizeCap,
     /// A deck's blank was drawn.
     Blank {
         /// From which deck.
@@ -67,12 +74,13 @@ pub enum Cause {
 
 impl Cause {
     /// Causes that a number says all of.
-    pub(super) const PLAIN: [Self; 5] = [
+    pub(super) const PLAIN: [Self; 6] = [
         Self::Unknown,
         Self::NothingDue,
         Self::WinsLimit,
         Self::Blocked,
         Self::ConsolationOnly,
+        Self::PrizeCap,
     ];
 
     /// The cause's number in the ledger. A cause keeps it for ever.
@@ -85,6 +93,7 @@ impl Cause {
             Self::ConsolationOnly => 4,
             Self::Blank { .. } => 5,
             Self::Forfeited { .. } => 6,
+            Self::PrizeCap => 7,
         }
     }
 }
@@ -93,10 +102,11 @@ impl DrawResult {
     /// The result without a unit of twice a cause's code, plus 1 if the user gets the consolation
     /// prize. None if no cause that a number says all of has this code.
     pub(super) fn from_plain_code(code: u8) -> Option<Self> {
-        let cause = Cause::PLAIN.get(usize::from(code / 2))?;
+        let mut causes = Cause::PLAIN.into_iter();
+        let cause = causes.find(|cause| cause.code() == code / 2)?;
         Some(Self::NotWon {
             consolation: code % 2 == 1,
-            cause: *cause,
+            cause,
         })
     }
 }
@@ -150,6 +160,7 @@ enum ResultCode {
     Plain(u8),
     Won(PrizeNo, PoolNo, i64, u64, i64),
     Forked(PrizeNo, PoolNo, i64, u64, i64, u32),
+    Coded(PrizeNo, PoolNo, i64, u64, i64, u32, u64),
     Forfeited(u8, (PrizeNo, PoolNo, i64, u64, u32)),
     Blank(u8, (PoolNo, i64, u64, u32)),
 }
@@ -162,6 +173,7 @@ impl From<DrawResult> for ResultCode {
                 pool,
                 unit,
                 release,
+                code,
             } => {
                 let release = release.map_or(0, Moment::as_micros);
                 let Unit {
@@ -169,9 +181,12 @@ impl From<DrawResult> for ResultCode {
                     fork,
                     number,
                 } = unit;
-                match fork {
-                    0 => Self::Won(prize, pool, window, number, release),
-                    fork => Self::Forked(prize, pool, window, number, release, fork),
+                match (code, fork) {
+                    (Some(code), fork) => {
+                        Self::Coded(prize, pool, window, number, release, fork, code)
+                    }
+                    (None, 0) => Self::Won(prize, pool, window, number, release),
+                    (None, fork) => Self::Forked(prize, pool, window, number, release, fork),
                 }
             }
             DrawResult::NotWon { consolation, cause } => {
@@ -195,11 +210,12 @@ impl TryFrom<ResultCode> for DrawResult {
     type Error = String;
 
     fn try_from(code: ResultCode) -> std::result::Result<Self, String> {
-        let won = |prize, pool, unit, release| Self::Won {
+        let won = |prize, pool, unit, release, code| Self::Won {
             prize,
             pool,
             unit,
             release: (release != 0).then(|| Moment::from_micros(release)),
+            code,
         };
         let unit = |window, fork, number| Unit {
             window,
@@ -208,10 +224,14 @@ impl TryFrom<ResultCode> for DrawResult {
         };
         match code {
             ResultCode::Won(prize, pool, window, number, release) => {
-                Ok(won(prize, pool, unit(window, 0, number), release))
+                Ok(won(prize, pool, unit(window, 0, number), release, None))
             }
             ResultCode::Forked(prize, pool, window, number, release, fork) => {
-                Ok(won(prize, pool, unit(window, fork, number), release))
+                Ok(won(prize, pool, unit(window, fork, number), release, None))
+            }
+            ResultCode::Coded(prize, pool, window, number, release, fork, code) => {
+                let unit = unit(window, fork, number);
+                Ok(won(prize, pool, unit, release, Some(code)))
             }
             ResultCode::Forfeited(given @ 0..=1, (prize, pool, window, number, fork)) => {
                 let unit = unit(window, fork, number);
@@ -269,6 +289,8 @@ mod tests {
     fn a_result_of_an_unknown_code_is_no_lost_draw() {
         for foreign in [
             "10",
+            "13",
+            "16",
             "255",
             "-1",
             "[]",
@@ -300,6 +322,7 @@ mod tests {
             ("5", true, Cause::WinsLimit),
             ("7", true, Cause::Blocked),
             ("8", false, Cause::ConsolationOnly),
+            ("15", true, Cause::PrizeCap),
             ("[1,[1,3,5,0]]", true, Cause::Blank { pool, unit }),
             (
                 "[0,[2,1,3,5,0]]",
@@ -310,9 +333,6 @@ mod tests {
             let result = DrawResult::NotWon { consolation, cause };
             assert_eq!(serde_json::to_string(&result).unwrap(), json);
             assert_eq!(serde_json::from_str::<DrawResult>(json).unwrap(), result);
-        }
-        for (code, cause) in (0..).zip(Cause::PLAIN) {
-            assert_eq!(cause.code(), code);
         }
     }
 }

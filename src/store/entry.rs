@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Cause, DrawResult, Result, StoreError,
+    bonus::BonusEntry,
     delivery::WonUnit,
     fill::TotalsBase,
     operation::{Author, Operation},
 };
 use crate::model::{
     Campaign, CampaignId, Envelope, EnvelopeId, Moment, OperatorId, PoolNo, Quantities, RequestId,
-    UserId,
+    SegmentId, UserId,
     limits::{Funding, UserCounts},
 };
 
@@ -93,6 +94,8 @@ pub enum Body {
     },
     /// A draw.
     Draw(DrawEntry),
+    /// A caller granted a user bonus draws.
+    Bonus(BonusEntry),
     /// Units went from stock to a window; their moments follow from the seed and this entry.
     Injected(Injected),
     /// A window passed unfilled.
@@ -216,6 +219,7 @@ impl Body {
             Self::Applied(_) => "applied",
             Self::Operated { .. } => "operated",
             Self::Draw(_) => "draw",
+            Self::Bonus(_) => "bonus",
             Self::Injected(_) => "injected",
             Self::Missed { .. } => "missed",
             Self::Dealt { .. } => "dealt",
@@ -419,6 +423,9 @@ pub struct DrawEntry {
     pub results: Vec<DrawResult>,
     /// The user's counts just after.
     pub counts: UserCounts,
+    /// What the caller said of the user, if the campaign names segments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<SegmentId>,
 }
 
 impl DrawEntry {

@@ -1,5 +1,8 @@
 use super::*;
-use crate::{model::PrizeNo, store::Unit};
+use crate::{
+    model::{PrizeNo, caps::PrizeCounts},
+    store::Unit,
+};
 
 #[test]
 fn a_draw_entry_reads_back_as_it_was_written() {
@@ -20,6 +23,7 @@ fn a_draw_entry_reads_back_as_it_was_written() {
                     number: 17,
                 },
                 release: Some(Moment::from_micros(1_795_960_801_000_000)),
+                code: None,
             },
             DrawResult::Won {
                 prize: PrizeNo(1),
@@ -30,20 +34,56 @@ fn a_draw_entry_reads_back_as_it_was_written() {
                     number: 4,
                 },
                 release: None,
+                code: None,
+            },
+            DrawResult::Won {
+                prize: PrizeNo(2),
+                pool: PoolNo(0),
+                unit: Unit {
+                    window: 3,
+                    fork: 0,
+                    number: 5,
+                },
+                release: None,
+                code: Some(4_999_999),
             },
             DrawResult::NotWon {
                 consolation: true,
                 cause: Cause::NothingDue,
             },
         ],
+        segments: Vec::new(),
         counts: UserCounts::default(),
     });
     let json = serde_json::to_string(&entry).unwrap();
     assert!(
-        json.contains("[1,0,1795960800,17,1795960801000000],[1,0,3,4,0,11259375],3]"),
+        json.ends_with("\"wins\":0,\"bonus_left\":0}}"),
+        "as before there were caps: {json}"
+    );
+    assert!(
+        json.contains(
+            "[1,0,1795960800,17,1795960801000000],[1,0,3,4,0,11259375],\
+             [2,0,3,5,0,0,4999999],3]"
+        ),
         "{json}"
     );
     assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), entry);
+}
+
+#[test]
+fn a_draw_s_counts_have_the_wins_of_capped_prizes() {
+    let mut prizes = PrizeCounts::default();
+    prizes.add(PrizeNo(4));
+    let counts = UserCounts {
+        prizes,
+        ..UserCounts::default()
+    };
+    let json = serde_json::to_string(&counts).unwrap();
+    assert!(
+        json.ends_with("\"bonus_left\":0,\"prizes\":[[4,1,1]]}"),
+        "{json}"
+    );
+    assert_eq!(serde_json::from_str::<UserCounts>(&json).unwrap(), counts);
 }
 
 #[test]

@@ -2,7 +2,11 @@
 
 use thiserror::Error;
 
-use crate::model::{Moment, Problems, limits::LimitReached, text::grouped};
+use crate::model::{
+    Campaign, Moment, Problems,
+    limits::{LimitKind, LimitReached},
+    text::grouped,
+};
 
 /// A result of the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -63,6 +67,17 @@ impl StoreError {
         Self::Corrupt {
             executed: Executed::Unknown,
             detail: detail.into(),
+        }
+    }
+
+    /// A name for the error, for spans.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "refused",
+            Self::Overloaded => "overloaded",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Halted(_) => "halted",
+            Self::Corrupt { .. } => "corrupt",
         }
     }
 
@@ -161,7 +176,7 @@ pub enum Refusal {
         /// The campaign's end.
         end: Moment,
     },
-    /// A limit of the user's draws.
+    /// A limit of the user's draws, or of the bonus draws that callers grant the user.
     #[error("{}", limit_text(.reached))]
     Limit {
         /// Which one.
@@ -232,6 +247,21 @@ pub enum Refusal {
     ChangeRefused(Problems),
 }
 
+impl Refusal {
+    /// A draw, or a grant of bonus draws, that a limit refuses now.
+    pub(super) fn limit(reached: LimitReached, campaign: &Campaign, now: Moment) -> Self {
+        let retry_at = reached.resets.then(|| match reached.limit {
+            LimitKind::DrawsPerHour => campaign.zone.hour(now).1,
+            _ => campaign.zone.next_day_start(now),
+        });
+        Self::Limit {
+            reached,
+            retry_at,
+            now,
+        }
+    }
+}
+
 fn stale_text(named: u32, current: u32) -> String {
     if current == 0 {
         return format!(
@@ -243,16 +273,18 @@ fn stale_text(named: u32, current: u32) -> String {
 }
 
 fn limit_text(reached: &LimitReached) -> String {
-    use crate::model::limits::LimitKind::{DrawsPerDay, DrawsPerUser, PaidDrawsPerDay};
+    use LimitKind::{DrawsPerDay, DrawsPerHour, DrawsPerUser, GrantedPerDay, PaidDrawsPerDay};
     let limit = match reached.limit {
+        DrawsPerHour => "the user's free draws of the hour and bonus draws do not suffice",
         DrawsPerDay => "the user's free draws of the day and bonus draws do not suffice",
         PaidDrawsPerDay => "the user's paid draws of the day do not suffice",
         DrawsPerUser => "the user's draws in this campaign do not suffice",
+        GrantedPerDay => "the bonus draws that the user may be granted on a day do not suffice",
     };
-    let hope = if reached.resets {
-        ": they come back with the new day"
-    } else {
-        ""
+    let hope = match (reached.resets, reached.limit) {
+        (false, _) => "",
+        (true, DrawsPerHour) => ": they come back with the next hour",
+        (true, _) => ": they come back with the new day",
     };
     let (asked, left) = (grouped(reached.asked.into()), grouped(reached.left.into()));
     format!("{limit}, {asked} asked, {left} left{hope}")
@@ -261,7 +293,6 @@ fn limit_text(reached: &LimitReached) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::limits::LimitKind;
 
     #[test]
     fn a_stale_version_tells_what_there_is() {
@@ -287,6 +318,7 @@ mod tests {
             "the user's free draws of the day and bonus draws do not suffice, 3 asked, 2 left: \
              they come back with the new day"
         );
+        assert!(text(LimitKind::DrawsPerHour, true).ends_with("with the next hour"));
         for limit in [LimitKind::PaidDrawsPerDay, LimitKind::DrawsPerUser] {
             let message = text(limit, false);
             assert!(

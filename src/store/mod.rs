@@ -9,7 +9,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 pub mod backup;
+pub mod bonus;
 pub mod clock;
+pub mod codes;
 pub mod command;
 pub(crate) mod delay;
 pub mod delivery;
@@ -31,6 +33,8 @@ pub mod view;
 pub mod withdrawal;
 
 pub use backup::Backup;
+pub use bonus::{BonusAnswer, BonusCommand, BonusEntry};
+pub use codes::{CodeCounts, CodeStore, SealedBlock};
 pub use command::{ApplyCommand, DrawAnswer, DrawCommand, Drawn, Need, OperateCommand, Operated};
 pub use delivery::{Delivery, DeliveryState, WinCommand, WinOperated, WinOperation, WonUnit};
 pub use draw_result::{Cause, DrawResult, Unit};
@@ -101,7 +105,7 @@ pub struct StandingStill {
 /// Errors: [`StoreError::Refused`] if a rule forbids it, [`StoreError::Overloaded`] and
 /// [`StoreError::Unavailable`] for faults; each says whether the step may have happened.
 #[async_trait]
-pub trait Store: EnvelopeStore + SettleStore + RemovalStore {
+pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore {
     /// What this store is.
     fn info(&self) -> &StoreInfo;
 
@@ -142,6 +146,9 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore {
     /// Draws, as "what a draw does, exactly" says: replay, campaign state, limits, units, record,
     /// memory, ledger.
     async fn draw(&self, command: DrawCommand) -> Result<Drawn>;
+
+    /// Grants a user bonus draws: replay, campaign state, limit, record, memory, ledger.
+    async fn grant_bonus(&self, command: BonusCommand) -> Result<BonusAnswer>;
 
     /// What a remembered draw answered.
     async fn find_draw(

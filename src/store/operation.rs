@@ -86,4 +86,15 @@ pub enum Operation {
         /// Whom, each once.
         users: Vec<UserId>,
     },
+    /// Adds codes to a prize. The codes themselves are in no ledger.
+    ImportCodes {
+        /// To which.
+        prize: PrizeNo,
+        /// The index of the first code.
+        first: u64,
+        /// How many.
+        codes: u64,
+        /// What [`crate::chance::CodeKey::digest`] made of them.
+        digest: String,
+    },
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     chance::Nonce,
     model::{
-        Campaign, Moment, OperatorId, PoolNo, PrizeNo, Quantities,
+        Campaign, Moment, OperatorId, PoolNo, PrizeNo, Quantities, SegmentId,
         limits::{Funding, Quotas, UserRecord},
     },
     store::{
@@ -97,6 +97,20 @@ impl CampaignView {
 }
 
 impl Lifecycle {
+    /// Whether callers may grant bonus draws of a campaign in this state at `now`: also before its
+    /// start and while it is paused.
+    pub fn admits_bonus(
+        self,
+        campaign: &Campaign,
+        now: Moment,
+    ) -> std::result::Result<(), Refusal> {
+        match self {
+            _ if now >= campaign.end => Err(Refusal::Ended(campaign.end)),
+            Self::Closing | Self::Closed => Err(Refusal::Closed),
+            Self::Paused | Self::Open => Ok(()),
+        }
+    }
+
     /// Whether draws of a campaign in this state are taken at `now`.
     pub fn admits_draws(
         self,
@@ -139,30 +153,27 @@ pub struct UserView {
 }
 
 impl UserView {
-    /// The user's limits.
+    /// The limits of a user in no segment.
     pub fn quotas(&self) -> Quotas {
-        let campaign = &self.view.campaign;
-        let reset = campaign.zone.next_day_start(self.now);
-        Quotas::new(&campaign.limits, &self.record.counts(), reset)
+        self.quotas_in(&[])
     }
 
-    /// Whether a single free draw would be admitted now.
-    pub fn admits_free_draw(&self) -> Result<()> {
+    /// The limits of a user in these segments.
+    pub fn quotas_in(&self, segments: &[SegmentId]) -> Quotas {
+        let campaign = &self.view.campaign;
+        Quotas::new(campaign, segments, &self.record.counts(), self.now)
+    }
+
+    /// Whether a single free draw of a user in these segments would be admitted now.
+    pub fn admits_free_draw(&self, segments: &[SegmentId]) -> Result<()> {
         self.view.admits_draws(self.now)?;
         let campaign = &self.view.campaign;
+        let limits = campaign.limits_of(segments);
+        let hour = campaign.limited_hour(limits, self.now);
         self.record
-            .admit(&campaign.limits, Funding::Free, 1)
+            .admit(limits, Funding::Free, 1, hour)
             .map(drop)
-            .map_err(|reached| {
-                Refusal::Limit {
-                    reached,
-                    retry_at: reached
-                        .resets
-                        .then(|| campaign.zone.next_day_start(self.now)),
-                    now: self.now,
-                }
-                .into()
-            })
+            .map_err(|reached| Refusal::limit(reached, campaign, self.now).into())
     }
 }
 
@@ -254,6 +265,22 @@ pub struct PrizeStats {
     pub forfeited: u64,
     /// Released up to now.
     pub released: u64,
+    /// Codes that were passed over after entries had been lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped: u64,
+}
+
+/// Serde hands out references.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl PrizeStats {
+    /// Codes that nobody has won, of a prize that has codes.
+    pub fn codes_left(&self) -> u64 {
+        let gone = self.won + self.revoked + self.skipped;
+        self.stock.saturating_sub(gone)
+    }
 }
 
 /// How far a deck is.

@@ -17,10 +17,14 @@ use thiserror::Error;
 use tokio::{sync::watch, time::sleep};
 use tracing::{error, info};
 
+use super::pem;
 use crate::metrics::TLS;
 
 /// How often the files are read.
 const POLL_PAUSE: Duration = Duration::from_secs(2);
+
+/// How lists of revoked certificates are named among what expires.
+pub(super) const REVOKED: &str = "client_crl";
 
 /// A file, and what named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +71,7 @@ pub struct TlsError {
 pub(crate) struct Loaded<T> {
     pub(crate) value: T,
     /// What expires, and when, in Unix time.
-    pub(crate) expiries: Vec<(&'static str, i64)>,
+    pub(crate) expiries: Expiries,
 }
 
 /// The contents of files in their order.
@@ -92,7 +96,34 @@ struct Seen {
     last: Option<Digests>,
     /// Why the files cannot be used, as the log has said.
     reported: Option<TlsError>,
+    /// What in use has not expired yet, as far as the log has said.
+    unexpired: Expiries,
 }
+
+impl Seen {
+    /// Says once what has expired.
+    fn note_expired(&mut self, now_s: i64) {
+        for (certificate, expiry_s) in self.unexpired.extract_if(.., |(_, at)| *at < now_s) {
+            let at = pem::moment(expiry_s);
+            if certificate == REVOKED {
+                error!(
+                    certificate,
+                    "a list of revoked certificates was to be replaced by {at}: it stays in \
+                     force, and what was revoked since is not known"
+                );
+            } else {
+                error!(
+                    certificate,
+                    "`{certificate}` expired at {at}, and handshakes with it fail: put new files \
+                     in place, which needs no restart"
+                );
+            }
+        }
+    }
+}
+
+/// What expires, and when, in Unix time.
+type Expiries = Vec<(&'static str, i64)>;
 
 type Digests = Vec<[u8; 32]>;
 
@@ -118,6 +149,7 @@ impl<T: Send + Sync + 'static> Watched<T> {
                 last: Some(used.clone()),
                 used,
                 reported: None,
+                unexpired: loaded.expiries,
             }),
             changed: watch::Sender::new(()),
         });
@@ -139,6 +171,7 @@ impl<T: Send + Sync + 'static> Watched<T> {
     fn look(&self) {
         let read = read(&self.files);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.note_expired(pem::now_s());
         let found = read.as_ref().ok().map(|contents| digests(contents));
         if found.as_ref() == Some(&seen.used) {
             seen.last = found;
@@ -164,6 +197,7 @@ impl<T: Send + Sync + 'static> Watched<T> {
                     Arc::new(loaded.value);
                 TLS.unusable(self.purpose, false);
                 TLS.expire(&loaded.expiries);
+                seen.unexpired = loaded.expiries;
                 self.changed.send_replace(());
                 info!(purpose = self.purpose, "new files of TLS are in use");
             }

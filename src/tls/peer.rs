@@ -19,7 +19,9 @@ const SPIFFE_BYTES_MAX: usize = 2048;
 pub struct Peer {
     /// The SPIFFE id: the only URI among the subject's alternative names (X509-SVID, section 2).
     pub spiffe: Option<String>,
-    /// The subject as RFC 4514 writes it, such as `CN=shop,O=Example`; absent if it is empty.
+    /// The subject as RFC 4514 writes it, such as `CN=shop,O=Example`. Absent if it is empty, and
+    /// if the certificate is of a mesh but has no SPIFFE id that can be used: workloads may choose
+    /// their subjects there.
     pub subject: Option<String>,
     /// The SHA-256 digest of the certificate, in lower-case hexadecimal digits.
     pub fingerprint: String,
@@ -31,31 +33,37 @@ impl Peer {
         let digest = Sha256::digest(certificate);
         let fingerprint = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         let parsed = Certificate::from_der(certificate).ok();
-        let subject = parsed
-            .as_ref()
-            .map(|parsed| &parsed.tbs_certificate.subject);
+        let (spiffe, subject) = parsed.as_ref().and_then(names).unwrap_or_default();
         Self {
-            spiffe: parsed.as_ref().and_then(spiffe_id),
-            subject: subject
-                .filter(|subject| !subject.is_empty())
-                .map(ToString::to_string),
+            spiffe,
+            subject,
             fingerprint,
         }
     }
 }
 
-/// The SPIFFE id of a certificate. One with several URIs has none: it would not be clear who it is.
-fn spiffe_id(certificate: &Certificate) -> Option<String> {
-    let found = certificate.tbs_certificate.get::<SubjectAltName>();
-    let (_, SubjectAltName(names)) = found.ok()??;
-    let mut uris = names.iter().filter_map(|name| match name {
+/// The SPIFFE id and the subject of a certificate; nothing if its names cannot be read. One with
+/// several URIs has no SPIFFE id: it would not be clear who it is.
+fn names(certificate: &Certificate) -> Option<(Option<String>, Option<String>)> {
+    let found = certificate.tbs_certificate.get::<SubjectAltName>().ok()?;
+    let names = found
+        .map(|(_, SubjectAltName(names))| names)
+        .unwrap_or_default();
+    let uris = names.iter().filter_map(|name| match name {
         GeneralName::UniformResourceIdentifier(uri) => Some(uri.as_str()),
         _ => None,
     });
-    match (uris.next(), uris.next()) {
-        (Some(uri), None) if is_spiffe_id(uri) => Some(uri.to_owned()),
+    let uris: Vec<&str> = uris.collect();
+    let spiffe = match uris[..] {
+        [uri] if is_spiffe_id(uri) => Some(uri.to_owned()),
         _ => None,
-    }
+    };
+    let is_of_mesh = uris
+        .iter()
+        .any(|uri| uri.to_ascii_lowercase().starts_with("spiffe:"));
+    let subject = &certificate.tbs_certificate.subject;
+    let may_name = !subject.is_empty() && (spiffe.is_some() || !is_of_mesh);
+    Some((spiffe, may_name.then(|| subject.to_string())))
 }
 
 /// Whether this is a SPIFFE id in its one form: nothing that two spellings could share.
@@ -128,6 +136,21 @@ mod tests {
         ] {
             assert!(!is_spiffe_id(bad), "{bad}");
         }
+    }
+
+    /// A workload that may choose its subject must not pass for somebody else by a second URI.
+    #[test]
+    fn a_certificate_of_a_mesh_without_a_usable_id_has_no_subject_either() {
+        let id = "spiffe://example.org/shop";
+        for uris in [
+            &[id, "spiffe://example.org/b"][..],
+            &["SPIFFE://example.org/shop"],
+        ] {
+            let peer = peer(Some("ops"), uris);
+            assert_eq!((peer.spiffe, peer.subject), (None, None), "{uris:?}");
+        }
+        let subject = peer(Some("ops"), &["https://example.org"]).subject;
+        assert_eq!(subject.as_deref(), Some("CN=ops"));
     }
 
     #[test]

@@ -154,6 +154,6 @@ pub(super) fn now_s() -> i64 {
 }
 
 /// A moment for people.
-fn moment(unix_s: i64) -> String {
+pub(super) fn moment(unix_s: i64) -> String {
     jiff::Timestamp::from_second(unix_s).map_or_else(|_| unix_s.to_string(), |at| at.to_string())
 }

@@ -1,6 +1,10 @@
 //! TLS of the server for its callers.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use rustls::{
     RootCertStore, ServerConfig,
@@ -13,11 +17,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::{
     Peer,
-    files::{File, Loaded, TlsError, Watched},
+    files::{File, Loaded, REVOKED, TlsError, Watched},
     pem::{self, Authorities, Pair},
 };
 use crate::metrics::TLS;
@@ -31,6 +35,9 @@ const CHECK_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How long a client may take to read why its handshake failed, and how much it may send meanwhile.
 const PARTING_TIME_MAX: Duration = Duration::from_secs(1);
 const PARTING_BYTES_MAX: u64 = 64 * 1024;
+
+/// How often the log says why handshakes fail: anybody can make them fail.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +75,26 @@ pub(crate) struct ClientFiles {
 pub struct ServerTls {
     watched: Arc<Watched<Config>>,
     handshake_time_max: Duration,
+    failures: Mutex<Failures>,
+}
+
+/// Handshakes that failed since the log said so last.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    said: Option<Instant>,
+}
+
+impl Failures {
+    /// Counts one more; how many, if it is time to say so.
+    fn note(&mut self, now: Instant) -> Option<u64> {
+        self.count += 1;
+        if self.said.is_some_and(|said| now - said < LOG_INTERVAL) {
+            return None;
+        }
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.count))
+    }
 }
 
 /// What a handshake needs.
@@ -92,6 +119,7 @@ impl ServerTls {
         Ok(Self {
             watched,
             handshake_time_max: handshake,
+            failures: Mutex::default(),
         })
     }
 
@@ -114,13 +142,29 @@ impl ServerTls {
             }
             Ok(Err((error, stream))) => {
                 part(stream).await;
-                error.to_string()
+                error
             }
-            Err(_) => "it takes too long".into(),
+            Err(_) => io::Error::new(io::ErrorKind::TimedOut, "it takes too long"),
         };
         TLS.handshakes_failed.inc();
-        debug!(failure, "a TLS handshake failed: {failure}");
+        self.report(&failure);
         None
+    }
+
+    /// Says why a handshake failed, unless the client only went away, as balancers do that look
+    /// whether somebody listens.
+    fn report(&self, failure: &io::Error) {
+        debug!(%failure, "a TLS handshake failed: {failure}");
+        if failure.kind() == io::ErrorKind::UnexpectedEof {
+            return;
+        }
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = failures.note(Instant::now()) {
+            warn!(
+                count,
+                "TLS handshakes failed, {count} by now, the last one: {failure}"
+            );
+        }
     }
 }
 
@@ -191,7 +235,7 @@ fn config(files: &ServerFiles, contents: &[Vec<u8>]) -> Result<Loaded<Config>, T
         let mut revoked = Vec::new();
         if let Some(crl) = &clients.crl {
             let (lists, update_s) = pem::revocations((crl, next()))?;
-            expiries.extend(update_s.map(|update_s| ("client_crl", update_s)));
+            expiries.extend(update_s.map(|update_s| (REVOKED, update_s)));
             revoked = lists;
         }
         verifier = Some(verifier_of(clients, authorities.roots, revoked)?);
@@ -233,4 +277,19 @@ fn verifier_of(
     let file = clients.crl.as_ref().unwrap_or(&clients.ca);
     let built = builder.build();
     built.map_err(|error| file.problem(format!("cannot be used: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_that_fail_are_counted_until_the_log_says_so() {
+        let (mut failures, now) = (Failures::default(), Instant::now());
+        assert_eq!(failures.note(now), Some(1));
+        for second in 1..30 {
+            assert_eq!(failures.note(now + Duration::from_secs(second)), None);
+        }
+        assert_eq!(failures.note(now + LOG_INTERVAL), Some(30));
+    }
 }

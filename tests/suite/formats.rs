@@ -8,8 +8,9 @@ use rusqlite::Connection;
 use tombola::{
     proto::{
         BlockUsersRequest, BlockedUser, CheckLimitRequest, DrawRequest, GetDrawRequest,
-        GetStatsRequest, GetUserRequest, GrabEnvelopeRequest, GrabOutcome, ListBlockedUsersRequest,
-        ListBlockedUsersResponse, Outcome, envelope_service_client::EnvelopeServiceClient,
+        GetStatsRequest, GetUserRequest, GrabEnvelopeRequest, GrabOutcome, GrantBonusRequest,
+        ListBlockedUsersRequest, ListBlockedUsersResponse, Outcome,
+        envelope_service_client::EnvelopeServiceClient,
     },
     store::redis::{Connections, RedisUrl, Upgrade},
 };
@@ -25,10 +26,12 @@ use crate::{
 /// The versions of dumps of format 2: the first one, and the one that introduced forks.
 const FORMAT_2: [&str; 2] = ["0.1-first", "0.1-forks"];
 /// The version that introduced `tombola upgrade`, of format 3.
-const FORMAT_3: &str = "0.1-upgrade";
+pub const FORMAT_3: &str = "0.1-upgrade";
+/// The version before caps, of format 4.
+const FORMAT_4: &str = "0.1-backup";
 const PARTITIONS: &str = "--partitions 2";
 /// The partition keys in Redis.
-const OWN: [&str; 2] = ["tombola{0}:partition", "tombola{1}:partition"];
+pub const OWN: [&str; 2] = ["tombola{0}:partition", "tombola{1}:partition"];
 
 fn dump(version: &str, store: &str) -> String {
     fs::read_to_string(project(&format!("tests/formats/{version}.{store}"))).unwrap()
@@ -69,6 +72,7 @@ async fn goes_on(server: &Server) {
     let limits = CheckLimitRequest {
         campaign_id: "kept".into(),
         user_id: "granted".into(),
+        segments: Vec::new(),
     };
     let limits = lottery.check_limit(limits).await.unwrap().into_inner();
     let total = limits.limits.unwrap().draws_total.unwrap();
@@ -148,7 +152,7 @@ async fn a_note_does_not_outlive_its_block(house: &House, server: &Server) {
 }
 
 /// Restores a dump into an empty Redis.
-async fn restore(redis: &RedisServer, version: &str) {
+pub async fn restore(redis: &RedisServer, version: &str) {
     let connections = Connections::new(&RedisUrl::parse(&redis.url()).unwrap(), 1).unwrap();
     for line in dump(version, "redis").lines() {
         let (key, hex) = line.split_once(' ').unwrap();
@@ -170,7 +174,7 @@ fn start(house: &House) -> Start<'_> {
 
 /// The format of each partition. Two fields have it, since versions before format 3 do not know
 /// `min_reader`.
-fn formats(house: &House) -> Vec<String> {
+pub fn formats(house: &House) -> Vec<String> {
     let field = |key: &&str, name| house.redis.command(&["HGET", key, name]);
     let both = |key| match (field(key, "format"), field(key, "min_reader")) {
         (format, min_reader) if min_reader.is_empty() || min_reader == format => format,
@@ -199,7 +203,7 @@ async fn data_in_redis_are_upgraded_and_drawn_from() {
         assert_eq!(formats(&house), ["2", "2"], "looking raises nothing");
 
         let said = upgrade(&house, "--finish").well();
-        assert!(said.contains("is upgraded from format 2 to 4"), "{said}");
+        assert!(said.contains("is upgraded from format 2 to 5"), "{said}");
         let server = start(&house).serve();
         goes_on(&server).await;
         an_old_block_has_no_note(&server, false).await;
@@ -259,7 +263,7 @@ async fn cards_are_forfeited_only_after_the_upgrade_to_format_4() {
         house.redis.command(&["HDEL", key, "reader:3"]);
     }
     let said = upgrade(&house, "--finish").well();
-    assert!(said.contains("is upgraded from format 3 to 4"), "{said}");
+    assert!(said.contains("is upgraded from format 3 to 5"), "{said}");
     assert_eq!(
         wins("late").await,
         50,
@@ -278,6 +282,71 @@ async fn cards_are_forfeited_only_after_the_upgrade_to_format_4() {
         .into_inner();
     assert!(stats.balanced, "{stats:#?}");
     assert_eq!((stats.prizes[0].forfeited, stats.prizes[0].left), (50, 50));
+}
+
+/// Mugs are without limit, and a user may win two of them.
+const CAPPED: &str = "
+id: capped
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+prizes: [{id: mug, unlimited: true, perUser: {total: 2}}, {id: cup, stock: 50}]
+pools: [{id: deck, deck: {size: 20, cards: {mug: 10, cup: 10}, onExhausted: RESHUFFLE}}]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn caps_are_accepted_only_after_the_upgrade_to_format_5() {
+    for version in [FORMAT_3, FORMAT_4] {
+        let house = House::with(&[]);
+        restore(&house.redis, version).await;
+        let server = start(&house).serve();
+        goes_on(&server).await;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), CAPPED).unwrap();
+        let apply = ["apply", file.path().to_str().unwrap()];
+        // An older service would draw without caps, and find the mugs out of stock.
+        let words = ["UPGRADE_NEEDED", "tombola upgrade --finish"];
+        server.run(&apply).badly(1, &words);
+        // Nor could it read that a caller granted something.
+        let mut lottery = server.lottery().await;
+        let grant = GrantBonusRequest {
+            campaign_id: "kept".into(),
+            user_id: "u".into(),
+            request_id: "invited".into(),
+            draws: 2,
+            expire_time: None,
+        };
+        let refused = lottery.grant_bonus(grant.clone()).await.unwrap_err();
+        assert_not_executed(&refused, Code::FailedPrecondition);
+        for key in OWN {
+            for format in ["3", "4"] {
+                let reader = format!("reader:{format}");
+                house.redis.command(&["HDEL", key, &reader]);
+            }
+        }
+        upgrade(&house, "--finish").well();
+        server.run(&apply).well();
+        lottery.grant_bonus(grant).await.unwrap();
+        let twenty = DrawRequest {
+            count: 20,
+            ..request("capped", "u", "all")
+        };
+        let drawn = lottery.draw(twenty).await.unwrap().into_inner();
+        let won = |prize: &str| {
+            let results = drawn.results.iter();
+            results.filter(|result| result.prize_id == prize).count()
+        };
+        assert_eq!((won("mug"), won("cup")), (2, 10));
+        let limits = drawn.limits.unwrap();
+        let mugs = limits.prizes[0].total.as_ref().unwrap();
+        assert_eq!((mugs.used, mugs.remaining), (2, Some(0)));
+        let stats = GetStatsRequest {
+            campaign_id: "capped".into(),
+        };
+        let stats = server.campaigns().await.get_stats(stats).await;
+        let stats = stats.unwrap().into_inner();
+        assert!(stats.balanced && stats.prizes[0].unlimited, "{stats:#?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -347,12 +416,14 @@ fn restore_embedded(directory: &Path, version: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_data_are_upgraded_and_drawn_from() {
-    for version in FORMAT_2.into_iter().chain([FORMAT_3]) {
+    for version in FORMAT_2.into_iter().chain([FORMAT_3, FORMAT_4]) {
         let house = House::with(&[]); // for its key
         let start = house.embedded();
         restore_embedded(start.data, version);
         let server = start.serve();
         goes_on(&server).await;
-        an_old_block_has_no_note(&server, true).await;
+        if version != FORMAT_4 {
+            an_old_block_has_no_note(&server, true).await;
+        }
     }
 }

@@ -17,6 +17,7 @@
 //! | `ledger` | settling entries into a real PostgreSQL |
 //! | `formats` | data of earlier versions |
 //! | `tls` | TLS for callers: handshakes, new files, floods of connections |
+//! | `traces` | spans at a real receiver, and calls that go on without one |
 //! | `faults` | the program when it or its Redis is killed or hangs, when it is stopped, and when
 //! it is started wrongly |
 
@@ -42,3 +43,4 @@ mod redis;
 mod simulation;
 mod support;
 mod tls;
+mod traces;

@@ -8,7 +8,6 @@ use super::work::Work;
 use crate::{
     failure::{Failure, Outcome},
     scenario::Scenario,
-    service,
     subject::Store,
 };
 
@@ -33,14 +32,16 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
             );
             Failure::refused("NO_CONNECTION", message)
         };
-        let endpoint = service::endpoint(subject.url()).map_err(|error| failed(&error))?;
+        let address = subject.address();
+        let endpoint = address.endpoint().map_err(|error| failed(&error))?;
         let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
         let channel = endpoint.connect().await.map_err(|error| failed(&error))?;
-        let mut lottery = LotteryServiceClient::new(channel);
+        let mut lottery = LotteryServiceClient::new(address.link(channel));
         // Each connection has made one call, as a real client's would.
         let request = CheckLimitRequest {
             campaign_id: campaign_id.clone(),
             user_id: format!("user-{number}"),
+            segments: Vec::new(),
         };
         lottery
             .check_limit(request)

@@ -63,9 +63,14 @@ pub struct Server {
 impl Server {
     /// Starts a server on these data and a free port, and waits until it is ready.
     pub fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// The same with further options.
+    pub fn start_with(data: &Path, options: &[&str]) -> Self {
         let mut command = tombola();
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]);
-        command.arg(data);
+        command.arg(data).args(options);
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -18,7 +18,8 @@ use self::{
     fault::Fault,
 };
 use super::{
-    client::Outcome,
+    client::{Client, Outcome},
+    exposure,
     failure::{Exit, Failure},
     house::{self, Plan},
     listen::Listen,
@@ -83,13 +84,16 @@ pub(super) struct DemoArgs {
 }
 
 /// Runs the demo.
-pub(super) async fn run(args: DemoArgs) -> Outcome {
-    let shown = show(&args).await;
-    shown.map_err(|fault| Failure::start(Exit::Failed, "DEMO_FAILED", fault.to_string()))
+pub(super) async fn run(client: &Client, args: DemoArgs) -> Outcome {
+    let failed = |fault: Fault| Failure::start(Exit::Failed, "DEMO_FAILED", fault.to_string());
+    let listener = args.listen.bind("--listen").await;
+    let listener = listener.map_err(|error| failed(error.into()))?;
+    exposure::check_demo(&listener, client.tls.insecure)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    show(&args, listener).await.map_err(failed)
 }
 
-async fn show(args: &DemoArgs) -> Result<(), Fault> {
-    let listener = args.listen.bind("--listen").await?;
+async fn show(args: &DemoArgs, listener: TcpListener) -> Result<(), Fault> {
     let address = listener.local_addr()?;
     let temporary = tempfile::tempdir()?;
     let data = args

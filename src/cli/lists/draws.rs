@@ -165,6 +165,7 @@ fn result(recorded: &RecordedResult) -> String {
         DrawCause::ConsolationOnly => "consolation only".to_owned(),
         DrawCause::Blank => "blank".to_owned(),
         DrawCause::Forfeited => format!("forfeited {}", recorded.forfeited_prize_id),
+        DrawCause::PrizeCap => "cap of a prize".to_owned(),
     };
     format!("{given} ({cause})")
 }

@@ -30,6 +30,7 @@ enum Act {
     Recover,
     Deliver,
     Revoke,
+    ImportCodes,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -89,6 +90,7 @@ impl Act {
             Self::Recover => OperationKind::Recover,
             Self::Deliver => OperationKind::Deliver,
             Self::Revoke => OperationKind::Revoke,
+            Self::ImportCodes => OperationKind::ImportCodes,
         }
     }
 }
@@ -174,6 +176,13 @@ pub(super) fn what(act: &RecordedOperation, zone: &TimeZone) -> String {
         OperationKind::Deliver => format!("deliver {} as {}", win(act), act.reference),
         OperationKind::Revoke if act.withdraw => format!("revoke and withdraw {}", win(act)),
         OperationKind::Revoke => format!("revoke {}", win(act)),
+        OperationKind::ImportCodes => {
+            let codes = counted(act.codes, "code");
+            format!(
+                "import {codes} of {} from {} on",
+                act.prize_id, act.first_code
+            )
+        }
     }
 }
 

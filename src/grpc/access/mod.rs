@@ -10,7 +10,10 @@
 
 mod bearer;
 mod caller;
+mod credentials;
 mod denial;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod guard;
 mod jwt;
 pub(super) mod layer;
@@ -27,6 +30,7 @@ use std::{path::Path, sync::Arc};
 use self::policed::Policed;
 pub use self::{
     bearer::{TokenHash, new_token},
+    credentials::Credentials,
     guard::Rpc,
     permission::Permission,
     policed::AccessError,

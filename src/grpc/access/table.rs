@@ -13,13 +13,15 @@ pub const fn permission(rpc: Rpc) -> Permission {
         // LotteryService
         Rpc::Draw => Permission::Draw,
         Rpc::GetDraw | Rpc::CheckLimit | Rpc::GetOdds => Permission::Check,
+        Rpc::GrantBonus => Permission::Grant,
         // EnvelopeService
         Rpc::CreateEnvelope => Permission::Grant,
         Rpc::GrabEnvelope => Permission::Draw,
         Rpc::GetEnvelope | Rpc::ListGrabs => Permission::Check,
         Rpc::CancelEnvelope => Permission::Stop,
         // CampaignService
-        Rpc::ApplyCampaign | Rpc::SetPlan => Permission::Plan,
+        Rpc::ApplyCampaign | Rpc::SetPlan | Rpc::ImportCodes => Permission::Plan,
+        Rpc::ListCodes => Permission::CodesRead,
         Rpc::GetCampaign
         | Rpc::ListCampaigns
         | Rpc::GetSchedule
@@ -86,6 +88,7 @@ scoped! {
     DrawRequest => |it| Scope::Campaign(&it.campaign_id);
     GetDrawRequest => |it| Scope::Campaign(&it.campaign_id);
     CheckLimitRequest => |it| Scope::Campaign(&it.campaign_id);
+    GrantBonusRequest => |it| Scope::Campaign(&it.campaign_id);
     GetOddsRequest => |it| Scope::Campaign(&it.campaign_id);
     // EnvelopeService
     CreateEnvelopeRequest => |it| Scope::Sender(&it.sender_id);
@@ -114,6 +117,8 @@ scoped! {
     UnblockUsersRequest => |it| Scope::Campaign(&it.campaign_id);
     CloseCampaignRequest => |it| Scope::Campaign(&it.campaign_id);
     GrantDrawsRequest => |it| Scope::Campaign(&it.campaign_id);
+    ImportCodesRequest => |it| Scope::Campaign(&it.campaign_id);
+    ListCodesRequest => |it| Scope::Campaign(&it.campaign_id);
     // LedgerService
     ListWinsRequest => |it| campaign_or_listed(&it.campaign_id);
     ListDrawsRequest => |it| campaign_or_listed(&it.campaign_id);

@@ -3,8 +3,8 @@
 
 use std::{
     convert::Infallible,
-    future::poll_fn,
-    pin::Pin,
+    future::{self, poll_fn},
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
     time::Instant,
@@ -31,6 +31,7 @@ use crate::{
     metrics::SHED,
     model::Problem,
     store::Executed,
+    trace,
 };
 
 /// The most bytes of a request's headers, counted as HTTP/2 does (RFC 9113, section 6.5.2).
@@ -77,26 +78,44 @@ impl Kind {
     }
 }
 
+/// The answer of a call, in time. It is small: hyper moves it and keeps a task for each.
+pub(super) type Answering =
+    Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+
 /// Answers a call of a connection. Its time begins now, not when the future is polled first.
-pub(super) fn answer(
-    peer: Arc<Peer>,
-    routes: Routes,
-    request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<Answer>, Infallible>> {
-    let (arrived, waiting) = (Instant::now(), peer.arrive());
-    let kind = Kind::of(request.uri().path());
-    async move {
-        let mut observed = Observed::begin(request.uri().path(), arrived);
-        let is_bounded = kind.is_ours && !kind.is_operators;
-        if !waiting.enter(arrived) && is_bounded {
-            SHED.at_arrival.inc();
-            observed.overloaded();
-            let answer = ready_answer(peer.begin(), None, overload::refusal()).await;
-            return Ok(answer);
-        }
-        let answer = answer_unobserved(peer, routes, request, (kind, arrived)).await?;
-        Ok(Answer::observe(answer, observed))
+pub(super) fn answer(peer: &Arc<Peer>, routes: &Routes, request: Request<Incoming>) -> Answering {
+    let arrived = Instant::now();
+    let path = request.uri().path();
+    let kind = Kind::of(path);
+    let observed = Observed::begin(path, arrived);
+    let observed = observed.traced(peer.tracer(), &request, kind.is_ours);
+    let is_bounded = kind.is_ours && !kind.is_operators;
+    if is_bounded && peer.door().is_closed() {
+        return Box::pin(future::ready(Ok(refused(peer, observed))));
     }
+    let waiting = peer.door().arrive();
+    let (peer, routes) = (Arc::clone(peer), routes.clone());
+    Box::pin(async move {
+        if !waiting.enter(arrived) && is_bounded {
+            return Ok(refused(&peer, observed));
+        }
+        let answered = pin!(answer_unobserved(peer, routes, request, (kind, arrived)));
+        let answer = trace::within(observed.scope(), answered).await?;
+        Ok(Answer::observe(answer, observed))
+    })
+}
+
+/// Refuses a call before anyone has looked at it.
+fn refused(peer: &Arc<Peer>, mut observed: Observed) -> Response<Answer> {
+    SHED.at_arrival.inc();
+    observed.overloaded();
+    overload::refusal().map(|body| Answer {
+        body,
+        ready: None,
+        second: None,
+        call: peer.begin(),
+        observed: None,
+    })
 }
 
 async fn answer_unobserved(
@@ -219,7 +238,7 @@ pub(super) struct Answer {
     /// What the body gave after a large first frame.
     second: Option<FrameResult>,
     call: Call,
-    /// The call as the metrics see it, until its status is sent.
+    /// The call as metrics and traces see it, until its status is sent.
     observed: Option<Observed>,
 }
 

@@ -4,10 +4,13 @@
 //! They wait in the runtime's queue of tasks, which is not in order: a call that came last may be
 //! looked at first. So the time of the queue is estimated from its length, not from the shortest
 //! wait.
+//!
+//! A refusal takes time from the calls that are answered. So a call is refused as soon as its
+//! headers are read, if it is clear then that it would wait for too long.
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -22,7 +25,8 @@ const MEASURE_TIME: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(super) struct Door {
     waiting: AtomicUsize,
-    pace: Mutex<Pace>,
+    /// None if calls are not refused because they wait.
+    pace: Option<Mutex<Pace>>,
     /// What they would wait for next.
     store: Option<Arc<dyn Store>>,
 }
@@ -38,6 +42,12 @@ struct Pace {
 }
 
 impl Pace {
+    /// How long so many calls take until they are looked at.
+    fn queue(&self, waiting: usize) -> Duration {
+        self.each
+            .saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX))
+    }
+
     /// Whether to work on a call that came `waited` ago, while so many others wait.
     fn admits(&mut self, waiting: usize, waited: Duration, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
@@ -47,9 +57,7 @@ impl Pace {
             self.each = measured / self.calls;
             (self.since, self.calls) = (Some(now), 0);
         }
-        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
-        let queue = self.each.saturating_mul(waiting);
-        self.delay.admits(queue, now) && !self.delay.is_too_long(waited)
+        self.delay.admits(self.queue(waiting), now) && !self.delay.is_too_long(waited)
     }
 }
 
@@ -57,15 +65,32 @@ impl Door {
     /// Refuses calls while the queue stands at the target, and while all would wait for the store;
     /// none without a target.
     pub(super) fn new(target: Option<Duration>, store: Option<Arc<dyn Store>>) -> Self {
-        let pace = Pace {
-            delay: target.map(DelayControl::new).unwrap_or_default(),
-            ..Pace::default()
-        };
+        let pace = target.map(|target| {
+            Mutex::new(Pace {
+                delay: DelayControl::new(target),
+                ..Pace::default()
+            })
+        });
         Self {
-            pace: Mutex::new(pace),
+            pace,
             store,
             ..Self::default()
         }
+    }
+
+    /// Whether a call that arrives now would wait for too long, here or for the store.
+    pub(super) fn is_closed(&self) -> bool {
+        self.pace.as_ref().is_some_and(|pace| {
+            let pace = lock(pace);
+            let queue = pace.queue(self.waiting.load(Ordering::Relaxed));
+            pace.delay.is_too_long(queue)
+        }) || self.is_congested()
+    }
+
+    /// Whether the store is congested, if calls are refused for that.
+    fn is_congested(&self) -> bool {
+        let store = self.store.as_ref().filter(|_| self.pace.is_some());
+        store.is_some_and(|store| store.is_congested())
     }
 
     /// A call that arrives. It waits until the value is dropped.
@@ -84,18 +109,18 @@ impl Waiting {
     pub(super) fn enter(self, arrived: Instant) -> bool {
         let door = Arc::clone(&self.0);
         drop(self);
+        let Some(pace) = &door.pace else {
+            return true;
+        };
         let now = Instant::now();
         let waited = now.saturating_duration_since(arrived);
         let waiting = door.waiting.load(Ordering::Relaxed);
-        let mut pace = door.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_admitted = pace.admits(waiting, waited, now);
-        drop(pace);
-        is_admitted
-            && !door
-                .store
-                .as_ref()
-                .is_some_and(|store| store.is_congested())
+        lock(pace).admits(waiting, waited, now) && !door.is_congested()
     }
+}
+
+fn lock(pace: &Mutex<Pace>) -> MutexGuard<'_, Pace> {
+    pace.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Waiting {

@@ -42,6 +42,7 @@ use super::server::Settings;
 use crate::{
     store::Store,
     tls::{Caller, ServerTls},
+    trace::Tracer,
 };
 
 /// The most calls at once on a connection; the desk bounds them over all connections.
@@ -120,7 +121,7 @@ impl Bounds {
 pub(super) async fn serve(
     listener: TcpListener,
     (routes, store): (Routes, Option<Arc<dyn Store>>),
-    tls: Option<Arc<ServerTls>>,
+    (tls, tracer): (Option<Arc<ServerTls>>, Option<Tracer>),
     bounds: Bounds,
     stop: impl Future<Output = ()>,
 ) {
@@ -129,7 +130,7 @@ pub(super) async fn serve(
         routes,
         tls,
         bounds,
-        peers: Arc::new(Peers::new(Door::new(bounds.queue_target, store))),
+        peers: Arc::new(Peers::new(Door::new(bounds.queue_target, store), tracer)),
         handshakes: Arc::default(),
     };
     let admission = Admission::new(bounds.per_address_max);
@@ -221,7 +222,7 @@ async fn serve_one(
         if let Some(identity) = &identity {
             request.extensions_mut().insert(identity.clone());
         }
-        answer(Arc::clone(&peer), shared.routes.clone(), request)
+        answer(&peer, &shared.routes, request)
     });
     let mut connection = pin!(builder().serve_connection(io, service));
     let mut refused = pin!(refused(caller.as_ref()));

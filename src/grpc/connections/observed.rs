@@ -1,8 +1,8 @@
-//! What the metrics learn of a call: its method, its status, its time.
+//! What metrics and traces learn of a call: its method, its status, its time.
 
 use std::{collections::HashSet, sync::LazyLock, time::Instant};
 
-use hyper::HeaderMap;
+use hyper::{HeaderMap, Request};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use tonic::{Code, Status};
@@ -12,6 +12,7 @@ use crate::{
     grpc::status::{code_name, reason_name},
     metrics::{CALLS, CallKey, OTHER},
     proto::{ErrorReason, FILE_DESCRIPTOR_SET},
+    trace::{Arrived, CallTrace, Scope, Tracer},
 };
 
 /// The header or trailer with the status code.
@@ -46,6 +47,7 @@ fn methods(descriptors: &[u8]) -> Vec<String> {
 pub(super) struct Observed {
     key: CallKey,
     begun: Instant,
+    trace: Option<CallTrace>,
 }
 
 impl Observed {
@@ -60,7 +62,33 @@ impl Observed {
                 reason: "",
             },
             begun,
+            trace: None,
         }
+    }
+
+    /// The same call, as part of the trace that its headers name. If they name none, a share of the
+    /// calls of ours is recorded.
+    pub(super) fn traced<B>(
+        mut self,
+        tracer: Option<&Tracer>,
+        request: &Request<B>,
+        is_ours: bool,
+    ) -> Self {
+        let Some(tracer) = tracer else { return self };
+        let method = (self.key.method != OTHER).then_some(self.key.method);
+        self.trace = tracer.call(&Arrived {
+            method,
+            is_of_share: is_ours && method.is_some(),
+            headers: request.headers(),
+            authority: request.uri().authority(),
+            at: self.begun,
+        });
+        self
+    }
+
+    /// The scope of its work, if it belongs to a trace.
+    pub(super) fn scope(&self) -> Option<Scope> {
+        self.trace.as_ref().map(CallTrace::scope)
     }
 
     /// Notes that the call is refused since there is too much to do.
@@ -88,6 +116,9 @@ impl Drop for Observed {
     fn drop(&mut self) {
         CALLS.open.dec();
         CALLS.ended(self.key, self.begun.elapsed());
+        if let Some(trace) = self.trace.take() {
+            trace.end(self.key.code, self.key.reason);
+        }
     }
 }
 

@@ -15,8 +15,8 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::door::{Door, Waiting};
-use crate::metrics::STATE;
+use super::door::Door;
+use crate::{metrics::STATE, trace::Tracer};
 
 /// The memory of an open call apart from its answer, in bytes: about what was measured.
 const CALL_BYTES: usize = 4 * 1024;
@@ -55,15 +55,18 @@ pub(super) struct Peers {
     by_number: Mutex<HashMap<u64, Arc<Progress>>>,
     evicted_at: Mutex<Option<Instant>>,
     refused: Mutex<(Option<Instant>, u64)>,
-    /// Their calls that wait.
-    pub(super) door: Arc<Door>,
+    /// Where their calls arrive.
+    door: Arc<Door>,
+    /// What records their calls, if anything does.
+    tracer: Option<Tracer>,
 }
 
 impl Peers {
     /// No connections yet.
-    pub(super) fn new(door: Door) -> Self {
+    pub(super) fn new(door: Door, tracer: Option<Tracer>) -> Self {
         Self {
             door: Arc::new(door),
+            tracer,
             ..Self::default()
         }
     }
@@ -226,6 +229,11 @@ impl Peer {
         })
     }
 
+    /// What records its calls, if anything does.
+    pub(super) fn tracer(&self) -> Option<&Tracer> {
+        self.peers.tracer.as_ref()
+    }
+
     /// What the connection's progress says about it.
     pub(super) fn state(&self, now: Instant, idle_time: Duration) -> State {
         self.work().state(now, idle_time)
@@ -259,9 +267,9 @@ impl Peer {
         (is_act || !self.is_full()) && self.work().unsent < UNSENT_BYTES_MAX
     }
 
-    /// Counts a call that waits to be looked at.
-    pub(super) fn arrive(&self) -> Waiting {
-        self.peers.door.arrive()
+    /// Where the calls of all connections arrive.
+    pub(super) fn door(&self) -> &Arc<Door> {
+        &self.peers.door
     }
 
     /// Whether all connections together hold too much. If so, the one that has not read for the

@@ -87,9 +87,15 @@ async fn requests_carry_the_name_in_the_client_s_certificate() {
     let routes = Routes::from(Router::new().fallback(post(name)));
     let (stop, stopped) = oneshot::channel::<()>();
     let bounds = Bounds::of(&Settings::default());
-    let serving = serve(listener, (routes, None), Some(files.tls()), bounds, async {
-        drop(stopped.await);
-    });
+    let serving = serve(
+        listener,
+        (routes, None),
+        (Some(files.tls()), None),
+        bounds,
+        async {
+            drop(stopped.await);
+        },
+    );
     let asking = async {
         let ask = async |own: Option<Identity>| {
             let trusted = ClientTlsConfig::new()

@@ -7,7 +7,10 @@ use tonic::Request;
 
 mod cursor;
 mod deliveries;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod requests;
+mod slots;
 mod token;
 mod views;
 mod watch;

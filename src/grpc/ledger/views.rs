@@ -67,8 +67,8 @@ pub(super) fn draw(
     let results = draw.results.iter();
     proto::RecordedDraw {
         campaign_id: subject_campaign(entry),
-        user_id: draw.user.to_string(),
-        request_id: draw.request.to_string(),
+        user_id: draw.user.as_str().into(),
+        request_id: draw.request.as_str().into(),
         results: results
             .map(|result| recorded_result(*result, entry.id, campaign))
             .collect(),
@@ -84,6 +84,19 @@ pub(super) fn draw(
         ledger_id: Some(ledger_id(entry.id)),
         number: entry.number.unwrap_or(0),
     }
+}
+
+/// The bonus draws that a caller granted; none if the entry is something else.
+pub(super) fn bonus(entry: &Entry) -> Option<proto::RecordedBonus> {
+    let Body::Bonus(bonus) = &entry.body else {
+        return None;
+    };
+    Some(proto::RecordedBonus {
+        user_id: bonus.user.as_str().into(),
+        request_id: bonus.request.as_str().into(),
+        draws: bonus.draws,
+        expire_time: Some(moment_to_proto(bonus.expires)),
+    })
 }
 
 fn subject_campaign(entry: &Entry) -> String {
@@ -125,7 +138,12 @@ fn recorded_result(
     };
     let pool = |pool: PoolNo| campaign.pool(pool).id.to_string();
     match result {
-        DrawResult::Won { pool: from, .. } => recorded.pool_id = pool(from),
+        DrawResult::Won {
+            pool: from, code, ..
+        } => {
+            recorded.pool_id = pool(from);
+            recorded.code_index = code;
+        }
         DrawResult::NotWon { cause, .. } => {
             recorded.cause = draw_cause(cause).into();
             if let Cause::Blank { pool: from, unit }
@@ -153,6 +171,7 @@ fn draw_cause(cause: Cause) -> DrawCause {
         Cause::ConsolationOnly => DrawCause::ConsolationOnly,
         Cause::Blank { .. } => DrawCause::Blank,
         Cause::Forfeited { .. } => DrawCause::Forfeited,
+        Cause::PrizeCap => DrawCause::PrizeCap,
     }
 }
 
@@ -173,7 +192,7 @@ pub(super) fn envelope_event(entry: &Entry) -> Option<proto::EnvelopeEvent> {
             amount_minor,
         } => {
             event.kind = EnvelopeEventKind::Grabbed.into();
-            event.user_id = user.to_string();
+            event.user_id = user.as_str().into();
             event.packet = *packet;
             event.amount_minor = *amount_minor;
         }
@@ -188,7 +207,7 @@ pub(super) fn envelope_event(entry: &Entry) -> Option<proto::EnvelopeEvent> {
             event.amount_minor = *amount_minor;
             event.refund_cause = refund_cause(*cause).into();
             let author = author.as_ref();
-            event.operator = author.map_or_else(String::new, |by| by.operator.to_string());
+            event.operator = author.map_or_else(String::new, |by| by.operator.as_str().into());
         }
         _ => return None,
     }
@@ -198,7 +217,7 @@ pub(super) fn envelope_event(entry: &Entry) -> Option<proto::EnvelopeEvent> {
 fn add_creation(event: &mut proto::EnvelopeEvent, created: &EnvelopeCreated) {
     let envelope = &created.envelope;
     event.kind = EnvelopeEventKind::Created.into();
-    event.user_id = envelope.sender.to_string();
+    event.user_id = envelope.sender.as_str().into();
     event.amount_minor = envelope.total_minor;
     event.packets = envelope.packets;
     event.currency = envelope.currency.clone();
@@ -207,7 +226,7 @@ fn add_creation(event: &mut proto::EnvelopeEvent, created: &EnvelopeCreated) {
     event.expire_time = Some(moment_to_proto(created.expiry));
     event.attributes = envelope.attributes.clone();
     let created_by = created.created_by.as_ref();
-    event.operator = created_by.map(ToString::to_string).unwrap_or_default();
+    event.operator = created_by.map_or_else(String::new, |by| by.as_str().into());
 }
 
 /// Whether an entry is an operator's act on something named by numbers of a campaign.
@@ -217,6 +236,7 @@ pub(super) fn needs_definition(entry: &Entry) -> bool {
         Body::Operated {
             operation: Operation::PausePrize { .. }
                 | Operation::ResumePrize { .. }
+                | Operation::ImportCodes { .. }
                 | Operation::Recall { .. },
             ..
         } | Body::Delivered { .. }
@@ -275,17 +295,17 @@ pub(super) fn operation(
         _ => return None,
     };
     act.kind = kind.into();
-    act.request_id = author.request.to_string();
-    act.operator = author.operator.to_string();
+    act.request_id = author.request.as_str().into();
+    act.operator = author.operator.as_str().into();
     act.reason = author.reason.clone();
     let on_behalf_of = author.on_behalf_of.as_ref();
-    act.on_behalf_of = on_behalf_of.map(ToString::to_string).unwrap_or_default();
+    act.on_behalf_of = on_behalf_of.map_or_else(String::new, |by| by.as_str().into());
     act.authenticated = author.authenticated;
     Some(act)
 }
 
 fn add_win(act: &mut proto::RecordedOperation, win: &WonUnit, campaign: Option<&Campaign>) {
-    act.user_ids = vec![win.user.to_string()];
+    act.user_ids = vec![win.user.as_str().into()];
     let Some(campaign) = campaign else { return };
     if let Some(prize) = campaign.prizes.get(usize::from(win.prize.0)) {
         act.prize_id = prize.id.to_string();
@@ -309,7 +329,7 @@ fn add_operation(
         let pool = campaign.and_then(|campaign| campaign.pools.get(usize::from(no.0)));
         pool.map(|pool| pool.id.to_string()).unwrap_or_default()
     };
-    let names = |users: &[UserId]| users.iter().map(ToString::to_string).collect();
+    let names = |users: &[UserId]| users.iter().map(|user| user.as_str().into()).collect();
     match operation {
         Operation::Pause => OperationKind::Pause,
         Operation::Resume => OperationKind::Resume,
@@ -351,6 +371,17 @@ fn add_operation(
         Operation::Unblock { users } => {
             act.user_ids = names(users);
             OperationKind::Unblock
+        }
+        Operation::ImportCodes {
+            prize,
+            first,
+            codes,
+            ..
+        } => {
+            act.prize_id = prize_id(*prize);
+            act.first_code = *first;
+            act.codes = *codes;
+            OperationKind::ImportCodes
         }
     }
 }

@@ -6,13 +6,18 @@
 use std::{collections::HashSet, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    sync::{mpsc, watch},
     time::{Instant, sleep, timeout},
 };
 use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 
-use super::{Ledger, cursor, watch_access::WatchAccess, watched::Watched};
+use super::{
+    Ledger, cursor,
+    slots::{Slot, Slots},
+    watch_access::WatchAccess,
+    watched::Watched,
+};
 use crate::{
     grpc::{
         access::{Caller, Denial, Senders},
@@ -25,8 +30,6 @@ use crate::{
     store::{Entry, StoreError},
 };
 
-/// The most streams at once.
-const STREAMS_MAX: usize = 64;
 /// Messages that are ready before the client takes them.
 const READY_MAX: usize = 16;
 /// How long a client may take to read why its stream ends.
@@ -59,7 +62,7 @@ pub(super) type Watch =
 
 /// What all streams share.
 pub(super) struct Watches {
-    slots: Arc<Semaphore>,
+    slots: Slots,
     heads: Arc<Heads>,
     stopping: watch::Receiver<bool>,
     senders: Arc<Senders>,
@@ -68,7 +71,7 @@ pub(super) struct Watches {
 impl Watches {
     pub(super) fn new(stopping: watch::Receiver<bool>, senders: Arc<Senders>) -> Self {
         Self {
-            slots: Arc::new(Semaphore::new(STREAMS_MAX)),
+            slots: Slots::default(),
             heads: Arc::default(),
             stopping,
             senders,
@@ -176,8 +179,8 @@ impl Ledger {
         access: WatchAccess,
     ) -> Result<Watch, CallError> {
         let (filter, start) = parse(message, self.store_id())?;
-        let slot = Arc::clone(&self.watches.slots).try_acquire_owned();
-        let slot = slot.map_err(|_| StoreError::Overloaded)?;
+        let slot = self.watches.slots.take(access.identity());
+        let slot = slot.ok_or(StoreError::Overloaded)?;
         let source = Source {
             store: Arc::clone(self.desk.injector().store()),
             reader: Arc::clone(&self.settled()?.reader),
@@ -226,7 +229,7 @@ struct WatchTask {
     sent: Instant,
     /// The client's cursor is behind the position.
     is_behind: bool,
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
 }
 
 /// The client has gone.

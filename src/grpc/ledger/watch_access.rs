@@ -9,6 +9,7 @@ use crate::{
         access::{Caller, Denial, Rpc, Senders, Visible, table::Scoped as _, table::permission},
         status::CallError,
     },
+    model::OperatorId,
     proto,
     store::{Entry, Subject},
 };
@@ -38,6 +39,11 @@ impl WatchAccess {
             senders: Arc::clone(senders),
             caller,
         }
+    }
+
+    /// Who reads the stream, if the server knows identities.
+    pub(super) fn identity(&self) -> Option<&OperatorId> {
+        self.caller.identity()
     }
 
     /// Reads the rights again.

@@ -61,6 +61,7 @@ impl Watched {
             },
             envelope_event: views::envelope_event(entry),
             operation: views::operation(entry, campaign),
+            bonus: views::bonus(entry),
         }))
     }
 
@@ -120,7 +121,7 @@ fn changed_message(win: &WonUnit, change: DeliveryChange, campaign: &Campaign) -
     let pool = campaign.pools.get(usize::from(win.pool.0));
     proto::Win {
         campaign_id: change.campaign,
-        user_id: win.user.to_string(),
+        user_id: win.user.as_str().into(),
         prize_id: prize.map(|prize| prize.id.to_string()).unwrap_or_default(),
         prize_name: prize.map(|prize| prize.name.clone()).unwrap_or_default(),
         attributes: prize

@@ -1,6 +1,8 @@
 //! The books of a campaign, kept from its entries alone: where every unit is (P2), which units left
 //! their pools (P1), and what its users drew (P5).
 
+mod moves;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -8,17 +10,20 @@ use std::{
 
 use serde::Serialize;
 
+use self::moves::{Leaves, note};
 use super::{
+    acts::Counted,
+    codes::Codes,
     findings::{Check, Findings},
     units::{Place, Units},
     users::{CampaignNo, Users, When},
 };
 use crate::{
     chance::unhex,
-    model::{Campaign, CampaignId, Moment, PoolNo, PrizeNo, Quantities, convert, zone::Day},
+    model::{Campaign, CampaignId, Moment, PoolNo, PrizeNo, convert, zone::Day},
     store::{
         Cause, DrawResult, Entry, LedgerId, Unit, WonUnit,
-        entry::{Applied, Body, DrawEntry, Span},
+        entry::{Applied, Body, DrawEntry, TakenBackCause},
         operation::Operation,
         view::DrawCounts,
     },
@@ -64,6 +69,7 @@ pub struct Books {
     pools: BTreeMap<(PoolNo, PrizeNo), PoolSums>,
     draws: DrawCounts,
     units: Units,
+    codes: Codes,
     revoked: BTreeSet<(PoolNo, Unit)>,
     users: u64,
     versions: HashMap<u32, Option<Arc<Campaign>>>,
@@ -71,14 +77,6 @@ pub struct Books {
     /// The day that was computed last, and its first and last moment.
     today: Option<(Day, Moment, Moment)>,
     unknown_limits: u64,
-}
-
-/// Where a unit of a pool goes.
-#[derive(Clone, Copy)]
-enum Leaves {
-    Won,
-    ToStock,
-    Withdrawn,
 }
 
 impl Books {
@@ -92,6 +90,7 @@ impl Books {
             pools: BTreeMap::new(),
             draws: DrawCounts::default(),
             units: Units::default(),
+            codes: Codes::default(),
             revoked: BTreeSet::new(),
             users: 0,
             versions: HashMap::new(),
@@ -194,8 +193,13 @@ impl Books {
                 units,
                 withdrawn,
                 spans,
-                ..
-            } => self.take_back(*pool, units, *withdrawn, spans, &mut faults),
+                cause,
+            } => {
+                self.take_back(*pool, units, *withdrawn, spans, &mut faults);
+                if *cause == TakenBackCause::Recovered {
+                    self.pass_over_codes(units);
+                }
+            }
             Body::Draw(draw) => {
                 self.draw(draw, entry, &mut faults);
                 self.count(draw, entry, users);
@@ -203,18 +207,24 @@ impl Books {
             Body::Revoked { win, withdrawn, .. } => self.revoke(win, *withdrawn, &mut faults),
             Body::Operated {
                 operation:
-                    Operation::Grant {
-                        users: granted,
-                        draws,
-                        expires,
+                    Operation::ImportCodes {
+                        prize,
+                        first,
+                        codes,
+                        ..
                     },
                 ..
             } => {
-                let when = self.when(entry);
-                for user in granted {
-                    users.grant(self.no, when, user, (*draws, *expires));
-                }
+                let sums = self.prizes.entry(*prize).or_default();
+                sums.stock += codes;
+                sums.left += codes;
+                note(self.codes.import(*prize, *first, *codes), &mut faults);
             }
+            Body::Operated {
+                operation: Operation::Grant { .. },
+                ..
+            }
+            | Body::Bonus(_) => users.grants(self.no, self.when(entry), &entry.body),
             _ => {}
         }
         for (check, text) in faults {
@@ -252,110 +262,6 @@ impl Books {
         self.versions.insert(applied.version, campaign);
     }
 
-    fn put(&mut self, pool: PoolNo, units: &Quantities, faults: &mut Faults) {
-        for (prize, units) in units {
-            let sums = self.prizes.entry(*prize).or_default();
-            match sums.left.checked_sub(*units) {
-                Some(left) => sums.left = left,
-                None => faults.push((
-                    Check::Sums,
-                    format!(
-                        "{units} units of prize {} left stock, which had {}",
-                        prize.0, sums.left
-                    ),
-                )),
-            }
-            sums.waiting += units;
-            let sums = self.pools.entry((pool, *prize)).or_default();
-            sums.put += units;
-            sums.waiting += units;
-        }
-    }
-
-    fn take_back(
-        &mut self,
-        pool: PoolNo,
-        units: &Quantities,
-        withdrawn: bool,
-        spans: &[Span],
-        faults: &mut Faults,
-    ) {
-        let leaves = if withdrawn {
-            Leaves::Withdrawn
-        } else {
-            Leaves::ToStock
-        };
-        for (prize, units) in units {
-            self.leave((pool, *prize), *units, leaves, faults);
-        }
-        for span in spans {
-            for number in span.first..=span.last {
-                let unit = Unit {
-                    window: span.window,
-                    fork: span.fork,
-                    number,
-                };
-                self.take_unit(pool, unit, "taken back", faults);
-            }
-        }
-    }
-
-    fn take_unit(&mut self, pool: PoolNo, unit: Unit, what: &str, faults: &mut Faults) {
-        if let Err(why) = self.units.take(pool, unit) {
-            let Unit {
-                window,
-                fork,
-                number,
-            } = unit;
-            faults.push((
-                Check::Units,
-                format!(
-                    "unit {number} of {window} (fork {fork:06x}) of pool {} is {what}, and it \
-                     {why}",
-                    self.pool_name(pool)
-                ),
-            ));
-        }
-    }
-
-    fn leave(
-        &mut self,
-        (pool, prize): (PoolNo, PrizeNo),
-        units: u64,
-        leaves: Leaves,
-        faults: &mut Faults,
-    ) {
-        let in_pool = self.pools.entry((pool, prize)).or_default();
-        let sums = self.prizes.entry(prize).or_default();
-        match in_pool.waiting.checked_sub(units) {
-            Some(waiting) => {
-                in_pool.waiting = waiting;
-                sums.waiting = sums.waiting.saturating_sub(units);
-            }
-            None => faults.push((
-                Check::Sums,
-                format!(
-                    "{units} units of prize {} left pool {}, which had {}",
-                    prize.0, pool.0, in_pool.waiting
-                ),
-            )),
-        }
-        match leaves {
-            Leaves::Won => {
-                in_pool.won += units;
-                sums.won += units;
-            }
-            Leaves::ToStock => {
-                in_pool.taken_back += units;
-                sums.left += units;
-            }
-            Leaves::Withdrawn => {
-                in_pool.taken_back += units;
-                sums.withdrawn += units;
-            }
-        }
-    }
-
     fn draw(&mut self, draw: &DrawEntry, entry: &Entry, faults: &mut Faults) {
         for result in &draw.results {
             self.draws.add(*result);
@@ -365,9 +271,11 @@ impl Books {
                     pool,
                     unit,
                     release,
+                    code,
                 } => {
                     self.take_unit(pool, unit, "won", faults);
                     self.leave((pool, prize), 1, Leaves::Won, faults);
+                    self.give_code(prize, code, faults);
                     if let Some(release) = release.filter(|release| *release > entry.at) {
                         faults.push((
                             Check::Release,
@@ -423,15 +331,21 @@ impl Books {
             self.unknown_limits += 1;
             return;
         };
-        let counting = draw.results.iter().filter(|result| match result {
-            DrawResult::Won { prize, .. } => campaign
-                .prizes
-                .get(usize::from(prize.0))
-                .is_some_and(|prize| prize.counts_as_win),
-            DrawResult::NotWon { .. } => false,
+        let won = draw.results.iter().filter_map(|result| match result {
+            DrawResult::Won { prize, .. } => {
+                Some((*prize, campaign.prizes.get(usize::from(prize.0))?))
+            }
+            DrawResult::NotWon { .. } => None,
         });
-        let wins = counting.count() as u32;
-        if !users.draw(self.no, self.when(entry), draw, wins) {
+        let counted = Counted {
+            wins: won.clone().filter(|(_, prize)| prize.counts_as_win).count() as u32,
+            capped: won
+                .filter(|(_, prize)| prize.per_user.is_some())
+                .map(|(no, _)| no.0)
+                .collect(),
+            limits: campaign.limits_index(&draw.segments),
+        };
+        if !users.draw(self.no, self.when(entry), draw, counted) {
             self.unknown_limits += 1;
         }
     }

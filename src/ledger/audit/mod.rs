@@ -11,7 +11,9 @@ use std::{
     sync::Arc,
 };
 
+mod acts;
 mod books;
+mod codes;
 mod envelopes;
 mod findings;
 mod journal;

@@ -238,8 +238,8 @@ mod tests {
         let Body::Draw(draw) = &pseudonym.body else {
             panic!("{pseudonym:?}");
         };
-        rows.wins[1].user = draw.user.to_string();
-        rows.wins[1].request = draw.request.to_string();
+        rows.wins[1].user = draw.user.as_str().into();
+        rows.wins[1].request = draw.request.as_str().into();
         let (outcome, found) = audited(rows).await;
         assert_eq!((found, unknown_limits(&outcome)), (Vec::new(), 1));
     }

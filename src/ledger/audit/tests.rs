@@ -37,13 +37,16 @@ fn spring() -> CampaignId {
 
 /// A campaign with 10 coupons in an hour.
 pub(super) fn begun() -> Vec<Body> {
-    let campaign = campaign_from_proto(&spring_wheel()).unwrap();
+    begun_as(&campaign_from_proto(&spring_wheel()).unwrap())
+}
+
+fn begun_as(campaign: &Campaign) -> Vec<Body> {
     let prizes = campaign.numbered_prizes();
     let applied = Applied {
         version: 1,
         base_version: 0,
         definition_sha256: String::new(),
-        definition: hex(&convert::encode(&campaign)),
+        definition: hex(&convert::encode(campaign)),
         nonce: String::new(),
         commitment: String::new(),
         stock_added: prizes.map(|(no, prize)| (no, prize.stock)).collect(),
@@ -89,11 +92,13 @@ pub(super) fn draw(user: &str, number: u64) -> DrawEntry {
         payment_ref: String::new(),
         consolation_only: false,
         results: vec![DrawResult::Won {
+            code: None,
             prize: COUPON,
             pool: COUPONS,
             unit: unit(number),
             release: Some(now()),
         }],
+        segments: Vec::new(),
         counts: UserCounts {
             free_today: 1,
             draws: 1,
@@ -127,7 +132,11 @@ pub(super) fn entry(sequence: u64, body: Body) -> Entry {
 
 /// What is found after a campaign has begun and this has happened.
 fn found(more: impl IntoIterator<Item = Body>) -> Vec<(Check, String)> {
-    let outcome = audited(begun().into_iter().chain(more).collect());
+    found_after(begun(), more)
+}
+
+fn found_after(begun: Vec<Body>, more: impl IntoIterator<Item = Body>) -> Vec<(Check, String)> {
+    let outcome = audited(begun.into_iter().chain(more).collect());
     let findings = outcome.findings.shown();
     findings
         .map(|finding| (finding.check, finding.text.clone()))
@@ -227,6 +236,55 @@ fn a_draw_beyond_a_limit_and_counts_that_do_not_follow_are_found() {
     let mut wrong = draw("a", 0);
     wrong.counts.draws = 7;
     assert_found([Body::Draw(wrong)], Check::Limits, "draws 7");
+}
+
+/// Draws of a user who wins these coupons one by one, with what the entries say of them.
+fn capped_draws(stated: &[u64]) -> Vec<Body> {
+    let draws = (0..).zip(stated).map(|(number, stated)| {
+        let mut draw = draw("a", number);
+        let (made, prizes) = (number + 1, [(COUPON, *stated as u32, *stated)]);
+        draw.counts = UserCounts {
+            free_today: made as u32,
+            draws: made,
+            wins: made,
+            prizes: prizes.into_iter().collect(),
+            ..UserCounts::default()
+        };
+        Body::Draw(draw)
+    });
+    draws.collect()
+}
+
+#[test]
+fn a_win_beyond_a_cap_and_wins_that_were_not_counted_are_found() {
+    let mut message = spring_wheel();
+    message.prizes[1].per_user = Some(crate::proto::PrizeCap {
+        total: None,
+        per_day: Some(2),
+    });
+    let campaign = campaign_from_proto(&message).unwrap();
+    let found = |stated: &[u64]| found_after(begun_as(&campaign), capped_draws(stated));
+    assert_eq!(found(&[1, 2]), []);
+    for (stated, word) in [
+        (&[1, 2, 3][..], "had won 2 of coupon that day and 2 in all"),
+        (&[1, 1], "prizes with caps 1, from the entries before it 2"),
+    ] {
+        let found = found(stated);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].0, Check::Limits);
+        assert!(found[0].1.contains(word), "{found:#?}");
+    }
+}
+
+#[test]
+fn units_of_an_unlimited_prize_come_from_nowhere() {
+    let mut message = spring_wheel();
+    (message.prizes[1].stock, message.prizes[1].unlimited) = (0, true);
+    let campaign = campaign_from_proto(&message).unwrap();
+    let outcome = audited(begun_as(&campaign));
+    assert_eq!(outcome.findings.shown().count(), 0);
+    let coupons = outcome.campaigns[&spring()].prizes()[&COUPON];
+    assert_eq!((coupons.stock, coupons.left, coupons.waiting), (10, 0, 10));
 }
 
 #[test]

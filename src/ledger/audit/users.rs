@@ -13,17 +13,17 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    acts::{Act, Counted, stated},
     books::Books,
     findings::{Check, Findings},
     journal::Journal,
 };
 use crate::{
-    model::{
-        Moment, UserId,
-        limits::{Funding, LimitKind, UserCounts, UserRecord},
-        zone::Day,
+    model::{Moment, UserId, limits::UserRecord, zone::Day},
+    store::{
+        LedgerId, Operation,
+        entry::{Body, DrawEntry},
     },
-    store::{LedgerId, entry::DrawEntry},
 };
 
 /// A campaign of the audit, by a number of its own.
@@ -60,22 +60,6 @@ enum What {
     Named(u64),
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-enum Act {
-    Draw {
-        version: u32,
-        funding: Funding,
-        draws: u32,
-        /// Results that count as wins.
-        wins: u32,
-        counts: UserCounts,
-    },
-    Grant {
-        draws: u32,
-        expires: Moment,
-    },
-}
-
 /// The users of all campaigns and envelopes.
 #[derive(Debug, Default)]
 pub(super) struct Users {
@@ -101,13 +85,13 @@ impl Users {
         self.earlier.get(&key).copied().unwrap_or(Some(key))
     }
 
-    /// Notes a draw of which `wins` results count as wins; false if its limits cannot be checked.
+    /// Notes a draw and its wins that limits count; false if its limits cannot be checked.
     pub(super) fn draw(
         &mut self,
         campaign: CampaignNo,
         when: When,
         draw: &DrawEntry,
-        wins: u32,
+        counted: Counted,
     ) -> bool {
         let Some(user) = self.key(campaign, &draw.user) else {
             return false;
@@ -116,23 +100,45 @@ impl Users {
             version: draw.version,
             funding: draw.funding,
             draws: draw.results.len() as u32,
-            wins,
-            counts: draw.counts,
+            counted,
+            stated: stated(&draw.counts),
         };
         self.act(user, campaign, when, act);
         true
     }
 
-    /// Notes bonus draws.
-    pub(super) fn grant(
-        &mut self,
-        campaign: CampaignNo,
-        when: When,
-        user: &UserId,
-        (draws, expires): (u32, Moment),
-    ) {
-        if let Some(user) = self.key(campaign, user) {
-            self.act(user, campaign, when, Act::Grant { draws, expires });
+    /// Notes the bonus draws of an entry, granted by an operator or by a caller.
+    pub(super) fn grants(&mut self, campaign: CampaignNo, when: When, body: &Body) {
+        match body {
+            Body::Operated {
+                operation:
+                    Operation::Grant {
+                        users,
+                        draws,
+                        expires,
+                    },
+                ..
+            } => {
+                let (draws, expires) = (*draws, *expires);
+                for user in users {
+                    let Some(user) = self.key(campaign, user) else {
+                        continue;
+                    };
+                    self.act(user, campaign, when, Act::Grant { draws, expires });
+                }
+            }
+            Body::Bonus(bonus) => {
+                let act = Act::Bonus {
+                    version: bonus.version,
+                    draws: bonus.draws,
+                    expires: bonus.expires,
+                    stated: stated(&bonus.counts),
+                };
+                if let Some(user) = self.key(campaign, &bonus.user) {
+                    self.act(user, campaign, when, act);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -255,7 +261,7 @@ impl SecondLook<'_> {
                 });
                 let mut record = record.on(Day(today), at);
                 let books = self.campaigns[campaign.0 as usize];
-                for text in act.book(&mut record, books) {
+                for text in act.book(&mut record, books, at) {
                     let text = format!("campaign {}: {text}", books.id());
                     self.findings.add(Check::Limits, Some(entry), text);
                 }
@@ -275,102 +281,4 @@ impl SecondLook<'_> {
             },
         }
     }
-}
-
-impl Act {
-    /// Books it on its user's record. The texts say which limit a draw exceeds, or how its counts
-    /// differ from those that follow from the entries before it.
-    fn book(&self, record: &mut UserRecord, books: &Books) -> Vec<String> {
-        let mut found = Vec::new();
-        let (version, funding, draws, wins, stated) = match *self {
-            Self::Grant { draws, expires } => {
-                record.grant(draws, expires);
-                return found;
-            }
-            Self::Draw {
-                version,
-                funding,
-                draws,
-                wins,
-                counts,
-            } => (version, funding, draws, wins, counts),
-        };
-        let Some(campaign) = books.version(version) else {
-            return found; // no draw of such a version is noted
-        };
-        match record.admit(&campaign.limits, funding, draws) {
-            Ok(charge) => record.charge(charge),
-            Err(reached) => found.push(format!(
-                "{draws} draws of a user were made, and {} leaves {}",
-                limit_name(reached.limit),
-                reached.left
-            )),
-        }
-        record.wins += u64::from(wins);
-        if let Some(most) = campaign.limits.wins_per_user
-            && wins > 0
-            && record.wins > u64::from(most)
-        {
-            found.push(format!(
-                "its user has {} wins, and the limit is {most}",
-                record.wins
-            ));
-        }
-        let counts = record.counts();
-        if counts != stated {
-            if found.is_empty() {
-                found.push(differ(&stated, &counts));
-            }
-            adopt(record, &stated);
-        }
-        found
-    }
-}
-
-/// The name of a limit in a campaign's file.
-fn limit_name(limit: LimitKind) -> &'static str {
-    match limit {
-        LimitKind::DrawsPerDay => "drawsPerDay",
-        LimitKind::PaidDrawsPerDay => "paidDrawsPerDay",
-        LimitKind::DrawsPerUser => "drawsPerUser",
-    }
-}
-
-/// Goes on with the counts of an entry, so that one difference is found once.
-fn adopt(record: &mut UserRecord, counts: &UserCounts) {
-    record.free_today = counts.free_today;
-    record.paid_today = counts.paid_today;
-    record.draws = counts.draws;
-    record.bonus_used = counts.bonus_used;
-    record.wins = counts.wins;
-}
-
-fn differ(entry: &UserCounts, computed: &UserCounts) -> String {
-    let pairs = [
-        (
-            "free draws of the day",
-            u64::from(entry.free_today),
-            u64::from(computed.free_today),
-        ),
-        (
-            "paid draws of the day",
-            u64::from(entry.paid_today),
-            u64::from(computed.paid_today),
-        ),
-        ("draws", entry.draws, computed.draws),
-        ("bonus draws used", entry.bonus_used, computed.bonus_used),
-        ("wins", entry.wins, computed.wins),
-        ("bonus draws left", entry.bonus_left, computed.bonus_left),
-    ];
-    let differences: Vec<String> = pairs
-        .into_iter()
-        .filter(|(_, entry, computed)| entry != computed)
-        .map(|(name, entry, computed)| {
-            format!("{name} {entry}, from the entries before it {computed}")
-        })
-        .collect();
-    format!(
-        "the counts of its user do not follow: {}",
-        differences.join("; ")
-    )
 }

@@ -54,16 +54,18 @@ struct Value {
 ///
 /// - the id, wherever it is
 /// - the request id and the payment reference of the user's draws
+/// - the request id of bonus draws that callers granted the user
 /// - the attributes of envelopes that the user sent
 /// - the reference of deliveries to the user
 /// - the reason of an act that is about this user alone
 ///
 /// # Errors
 /// The bytes or the columns are damaged.
-pub(super) fn change(row: &EntryRow, user: &str) -> Result<Option<Change>, Unreadable> {
+pub(in crate::ledger) fn change(row: &EntryRow, user: &str) -> Result<Option<Change>, Unreadable> {
     let mut body = decode(row.format, &row.body, &Clear::default())?;
     let is_draw = matches!(body, Body::Draw(_));
-    let owner = user_of(&body).map(ToString::to_string);
+    let has_own_request = is_draw || matches!(body, Body::Bonus(_));
+    let owner = user_of(&body).map(|user| user.as_str().to_owned());
     let mut values = values(&mut body, row)?;
     let is_user = |value: &&Value| value.kind == Kind::User;
     let found = values
@@ -78,7 +80,7 @@ pub(super) fn change(row: &EntryRow, user: &str) -> Result<Option<Change>, Unrea
     for value in &mut values {
         let is_erased = match value.kind {
             Kind::User => value.pseudonym == pseudonym,
-            Kind::Request => is_own && is_draw,
+            Kind::Request => is_own && has_own_request,
             Kind::Payment | Kind::Text => is_about_user,
             Kind::Operator => false,
         };

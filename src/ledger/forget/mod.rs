@@ -12,6 +12,8 @@ mod columns;
 mod postgres;
 mod sqlite;
 
+#[cfg(any(test, fuzzing))]
+pub(super) use columns::change as change_of_row;
 pub use columns::{Change, WinChange};
 pub use postgres::PostgresEraser;
 pub use sqlite::SqliteEraser;

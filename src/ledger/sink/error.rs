@@ -137,7 +137,8 @@ impl SinkError {
 /// What the driver says, with its cause.
 fn text(error: &tokio_postgres::Error) -> String {
     if let Some(db) = error.as_db_error() {
-        return format!("{} ({})", db.message(), db.code().code());
+        let hint = db.hint().map_or(String::new(), |hint| format!(": {hint}"));
+        return format!("{} ({}){hint}", db.message(), db.code().code());
     }
     let mut text = error.to_string();
     let mut cause = error.source();

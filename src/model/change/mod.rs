@@ -30,9 +30,9 @@ pub struct Standing {
 ///
 /// - The id never changes, and a campaign that has ended does not change at all.
 /// - A campaign that has not started and is not touched may change in everything else.
-/// - Afterwards these stay: time zone, start, decks, the kind of each pool, `grand`, the positions
-///   of prizes and pools (new ones come at the end). Stock is only raised, the end is only moved
-///   later.
+/// - Afterwards these stay: time zone, start, decks, the kind of each pool, `grand`, `codes`, the
+///   positions of prizes and pools (new ones come at the end). Stock is only raised, or becomes
+///   unlimited for good; the end is only moved later.
 pub fn check(before: &Campaign, after: &Campaign, standing: Standing) -> Problems {
     let mut problems = Problems::default();
     if before == after {
@@ -98,7 +98,19 @@ fn check_prizes(before: &Campaign, after: &Campaign, why: &str, problems: &mut P
             continue;
         };
         let (is, path) = (after.prize(no), format!("prizes[{}]", no.0));
-        if is.stock < was.stock {
+        if was.unlimited && !is.unlimited {
+            problems.add(
+                format!("{path}.unlimited"),
+                format!("stays true: {why}; to end the prize, pause it or plan none of it"),
+            );
+        }
+        if is.codes != was.codes {
+            problems.add(
+                format!("{path}.codes"),
+                format!("stays {}: {why}; add a prize instead", was.codes),
+            );
+        }
+        if is.stock < was.stock && !is.unlimited {
             let stock = grouped(was.stock);
             problems.add(
                 format!("{path}.stock"),

@@ -125,6 +125,28 @@ fn a_touched_campaign_keeps_it_before_its_start_too() {
 }
 
 #[test]
+fn an_unlimited_prize_stays_so_once_units_may_exist() {
+    let unlimited = campaign(|c| (c.prizes[1].stock, c.prizes[1].unlimited) = (0, true));
+    let limited = campaign(|_| {});
+    let problems = check(&unlimited, &limited, running()).0;
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(problems[0].path, "prizes[1].unlimited");
+    assert!(problems[0].message.contains("pause it"), "{problems:?}");
+    assert!(check(&unlimited, &limited, before_start(false)).is_empty());
+}
+
+#[test]
+fn codes_are_decided_before_units_may_exist() {
+    let with = campaign(|c| (c.prizes[1].stock, c.prizes[1].codes) = (0, true));
+    let without = campaign(|_| {});
+    for (before, after) in [(&with, &without), (&without, &with)] {
+        let problems = check(before, after, running()).0;
+        assert_eq!(problems[0].path, "prizes[1].codes", "{problems:?}");
+        assert!(check(before, after, before_start(false)).is_empty());
+    }
+}
+
+#[test]
 fn an_untouched_campaign_that_waits_may_change_in_all_but_its_id() {
     for (edit, path, _) in REFUSED {
         assert_eq!(refused(edit, before_start(false)), [], "{path}");
@@ -145,10 +167,17 @@ fn places_stay() {
 
 #[test]
 fn a_running_campaign_may_be_corrected() {
-    let allowed: [Edit; 10] = [
+    let allowed: [Edit; 12] = [
         |c| schedule(c).per_hour.clear(),
         |c| c.limits = None,
         |c| c.prizes[1].stock += 1,
+        |c| (c.prizes[1].stock, c.prizes[1].unlimited) = (0, true),
+        |c| {
+            c.prizes[1].per_user = Some(proto::PrizeCap {
+                total: Some(1),
+                per_day: None,
+            })
+        },
         |c| c.end_time.as_mut().unwrap().seconds += 60,
         |c| c.name = "Summer wheel".into(),
         |c| c.prizes[0].value = None,

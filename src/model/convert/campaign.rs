@@ -8,16 +8,19 @@ use super::{
     prizes::Prizes,
     report::{at, entry, noted, unknown_enum},
     schedule,
+    segments::{read_rule, read_segment_limits},
     wire::moment_from_proto,
 };
 use crate::{
     model::{
         campaign::{Attributes, Campaign, Consolation, Pool, PoolKind, Prize},
+        caps::PrizeCap,
         id::{CampaignId, PoolId, PrizeId},
         limits::DrawLimits,
         moment::Moment,
         money::Money,
         problem::{Problem, Problems},
+        segments::{SegmentLimits, SegmentRule},
         text::grouped,
         zone::Zone,
     },
@@ -44,10 +47,20 @@ pub(super) struct Parts {
     id: Option<CampaignId>,
     name: String,
     limits: DrawLimits,
+    segment_limits: Vec<SegmentLimits>,
     consolation: Option<Consolation>,
     prizes: Vec<Option<Prize>>,
-    pools: Vec<Option<(PoolId, u32)>>,
+    pools: Vec<Option<PoolHead>>,
     publish_hours: bool,
+}
+
+/// What a pool has besides its kind.
+struct PoolHead {
+    id: PoolId,
+    unlock_after_draws: u32,
+    lock_after_wins: Option<u32>,
+    unlock_after_draws_today: u32,
+    segments: Option<SegmentRule>,
 }
 
 impl Parts {
@@ -71,14 +84,18 @@ impl Parts {
             start: self.start?,
             end: self.end?,
             limits: self.limits,
+            segment_limits: self.segment_limits,
             consolation: self.consolation,
             prizes: self.prizes.into_iter().collect::<Option<_>>()?,
             pools: pools
                 .map(|(pool, kind)| {
-                    let (id, unlock_after_draws) = pool?;
+                    let pool = pool?;
                     Some(Pool {
-                        id,
-                        unlock_after_draws,
+                        id: pool.id,
+                        unlock_after_draws: pool.unlock_after_draws,
+                        lock_after_wins: pool.lock_after_wins,
+                        unlock_after_draws_today: pool.unlock_after_draws_today,
+                        segments: pool.segments,
                         kind: kind?,
                     })
                 })
@@ -99,7 +116,8 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
     });
     let zone = noted(zone, problems);
     let (start, end) = read_times(message, problems);
-    let limits = message.limits.as_ref().map(read_limits);
+    let limits = message.limits.as_ref().map(read_limits).unwrap_or_default();
+    let segment_limits = read_segment_limits(&message.segment_limits, &limits, problems);
     let consolation = message.consolation.as_ref();
     let consolation = consolation.and_then(|it| read_consolation(it, &message.prizes, problems));
     check_count("prizes", message.prizes.len(), PRIZES_MAX, problems);
@@ -116,7 +134,15 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
     for (i, pool) in pools.iter().enumerate() {
         let path = format!("pools[{i}]");
         let id = noted(PoolId::parse(&at(&path, "id"), &pool.id), problems);
-        read_pools.push(id.map(|id| (id, pool.unlock_after_draws)));
+        let rule = pool.segments.as_ref();
+        let segments = rule.map(|rule| read_rule(&at(&path, "segments"), rule, problems));
+        read_pools.push(id.map(|id| PoolHead {
+            id,
+            unlock_after_draws: pool.unlock_after_draws,
+            lock_after_wins: Some(pool.lock_after_wins).filter(|wins| *wins > 0),
+            unlock_after_draws_today: pool.unlock_after_draws_today,
+            segments,
+        }));
         kinds.push(read_kind(&path, pool, &known, problems));
     }
     Parts {
@@ -126,7 +152,8 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
         kinds,
         id,
         name: message.name.clone(),
-        limits: limits.unwrap_or_default(),
+        limits,
+        segment_limits,
         consolation,
         prizes: read_prizes,
         pools: read_pools,
@@ -172,12 +199,14 @@ fn read_times(
     (start, end)
 }
 
-fn read_limits(message: &proto::DrawLimits) -> DrawLimits {
+pub(super) fn read_limits(message: &proto::DrawLimits) -> DrawLimits {
     DrawLimits {
         draws_per_day: message.draws_per_day,
         paid_draws_per_day: message.paid_draws_per_day,
         draws_per_user: message.draws_per_user,
         wins_per_user: message.wins_per_user,
+        draws_per_hour: message.draws_per_hour,
+        granted_per_day: message.granted_per_day,
     }
 }
 
@@ -227,16 +256,59 @@ fn read_prize(i: usize, message: &proto::Prize, problems: &mut Problems) -> Opti
             .map_err(|flaws| problems.0.extend(flaws.0))
             .ok()
     });
+    if message.unlimited && message.stock > 0 {
+        problems.add(
+            at(&path, "stock"),
+            "an unlimited prize has no stock: leave stock out, or unlimited",
+        );
+    }
+    check_codes(&path, message, problems);
+    let cap = message.per_user.as_ref();
+    let per_user = cap.and_then(|cap| read_cap(&at(&path, "perUser"), cap, problems));
     check_attributes(&at(&path, "attributes"), &message.attributes, problems);
     Some(Prize {
         id: id?,
         name: message.name.clone(),
         stock: message.stock,
+        unlimited: message.unlimited,
+        codes: message.codes,
+        per_user,
         grand: message.grand,
         value,
         counts_as_win: message.counts_as_win.unwrap_or(true),
         attributes: message.attributes.clone(),
     })
+}
+
+fn check_codes(path: &str, message: &proto::Prize, problems: &mut Problems) {
+    if message.codes && message.stock > 0 {
+        problems.add(
+            at(path, "stock"),
+            "a prize with codes has as many units as codes are imported: leave stock out, or codes",
+        );
+    }
+    if message.codes && message.unlimited {
+        problems.add(
+            at(path, "codes"),
+            "a prize with codes is not unlimited: leave codes out, or unlimited",
+        );
+    }
+}
+
+fn read_cap(path: &str, message: &proto::PrizeCap, problems: &mut Problems) -> Option<PrizeCap> {
+    let proto::PrizeCap { total, per_day } = *message;
+    for (name, most) in [("total", total), ("perDay", per_day)] {
+        if most == Some(0) {
+            problems.add(
+                at(path, name),
+                "is 0, so nobody could win the prize: write 1 or more, or plan none of it",
+            );
+        }
+    }
+    if total.is_none() && per_day.is_none() {
+        problems.add(path, "names no bound: add total, perDay or both");
+    }
+    Some(PrizeCap { total, per_day })
 }
 
 fn read_kind(

@@ -17,6 +17,7 @@ mod plan;
 mod prizes;
 mod report;
 mod schedule;
+mod segments;
 mod special;
 mod wire;
 
@@ -36,8 +37,10 @@ pub use bounds::{
 pub use envelope::envelope_from_proto;
 pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
+pub use segments::{rule_to_proto, segments_from_proto};
 pub use wire::{
-    campaign_to_proto, duration_to_proto, moment_from_proto, moment_to_proto, money_to_proto,
+    campaign_to_proto, cap_to_proto, duration_to_proto, moment_from_proto, moment_to_proto,
+    money_to_proto,
 };
 
 /// Checks a campaign and makes it whole: defaults filled in, odds made cards.

@@ -49,8 +49,8 @@ pub(super) fn check_new_schedule(
     }
 }
 
-/// Notes prizes with less stock than their whole plan needs. Where the zone is wrong, hours are
-/// counted in UTC.
+/// Notes prizes with less stock than their whole plan needs. Unlimited prizes and prizes with codes
+/// have none that could be compared. Where the zone is wrong, hours are counted in UTC.
 pub(super) fn check_stock(message: &proto::Campaign, parts: &Parts, problems: &mut Problems) {
     if let Some((start, end)) = times(parts, problems) {
         let zone = parts.zone.clone().unwrap_or_else(Zone::utc);
@@ -102,6 +102,9 @@ fn compare(
         ""
     };
     for (i, prize) in message.prizes.iter().enumerate() {
+        if prize.unlimited || prize.codes {
+            continue;
+        }
         let no = u16::try_from(i).map(PrizeNo);
         let needed = no.ok().and_then(|no| needed.get(&no)).copied();
         if let Some(needed) = needed.filter(|needed| *needed > u128::from(prize.stock)) {

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::hours;
+use super::{hours, segments::rule_to_proto};
 use crate::{
     model::{
         campaign::{Campaign, Consolation, Pool, PoolKind, Prize},
+        caps::PrizeCap,
         deck::{Deck, OnExhausted},
         limits::DrawLimits,
         moment::Moment,
@@ -90,6 +91,14 @@ pub fn campaign_to_proto(campaign: &Campaign) -> proto::Campaign {
             .map(|pool| pool_to_proto(pool, campaign))
             .collect(),
         publish_plan: publication.into(),
+        segment_limits: campaign
+            .segment_limits
+            .iter()
+            .map(|entry| proto::SegmentLimits {
+                segment: entry.segment.to_string(),
+                limits: Some(limits_to_proto(&entry.own)),
+            })
+            .collect(),
     }
 }
 
@@ -99,6 +108,8 @@ fn limits_to_proto(limits: &DrawLimits) -> proto::DrawLimits {
         paid_draws_per_day: limits.paid_draws_per_day,
         draws_per_user: limits.draws_per_user,
         wins_per_user: limits.wins_per_user,
+        draws_per_hour: limits.draws_per_hour,
+        granted_per_day: limits.granted_per_day,
     }
 }
 
@@ -119,6 +130,17 @@ fn prize_to_proto(prize: &Prize) -> proto::Prize {
         value: prize.value.as_ref().map(money_to_proto),
         counts_as_win: (!prize.counts_as_win).then_some(false),
         attributes: prize.attributes.clone(),
+        per_user: prize.per_user.as_ref().map(cap_to_proto),
+        unlimited: prize.unlimited,
+        codes: prize.codes,
+    }
+}
+
+/// A cap as a proto message.
+pub fn cap_to_proto(cap: &PrizeCap) -> proto::PrizeCap {
+    proto::PrizeCap {
+        total: cap.total,
+        per_day: cap.per_day,
     }
 }
 
@@ -133,6 +155,9 @@ fn pool_to_proto(pool: &Pool, campaign: &Campaign) -> proto::Pool {
         id: pool.id.to_string(),
         unlock_after_draws: pool.unlock_after_draws,
         kind: Some(kind),
+        lock_after_wins: pool.lock_after_wins.unwrap_or(0),
+        unlock_after_draws_today: pool.unlock_after_draws_today,
+        segments: pool.segments.as_ref().map(rule_to_proto),
     }
 }
 

@@ -37,9 +37,16 @@ fn text() -> impl Strategy<Value = String> {
 
 const ZONES: [&str; 4] = ["", "Asia/Kathmandu", "America/St_Johns", "Nowhere"];
 
-/// Id, stock, and whether it counts as a win.
-fn prize() -> impl Strategy<Value = (String, u64, Option<bool>)> {
-    (text(), 0..=COUNT_MAX, prop::option::of(any::<bool>()))
+/// Id, stock, whether it counts as a win, and its cap.
+fn prize() -> impl Strategy<Value = (String, u64, Option<bool>, Option<proto::PrizeCap>)> {
+    let cap = |(total, per_day)| proto::PrizeCap { total, per_day };
+    let bound = || prop::option::of(any::<u32>());
+    (
+        text(),
+        0..=COUNT_MAX,
+        prop::option::of(any::<bool>()),
+        prop::option::of((bound(), bound()).prop_map(cap)),
+    )
 }
 
 fn money_of((currency_code, units, nanos): (String, i64, i32)) -> proto::Money {
@@ -103,8 +110,14 @@ fn pool() -> impl Strategy<Value = proto::Pool> {
         prop::option::of(prop_oneof![schedule, deck]),
     )
         .prop_map(|(id, unlock_after_draws, kind)| proto::Pool {
+            segments: (unlock_after_draws % 3 == 1).then(|| proto::SegmentRule {
+                any: vec![id.clone()],
+                none: Vec::new(),
+            }),
             id,
             unlock_after_draws,
+            lock_after_wins: unlock_after_draws % 2,
+            unlock_after_draws_today: unlock_after_draws % 5,
             kind,
         })
 }
@@ -121,10 +134,13 @@ prop_compose! {
         money in prop::option::of((text(), any::<i64>(), any::<i32>())),
         publish_plan in 0..3_i32,
     ) -> proto::Campaign {
-        let prize = |(id, stock, counts_as_win)| proto::Prize {
+        let prize = |(id, stock, counts_as_win, per_user)| proto::Prize {
             id,
             stock,
             counts_as_win,
+            per_user,
+            unlimited: stock % 2 == 1,
+            codes: stock % 3 == 1,
             value: money.clone().map(money_of),
             attributes: attributes.clone().unwrap_or_default(),
             ..Default::default()

@@ -21,7 +21,7 @@ pub(super) fn samples() -> Vec<(String, String)> {
         })
         .collect();
     samples.sort();
-    assert!(samples.len() >= 4);
+    assert!(samples.len() >= 5);
     samples
 }
 
@@ -63,6 +63,8 @@ fn the_shipped_samples_plan_what_their_comments_say() {
         prizes.iter().map(|p| (p.planned, p.per_round)).collect()
     };
     assert_eq!(planned("spring-wheel.yaml"), [(1, 0), (198_500, 100)]);
+    assert_eq!(planned("mall-wheel.yaml"), [(30, 0), (3_600, 0), (4, 4)]);
+    assert_eq!(planned("coupon-codes.yaml"), [(2, 2)]);
     assert_eq!(planned("grand-wheel.yaml"), [(3, 0), (540, 0), (200, 200)]);
     assert_eq!(
         planned("fourteen-million.yaml")[..2],
@@ -131,7 +133,7 @@ publishPlan: hourly
         "id: `5` is a number where text is expected: write \"5\"",
         "tmieZone: is not a known key; did you mean timeZone?",
         "colour: is not a known key; the keys here are id, name, timeZone, startTime, endTime, \
-         limits, consolation, prizes, pools, publishPlan",
+         limits, consolation, prizes, pools, publishPlan, segmentLimits",
         "startTime: `2026-11-20` is not a time with its offset from UTC: write it like \
          2026-11-20T00:00:00+08:00",
         "endTime: `2026-11-20T00:00:00` is not a time with its offset from UTC: write it like \

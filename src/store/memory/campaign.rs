@@ -38,6 +38,8 @@ pub(super) struct CampaignData {
     pub(super) operations: HashMap<RequestId, LedgerId>,
     /// What became of wins.
     pub(super) deliveries: HashMap<(PoolNo, Unit), Delivery>,
+    /// Encrypted codes, by prize and block.
+    pub(super) codes: BTreeMap<(PrizeNo, u64), Vec<u8>>,
     pub(super) counts: DrawCounts,
     /// When the injector has something to do next.
     pub(super) due: Option<Moment>,
@@ -51,7 +53,7 @@ pub(super) struct CampaignData {
 #[derive(Default)]
 pub(super) struct User {
     pub(super) record: UserRecord,
-    /// Ledger entries of draws, by request.
+    /// Ledger entries of draws and of callers' grants, by request.
     pub(super) draws: HashMap<RequestId, LedgerId>,
 }
 
@@ -116,6 +118,7 @@ impl CampaignData {
             blocked: BTreeMap::new(),
             operations: HashMap::new(),
             deliveries: HashMap::new(),
+            codes: BTreeMap::new(),
             counts: DrawCounts::default(),
             due: None,
             closed: None,
@@ -191,6 +194,11 @@ impl CampaignData {
         self.blocked.extend(changes.blocked);
         for user in &changes.unblocked {
             self.blocked.remove(user);
+        }
+        if let Some((prize, blocks)) = changes.codes {
+            let blocks = blocks.into_iter();
+            let blocks = blocks.map(|block| ((prize, block.index), block.bytes));
+            self.codes.extend(blocks);
         }
         if let Some((pool, unit, delivery)) = changes.delivery {
             self.deliveries.insert((pool, unit), delivery);

@@ -16,7 +16,7 @@ use crate::{
     model::{CampaignId, EnvelopeId, Moment},
     store::{
         Backlog, BacklogBound, CampaignView, DueCampaign, EnvelopeSums, Refusal, Result,
-        StoreError, clock::Clock, fill::CHUNK_UNITS_MAX,
+        StoreError, clock::Clock, entry::Body, fill::CHUNK_UNITS_MAX,
     },
 };
 
@@ -160,11 +160,16 @@ impl Core {
             self.forgotten = sequence;
             let campaign = record.subject.campaign();
             let campaign = campaign.and_then(|id| self.campaigns.get_mut(id));
-            if let (What::Draw(draw), Some(campaign)) = (&record.what, campaign)
-                && let Some(user) = campaign.users.get_mut(&draw.user)
-                && user.draws.get(&draw.request) == Some(&id(sequence))
+            let name = match &record.what {
+                What::Draw(draw) => Some((&draw.user, &draw.request)),
+                What::Other(Body::Bonus(bonus)) => Some((&bonus.user, &bonus.request)),
+                What::Other(_) => None,
+            };
+            if let (Some((user, request)), Some(campaign)) = (name, campaign)
+                && let Some(user) = campaign.users.get_mut(user)
+                && user.draws.get(request) == Some(&id(sequence))
             {
-                user.draws.remove(&draw.request);
+                user.draws.remove(request);
             }
         }
         true

@@ -8,24 +8,31 @@ use super::{
     ledger::What,
 };
 use crate::{
-    model::{CampaignId, Moment, PoolNo, RequestId, UserId},
+    model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        DrawAnswer, DrawCommand, Drawn, LedgerId, Refusal, Result, Subject,
-        entry::DrawEntry,
+        BonusAnswer, DrawAnswer, DrawCommand, Drawn, LedgerId, Refusal, Result, Subject,
+        entry::{Body, DrawEntry},
         rules::{self, Admitted, Made, Outcome, PoolState, Pools, QueueView, Waiting},
     },
 };
+
+/// What a request was answered before.
+pub(super) enum Remembered {
+    Draw(DrawAnswer),
+    Bonus(BonusAnswer),
+}
 
 impl Core {
     pub(super) fn draw(&mut self, command: DrawCommand) -> Result<Drawn> {
         let now = self.now();
         let remembered = self.remembered(&command.campaign, &command.user, &command.request);
         let remembered = remembered.map_err(|error| error.of_draw(now))?;
-        if let Some(answer) = remembered {
-            if !rules::is_same_draw(&answer.entry, &command) {
-                return Err(Refusal::RequestIdReused.into());
+        match remembered {
+            None => {}
+            Some(Remembered::Draw(answer)) if rules::is_same_draw(&answer.entry, &command) => {
+                return Ok(Drawn::Done(answer));
             }
-            return Ok(Drawn::Done(answer));
+            Some(_) => return Err(Refusal::RequestIdReused.into()),
         }
         rules::admit_time(&self.campaign(&command.campaign)?.state.view, &command, now)?;
         self.admit_backlog(now)?;
@@ -35,7 +42,7 @@ impl Core {
             .ok_or(Refusal::CampaignNotFound)?;
         let definition = Arc::clone(&campaign.state.view.campaign);
         let known = campaign.users.get(&command.user);
-        let (mut record, charge) = rules::admit_user(
+        let (mut record, charge, hour) = rules::admit_user(
             &definition,
             &command,
             known.map(|it| it.record.clone()),
@@ -43,9 +50,12 @@ impl Core {
         )?;
         let admitted = Admitted {
             count: command.count,
+            segments: &command.segments,
             barred: rules::barred(&command, campaign.is_blocked(&command.user)),
             draws: record.draws,
+            draws_today: record.draws_today(),
             wins: record.wins,
+            prizes: record.prizes.clone(),
         };
         let paused = Arc::clone(&campaign.state.view.paused_prizes);
         let made = match rules::draw(&definition, &paused, now, campaign, admitted)? {
@@ -53,8 +63,12 @@ impl Core {
             Outcome::NeedFill(need) => return Ok(Drawn::NeedFill(vec![need])),
         };
         let running_low = rules::running_low(&paused, now, &*campaign, &made.picks);
-        record.charge(charge);
+        record.charge(charge, hour);
+        if definition.counts_bonus_of_day() {
+            record.count_bonus_of_day(charge);
+        }
         record.wins = made.wins;
+        record.prizes.clone_from(&made.prizes);
         campaign.take(&made)?;
         let entry = Arc::new(DrawEntry {
             version: campaign.state.view.version,
@@ -65,6 +79,7 @@ impl Core {
             payment_ref: command.payment_ref,
             consolation_only: command.consolation_only,
             results: made.results,
+            segments: definition.known_segments(&command.segments).to_vec(),
         });
         let subject = Subject::Campaign(command.campaign);
         let ledger = self
@@ -72,7 +87,9 @@ impl Core {
             .append(now, subject, What::Draw(Arc::clone(&entry)));
         let user = campaign.users.entry(command.user).or_default();
         user.record = record;
-        user.draws.insert(command.request, ledger);
+        if self.ledger.is_kept() {
+            user.draws.insert(command.request, ledger);
+        }
         Ok(Drawn::Done(DrawAnswer {
             entry,
             ledger,
@@ -90,17 +107,19 @@ impl Core {
         user: &UserId,
         request: &RequestId,
     ) -> Result<DrawAnswer> {
-        let found = self.remembered(campaign, user, request)?;
-        found.ok_or_else(|| Refusal::DrawNotFound.into())
+        match self.remembered(campaign, user, request)? {
+            Some(Remembered::Draw(answer)) => Ok(answer),
+            Some(Remembered::Bonus(_)) | None => Err(Refusal::DrawNotFound.into()),
+        }
     }
 
-    /// The draw of this request, unless it is older than the memory.
-    fn remembered(
+    /// What this request was answered, unless it is older than the memory.
+    pub(super) fn remembered(
         &mut self,
         id: &CampaignId,
         user: &UserId,
         request: &RequestId,
-    ) -> Result<Option<DrawAnswer>> {
+    ) -> Result<Option<Remembered>> {
         let oldest = self.now() - self.request_memory;
         let campaign = self.campaign(id)?;
         let found = campaign.users.get(user);
@@ -115,22 +134,29 @@ impl Core {
         campaign: &CampaignData,
         ledger: LedgerId,
         oldest: Moment,
-    ) -> Result<Option<DrawAnswer>> {
+    ) -> Result<Option<Remembered>> {
         let record = self.ledger.get(ledger.sequence);
         let record = record.ok_or_else(|| missing(ledger.sequence))?;
-        let What::Draw(entry) = &record.what else {
-            return Err(missing(ledger.sequence));
-        };
         if record.at < oldest {
             return Ok(None);
         }
-        Ok(Some(DrawAnswer {
-            entry: Arc::clone(entry),
-            ledger,
-            at: record.at,
-            replayed: true,
-            campaign: campaign.definition(entry.version)?,
-            running_low: Vec::new(),
+        Ok(Some(match &record.what {
+            What::Draw(entry) => Remembered::Draw(DrawAnswer {
+                entry: Arc::clone(entry),
+                ledger,
+                at: record.at,
+                replayed: true,
+                campaign: campaign.definition(entry.version)?,
+                running_low: Vec::new(),
+            }),
+            What::Other(Body::Bonus(entry)) => Remembered::Bonus(BonusAnswer {
+                entry: Arc::new(entry.clone()),
+                ledger,
+                at: record.at,
+                replayed: true,
+                campaign: campaign.definition(entry.version)?,
+            }),
+            What::Other(_) => return Err(missing(ledger.sequence)),
         }))
     }
 }
@@ -177,7 +203,7 @@ impl Pools for CampaignData {
         let state = &self.state;
         let stop = deck.stop(
             &self.pools[index].later_round,
-            |prize| state.stock[usize::from(prize.0)].remaining,
+            |prize| state.in_stock(prize),
             |prize| state.is_paused(prize),
         );
         stop.is_none()
@@ -190,5 +216,10 @@ impl Pools for CampaignData {
 
     fn unit(&mut self, pool: PoolNo, queue: usize, index: usize) -> Result<Option<Waiting>> {
         Ok(self.pools[usize::from(pool.0)].queues[queue].get(index))
+    }
+
+    fn next_code(&self, prize: PrizeNo) -> u64 {
+        let prize = usize::from(prize.0);
+        self.state.stock[prize].next_code(self.won[prize])
     }
 }

@@ -131,7 +131,7 @@ impl EnvelopeStore for MemoryStore {
         });
         Ok(EnvelopeTotals {
             sums: sums.collect(),
-            heads: vec![id(core.ledger.head())],
+            heads: vec![id(core.ledger.last())],
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger: every entry, from the first one on.
+//! The ledger: every entry, from the first one on; or, in a simulation, none.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -31,13 +31,27 @@ pub(super) enum What {
 #[derive(Default)]
 pub(super) struct Ledger {
     records: Vec<Record>,
+    /// The number of the last entry, if entries are numbered and not kept.
+    unkept: Option<u64>,
     /// Entries by campaign; of none: those of envelopes.
     counts: HashMap<Option<CampaignId>, u64>,
 }
 
 impl Ledger {
+    /// A ledger that numbers entries and keeps none.
+    pub(super) fn forgetful() -> Self {
+        Self {
+            unkept: Some(0),
+            ..Self::default()
+        }
+    }
+
     /// Appends an entry.
     pub(super) fn append(&mut self, at: Moment, subject: Subject, what: What) -> LedgerId {
+        if let Some(last) = &mut self.unkept {
+            *last += 1;
+            return id(*last);
+        }
         let count = self.counts.entry(subject.campaign().cloned()).or_default();
         *count += 1;
         let number = *count;
@@ -56,14 +70,14 @@ impl Ledger {
         count.copied().unwrap_or(0)
     }
 
-    /// The number of the last entry.
-    pub(super) fn last(&self) -> u64 {
-        self.records.len() as u64
+    /// Whether entries are kept.
+    pub(super) fn is_kept(&self) -> bool {
+        self.unkept.is_none()
     }
 
     /// The number of the last entry.
-    pub(super) fn head(&self) -> u64 {
-        self.records.len() as u64
+    pub(super) fn last(&self) -> u64 {
+        self.unkept.unwrap_or(self.records.len() as u64)
     }
 
     /// The entry of this number.

@@ -5,13 +5,15 @@
 //! changes the maps last, so what a rule refuses leaves nothing.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
 
+mod bonus;
 mod campaign;
+mod codes;
 mod core;
 mod draw;
 mod envelope;
@@ -25,13 +27,14 @@ mod steps;
 
 use self::{
     core::Core,
-    ledger::{PARTITION, id as ledger_id},
+    ledger::{Ledger, PARTITION, id as ledger_id},
 };
 use super::{
-    AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
-    Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
-    OperateCommand, Operated, Result, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept,
-    UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock, rules,
+    AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
+    DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
+    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Result, Stats, Step,
+    Store, StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView, WinCommand, WinOperated,
+    WindowView, clock::Clock, rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -53,6 +56,18 @@ impl MemoryStore {
             },
             core: Mutex::new(Core::new(clock, request_memory)),
         }
+    }
+
+    /// An empty store for a simulation, on a clock: it forgets requests at once, and its ledger
+    /// numbers entries and keeps none. All else is as in any store.
+    pub fn forgetful(clock: Arc<dyn Clock>) -> Self {
+        let store = Self::new(clock, Duration::ZERO);
+        store
+            .core
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .ledger = Ledger::forgetful();
+        store
     }
 
     /// The maps, for a step or a read: other tasks go on before it, as they do while another store
@@ -94,6 +109,10 @@ impl Store for MemoryStore {
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
         self.short_turn().await?.draw(command)
+    }
+
+    async fn grant_bonus(&self, command: BonusCommand) -> Result<BonusAnswer> {
+        self.short_turn().await?.grant_bonus(command)
     }
 
     async fn find_draw(
@@ -219,7 +238,7 @@ impl Store for MemoryStore {
     async fn stats(&self, id: &CampaignId) -> Result<Stats> {
         let mut core = self.turn().await?;
         let now = core.now();
-        let head = ledger_id(core.ledger.head());
+        let head = ledger_id(core.ledger.last());
         let entries = core.ledger.entries_of(id);
         Ok(core.campaign(id)?.stats(now, (head, entries)))
     }

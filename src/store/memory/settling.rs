@@ -51,7 +51,7 @@ impl SettleStore for MemoryStore {
     }
 
     async fn head(&self, _partition: u32) -> Result<u64> {
-        Ok(self.turn().await?.ledger.head())
+        Ok(self.turn().await?.ledger.last())
     }
 
     fn partition_of(&self, _id: &str) -> u32 {

@@ -28,6 +28,7 @@ use crate::{
     metrics::{SHED, STORE},
     model::Moment,
     store::{Executed, Refusal, Result, StoreError, delay::DelayControl},
+    trace::{self, Operation, Span, StoreSpan},
 };
 
 /// Batches of a partition that are at Redis at once.
@@ -54,6 +55,8 @@ pub(super) trait Call: Send + Sync + Sized + 'static {
     type Subject: Clone + Eq + Hash + Send + Sync;
     /// What the service must know of the subject to build those arguments.
     type Known: Send + Sync;
+    /// The name of the script.
+    const SCRIPT: &'static str;
 
     /// The campaign or envelope of this call.
     fn subject(&self) -> &Self::Subject;
@@ -86,6 +89,8 @@ pub(super) trait Call: Send + Sync + Sized + 'static {
 struct Waiting<C: Call> {
     call: C,
     since: Instant,
+    /// The span of the caller's call, if that is recorded.
+    span: Option<Arc<Span>>,
     reply: Reply<C::Answer>,
 }
 
@@ -260,6 +265,7 @@ impl<C: Call> Lanes<C> {
             .try_send(Waiting {
                 call,
                 since: Instant::now(),
+                span: trace::current(),
                 reply,
             })
             .map_err(|error| match error {
@@ -337,7 +343,13 @@ async fn run<C: Call>(
         }
         measure(&batch);
         progress.start();
-        do_batch(core, batch).await;
+        let spans = batch.iter().map(|waiting| waiting.span.as_ref());
+        let span = trace::batch(Operation::Script(C::SCRIPT), spans);
+        let work = pin!(do_batch(core, batch));
+        let fault = trace::within(span.as_ref().and_then(StoreSpan::scope), work).await;
+        if let Some(span) = span {
+            span.end(fault.as_ref().map(StoreError::kind));
+        }
         progress.finish();
     }
 }
@@ -379,12 +391,13 @@ fn measure<C: Call>(batch: &[Waiting<C>]) {
     }
 }
 
-async fn do_batch<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) {
+/// Does a batch and answers its calls; the fault that failed it as a whole.
+async fn do_batch<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Option<StoreError> {
     let mut pending = jobs;
     for _ in 0..ROUNDS_MAX {
         let mut groups = group(core, pending).await;
         if groups.is_empty() {
-            return;
+            return None;
         }
         for group in &mut groups {
             group.mark(Executed::Unknown);
@@ -393,12 +406,13 @@ async fn do_batch<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) {
             Ok((now, parts)) => answer(core, groups, now, parts),
             Err(fault) => {
                 fail(groups.into_iter().flat_map(|group| group.waiting), &fault);
-                return;
+                return Some(fault);
             }
         };
     }
     let fault = super::step::decide::contended();
     fail(pending.into_iter(), &fault);
+    Some(fault)
 }
 
 fn fail<C: Call>(jobs: impl Iterator<Item = Waiting<C>>, fault: &StoreError) {

@@ -37,6 +37,7 @@ pub(crate) fn core() -> Core {
 pub(crate) fn group<C: Call>(known: C::Known, calls: Vec<C>) -> Group<C> {
     let waiting = calls.into_iter().map(|call| Waiting {
         since: Instant::now(),
+        span: None,
         call,
         reply: Reply::new(oneshot::channel().0),
     });
@@ -60,6 +61,7 @@ impl Call for Act {
     type Answer = ();
     type Subject = Self;
     type Known = Self;
+    const SCRIPT: &'static str = "test";
 
     fn subject(&self) -> &Self {
         self
@@ -114,6 +116,7 @@ async fn calls_that_waited_for_too_long_or_for_nobody_are_not_sent() {
         let waiting = Waiting {
             call: Act::Work,
             since: now - Duration::from_millis(waited_ms),
+            span: None,
             reply: Reply::new(reply),
         };
         sender.try_send(waiting).ok().unwrap();

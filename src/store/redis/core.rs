@@ -33,6 +33,7 @@ use crate::{
     metrics::STORE,
     model::{CampaignId, EnvelopeId, Moment},
     store::{Executed, Result, StoreError},
+    trace::{self, Operation},
 };
 
 /// How often a script is tried while its partition forks. Each round records a fork or waits for
@@ -170,11 +171,17 @@ impl Core {
             forks::identity(&self.store_id, &witnesses)
         });
         all.append(args);
+        let span = trace::for_call(Operation::Script(script.name()));
         let sent = Instant::now();
         let reply = match kept {
-            Kept::Yes => self.connections.write(script, keys, &all).await?,
-            Kept::No => self.connections.run(script, keys, &all).await?,
+            Kept::Yes => self.connections.write(script, keys, &all).await,
+            Kept::No => self.connections.run(script, keys, &all).await,
         };
+        let reply = reply.map_err(StoreError::from);
+        if let Some(span) = span {
+            span.end(reply.as_ref().err().map(StoreError::kind));
+        }
+        let reply = reply?;
         STORE.call_s.observe(sent.elapsed().as_secs_f64());
         // The script has run, and perhaps written.
         let mut parts = Parts::of(reply).map_err(StoreError::after_write)?;

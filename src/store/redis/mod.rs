@@ -23,6 +23,8 @@ mod draw;
 mod envelopes;
 mod forks;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod gone;
 mod level;
 mod link;
@@ -75,11 +77,11 @@ use self::{
     },
 };
 use super::{
-    AdjustCommand, ApplyCommand, BlockedUsers, CampaignView, DealCommand, DrawAnswer, DrawCommand,
-    Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling, FreezeCommand,
-    OperateCommand, Operated, Operation, Refusal, Result, StandingStill, Stats, Step, Store,
-    StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView, WinCommand, WinOperated,
-    WindowView,
+    AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
+    DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
+    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation, Refusal,
+    Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserDetails,
+    UserView, WinCommand, WinOperated, WindowView,
     fill::CHUNK_UNITS_MAX,
     rules::{self, Subjects},
 };
@@ -305,6 +307,12 @@ impl Store for RedisStore {
         self.core.level.admit()?;
         let drawn = self.lanes.draw(&self.core, command).await;
         drawn.map_err(|error| error.of_draw(self.core.clock.hint()))
+    }
+
+    async fn grant_bonus(&self, command: BonusCommand) -> Result<BonusAnswer> {
+        self.core.level.admit()?;
+        let granted = self.lanes.grant_bonus(&self.core, command).await;
+        granted.map_err(|error| error.of_draw(self.core.clock.hint()))
     }
 
     async fn find_draw(

@@ -12,7 +12,9 @@ use super::{
     RedisStore,
     core::Core,
     format::{
-        keys::{BUCKETS, CampaignKeys, IdDigest, Key, PartitionKeys, Slots, USER_HASHES},
+        keys::{
+            BUCKETS, CampaignKeys, GROUP_BLOCKS, IdDigest, Key, PartitionKeys, Slots, USER_HASHES,
+        },
         reply::{self, letter},
         scripts,
         version::FULL_ENTRIES_FORMAT,
@@ -24,10 +26,10 @@ use super::{
     },
 };
 use crate::{
-    model::{CampaignId, Moment, PoolNo},
+    model::{CampaignId, Moment, PoolNo, PrizeNo},
     store::{
         ClosedCampaign, DueCampaign, Lifecycle, RemovalFence, RemovalStore, Result, StoreError,
-        removal::REMOVED_FIELDS_MAX,
+        codes::BLOCK_CODES, removal::REMOVED_FIELDS_MAX,
     },
 };
 
@@ -122,9 +124,12 @@ impl Core {
     async fn remove_some(&self, id: &CampaignId) -> Result<bool> {
         let partition = self.partition(id);
         let mut command = redis::cmd("HMGET");
-        command.arg(partition.removal(id)).arg(&["next", "slots"]);
+        command
+            .arg(partition.removal(id))
+            .arg(&["next", "slots", "codes"]);
         let mut found = reply::list(self.ask_command(&command).await?)?.into_iter();
-        let (Some(next), Some(slots)) = (found.next(), found.next()) else {
+        let (Some(next), Some(slots), Some(codes)) = (found.next(), found.next(), found.next())
+        else {
             return Err(reply::unexpected("removal"));
         };
         if next == Value::Nil {
@@ -132,7 +137,9 @@ impl Core {
         }
         let next: u32 = reply::number(next)?;
         let slots: Slots = from_json(&reply::bytes(slots)?)?;
-        let campaign = LeavingKeys::new(partition, id, &slots);
+        let codes = reply::maybe_bytes(codes)?;
+        let codes: Vec<CodeGroups> = codes.map_or(Ok(Vec::new()), |codes| from_json(&codes))?;
+        let campaign = LeavingKeys::new(partition, id, &slots, &codes);
         let until = campaign.count().min(next.saturating_add(KEYS_MAX));
         let mut keys: Vec<Key> = vec![
             partition.partition.clone(),
@@ -167,12 +174,16 @@ impl Loaded {
         commit.write("HSET", removed, [digest.field.to_vec(), end]);
         let removal = commit.key(Kind::Hash, partition.removal(id));
         let slots = self.layout.as_ref().map(|layout| &layout.slots);
-        let fields = [
+        let mut fields = vec![
             b"next".to_vec(),
             b"0".to_vec(),
             b"slots".to_vec(),
             to_json(&slots.cloned().unwrap_or_default()),
         ];
+        let codes = self.code_groups();
+        if !codes.is_empty() {
+            fields.extend([b"codes".to_vec(), to_json(&codes)]);
+        }
         commit.write("HSET", removal, fields);
         let campaigns = commit.key(Kind::SortedSet, partition.campaigns.clone());
         commit.write("ZREM", campaigns, [name.clone()]);
@@ -186,16 +197,36 @@ impl Loaded {
     }
 }
 
+/// A prize, and the number of groups that its codes are in.
+type CodeGroups = (PrizeNo, u64);
+
+impl Loaded {
+    /// Every prize that has codes.
+    fn code_groups(&self) -> Vec<CodeGroups> {
+        let prizes = self.state.view.campaign.prizes_with_codes();
+        let groups = prizes.map(|prize| {
+            let codes = self.state.stock[usize::from(prize.0)].given;
+            (prize, codes.div_ceil(BLOCK_CODES * GROUP_BLOCKS))
+        });
+        groups.collect()
+    }
+}
+
 /// The keys of a campaign that has a tombstone. They are numbered in the order in which they are
 /// removed; a later version may add keys at the end only.
 struct LeavingKeys {
     pools: Vec<Key>,
     campaign: CampaignKeys,
-    rest: [Key; 6],
+    rest: Vec<Key>,
 }
 
 impl LeavingKeys {
-    fn new(partition: &PartitionKeys, id: &CampaignId, slots: &Slots) -> Self {
+    fn new(
+        partition: &PartitionKeys,
+        id: &CampaignId,
+        slots: &Slots,
+        codes: &[CodeGroups],
+    ) -> Self {
         let pools = (0..).map(PoolNo).zip(slots);
         let pools = pools.flat_map(|(no, slots)| {
             let pool = partition.pool(id, no, false, slots);
@@ -211,9 +242,14 @@ impl LeavingKeys {
             &campaign.blocks,
             &campaign.versions,
         ];
+        let named = &campaign;
+        let codes = codes
+            .iter()
+            .flat_map(|&(prize, groups)| (0..groups).map(move |group| named.codes(prize, group)));
+        let rest = rest.into_iter().cloned().chain(codes);
         Self {
             pools: pools.collect(),
-            rest: rest.map(Key::clone),
+            rest: rest.collect(),
             campaign,
         }
     }

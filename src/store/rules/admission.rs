@@ -42,20 +42,19 @@ pub(in crate::store) fn admit_time(
     Ok(view.admits_draws(now)?)
 }
 
-/// The user's record of today and what the draw costs of it, unless a limit forbids the draw.
+/// The user's record of today, what the draw costs of it, and the hour that counts it (see
+/// [`UserRecord::charge`]), unless a limit forbids the draw.
 /// `stored` is the record as it was last written; none for a user never seen.
 pub(in crate::store) fn admit_user(
     campaign: &Campaign,
     command: &DrawCommand,
     stored: Option<UserRecord>,
     now: Moment,
-) -> Result<(UserRecord, Charge)> {
+) -> Result<(UserRecord, Charge, Option<Moment>)> {
     let record = stored.unwrap_or_default().on(campaign.zone.day(now), now);
-    let charge = record.admit(&campaign.limits, command.funding, command.count);
-    let charge = charge.map_err(|reached| Refusal::Limit {
-        reached,
-        retry_at: reached.resets.then(|| campaign.zone.next_day_start(now)),
-        now,
-    })?;
-    Ok((record, charge))
+    let limits = campaign.limits_of(&command.segments);
+    let hour = campaign.limited_hour(limits, now);
+    let charge = record.admit(limits, command.funding, command.count, hour);
+    let charge = charge.map_err(|reached| Refusal::limit(reached, campaign, now))?;
+    Ok((record, charge, hour))
 }

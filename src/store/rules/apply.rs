@@ -117,7 +117,13 @@ fn added_stock(before: &Campaign, after: &Campaign) -> Result<Quantities> {
     let mut added = Quantities::new();
     for (no, prize) in after.numbered_prizes() {
         let old = before.prizes.get(usize::from(no.0));
-        let more = less(prize.stock, old.map_or(0, |old| old.stock))?;
+        let old = old.map_or(0, |old| old.stock);
+        // What a prize was given before it became unlimited stays.
+        let more = if prize.unlimited {
+            prize.stock.saturating_sub(old)
+        } else {
+            less(prize.stock, old)?
+        };
         add(&mut added, no, more);
     }
     Ok(added)

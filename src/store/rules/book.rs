@@ -67,9 +67,8 @@ impl State {
     pub(super) fn take_off_stock(&mut self, asked: &Quantities) -> Result<Quantities> {
         let mut granted = Quantities::new();
         for (prize, units) in asked {
-            let stock = self.stock_mut(*prize)?;
-            let part = stock.remaining.min(*units);
-            stock.remaining -= part;
+            let part = self.in_stock(*prize).min(*units);
+            self.stock_mut(*prize)?.take(part)?;
             add(&mut granted, *prize, part);
         }
         Ok(granted)
@@ -157,9 +156,14 @@ impl State {
         }
         for (prize, units) in &units {
             self.count(back.pool, Some(*prize), -units.cast_signed());
+            let has_codes = self.view.campaign.prize(*prize).codes;
             let stock = self.stock_mut(*prize)?;
             if back.withdraw {
                 stock.withdrawn += units;
+                if has_codes && back.cause == TakenBackCause::Recovered {
+                    // If lost draws have won the units, they have given as many codes.
+                    stock.skipped += units;
+                }
             } else {
                 stock.remaining += units;
                 stock.returned += units;

@@ -34,7 +34,7 @@ pub(in crate::store) fn deal(state: &mut State, command: &DealCommand) -> Result
     refuse_foreign(state, command, &granted)?;
     let in_stock = granted
         .iter()
-        .all(|(prize, cards)| state.stock[usize::from(prize.0)].remaining >= *cards);
+        .all(|(prize, cards)| state.in_stock(*prize) >= *cards);
     let deck = state.deck(pool)?;
     if !in_stock {
         if deck.short.as_ref() == Some(&granted) {

@@ -87,8 +87,10 @@ fn revoke(
     withdraw: bool,
     (won, reference): (u64, String),
 ) -> Result<WinOperated> {
-    let withdrawn = withdraw || is_over(state);
     let prize = command.win.prize;
+    // The code of a revoked win is never given to anybody else, so there is none for its unit.
+    let has_code = state.view.campaign.prize(prize).codes;
+    let withdrawn = withdraw || has_code || is_over(state);
     let stock = state.stock_mut(prize)?;
     if stock.revoked >= won {
         return Err(StoreError::corrupt(format!(

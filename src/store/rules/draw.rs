@@ -1,15 +1,19 @@
 //! Which units a draw gives: pool by pool in the campaign's order, the first unit that is due.
 //!
-//! A prize that the user may not have now is held for this user in schedules, so another prize's
-//! unit is given. In a deck its card is drawn as it would be for anybody, and is forfeited: the
-//! cards of others never depend on who drew. A pool of which the user may have no prize at all is
-//! passed over.
+//! A prize that the user may not have now (the user has reached the limit of wins, or the cap of
+//! the prize) is held for this user in schedules, so another prize's unit is given. In a deck its
+//! card is drawn as it would be for anybody, and is forfeited: the cards of others never depend on
+//! who drew. A pool of which the user may have no prize at all is passed over, and so is one that
+//! is for users in other segments, or that is not open to this user.
 //!
 //! The same for every store but Redis, whose script `draw.lua` decides it in the same way. A store
 //! shows its pools as [`Pools`]. Nothing leaves them before the whole command is decided.
 
 use crate::{
-    model::{Campaign, Moment, PoolKind, PoolNo, PrizeNo},
+    model::{
+        Campaign, Moment, PoolKind, PoolNo, PrizeNo, SegmentId, caps::PrizeCounts,
+        limits::DrawLimits,
+    },
     store::{Cause, DrawResult, Need, Result, Unit},
 };
 
@@ -45,19 +49,28 @@ pub(in crate::store) trait Pools {
 
     /// The unit of this index in a queue, from 0; none after the last one.
     fn unit(&mut self, pool: PoolNo, queue: usize, index: usize) -> Result<Option<Waiting>>;
+
+    /// The index of the code that the next win of a prize gets.
+    fn next_code(&self, prize: PrizeNo) -> u64;
 }
 
 /// What a command asks for that limits have admitted.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Admitted {
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Admitted<'a> {
     /// The number of draws to make.
     pub(in crate::store) count: u32,
+    /// Those that the user is in.
+    pub(in crate::store) segments: &'a [SegmentId],
     /// Why the pools are not touched; none if they are.
     pub(in crate::store) barred: Option<Cause>,
     /// Draws of the user before this command.
     pub(in crate::store) draws: u64,
+    /// Those of the day.
+    pub(in crate::store) draws_today: u64,
     /// Wins of the user before this command.
     pub(in crate::store) wins: u64,
+    /// The same of prizes while they had caps.
+    pub(in crate::store) prizes: PrizeCounts,
 }
 
 /// A unit that leaves its pool.
@@ -90,6 +103,8 @@ pub(in crate::store) struct Made {
     pub(in crate::store) picks: Vec<Pick>,
     /// Wins of the user after this command.
     pub(in crate::store) wins: u64,
+    /// The same of prizes while they had caps.
+    pub(in crate::store) prizes: PrizeCounts,
 }
 
 /// Decides a command's draws one after another.
@@ -98,15 +113,19 @@ pub(in crate::store) fn draw(
     paused: &[PrizeNo],
     now: Moment,
     pools: &mut impl Pools,
-    admitted: Admitted,
+    admitted: Admitted<'_>,
 ) -> Result<Outcome> {
     let mut search = Search {
         campaign,
         paused,
         now,
         pools,
+        limits: campaign.limits_of(admitted.segments),
+        closed: campaign.pools_closed_to(admitted.segments).collect(),
+        capped: campaign.capped_prizes().map(|(prize, _)| prize).collect(),
         made: Made {
             wins: admitted.wins,
+            prizes: admitted.prizes,
             ..Made::default()
         },
     };
@@ -115,10 +134,11 @@ pub(in crate::store) fn draw(
             search.give_without(cause);
             continue;
         }
-        match search.pools_in_turn(admitted.draws + number)? {
+        match search.pools_in_turn(admitted.draws + number, admitted.draws_today + number)? {
             Found::NeedFill(need) => return Ok(Outcome::NeedFill(need)),
             Found::Unit(pick) => search.take(pick),
             Found::Nothing if search.has_all_wins() => search.give_without(Cause::WinsLimit),
+            Found::Nothing if search.has_reached_any_cap() => search.give_without(Cause::PrizeCap),
             Found::Nothing => search.give_without(Cause::NothingDue),
         }
     }
@@ -185,24 +205,41 @@ struct Search<'a, P> {
     paused: &'a [PrizeNo],
     now: Moment,
     pools: &'a mut P,
+    limits: &'a DrawLimits,
+    /// Pools that are for users in other segments.
+    closed: Vec<PoolNo>,
+    /// Prizes that have a cap.
+    capped: Vec<PrizeNo>,
     made: Made,
 }
 
 impl<P: Pools> Search<'_, P> {
     /// The user may have a unit of this prize now.
     fn may_have(&self, prize: PrizeNo) -> bool {
-        !(self.campaign.prize(prize).counts_as_win && self.has_all_wins())
+        let has_all = self.campaign.prize(prize).counts_as_win && self.has_all_wins();
+        !has_all && !self.has_reached_cap(prize)
+    }
+
+    /// The user has won as many units of this prize as a user may.
+    fn has_reached_cap(&self, prize: PrizeNo) -> bool {
+        let cap = self.campaign.prize(prize).per_user;
+        cap.is_some_and(|cap| cap.is_reached(self.made.prizes.of(prize)))
+    }
+
+    /// There is a prize of which the user has won as many units as a user may.
+    fn has_reached_any_cap(&self) -> bool {
+        self.capped.iter().any(|prize| self.has_reached_cap(*prize))
     }
 
     /// The user has as many wins as the campaign allows.
     fn has_all_wins(&self) -> bool {
-        let limit = self.campaign.limits.wins_per_user;
+        let limit = self.limits.wins_per_user;
         limit.is_some_and(|limit| self.made.wins >= u64::from(limit))
     }
 
     /// The user may have a prize of this pool now.
     fn may_have_any(&self, no: PoolNo) -> bool {
-        if !self.has_all_wins() {
+        if !self.has_all_wins() && !self.has_reached_any_cap() {
             return true;
         }
         match &self.campaign.pool(no).kind {
@@ -219,10 +256,12 @@ impl<P: Pools> Search<'_, P> {
         queues.any(|queue| queue.prize == Some(prize))
     }
 
-    /// The first unit that a pool gives to a user who has drawn `draws` times.
-    fn pools_in_turn(&mut self, draws: u64) -> Result<Found> {
+    /// The first unit that a pool gives to a user who has drawn so many times, and on the day.
+    fn pools_in_turn(&mut self, draws: u64, draws_today: u64) -> Result<Found> {
         for (no, pool) in self.campaign.numbered_pools() {
-            if draws < u64::from(pool.unlock_after_draws) || !self.may_have_any(no) {
+            let is_open = pool.is_open_after(draws, draws_today, self.made.wins)
+                && !self.closed.contains(&no);
+            if !is_open || !self.may_have_any(no) {
                 continue;
             }
             match self.pool(no)? {
@@ -302,13 +341,29 @@ impl<P: Pools> Search<'_, P> {
             return self.give_without(Cause::Forfeited { prize, pool, unit });
         }
         let is_scheduled = self.pools.filled_until(pool).is_some();
-        self.made.wins += u64::from(self.campaign.prize(prize).counts_as_win);
+        let definition = self.campaign.prize(prize);
+        self.made.wins += u64::from(definition.counts_as_win);
+        if definition.per_user.is_some() {
+            self.made.prizes.add(prize);
+        }
+        let code = definition.codes.then(|| self.next_code(prize));
         self.made.results.push(DrawResult::Won {
             prize,
             pool,
             unit,
             release: is_scheduled.then(|| Moment::from_micros(pick.waiting.score)),
+            code,
         });
+    }
+
+    /// The index of the code that a win gets after the wins of this command.
+    fn next_code(&self, won: PrizeNo) -> u64 {
+        let made = self.made.results.iter();
+        let earlier = made.filter(|result| match result {
+            DrawResult::Won { prize, .. } => *prize == won,
+            DrawResult::NotWon { .. } => false,
+        });
+        self.pools.next_code(won) + earlier.count() as u64
     }
 
     /// No unit is won.

@@ -7,8 +7,10 @@
 mod adjust;
 mod admission;
 mod apply;
+mod bonus;
 mod book;
 mod check;
+mod codes;
 mod deal;
 mod deliver;
 mod draw;
@@ -27,6 +29,7 @@ mod sweep;
 pub(in crate::store) use adjust::adjust;
 pub(in crate::store) use admission::{admit_time, admit_user, barred, is_same_draw};
 pub(in crate::store) use apply::{change, create, digest};
+pub(in crate::store) use bonus::{admit_bonus_time, grant_bonus, is_same_bonus};
 pub(in crate::store) use check::{check_pools, check_prizes, check_stock};
 pub(in crate::store) use deal::{LOW_CARDS, deal};
 pub(in crate::store) use deliver::{KnownWin, operate_win};

@@ -8,6 +8,7 @@ use crate::{
 };
 
 use super::book::less;
+use super::codes::{self, Import};
 use super::state::{PoolState, RecallDue, State, UserChange, WindowMark};
 
 /// What a store reads of the users of an operation.
@@ -74,6 +75,25 @@ pub(in crate::store) fn operate(
             state.changes.unblocked.clone_from(users);
             count(users)
         }
+        (
+            Operation::ImportCodes {
+                prize,
+                first,
+                codes,
+                ..
+            },
+            _,
+        ) => {
+            refuse_ended(state)?;
+            let import = Import {
+                prize: *prize,
+                first: *first,
+                codes: *codes,
+                blocks: &command.blocks,
+            };
+            codes::import(state, import)?;
+            0
+        }
         (Operation::Grant { .. } | Operation::Block { .. } | Operation::Unblock { .. }, _) => {
             return Err(StoreError::corrupt("the users were not read"));
         }
@@ -95,7 +115,9 @@ fn count<T>(users: &[T]) -> u32 {
 /// A caller may have read the numbers from a version that was replaced since.
 fn refuse_unknown(campaign: &Campaign, operation: &Operation) -> Result<()> {
     let (pool, prize) = match operation {
-        Operation::PausePrize { prize } | Operation::ResumePrize { prize } => (None, Some(*prize)),
+        Operation::PausePrize { prize }
+        | Operation::ResumePrize { prize }
+        | Operation::ImportCodes { prize, .. } => (None, Some(*prize)),
         Operation::Recall { pool, prize, .. } => (Some(*pool), *prize),
         Operation::Pause
         | Operation::Resume

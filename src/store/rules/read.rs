@@ -159,6 +159,7 @@ impl Stock {
             returned: self.returned,
             forfeited: self.forfeited,
             released: won.saturating_add(self.forfeited),
+            skipped: self.skipped,
         }
     }
 }

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     chance::Nonce,
     model::{
-        Campaign, Moment, PoolKind, PoolNo, PrizeNo, Quantities, RequestId, UserId,
+        Campaign, Moment, PoolKind, PoolNo, Prize, PrizeNo, Quantities, RequestId, UserId,
         deck::CardCount, limits::UserRecord,
     },
     store::{
-        CampaignView, Delivery, HoldNote, Result, StoreError, Unit,
+        CampaignView, Delivery, HoldNote, Result, SealedBlock, StoreError, Unit,
         entry::Body,
         fill::{DeckStop, TotalsBase},
     },
@@ -51,6 +51,9 @@ pub(in crate::store) struct Stock {
     /// Units that were won and then revoked: they remain again, or are withdrawn.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(in crate::store) revoked: u64,
+    /// Codes that no win gets: draws in entries that were lost may have given them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(in crate::store) skipped: u64,
 }
 
 /// How far a pool is filled.
@@ -228,6 +231,8 @@ pub(in crate::store) struct Changes {
     pub(in crate::store) unblocked: Vec<UserId>,
     /// What became of a win.
     pub(in crate::store) delivery: Option<(PoolNo, Unit, Delivery)>,
+    /// New blocks of a prize's codes, of which the first one may take the place of a shorter one.
+    pub(in crate::store) codes: Option<(PrizeNo, Vec<SealedBlock>)>,
     /// What was laid out before is void: stock, pools, windows, and what is counted of them.
     pub(in crate::store) is_anew: bool,
     /// `view.campaign` is the definition of a version that is new with this step.
@@ -311,7 +316,7 @@ impl State {
 
     /// Why a deck gives no more cards than wait in it; none if it does, or is no deck.
     pub(in crate::store) fn deck_stop(&self, no: PoolNo) -> Option<DeckStop> {
-        self.deck_stop_at(no, |prize| self.stock[usize::from(prize.0)].remaining)
+        self.deck_stop_at(no, |prize| self.in_stock(prize))
     }
 
     fn deck_stop_at(&self, no: PoolNo, in_stock: impl Fn(PrizeNo) -> u64) -> Option<DeckStop> {
@@ -338,8 +343,12 @@ impl State {
 
     /// Units that stock lacks for the next chunk of a deck, if it could not be dealt.
     pub(in crate::store) fn deck_lacking(&self, deck: &DeckState) -> Quantities {
-        deck.lacks(|prize| self.stock[usize::from(prize.0)].remaining)
-            .collect()
+        deck.lacks(|prize| self.in_stock(prize)).collect()
+    }
+
+    /// Units of a prize that can be taken off stock.
+    pub(in crate::store) fn in_stock(&self, prize: PrizeNo) -> u64 {
+        self.stock[usize::from(prize.0)].available(self.view.campaign.prize(prize))
     }
 }
 
@@ -351,6 +360,25 @@ impl Stock {
             remaining: units,
             ..Self::default()
         }
+    }
+
+    /// Units that can be taken, of this prize.
+    pub(in crate::store) fn available(&self, prize: &Prize) -> u64 {
+        if prize.unlimited {
+            u64::MAX
+        } else {
+            self.remaining
+        }
+    }
+
+    /// Takes units off; those of an unlimited prize that stock does not have are given for it.
+    pub(super) fn take(&mut self, units: u64) -> Result<()> {
+        let more = units.saturating_sub(self.remaining);
+        let given = self.given.checked_add(more);
+        self.given =
+            given.ok_or_else(|| StoreError::corrupt("stock is counted beyond its bound"))?;
+        self.remaining = self.remaining + more - units;
+        Ok(())
     }
 
     /// Puts the units of forfeited cards back.

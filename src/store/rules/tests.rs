@@ -87,6 +87,7 @@ fn recall_hour(state: &mut State, window: Moment) {
             prize: None,
             withdraw: false,
         },
+        blocks: Vec::new(),
         author: author(),
     };
     assert_eq!(operate(state, &command, &Subjects::None), Ok(0));

@@ -8,28 +8,32 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rusqlite::{Connection, params};
-use tempfile::TempPath;
 use tracing::warn;
 
 use super::{
     DATABASE_FILE, Inspected, OpenError, SqliteStore,
-    columns::moment,
     faults::unavailable,
     job::Command,
     open,
     reserve::{FREE_BYTES_AMPLE, Reserve},
-    step::{Jump, Step},
+    step::{Jump, Step, last_entry},
 };
 use crate::{
-    model::{EnvelopeId, Moment},
+    model::EnvelopeId,
     store::{Author, Backup, Executed, Result, StoreError, entry::Body},
 };
 
 /// What the names of unfinished backups begin with.
 const UNFINISHED: &str = ".unfinished-backup-";
+/// Steps of SQLite's machine after which a backup looks whether somebody still awaits it.
+const STEPS_BETWEEN_LOOKS: i32 = 1000;
 /// Entries go on this far beyond the last one of the backup, or up to twice as far: no store
 /// writes as many between two backups.
 const STEP_MIN: u64 = 1 << 31;
@@ -45,21 +49,44 @@ pub struct BegunFork {
     pub mark: u32,
 }
 
-/// Makes a backup. It takes as much room beside the data as they have.
-pub(super) fn make(directory: &Path) -> Result<Backup> {
+/// Makes a backup. It takes as much room beside the data as they have. If its caller goes away, it
+/// ends at once: a process that stops does not wait for it.
+pub(super) async fn make(directory: &Path) -> Result<Backup> {
+    let directory = directory.to_owned();
+    let caller = Caller::default();
+    let is_gone = Arc::clone(&caller.is_gone);
+    let made = tokio::task::spawn_blocking(move || copy(&directory, is_gone)).await;
+    made.unwrap_or_else(|_| Err(unavailable(Executed::No, "a backup has failed")))
+}
+
+/// Who awaits a backup.
+#[derive(Default)]
+struct Caller {
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+    }
+}
+
+fn copy(directory: &Path, is_gone: Arc<AtomicBool>) -> Result<Backup> {
     check_room(directory)?;
     let file = tempfile::Builder::new()
         .prefix(UNFINISHED)
         .tempfile_in(directory)
         .map_err(failed)?
         .into_temp_path();
-    let db = Connection::open(directory.join(DATABASE_FILE))?;
     let name = file
         .to_str()
         .ok_or_else(|| unavailable(Executed::No, "the path of the data directory is not UTF-8"))?;
+    let mut db = Connection::open(directory.join(DATABASE_FILE))?;
+    let is_abandoned = move || is_gone.load(Ordering::Relaxed);
+    db.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_abandoned))?;
     // It reads as of one moment, and the writer goes on.
     db.execute("VACUUM INTO ?1", [name])?;
-    let (head, at) = end_of(&file)?;
+    let (head, at) = last_entry(&Connection::open(&file)?)?;
     let bytes = fs::metadata(&file).map_err(failed)?.len();
     Ok(Backup {
         file,
@@ -101,13 +128,6 @@ fn check_room(directory: &Path) -> Result<()> {
         return Err(unavailable(Executed::No, &text));
     }
     Ok(())
-}
-
-/// The number and the moment of the last entry in a file.
-fn end_of(file: &TempPath) -> rusqlite::Result<(u64, Moment)> {
-    let db = Connection::open(file)?;
-    let sql = "SELECT COALESCE(MAX(sequence), 0), COALESCE(MAX(at), 0) FROM ledger";
-    db.query_row(sql, [], |row| Ok((row.get(0)?, moment(row, 1)?)))
 }
 
 fn failed(error: io::Error) -> StoreError {
@@ -184,5 +204,34 @@ impl Command for ForkCommand {
         let halt = format!("- - {base}");
         step.append_of_partition(&Body::Recovered { halt, author })?;
         Ok(BegunFork { base, first, mark })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_that_nobody_awaits_ends_and_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Connection::open(directory.path().join(DATABASE_FILE)).unwrap();
+        db.execute_batch(
+            "CREATE TABLE ledger (sequence INTEGER PRIMARY KEY, at INTEGER);
+             WITH RECURSIVE numbers (no) AS (SELECT 1 UNION ALL SELECT no + 1 FROM numbers
+                 LIMIT 10000)
+             INSERT INTO ledger SELECT no, no FROM numbers;",
+        )
+        .unwrap();
+        drop(db);
+        let copy = |is_gone| copy(directory.path(), Arc::new(AtomicBool::new(is_gone)));
+        assert_eq!(copy(false).unwrap().head, 10_000);
+        assert!(copy(true).is_err());
+        let files = fs::read_dir(directory.path()).unwrap();
+        let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(names, [DATABASE_FILE]);
+        let caller = Caller::default();
+        let is_gone = Arc::clone(&caller.is_gone);
+        drop(caller);
+        assert!(is_gone.load(Ordering::Relaxed));
     }
 }

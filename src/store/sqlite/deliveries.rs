@@ -52,7 +52,13 @@ fn operate_win(
     Ok(operated)
 }
 
-fn delivery(db: &Connection, campaign: i64, pool: PoolNo, unit: Unit) -> Result<Option<Delivery>> {
+/// What became of a win; none while it is pending.
+pub(super) fn delivery(
+    db: &Connection,
+    campaign: i64,
+    pool: PoolNo,
+    unit: Unit,
+) -> Result<Option<Delivery>> {
     let record: Option<String> = db
         .prepare_cached(
             "SELECT record FROM deliveries

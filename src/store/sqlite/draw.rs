@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::{
     job::Command,
     state::CampaignState,
     step::{Step, definition},
     units::Queue,
-    users::{is_blocked, load_user, remembered, save_user},
+    users::{is_blocked, load_user, remember, remembered, save_user},
 };
 use crate::{
     model::{Moment, PoolNo, PrizeNo},
@@ -38,9 +38,9 @@ impl Command for DrawCommand {
 fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -> Result<Drawn> {
     let oldest = step.now - step.core.request_memory;
     let name = (&command.user, &command.request);
-    if let Some((entry, draw)) = remembered(step.db, state.no, name, oldest)? {
+    if let Some(entry) = remembered(step.db, state.no, name, oldest)? {
         // Whatever hides the answer, the draw was made.
-        return replay(command, step.db, state, &entry, draw).map_err(StoreError::after_write);
+        return replay(command, step.db, state, entry).map_err(StoreError::after_write);
     }
     rules::admit_time(&state.view, command, step.now)?;
     step.admit_backlog()?;
@@ -48,13 +48,16 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     let campaign = Arc::clone(&state.view.campaign);
     let stored = load_user(step.db, state.no, &command.user)?;
     let is_new = stored.is_none();
-    let (mut user, charge) = rules::admit_user(&campaign, command, stored, step.now)?;
+    let (mut user, charge, hour) = rules::admit_user(&campaign, command, stored, step.now)?;
 
     let admitted = Admitted {
         count: command.count,
+        segments: &command.segments,
         barred: rules::barred(command, is_blocked(step.db, state, &command.user)?),
         draws: user.draws,
+        draws_today: user.draws_today(),
         wins: user.wins,
+        prizes: user.prizes.clone(),
     };
     let paused = Arc::clone(&state.view.paused_prizes);
     let mut pools = DbPools { db: step.db, state };
@@ -64,8 +67,12 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     };
     let running_low = rules::running_low(&paused, step.now, &pools, &made.picks);
 
-    user.charge(charge);
+    user.charge(charge, hour);
+    if campaign.counts_bonus_of_day() {
+        user.count_bonus_of_day(charge);
+    }
     user.wins = made.wins;
+    user.prizes = made.prizes;
     take(state, &made.picks)?;
     for result in &made.results {
         state.counts.add(*result);
@@ -82,18 +89,10 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
         consolation_only: command.consolation_only,
         results: made.results,
         counts: user.counts(),
+        segments: campaign.known_segments(&command.segments).to_vec(),
     });
     let ledger = step.append(state, &body)?;
-    step.db
-        .prepare_cached(
-            "INSERT OR REPLACE INTO users (campaign, user, request, sequence) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![
-            state.no,
-            command.user.as_str(),
-            command.request.as_str(),
-            ledger.sequence
-        ])?;
+    remember(step.db, state.no, name, ledger)?;
     let Body::Draw(entry) = body else {
         return Err(StoreError::corrupt("a draw is a draw"));
     };
@@ -112,9 +111,11 @@ fn replay(
     command: &DrawCommand,
     db: &Connection,
     state: &CampaignState,
-    entry: &Entry,
-    draw: DrawEntry,
+    entry: Entry,
 ) -> Result<Drawn> {
+    let Body::Draw(draw) = entry.body else {
+        return Err(Refusal::RequestIdReused.into());
+    };
     if !rules::is_same_draw(&draw, command) {
         return Err(Refusal::RequestIdReused.into());
     }
@@ -160,6 +161,11 @@ impl Pools for DbPools<'_> {
         let campaign = self.state.no;
         self.state.pool(pool).queues[queue].peek(self.db, campaign, pool, index)
     }
+
+    fn next_code(&self, prize: PrizeNo) -> u64 {
+        let stock = &self.state.stock[usize::from(prize.0)];
+        stock.units.next_code(stock.won)
+    }
 }
 
 /// Why a deck gives no more cards than wait in it; none where it does, or is no deck.
@@ -168,7 +174,7 @@ pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<DeckStop> {
     let PoolState::Deck(deck) = &pool.known else {
         return None;
     };
-    let in_stock = |prize: PrizeNo| state.stock[usize::from(prize.0)].units.remaining;
+    let in_stock = |prize: PrizeNo| state.in_stock(prize);
     deck.stop(&pool.later_round, in_stock, |prize| state.is_paused(prize))
 }
 

@@ -45,7 +45,12 @@ impl Command for ForgetCommand {
             .execute([last.to_string()])?;
         for (columns, campaign) in entries {
             let entry = read_entry(columns)?;
-            if let Body::Draw(draw) = entry.body {
+            let name = match &entry.body {
+                Body::Draw(draw) => Some((&draw.user, &draw.request)),
+                Body::Bonus(bonus) => Some((&bonus.user, &bonus.request)),
+                _ => None,
+            };
+            if let Some((user, request)) = name {
                 step.db
                     .prepare_cached(
                         "DELETE FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3 AND \
@@ -53,8 +58,8 @@ impl Command for ForgetCommand {
                     )?
                     .execute(params![
                         campaign,
-                        draw.user.as_str(),
-                        draw.request.as_str(),
+                        user.as_str(),
+                        request.as_str(),
                         entry.id.sequence
                     ])?;
             }

@@ -1,12 +1,18 @@
 //! A command on its way through the writer: run in a batch, perhaps run again alone, answered after
 //! the commit.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use tokio::sync::oneshot;
 
 use super::step::Step;
-use crate::store::{Executed, Result, StoreError};
+use crate::{
+    store::{Executed, Result, StoreError},
+    trace::{self, Span},
+};
 
 /// A command that the writer runs as one step.
 pub(super) trait Command: Send + 'static {
@@ -32,6 +38,10 @@ pub(super) trait Job: Send {
     fn units(&self) -> usize;
     /// Nobody waits for the answer any more, and it has not begun.
     fn is_abandoned(&self) -> bool;
+    /// The span of the call that it is for, if that is recorded.
+    fn call(&self) -> Option<&Arc<Span>> {
+        None
+    }
     /// Runs it; false on a fault, after which the whole transaction must be rolled back.
     fn run(&mut self, step: &mut Step<'_>) -> bool;
     /// Answers: what it ran to, or the fault of the commit.
@@ -41,21 +51,27 @@ pub(super) trait Job: Send {
 struct Pending<C: Command> {
     command: C,
     outcome: Option<Result<C::Reply>>,
+    call: Option<Arc<Span>>,
     reply: oneshot::Sender<Result<C::Reply>>,
 }
 
-/// Makes a job of a command, and the channel that its answer comes from.
+/// Makes a job of a command for the current call, and the channel that its answer comes from.
 pub(super) fn job<C: Command>(command: C) -> (Box<dyn Job>, oneshot::Receiver<Result<C::Reply>>) {
     let (reply, answer) = oneshot::channel();
     let pending = Pending {
         command,
         outcome: None,
+        call: trace::current(),
         reply,
     };
     (Box::new(pending), answer)
 }
 
 impl<C: Command> Job for Pending<C> {
+    fn call(&self) -> Option<&Arc<Span>> {
+        self.call.as_ref()
+    }
+
     fn is_hot(&self) -> bool {
         self.command.draws().is_some()
     }

@@ -10,6 +10,7 @@ use crate::{
     metrics::SHED,
     model::{Moment, UserId},
     store::{CampaignView, Executed, Result, StoreError, UserView},
+    trace::{self, Operation, Span},
 };
 
 /// Calls of one transaction, at most.
@@ -22,6 +23,8 @@ struct LimitCheck {
     view: CampaignView,
     user: UserId,
     now: Moment,
+    /// The span of its call, if that is recorded.
+    call: Option<Arc<Span>>,
     reply: oneshot::Sender<Result<UserView>>,
 }
 
@@ -59,6 +62,7 @@ impl LimitChecks {
             view,
             user,
             now,
+            call: trace::current(),
             reply,
         };
         if self.push(check)? {
@@ -100,6 +104,8 @@ impl LimitChecks {
 }
 
 fn read_all(readers: &Readers, batch: Vec<LimitCheck>) {
+    let calls = batch.iter().map(|check| check.call.as_ref());
+    let span = trace::batch(Operation::Reading, calls);
     let (mut asked, mut replies) = (Vec::new(), Vec::new());
     for check in batch {
         if !check.reply.is_closed() {
@@ -113,6 +119,9 @@ fn read_all(readers: &Readers, batch: Vec<LimitCheck>) {
             .map(|(view, user, now)| read::user(db, view, &user, now))
             .collect::<Vec<_>>())
     });
+    if let Some(span) = span {
+        span.end(answers.as_ref().err().map(StoreError::kind));
+    }
     match answers {
         Ok(answers) => {
             for (reply, answer) in replies.into_iter().zip(answers) {

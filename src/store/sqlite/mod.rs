@@ -19,6 +19,8 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 
 mod backup;
+mod bonus;
+mod codes;
 mod columns;
 mod commands;
 mod deliveries;
@@ -31,6 +33,7 @@ mod job;
 mod limit_checks;
 mod load;
 mod open;
+mod open_error;
 mod probe;
 mod read;
 mod readers;
@@ -48,9 +51,8 @@ mod windows;
 mod writer;
 
 pub use backup::BegunFork;
-pub use open::{
-    BUSY_PATIENCE, DATABASE_FILE, DirectoryLock, Inspected, OpenError, Options, is_up_to_date,
-};
+pub use open::{BUSY_PATIENCE, DATABASE_FILE, DirectoryLock, Inspected, Options, is_up_to_date};
+pub use open_error::OpenError;
 pub use tables::LedgerTables;
 
 use self::{
@@ -68,10 +70,11 @@ use self::{
     writer::Writer,
 };
 use super::{
-    AdjustCommand, ApplyCommand, Backup, BlockedUsers, CampaignView, DealCommand, DrawAnswer,
-    DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed, FillCommand, Filled, Filling,
-    FreezeCommand, OperateCommand, Operated, Result, Stats, Step, Store, StoreError, StoreInfo,
-    Sweep, Swept, UserDetails, UserView, WinCommand, WinOperated, WindowView, clock::Clock,
+    AdjustCommand, ApplyCommand, Backup, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
+    DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
+    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Result, Stats, Step,
+    Store, StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView, WinCommand, WinOperated,
+    WindowView, clock::Clock,
 };
 use crate::{
     metrics::SHED,
@@ -264,12 +267,7 @@ impl Store for SqliteStore {
     }
 
     async fn backup(&self) -> Result<Option<Backup>> {
-        let directory = self.directory.clone();
-        let made = tokio::task::spawn_blocking(move || backup::make(&directory));
-        let made = made
-            .await
-            .unwrap_or_else(|_| Err(faults::unavailable(Executed::No, "a backup has failed")));
-        made.map(Some)
+        backup::make(&self.directory).await.map(Some)
     }
 
     async fn now(&self) -> Result<Moment> {
@@ -290,6 +288,10 @@ impl Store for SqliteStore {
     }
 
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
+        self.submit(command).await
+    }
+
+    async fn grant_bonus(&self, command: BonusCommand) -> Result<BonusAnswer> {
         self.submit(command).await
     }
 

@@ -11,12 +11,13 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
-use thiserror::Error;
 
-use super::{columns::scalar, faults::is_damage, reserve::Reserve, state::load_view};
+use super::{
+    faults::is_damage, open_error::OpenError, reserve::Reserve, state::load_view, step::last_entry,
+};
 use crate::{
     model::{CampaignId, Moment},
-    store::{CampaignView, StoreError, clock::Clock},
+    store::{CampaignView, clock::Clock},
 };
 
 /// The database's file in its directory.
@@ -36,9 +37,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_chains.sql"),
     include_str!("schema_removal.sql"),
     include_str!("schema_forks.sql"),
+    include_str!("schema_more.sql"),
 ];
 /// The version of the schema.
-const SCHEMA_VERSION: u32 = 13;
+pub(super) const SCHEMA_VERSION: u32 = 14;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 256 MiB of pages; readers, whose pages every commit makes stale, keep
@@ -78,128 +80,6 @@ pub struct Inspected {
 
 /// Campaigns by id, as of the last commit.
 pub(super) type Campaigns = HashMap<CampaignId, CampaignView>;
-
-/// Why an embedded store was not opened. Nothing was changed.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// The directory or a file in it cannot be used.
-    #[error(
-        "cannot use the data directory {directory}: {cause}; name another one with --data, or fix \
-         its permissions"
-    )]
-    Directory {
-        /// Which.
-        directory: String,
-        /// Why.
-        cause: io::Error,
-    },
-    /// Another process has the store open.
-    #[error(
-        "the data directory {0} is in use by another tombola process: stop that one, or name \
-         another directory with --data"
-    )]
-    InUse(String),
-    /// The file was written by a newer version.
-    #[error(
-        "{file} has schema version {found}, this version of tombola knows up to {SCHEMA_VERSION}: \
-         use the newer tombola, or another --data"
-    )]
-    NewerSchema {
-        /// Which file.
-        file: String,
-        /// The version that is needed to read it.
-        found: u32,
-    },
-    /// The file is another program's, or nothing of ours is left in it.
-    #[error(
-        "{0} is not a tombola database: name another directory with --data; or, if it was one, it \
-         is damaged: restore it from a backup"
-    )]
-    NotOurs(String),
-    /// The file is ours and cannot be read any more.
-    #[error(
-        "{file} is a tombola database, and it is damaged: {what}. Restore it from a backup, \
-         together with its -wal file if the backup has one, and remove the damaged -wal and -shm \
-         files; nothing was changed"
-    )]
-    Damaged {
-        /// Which file.
-        file: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The master key is not the one that the store was made with.
-    #[error(
-        "the master key is not the one this data was made with: its seeds could not be computed \
-         any more; put the right key back"
-    )]
-    WrongKey,
-    /// The store was made on a test clock and is opened on the real one, or the other way round.
-    #[error("{}", test_clock_text(*.0))]
-    TestClock(bool),
-    /// The real time is far behind that of the last entry.
-    #[error(
-        "the clock shows {now}, but the data was last written at {last}: set the machine's clock \
-         right"
-    )]
-    ClockBehind {
-        /// The clock.
-        now: Moment,
-        /// The last entry.
-        last: Moment,
-    },
-    /// The database cannot be read or written.
-    #[error("the database cannot be used: {0}")]
-    Database(String),
-}
-
-fn test_clock_text(data_is_test: bool) -> &'static str {
-    if data_is_test {
-        "this data was made on a TEST clock: go on with --clock-start, or name another directory \
-         with --data"
-    } else {
-        "this data is real, a TEST clock would spoil it: name another directory with --data, or \
-         leave --clock-start out"
-    }
-}
-
-impl OpenError {
-    /// A fault of the database itself.
-    pub(super) fn database(error: rusqlite::Error) -> Self {
-        if is_damage(&error) {
-            Self::damaged(error.to_string())
-        } else {
-            Self::Database(error.to_string())
-        }
-    }
-
-    /// A fault of what is read from the database.
-    fn reading(error: StoreError) -> Self {
-        match error {
-            StoreError::Corrupt { detail, .. } => Self::damaged(detail),
-            StoreError::Unavailable { detail, .. } => Self::Database(detail),
-            other => Self::Database(other.to_string()),
-        }
-    }
-
-    fn damaged(what: String) -> Self {
-        Self::Damaged {
-            file: DATABASE_FILE.into(),
-            what,
-        }
-    }
-
-    /// The same with the path of the file.
-    fn of(self, path: &Path) -> Self {
-        match self {
-            Self::Damaged { what, .. } => Self::Damaged {
-                file: path.display().to_string(),
-                what,
-            },
-            other => other,
-        }
-    }
-}
 
 /// A directory that no other process uses while this value lives.
 #[derive(Debug)]
@@ -407,14 +287,11 @@ pub(super) fn inspect(file: &Path) -> Result<Inspected, OpenError> {
         if check != "ok" {
             return Err(OpenError::damaged(check));
         }
-        let sql = "SELECT COALESCE(MAX(sequence), 0), COALESCE(MAX(at), 0) FROM ledger";
-        let (head, at) = db
-            .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
-            .map_err(OpenError::database)?;
+        let (head, at) = last_entry(&db).map_err(OpenError::database)?;
         Ok(Inspected {
             store_id: meta(&db, "store_id")?.ok_or_else(|| OpenError::NotOurs(name()))?,
             head,
-            at: Moment::from_micros(at),
+            at,
         })
     };
     inspect().map_err(|error| error.of(file))
@@ -490,16 +367,8 @@ fn meta(db: &Connection, key: &str) -> Result<Option<String>, OpenError> {
 
 /// The store's time never steps back, so it would stand still on a clock that is far behind.
 fn check_clock(db: &Connection, options: &Options) -> Result<(), OpenError> {
-    let last: i64 = scalar(db, "SELECT COALESCE(MAX(sequence), 0) FROM ledger", [])
-        .and_then(|sequence: i64| {
-            scalar(
-                db,
-                "SELECT COALESCE((SELECT at FROM ledger WHERE sequence = ?1), 0)",
-                [sequence],
-            )
-        })
-        .map_err(OpenError::reading)?;
-    let (now, last) = (options.clock.now(), Moment::from_micros(last));
+    let (_, last) = last_entry(db).map_err(OpenError::database)?;
+    let now = options.clock.now();
     if last.since(now).as_secs() > LAG_SECONDS_MAX && !options.clock.is_test() {
         return Err(OpenError::ClockBehind { now, last });
     }

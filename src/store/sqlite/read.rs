@@ -19,6 +19,7 @@ use crate::{
     store::{
         BlockedUsers, CampaignView, DrawAnswer, DueCampaign, Entry, Executed, Filling,
         LEDGER_PAGE_BYTES, Refusal, Result, Stats, StoreError, UserDetails, UserView, WindowView,
+        entry::Body,
         rules::{self, PoolState, Window},
         view::DeckStats,
     },
@@ -32,7 +33,7 @@ fn state(db: &Connection, known: &CampaignView) -> Result<CampaignState> {
     }
 }
 
-fn campaign_no(db: &Connection, id: &CampaignId) -> Result<i64> {
+pub(super) fn campaign_no(db: &Connection, id: &CampaignId) -> Result<i64> {
     let found = db
         .prepare_cached("SELECT no FROM campaigns WHERE id = ?1 AND removed IS NULL")?
         .query_row([id.as_str()], |row| row.get(0))
@@ -99,7 +100,10 @@ pub(super) fn find_draw(
     let no = campaign_no(db, id)?;
     let found = remembered(db, no, (user, request), oldest);
     let found = found.map_err(|error| error.with_executed(Executed::No))?;
-    let (entry, draw) = found.ok_or(Refusal::DrawNotFound)?;
+    let entry = found.ok_or(Refusal::DrawNotFound)?;
+    let Body::Draw(draw) = entry.body else {
+        return Err(Refusal::DrawNotFound.into());
+    };
     let campaign = definition(db, no, draw.version).map_err(StoreError::of_recorded_version)?;
     draw.check(&campaign)?;
     Ok(DrawAnswer {
@@ -165,9 +169,7 @@ pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Resul
                 cards_left: deck.remaining.iter().map(|kind| kind.cards).sum(),
                 cards_waiting,
                 stopped: deck_stop(&state, pool_no),
-                lacking: deck
-                    .lacks(|prize| state.stock[usize::from(prize.0)].units.remaining)
-                    .collect(),
+                lacking: deck.lacks(|prize| state.in_stock(prize)).collect(),
             }),
         }
     }

@@ -5,7 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use rusqlite::Connection;
 
 use super::faults::unavailable;
-use crate::store::{Executed, Result};
+use crate::{
+    store::{Executed, Result, StoreError},
+    trace::{self, Operation},
+};
 
 /// Connections for reading.
 #[derive(Clone)]
@@ -57,9 +60,14 @@ pub(super) async fn read<T: Send + 'static>(
     work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let readers = readers.clone();
-    tokio::task::spawn_blocking(move || readers.with(work))
+    let span = trace::for_call(Operation::Reading);
+    let read = tokio::task::spawn_blocking(move || readers.with(work))
         .await
-        .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")))
+        .unwrap_or_else(|_| Err(unavailable(Executed::No, "a reader has failed")));
+    if let Some(span) = span {
+        span.end(read.as_ref().err().map(StoreError::kind));
+    }
+    read
 }
 
 /// A connection that comes back, whatever becomes of its borrower.

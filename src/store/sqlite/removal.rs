@@ -21,13 +21,14 @@ use crate::{
 };
 
 /// The tables of campaigns and, apart from the campaign's number, their keys. Definitions go last.
-const TABLES: [(&str, &str); 11] = [
+const TABLES: [(&str, &str); 12] = [
     ("units", "pool, prize, score, window, number"),
     ("queues", "pool, prize"),
     ("windows", "pool, start"),
     ("window_wins", "pool, window, prize"),
     ("pools", "pool"),
     ("stock", "prize"),
+    ("codes", "prize, block"),
     ("users", "user, request"),
     ("operations", "request"),
     ("deliveries", "pool, window, number, fork"),

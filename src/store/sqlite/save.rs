@@ -3,6 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::{
+    codes::save_codes,
     columns::to_json,
     deliveries::save_delivery,
     removal::save_closed,
@@ -48,6 +49,9 @@ pub(super) fn save(
     }
     block(step.db, campaign.no, &changes.blocked)?;
     unblock(step.db, campaign.no, &changes.unblocked)?;
+    if let Some(codes) = &changes.codes {
+        save_codes(step.db, campaign.no, codes)?;
+    }
     if let Some(delivery) = &changes.delivery {
         save_delivery(step.db, campaign.no, delivery)?;
     }

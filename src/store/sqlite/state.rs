@@ -163,6 +163,12 @@ impl CampaignState {
         &mut queues[index]
     }
 
+    /// Units of a prize that can be taken off stock.
+    pub(super) fn in_stock(&self, prize: PrizeNo) -> u64 {
+        let units = &self.stock[usize::from(prize.0)].units;
+        units.available(self.view.campaign.prize(prize))
+    }
+
     /// The stock of a prize, to be changed.
     pub(super) fn stock_mut(&mut self, prize: PrizeNo) -> &mut Stock {
         self.dirty = true;
@@ -207,8 +213,8 @@ impl CampaignState {
                 db.prepare_cached(
                     "INSERT OR REPLACE INTO stock
                      (campaign, prize, given, remaining, won, withdrawn, returned, forfeited,
-                      revoked)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                      revoked, skipped)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                 )?
                 .execute(params![
                     self.no,
@@ -219,7 +225,8 @@ impl CampaignState {
                     units.withdrawn,
                     units.returned,
                     units.forfeited,
-                    units.revoked
+                    units.revoked,
+                    units.skipped
                 ])?;
             }
         }
@@ -272,7 +279,7 @@ impl Pool {
 
 fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
     let mut statement = db.prepare_cached(
-        "SELECT given, remaining, won, withdrawn, returned, forfeited, revoked FROM stock
+        "SELECT given, remaining, won, withdrawn, returned, forfeited, revoked, skipped FROM stock
          WHERE campaign = ?1 ORDER BY prize",
     )?;
     let rows = statement.query_map([campaign], |row| {
@@ -283,6 +290,7 @@ fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
             returned: row.get(4)?,
             forfeited: row.get(5)?,
             revoked: row.get(6)?,
+            skipped: row.get(7)?,
         };
         Ok(Stock {
             units,

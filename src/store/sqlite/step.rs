@@ -175,7 +175,8 @@ impl Core {
     }
 }
 
-fn last_entry(db: &Connection) -> rusqlite::Result<(u64, Moment)> {
+/// The number and the moment of the last entry; 0 and the epoch if there is none.
+pub(super) fn last_entry(db: &Connection) -> rusqlite::Result<(u64, Moment)> {
     db.query_row(
         "SELECT sequence, at FROM ledger ORDER BY sequence DESC LIMIT 1",
         [],
@@ -331,5 +332,25 @@ impl Step<'_> {
             ])?;
         self.core.sequence = sequence;
         Ok(ledger_id(sequence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_a_fork_has_passed_over_do_not_wait_to_be_settled() {
+        let jump = Some(Jump {
+            base: 300,
+            first: 5_000,
+        });
+        // 10 entries wait before the fork, and 3 of the fork: 5000, 5001 and 5002.
+        assert_eq!(Jump::entries(jump, 290, 5_002), 13);
+        // The sink had settled what the backup does not have.
+        assert_eq!(Jump::entries(jump, 320, 5_002), 3);
+        assert_eq!(Jump::entries(jump, 5_000, 5_002), 2);
+        assert_eq!(Jump::entries(jump, 5_002, 5_002), 0);
+        assert_eq!(Jump::entries(None, 290, 300), 10);
     }
 }

@@ -1,26 +1,53 @@
 //! What is kept of each user: the record, the draws remembered beside it, and who is blocked.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
 
 use super::{
     columns::{entry, from_json, to_json},
     state::CampaignState,
 };
 use crate::{
-    model::{Moment, RequestId, UserId, limits::UserRecord, zone::Day},
+    model::{
+        Moment, RequestId, UserId,
+        caps::PrizeCounts,
+        limits::{HourDraws, UserRecord},
+        zone::Day,
+    },
     store::{
-        BlockedUser, HoldNote, Result, StoreError,
-        entry::{Body, DrawEntry, Entry},
+        BlockedUser, HoldNote, LedgerId, Result, StoreError,
+        entry::{Body, Entry},
     },
 };
 
-/// The draw that is remembered under this request id, if it is not older than `oldest`.
+/// What few users have beside the counts that every user has. A field that this version does not
+/// know makes the record unreadable to it.
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct More {
+    #[serde(default, skip_serializing_if = "PrizeCounts::is_empty")]
+    prizes: PrizeCounts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hour: Option<HourDraws>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    granted_today: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    bonus_today: u32,
+}
+
+/// Serde hands out references.
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// The entry of the draw, or of the caller's grant, that is remembered under this request id, if it
+/// is not older than `oldest`.
 pub(super) fn remembered(
     db: &Connection,
     campaign: i64,
     (user, request): (&UserId, &RequestId),
     oldest: Moment,
-) -> Result<Option<(Entry, DrawEntry)>> {
+) -> Result<Option<Entry>> {
     let sequence: Option<u64> = db
         .prepare_cached(
             "SELECT sequence FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3",
@@ -39,12 +66,31 @@ pub(super) fn remembered(
     if found.at < oldest {
         return Ok(None);
     }
-    match found.body.clone() {
-        Body::Draw(draw) => Ok(Some((found, draw))),
+    match found.body {
+        Body::Draw(_) | Body::Bonus(_) => Ok(Some(found)),
         _ => Err(StoreError::corrupt_after(format!(
             "ledger entry {sequence} is remembered as a draw and is none"
         ))),
     }
+}
+
+/// Remembers the entry that answers a request.
+pub(super) fn remember(
+    db: &Connection,
+    campaign: i64,
+    (user, request): (&UserId, &RequestId),
+    ledger: LedgerId,
+) -> Result<()> {
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO users (campaign, user, request, sequence) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![
+        campaign,
+        user.as_str(),
+        request.as_str(),
+        ledger.sequence
+    ])?;
+    Ok(())
 }
 
 /// A user's record as it was last written; none for a user never seen.
@@ -55,7 +101,7 @@ pub(super) fn load_user(
 ) -> Result<Option<UserRecord>> {
     let found = db
         .prepare_cached(
-            "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus FROM users
+            "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus, more FROM users
              WHERE campaign = ?1 AND user = ?2 AND request = ''",
         )?
         .query_row(params![campaign, user.as_str()], |row| {
@@ -67,13 +113,23 @@ pub(super) fn load_user(
                 bonus_used: row.get(4)?,
                 wins: row.get(5)?,
                 bonus: Vec::new(),
+                prizes: PrizeCounts::default(),
+                hour: None,
+                granted_today: 0,
+                bonus_today: 0,
             };
-            Ok((record, row.get::<_, Option<String>>(6)?))
+            let (bonus, more): (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
+            Ok((record, bonus, more))
         })
         .optional()?;
-    let Some((mut record, bonus)) = found else {
+    let Some((mut record, bonus, more)) = found else {
         return Ok(None);
     };
+    if let Some(more) = more {
+        let more: More = from_json(&more)?;
+        (record.prizes, record.hour) = (more.prizes, more.hour);
+        (record.granted_today, record.bonus_today) = (more.granted_today, more.bonus_today);
+    }
     if let Some(bonus) = bonus {
         record.bonus = from_json(&bonus)?;
     }
@@ -93,10 +149,18 @@ pub(super) fn save_user(
     record: &UserRecord,
 ) -> Result<()> {
     let bonus = (!record.bonus.is_empty()).then(|| to_json(&record.bonus));
+    let more = More {
+        prizes: record.prizes.clone(),
+        hour: record.hour,
+        granted_today: record.granted_today,
+        bonus_today: record.bonus_today,
+    };
+    let more = (more != More::default()).then(|| to_json(&more));
     db.prepare_cached(
         "INSERT OR REPLACE INTO users
-         (campaign, user, request, day, free_today, paid_today, draws, bonus_used, wins, bonus)
-         VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+         (campaign, user, request, day, free_today, paid_today, draws, bonus_used, wins, bonus,
+          more)
+         VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         campaign,
@@ -107,7 +171,8 @@ pub(super) fn save_user(
         record.draws,
         record.bonus_used,
         record.wins,
-        bonus
+        bonus,
+        more
     ])?;
     Ok(())
 }

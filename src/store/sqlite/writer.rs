@@ -24,6 +24,7 @@ use crate::{
     metrics::STORE,
     model::Moment,
     store::{Executed, StoreError, clock::Clock},
+    trace::{self, Operation},
 };
 
 /// A clock that jumps further than this between two batches raises an alarm.
@@ -108,7 +109,22 @@ impl Writer {
         }
     }
 
+    /// Runs a batch in a transaction, to whose span those of its calls are linked.
     fn transact(&mut self, now: Moment, batch: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        let calls = batch.iter().map(|job| job.call());
+        let Some(span) = trace::batch(Operation::Transaction, calls) else {
+            return self.transact_untraced(now, batch);
+        };
+        let outcome = span.enter(|| self.transact_untraced(now, batch));
+        span.end(outcome.as_ref().err().map(StoreError::kind));
+        outcome
+    }
+
+    fn transact_untraced(
+        &mut self,
+        now: Moment,
+        batch: &mut [Box<dyn Job>],
+    ) -> Result<(), StoreError> {
         self.core.find_again(&self.db)?;
         let end = self.core.sequence;
         let begun = Instant::now();
@@ -166,6 +182,7 @@ impl Writer {
         let worked = begun.elapsed();
         STORE.script_s.observe(worked.as_secs_f64());
         self.inbox.worked(units, worked);
+        trace::event("commit");
         let mut commit = self.db.prepare_cached("COMMIT")?;
         commit.execute([]).map(drop).map_err(NotCommitted::At)
     }

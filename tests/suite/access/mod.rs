@@ -1,6 +1,8 @@
 //! Who may do what, against the real program: its access file, its tokens, what it refuses and what
 //! it hides.
 
+mod certificates;
+mod codes;
 mod commands;
 mod hostile;
 mod jwt;

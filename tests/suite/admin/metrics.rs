@@ -14,6 +14,16 @@ use crate::{
     support::certificates,
 };
 
+/// Only such a campaign has every metric.
+const WITH_UNLIMITED_PRIZE: &str = "
+id: unlimited
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+prizes: [{id: coupon, unlimited: true}]
+pools: [{id: deck, deck: {cards: {coupon: 1}}}]
+";
+
 /// A sample: its name, its labels, its value.
 type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
 
@@ -235,7 +245,12 @@ async fn the_documents_list_exactly_the_metrics_that_there_are() {
     let files = tempfile::tempdir().unwrap();
     let server = served_over_tls(&files);
     load::apply(&server).await;
+    load::apply_all(&server, WITH_UNLIMITED_PRIZE).await;
     let metrics = Metrics::of(&server);
+    let labels = [("campaign", "unlimited"), ("prize", "coupon")];
+    assert_eq!(metrics.value("tombola_prize_unlimited", &labels), Some(1.0));
+    let labels = [("campaign", "flow"), ("prize", "coupon")];
+    assert_eq!(metrics.value("tombola_prize_unlimited", &labels), None);
     let page = fs::read_to_string(project("docs/operations.md")).unwrap();
     let (_, table) = page.split_once("\n### Metrics\n").unwrap();
     let (table, _) = table.split_once("\n### ").unwrap();

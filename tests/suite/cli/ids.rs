@@ -118,6 +118,7 @@ async fn users_are_granted_and_blocked(server: &Server) {
         let check = CheckLimitRequest {
             campaign_id: "wheel".into(),
             user_id: id.into(),
+            segments: Vec::new(),
         };
         let limits = lottery.check_limit(check).await.unwrap().into_inner();
         let quota = limits.limits.unwrap().draws_today.unwrap();

@@ -1,5 +1,6 @@
 //! The client commands of the real program, against a running server.
 
+mod codes;
 mod decks;
 mod envelopes;
 mod ids;
@@ -7,6 +8,7 @@ mod input;
 mod operators;
 mod people;
 mod samples;
+mod simulate;
 mod stock;
 mod strangers;
 

@@ -13,7 +13,7 @@ fn samples() -> Vec<(String, String)> {
             (path.to_str().unwrap().to_owned(), id)
         })
         .collect();
-    assert!(samples.len() >= 4, "{samples:?}");
+    assert!(samples.len() >= 5, "{samples:?}");
     samples
 }
 

@@ -135,6 +135,7 @@ async fn an_operator_and_a_change_have_any_id(world: &mut World) {
         let command = OperateCommand {
             campaign: campaign_id("spring"),
             operation: grant,
+            blocks: Vec::new(),
             author: tombola::store::Author {
                 operator,
                 ..author(&id)

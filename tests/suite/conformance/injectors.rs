@@ -232,6 +232,7 @@ async fn an_injector_that_is_late_to_take_back_puts_in_first(world: &mut World) 
             prize: Some(PrizeNo(1)),
             withdraw: false,
         },
+        blocks: Vec::new(),
         author: author("a-recall"),
     };
     world.store().operate(recall).await.unwrap();

@@ -82,6 +82,7 @@ fn kind(entry: &tombola::store::Entry) -> &'static str {
         Body::Applied(_) => "applied",
         Body::Operated { .. } => "operated",
         Body::Draw(_) => "draw",
+        Body::Bonus(_) => "bonus",
         Body::Injected(_) => "injected",
         Body::Missed { .. } => "missed",
         Body::Dealt { .. } => "dealt",

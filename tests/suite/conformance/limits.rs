@@ -1,11 +1,14 @@
 //! Limits hold under any concurrency (P1, P5).
 
 use tombola::{
-    model::limits::{LimitKind, LimitReached},
-    store::{DrawAnswer, DrawCommand, Refusal, Result, StoreError},
+    model::{
+        Moment,
+        limits::{LimitKind, LimitReached},
+    },
+    store::{DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError},
 };
 
-use crate::support::{Answer as _, DrawWords as _, World, at, draw, hours, seconds};
+use crate::support::{Answer as _, DrawWords as _, World, at, draw, hours, seconds, users};
 
 promises![
     a_unit_of_a_deck_is_won_once_by_a_thousand_parallel_draws,
@@ -13,6 +16,11 @@ promises![
     a_hundred_parallel_calls_get_five_free_draws,
     a_hundred_parallel_calls_get_five_paid_draws,
     a_hundred_parallel_calls_get_five_draws_in_all,
+    a_hundred_parallel_calls_get_five_draws_of_an_hour,
+    an_hour_is_one_of_the_campaign_s_zone,
+    a_clock_that_goes_back_half_an_hour_gives_one_quota,
+    a_storm_over_a_full_hour_gets_each_hour_its_quota,
+    draws_of_an_hour_are_on_top_of_nothing_but_bonus_draws,
     free_and_paid_draws_share_the_limit_of_all_draws,
     draws_are_admitted_all_or_none,
     a_draw_of_more_than_the_wins_left_wins_what_is_left,
@@ -100,6 +108,100 @@ async fn a_hundred_parallel_calls_get_five_draws_in_all(world: &mut World) {
     assert_eq!(world.record("eager").await.draws, 5);
 }
 
+async fn a_hundred_parallel_calls_get_five_draws_of_an_hour(world: &mut World) {
+    world.begin(&everyone_wins("{drawsPerHour: 5}")).await;
+    let calls = (0..100).map(|_| draw("eager")).collect();
+    let refused = five_of_a_hundred(&world.storm(calls).await);
+    let hour = LimitReached {
+        limit: LimitKind::DrawsPerHour,
+        resets: true,
+        asked: 1,
+        left: 0,
+    };
+    assert!(refused.iter().all(|reached| *reached == hour));
+    let quota = world.draw(draw("late").times(2)).await.quotas();
+    let quota = quota.draws_this_hour.unwrap();
+    assert_eq!((quota.used, quota.remaining()), (2, Some(3)));
+    assert_eq!(quota.reset, Some(at("2026-11-20T01:00:00+08:00")));
+}
+
+async fn an_hour_is_one_of_the_campaign_s_zone(world: &mut World) {
+    let zone = "timeZone: Asia/Kolkata\nstartTime: 2026-11-20T00:00:00+05:30\n";
+    let deck = everyone_wins("{drawsPerHour: 2, drawsPerDay: 5}");
+    world.begin(&format!("{zone}{}", unindented(&deck))).await;
+    world.at("2026-11-20T10:30:00+05:30").await; // a full hour in UTC only
+    world.draw(draw("u").times(2)).await;
+    world.at("2026-11-20T10:59:59.999999+05:30").await;
+    match world.refused(draw("u")).await {
+        Refusal::Limit {
+            reached, retry_at, ..
+        } => {
+            assert_eq!(reached.limit, LimitKind::DrawsPerHour);
+            assert_eq!(retry_at, Some(at("2026-11-20T11:00:00+05:30")));
+        }
+        other => panic!("{other}"),
+    }
+    world.at("2026-11-20T11:00:00+05:30").await;
+    world.draw(draw("u").times(2)).await;
+    world.reopen().await;
+    world.at("2026-11-20T12:00:00+05:30").await;
+    world.draw(draw("u")).await;
+    let refusal = world.refused(draw("u")).await;
+    assert_eq!(reached(&refusal).limit, LimitKind::DrawsPerDay);
+}
+
+async fn a_clock_that_goes_back_half_an_hour_gives_one_quota(world: &mut World) {
+    // On Lord Howe Island the clocks go back from 02:00 to 01:30: that hour has 90 minutes.
+    let zone = "timeZone: Australia/Lord_Howe\nstartTime: 2026-04-01T00:00:00+11:00\n";
+    let deck = everyone_wins("{drawsPerHour: 2}");
+    world.begin(&format!("{zone}{}", unindented(&deck))).await;
+    world.at("2026-04-05T01:00:00+11:00").await;
+    world.draw(draw("u").times(2)).await;
+    for time in ["2026-04-05T01:45:00+11:00", "2026-04-05T01:45:00+10:30"] {
+        world.at(time).await;
+        world.refused(draw("u")).await;
+    }
+    world.at("2026-04-05T02:00:00+10:30").await;
+    world.draw(draw("u").times(2)).await;
+}
+
+async fn a_storm_over_a_full_hour_gets_each_hour_its_quota(world: &mut World) {
+    let campaign = world.begin(&everyone_wins("{drawsPerHour: 5}")).await;
+    for hour in 1..10 {
+        let calls = || (0..20).map(|_| draw("eager")).collect();
+        world
+            .set_time(campaign.start + hours(hour) - seconds(1))
+            .await;
+        let before = wins(&world.storm(calls()).await);
+        assert_eq!(before, if hour == 1 { 5 } else { 0 }, "{hour}");
+        world.set_time(campaign.start + hours(hour)).await;
+        assert_eq!(wins(&world.storm(calls()).await), 5, "{hour}");
+    }
+}
+
+async fn draws_of_an_hour_are_on_top_of_nothing_but_bonus_draws(world: &mut World) {
+    world.begin(&everyone_wins("{drawsPerHour: 2}")).await;
+    world.draw(draw("u").paid("order").times(9)).await;
+    let command = draw("u").times(2);
+    let first = world.draw(command.clone()).await;
+    world
+        .operate(Operation::Grant {
+            users: users(&["u"]),
+            draws: 3,
+            expires: Moment::FAR_FUTURE,
+        })
+        .await;
+    let again = world.draw(command).await;
+    assert_eq!((again.replayed, again.quotas()), (true, first.quotas()));
+    let bonus = world.draw(draw("u").times(3)).await.quotas();
+    assert_eq!(bonus.draws_this_hour.unwrap().used, 2);
+    world.refused(draw("u")).await;
+    world.draw(draw("u").paid("order").times(9)).await;
+    world.pass(hours(1)).await;
+    let next = world.draw(draw("u")).await.quotas();
+    assert_eq!(next.draws_this_hour.unwrap().used, 1);
+}
+
 async fn free_and_paid_draws_share_the_limit_of_all_draws(world: &mut World) {
     let limits = "{drawsPerDay: 3, paidDrawsPerDay: 3, drawsPerUser: 4}";
     world.begin(&everyone_wins(limits)).await;
@@ -169,6 +271,12 @@ async fn the_response_has_the_limits_after_the_draw(world: &mut World) {
     assert_eq!(quotas.paid_draws_today.limit, None);
     assert_eq!(quotas.draws_total.used, 2);
     assert_eq!(quotas.wins_total.remaining(), Some(7));
+}
+
+/// Lines without their indentation; each key of the campaign is on one line.
+fn unindented(yaml: &str) -> String {
+    let lines = yaml.lines().map(|line| format!("{}\n", line.trim_start()));
+    lines.collect()
 }
 
 /// A campaign in which every draw wins.

@@ -67,6 +67,10 @@ macro_rules! promises_on {
 use promises_on;
 
 mod backlog;
+mod bonus;
+mod caps;
+mod code_imports;
+mod codes;
 mod decks;
 mod deliveries;
 mod entries;
@@ -78,6 +82,7 @@ mod ids;
 mod injectors;
 mod ledger;
 mod limits;
+mod locks;
 mod memory;
 mod midnight;
 mod operators;
@@ -90,8 +95,10 @@ mod removals;
 mod replay;
 mod replicas;
 mod schedules;
+mod segments;
 mod ticks;
 mod unfilled;
+mod unlimited;
 mod versions;
 mod wins;
 

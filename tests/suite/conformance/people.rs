@@ -37,6 +37,7 @@ async fn operate_by(world: &World, operator: &str, reason: &str, operation: Oper
     let command = OperateCommand {
         campaign: campaign_id(SPRING),
         operation,
+        blocks: Vec::new(),
         author: Author {
             operator: OperatorId::parse("operator", operator).unwrap(),
             reason: reason.into(),

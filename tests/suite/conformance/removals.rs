@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tombola::{
-    model::Moment,
+    model::{Moment, PrizeNo},
     store::{
         ClosedCampaign, OperateCommand, Operation, Refusal, RemovalFence, Store, StoreError,
         WinCommand, WinOperation, WonUnit, removal::REMOVED_FIELDS_MAX,
@@ -31,7 +31,10 @@ promises![
 const YAML: &str = "
     limits: {drawsPerDay: 40}
     consolation: {id: points}
-    prizes: [{id: coupon, stock: 20000}, {id: mug, stock: 1000}]
+    prizes:
+      - {id: coupon, stock: 20000}
+      - {id: mug, stock: 1000}
+      - {id: ticket, codes: true}
     pools:
       - {id: hours, schedule: {perHour: {coupon: 10}}}
       - {id: deck, deck: {size: 1000, cards: {mug: 500}}}
@@ -41,6 +44,10 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A campaign that all kinds of things have happened to; one of its wins.
 async fn busy(world: &World) -> WonUnit {
     world.begin(YAML).await;
+    for first in [0, 10_000] {
+        let codes: Vec<String> = (first..first + 10_000).map(|i| format!("T-{i}")).collect();
+        world.import("ticket", first, &codes).await;
+    }
     world.tick().await;
     for turn in 0..3 {
         let calls = (0..20).map(|i| draw(&format!("u{i}")).times(1 + turn));
@@ -57,6 +64,7 @@ async fn busy(world: &World) -> WonUnit {
     world.try_operate_win(&win, delivery).await.unwrap();
     let users = (0..30).map(|i| user(&format!("u{i}"))).collect();
     world.operate(Operation::Block { users }).await;
+    assert_eq!(codes_left(world).await, 20_000_usize.div_ceil(64));
     win
 }
 
@@ -71,6 +79,13 @@ async fn grant_many(world: &World) {
         };
         world.operate(grant).await;
     }
+}
+
+/// Blocks of codes that the store still gives.
+async fn codes_left(world: &World) -> usize {
+    let id = campaign_id(SPRING);
+    let blocks = world.store().code_blocks(&id, PrizeNo(2), 0, 1_000).await;
+    blocks.map_or(0, |blocks| blocks.len())
 }
 
 async fn close(world: &World) {
@@ -160,6 +175,7 @@ async fn a_closed_campaign_leaves_the_store_and_its_id_stays_taken(world: &mut W
     assert_eq!(closed(world, Duration::ZERO).await, []);
     is_removed(world, &win).await;
     is_removed(&replica, &win).await;
+    assert_eq!(codes_left(world).await, 0);
     world.set_time(campaign(YAML).end).await;
     let ended = world.refusal_of(draw("u1")).await;
     assert_eq!(ended, Refusal::Ended(campaign(YAML).end));
@@ -337,6 +353,7 @@ async fn other_campaigns_go_on_while_one_is_removed(world: &mut World) {
     let close = OperateCommand {
         campaign: campaign_id("winter"),
         operation: Operation::Close,
+        blocks: Vec::new(),
         author: author(&new_request()),
     };
     world.injector().operate(close).await.unwrap();

@@ -174,6 +174,7 @@ async fn only_begin(world: &World, operation: Operation) {
     let command = OperateCommand {
         campaign: campaign_id(SPRING),
         operation,
+        blocks: Vec::new(),
         author: author("begun"),
     };
     world.store().operate(command).await.unwrap();
@@ -196,6 +197,7 @@ async fn what_an_operator_has_begun_is_finished_by_a_tick_of_another_replica(wor
     let close = OperateCommand {
         campaign: campaign_id(SPRING),
         operation: Operation::Close,
+        blocks: Vec::new(),
         author: author("closed"),
     };
     world.store().operate(close).await.unwrap();

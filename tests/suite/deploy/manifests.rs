@@ -8,11 +8,11 @@ use std::{
 
 use serde_json::Value;
 
-use super::render::{Rendered, list, selects, text};
+use super::render::{Rendered, copy, list, replace, selects, text};
 use crate::process::{Ended, Start, project, tombola};
 
 /// The versions of Kubernetes whose schemas must be met.
-const VERSIONS: [&str; 3] = ["1.33", "1.35", "1.37"];
+pub(super) const VERSIONS: [&str; 3] = ["1.33", "1.35", "1.37"];
 /// Secrets that an operator makes, as docs/kubernetes.md says.
 const SECRETS: [&str; 5] = [
     "tombola-master-key",
@@ -23,7 +23,7 @@ const SECRETS: [&str; 5] = [
 ];
 
 /// Compares manifests with the schemas of a version.
-fn validate(version: &str, manifests: &[&str]) -> Ended {
+pub(super) fn validate(version: &str, manifests: &[&str]) -> Ended {
     let directory = tempfile::tempdir().unwrap();
     let mut validate = Command::new(project(".venv/bin/kubernetes-validate"));
     validate.args(["--strict", "--kubernetes-version", version]);
@@ -110,7 +110,7 @@ fn help(subcommand: &str) -> (BTreeSet<String>, BTreeSet<String>) {
 }
 
 /// Asserts that the program has these options and variables.
-fn known(place: &str, arguments: &[String], variables: &[String]) {
+pub(super) fn known(place: &str, arguments: &[String], variables: &[String]) {
     let (options, names) = help(&arguments[0]);
     for argument in &arguments[1..] {
         let option = argument.split('=').next().unwrap();
@@ -122,7 +122,7 @@ fn known(place: &str, arguments: &[String], variables: &[String]) {
     }
 }
 
-fn strings(values: &Value) -> Vec<String> {
+pub(super) fn strings(values: &Value) -> Vec<String> {
     let texts = list(values).iter().map(text);
     texts.map(str::to_owned).collect()
 }
@@ -168,6 +168,46 @@ fn every_option_and_variable_is_one_of_the_program() {
     for (name, _) in dockerfile_variables() {
         assert!(names.contains(&name), "{name}");
     }
+}
+
+#[test]
+fn traces_are_switched_on_by_the_lines_that_are_there_for_it() {
+    let (_directory, kustomize) = copy();
+    let file = kustomize.join("overlays/production/kustomization.yaml");
+    let before = Rendered::of(&kustomize, "production");
+    for line in [
+        "- ../../components/traces",
+        "- TOMBOLA_OTLP_ENDPOINT=http://collector.monitoring:4317",
+    ] {
+        replace(&file, &format!("# {line}"), line);
+    }
+    let rendered = Rendered::of(&kustomize, "production");
+    validate(VERSIONS[0], &[&rendered.text]).well();
+    let pod = rendered.server();
+    let variables = rendered.variables(&pod["spec"]["containers"][0]);
+    let variables: BTreeMap<_, _> = variables.into_iter().collect();
+    let endpoint = variables["TOMBOLA_OTLP_ENDPOINT"].as_ref().unwrap();
+    let (_, names) = help("serve");
+    assert!(names.contains("TOMBOLA_OTLP_ENDPOINT"));
+    // Its port and its namespace are those that the policy lets services reach.
+    let policy = rendered.named("NetworkPolicy", "tombola-to-collector");
+    let labels = &pod["metadata"]["labels"];
+    assert!(selects(&policy["spec"]["podSelector"], labels));
+    let way = &policy["spec"]["egress"][0];
+    assert_eq!(way["ports"][0]["port"], port_of(endpoint));
+    let namespace = &way["to"][0]["namespaceSelector"]["matchLabels"];
+    let namespace = text(&namespace["kubernetes.io/metadata.name"]);
+    assert!(endpoint.contains(&format!(".{namespace}:")), "{endpoint}");
+    // Variables that others refer to come before them.
+    let container = &pod["spec"]["containers"][0];
+    let named = list(&container["env"]).iter().map(|it| text(&it["name"]));
+    let place = |name| named.clone().position(|it| it == name).unwrap();
+    let attributes = variables["OTEL_RESOURCE_ATTRIBUTES"].as_ref().unwrap();
+    for name in ["POD_NAME", "POD_NAMESPACE"] {
+        assert!(attributes.contains(&format!("$({name})")), "{attributes}");
+        assert!(place(name) < place("OTEL_RESOURCE_ATTRIBUTES"));
+    }
+    assert_eq!(before.resources.len() + 1, rendered.resources.len());
 }
 
 /// The variables that the Dockerfile sets.

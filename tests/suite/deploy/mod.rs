@@ -2,9 +2,11 @@
 //! are rendered, compared with schemas, and held against the program: its options, variables, ports
 //! and paths.
 
+mod apply_over_tls;
 mod image;
 mod jobs;
 mod manifests;
 mod pods;
 mod prometheus;
 mod render;
+pub mod times;

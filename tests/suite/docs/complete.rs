@@ -41,8 +41,11 @@ fn every_key_of_a_campaign_is_explained() {
     for message in [
         "Campaign",
         "DrawLimits",
+        "SegmentLimits",
+        "SegmentRule",
         "Consolation",
         "Prize",
+        "PrizeCap",
         "Pool",
         "Schedule",
         "DailyHours",
@@ -68,4 +71,22 @@ fn every_option_of_the_server_is_explained() {
     });
     let options = options.filter(|name| !["--help", "--json", "--server"].contains(&name.as_str()));
     assert_named(&["docs/operations.md", "docs/redis.md"], options.collect());
+}
+
+#[test]
+fn the_page_on_faults_names_tests_that_exist() {
+    let page = document("docs/faults.md");
+    let (_, others) = page.split_once("\n## Other faults\n").unwrap();
+    let names = others.split('`').filter(|word| word.contains("::"));
+    let mut count = 0;
+    for name in names {
+        let (module, test) = name.rsplit_once("::").unwrap();
+        let path = project("tests/suite").join(module.replace("::", "/"));
+        let file = fs::read_to_string(path.with_extension("rs"));
+        let file = file.or_else(|_| fs::read_to_string(path.join("mod.rs")));
+        let is_there = file.is_ok_and(|text| text.contains(&format!("fn {test}(")));
+        assert!(is_there, "no test {name}");
+        count += 1;
+    }
+    assert!(count > 10, "{count}");
 }

@@ -114,6 +114,7 @@ impl Book {
             let request = CheckLimitRequest {
                 campaign_id: campaign.clone(),
                 user_id: user.clone(),
+                segments: Vec::new(),
             };
             let check = lottery.check_limit(request).await.unwrap().into_inner();
             let limits = check.limits.unwrap();

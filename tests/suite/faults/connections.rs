@@ -58,6 +58,7 @@ async fn an_idle_connection_is_closed_and_its_client_comes_back() {
     let request = CheckLimitRequest {
         campaign_id: "none".into(),
         user_id: "u-1".into(),
+        segments: Vec::new(),
     };
     let before = client.check_limit(request.clone()).await.unwrap_err();
     let mut idle = Raw::connect(server.address);

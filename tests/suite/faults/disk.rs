@@ -1,11 +1,6 @@
 //! The disk is full: no file can grow, or nothing fits on the disk any more.
 
-use std::{
-    fs::{self, File},
-    io::{BufRead as _, BufReader, Write as _},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-};
+use std::{fs, path::Path};
 
 use tombola::proto::{DrawRequest, GetDrawRequest};
 use tonic::Status;
@@ -17,7 +12,10 @@ use super::{
     book::Book,
     load::{self, Load},
 };
-use crate::process::{Server, Start};
+use crate::{
+    process::{Server, Start},
+    support::small_disk::SmallDisk,
+};
 
 /// The size of the database, in bytes.
 fn database_bytes(directory: &Path) -> u64 {
@@ -48,67 +46,6 @@ async fn a_full_disk_loses_no_acknowledged_draw_and_reports_no_false_outcome() {
 
     let server = Start::on(data.path()).serve();
     Book::default().settle(&server, load.end().await).await;
-}
-
-/// A disk of its own size, in memory. It is removed when this is dropped.
-struct SmallDisk {
-    holder: Child,
-    mount: tempfile::TempDir,
-}
-
-impl SmallDisk {
-    /// Mounts it in a namespace that only the holder process, and commands run through it, can see.
-    fn of_mib(mib: u32) -> Self {
-        const HOLD: &str = r#"mount -t tmpfs -o size="$1" tmpfs "$2" && echo mounted && exec cat"#;
-        let mount = tempfile::tempdir().unwrap();
-        let mut holder = Command::new("unshare")
-            .args(new_namespaces())
-            .args(["sh", "-c", HOLD, "sh"])
-            .arg(format!("{mib}m"))
-            .arg(mount.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut said = BufReader::new(holder.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        assert_eq!(line, "mounted\n", "a disk cannot be mounted here");
-        Self { holder, mount }
-    }
-
-    /// Its path for processes outside that namespace.
-    fn path(&self) -> PathBuf {
-        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
-        root.join(self.mount.path().strip_prefix("/").unwrap())
-    }
-
-    /// Fills it to the last byte with a file of this name.
-    fn fill(&self, name: &str) {
-        let mut file = File::create(self.path().join(name)).unwrap();
-        let mut chunk = vec![7; 1 << 20];
-        while !chunk.is_empty() {
-            if file.write_all(&chunk).is_err() {
-                chunk.truncate(chunk.len() / 2);
-            }
-        }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        self.holder.kill().ok();
-        self.holder.wait().ok();
-    }
-}
-
-/// Root can mount; any other user only as the root of a user namespace.
-fn new_namespaces() -> &'static [&'static str] {
-    if rustix::process::geteuid().is_root() {
-        &["--mount"]
-    } else {
-        &["--mount", "--map-root-user"]
-    }
 }
 
 /// Makes a draw; each number has a user of its own.
@@ -154,9 +91,9 @@ async fn fill_until_a_draw_fails(disk: &SmallDisk, server: &Server) -> (Vec<u32>
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_survived_by_the_reserve_and_left_once_there_is_room() {
     let disk = SmallDisk::of_mib(128);
-    let data = disk.mount.path().join("data");
+    let data = disk.mount().join("data");
     let start = Start {
-        in_namespaces_of: Some(disk.holder.id()),
+        in_namespaces_of: Some(disk.holder()),
         ..Start::on(&data)
     };
     let mut server = start.serve();
@@ -173,7 +110,7 @@ async fn a_full_disk_is_survived_by_the_reserve_and_left_once_there_is_room() {
 
     let (mut made, refused) = fill_until_a_draw_fails(&disk, &server).await;
     health(&server, "liveness", ServingStatus::Serving).await;
-    fs::remove_file(disk.path().join("ballast")).unwrap();
+    disk.remove("ballast");
     health(&server, "", ServingStatus::Serving).await;
     draw(&server, refused).await.unwrap();
     server.says("kept in reserve");

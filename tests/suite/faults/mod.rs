@@ -2,6 +2,7 @@
 //! when it is started wrongly.
 
 pub mod book;
+mod codes;
 mod connections;
 mod damage;
 mod disk;
@@ -12,6 +13,7 @@ pub mod load;
 mod log;
 mod overload;
 pub mod redis;
+mod rolling;
 mod slow_readers;
 mod startup;
 mod stop;

@@ -48,6 +48,7 @@ async fn clients_that_never_go_do_not_keep_a_stopped_server() {
     let request = CheckLimitRequest {
         campaign_id: "none".into(),
         user_id: "u-1".into(),
+        segments: Vec::new(),
     };
     idle.check_limit(request).await.unwrap_err();
     let mut quiet = Raw::connect(server.address);

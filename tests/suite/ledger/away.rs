@@ -9,7 +9,7 @@ use super::{
 use crate::{
     faults::{
         load,
-        redis::{House, callers::Callers},
+        redis::{House, PARTITIONS, callers::Callers},
     },
     support::postgres::{PASSWORD, Postgres},
 };
@@ -44,6 +44,6 @@ async fn draws_go_on_while_postgres_is_away_and_are_settled_afterwards() {
         server: Arc::new(postgres),
         name: "ledger".into(),
     };
-    caught_up(&house, &database).await;
+    caught_up(&house, &database, PARTITIONS).await;
     assert_sums(&server, &database).await;
 }

@@ -247,7 +247,9 @@ impl Player {
         let mut campaign = (*game.campaign()).clone();
         let view = store.campaign(&campaign.id).await?;
         for (prize, now) in campaign.prizes.iter_mut().zip(&view.campaign.prizes) {
-            prize.stock = now.stock + 1;
+            if !prize.unlimited {
+                prize.stock = now.stock + 1;
+            }
         }
         let command = ApplyCommand {
             campaign: campaign.into(),

@@ -189,6 +189,9 @@ pub const STATEMENTS: [&str; 4] = [
     "COMMIT",
 ];
 
+/// A text that no statement has.
+const NEVER: &str = "SELECT 'never'";
+
 /// When a connection is cut.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
@@ -200,6 +203,16 @@ pub enum When {
 
 /// A port that leads to the server until this text passes, and the notice that it did.
 pub async fn port_until(text: &'static str, when: When, server: u16) -> (u16, Arc<Notify>) {
+    port_while(Arc::new(AtomicBool::new(true)), text, when, server).await
+}
+
+/// The same as long as connections are cut at all; later ones go on.
+pub async fn port_while(
+    is_cut: Arc<AtomicBool>,
+    text: &'static str,
+    when: When,
+    server: u16,
+) -> (u16, Arc<Notify>) {
     let passed = Arc::new(Notify::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -208,6 +221,10 @@ pub async fn port_until(text: &'static str, when: When, server: u16) -> (u16, Ar
         while let Ok((client, _)) = listener.accept().await {
             let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
             let notice = notice.clone();
+            let text = match is_cut.load(Ordering::SeqCst) {
+                true => text,
+                false => NEVER,
+            };
             tokio::spawn(async move {
                 if lead(client, server, text, when).await {
                     notice.notify_one();

@@ -102,11 +102,11 @@ impl Drop for Settler {
 }
 
 /// Waits until every entry of the store is settled.
-pub async fn caught_up(house: &House, database: &Database) {
+pub async fn caught_up(house: &House, database: &Database, partitions: u32) {
     let begun = Instant::now();
     loop {
         let mut last = 0;
-        for partition in 0..PARTITIONS {
+        for partition in 0..partitions {
             let key = format!("tombola{{{partition}}}:partition");
             last += house
                 .redis
@@ -254,7 +254,7 @@ async fn a_settler_that_is_killed_again_and_again_settles_each_entry_once() {
     let mut book = Book::default();
     book.settle(&server, attempts).await;
     let settler = Settler::start(&house, &database.url_text());
-    caught_up(&house, &database).await;
+    caught_up(&house, &database, PARTITIONS).await;
     drop(settler);
     // The next one begins with what the last one may not have given up.
     let settler = Settler::start(&house, &database.url_text());

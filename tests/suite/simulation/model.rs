@@ -5,18 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombola::{
     model::{Campaign, Moment, limits::Funding, zone::Day},
-    store::{Cause, DrawAnswer, DrawCommand, DrawResult, Refusal, Unit, WonUnit},
+    store::{
+        BonusAnswer, BonusCommand, Cause, DrawAnswer, DrawCommand, DrawResult, Refusal, Unit,
+        WonUnit,
+    },
 };
 
 use crate::support::{Answer as _, hours};
 
 /// Limits of the simulated campaign.
 pub const FREE_A_DAY: u32 = 3;
+pub const FREE_AN_HOUR: u32 = 2;
+/// A segment of users with limits of their own.
+pub const GOLD: &str = "gold";
+pub const GOLD_A_DAY: u32 = 5;
+pub const GOLD_AN_HOUR: u32 = 4;
+pub const GRANTED_A_DAY: u32 = 4;
 pub const PAID_A_DAY: u32 = 2;
 pub const DRAWS_IN_ALL: u32 = 14;
 pub const WINS_IN_ALL: u64 = 3;
-/// The prize that does not count as a win.
+/// The prize that does not count as a win, and has caps.
 pub const STICKER: u16 = 2;
+pub const STICKERS_A_DAY: u32 = 2;
+pub const STICKERS_IN_ALL: u64 = 3;
 /// The pool that is a deck.
 const DECK: u16 = 1;
 
@@ -25,6 +36,7 @@ const DECK: u16 = 1;
 pub struct Model {
     pub users: BTreeMap<String, User>,
     pub remembered: Vec<(DrawCommand, DrawAnswer)>,
+    pub grants: Vec<(BonusCommand, BonusAnswer)>,
     pub stopped: BTreeSet<u16>,
     pub blocked: BTreeSet<String>,
     pub is_paused: bool,
@@ -48,11 +60,18 @@ pub enum Fate {
 pub struct User {
     day: Option<Day>,
     pub free_today: u32,
+    /// The zone of the campaign has whole hours in UTC.
+    hour: i64,
+    pub free_this_hour: u32,
     pub paid_today: u32,
+    /// By callers.
+    pub granted_today: u32,
     /// Draws that count against `drawsPerUser`.
     pub counted: u32,
     pub bonus_used: u32,
     pub wins: u64,
+    /// On the day, and in all.
+    pub stickers: (u32, u64),
     /// The expiry of each unused bonus draw, soonest first.
     bonus: Vec<Moment>,
 }
@@ -64,7 +83,12 @@ impl User {
         let today = campaign.zone.day(now);
         if user.day < Some(today) {
             user.day = Some(today);
-            (user.free_today, user.paid_today) = (0, 0);
+            (user.free_today, user.paid_today, user.stickers.0) = (0, 0, 0);
+            user.granted_today = 0;
+        }
+        let hour = now.as_seconds() / 3_600;
+        if user.hour < hour {
+            (user.hour, user.free_this_hour) = (hour, 0);
         }
         user.bonus.retain(|lapses| *lapses > now);
         user
@@ -74,18 +98,50 @@ impl User {
         self.bonus.len()
     }
 
-    fn can_draw_once(&self, funding: Funding) -> bool {
+    fn has_all_stickers(&self) -> bool {
+        let (today, in_all) = self.stickers;
+        today >= STICKERS_A_DAY || in_all >= STICKERS_IN_ALL
+    }
+
+    fn may_have(&self, prize: u16) -> bool {
+        if prize == STICKER {
+            !self.has_all_stickers()
+        } else {
+            self.wins < WINS_IN_ALL
+        }
+    }
+
+    fn win(&mut self, prize: u16) {
+        if prize == STICKER {
+            self.stickers.0 += 1;
+            self.stickers.1 += 1;
+        } else {
+            self.wins += 1;
+        }
+    }
+
+    fn has_free_draw(&self, is_gold: bool) -> bool {
+        let (a_day, an_hour) = match is_gold {
+            true => (GOLD_A_DAY, GOLD_AN_HOUR),
+            false => (FREE_A_DAY, FREE_AN_HOUR),
+        };
+        let in_all = self.counted < DRAWS_IN_ALL;
+        self.free_today < a_day && self.free_this_hour < an_hour && in_all
+    }
+
+    fn can_draw_once(&self, funding: Funding, is_gold: bool) -> bool {
         let in_all = self.counted < DRAWS_IN_ALL;
         match funding {
-            Funding::Free => (self.free_today < FREE_A_DAY && in_all) || !self.bonus.is_empty(),
+            Funding::Free => self.has_free_draw(is_gold) || !self.bonus.is_empty(),
             Funding::Paid => self.paid_today < PAID_A_DAY && in_all,
         }
     }
 
-    fn draw_once(&mut self, funding: Funding) {
+    fn draw_once(&mut self, funding: Funding, is_gold: bool) {
         match funding {
-            Funding::Free if self.free_today < FREE_A_DAY && self.counted < DRAWS_IN_ALL => {
+            Funding::Free if self.has_free_draw(is_gold) => {
                 self.free_today += 1;
+                self.free_this_hour += 1;
                 self.counted += 1;
             }
             Funding::Free => {
@@ -110,7 +166,7 @@ impl User {
 pub enum Expected {
     /// The earlier answer again.
     Replay(DrawAnswer),
-    /// A new answer; then the user is as given here, except for wins.
+    /// A new answer; then the user is as given here, except for wins and stickers.
     Made(User),
     /// A refusal for which this predicate is true.
     Refused(fn(&Refusal) -> bool),
@@ -147,13 +203,31 @@ impl Model {
             return Expected::Refused(|refusal| *refusal == Refusal::Paused);
         }
         let mut user = self.user(command.user.as_str()).at(now, campaign);
+        let is_gold = command.segments.iter().any(|it| it.as_str() == GOLD);
         for _ in 0..command.count {
-            if !user.can_draw_once(command.funding) {
+            if !user.can_draw_once(command.funding, is_gold) {
                 return Expected::Refused(|refusal| matches!(refusal, Refusal::Limit { .. }));
             }
-            user.draw_once(command.funding);
+            user.draw_once(command.funding, is_gold);
         }
         Expected::Made(user)
+    }
+
+    /// The user after a caller's grant under a new request; none if it is refused.
+    pub fn expect_bonus(
+        &self,
+        command: &BonusCommand,
+        now: Moment,
+        campaign: &Campaign,
+    ) -> Option<User> {
+        let mut user = self.user(command.user.as_str()).at(now, campaign);
+        user.granted_today += command.draws;
+        let is_admitted = !self.is_closed
+            && now < campaign.end
+            && command.expires > now
+            && user.granted_today <= GRANTED_A_DAY;
+        user.grant(command.draws, command.expires);
+        is_admitted.then_some(user)
     }
 
     pub fn user(&self, id: &str) -> User {
@@ -172,7 +246,9 @@ impl Model {
                     pool,
                     unit,
                     release,
+                    code: None,
                 } => (prize.0, pool.0, unit, release),
+                DrawResult::Won { code, .. } => panic!("no prize has codes: {code:?}"),
                 DrawResult::NotWon { cause, .. } => match cause {
                     Cause::Forfeited { prize, pool, unit } => {
                         assert_eq!(pool.0, DECK, "schedules hold what a user may not have");
@@ -196,6 +272,12 @@ impl Model {
                     }
                     Cause::NothingDue => {
                         assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
+                        assert!(!user.has_all_stickers(), "{:?}", user.stickers);
+                        continue;
+                    }
+                    Cause::PrizeCap => {
+                        assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
+                        assert!(user.has_all_stickers(), "{:?}", user.stickers);
                         continue;
                     }
                     Cause::Unknown => panic!("a result without a unit says why"),
@@ -207,10 +289,10 @@ impl Model {
             assert!(!self.blocked.contains(&id), "a blocked user touched a pool");
             assert!(!command.consolation_only, "consolation only");
             let has_won = matches!(result, DrawResult::Won { .. });
-            let counts = prize != STICKER;
-            let may_have = !counts || user.wins < WINS_IN_ALL;
-            assert_eq!(has_won, may_have, "P5: {result:?} with {} wins", user.wins);
-            user.wins += u64::from(has_won && counts);
+            assert_eq!(has_won, user.may_have(prize), "P5: {result:?} of {user:?}");
+            if has_won {
+                user.win(prize);
+            }
         }
         let wins = answer.won_units().into_iter();
         self.wins.extend(wins.map(|win| (win, Fate::Pending)));

@@ -13,6 +13,8 @@ pub enum Step {
         count: u32,
         paid: bool,
         consolation_only: bool,
+        /// The user is in the segment `gold`.
+        gold: bool,
     },
     /// The same calls at once, under different request ids.
     Storm {
@@ -53,6 +55,17 @@ pub enum Step {
         user: u8,
         draws: u32,
         hours: u64,
+    },
+    /// A caller's grant.
+    Bonus {
+        user: u8,
+        draws: u32,
+        hours: u64,
+    },
+    /// An earlier grant of a caller again.
+    RetryBonus {
+        pick: Index,
+        other: bool,
     },
     Block {
         user: u8,
@@ -96,12 +109,19 @@ fn of_campaigns() -> impl Strategy<Value = Step> {
     let user = || 0..USERS;
     let prize = || 0..3_u16;
     prop_oneof![
-        12 => (user(), 1..=7_u32, prop::bool::weighted(0.3), prop::bool::weighted(0.1)).prop_map(
-            |(user, count, paid, consolation_only)| Step::Draw {
+        12 => (
+            user(),
+            1..=7_u32,
+            prop::bool::weighted(0.3),
+            prop::bool::weighted(0.1),
+            prop::bool::weighted(0.3),
+        ).prop_map(
+            |(user, count, paid, consolation_only, gold)| Step::Draw {
                 user,
                 count,
                 paid,
                 consolation_only,
+                gold,
             }
         ),
         4 => (user(), 2..=12_u32).prop_map(|(user, calls)| Step::Storm { user, calls }),
@@ -121,6 +141,10 @@ fn of_campaigns() -> impl Strategy<Value = Step> {
             .prop_map(|(restock, per_hour)| Step::Apply { restock, per_hour }),
         3 => (user(), 1..6_u32, 1..60_u64)
             .prop_map(|(user, draws, hours)| Step::Grant { user, draws, hours }),
+        4 => (user(), 1..4_u32, 0..60_u64)
+            .prop_map(|(user, draws, hours)| Step::Bonus { user, draws, hours }),
+        2 => (any::<Index>(), prop::bool::weighted(0.2))
+            .prop_map(|(pick, other)| Step::RetryBonus { pick, other }),
         1 => user().prop_map(|user| Step::Block { user }),
         1 => user().prop_map(|user| Step::Unblock { user }),
         2 => (prop::option::of(prize()), any::<bool>())

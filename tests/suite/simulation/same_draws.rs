@@ -7,13 +7,14 @@ use std::fmt::Write as _;
 use proptest::{collection::vec, prelude::*};
 use tombola::{
     chance::Nonce,
-    model::{Campaign, PrizeNo, limits::Funding},
+    model::{Campaign, Moment, PrizeNo, limits::Funding},
     store::{
-        ApplyCommand, DrawAnswer, DrawCommand, Operation, Result, StoreError, view::PrizeStats,
+        ApplyCommand, BonusAnswer, BonusCommand, BonusEntry, DrawAnswer, DrawCommand, Operation,
+        Result, StoreError, view::PrizeStats,
     },
 };
 
-use crate::support::{DrawWords as _, World, author, campaign, draw, seconds};
+use crate::support::{DrawWords as _, World, author, bonus, campaign, draw, hours, seconds};
 
 /// Prizes 0 and 1 have stock for everything; prizes 2 and 3, which are in decks only, for little
 /// more than a round of each deck.
@@ -30,14 +31,38 @@ pub struct Game {
     spare_stock: u64,
     has_consolation: bool,
     wins_per_user: Option<u32>,
+    draws_per_hour: Option<u32>,
+    granted_per_day: Option<u32>,
+    /// Of the first segments.
+    segment_limits: Vec<Limits>,
     counts_as_win: Vec<bool>,
+    /// By prize, units of a day and in all.
+    caps: Vec<Option<(Option<u32>, Option<u32>)>>,
+    /// The second prize is unlimited.
+    is_unlimited: bool,
     steps: Vec<Step>,
 }
 
 #[derive(Clone, Debug)]
 struct Pool {
     unlock_after_draws: u32,
+    lock_after_wins: u32,
+    unlock_after_draws_today: u32,
+    /// Segments in one of which a user is, and segments in none of which.
+    segments: Option<(u8, u8)>,
     kind: Kind,
+}
+
+/// Limits of a segment: draws a day, draws an hour, wins.
+type Limits = (Option<u32>, Option<u32>, Option<u32>);
+
+/// The segments of a game, of which users state some: those whose bits are set.
+const SEGMENTS: [&str; 3] = ["a", "b", "c"];
+
+fn segments_of(bits: u8) -> Vec<&'static str> {
+    let numbered = SEGMENTS.iter().enumerate();
+    let set = numbered.filter(|(number, _)| bits >> number & 1 == 1);
+    set.map(|(_, name)| *name).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -54,10 +79,26 @@ enum Kind {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Draw { user: u8, count: u32, paid: bool },
-    Pass { seconds: u64 },
-    Pause { prize: u16 },
-    Resume { prize: u16 },
+    Draw {
+        user: u8,
+        count: u32,
+        paid: bool,
+        segments: u8,
+    },
+    Bonus {
+        user: u8,
+        draws: u32,
+        hours: u64,
+    },
+    Pass {
+        seconds: u64,
+    },
+    Pause {
+        prize: u16,
+    },
+    Resume {
+        prize: u16,
+    },
 }
 
 /// Any game.
@@ -67,27 +108,77 @@ pub fn any_game() -> impl Strategy<Value = Game> {
         0..12_u64,
         any::<bool>(),
         prop::option::of(0..6_u32),
-        vec(any::<bool>(), PRIZES),
+        prop::option::weighted(0.3, 3..20_u32),
+        prop::option::weighted(0.5, 3..9_u32),
+        vec(any_limits(), 0..3),
+        (vec(any::<bool>(), PRIZES), vec(any_cap(), PRIZES)),
+        any::<bool>(),
         vec(any_step(), 30),
     )
         .prop_map(
-            |(pools, spare_stock, has_consolation, wins_per_user, counts_as_win, steps)| Game {
+            |(
                 pools,
                 spare_stock,
                 has_consolation,
                 wins_per_user,
+                draws_per_hour,
+                granted_per_day,
+                segment_limits,
+                (counts_as_win, caps),
+                is_unlimited,
+                steps,
+            )| Game {
+                pools,
+                spare_stock,
+                has_consolation,
+                wins_per_user,
+                draws_per_hour,
+                granted_per_day,
+                segment_limits,
                 counts_as_win,
+                caps,
+                is_unlimited,
                 steps,
             },
         )
 }
 
+fn any_cap() -> impl Strategy<Value = Option<(Option<u32>, Option<u32>)>> {
+    let bound = |most| prop::option::of(1..most);
+    let cap = (bound(4_u32), bound(9_u32));
+    let cap = cap.prop_filter("a cap has a bound", |(day, all)| {
+        day.is_some() || all.is_some()
+    });
+    prop::option::of(cap)
+}
+
+fn any_limits() -> impl Strategy<Value = Limits> {
+    let limit = |most| prop::option::of(0..most);
+    let limits = (limit(30_u32), limit(12_u32), limit(6_u32));
+    limits.prop_filter("a segment has a limit", |(day, hour, wins)| {
+        day.is_some() || hour.is_some() || wins.is_some()
+    })
+}
+
+fn any_rule() -> impl Strategy<Value = Option<(u8, u8)>> {
+    // No segment is in both lists, and one is in one of them.
+    let rule = (1..8_u8, any::<u8>()).prop_map(|(named, split)| (named & split, named & !split));
+    prop::option::weighted(0.3, rule)
+}
+
 fn any_pool() -> impl Strategy<Value = Pool> {
     let unlock = prop_oneof![2 => Just(0), 1 => 1..6_u32];
-    (unlock, any_kind()).prop_map(|(unlock_after_draws, kind)| Pool {
-        unlock_after_draws,
-        kind,
-    })
+    let lock = prop_oneof![3 => Just(0), 1 => 1..5_u32];
+    let today = prop_oneof![3 => Just(0), 1 => 1..5_u32];
+    (unlock, lock, today, any_rule(), any_kind()).prop_map(
+        |(unlock_after_draws, lock_after_wins, unlock_after_draws_today, segments, kind)| Pool {
+            unlock_after_draws,
+            lock_after_wins,
+            unlock_after_draws_today,
+            segments,
+            kind,
+        },
+    )
 }
 
 fn any_kind() -> impl Strategy<Value = Kind> {
@@ -107,8 +198,10 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 fn any_step() -> impl Strategy<Value = Step> {
     let prize = || 0..PRIZES as u16;
     prop_oneof![
-        12 => (0..3_u8, 1..8_u32, any::<bool>())
-            .prop_map(|(user, count, paid)| Step::Draw { user, count, paid }),
+        12 => (0..3_u8, 1..8_u32, any::<bool>(), 0..8_u8)
+            .prop_map(|(user, count, paid, segments)| Step::Draw { user, count, paid, segments }),
+        2 => (0..3_u8, 1..5_u32, 0..9_u64)
+            .prop_map(|(user, draws, hours)| Step::Bonus { user, draws, hours }),
         4 => (1..5_000_u64).prop_map(|seconds| Step::Pass { seconds }),
         1 => prize().prop_map(|prize| Step::Pause { prize }),
         1 => prize().prop_map(|prize| Step::Resume { prize }),
@@ -119,31 +212,66 @@ impl Game {
     /// The campaign that is played.
     pub fn campaign(&self) -> std::sync::Arc<Campaign> {
         let mut yaml = String::new();
-        if let Some(limit) = self.wins_per_user {
-            writeln!(yaml, "limits: {{winsPerUser: {limit}}}").unwrap();
+        let limits = [
+            ("winsPerUser", self.wins_per_user),
+            ("drawsPerHour", self.draws_per_hour),
+            ("grantedPerDay", self.granted_per_day),
+        ];
+        let limits = limits
+            .iter()
+            .filter_map(|(name, most)| Some((name, (*most)?)));
+        let limits: Vec<_> = limits
+            .map(|(name, most)| format!("{name}: {most}"))
+            .collect();
+        writeln!(yaml, "limits: {{{}}}", limits.join(", ")).unwrap();
+        for (segment, (day, hour, wins)) in SEGMENTS.iter().zip(&self.segment_limits) {
+            let own = [
+                ("drawsPerDay", day),
+                ("drawsPerHour", hour),
+                ("winsPerUser", wins),
+            ];
+            let own = own.map(|(name, limit)| limit.map(|limit| format!("{name}: {limit}")));
+            let own: Vec<_> = own.into_iter().flatten().collect();
+            if segment == &SEGMENTS[0] {
+                yaml.push_str("segmentLimits:\n");
+            }
+            let own = own.join(", ");
+            writeln!(yaml, "  - {{segment: {segment}, limits: {{{own}}}}}").unwrap();
         }
         if self.has_consolation {
             yaml.push_str("consolation: {id: points}\n");
         }
         yaml.push_str("prizes:\n");
         for (no, counts) in self.counts_as_win.iter().enumerate() {
-            let stock = if no < SCARCE_FROM {
-                1_000_000
-            } else {
-                self.cards_of_a_round(no) + self.spare_stock
+            let stock = match no {
+                1 if self.is_unlimited => "unlimited: true".to_owned(),
+                _ if no < SCARCE_FROM => "stock: 1000000".to_owned(),
+                _ => format!("stock: {}", self.cards_of_a_round(no) + self.spare_stock),
             };
+            let cap = self.caps[no].map_or_else(String::new, |(day, all)| {
+                let day = day.map(|most| format!("perDay: {most}"));
+                let all = all.map(|most| format!("total: {most}"));
+                let bounds: Vec<_> = day.into_iter().chain(all).collect();
+                format!(", perUser: {{{}}}", bounds.join(", "))
+            });
             writeln!(
                 yaml,
-                "  - {{id: p{no}, stock: {stock}, countsAsWin: {counts}}}"
+                "  - {{id: p{no}, {stock}, countsAsWin: {counts}{cap}}}"
             )
             .unwrap();
         }
         yaml.push_str("pools:\n");
         for (no, pool) in self.pools.iter().enumerate() {
             let (unlock, kind) = (pool.unlock_after_draws, pool.kind.yaml());
+            let rule = pool.segments.map_or_else(String::new, |(any, none)| {
+                let [any, none] = [any, none].map(|bits| segments_of(bits).join(", "));
+                format!("segments: {{any: [{any}], none: [{none}]}}, ")
+            });
             writeln!(
                 yaml,
-                "  - {{id: pool{no}, unlockAfterDraws: {unlock}, {kind}}}"
+                "  - {{id: pool{no}, unlockAfterDraws: {unlock}, lockAfterWins: {}, \
+                 unlockAfterDrawsToday: {}, {rule}{kind}}}",
+                pool.lock_after_wins, pool.unlock_after_draws_today
             )
             .unwrap();
         }
@@ -216,12 +344,31 @@ pub async fn play(
     }
     for step in &game.steps {
         match step {
-            Step::Draw { user, count, paid } => {
-                let mut command = draw(&format!("u{user}")).times(*count);
+            Step::Draw {
+                user,
+                count,
+                paid,
+                segments,
+            } => {
+                let stated = segments_of(*segments);
+                let mut command = draw(&format!("u{user}")).times(*count).with(&stated);
                 if *paid {
                     command.funding = Funding::Paid;
                 }
                 draw_on_both(&one, &other, &command).await;
+            }
+            Step::Bonus {
+                user,
+                draws,
+                hours: n,
+            } => {
+                let command = BonusCommand {
+                    expires: one.time() + hours(*n),
+                    ..bonus(&format!("u{user}"), *draws)
+                };
+                let by_rule = granted(one.store().grant_bonus(command.clone()).await);
+                let by_script = granted(other.store().grant_bonus(command).await);
+                assert_eq!(by_rule, by_script);
             }
             Step::Pass { seconds: n } => {
                 for world in [&one, &other] {
@@ -250,25 +397,24 @@ pub async fn play(
     }
     let (stats, same) = (one.stats().await, other.stats().await);
     assert_eq!(
-        (sums(&stats.prizes), stats.draws),
-        (sums(&same.prizes), same.draws)
+        (sums(&stats.prizes, game.is_unlimited), stats.draws),
+        (sums(&same.prizes, game.is_unlimited), same.draws)
     );
     one.audit().await;
     other.audit().await;
 }
 
 /// What draws decide of each prize. How many of the other units are in pools already depends on
-/// fills in the background.
-fn sums(prizes: &[PrizeStats]) -> Vec<[u64; 5]> {
-    let sums = prizes.iter().map(|prize| {
-        let not_won = prize.left + prize.waiting;
-        [
-            prize.stock,
-            not_won,
-            prize.won,
-            prize.withdrawn,
-            prize.forfeited,
-        ]
+/// fills in the background, and so does what an unlimited prize was given.
+fn sums(prizes: &[PrizeStats], is_unlimited: bool) -> Vec<[u64; 5]> {
+    let sums = prizes.iter().enumerate().map(|(no, prize)| {
+        let given = if is_unlimited && no == 1 {
+            0
+        } else {
+            prize.stock
+        };
+        let not_won = given.saturating_sub(prize.won + prize.withdrawn);
+        [given, not_won, prize.won, prize.withdrawn, prize.forfeited]
     });
     sums.collect()
 }
@@ -276,6 +422,15 @@ fn sums(prizes: &[PrizeStats]) -> Vec<[u64; 5]> {
 async fn operate(one: &World, other: &World, operation: impl Fn(PrizeNo) -> Operation, prize: u16) {
     for world in [one, other] {
         world.operate(operation(PrizeNo(prize))).await;
+    }
+}
+
+/// What a grant is answered, or why it is refused.
+fn granted(answer: Result<BonusAnswer>) -> std::result::Result<(Moment, BonusEntry), String> {
+    match answer {
+        Ok(answer) => Ok((answer.at, (*answer.entry).clone())),
+        Err(StoreError::Refused(refusal)) => Err(refusal.to_string()),
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -6,16 +6,20 @@ use proptest::sample::Index;
 use tombola::{
     model::{Campaign, Moment, PoolNo, PrizeNo},
     store::{
-        DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError, WinOperation, WonUnit,
+        BonusCommand, DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError,
+        WinOperation, WonUnit,
     },
 };
 
 use super::{
     envelopes::Envelopes,
-    model::{DRAWS_IN_ALL, Expected, FREE_A_DAY, Fate, Model, PAID_A_DAY, WINS_IN_ALL},
+    model::{
+        DRAWS_IN_ALL, Expected, FREE_A_DAY, FREE_AN_HOUR, Fate, GOLD, GOLD_A_DAY, GOLD_AN_HOUR,
+        GRANTED_A_DAY, Model, PAID_A_DAY, STICKER, STICKERS_A_DAY, STICKERS_IN_ALL, WINS_IN_ALL,
+    },
     operations::{Step, USERS},
 };
-use crate::support::{DrawWords as _, World, campaign, draw, hours, seconds, user, users};
+use crate::support::{DrawWords as _, World, bonus, campaign, draw, hours, seconds, user, users};
 
 /// A running simulation.
 struct Simulation {
@@ -52,16 +56,25 @@ fn yaml(stock: u64, per_hour: u64) -> String {
         endTime: 2026-11-27T00:00:00+08:00
         limits:
           drawsPerDay: {FREE_A_DAY}
+          drawsPerHour: {FREE_AN_HOUR}
           paidDrawsPerDay: {PAID_A_DAY}
+          grantedPerDay: {GRANTED_A_DAY}
           drawsPerUser: {DRAWS_IN_ALL}
           winsPerUser: {WINS_IN_ALL}
+        segmentLimits:
+          - segment: {GOLD}
+            limits: {{drawsPerDay: {GOLD_A_DAY}, drawsPerHour: {GOLD_AN_HOUR}}}
         consolation: {{id: points}}
         prizes:
           - {{id: coupon, stock: {stock}}}
           - {{id: mug, stock: 60}}
-          - {{id: sticker, stock: 500, countsAsWin: false}}
+          - id: sticker
+            unlimited: true
+            countsAsWin: false
+            perUser: {{perDay: {STICKERS_A_DAY}, total: {STICKERS_IN_ALL}}}
         pools:
           - id: hours
+            unlockAfterDrawsToday: 1
             schedule:
               perHour: {{coupon: {per_hour}, sticker: 1}}
               unclaimed: RETURN
@@ -84,12 +97,16 @@ impl Simulation {
                 count,
                 paid,
                 consolation_only,
+                gold,
             } => {
                 let mut command = draw(&name(user)).times(count);
                 if paid {
                     command = command.paid("order");
                 }
                 command.consolation_only = consolation_only;
+                if gold {
+                    command = command.with(&[GOLD]);
+                }
                 self.draw(command).await;
             }
             Step::Storm { user, calls } => self.storm(user, calls).await,
@@ -118,6 +135,12 @@ impl Simulation {
                 draws,
                 hours: n,
             } => self.grant(&name(user), draws, n).await,
+            Step::Bonus {
+                user,
+                draws,
+                hours: n,
+            } => self.bonus(&name(user), draws, n).await,
+            Step::RetryBonus { pick, other } => self.retry_bonus(pick, other).await,
             Step::Block { user } => self.block(&name(user), true).await,
             Step::Unblock { user } => self.block(&name(user), false).await,
             Step::Recall { prize, withdraw } => {
@@ -257,6 +280,55 @@ impl Simulation {
         }
     }
 
+    async fn bonus(&mut self, user: &str, draws: u32, for_hours: u64) {
+        let now = self.now().await;
+        let command = BonusCommand {
+            expires: now + hours(for_hours),
+            ..bonus(user, draws)
+        };
+        let answer = self.world.store().grant_bonus(command.clone()).await;
+        match (
+            self.model.expect_bonus(&command, now, &self.campaign),
+            answer,
+        ) {
+            (Some(expected), Ok(answer)) => {
+                assert!(!answer.replayed);
+                self.model.users.insert(user.to_owned(), expected);
+                self.model.grants.push((command, answer));
+            }
+            (None, Err(StoreError::Refused(_))) => {}
+            (expected, answer) => panic!("{expected:?}, but {answer:?}: {command:?}"),
+        }
+    }
+
+    async fn retry_bonus(&mut self, pick: Index, other: bool) {
+        let now = self.now().await;
+        let grants = self.model.grants.iter();
+        let fresh: Vec<_> = grants
+            .filter(|(_, answer)| now < answer.at + hours(24))
+            .collect();
+        if fresh.is_empty() {
+            return;
+        }
+        let (command, first) = pick.get(&fresh);
+        let command = BonusCommand {
+            draws: command.draws + u32::from(other),
+            ..command.clone()
+        };
+        match self.world.store().grant_bonus(command).await {
+            Ok(answer) => {
+                assert!(answer.replayed && !other, "P4");
+                assert_eq!((answer.ledger, answer.at), (first.ledger, first.at), "P4");
+                assert_eq!(answer.entry, first.entry, "P4");
+                assert_eq!(answer.quotas(), first.quotas(), "P4");
+            }
+            Err(error) => {
+                assert!(other, "{error}");
+                assert_eq!(error, Refusal::RequestIdReused.into());
+            }
+        }
+    }
+
     async fn block(&mut self, user: &str, blocks: bool) {
         let one = users(&[user]);
         let operation = if blocks {
@@ -336,6 +408,13 @@ impl Simulation {
                 (model.wins, u64::from(model.bonus_used))
             );
             assert_eq!(record.bonus_left(), model.bonus_left() as u64, "{user}");
+            assert_eq!(record.granted_today, model.granted_today, "{user}");
+            let stickers = record.prizes.of(PrizeNo(STICKER));
+            assert_eq!((stickers.today, stickers.total), model.stickers, "{user}");
+            let id = crate::support::user(&user);
+            let view = self.world.store().user(&self.campaign.id, &id);
+            let hour = view.await.unwrap().quotas().draws_this_hour.unwrap();
+            assert_eq!(hour.used, u64::from(model.free_this_hour), "{user}");
         }
     }
 }

@@ -1,26 +1,27 @@
 //! The audit: recomputes the sums from the ledger's entries alone, and compares them with the
 //! store.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use tombola::{
     ledger::audit::{Audit, PrizeSums, StoreEnvelopes, StoreSums},
-    model::{
-        Campaign, CampaignId, Moment, PoolNo, PrizeNo, Quantities, UserId, limits::Funding,
-        zone::Day,
-    },
+    model::{Campaign, Moment, PoolNo, PrizeNo, Quantities, UserId, zone::Day},
     store::{
-        Cause, DrawAnswer, DrawResult, DueCampaign, Entry, Lifecycle, Operation, Stats, Store,
-        Unit, WonUnit,
-        entry::{Body, DrawEntry, Span},
+        Cause, DrawAnswer, DrawResult, Entry, Lifecycle, Operation, Stats, Store, Unit, WonUnit,
+        entry::{Body, DrawEntry, Span, TakenBackCause},
         view::{DrawCounts, PrizeStats},
     },
 };
 
-use super::{envelope_audit, envelopes::Acknowledged};
+use super::{
+    capped_wins::CappedWins,
+    entry_order::{check_numbers, check_sequence},
+    envelope_audit,
+    envelopes::Acknowledged,
+};
+
+mod index;
+mod limits;
 
 /// Every entry of the ledger, partition by partition.
 pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
@@ -65,7 +66,7 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
         }
         book.check(&stats);
     }
-    check_index(store).await;
+    index::check(store).await;
 }
 
 /// The audit of the product finds nothing either.
@@ -115,49 +116,6 @@ pub fn store_sums(stats: &Stats) -> StoreSums {
     }
 }
 
-/// Checks that the index of due campaigns has every campaign at its due time, and no closed
-/// campaign.
-async fn check_index(store: &dyn Store) {
-    // While an injector works, the two reads may be of different moments.
-    loop {
-        let before = ledger(store).await.len();
-        let index = index(store).await;
-        let mut filling = Vec::new();
-        for view in store.campaigns(None, 1000).await.unwrap() {
-            filling.push(store.filling(&view.campaign.id).await.unwrap());
-        }
-        if ledger(store).await.len() != before {
-            continue;
-        }
-        for filling in filling {
-            let id = &filling.view.campaign.id;
-            let found = index.get(id).copied();
-            match filling.due {
-                Some(due) => assert!(found.is_some_and(|at| at <= due), "{id}: {found:?}, {due}"),
-                None => assert_eq!(found, None, "{id} is closed"),
-            }
-        }
-        return;
-    }
-}
-
-/// The due times in the index.
-async fn index(store: &dyn Store) -> BTreeMap<CampaignId, Moment> {
-    const EVER: Duration = Duration::from_secs(10_000 * 366 * 24 * 60 * 60);
-    let mut index = BTreeMap::new();
-    for partition in 0..store.info().partitions {
-        let mut after: Option<DueCampaign> = None;
-        loop {
-            let page = store.due_campaigns(partition, EVER, after.as_ref(), 1000);
-            let page = page.await.unwrap();
-            let Some(last) = page.last() else { break };
-            after = Some(last.clone());
-            index.extend(page.into_iter().map(|found| (found.id, found.due)));
-        }
-    }
-    index
-}
-
 /// Reads the ledger and the store's sums at the same time: an injector may still deal cards after
 /// the last draw.
 async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit::Views) {
@@ -171,47 +129,6 @@ async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit:
         if ledger(store).await.len() == before.len() {
             return (before, stats, envelopes);
         }
-    }
-}
-
-/// The sequence has no gaps except those of forks, and time never steps back (P6).
-fn check_sequence(entries: &[Entry]) {
-    for part in entries.chunk_by(|a, b| a.id.partition == b.id.partition) {
-        let mut last = 0;
-        for entry in part {
-            let sequence = entry.id.sequence;
-            if let Body::Forked { base, .. } = &entry.body {
-                assert_eq!(*base, last, "a fork names the last entry before it");
-                assert!(sequence > last + (1 << 20), "a fork jumps far");
-            } else {
-                assert_eq!(sequence, last + 1, "the ledger has no gap");
-            }
-            last = sequence;
-        }
-        let in_order = part.is_sorted_by_key(|entry| entry.at);
-        assert!(in_order, "the ledger's time never steps back");
-    }
-}
-
-/// The numbers of a campaign's entries have no gap, nor have those of the other entries of a
-/// partition; only entries of an earlier version, which come first, have none. Each entry is of the
-/// fork that was recorded last (P6).
-fn check_numbers(entries: &[Entry]) {
-    let mut last = BTreeMap::new();
-    let mut forks = BTreeMap::new();
-    for entry in entries {
-        let partition = entry.id.partition;
-        if let Body::Forked { mark, .. } = &entry.body {
-            forks.insert(partition, *mark);
-        }
-        let fork = forks.get(&partition).copied().unwrap_or(0);
-        assert_eq!(entry.fork, fork, "{entry:?}");
-        let last = last
-            .entry((partition, entry.subject.campaign()))
-            .or_insert(0);
-        let number = entry.number.unwrap_or(0);
-        assert_eq!(number, *last + u64::from(number > 0), "{entry:?}");
-        *last = number;
     }
 }
 
@@ -239,11 +156,23 @@ struct Book {
     revoked: BTreeSet<(PoolNo, Unit)>,
     draws: DrawCounts,
     paused: BTreeSet<PrizeNo>,
+    /// By the version in force.
+    unlimited: BTreeSet<PrizeNo>,
+    /// Prizes with codes, by the version in force.
+    coded: BTreeSet<PrizeNo>,
+    /// Codes that were given to wins or passed over, by prize.
+    codes_given: BTreeMap<PrizeNo, u64>,
     is_paused: bool,
     is_over: bool,
     is_closed: bool,
     days: BTreeMap<(UserId, Day), (u64, u64)>,
+    /// Free draws that are no bonus draws.
+    own: BTreeMap<(UserId, Day), u64>,
+    hours: BTreeMap<(UserId, Moment), u64>,
+    bonus_used: BTreeMap<UserId, u64>,
+    granted_on: BTreeMap<(UserId, Day), u64>,
     totals: BTreeMap<UserId, (u64, u64)>,
+    capped: CappedWins,
     granted: BTreeMap<UserId, u64>,
 }
 
@@ -256,6 +185,12 @@ impl Book {
                     self.prizes.clear();
                     self.renumber_prizes(applied.base_version, applied.version);
                 }
+                let definition = &self.versions[&applied.version];
+                let prizes = definition.numbered_prizes();
+                self.unlimited = prizes
+                    .filter_map(|(no, prize)| prize.unlimited.then_some(no))
+                    .collect();
+                self.coded = definition.prizes_with_codes().collect();
                 self.add(&applied.stock_added, |prize, units| {
                     prize.stock += units;
                     prize.left += units;
@@ -263,6 +198,7 @@ impl Book {
             }
             Body::Operated { operation, .. } => self.operate(operation),
             Body::Draw(draw) => self.draw(entry.at, draw),
+            Body::Bonus(bonus) => self.bonus(entry.at, bonus),
             Body::Injected(injected) => self.fill(&injected.granted),
             Body::Dealt { granted, .. } => self.fill(granted),
             Body::TakenBack {
@@ -270,10 +206,13 @@ impl Book {
                 units,
                 withdrawn,
                 spans,
-                ..
+                cause,
             } => {
                 self.check_spans(*pool, units, spans);
                 self.take_back(units, *withdrawn);
+                if *cause == TakenBackCause::Recovered {
+                    self.pass_over(units);
+                }
             }
             Body::Missed { .. } => {}
             Body::Delivered { win, reference, .. } => self.deliver(win, reference),
@@ -305,11 +244,16 @@ impl Book {
     }
 
     fn fill(&mut self, granted: &Quantities) {
-        self.add(granted, |prize, units| {
-            assert!(prize.left >= units, "never more than stock (P1)");
+        for (no, units) in granted {
+            let prize = self.prizes.entry(*no).or_default();
+            if self.unlimited.contains(no) && prize.left < *units {
+                prize.stock += units - prize.left;
+                prize.left = *units;
+            }
+            assert!(prize.left >= *units, "never more than stock (P1)");
             prize.left -= units;
             prize.waiting += units;
-        });
+        }
     }
 
     /// What is taken back is named: units that nobody has won, at least as many as are counted. (Of
@@ -343,6 +287,14 @@ impl Book {
         });
     }
 
+    /// As many codes as these units are not given to anybody.
+    fn pass_over(&mut self, units: &Quantities) {
+        for (prize, units) in units.iter().filter(|(prize, _)| self.coded.contains(prize)) {
+            *self.codes_given.entry(*prize).or_default() += units;
+            self.prizes.entry(*prize).or_default().skipped += units;
+        }
+    }
+
     /// Only a win is delivered, and under one reference.
     fn deliver(&mut self, win: &WonUnit, reference: &str) {
         let unit = (win.pool, win.unit);
@@ -361,6 +313,8 @@ impl Book {
             withdrawn || !self.is_over,
             "{win:?} is in stock after the end"
         );
+        let has_code = self.coded.contains(&win.prize);
+        assert!(withdrawn || !has_code, "{win:?} is in stock without a code");
         let prize = self.prizes.get_mut(&win.prize).unwrap();
         prize.won -= 1;
         prize.revoked += 1;
@@ -387,6 +341,17 @@ impl Book {
                     *self.granted.entry(user.clone()).or_default() += u64::from(*draws);
                 }
             }
+            Operation::ImportCodes {
+                prize,
+                first,
+                codes,
+                ..
+            } => {
+                let prize = self.prizes.entry(*prize).or_default();
+                assert_eq!(*first, prize.stock, "codes follow each other");
+                prize.stock += codes;
+                prize.left += codes;
+            }
             Operation::Recall { .. } | Operation::Block { .. } | Operation::Unblock { .. } => {}
         }
     }
@@ -395,6 +360,7 @@ impl Book {
         assert!(!self.is_over && !self.is_paused, "no draw while it is shut");
         let campaign = self.versions[&draw.version].clone();
         assert!(campaign.start <= at && at < campaign.end, "P5: in its time");
+        self.check_pools(at, draw, &campaign);
         let mut counted = 0;
         for result in &draw.results {
             match result {
@@ -402,14 +368,22 @@ impl Book {
                     assert_eq!(*consolation, campaign.consolation.is_some());
                     self.draws.consolations += u64::from(*consolation);
                     self.draws.nothings += u64::from(!consolation);
-                    self.not_won(*cause, draw, &campaign, counted);
+                    self.not_won(*cause, (at, draw), &campaign, counted);
                 }
                 DrawResult::Won {
                     prize,
                     pool,
                     unit,
                     release,
+                    code,
                 } => {
+                    assert_eq!(code.is_some(), campaign.prize(*prize).codes);
+                    if let Some(code) = code {
+                        let given = self.codes_given.entry(*prize).or_default();
+                        assert_eq!(code, given, "each code once, and none left out");
+                        assert!(*code < self.prizes[prize].stock, "it was imported");
+                        *given += 1;
+                    }
                     assert!(self.won.insert((*pool, *unit)), "P1: {unit:?} won twice");
                     let is_back = self.taken_back.contains(&(*pool, *unit));
                     assert!(!is_back, "P1: {unit:?} was taken back");
@@ -421,6 +395,7 @@ impl Book {
                     stats.won += 1;
                     self.draws.wins += 1;
                     counted += u64::from(campaign.prize(*prize).counts_as_win);
+                    self.capped.count(&draw.user, at, &campaign, *prize);
                 }
             }
         }
@@ -428,53 +403,38 @@ impl Book {
     }
 
     /// The cause of a result without a unit is possible, after `counted` wins of the same draw.
-    fn not_won(&mut self, cause: Cause, draw: &DrawEntry, campaign: &Campaign, counted: u64) {
-        let limit = campaign.limits.wins_per_user.map(u64::from);
+    fn not_won(
+        &mut self,
+        cause: Cause,
+        (at, draw): (Moment, &DrawEntry),
+        campaign: &Campaign,
+        counted: u64,
+    ) {
+        let limits = campaign.limits_of(&draw.segments);
+        let limit = limits.wins_per_user.map(u64::from);
         let wins = self.totals.get(&draw.user).map_or(0, |(_, wins)| *wins);
         let is_limited = limit.is_some_and(|limit| wins + counted >= limit);
+        let is_capped = |prize| self.capped.is_reached(&draw.user, at, campaign, prize);
+        let is_any_capped = campaign.capped_prizes().any(|(prize, _)| is_capped(prize));
         match cause {
             Cause::Forfeited { prize, pool, unit } => {
                 assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
                 assert!(!self.paused.contains(&prize), "a stopped prize is held");
-                assert!(campaign.prize(prize).counts_as_win, "anybody may have it");
-                assert!(is_limited, "forfeited");
+                let is_beyond = campaign.prize(prize).counts_as_win && is_limited;
+                assert!(is_beyond || is_capped(prize), "anybody may have it");
                 self.take_back(&Quantities::from([(prize, 1)]), false);
                 self.prizes.entry(prize).or_default().forfeited += 1;
             }
             Cause::Blank { pool, unit } => {
                 assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
             }
-            Cause::NothingDue => assert!(!is_limited, "{draw:?}"),
+            Cause::NothingDue => assert!(!is_limited && !is_any_capped, "{draw:?}"),
             Cause::WinsLimit => assert!(is_limited, "{draw:?}"),
+            Cause::PrizeCap => assert!(!is_limited && is_any_capped, "{draw:?}"),
             Cause::ConsolationOnly => assert!(draw.consolation_only),
             Cause::Blocked => assert!(!draw.consolation_only),
             Cause::Unknown => panic!("this version names the cause: {draw:?}"),
         }
-    }
-
-    /// No limit is exceeded; bonus draws do not count (P5).
-    fn check_limits(&mut self, at: Moment, draw: &DrawEntry, campaign: &Campaign, wins: u64) {
-        let made = draw.results.len() as u64;
-        let bonus = self.granted.get(&draw.user).copied().unwrap_or(0);
-        let most = |limit: Option<u32>, bonus| limit.map_or(u64::MAX, |l| u64::from(l) + bonus);
-        let limits = &campaign.limits;
-        let day = campaign.zone.day(at);
-        let (free, paid) = self.days.entry((draw.user.clone(), day)).or_default();
-        match draw.funding {
-            Funding::Free => *free += made,
-            Funding::Paid => *paid += made,
-        }
-        assert!(*free <= most(limits.draws_per_day, bonus), "P5: {draw:?}");
-        assert!(*paid <= most(limits.paid_draws_per_day, 0), "P5: {draw:?}");
-        let (all, won) = self.totals.entry(draw.user.clone()).or_default();
-        *all += made;
-        *won += wins;
-        assert!(*all <= most(limits.draws_per_user, bonus), "P5: {draw:?}");
-        assert!(
-            wins == 0 || *won <= most(limits.wins_per_user, 0),
-            "P5: {draw:?}"
-        );
-        assert_eq!((draw.counts.draws, draw.counts.wins), (*all, *won));
     }
 
     /// The store has the same sums (P2).
@@ -487,7 +447,8 @@ impl Book {
                 *prize, expected,
                 "P2: the store's sums are the ledger's, {no:?}"
             );
-            assert_eq!(prize.stock, stats.view.campaign.prize(no).stock);
+            let definition = stats.view.campaign.prize(no);
+            assert!(!definition.has_fixed_stock() || prize.stock == definition.stock);
         }
         assert_eq!(stats.draws, self.draws);
         let users: BTreeSet<_> = self.totals.keys().chain(self.granted.keys()).collect();

@@ -6,15 +6,16 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tombola::{
     chance::Salt,
-    model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, RequestId, UserId},
+    model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        AdjustCommand, ApplyCommand, Backlog, BacklogBound, Backup, BlockedUsers, CampaignView,
-        CancelEnvelope, ClosedCampaign, CreateEnvelope, DealCommand, DrawAnswer, DrawCommand,
-        Drawn, DueCampaign, Entry, EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView,
-        FillCommand, FillEnvelope, Filled, Filling, FreezeCommand, GrabCommand, GrabView, Grabbed,
-        Memory, OperateCommand, Operated, RemovalFence, RemovalStore, Result, SettleStore, Settled,
-        SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unsettled, UserDetails, UserView,
-        WinCommand, WinOperated, WindowView, sqlite::LedgerTables,
+        AdjustCommand, ApplyCommand, Backlog, BacklogBound, Backup, BlockedUsers, BonusAnswer,
+        BonusCommand, CampaignView, CancelEnvelope, ClosedCampaign, CodeCounts, CodeStore,
+        CreateEnvelope, DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry,
+        EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView, FillCommand, FillEnvelope,
+        Filled, Filling, FreezeCommand, GrabCommand, GrabView, Grabbed, Memory, OperateCommand,
+        Operated, RemovalFence, RemovalStore, Result, SealedBlock, SettleStore, Settled,
+        SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unit, Unsettled, UserDetails,
+        UserView, WinCommand, WinOperated, WindowView, sqlite::LedgerTables,
     },
 };
 
@@ -106,6 +107,10 @@ impl<M: Meddler> Store for Between<M> {
     async fn draw(&self, command: DrawCommand) -> Result<Drawn> {
         self.meddler.before_draw().await;
         self.store.draw(command).await
+    }
+
+    async fn grant_bonus(&self, command: BonusCommand) -> Result<BonusAnswer> {
+        self.store.grant_bonus(command).await
     }
 
     async fn find_draw(
@@ -258,6 +263,27 @@ impl<M: Meddler> RemovalStore for Between<M> {
 
     async fn remove_some(&self, id: &CampaignId) -> Result<bool> {
         self.store.remove_some(id).await
+    }
+}
+
+#[async_trait]
+impl<M: Meddler> CodeStore for Between<M> {
+    async fn code_counts(&self, campaign: &CampaignId, prize: PrizeNo) -> Result<CodeCounts> {
+        self.store.code_counts(campaign, prize).await
+    }
+
+    async fn code_blocks(
+        &self,
+        campaign: &CampaignId,
+        prize: PrizeNo,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<SealedBlock>> {
+        self.store.code_blocks(campaign, prize, from, limit).await
+    }
+
+    async fn revoked(&self, campaign: &CampaignId, wins: &[(PoolNo, Unit)]) -> Result<Vec<bool>> {
+        self.store.revoked(campaign, wins).await
     }
 }
 

@@ -31,6 +31,9 @@ pub const WITHOUT_INDEX: &str = "
     ALTER TABLE campaigns DROP COLUMN removed;
     DROP TABLE cursors; DROP TABLE orphans; DROP TABLE entries; DROP TABLE wins; DROP TABLE prizes;
     DROP TABLE salts; DROP TABLE quarantine; DROP TABLE deliveries; DROP TABLE erasures;
+    ALTER TABLE users DROP COLUMN more;
+    DROP TABLE codes;
+    ALTER TABLE stock DROP COLUMN skipped;
     DROP TABLE removed_campaigns; DROP TABLE removed_versions; PRAGMA user_version = 2;
 ";
 

@@ -3,8 +3,10 @@
 pub mod answers;
 pub mod audit;
 pub mod between;
+pub mod capped_wins;
 pub mod certificates;
 pub mod embedded;
+pub mod entry_order;
 pub mod envelope_audit;
 pub mod envelopes;
 pub mod foreign_ids;
@@ -19,6 +21,7 @@ pub mod redis_server;
 pub mod replicated;
 pub mod replicated_cluster;
 pub mod sentinels;
+pub mod small_disk;
 pub mod storm;
 pub mod words;
 pub mod world;
@@ -28,6 +31,7 @@ pub use between::Meddler;
 pub use envelopes::{EnvelopeWords, Outcome, envelope, envelope_id};
 pub use storm::Storm;
 pub use words::{
-    DrawWords, all_of, at, author, campaign, draw, hours, minutes, request, seconds, user, users,
+    DrawWords, all_of, at, author, bonus, campaign, campaign_id, draw, hours, minutes, request,
+    seconds, segments, user, users,
 };
 pub use world::World;

@@ -18,6 +18,7 @@ use tokio_postgres::{Client, NoTls, Row, types::ToSql};
 use super::{
     certificates::{self, Wanted},
     redis_server::free_port,
+    small_disk::SmallDisk,
 };
 
 /// What should happen within moments fails the test only after this long.
@@ -28,6 +29,8 @@ const ATTEMPTS: usize = 20;
 const PROGRAMS: &str = "/usr/lib/postgresql";
 /// The superuser's password, which no message may show.
 pub const PASSWORD: &str = "a-very-secret-word";
+/// How services name themselves to it.
+pub const APPLICATION: &str = "tombola";
 
 /// Settings of a server that speaks TLS, and checks certificates of clients.
 const TLS: [&str; 4] = [
@@ -37,9 +40,20 @@ const TLS: [&str; 4] = [
     "ssl_ca_file=../ca.crt",
 ];
 
+/// Settings of a server whose disk is small.
+const SMALL: [&str; 3] = [
+    "max_wal_size=8MB",
+    "min_wal_size=2MB",
+    "shared_buffers=16MB",
+];
+/// The size of that disk: a new cluster takes 28 MiB.
+const SMALL_MIB: u32 = 80;
+
 /// A server; its superuser is `postgres`.
 pub struct Postgres {
     directory: TempDir,
+    /// Where its data are; relative to the directory, unless they are on a disk of their own.
+    data: PathBuf,
     port: u16,
     settings: &'static [&'static str],
     child: Child,
@@ -49,6 +63,16 @@ impl Postgres {
     /// Makes a cluster, starts its server and waits until it answers.
     pub fn start() -> Self {
         Self::start_with(tempfile::tempdir().unwrap(), &[])
+    }
+
+    /// One whose data are on a small disk, which is the owner's that servers run as.
+    pub fn start_on_a_small_disk() -> (Self, SmallDisk) {
+        let disk = SmallDisk::owned(SMALL_MIB, unprivileged());
+        let (directory, data) = (tempfile::tempdir().unwrap(), disk.path().join("data"));
+        (
+            Self::start_in(directory, data, &SMALL, &["--wal-segsize=1"]),
+            disk,
+        )
     }
 
     /// One that also speaks TLS, with a certificate for 127.0.0.1; see [`Self::tls_url`].
@@ -67,6 +91,15 @@ impl Postgres {
     }
 
     fn start_with(directory: TempDir, settings: &'static [&'static str]) -> Self {
+        Self::start_in(directory, "data".into(), settings, &[])
+    }
+
+    fn start_in(
+        directory: TempDir,
+        data: PathBuf,
+        settings: &'static [&'static str],
+        more: &[&str],
+    ) -> Self {
         let path = directory.path();
         fs::write(path.join("password"), PASSWORD).unwrap();
         if let Some((user, group)) = unprivileged() {
@@ -74,22 +107,26 @@ impl Postgres {
             chown(path.join("password"), Some(user), Some(group)).unwrap();
         }
         let made = program("initdb", path)
-            .args(["--pgdata=data", "--username=postgres", "--pwfile=password"])
+            .arg("--pgdata")
+            .arg(&data)
+            .args(["--username=postgres", "--pwfile=password"])
             .args([
                 "--auth=scram-sha-256",
                 "--no-sync",
                 "--encoding=UTF8",
                 "--no-locale",
             ])
+            .args(more)
             .output()
             .unwrap();
         assert!(made.status.success(), "{made:?}");
         for _ in 0..ATTEMPTS {
             let port = free_port();
-            let mut child = launch(path, port, settings);
+            let mut child = launch((path, &data), port, settings);
             if answers(&mut child, port) {
                 return Self {
                     directory,
+                    data,
                     port,
                     settings,
                     child,
@@ -132,7 +169,7 @@ impl Postgres {
 
     /// Asks clients over TLS for a certificate from now on.
     pub fn ask_for_certificates(&self) {
-        let rules = self.directory.path().join("data/pg_hba.conf");
+        let rules = self.directory.path().join(&self.data).join("pg_hba.conf");
         fs::write(
             rules,
             "hostssl all all 127.0.0.1/32 scram-sha-256 clientcert=verify-ca\n",
@@ -187,11 +224,61 @@ impl Postgres {
         self.child.wait().unwrap();
     }
 
+    /// Kills all its processes, as a power cut would.
+    pub fn kill(&mut self) {
+        // The first one goes first, so that it starts no others.
+        for process in self.processes() {
+            try_signal(process, "KILL");
+        }
+        self.child.wait().unwrap();
+    }
+
+    /// Kills the process that serves the client with this name; the server then begins anew by
+    /// itself, as after a crash.
+    pub async fn kill_process_of(&self, client: &str) {
+        let sql =
+            format!("SELECT pid::bigint FROM pg_stat_activity WHERE application_name = '{client}'");
+        for row in self.query("postgres", &sql).await {
+            try_signal(u32::try_from(row.get::<_, i64>(0)).unwrap(), "KILL");
+        }
+    }
+
+    /// Stops all its processes until [`Self::thaw`].
+    pub fn freeze(&self) {
+        for process in self.processes() {
+            try_signal(process, "STOP");
+        }
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        for process in self.processes().into_iter().rev() {
+            try_signal(process, "CONT");
+        }
+    }
+
+    /// The first process, and those that it has started.
+    fn processes(&self) -> Vec<u32> {
+        let first = self.child.id();
+        let children = format!("/proc/{first}/task/{first}/children");
+        let children = fs::read_to_string(children).unwrap();
+        let children = children.split_whitespace().map(|pid| pid.parse().unwrap());
+        std::iter::once(first).chain(children).collect()
+    }
+
+    /// Starts it again if it has ended by itself, as its supervisor would.
+    pub fn restart_if_ended(&mut self) {
+        if self.child.try_wait().unwrap().is_some() {
+            self.restart();
+        }
+    }
+
     /// Starts it again after a stop.
     pub fn restart(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            self.child = launch(self.directory.path(), self.port, self.settings);
+            let places = (self.directory.path(), &*self.data);
+            self.child = launch(places, self.port, self.settings);
             if answers(&mut self.child, self.port) {
                 return;
             }
@@ -202,22 +289,27 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        signal(self.child.id(), "QUIT");
-        self.child.wait().ok();
+        if let Ok(None) = self.child.try_wait() {
+            self.thaw();
+            signal(self.child.id(), "QUIT");
+            self.child.wait().ok();
+        }
         if std::thread::panicking() {
             eprintln!("-- PostgreSQL said:\n{}", log(self.directory.path()));
         }
     }
 }
 
-fn launch(directory: &Path, port: u16, settings: &[&str]) -> Child {
+fn launch((directory, data): (&Path, &Path), port: u16, settings: &[&str]) -> Child {
     let log = fs::OpenOptions::new()
         .create(true)
         .append(true)
         .open(directory.join("log"))
         .unwrap();
     program("postgres", directory)
-        .args(["-D", "data", "-p", &port.to_string()])
+        .arg("-D")
+        .arg(data)
+        .args(["-p", &port.to_string()])
         .args(["-c", "listen_addresses=127.0.0.1"])
         .args(["-c", "unix_socket_directories="])
         .args(settings.iter().flat_map(|setting| ["-c", setting]))
@@ -283,10 +375,16 @@ fn unprivileged() -> Option<(u32, u32)> {
 }
 
 fn signal(pid: u32, name: &str) {
+    assert!(try_signal(pid, name), "kill -{name} {pid}");
+}
+
+/// Sends a signal to a process that may be gone; whether it was there.
+fn try_signal(pid: u32, name: &str) -> bool {
     let sent = Command::new("sh")
         .args(["-c", &format!("kill -{name} {pid}")])
+        .stderr(Stdio::null())
         .status();
-    assert!(sent.unwrap().success(), "kill -{name} {pid}");
+    sent.unwrap().success()
 }
 
 fn log(directory: &Path) -> String {

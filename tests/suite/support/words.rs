@@ -13,10 +13,12 @@ use std::{
 use tokio::task::JoinSet;
 use tombola::{
     model::{
-        Campaign, CampaignId, Moment, OperatorId, RequestId, UserId, convert::campaign_from_proto,
-        file, limits::Funding,
+        Campaign, CampaignId, Moment, OperatorId, RequestId, SegmentId, UserId,
+        convert::{campaign_from_proto, segments_from_proto},
+        file,
+        limits::Funding,
     },
-    store::{Author, DrawCommand},
+    store::{Author, BonusCommand, DrawCommand},
 };
 
 /// The campaign that tests use unless they name another.
@@ -61,6 +63,12 @@ pub fn request(id: &str) -> RequestId {
 
 pub fn campaign_id(id: &str) -> CampaignId {
     CampaignId::parse("campaign", id).unwrap()
+}
+
+/// Segments, in the order of their ids.
+pub fn segments(ids: &[&str]) -> Vec<SegmentId> {
+    let ids: Vec<_> = ids.iter().map(|id| (*id).to_owned()).collect();
+    segments_from_proto(&ids).unwrap()
 }
 
 /// An operator's change with this request id.
@@ -114,7 +122,20 @@ pub fn draw(user: &str) -> DrawCommand {
         funding: Funding::Free,
         payment_ref: String::new(),
         consolation_only: false,
+        segments: Vec::new(),
         expire: None,
+        not_after: Moment::FAR_FUTURE,
+    }
+}
+
+/// Bonus draws that a caller grants this user, with a new request id.
+pub fn bonus(user: &str, draws: u32) -> BonusCommand {
+    BonusCommand {
+        campaign: campaign_id(SPRING),
+        user: self::user(user),
+        request: request(&new_request()),
+        draws,
+        expires: Moment::FAR_FUTURE,
         not_after: Moment::FAR_FUTURE,
     }
 }
@@ -126,6 +147,7 @@ pub trait DrawWords {
     fn named(self, request: &str) -> Self;
     fn of(self, campaign: &str) -> Self;
     fn consolation_only(self) -> Self;
+    fn with(self, segments: &[&str]) -> Self;
     fn expiring(self, at: Moment) -> Self;
     fn not_after(self, at: Moment) -> Self;
 }
@@ -160,6 +182,13 @@ impl DrawWords for DrawCommand {
     fn consolation_only(self) -> Self {
         Self {
             consolation_only: true,
+            ..self
+        }
+    }
+
+    fn with(self, segments: &[&str]) -> Self {
+        Self {
+            segments: self::segments(segments),
             ..self
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tombola::{
     chance::MasterKey,
-    injector::Injector,
+    injector::{ImportCodes, ImportedCodes, Injector},
     model::{Campaign, Moment, PoolNo, PrizeNo, limits::UserRecord},
     store::{
         DrawAnswer, DrawCommand, OperateCommand, Operated, Operation, Refusal, Result, Stats,
@@ -180,9 +180,31 @@ impl World {
         let command = OperateCommand {
             campaign: campaign_id(SPRING),
             operation,
+            blocks: Vec::new(),
             author: author(request),
         };
         self.injector().operate(command).await
+    }
+
+    /// Imports codes of a prize.
+    pub async fn import(&self, prize: &str, first: u64, codes: &[String]) -> ImportedCodes {
+        self.try_import(prize, first, codes).await.unwrap()
+    }
+
+    pub async fn try_import(
+        &self,
+        prize: &str,
+        first: u64,
+        codes: &[String],
+    ) -> Result<ImportedCodes> {
+        let import = ImportCodes {
+            campaign: campaign_id(SPRING),
+            prize_id: prize.into(),
+            first,
+            codes: codes.to_vec(),
+            author: author(&new_request()),
+        };
+        self.injector().import_codes(import).await
     }
 
     /// Operates on a win.

@@ -106,3 +106,19 @@ async fn an_expired_server_is_refused() {
     let words = ["the server's certificate has expired", "new one"];
     ended.await.unwrap().badly(69, &words);
 }
+
+#[test]
+fn a_demo_that_others_can_reach_must_be_asked_for() {
+    let demo = |more: &[&str]| {
+        let data = tempfile::tempdir().unwrap();
+        let mut command = crate::process::tombola(["demo", "--exit", "--users", "1", "--data"]);
+        let ended = crate::process::Ended::of(command.arg(data.path()).args(more));
+        (ended, std::fs::read_dir(data.path()).unwrap().count())
+    };
+    let everywhere = ["--listen", "0.0.0.0:0"];
+    let (refused, files) = demo(&everywhere);
+    refused.badly(64, &["--listen 0.0.0.0", "`tombola serve`", "--insecure"]);
+    assert_eq!(files, 0, "nothing was made");
+    demo(&[&everywhere[..], &["--insecure"]].concat()).0.well();
+    demo(&["--listen", "127.0.0.1:0"]).0.well();
+}

@@ -2,12 +2,13 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
     os::unix::fs::symlink,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tokio::task::JoinSet;
@@ -21,6 +22,8 @@ use crate::{
 
 const EXPIRY: &str = "tombola_tls_certificate_expiry_timestamp_seconds{certificate=\"server\"}";
 const UNUSABLE: &str = "tombola_tls_files_unusable{purpose=\"server\"}";
+
+const FAILED: &str = "tombola_tls_handshakes_failed_total";
 
 /// A certificate that expires later than the usual one, to tell them apart.
 fn longer() -> Wanted<'static> {
@@ -72,6 +75,41 @@ fn a_certificate_that_expires_is_replaced_without_a_restart() {
     assert!(error.contains("expired"), "{error}");
     files.put(&files.authority.sign(&longer()));
     until("the new one is in use", || later().is_ok());
+}
+
+/// The metric is what the alert `TombolaCertificateExpires` compares.
+#[test]
+fn a_certificate_that_expires_while_it_is_served_is_seen_and_said() {
+    const LEFT: Duration = Duration::from_secs(8);
+    let files = Files::new();
+    let mut wanted = Wanted::server();
+    wanted.until = SystemTime::now() + LEFT;
+    files.put(&files.authority.sign(&wanted));
+    let server = files.serve("");
+    let shake = || files.shake(server.address, rustls::ALL_VERSIONS, None, b"h2");
+    let left = || metric(&server, EXPIRY).unwrap() - unix_now();
+    assert!(left() <= LEFT.as_secs_f64(), "{}", left());
+    let mut kept = shake().unwrap();
+    server.says("`server` expired at");
+    assert!(left() < 0.0 && server.log().contains("put new files in place"));
+    let refusal = shake().unwrap_err().to_string();
+    assert!(refusal.contains("expired"), "{refusal}");
+    // The server learns from its clients that their handshakes fail, and who is connected stays.
+    server.says("TLS handshakes failed");
+    assert!(metric(&server, FAILED).unwrap() > 0.0);
+    kept.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .unwrap();
+    assert!(kept.read(&mut [0]).unwrap() > 0);
+
+    files.put(&files.authority.sign(&Wanted::server()));
+    until("the new one is in use", || shake().is_ok());
+    assert!(left() > 7.0 * 86_400.0);
+}
+
+/// The time now, in Unix time.
+fn unix_now() -> f64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap().as_secs_f64()
 }
 
 /// As a Secret of Kubernetes changes: the files are links into a directory that is itself a link.

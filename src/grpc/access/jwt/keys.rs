@@ -139,6 +139,13 @@ impl KeySet {
         let key = self.0.get(&(kid.to_owned(), algorithm))?;
         Some(key.verifies(signed, signature))
     }
+
+    /// Whether each of the keys verifies a signature.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn verify_all(&self, signed: &[u8], signature: &[u8]) -> Vec<bool> {
+        let keys = self.0.values();
+        keys.map(|key| key.verifies(signed, signature)).collect()
+    }
 }
 
 /// The key of an entry, if tokens can be signed with it.

@@ -6,6 +6,8 @@
 
 mod claims;
 mod fetch;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod issuer;
 mod keys;
 

@@ -1,8 +1,10 @@
 //! What a valid campaign becomes, and that every problem of a bad one is reported; [`table`] has
 //! the bad ones one by one.
 
+mod caps;
 mod envelopes;
 mod schedules;
+mod segments;
 mod table;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,7 @@ pub(crate) fn spring_wheel() -> proto::Campaign {
         id: id.into(),
         unlock_after_draws,
         kind: Some(kind),
+        ..Default::default()
     };
     let coupons = proto::Schedule {
         per_hour: map(&[("coupon", 200)]),
@@ -89,6 +92,8 @@ pub(crate) fn spring_wheel() -> proto::Campaign {
             paid_draws_per_day: Some(20),
             draws_per_user: Some(100),
             wins_per_user: Some(5),
+            draws_per_hour: None,
+            granted_per_day: None,
         }),
         consolation: Some(proto::Consolation {
             id: "points".into(),
@@ -109,6 +114,7 @@ pub(crate) fn spring_wheel() -> proto::Campaign {
             pool("everyday", 10, Kind::Deck(deck)),
         ],
         publish_plan: 0,
+        segment_limits: Vec::new(),
     }
 }
 

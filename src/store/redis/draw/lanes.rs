@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracing::error;
 
+use super::bonus::{Answer, Ask, lifecycle, read_grant};
 use crate::store::redis::{
     batch::{self, Call},
     core::Core,
@@ -21,7 +22,7 @@ use crate::store::redis::{
 use crate::{
     model::{CampaignId, Moment, PoolNo},
     store::{
-        DrawAnswer, DrawCommand, Drawn, LedgerId, Need, Refusal, Result, StoreError,
+        DrawAnswer, DrawCommand, Drawn, LedgerId, Need, Refusal, Result, StoreError, rules,
         view::Lifecycle,
     },
 };
@@ -30,28 +31,40 @@ use crate::{
 const KEY_BYTES: usize = 48;
 const ARG_BYTES: usize = 64;
 
-/// A draw that waits for its reply.
+/// A draw or a grant that waits for its reply.
 pub(crate) struct Job {
-    user: IdDigest,
+    pub(super) user: IdDigest,
     request: RequestField,
-    command: DrawCommand,
+    ask: Ask,
+}
+
+impl Job {
+    pub(super) fn new(ask: Ask) -> Self {
+        let (user, request) = ask.name();
+        Self {
+            request: request_field(user, request),
+            user: IdDigest::user(user),
+            ask,
+        }
+    }
 }
 
 impl Call for Job {
-    type Answer = Drawn;
+    type Answer = Answer;
     type Subject = CampaignId;
     type Known = Arc<Layout>;
+    const SCRIPT: &'static str = "draw";
 
     fn subject(&self) -> &CampaignId {
-        &self.command.campaign
+        self.ask.campaign()
     }
 
     fn units(&self) -> usize {
-        self.command.count as usize
+        self.ask.units()
     }
 
     fn is_late(&self, now: Moment) -> bool {
-        now > self.command.not_after
+        now > self.ask.not_after()
     }
 
     fn known(core: &Core, id: &CampaignId) -> Option<Arc<Layout>> {
@@ -71,7 +84,7 @@ impl Call for Job {
         group: &Group,
         now: Moment,
         reply: redis::Value,
-    ) -> Result<Option<Vec<Result<Drawn>>>> {
+    ) -> Result<Option<Vec<Result<Answer>>>> {
         let id = &group.known.campaign.id;
         let about = |error: StoreError| error.about(format_args!("campaign {id}"));
         let mut answers = read_group(core, group, now, reply).map_err(about)?;
@@ -94,13 +107,11 @@ impl Lanes {
     /// Sends a draw through its lane.
     pub(crate) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number;
-        let user = IdDigest::user(&command.user);
-        let job = Job {
-            request: request_field(&command.user, &command.request),
-            user,
-            command,
+        let job = Job::new(Ask::Draw(command));
+        let Answer::Drawn(drawn) = self.call(partition, job.user.hash(), job).await? else {
+            return Err(unexpected("draw").after_write());
         };
-        match self.call(partition, user.hash(), job).await? {
+        match drawn {
             Drawn::Done(answer) if answer.replayed => {
                 core.witnesses.raise(partition, answer.ledger.sequence);
                 let id = &answer.campaign.id;
@@ -195,7 +206,7 @@ struct Requests {
 impl Requests {
     fn of(group: &Group) -> Result<Self> {
         let too_much = |_| StoreError::corrupt("a draw asks for more than its batch can hold");
-        let jobs = group.len();
+        let (jobs, campaign) = (group.len(), &*group.known.campaign);
         let mut requests = Self {
             earliest: record::LAST_MOMENT,
             not_after: Vec::with_capacity(jobs * 8),
@@ -206,12 +217,12 @@ impl Requests {
         };
         let mut kinds: Vec<Vec<u8>> = Vec::new();
         for job in group.calls() {
-            let not_after = job.command.not_after.min(record::LAST_MOMENT);
+            let not_after = job.ask.not_after().min(record::LAST_MOMENT);
             requests.earliest = requests.earliest.min(not_after);
             requests
                 .not_after
                 .extend(not_after.as_micros().unsigned_abs().to_be_bytes());
-            let kind = record::encode_kind(&job.command);
+            let kind = job.ask.encode_kind(campaign);
             let known = kinds.iter().position(|known| *known == kind);
             let index = known.unwrap_or_else(|| {
                 kinds.push(kind);
@@ -222,7 +233,7 @@ impl Requests {
                 .kind_of
                 .push(u8::try_from(index).map_err(too_much)?);
             let before = requests.parts.len();
-            record::encode_part(&job.command, &mut requests.parts);
+            job.ask.encode_part(campaign, &mut requests.parts);
             let length = u16::try_from(requests.parts.len() - before).map_err(too_much)?;
             requests.lengths.extend(length.to_be_bytes());
         }
@@ -237,7 +248,7 @@ fn read_group(
     group: &Group,
     now: Moment,
     value: redis::Value,
-) -> Result<Option<Vec<Result<Drawn>>>> {
+) -> Result<Option<Vec<Result<Answer>>>> {
     let id = &group.known.campaign.id;
     if let redis::Value::BulkString(text) = &value {
         return match text.split_first() {
@@ -265,9 +276,15 @@ fn read_group(
     let mut answers = Vec::with_capacity(group.len());
     for job in group.calls() {
         let reply = replies.next(job);
-        answers.push(
-            reply.and_then(|reply| read_draw(&group.known, job, now, reply, &mut running_low)),
-        );
+        answers.push(reply.and_then(|reply| match &job.ask {
+            Ask::Draw(command) => {
+                let drawn = read_draw(&group.known, command, now, reply, &mut running_low);
+                drawn.map(Answer::Drawn)
+            }
+            Ask::Grant(command) => {
+                read_grant(&group.known, command, now, reply).map(Answer::Granted)
+            }
+        }));
     }
     if let (Some(last), Some(error)) = (answers.last_mut(), replies.left_over()) {
         *last = Err(error);
@@ -290,7 +307,7 @@ fn read_pools(bytes: &[u8]) -> Result<Vec<PoolNo>> {
 }
 
 /// The script's reply to one draw.
-enum Reply<'a> {
+pub(super) enum Reply<'a> {
     /// The draw was made; this is what the user's record keeps of it.
     Made(Remembered),
     /// A letter (see `draw.lua`), and the bytes that follow it.
@@ -312,7 +329,7 @@ impl<'a> Replies<'a> {
         }
         let reply = match self.rest.letter() {
             None => {
-                record::decode_drawn(&mut self.rest, &job.request, &job.command).map(Reply::Made)
+                record::decode_drawn(&mut self.rest, &job.request, job.ask.what()).map(Reply::Made)
             }
             Some(letter) => self
                 .rest
@@ -344,12 +361,11 @@ fn unreadable(id: &CampaignId, text: &str) -> StoreError {
 
 fn read_draw(
     layout: &Layout,
-    job: &Job,
+    command: &DrawCommand,
     now: Moment,
     reply: Reply<'_>,
     running_low: &mut Vec<PoolNo>,
 ) -> Result<Drawn> {
-    let command = &job.command;
     let campaign = &layout.campaign;
     let done = |remembered: Remembered, replayed, running_low| DrawAnswer {
         ledger: LedgerId {
@@ -395,29 +411,15 @@ fn read_draw(
             Some(expire) => Refusal::Expired(expire).into(),
             None => StoreError::corrupt("a draw that does not expire has expired"),
         }),
-        b'A' => {
-            let code = std::str::from_utf8(rest)
-                .ok()
-                .and_then(|text| text.parse().ok());
-            let lifecycle = Lifecycle::from_code(code.unwrap_or(-1))?;
-            Err(not_admitted(layout, lifecycle, now))
-        }
+        b'A' => Err(not_admitted(layout, lifecycle(rest)?, now)),
         b'Q' => {
-            let today = campaign.zone.day(now);
-            let admitted = record::decode_record(rest)?.record.on(today, now).admit(
-                &campaign.limits,
-                command.funding,
-                command.count,
-            );
-            Err(match admitted {
-                Err(reached) => Refusal::Limit {
-                    reached,
-                    retry_at: reached.resets.then(|| campaign.zone.next_day_start(now)),
-                    now,
-                }
-                .into(),
-                Ok(_) => StoreError::corrupt("a limit that was reached is not"),
-            })
+            let stored = record::decode_record(rest)?.record;
+            Err(
+                match rules::admit_user(campaign, command, Some(stored), now) {
+                    Err(refused) => refused,
+                    Ok(_) => StoreError::corrupt("a limit that was reached is not"),
+                },
+            )
         }
         _ => Err(unexpected("known code of a draw").after_write()),
     }

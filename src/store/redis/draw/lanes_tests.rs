@@ -33,14 +33,11 @@ fn job(number: usize) -> Job {
         funding: Funding::Free,
         payment_ref: String::new(),
         consolation_only: false,
+        segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
     };
-    Job {
-        request: request_field(&command.user, &command.request),
-        user: IdDigest::user(&command.user),
-        command,
-    }
+    Job::new(Ask::Draw(command))
 }
 
 fn draws(core: &Core) -> Group {
@@ -107,12 +104,13 @@ fn read(replies: &[Vec<u8>]) -> Vec<Result<Drawn>> {
 
 fn answers(value: Value) -> Result<Option<Vec<Result<Drawn>>>> {
     let core = core();
-    Job::answers(
-        &core,
-        &draws(&core),
-        Moment::from_micros(1_795_960_803_000_000),
-        value,
-    )
+    let now = Moment::from_micros(1_795_960_803_000_000);
+    let answers = Job::answers(&core, &draws(&core), now, value)?;
+    let drawn = |answer| match answer {
+        Answer::Drawn(drawn) => drawn,
+        Answer::Granted(_) => panic!("a draw was answered as a grant"),
+    };
+    Ok(answers.map(|all| all.into_iter().map(|answer| answer.map(drawn)).collect()))
 }
 
 fn executed<T>(answer: &Result<T>) -> Option<Executed> {

@@ -1,5 +1,6 @@
-//! Draws in batches, by `draw.lua`.
+//! Draws and callers' grants in batches, by `draw.lua`.
 
+mod bonus;
 mod lanes;
 
 pub(super) use self::lanes::Lanes;

@@ -83,7 +83,7 @@ pub(super) fn encode_gate(state: &EnvelopeState) -> Vec<u8> {
 }
 
 /// Reads the field `grabbed`.
-pub(super) fn decode_counts(bytes: &[u8]) -> Result<GrabCounts> {
+pub(in crate::store::redis) fn decode_counts(bytes: &[u8]) -> Result<GrabCounts> {
     let mut unpacker = Unpacker::new(bytes);
     let counts = GrabCounts {
         packets: unpacker.int()?,
@@ -118,9 +118,9 @@ fn decode_user(unpacker: &mut Unpacker<'_>) -> Result<UserId> {
 
 /// The origin from which moments and sequence numbers of grabs are counted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Base {
-    pub(super) created: Moment,
-    pub(super) ledger: LedgerId,
+pub(in crate::store::redis) struct Base {
+    pub(in crate::store::redis) created: Moment,
+    pub(in crate::store::redis) ledger: LedgerId,
 }
 
 /// Skips what [`decode_grab`] reads.
@@ -151,7 +151,11 @@ pub(super) fn decode_grab(unpacker: &mut Unpacker<'_>, base: Base) -> Result<Pac
 }
 
 /// Reads a user and the user's packet.
-pub(super) fn decode_grab_of(name: &[u8], value: &[u8], base: Base) -> Result<GrabView> {
+pub(in crate::store::redis) fn decode_grab_of(
+    name: &[u8],
+    value: &[u8],
+    base: Base,
+) -> Result<GrabView> {
     let (mut name, mut value) = (Unpacker::new(name), Unpacker::new(value));
     let user = decode_user(&mut name)?;
     let packet = decode_grab(&mut value, base)?;

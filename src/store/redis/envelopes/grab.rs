@@ -58,6 +58,7 @@ impl Call for Grab {
     type Answer = Grabbed;
     type Subject = EnvelopeId;
     type Known = Arc<Known>;
+    const SCRIPT: &'static str = "grab";
 
     fn subject(&self) -> &EnvelopeId {
         &self.command.envelope

@@ -14,6 +14,8 @@ mod read;
 mod steps;
 mod write;
 
+#[cfg(any(test, fuzzing))]
+pub(super) use self::codec::{Base, decode_counts, decode_grab_of};
 pub(super) use self::{
     codec::{decode_grabs, skip_grab},
     grab::GrabLanes,

@@ -34,6 +34,8 @@ const FORK_FOLLOWS: u8 = 0xf1;
 const FORK_BYTES: usize = 3;
 /// Days whose limits a batch of draws carries, so that a clock a little off stays within them.
 const DAYS: usize = 3;
+/// The same of hours. A batch carries fewer of them, so they are computed anew more often.
+const HOURS: usize = 8;
 
 /// Packs values.
 #[derive(Default)]
@@ -48,6 +50,11 @@ impl Packer {
 
     pub(crate) fn count(&mut self, value: u64) -> &mut Self {
         let _ = encode::write_uint(&mut self.0, value);
+        self
+    }
+
+    pub(crate) fn nil(&mut self) -> &mut Self {
+        let _ = encode::write_nil(&mut self.0);
         self
     }
 
@@ -260,7 +267,9 @@ pub(crate) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
 
 /// The definition of a version as the draw script takes it: start, end, limits (-1: none) of draws
 /// a day, paid draws a day, draws and wins a user, 1 for a consolation prize, 1 for each prize that
-/// counts as a win, pools `[draws that unlock it, 1 for a deck, prizes of its queues]`.
+/// counts as a win, pools `[draws that unlock it, 1 for a deck, prizes of its queues]`; and what
+/// [`pack_rare_rules`] adds. A pool that needs it has two more numbers: wins that lock it (-1:
+/// none), and draws of the day that unlock it.
 pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> {
     let mut packer = Packer::default();
     let limits = &campaign.limits;
@@ -280,17 +289,71 @@ pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> 
     }
     packer.list(pools.len());
     for (pool, definition) in pools.iter().zip(&campaign.pools) {
-        packer.list(3).int(definition.unlock_after_draws.into());
+        let (lock, today) = (
+            definition.lock_after_wins,
+            definition.unlock_after_draws_today,
+        );
+        let has_bounds = lock.is_some() || today > 0;
+        packer.list(if has_bounds { 5 } else { 3 });
+        packer.int(definition.unlock_after_draws.into());
         packer.int(i64::from(pool.is_deck)).list(pool.queues.len());
         for queue in &pool.queues {
             packer.int(slot(queue.prize).into());
         }
+        if has_bounds {
+            packer.int(lock.map_or(-1, i64::from)).int(today.into());
+        }
     }
+    pack_rare_rules(&mut packer, campaign);
     packer.done()
 }
 
+/// What few campaigns have: a list of each prize with a cap, its cap of a day and its cap in all
+/// (-1: none), the limit of draws of an hour, the limit of bonus draws that callers grant on a day,
+/// 1 if segments are named, 1 if bonus draws of a day are counted, a list of the prizes with codes.
+/// Nil stands for what a campaign lacks, and nothing follows what it has last.
+fn pack_rare_rules(packer: &mut Packer, campaign: &Campaign) {
+    let caps: Vec<_> = campaign.capped_prizes().collect();
+    let limits = [
+        campaign.limits.draws_per_hour,
+        campaign.limits.granted_per_day,
+        campaign.names_segments().then_some(1),
+        campaign.counts_bonus_of_day().then_some(1),
+    ];
+    let coded: Vec<_> = campaign.prizes_with_codes().collect();
+    let given = limits.iter().rposition(Option::is_some);
+    let values = match coded.is_empty() {
+        true => given.map_or(0, |last| last + 1),
+        false => limits.len(),
+    };
+    if !caps.is_empty() {
+        packer.list(caps.len() * 3);
+        for (prize, cap) in caps {
+            packer.int(prize.0.into());
+            for most in [cap.per_day, cap.total] {
+                packer.int(most.map_or(-1, i64::from));
+            }
+        }
+    } else if values > 0 {
+        packer.nil();
+    }
+    for limit in &limits[..values] {
+        match limit {
+            Some(limit) => packer.int(i64::from(*limit)),
+            None => packer.nil(),
+        };
+    }
+    if !coded.is_empty() {
+        packer.list(coded.len());
+        for prize in coded {
+            packer.int(prize.0.into());
+        }
+    }
+}
+
 /// The days from a moment on in the campaign's zone, and the moment at which they end. The bytes
-/// are a list: for each day its start and its number, then the end.
+/// are a list: for each day its start and its number, then the end. If draws of an hour are
+/// limited, the starts of the hours follow as another list, whose last one is the end of all.
 pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment) {
     let zone = &campaign.zone;
     let mut packer = Packer::default();
@@ -301,6 +364,17 @@ pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
         start = zone.next_day_start(start);
     }
     packer.moment(start);
+    let mut limits = campaign.all_limits();
+    if limits.any(|limits| limits.draws_per_hour.is_some()) {
+        packer.list(HOURS + 1);
+        let mut hour = zone.hour(from).0;
+        for _ in 0..HOURS {
+            packer.moment(hour);
+            hour = zone.hour(hour).1;
+        }
+        packer.moment(hour);
+        start = start.min(hour);
+    }
     (packer.done(), start)
 }
 
@@ -308,7 +382,8 @@ pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
 /// pool one value. For a schedule, that is the moment until which it is filled. For a deck, it is 1
 /// if more cards will be dealt and 0 if not; or, if stock lacks prizes that forfeited cards can
 /// bring back, a list of prizes and numbers: the deck is dealt on once that many cards of each of
-/// these prizes are forfeited.
+/// these prizes are forfeited. Then, if codes were passed over, a list of prizes and numbers of
+/// these codes.
 pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.int(state.view.lifecycle.code().into());
@@ -324,6 +399,14 @@ pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
                 packer.moment(schedule.filled_until());
             }
             PoolState::Deck(_) => encode_deck_gate(&mut packer, state, no),
+        }
+    }
+    let skipped = state.stock.iter().enumerate();
+    let skipped: Vec<_> = skipped.filter(|(_, stock)| stock.skipped > 0).collect();
+    if !skipped.is_empty() {
+        packer.list(skipped.len() * 2);
+        for (prize, stock) in skipped {
+            packer.count(prize as u64).count(stock.skipped);
         }
     }
     packer.done()

@@ -22,6 +22,8 @@ pub(crate) const USER_HASHES: u8 = 16;
 /// of up to 512 small fields in a compact encoding, which it searches from the start, so buckets
 /// are many and small.
 pub(crate) const BUCKETS: u32 = 1 << 16;
+/// The number of blocks of codes in a hash: so few that a script moves or removes the hash quickly.
+pub(crate) const GROUP_BLOCKS: u64 = 256;
 /// The most bytes of a prefix.
 const PREFIX_BYTES_MAX: usize = 64;
 
@@ -122,6 +124,7 @@ impl PartitionKeys {
             blocked: key("blocked"),
             blocks: key("blocks"),
             long: key("long"),
+            codes: format!("{}:codes:{id}:", self.tag),
             users: format!("{}:users:{id}:", self.tag),
             older: format!("{}:older:{id}:", self.tag),
         }
@@ -235,6 +238,7 @@ pub(crate) struct CampaignKeys {
     pub(crate) blocks: Key,
     /// Draws that do not fit into a compact hash.
     pub(crate) long: Key,
+    codes: String,
     users: String,
     older: String,
 }
@@ -243,6 +247,11 @@ impl CampaignKeys {
     /// A hash of users.
     pub(crate) fn users(&self, hash: u8) -> Key {
         format!("{}{hash:x}", self.users).into()
+    }
+
+    /// A hash of blocks of a prize's codes, which has up to [`GROUP_BLOCKS`] of them.
+    pub(crate) fn codes(&self, prize: PrizeNo, group: u64) -> Key {
+        format!("{}{}:{group:x}", self.codes, prize.0).into()
     }
 
     /// A bucket of older draws.
@@ -274,6 +283,11 @@ impl CampaignKeys {
         let hash_of = users.map(index_of).collect();
         (usize::from(hashes), hash_of)
     }
+}
+
+/// The group of a block of codes: the blocks of a group are in one hash.
+pub(crate) fn group_of(block: u64) -> u64 {
+    block / GROUP_BLOCKS
 }
 
 /// The keys of a pool.

@@ -1,9 +1,11 @@
 //! How data are written in Redis, and how scripts are called: names of keys, packed values, scripts
 //! and their replies.
 
+pub(super) mod asked;
 pub(super) mod blocks;
 pub(super) mod codec;
 mod constants;
+mod counts;
 pub(super) mod effect;
 pub(super) mod ids;
 pub(super) mod keys;

@@ -11,6 +11,9 @@ pub(crate) const FORFEITED: i32 = -1;
 /// Begins the result of a blank, less 1 if the user gets the consolation prize.
 pub(crate) const BLANK: i32 = -10;
 const BLANK_GIVEN: i32 = BLANK - 1;
+/// Is added to what begins the result of a win, if the prize has codes: the code's index follows
+/// the unit. It is beyond what begins other results of wins, as a campaign has few pools.
+pub(crate) const CODED: i32 = 1024;
 
 /// Reads the results of a draw, one after another.
 pub(crate) fn decode_results(unpacker: &mut Unpacker<'_>, count: u64) -> Result<Vec<DrawResult>> {
@@ -48,6 +51,7 @@ fn decode_forfeited(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
             pool,
             unit,
             release: None,
+            code: None,
         } if given <= 1 => Ok(DrawResult::NotWon {
             consolation: given == 1,
             cause: Cause::Forfeited { prize, pool, unit },
@@ -57,20 +61,24 @@ fn decode_forfeited(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
 }
 
 /// Reads a unit that was taken, after its code.
-fn decode_won(unpacker: &mut Unpacker<'_>, code: i32) -> Result<DrawResult> {
-    let pool = code
+fn decode_won(unpacker: &mut Unpacker<'_>, begin: i32) -> Result<DrawResult> {
+    let has_code = begin >= CODED;
+    let begin = if has_code { begin - CODED } else { begin };
+    let pool = begin
         .checked_sub(2)
         .filter(|pool| *pool >= 0)
         .ok_or_else(malformed)?
         / 2;
-    let is_scheduled = code % 2 == 0;
+    let is_scheduled = begin % 2 == 0;
     let prize = PrizeNo(unpacker.int()?);
     let (score, unit) = decode_scored(unpacker)?;
+    let code = has_code.then(|| unpacker.int()).transpose()?;
     Ok(DrawResult::Won {
         prize,
         pool: PoolNo(pool.try_into().map_err(|_| malformed())?),
         unit,
         release: is_scheduled.then(|| Moment::from_micros(score)),
+        code,
     })
 }
 
@@ -109,6 +117,34 @@ mod tests {
                 read(forfeited, given, code).is_err(),
                 "{forfeited} {given} {code}"
             );
+        }
+    }
+
+    #[test]
+    fn a_win_with_a_code_has_its_index_after_the_unit() {
+        let unit = Unit {
+            window: 3,
+            fork: 7,
+            number: 5,
+        };
+        for (begin, release, score) in [(11, None, 9), (10, Some(9), 9)] {
+            let mut packer = Packer::default();
+            packer.int(i64::from(CODED) + begin).int(7);
+            packer.0.extend(encode_unit(score, unit));
+            packer.int(4_999_999);
+            let bytes = packer.done();
+            let expected = DrawResult::Won {
+                prize: PrizeNo(7),
+                pool: PoolNo(4),
+                unit,
+                release: release.map(Moment::from_micros),
+                code: Some(4_999_999),
+            };
+            let read = decode_result(&mut Unpacker::new(&bytes)).unwrap();
+            assert_eq!(read, expected);
+            for length in 0..bytes.len() {
+                assert!(decode_result(&mut Unpacker::new(&bytes[..length])).is_err());
+            }
         }
     }
 

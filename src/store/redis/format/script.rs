@@ -24,6 +24,7 @@ pub(crate) enum Effect {
 /// digest is enough.
 #[derive(Debug)]
 pub struct Script {
+    name: &'static str,
     text: String,
     sha: String,
     effect: fn(&Value) -> Effect,
@@ -45,6 +46,7 @@ impl Script {
         }
         let sha = hex(&Sha1::digest(text.as_bytes()));
         Self {
+            name: "",
             text,
             sha,
             effect: |_| Effect::Wrote,
@@ -62,6 +64,16 @@ impl Script {
         parts.push(main.to_owned());
         let parts: Vec<_> = parts.iter().map(String::as_str).collect();
         Self::new(&parts)
+    }
+
+    /// The same script, with a name for spans.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Its name; empty if it has none.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
     }
 
     /// The same script, with a function that reads its effect from a reply.

@@ -20,7 +20,7 @@ macro_rules! scripts {
         $(#[$doc])*
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             let modules = [text!("modules/", "clock"), text!("modules/", "store"), $($(text!("modules/", $module)),+)?];
-            Script::of_modules(&CONSTANTS, &modules, text!($main))
+            Script::of_modules(&CONSTANTS, &modules, text!($main)).named($main)
                 $(.with_effect($effect))?
         });
     )+ };
@@ -29,7 +29,7 @@ macro_rules! scripts {
 scripts! {
     /// Draws, many at once.
     DRAW = "draw" [
-        "writing", "backlog", "record", "users", "packed", "admission", "memory", "queues", "denials",
+        "writing", "backlog", "record", "users", "packed", "admission", "bonus", "memory", "queues", "denials",
         "pools", "counters", "campaign", "batch"
     ] => effect::of_draws;
     /// Reads the state of a campaign that rules decide on.

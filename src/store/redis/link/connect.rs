@@ -31,6 +31,7 @@ use crate::{
             words::Words,
         },
     },
+    trace,
 };
 
 /// The pauses before a refused call is sent again, while the master changes or slots move. They are
@@ -331,6 +332,7 @@ async fn run_script(
         answer => answer,
     };
     STORE.script_s.observe(sent.elapsed().as_secs_f64());
+    trace::event("reply");
     answer
 }
 

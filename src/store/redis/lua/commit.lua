@@ -16,6 +16,7 @@
 --       - 'gone', key: the key does not exist
 --       - 'unlisted', key, member: the member is not in the sorted set
 --       - 'count', key, counter, number: the campaign's counter is this number plus the units there
+--       - 'format', key (any), number: the data are of this format or a later one
 --       number of counters of the campaign, then for each its name and what is added to it
 --       number of sums, the key of all of them, then for each its name and what is added to it
 --       number of entries, then each as JSON
@@ -27,6 +28,7 @@
 --       {now, 'S'}: something has changed
 --       {now, 'G', key}: the key is left of something that was removed
 --       {now, 'U', key}: units of this queue are missing
+--       {now, 'O'}: the data are of an older format than is needed
 local refusal, now, last, replid, mark, format = open_to_write()
 if refusal then
     return refusal
@@ -87,6 +89,10 @@ for _ = 1, tonumber(take()) do
         local counted = tonumber(redis.call('HGET', KEYS[3], take()) or 0)
         if counted ~= redis.call('ZCARD', key) + tonumber(take()) then
             return { digits(now), 'U', key }
+        end
+    elseif kind == 'format' then
+        if format < tonumber(take()) then
+            return { digits(now), 'O' }
         end
     elseif redis.call('HEXISTS', key, take()) == 1 then
         return { digits(now), 'S' }

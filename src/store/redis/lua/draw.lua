@@ -1,4 +1,5 @@
--- Draws for users of campaigns of one partition, in the order given, each draw whole or not at all.
+-- Draws for users of campaigns of one partition, and grants bonus draws, in the order given, each
+-- whole or not at all. All that is said here of draws holds for grants.
 --
 -- Everything is decided first and written last. Every key that is written is read before, so a key
 -- of a wrong type stops its campaign before anything is written. The ledger is the exception: it is
@@ -15,7 +16,8 @@
 --       - for each draw one byte: the index of the user's hash, from 0
 --       - the earliest deadline (the moment after which a draw must not begin)
 --       - for each draw eight bytes: its deadline
---       - the different kinds of requests, each {what, expire, payment digest}
+--       - the different kinds of requests, each {what, expire, payment digest}; of a grant what it
+--         asks for is in place of the digest: {draws, lapses}
 --       - for each draw one byte: the index of its kind, from 0
 --       - what the ledger keeps of each draw, one after another
 --       - for each draw two bytes: the length of its part of the value before
@@ -28,8 +30,10 @@
 --       any other reply: a letter, the length of what follows in two bytes, and that:
 --       'R' replayed: the remembered draw     'U' request id reused
 --       'P' past its deadline                 'E' expired
---       'A' no draws are taken: the lifecycle 'Q' a limit: the user's record
+--       'A' no draws are taken: the lifecycle 'Q' a limit, or a grant that cannot be added: the
+--                                             user's record
 --       'F' a fill is needed: {pool, cards}   'B' too many entries are not settled
+--       'O' the data are of a format whose readers know no grants
 --
 -- Reads  clock, writing, backlog, campaign, batch
 local refusal, now, last, replid, mark, format = open_to_write()

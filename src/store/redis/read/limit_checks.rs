@@ -55,6 +55,7 @@ impl Call for LimitCheck {
     type Answer = UserView;
     type Subject = CampaignId;
     type Known = Arc<Layout>;
+    const SCRIPT: &'static str = "check_limit";
 
     fn subject(&self) -> &CampaignId {
         &self.campaign

@@ -13,6 +13,7 @@ use crate::store::redis::{
     core::{Attempt, Core, Kept},
     envelopes::decode_grabs,
     format::{
+        asked,
         keys::{BUCKETS, IdDigest, Key, PartitionKeys, USER_HASHES, request_field},
         record,
         reply::{self, Parts, letter, unexpected},
@@ -164,6 +165,9 @@ impl Core {
             None => reply::maybe_bytes(parts.next()?)?,
         };
         let remembered = record::decode_remembered(&found.ok_or(Refusal::DrawNotFound)?)?;
+        if remembered.is_grant() {
+            return Err(Refusal::DrawNotFound.into());
+        }
         let (at, sequence) = (remembered.at, remembered.sequence);
         if at < now - self.request_memory {
             return Err(Refusal::DrawNotFound.into());
@@ -307,7 +311,11 @@ impl Core {
 }
 
 /// Reads an item of the stream, whose id is the number of its last entry.
-pub(super) fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -> Result<()> {
+pub(in crate::store::redis) fn read_item(
+    partition: u32,
+    item: Value,
+    entries: &mut Vec<Entry>,
+) -> Result<()> {
     let mut item = Parts::of(item)?;
     let id = reply::text(item.next()?)?;
     let last = id
@@ -343,8 +351,7 @@ pub(super) fn read_item(partition: u32, item: Value, entries: &mut Vec<Entry>) -
             }
         }
     }
-    let draws = record::decode_draws(&parts, &answers, version)?;
-    bodies.extend(draws.into_iter().map(Body::Draw));
+    bodies.extend(asked::decode_draws(&parts, &answers, version)?);
     bodies.extend(decode_grabs(&grabbers, &packets)?);
     if bodies.len() as u64 != count || count > last {
         return Err(StoreError::corrupt(format!(

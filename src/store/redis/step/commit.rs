@@ -169,6 +169,12 @@ impl Commit {
         self.guards.extend([counter.into(), number(others)]);
     }
 
+    /// The partition's data must be of this format or a later one.
+    pub(crate) fn expect_format(&mut self, format: u32) {
+        self.guard("format", Self::PARTITION);
+        self.guards.push(number(format));
+    }
+
     fn guard(&mut self, kind: &str, key: usize) {
         self.guard_count += 1;
         self.guards.extend([kind.into(), number(key)]);

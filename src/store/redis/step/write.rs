@@ -14,17 +14,18 @@ use crate::store::redis::{
     core::Core,
     format::{
         blocks, codec,
-        keys::{self, IdDigest, USER_HASHES, slot},
+        keys::{self, IdDigest, USER_HASHES, group_of, slot},
         record,
         reply::{self, letter},
         scripts,
+        version::CAPS_FORMAT,
     },
     gone::{left_over, units_gone},
 };
 use crate::{
     model::{Moment, PoolNo, PrizeNo, UserId},
     store::{
-        LedgerId, Result, StoreError,
+        LedgerId, Refusal, Result, StoreError,
         rules::{self, Changes, Placed, PoolState, State},
     },
 };
@@ -52,6 +53,7 @@ impl Core {
                 return Err(left_over(&what, &reply::bytes(parts.next()?)?));
             }
             Some(b'U') => return Err(units_gone(&reply::bytes(parts.next()?)?)),
+            Some(b'O') => return Err(Refusal::UpgradeNeeded.into()),
             _ => {}
         }
         if state.changes.is_new_version
@@ -142,7 +144,11 @@ impl Loaded {
         self.write_users(&mut commit, layout);
         write_blocks(&mut commit, layout, &state.changes);
         write_delivery(&mut commit, layout, &state.changes);
+        write_codes(&mut commit, layout, &state.changes);
         if state.changes.is_new_version {
+            if view.campaign.needs_newer_readers() {
+                commit.expect_format(CAPS_FORMAT);
+            }
             let versions = commit.key(Kind::Hash, layout.keys.versions.clone());
             let definition = crate::model::convert::encode(&view.campaign);
             commit.write(
@@ -326,6 +332,21 @@ fn write_delivery(commit: &mut Commit, layout: &Layout, changes: &Changes) {
             key,
             [delivery_field(*pool, *unit), to_json(delivery)],
         );
+    }
+}
+
+/// Writes new blocks of codes.
+fn write_codes(commit: &mut Commit, layout: &Layout, changes: &Changes) {
+    let Some((prize, blocks)) = &changes.codes else {
+        return;
+    };
+    for group in blocks.chunk_by(|one, next| group_of(one.index) == group_of(next.index)) {
+        let key = layout.keys.codes(*prize, group_of(group[0].index));
+        let key = commit.key(Kind::Hash, key);
+        let fields = group
+            .iter()
+            .flat_map(|block| [block.index.to_string().into(), block.bytes.clone()]);
+        commit.write("HSET", key, fields);
     }
 }
 

@@ -210,7 +210,9 @@ async fn report() {
     }
     let rows = rows();
     if let Ok(file) = std::env::var("TOMBOLA_FAULTS_REPORT") {
-        fs::write(project(&file), report::page(&rows)).unwrap();
+        let file = project(&file);
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        fs::write(file, report::page(&rows, &before)).unwrap();
     }
     let failures: Vec<_> = rows.iter().map(|row| (row, row.failures())).collect();
     let failures: Vec<_> = failures.iter().filter(|(_, all)| !all.is_empty()).collect();

@@ -214,15 +214,16 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The page with the table.
-pub fn page(rows: &[Row]) -> String {
-    format!("{INTRODUCTION}\n{}", table(rows))
+/// The page with the table. What follows the table in the page before stays.
+pub fn page(rows: &[Row], before: &str) -> String {
+    let rest = before.find("\n## ").map_or("", |at| &before[at..]);
+    format!("{INTRODUCTION}\n{}{rest}", table(rows))
 }
 
 const INTRODUCTION: &str = "\
 # Faults
 
-What happens to draws when servers and services fail. The suite writes this page itself:
+What happens to draws when servers and services fail. The suite writes the first table itself:
 
 ```sh norun
 TOMBOLA_FAULT_ROUNDS=20 TOMBOLA_FAULTS_REPORT=docs/faults.md \\

@@ -232,6 +232,7 @@ async fn a_record_that_is_extended_is_read_and_one_with_an_unknown_field_stops_i
     let check = CheckLimitRequest {
         campaign_id: "one".into(),
         user_id: "u-1".into(),
+        segments: Vec::new(),
     };
     let refused = stall.lottery.check_limit(check).await.unwrap_err();
     assert_not_executed(&refused, Code::Internal);

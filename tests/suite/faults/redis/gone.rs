@@ -42,6 +42,7 @@ async fn a_campaign_whose_hash_is_gone_is_not_one_that_never_was_and_its_id_is_n
     let check = CheckLimitRequest {
         campaign_id: "one".into(),
         user_id: "u-1".into(),
+        segments: Vec::new(),
     };
     let status = stall.lottery.check_limit(check).await.unwrap_err();
     assert_not_executed(&status, Code::Internal);

@@ -25,6 +25,7 @@ async fn refuses_all(server: &Server) {
     let check = CheckLimitRequest {
         campaign_id: "cards".into(),
         user_id: "u-1".into(),
+        segments: Vec::new(),
     };
     let yaml = load::now_and_about_noon(NEW);
     let apply = ApplyCampaignRequest {

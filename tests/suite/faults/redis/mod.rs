@@ -100,7 +100,7 @@ impl House {
 }
 
 /// A directory with the master key that all tests use.
-pub(super) fn directory_with_key() -> TempDir {
+pub fn directory_with_key() -> TempDir {
     let data = tempfile::tempdir().unwrap();
     put_key(data.path(), "07");
     data

@@ -146,9 +146,10 @@ async fn is_read_as_before(data: &Path, sink: &str, audit: &[&str]) {
     let checked = lottery.check_limit(CheckLimitRequest {
         campaign_id: "spring".into(),
         user_id: "user-1".into(),
+        segments: Vec::new(),
     });
     let checked = checked.await.unwrap().into_inner();
-    assert_eq!((checked.allowed, checked.limits), (false, None));
+    assert_eq!((checked.allowed, &checked.limits), (false, &None));
     assert_eq!(checked.reason(), ErrorReason::CampaignEnded);
 
     server.run(&deliver).well();

@@ -1,24 +1,38 @@
 -- A batch: the draws of one campaign, in the order given. Everything is decided here; draw.lua
 -- writes it.
 --
--- Reads  record, users, packed, memory, admission, pools, counters; ARGV as draw.lua describes it
+-- Reads  record, users, packed, memory, admission, bonus, pools, counters; ARGV as draw.lua
+--        describes it
 --        a campaign as campaign.lua sets it
 -- Gives  draw_batch
 local COUNTS = 2 ^ 16 -- three counts below this make one exact number
 local NOBODY = '\0\0\0\0\0\0\0\0\0' -- the record of one who has not drawn
 
 -- The kinds of requests, each with the bytes that are remembered of it; and whether one has
--- expired.
+-- expired. Grants of callers have `draws` and `lapses`. `limits` are the campaign's, or those of a
+-- segment; `closed` has the pools, by number from 1, that are not for the user.
 local function read_kinds(c)
     local values, version = { cmsgpack.unpack(c.kinds) }, cmsgpack.pack(c.version)
-    local kinds, is_expired = {}, false
-    for index = 1, #values, 3 do
+    local kinds, is_expired, step = {}, false, c.has_segments and 5 or 3
+    for index = 1, #values, step do
         local what, expire = values[index], values[index + 1]
         local asked = cmsgpack.pack(what) .. values[index + 2]
-        kinds[#kinds + 1] = {
+        local kind = {
             asked = asked, asked_now = asked .. version, expire = expire,
             count = math.floor(what / 8), is_paid = what % 4 >= 2, is_barred = what % 2 == 1,
+            limits = c, closed = nil,
         }
+        if what == A_GRANT then
+            kind.draws, kind.lapses = cmsgpack.unpack(values[index + 2])
+        end
+        if c.has_segments then
+            local stated = values[index + 3]
+            if stated ~= '' then
+                kind.asked_now = asked .. cmsgpack.pack(-c.version) .. stated
+            end
+            read_view(kind, values[index + 4])
+        end
+        kinds[#kinds + 1] = kind
         is_expired = is_expired or expire > 0 and c.now > expire
     end
     return kinds, is_expired
@@ -32,12 +46,12 @@ local function refuse(letter, detail)
     return letter .. struct.pack('>I2', #detail) .. detail
 end
 
--- The start of a user's record, up to its latest draw, and the six counts. Users who only had free
--- draws have few different counts in a batch, so their results are cached in `starts` and
+-- The start of a user's record, up to its latest draw, and the counts of that draw. Users who only
+-- had free draws have few different counts in a batch, so their results are cached in `starts` and
 -- `counts_of`.
 local function start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won,
-    left, bonus)
-    local is_plain, index = paid + bonus_used + left == 0, nil
+    left, bonus, more)
+    local is_plain, index = paid + bonus_used + left == 0 and not more, nil
     if is_plain and free + drawn + won < COUNTS then
         index = ((has * COUNTS + free) * COUNTS + drawn) * COUNTS + won
         local start = starts[index]
@@ -49,6 +63,10 @@ local function start_of_record(starts, counts_of, today, has, free, paid, drawn,
     local middle = counts
     if is_plain then
         has, middle = has + PLAIN, pack_three(free, drawn, won)
+    elseif more then
+        local fields = pack_fields(more)
+        has, middle = has + EXTENDED, counts .. (left > 0 and cmsgpack.pack(bonus) or '') .. fields
+        counts = string.char(EXTENDED_COUNTS) .. counts .. fields
     elseif left > 0 then
         has, middle = has + BONUS, counts .. cmsgpack.pack(bonus)
     end
@@ -57,6 +75,37 @@ local function start_of_record(starts, counts_of, today, has, free, paid, drawn,
         starts[index], counts_of[index] = start, counts
     end
     return start, counts
+end
+
+-- Begins a later day in the fields of a record: wins of the day are 0, and nothing was granted on
+-- it. The fields that are left, nil if there are none.
+local function begin_day(more)
+    local prizes = more.prizes or {}
+    for index = 2, #prizes, 3 do
+        prizes[index] = 0
+    end
+    more.granted, more.bonus_today = nil, nil
+    return next(more) and more or nil
+end
+
+-- The free draws of this hour, by the fields of a record. A clock that steps back gives nothing.
+local function draws_of_hour(c, more)
+    return more and more.hour and more.hour >= c.hour and more.in_hour or 0
+end
+
+-- The draws of the day, with bonus draws.
+local function draws_of_day(free, paid, more)
+    return free + paid + (more and more.bonus_today or 0)
+end
+
+-- Adds free draws of this hour to the fields of a record.
+local function add_to_hour(c, more, draws)
+    more = more or {}
+    if not (more.hour and more.hour >= c.hour) then
+        more.hour, more.in_hour = c.hour, 0
+    end
+    more.in_hour = more.in_hour + draws
+    return more
 end
 
 -- Decides all draws of a campaign; `sequence` is the number of the last entry. The result, by draw:
@@ -77,11 +126,12 @@ local function decide(c, sequence, records)
         local stored, count = records[field], kind.count
         local letter, detail, regular, results, won_units
         local has, day, free, paid, drawn, bonus_used, won, left = 0, 0, 0, 0, 0, 0, 0, 0
-        local bonus, known, before, before_request
+        local bonus, known, before, before_request, more
+        local in_hour = 0
         arg = arg + 2
         if stored then
-            has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request =
-                recall(c, stored, number, request, moved)
+            has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request,
+                more = recall(c, stored, number, request, moved)
         end
         if known or may_refuse then
             letter, detail = refusal_of(c, number, kind, known)
@@ -90,17 +140,28 @@ local function decide(c, sequence, records)
             -- A later day starts at zero.
             if today > day then
                 free, paid = 0, 0
+                more = more and begin_day(more)
+            end
+            if c.hour and kind.limits.hour_limit then
+                in_hour = draws_of_hour(c, more)
             end
             if bonus then
                 bonus, left = open_bonus(bonus, c.now)
             end
-            regular = regular_draws(c, kind, free, paid, drawn - bonus_used, left)
-            if not regular then
-                letter, detail = 'Q', stored or NOBODY
+            if kind.draws then
+                regular, results, won_units = 0, '', 0
+                letter, more, bonus, left = grant_bonus(c, kind, more, bonus, left)
+                detail = letter == 'Q' and (stored or NOBODY) or ''
             else
-                results, won, won_units = draw_units(c, kind, field, drawn, won)
-                if not results then
-                    letter, detail = 'F', won
+                regular = regular_draws(kind, free, paid, drawn - bonus_used, left, in_hour)
+                if not regular then
+                    letter, detail = 'Q', stored or NOBODY
+                else
+                    results, won, won_units, more = draw_units(c, kind, field, drawn,
+                        c.counts_day and draws_of_day(free, paid, more) or 0, won, more)
+                    if not results then
+                        letter, detail = 'F', won
+                    end
                 end
             end
         end
@@ -111,6 +172,13 @@ local function decide(c, sequence, records)
                 paid = paid + count
             else
                 free = free + regular
+                if c.hour and regular > 0 and kind.limits.hour_limit then
+                    more = add_to_hour(c, more, regular)
+                end
+                if count > regular and c.counts_day then
+                    more = more or {}
+                    more.bonus_today = (more.bonus_today or 0) + count - regular
+                end
                 if count > regular then
                     take_bonus(bonus, count - regular)
                     bonus_used, left = bonus_used + count - regular, left - (count - regular)
@@ -126,7 +194,7 @@ local function decide(c, sequence, records)
             end
             local start, counts =
                 start_of_record(starts, counts_of, today, has, free, paid, drawn, bonus_used, won,
-                    left, bonus)
+                    left, bonus, more)
             if sequence > head_until then
                 head, head_until = pack_sequence_head(sequence), sequence - sequence % 256 + 255
             end

@@ -17,6 +17,9 @@ local function add(key, counts, further)
     for index = 1, #further do
         names[counted + index] = further[index]
     end
+    if #names == 0 then
+        return sums, {} -- grants alone count nothing
+    end
     local values = redis.call('HMGET', key, unpack(names))
     for index = 1, counted do
         local name, value = names[index], values[index]

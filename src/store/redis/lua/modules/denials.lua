@@ -2,15 +2,15 @@
 -- it would be for anybody, and is forfeited: the user gets what a blank gives, and the unit is back
 -- in stock. (`rules/draw.rs` decides the same for other stores.)
 --
--- Reads  a campaign: key, format, counts_as_win
+-- Reads  a campaign: key, format, counts_as_win, caps
 --        a pool: gate, queues
 --        a queue: prize, forfeited
 -- Sets   a campaign: denied, forfeited, forfeited_before; nil until they are needed
--- Gives  denied_prizes, is_denied, is_dealt_on, forfeit, count_forfeited
+-- Gives  denied_prizes, count_capped, is_denied, is_dealt_on, forfeit, count_forfeited
 
 -- The prizes that a user may not have who has reached the limit of wins: those that count as wins.
 -- If no card can be forfeited, it is every prize, as in the versions that read such data.
-local function denied_prizes(c)
+local function prizes_that_count(c)
     if not c.denied then
         local is_older = c.format < FULL_ENTRIES_FORMAT
         c.denied = {}
@@ -19,6 +19,51 @@ local function denied_prizes(c)
         end
     end
     return c.denied
+end
+
+-- The prizes that a user with so many wins, of as many as `wins_limit`, may not have now; nil: any.
+-- `more` are the fields of the user's record (see record.lua), nil if there are none.
+local function denied_prizes(c, won, wins_limit, more)
+    local prizes = more and more.prizes
+    local denied = won >= wins_limit and prizes_that_count(c) or nil
+    if not (c.caps and prizes) then
+        return denied
+    end
+    local is_own = false
+    for index = 1, #prizes, 3 do
+        local prize = prizes[index]
+        local cap = c.caps[prize]
+        if cap and (prizes[index + 1] >= cap.day or prizes[index + 2] >= cap.all) then
+            if not is_own then
+                local common = denied or {}
+                denied, is_own = {}, true
+                for number = 0, #c.counts_as_win - 1 do
+                    denied[number] = common[number]
+                end
+            end
+            denied[prize] = true
+        end
+    end
+    return denied
+end
+
+-- Counts a win of a prize if it has a cap; the fields of the record, or those that it begins.
+local function count_capped(c, more, prize)
+    if not c.caps[prize] then
+        return more
+    end
+    more = more or {}
+    local prizes = more.prizes or {}
+    more.prizes = prizes
+    for index = 1, #prizes, 3 do
+        if prizes[index] == prize then
+            prizes[index + 1], prizes[index + 2] = prizes[index + 1] + 1, prizes[index + 2] + 1
+            return more
+        end
+    end
+    local last = #prizes
+    prizes[last + 1], prizes[last + 2], prizes[last + 3] = prize, 1, 1
+    return more
 end
 
 -- Whether every prize of a pool is among these.
@@ -75,4 +120,4 @@ local function count_forfeited(c, counts)
     end
 end
 
-return denied_prizes, is_denied, is_dealt_on, forfeit, count_forfeited
+return denied_prizes, count_capped, is_denied, is_dealt_on, forfeit, count_forfeited

@@ -21,16 +21,21 @@ local function find(c, number, request, moved)
 end
 
 -- Reads a user's record: whether there are older draws (OLDER or 0), the day, the six counts, bonus
--- draws; the draw that the request has made; the latest draw if it is another one, and its request.
+-- draws; the draw that the request has made; the latest draw if it is another one, and its request;
+-- fields of the record.
 local function recall(c, stored, number, request, moved)
     local known, before, before_request
-    local has, day, free, paid, drawn, bonus_used, won, left, bonus, length = read_record(stored)
+    local has, day, free, paid, drawn, bonus_used, won, left, bonus, length, more =
+        read_record(stored)
     if has >= LATEST then
         has = has - LATEST
         local at, its_request, rest = struct.unpack('>I5c8', stored, length + 1)
         at = start_of(day) + at
         if at >= c.oldest then
             local counts = pack_six(free, paid, drawn, bonus_used, won, left)
+            if more then
+                counts = string.char(EXTENDED_COUNTS) .. counts .. pack_fields(more)
+            end
             local draw = struct.pack('>I7', at) .. counts .. string.sub(stored, rest)
             if its_request == request then
                 known = draw
@@ -42,7 +47,8 @@ local function recall(c, stored, number, request, moved)
     if has == OLDER and not known then
         known = find(c, number, request, moved)
     end
-    return has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request
+    return has, day, free, paid, drawn, bonus_used, won, bonus, known, before, before_request,
+        more
 end
 
 -- Gives a draw a field of its own in the bucket of draw `number`.

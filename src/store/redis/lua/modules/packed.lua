@@ -1,6 +1,6 @@
 -- Numbers as `cmsgpack.pack` packs them, which takes longer.
 --
--- Gives  pack_six, pack_three, pack_sequence_head
+-- Gives  pack_six, pack_three, pack_sequence_head, pack_fields
 local char = string.char
 
 -- Small ones are a byte each.
@@ -26,4 +26,28 @@ local function pack_sequence_head(number)
     return string.sub(struct.pack('>BI8', 0xcf, number), 1, 8)
 end
 
-return pack_six, pack_three, pack_sequence_head
+-- The fields of a record (see record.lua).
+local function pack_fields(more)
+    local prizes, hour, granted, fields = more.prizes, more.hour, more.granted, ''
+    local bonus_today = more.bonus_today
+    if prizes then
+        local prize, today, in_all = prizes[1], prizes[2], prizes[3]
+        local is_short = #prizes == 3 and prize < 128 and today < 128 and in_all < 128
+        if is_short and not (hour or granted or bonus_today) then
+            return char(0, 5, PRIZES_FIELD, 0x93, prize, today, in_all)
+        end
+        fields = cmsgpack.pack(PRIZES_FIELD, prizes)
+    end
+    if hour then
+        fields = fields .. cmsgpack.pack(HOUR_FIELD, { hour, more.in_hour })
+    end
+    if granted then
+        fields = fields .. cmsgpack.pack(GRANTED_FIELD, granted)
+    end
+    if bonus_today then
+        fields = fields .. cmsgpack.pack(BONUS_TODAY_FIELD, bonus_today)
+    end
+    return struct.pack('>I2', #fields) .. fields
+end
+
+return pack_six, pack_three, pack_sequence_head, pack_fields

@@ -2,10 +2,11 @@
 -- written at the end.
 --
 -- Reads  queues, denials
---        a campaign: key, format, pools, counts_as_win, wins_limit, given, nothing_due
---        a pool: number, unlock, is_deck, gate, is_behind, queues
---        a queue: pool, prize, code
--- Sets   a campaign: checked, the number of empty queues that are known not to be gone
+--        a campaign: key, format, pools, counts_as_win, caps, next_code, given, nothing_due
+--        a pool: number, unlock, bounds (nil, or wins, draws_today), is_deck, gate, is_behind,
+--        queues
+--        a queue: pool, prize, code, coded
+-- Sets   a campaign: checked, the number of empty queues that are known not to be gone; next_code
 -- Gives  pack_not_won, draw_units, find_empty, refuse_gone
 local picks, picked = {}, 0 -- the queues that the draw at hand has taken from
 
@@ -32,15 +33,24 @@ local function need_of(c, pool)
     return cmsgpack.pack(pool.number, cards)
 end
 
+-- Whether a user with so many wins and draws of the day is outside of what a pool is open for.
+local function is_outside(bounds, won, today)
+    return won >= bounds.wins or today < bounds.draws_today
+end
+
 -- The result of one draw of a user with so many draws and wins, packed (see record.rs); false if it
 -- wins nothing; nil and the need if a pool must be filled first. Besides, the wins after it, and
 -- the queue of a forfeited card, and the result of a blank if results name cards. The user may not
--- have the prizes in `denied`; nil: any.
-local function take(c, drawn, won, denied)
+-- have the prizes in `denied`; nil: any. The pools in `closed`, by number, are not for the user;
+-- nil: all are.
+local function take(c, drawn, today, won, denied, closed)
     local pools = c.pools
     for number = 1, #pools do
         local pool = pools[number]
-        if drawn >= pool.unlock and not (denied and is_denied(pool, denied)) then
+        if drawn >= pool.unlock and not (closed and closed[number])
+            and not (pool.bounds and is_outside(pool.bounds, won, today))
+            and not (denied and is_denied(pool, denied))
+        then
             local queue = pool.first
             if denied and not pool.is_deck then
                 queue = first_waiting(pool, denied)
@@ -61,7 +71,7 @@ local function take(c, drawn, won, denied)
                 elseif denied and denied[queue.prize] then
                     return cmsgpack.pack(FORFEITED, c.given) .. queue.code .. unit, won, queue
                 end
-                return queue.code .. unit, won + c.counts_as_win[queue.prize + 1]
+                return (queue.coded or queue.code) .. unit, won + c.counts_as_win[queue.prize + 1]
             end
             local need = need_of(c, pool)
             if need then
@@ -124,43 +134,63 @@ local function give_back(c)
     end
 end
 
--- Draws once or more for a user with so many draws and wins. The results, packed; the wins after
--- it; how many units it won. Or nil and the need if a pool must be filled first.
-local function draw_units(c, kind, field, drawn, won)
-    local results, units, wins_limit, nothing_due, cards = nil, 0, c.wins_limit, c.nothing_due, nil
+-- The index of the code that a win of this prize gets, packed. `given` counts the codes that
+-- earlier wins of the draw at hand got, and now this one.
+local function give_code(c, prize, given)
+    local earlier = given[prize] or 0
+    given[prize] = earlier + 1
+    return cmsgpack.pack(c.next_code[prize] + earlier)
+end
+
+-- Draws once or more for a user with so many draws, draws of the day (0 if no pool needs them) and
+-- wins, and with these fields of the record (see record.lua). The results, packed; the wins after
+-- it; how many units it won; the fields after it. Or nil and the need if a pool must be filled
+-- first.
+local function draw_units(c, kind, field, drawn, today, won, more)
+    local results, units, nothing_due, cards = nil, 0, c.nothing_due, nil
+    local caps, wins_limit, closed = c.caps, kind.limits.wins_limit, kind.closed
+    local given = c.coded and {}
     if kind.is_barred or (c.blocked > 0 and redis.call('SISMEMBER', c.blocked_key, field) == 1) then
         local cause = kind.is_barred and CONSOLATION_ONLY or BLOCKED
-        return string.rep(pack_not_won(c.format, cause, c.given), kind.count), won, 0
+        return string.rep(pack_not_won(c.format, cause, c.given), kind.count), won, 0, more
     end
     picked = 0
     for number = drawn, drawn + kind.count - 1 do
-        local result, card, blank
-        if won < wins_limit then
-            result, won, card, blank = take(c, number, won)
-        else
-            result, won, card, blank = take(c, number, won, denied_prizes(c))
+        local result, card, blank, denied
+        if caps or won >= wins_limit then
+            denied = denied_prizes(c, won, wins_limit, more)
         end
+        result, won, card, blank = take(c, number, today + number - drawn, won, denied, closed)
         if card then
             cards = cards or {}
             cards[#cards + 1] = card
         elseif result then
             units = units + 1
+            if given and picks[picked].coded then
+                result = result .. give_code(c, picks[picked].prize, given)
+            end
+            if caps then
+                more = count_capped(c, more, picks[picked].prize)
+            end
         elseif result == nil then
             give_back(c)
             return nil, won
         elseif blank then
             result = blank
-        elseif won < wins_limit then
+        elseif not denied then
             result = nothing_due
         else
-            result = pack_not_won(c.format, WINS_LIMIT, c.given)
+            result = pack_not_won(c.format, won < wins_limit and PRIZE_CAP or WINS_LIMIT, c.given)
         end
         results = results and results .. result or result
     end
     if cards then
         forfeit(c, cards)
     end
-    return results, won, units
+    for prize, codes in pairs(given or {}) do
+        c.next_code[prize] = c.next_code[prize] + codes
+    end
+    return results, won, units, more
 end
 
 return pack_not_won, draw_units, find_empty, refuse_gone

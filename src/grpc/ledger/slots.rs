@@ -1,0 +1,102 @@
+//! The streams that may be open at once: in all, and of one identity, which could otherwise keep
+//! all others out.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::model::OperatorId;
+
+/// The most streams at once.
+const STREAMS_MAX: usize = 64;
+/// Of these, the most of one identity.
+const IDENTITY_STREAMS_MAX: usize = STREAMS_MAX / 2;
+
+/// Who has how many streams.
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    by_identity: HashMap<OperatorId, usize>,
+}
+
+/// The slots of all streams.
+#[derive(Clone, Default)]
+pub(super) struct Slots(Arc<Mutex<Taken>>);
+
+impl Slots {
+    /// A slot for a stream of an identity, if the server knows identities; none if too many are
+    /// open.
+    pub(super) fn take(&self, identity: Option<&OperatorId>) -> Option<Slot> {
+        let mut taken = self.taken();
+        let of_identity = |identity| taken.by_identity.get(identity).copied().unwrap_or(0);
+        let own = identity.map_or(0, of_identity);
+        if taken.all >= STREAMS_MAX || own >= IDENTITY_STREAMS_MAX {
+            return None;
+        }
+        taken.all += 1;
+        if let Some(identity) = identity {
+            taken.by_identity.insert(identity.clone(), own + 1);
+        }
+        Some(Slot {
+            slots: self.clone(),
+            identity: identity.cloned(),
+        })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A slot, which is free again when this is dropped.
+pub(super) struct Slot {
+    slots: Slots,
+    identity: Option<OperatorId>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut taken = self.slots.taken();
+        taken.all -= 1;
+        let Some(identity) = &self.identity else {
+            return;
+        };
+        match taken.by_identity.get_mut(identity) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                taken.by_identity.remove(identity);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_cannot_take_the_streams_of_all_others() {
+        let slots = Slots::default();
+        let name = |name| OperatorId::parse("identity", name).unwrap();
+        let (greedy, other) = (name("greedy"), name("other"));
+        let take = |who| std::iter::from_fn(|| slots.take(who)).collect::<Vec<_>>();
+        let mut of_greedy = take(Some(&greedy));
+        assert_eq!(of_greedy.len(), IDENTITY_STREAMS_MAX);
+        let of_other = take(Some(&other));
+        assert_eq!(of_greedy.len() + of_other.len(), STREAMS_MAX);
+        assert!(slots.take(None).is_none());
+        of_greedy.pop();
+        assert!(slots.take(Some(&greedy)).is_some());
+        drop((of_greedy, of_other));
+        assert_eq!(slots.taken().all, 0);
+        assert!(slots.taken().by_identity.is_empty());
+    }
+
+    #[test]
+    fn without_identities_all_streams_are_anybodys() {
+        let slots = Slots::default();
+        let all: Vec<_> = std::iter::from_fn(|| slots.take(None)).collect();
+        assert_eq!(all.len(), STREAMS_MAX);
+    }
+}

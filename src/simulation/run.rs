@@ -1,0 +1,317 @@
+//! One run: a campaign from its start to its end, with the crowd of one seed.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use sha2::{Digest as _, Sha256};
+use tokio::runtime;
+
+use super::crowd::{Arrival, Crowd};
+use crate::{
+    chance::{MasterKey, Nonce, Seed, Stream},
+    injector::Injector,
+    model::{
+        Campaign, CampaignId, Moment, OperatorId, PoolKind, PrizeNo, RequestId, UserId,
+        limits::LimitKind, zone::Window,
+    },
+    store::{
+        ApplyCommand, Author, DrawCommand, DrawResult, Refusal, Result, Stats, Store, StoreError,
+        clock::ManualClock, memory::MemoryStore,
+    },
+};
+
+/// How long before its start an hour is injected; what `tombola serve` does by default.
+const LEAD: Duration = Duration::from_secs(600);
+/// How long before its start the campaign is applied.
+const APPLIED_BEFORE: Duration = Duration::from_secs(3600);
+/// How long after its arrival the store may begin a draw: the clock stands meanwhile.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) seed: u32,
+    /// Draws that were made.
+    pub(super) draws: u64,
+    /// Draws that were refused, by the limit.
+    pub(super) refused: BTreeMap<&'static str, u64>,
+    pub(super) consolations: u64,
+    pub(super) nothings: u64,
+    /// Users who drew, who won at least one unit, and who were refused a draw by a limit.
+    pub(super) drawers: u64,
+    pub(super) winners: u64,
+    pub(super) limited: u64,
+    /// By window: draws that were made.
+    pub(super) draws_by_window: Vec<u32>,
+    /// By prize number.
+    pub(super) prizes: Vec<PrizeRun>,
+}
+
+/// What came of one prize.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PrizeRun {
+    /// A schedule releases it: cards that wait in a deck are not unclaimed.
+    is_scheduled: bool,
+    /// Units that were released so far.
+    released: u64,
+    /// Units that were not given out in the end.
+    pub(super) left: u64,
+    /// When the last unit was won, if all were.
+    pub(super) ran_out: Option<Moment>,
+    pub(super) windows: Vec<PrizeWindow>,
+}
+
+/// Units of a prize in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PrizeWindow {
+    pub(super) released: u32,
+    pub(super) won: u32,
+    /// Released and neither won nor taken back at the end of the window.
+    pub(super) unclaimed: u32,
+}
+
+/// What is known of a user.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    has_drawn: bool,
+    has_won: bool,
+    is_limited: bool,
+}
+
+/// Plays a campaign through with the chance of a seed.
+pub(super) fn play(campaign: &Arc<Campaign>, crowd: &Crowd, seed: u32) -> Result<Run> {
+    // One thread, so that background fills happen in the same order each time.
+    let runtime = runtime::Builder::new_current_thread().build();
+    let runtime =
+        runtime.map_err(|error| StoreError::corrupt(format!("no runtime starts: {error}")))?;
+    runtime.block_on(async {
+        let mut stage = Stage::open(campaign, crowd, seed).await?;
+        let windows: Vec<Window> = windows(campaign).collect();
+        let means = crowd.draws_by_window(campaign, &windows);
+        for (index, (window, mean)) in windows.iter().zip(means).enumerate() {
+            stage.play(index, window, mean).await?;
+        }
+        stage.end().await
+    })
+}
+
+/// The windows of a campaign.
+pub(super) fn windows(campaign: &Campaign) -> impl Iterator<Item = Window> + '_ {
+    let (start, end) = (campaign.start, campaign.end);
+    campaign.zone.windows(start, start, end)
+}
+
+/// Bytes that depend on a seed and on what they are for.
+fn bytes(seed: u32, purpose: &[u8]) -> [u8; 32] {
+    let digest = Sha256::new().chain_update(b"tombola simulation ");
+    digest
+        .chain_update(seed.to_be_bytes())
+        .chain_update(purpose)
+        .finalize()
+        .into()
+}
+
+/// A run that goes on.
+struct Stage<'a> {
+    campaign: &'a Arc<Campaign>,
+    crowd: &'a Crowd,
+    clock: Arc<ManualClock>,
+    store: Arc<dyn Store>,
+    injector: Arc<Injector>,
+    chance: Stream,
+    request: RequestId,
+    /// By the number of the user.
+    seen: Vec<Seen>,
+    run: Run,
+}
+
+impl<'a> Stage<'a> {
+    /// Applies the campaign some time before its start.
+    async fn open(campaign: &'a Arc<Campaign>, crowd: &'a Crowd, seed: u32) -> Result<Self> {
+        let clock = Arc::new(ManualClock::at(campaign.start - APPLIED_BEFORE));
+        let store = MemoryStore::forgetful(Arc::clone(&clock) as _);
+        let store: Arc<dyn Store> = Arc::new(store);
+        let key = MasterKey::from_bytes(bytes(seed, b"key"));
+        let nonce = Nonce(bytes(seed, b"nonce"));
+        let commitment = key.campaign_seed(&campaign.id, &nonce).commitment();
+        let request = RequestId::parse("", "simulation");
+        let operator = OperatorId::parse("", "simulation");
+        let (Ok(request), Ok(operator)) = (request, operator) else {
+            unreachable!("the ids are fixed");
+        };
+        let command = ApplyCommand {
+            campaign: Arc::clone(campaign),
+            base_version: 0,
+            nonce,
+            commitment,
+            author: Author {
+                request: request.clone(),
+                operator,
+                reason: String::new(),
+                on_behalf_of: None,
+                authenticated: false,
+            },
+        };
+        store.apply(command).await?;
+        let injector = Arc::new(Injector::new(Arc::clone(&store), key, LEAD));
+        injector.tick().await?;
+        Ok(Self {
+            campaign,
+            crowd,
+            clock,
+            store,
+            injector,
+            chance: Seed::from_bytes(bytes(seed, b"crowd")).stream(&[b"arrivals"]),
+            request,
+            seen: vec![Seen::default(); crowd.users.get() as usize],
+            run: Run {
+                seed,
+                draws: 0,
+                refused: BTreeMap::new(),
+                consolations: 0,
+                nothings: 0,
+                drawers: 0,
+                winners: 0,
+                limited: 0,
+                draws_by_window: Vec::new(),
+                prizes: campaign
+                    .numbered_prizes()
+                    .map(|(no, _)| PrizeRun {
+                        is_scheduled: is_scheduled(campaign, no),
+                        ..PrizeRun::default()
+                    })
+                    .collect(),
+            },
+        })
+    }
+
+    /// Plays one window: the injector's tick before it, its draws, and what stands at its end.
+    async fn play(&mut self, index: usize, window: &Window, mean: f64) -> Result<()> {
+        self.clock.set(window.start - LEAD.min(APPLIED_BEFORE));
+        self.injector.tick().await?;
+        self.run.draws_by_window.push(0);
+        for prize in &mut self.run.prizes {
+            prize.windows.push(PrizeWindow::default());
+        }
+        let crowd = self.crowd;
+        let mut chance = std::mem::replace(&mut self.chance, Seed::from_bytes([0; 32]).stream(&[]));
+        for arrival in crowd.arrivals(window, mean, &mut chance) {
+            self.draw(index, arrival).await?;
+        }
+        self.chance = chance;
+        // The last moment of the window: its unclaimed units are still there.
+        self.clock.set(window.end - Duration::from_micros(1));
+        self.injector.tick().await?;
+        self.note(index, &self.store.stats(&self.campaign.id).await?);
+        Ok(())
+    }
+
+    async fn draw(&mut self, index: usize, arrival: Arrival) -> Result<()> {
+        self.clock.set(arrival.at);
+        let user = format!("user-{:08}", arrival.user);
+        let Ok(user) = UserId::parse("", &user) else {
+            unreachable!("the id is fixed but for its digits");
+        };
+        let command = DrawCommand {
+            campaign: CampaignId::clone(&self.campaign.id),
+            user,
+            request: self.request.clone(),
+            count: 1,
+            funding: arrival.funding,
+            payment_ref: String::new(),
+            consolation_only: false,
+            segments: Vec::new(),
+            expire: None,
+            not_after: arrival.at + PATIENCE,
+        };
+        let seen = &mut self.seen[arrival.user as usize];
+        match self.injector.draw(command).await {
+            Ok(answer) => {
+                seen.has_drawn = true;
+                self.run.draws += 1;
+                self.run.draws_by_window[index] += 1;
+                for result in &answer.entry.results {
+                    match *result {
+                        DrawResult::Won { prize, .. } => {
+                            seen.has_won = true;
+                            self.run.won(prize, index, arrival.at);
+                        }
+                        DrawResult::NotWon {
+                            consolation: true, ..
+                        } => self.run.consolations += 1,
+                        DrawResult::NotWon { .. } => self.run.nothings += 1,
+                    }
+                }
+                Ok(())
+            }
+            Err(StoreError::Refused(Refusal::Limit { reached, .. })) => {
+                seen.is_limited = true;
+                *self.run.refused.entry(name(reached.limit)).or_default() += 1;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes what is released and unclaimed at the end of a window.
+    fn note(&mut self, index: usize, stats: &Stats) {
+        for (prize, stats) in self.run.prizes.iter_mut().zip(&stats.prizes) {
+            let window = &mut prize.windows[index];
+            window.released = narrow(stats.released.saturating_sub(prize.released));
+            prize.released = stats.released;
+            let taken = stats.won + stats.revoked + stats.returned;
+            if prize.is_scheduled {
+                window.unclaimed = narrow(stats.released.saturating_sub(taken).min(stats.waiting));
+            }
+        }
+    }
+
+    /// Ends the campaign, and counts its users.
+    async fn end(mut self) -> Result<Run> {
+        self.clock.set(self.campaign.end);
+        self.injector.tick().await?;
+        let stats = self.store.stats(&self.campaign.id).await?;
+        let campaign = self.campaign.prizes.iter();
+        for ((prize, stats), planned) in self.run.prizes.iter_mut().zip(&stats.prizes).zip(campaign)
+        {
+            prize.left = stats.left + stats.waiting;
+            if prize.left > 0 || planned.unlimited {
+                prize.ran_out = None;
+            }
+        }
+        let count = |is: fn(&Seen) -> bool| self.seen.iter().filter(|seen| is(seen)).count() as u64;
+        self.run.drawers = count(|seen| seen.has_drawn);
+        self.run.winners = count(|seen| seen.has_won);
+        self.run.limited = count(|seen| seen.is_limited);
+        Ok(self.run)
+    }
+}
+
+impl Run {
+    fn won(&mut self, prize: PrizeNo, index: usize, at: Moment) {
+        let prize = &mut self.prizes[usize::from(prize.0)];
+        prize.windows[index].won += 1;
+        // If nothing is left in the end, this was the last one.
+        prize.ran_out = Some(at);
+    }
+}
+
+/// Whether a schedule plans units of a prize.
+fn is_scheduled(campaign: &Campaign, prize: PrizeNo) -> bool {
+    let mut pools = campaign.pools.iter();
+    pools.any(|pool| matches!(&pool.kind, PoolKind::Schedule(plan) if plan.plans(prize)))
+}
+
+fn narrow(units: u64) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+/// The name of a limit as callers see it in errors.
+fn name(limit: LimitKind) -> &'static str {
+    match limit {
+        LimitKind::DrawsPerHour => "DRAWS_PER_HOUR",
+        LimitKind::DrawsPerDay => "DRAWS_PER_DAY",
+        LimitKind::PaidDrawsPerDay => "PAID_DRAWS_PER_DAY",
+        LimitKind::DrawsPerUser => "DRAWS_PER_USER",
+        LimitKind::GrantedPerDay => "GRANTED_PER_DAY",
+    }
+}

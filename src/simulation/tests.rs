@@ -1,0 +1,143 @@
+use std::num::NonZeroU64;
+
+use super::{
+    crowd::{Arrivals, Crowd},
+    forecast::Forecast,
+    run::play,
+    simulate,
+};
+use crate::model::{Campaign, convert::campaign_from_proto, file};
+use std::sync::Arc;
+
+fn campaign(rest: &str) -> Arc<Campaign> {
+    let text = format!(
+        "{{id: wheel, timeZone: Asia/Shanghai, startTime: '2026-12-01T00:00:00+08:00', \
+         endTime: '2026-12-03T00:00:00+08:00', {rest}}}"
+    );
+    Arc::new(campaign_from_proto(&file::parse(&text).unwrap()[0]).unwrap())
+}
+
+fn crowd(users: u64, free_per_day: f64) -> Crowd {
+    Crowd {
+        users: NonZeroU64::new(users).unwrap(),
+        free_per_day,
+        paid_per_day: 0.0,
+        arrivals: Arrivals::peak(),
+    }
+}
+
+const DECK: &str = "prizes: [{id: coupon, stock: 100000, value: {currencyCode: CNY, units: 2}}], \
+                    pools: [{id: cards, \
+                             deck: {size: 20, cards: {coupon: 3}, onExhausted: RESHUFFLE}}]";
+
+#[test]
+fn a_seed_gives_the_same_run_each_time_and_another_one_another_run() {
+    let (campaign, crowd) = (campaign(DECK), crowd(200, 2.0));
+    let run = |seed| format!("{:?}", play(&campaign, &crowd, seed).unwrap());
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2).replace("seed: 2", "seed: 1"));
+    // As many threads as there are do not change what comes out.
+    let forecast = || format!("{:?}", simulate(&campaign, &crowd, 4).unwrap());
+    assert_eq!(forecast(), forecast());
+}
+
+/// Each 20 draws win exactly 3 units, whoever draws.
+#[test]
+fn a_deck_gives_what_its_cards_say() {
+    let (campaign, crowd) = (campaign(DECK), crowd(500, 3.0));
+    for seed in 1..=5 {
+        let run = play(&campaign, &crowd, seed).unwrap();
+        // 3,000 draws on average, with a standard deviation of 55.
+        assert!((2_700..3_300).contains(&run.draws), "{}", run.draws);
+        let won = run.draws - run.nothings;
+        let (least, most) = (run.draws / 20 * 3, run.draws.div_ceil(20) * 3);
+        assert!((least..=most).contains(&won), "{won} of {}", run.draws);
+        assert_eq!(run.prizes[0].left, 100_000 - won);
+        assert_eq!(
+            run.draws_by_window
+                .iter()
+                .map(|n| u64::from(*n))
+                .sum::<u64>(),
+            run.draws
+        );
+    }
+    let forecast = simulate(&campaign, &crowd, 5).unwrap();
+    let [cost] = forecast.costs.as_slice() else {
+        panic!("one currency");
+    };
+    // 15% of the draws win something of CNY 2.
+    assert!((cost.per_draw.mean - 0.3).abs() < 0.005, "{cost:?}");
+    assert!((cost.per_day.mean * 2.0 - cost.total.mean).abs() < 1e-9);
+}
+
+/// 10 units an hour are released, and many more draws are made in each hour than that.
+#[test]
+fn a_schedule_gives_all_that_it_releases_if_enough_draw() {
+    let campaign = campaign(
+        "prizes: [{id: coupon, stock: 1000}], \
+         pools: [{id: hours, schedule: {perHour: {coupon: 10}}}]",
+    );
+    let forecast = simulate(&campaign, &crowd(10_000, 5.0), 3).unwrap();
+    let prize = &forecast.prizes[0];
+    assert_eq!((prize.released.low, prize.released.high), (480.0, 480.0));
+    assert!(prize.won.low > 475.0, "{:?}", prize.won);
+    for hour in &prize.hours {
+        assert_eq!((hour.released.low, hour.released.high), (10.0, 10.0));
+    }
+    assert_eq!(
+        (prize.runs_out, prize.runs_out_time.as_deref()),
+        (0.0, None)
+    );
+}
+
+#[test]
+fn hours_in_which_nobody_takes_what_is_released_are_told() {
+    let campaign = campaign(
+        "prizes: [{id: coupon, stock: 1000}], \
+         pools: [{id: hours, schedule: {perHour: {coupon: 10}}}]",
+    );
+    let forecast = simulate(&campaign, &crowd(10, 2.0), 3).unwrap();
+    let prize = &forecast.prizes[0];
+    assert_eq!(prize.unclaimed_hours.mean, 48.0);
+    assert!(prize.won.mean < 60.0, "{:?}", prize.won);
+    assert_eq!(prize.hours[0].released.mean, 10.0);
+}
+
+#[test]
+fn stock_that_runs_out_is_told_with_its_time() {
+    let campaign = campaign(
+        "prizes: [{id: phone, stock: 5}], \
+         pools: [{id: cards, deck: {size: 10, cards: {phone: 1}, onExhausted: RESHUFFLE}}]",
+    );
+    let forecast = simulate(&campaign, &crowd(100, 10.0), 3).unwrap();
+    let prize = &forecast.prizes[0];
+    assert_eq!(
+        (prize.won.low, prize.won.high, prize.left.high),
+        (5.0, 5.0, 0.0)
+    );
+    assert_eq!(prize.runs_out, 1.0);
+    let time = prize.runs_out_time.as_deref().unwrap();
+    assert!(time.starts_with("2026-12-01T"), "{time}");
+}
+
+#[test]
+fn users_who_reach_a_limit_are_counted() {
+    let limited = format!("limits: {{drawsPerDay: 2, paidDrawsPerDay: 1}}, {DECK}");
+    let crowd = Crowd {
+        paid_per_day: 3.0,
+        ..crowd(100, 6.0)
+    };
+    let forecast: Forecast = simulate(&campaign(&limited), &crowd, 4).unwrap();
+    // Each of 100 users draws at most twice free and once paid on each of two days, and hardly
+    // anybody tries less.
+    assert!(
+        forecast.draws.high <= 600.0 && forecast.draws.low > 500.0,
+        "{:?}",
+        forecast.draws
+    );
+    assert!(forecast.refused["DRAWS_PER_DAY"].mean > 700.0);
+    assert!(forecast.refused["PAID_DRAWS_PER_DAY"].mean > 300.0);
+    assert_eq!(forecast.limited.low, 100.0);
+    let free = simulate(&campaign(DECK), &crowd, 1).unwrap();
+    assert_eq!((free.limited.high, free.refused.len()), (0.0, 0));
+}

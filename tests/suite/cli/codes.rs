@@ -1,0 +1,159 @@
+//! Codes from a file to their winners.
+
+use std::collections::BTreeSet;
+
+use super::Desk;
+use crate::process::project;
+
+const CAMPAIGN: &str = "
+id: coupons
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+consolation: {id: thanks}
+prizes: [{id: coupon, codes: true}, {id: mug, stock: 100}]
+pools: [{id: deck, deck: {size: 10, cards: {coupon: 5}, onExhausted: RESHUFFLE}}]
+";
+
+/// Lines of codes.
+fn lines(range: std::ops::Range<u64>) -> String {
+    range.map(|index| format!("CODE-{index:06}\n")).collect()
+}
+
+fn with_coupons() -> Desk {
+    let desk = Desk::new();
+    let file = desk.file("coupons.yaml", CAMPAIGN);
+    desk.run("apply -f", &[&file]).well();
+    desk
+}
+
+#[test]
+fn the_sample_with_codes_is_applied_imported_and_drawn() {
+    let desk = Desk::new();
+    let sample = project("deploy/campaigns/coupon-codes.yaml");
+    desk.run("apply -f", &[sample.to_str().unwrap()]).well();
+    let nothing = desk.json("draw coupon-codes user-0 --paid --count 20");
+    let results = nothing["results"].as_array().unwrap();
+    assert!(
+        results
+            .iter()
+            .all(|it| it["outcome"] == "OUTCOME_CONSOLATION")
+    );
+    let file = desk.file("codes.txt", &lines(0..100));
+    let said = desk
+        .run("codes import coupon-codes coupon -f", &[&file])
+        .well();
+    assert!(said.contains("100 codes imported"), "{said}");
+    let mut codes = BTreeSet::new();
+    for user in 1..=20 {
+        let draw = desk.json(&format!("draw coupon-codes user-{user} --paid --count 10"));
+        for result in draw["results"].as_array().unwrap() {
+            if result["outcome"] == "OUTCOME_WON" {
+                assert_eq!(result["prizeId"], "coupon");
+                codes.insert(result["code"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+    let won = codes.len() as u64;
+    assert!(
+        (10..=20).contains(&won),
+        "at most a coupon a user: {codes:?}"
+    );
+    let first: BTreeSet<String> = lines(0..won).lines().map(str::to_owned).collect();
+    assert_eq!(codes, first);
+    let stats = desk.json("stats coupon-codes");
+    let left = (100 - won).to_string();
+    assert_eq!(stats["prizes"][0]["codesLeft"], left, "{stats:#}");
+    assert_eq!(stats["balanced"], true, "{stats:#}");
+}
+
+#[test]
+fn an_import_goes_on_where_it_stopped_and_says_what_it_skipped() {
+    let desk = with_coupons();
+    let import = "codes import coupons coupon -f";
+    let part = desk.file("codes.txt", &lines(0..12_345));
+    let said = desk.run(import, &[&part]).well();
+    assert!(said.contains("12,345 codes imported"), "{said}");
+    let all = desk.file("codes.txt", &lines(0..30_000));
+    let said = desk.run(import, &[&all]).well();
+    assert!(said.contains("17,655 codes imported (12,345"), "{said}");
+    let said = desk.run(import, &[&all]).well();
+    assert!(said.contains("0 codes imported (30,000"), "{said}");
+    // Another file is not taken for the same one, whether it is shorter or longer.
+    for other in [40_000..40_100, 40_000..75_000] {
+        let other = desk.file("other.txt", &lines(other));
+        desk.run(import, &[&other])
+            .badly(1, &["another code", "--first 30000"]);
+    }
+    let more = desk.file("more.txt", &lines(30_000..30_100));
+    let said = desk.run(import, &[&more, "--first", "30000"]).well();
+    assert!(said.contains("coupon has 30,100"), "{said}");
+    desk.run(import, &[&more, "--first", "30101"])
+        .badly(64, &["30,100 codes"]);
+}
+
+#[test]
+fn wrong_lines_are_named_before_anything_is_sent() {
+    let desk = with_coupons();
+    let import = "codes import coupons coupon -f";
+    let bad = desk.file("bad.txt", &format!("A\n\n B\n{}\nC\n", "x".repeat(256)));
+    let words = [
+        "line 2",
+        "empty",
+        "line 3",
+        "white space",
+        "line 4",
+        "256 bytes",
+    ];
+    desk.run(import, &[&bad]).badly(1, &words);
+    let path = desk.directory.path().join("binary");
+    std::fs::write(&path, b"A\n\xff\xfe\n").unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    desk.run(import, &[&path]).badly(1, &["line 2", "UTF-8"]);
+    desk.run(import, &["/nowhere"]).badly(1, &["no such file"]);
+    let good = desk.file("good.txt", &lines(0..10));
+    let elsewhere = "codes import coupons mug -f";
+    desk.run(elsewhere, &[&good]).badly(1, &["mug"]);
+    desk.run("codes import coupons cup -f", &[&good])
+        .badly(1, &["no prize cup"]);
+    let stats = desk.json("stats coupons");
+    assert_eq!(stats["prizes"][0]["stock"].as_str().unwrap_or("0"), "0");
+}
+
+#[test]
+fn a_duplicate_is_named_by_its_line_and_what_came_before_it_stays() {
+    let desk = with_coupons();
+    let import = "codes import coupons coupon -f";
+    let twice = format!("{}CODE-000003\n", lines(0..20_000));
+    let file = desk.file("twice.txt", &twice);
+    desk.run(import, &[&file])
+        .badly(1, &["line 20,001", "code 3 ", "20,000 codes of the file"]);
+    let near = format!("{}CODE-020007\n", lines(0..20_010));
+    let file = desk.file("near.txt", &near);
+    desk.run(import, &[&file])
+        .badly(1, &["line 20,011", "line 20,008"]);
+    let file = desk.file("right.txt", &lines(0..20_020));
+    let said = desk.run(import, &[&file]).well();
+    assert!(said.contains("20 codes imported (20,000"), "{said}");
+}
+
+#[test]
+fn unused_codes_are_exported_and_won_ones_are_not() {
+    let desk = with_coupons();
+    let file = desk.file("codes.txt", &lines(0..2_500));
+    desk.run("codes import coupons coupon -f", &[&file]).well();
+    let draw = desk
+        .run("draw coupons user-1 --paid --count 10", &[])
+        .well();
+    assert!(draw.contains("CODE-000004"), "{draw}");
+    let unused = desk.run("codes export coupons coupon", &[]).well();
+    assert_eq!(unused.trim_end(), lines(5..2_500).trim_end());
+    let json = desk.run("codes export coupons coupon", &["--json"]).well();
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["index"], "5");
+    assert_eq!(first["code"], "CODE-000005");
+    desk.run("codes export coupons mug", &[])
+        .badly(1, &["has no codes"]);
+    let acts = desk.json("stats coupons");
+    assert_eq!(acts["prizes"][0]["codesLeft"], "2495");
+}

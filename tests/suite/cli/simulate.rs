@@ -1,0 +1,188 @@
+//! `tombola simulate`, which needs no server.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::WHEEL;
+use crate::process::{Ended, project, tombola};
+
+/// A directory with the file of a campaign.
+struct Table(TempDir);
+
+impl Table {
+    fn new() -> Self {
+        let table = Self(tempfile::tempdir().unwrap());
+        let short = WHEEL.replace("2026-12-31T", "2026-12-03T");
+        fs::write(table.path("wheel.yaml"), short).unwrap();
+        table
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Simulates the campaign with these options.
+    fn simulate(&self, options: &[&str]) -> Ended {
+        let file = self.path("wheel.yaml");
+        let words = ["simulate", &file, "--seeds", "2", "--users", "50"];
+        Ended::of(&mut tombola(words.iter().chain(options)))
+    }
+}
+
+fn parsed(said: &str) -> Value {
+    serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}\n{said}"))
+}
+
+#[test]
+fn each_sample_of_some_days_is_simulated_and_gives_out_no_more_than_it_has() {
+    for name in ["spring-wheel", "grand-wheel", "mall-wheel"] {
+        let path = project(&format!("deploy/campaigns/{name}.yaml"));
+        let words = [
+            "simulate",
+            path.to_str().unwrap(),
+            "--users",
+            "50",
+            "--paid-per-day",
+            "1",
+            "--seeds",
+            "1",
+            "--json",
+        ];
+        let forecast = parsed(&Ended::of(&mut tombola(words)).well());
+        assert_eq!(forecast["campaignId"], name);
+        assert!(forecast["draws"]["mean"].as_f64().unwrap() > 0.0, "{name}");
+        for prize in forecast["prizes"].as_array().unwrap() {
+            let number = |field: &str| prize[field]["mean"].as_f64().unwrap();
+            let stock = prize["stock"].as_u64().unwrap() as f64;
+            let is_whole = (number("won") + number("left") - stock).abs() < 1e-6;
+            assert!(is_whole || prize["unlimited"] == true, "{name}: {prize:#}");
+            assert_eq!(
+                prize["hours"].as_array().unwrap().len(),
+                forecast["hours"].as_array().unwrap().len()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_options_give_the_same_forecast() {
+    let table = Table::new();
+    let options = [
+        "--free-per-day",
+        "3",
+        "--paid-per-day",
+        "1.5",
+        "--arrivals",
+        "flat",
+        "--json",
+    ];
+    let first = table.simulate(&options).well();
+    assert_eq!(first, table.simulate(&options).well());
+    let forecast = parsed(&first);
+    assert_eq!(
+        (&forecast["users"], &forecast["seeds"]),
+        (&50.into(), &2.into())
+    );
+    assert!(
+        forecast["refused"]["DRAWS_PER_DAY"]["mean"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+}
+
+#[test]
+fn people_get_tables_a_chart_and_a_page() {
+    let table = Table::new();
+    let report = table.path("report.html");
+    let shown = table.simulate(&["--report", &report]).well();
+    for part in [
+        "users who win",
+        "coupon",
+        "units won",
+        "2026-12-01T00:00+08:00",
+        "█",
+    ] {
+        assert!(shown.contains(part), "{part}:\n{shown}");
+    }
+    let page = fs::read_to_string(&report).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert!(page.contains("<svg") && page.contains("<td>coupon</td>"));
+    assert!(
+        !page.contains("<script") && !page.contains("http"),
+        "it needs nothing from outside"
+    );
+    let hours = table.simulate(&["--by-hour"]).well();
+    assert!(
+        hours.lines().count() > shown.lines().count() + 48,
+        "{hours}"
+    );
+}
+
+#[test]
+fn hours_of_a_file_get_their_share_of_the_draws() {
+    let table = Table::new();
+    let arrivals = table.path("arrivals.csv");
+    fs::write(&arrivals, "hour,weight\n20,3\n21,1\n").unwrap();
+    let shown = table.simulate(&["--arrivals", &arrivals, "--json"]).well();
+    let hours = parsed(&shown)["hours"].as_array().unwrap().clone();
+    let draws = |hour: usize| hours[hour]["draws"]["mean"].as_f64().unwrap();
+    assert!(draws(20) > 0.0 && draws(44) > 0.0);
+    assert_eq!((draws(12), draws(22)), (0.0, 0.0));
+}
+
+#[test]
+fn values_of_one_number_are_compared() {
+    let table = Table::new();
+    let shown = table
+        .simulate(&["--vary", "limits.drawsPerDay=1..3"])
+        .well();
+    assert_eq!(shown.lines().count(), 4, "{shown}");
+    let shown = table
+        .simulate(&["--vary", "limits.drawsPerDay=1..3", "--json"])
+        .well();
+    let variants = parsed(&shown)["variants"].as_array().unwrap().clone();
+    let values: Vec<u64> = variants
+        .iter()
+        .map(|it| it["value"].as_u64().unwrap())
+        .collect();
+    assert_eq!(values, [1, 2, 3]);
+    let refused = |variant: &Value| {
+        let refused = &variant["forecast"]["refused"]["DRAWS_PER_DAY"]["mean"];
+        refused.as_f64().unwrap_or(0.0)
+    };
+    assert!(refused(&variants[0]) > refused(&variants[2]));
+}
+
+#[test]
+fn wrong_options_say_what_to_write() {
+    let table = Table::new();
+    let many = Ended::of(&mut tombola(["simulate", "wheel.yaml", "--users", "many"]));
+    many.badly(64, &["--users", "200k"]);
+    table
+        .simulate(&["--free-per-day", "0"])
+        .badly(64, &["nobody draws"]);
+    table
+        .simulate(&["--vary", "limits.drawsPerDay=3"])
+        .badly(64, &["A..B"]);
+    table
+        .simulate(&["--vary", "limits.drawPerDay=1..3"])
+        .badly(1, &["did you mean drawsPerDay"]);
+    table
+        .simulate(&["--arrivals", "noon"])
+        .badly(1, &["cannot read noon"]);
+    let arrivals = table.path("arrivals.csv");
+    fs::write(&arrivals, "hour,weight\n25,3\n").unwrap();
+    table
+        .simulate(&["--arrivals", &arrivals])
+        .badly(1, &["line 2", "0 to 23"]);
+    let nowhere = Path::new("no-such-directory").join("report.html");
+    let nowhere = nowhere.to_str().unwrap();
+    table
+        .simulate(&["--report", nowhere])
+        .badly(1, &["cannot write"]);
+    let none = Ended::of(&mut tombola(["simulate", "no-such-file.yaml"]));
+    none.badly(1, &["cannot read no-such-file.yaml"]);
+}
