@@ -17,14 +17,21 @@ use tokio::{
     task::JoinHandle,
     time::{interval, timeout},
 };
-use tombola::grpc::access::{Credentials, Permission, TokenHash, new_token};
-use tonic::transport::{Certificate, ClientTlsConfig};
+use tombola::{
+    grpc::access::{Credentials, Permission, TokenHash, new_token},
+    proto::ListCampaignsRequest,
+};
+use tonic::{
+    Request,
+    metadata::MetadataValue,
+    transport::{Certificate, ClientTlsConfig},
+};
 
 use crate::{
     collector::Collector,
     failure::{Failure, Outcome},
     redis_server::directory,
-    service::Address,
+    service::{Address, Campaigns},
 };
 
 /// What they are, for people.
@@ -35,6 +42,10 @@ const TRACED: &str = "0.01";
 /// How often metrics are read, and how long that may take.
 const SCRAPE_INTERVAL: Duration = Duration::from_secs(1);
 const SCRAPE_TIME_MAX: Duration = Duration::from_secs(5);
+/// The `traceparent` of a call that wants to be traced.
+const TRACED_CALL: &str = "00-7a85f36c1d0e4b29a4c6e8f012345678-b7ad6b7169203331-01";
+/// How long the first trace may take. A service sends what it has each second.
+const TRACE_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The protections of a service.
 pub(crate) struct Protections {
@@ -106,10 +117,21 @@ impl Protections {
         Ok(())
     }
 
-    /// Fails if metrics could not be read at some time, or no trace came: the figures would not
-    /// include them.
-    pub(crate) fn check(&self) -> Outcome {
-        if self.collector.spans() == 0 {
+    /// Fails if metrics could not be read at some time, or no trace comes: the figures would not
+    /// include them. A short load may have none of the share that is traced, so one more call asks
+    /// for its trace.
+    pub(crate) async fn check(&self, server: &mut Campaigns) -> Outcome {
+        let mut call = Request::new(ListCampaignsRequest::default());
+        call.metadata_mut()
+            .insert("traceparent", MetadataValue::from_static(TRACED_CALL));
+        server
+            .list_campaigns(call)
+            .await
+            .map_err(Failure::answered)?;
+        if timeout(TRACE_TIME_MAX, self.collector.first_span())
+            .await
+            .is_err()
+        {
             let message = "the service sent no traces";
             return Err(Failure::refused("NO_TRACES", message));
         }

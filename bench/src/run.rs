@@ -145,7 +145,7 @@ pub(crate) async fn measure(settings: &Settings, rig: &mut Rig) -> Outcome<Figur
     let mut stores = Vec::new();
     for subject in rig.subjects() {
         if let Some(protections) = &subject.protections {
-            protections.check()?;
+            protections.check(&mut subject.operators().await?).await?;
         }
         campaigns.extend(subject.sums().await?);
         stores.push(Environment::of(subject).await);
