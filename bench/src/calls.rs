@@ -10,11 +10,11 @@ use tonic::{Code, Request};
 
 use crate::{
     envelopes::Envelopes,
-    failure::{innermost, reason},
-    load::{Caller, Fault, Target},
+    failure::{Fault, innermost, reason},
+    load::{Caller, Target},
     record::Answer,
     scenario::{Ids, Scenario, scramble},
-    service::{Address, Link},
+    service::{Address, TokenLink},
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,8 +38,8 @@ pub(crate) struct Grpc {
 /// A caller of the service.
 #[derive(Clone)]
 pub(crate) struct GrpcCaller {
-    lottery: LotteryServiceClient<Link>,
-    envelopes: EnvelopeServiceClient<Link>,
+    lottery: LotteryServiceClient<TokenLink>,
+    envelopes: EnvelopeServiceClient<TokenLink>,
     calls: Arc<Grpc>,
 }
 
@@ -47,17 +47,10 @@ impl Target for Grpc {
     type Caller = GrpcCaller;
 
     async fn connect(&self) -> Result<GrpcCaller, Fault> {
-        let address = &self.address;
-        let channel = address
-            .endpoint()?
-            .connect_timeout(CONNECT_TIMEOUT)
-            .connect()
-            .await
-            .map_err(|error| {
-                let (url, error) = (&address.url, innermost(&error));
-                format!("{url} cannot be connected to: {error}")
-            })?;
-        let link = address.link(channel);
+        let link = self.address.link(CONNECT_TIMEOUT).await.map_err(|fault| {
+            let (url, error) = (&self.address.url, innermost(&*fault));
+            format!("{url} cannot be connected to: {error}")
+        })?;
         Ok(GrpcCaller {
             envelopes: EnvelopeServiceClient::new(link.clone()),
             lottery: LotteryServiceClient::new(link),

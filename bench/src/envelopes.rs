@@ -7,7 +7,7 @@ use tombola::proto::{
 };
 use tonic::Code;
 
-use crate::{failure::reason, record::Answer, service::Link};
+use crate::{failure::reason, record::Answer, service::TokenLink};
 
 /// The average amount of a packet in minor units.
 const PACKET_MINOR: i64 = 100;
@@ -50,7 +50,7 @@ impl Envelopes {
     /// Envelope ids begin with `prefix`.
     pub(crate) async fn grab(
         self,
-        service: &mut EnvelopeServiceClient<Link>,
+        service: &mut EnvelopeServiceClient<TokenLink>,
         prefix: &str,
         user_id: String,
         number: u64,

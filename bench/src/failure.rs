@@ -10,6 +10,9 @@ use tonic_types::StatusExt as _;
 /// The result of a part of the bench.
 pub(crate) type Outcome<T = ()> = Result<T, Box<Failure>>;
 
+/// Why something could not be connected to.
+pub(crate) type Fault = Box<dyn std::error::Error + Send + Sync>;
+
 /// Exit codes, the same as those of the server's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -64,7 +67,7 @@ impl Failure {
     }
 
     /// No server answers at `url`.
-    pub(crate) fn no_server(url: &str, error: &tonic::transport::Error) -> Box<Self> {
+    pub(crate) fn no_server(url: &str, error: &(dyn std::error::Error + 'static)) -> Box<Self> {
         let message =
             format!("no server at {url}: start one with \"tombola serve\", or leave out --server");
         let advice = match url.starts_with("https://") {

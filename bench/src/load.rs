@@ -29,7 +29,10 @@ use tokio::{
     task::LocalSet,
 };
 
-use crate::record::{Answer, Record};
+use crate::{
+    failure::Fault,
+    record::{Answer, Record},
+};
 
 /// The largest number of calls in progress on a connection at a fixed rate: a service allows 1,024.
 const OPEN_OUTSTANDING_MAX: usize = 1000;
@@ -42,9 +45,6 @@ const PACE: Duration = Duration::from_micros(200);
 pub(crate) const NOT_SENT: &str = "NOT_SENT";
 /// The reason of calls without an answer.
 pub(crate) const NOT_ANSWERED: &str = "NOT_ANSWERED";
-
-/// Why a target could not be called at all.
-pub(crate) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// A target that can be called over connections.
 pub(crate) trait Target: Send + Sync + 'static {

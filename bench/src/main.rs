@@ -10,7 +10,7 @@
 //! | files | purpose |
 //! |---|---|
 //! | `failure`, `output` | errors and exit codes, text |
-//! | `process`, `program`, `service` | child processes, the server program, connections |
+//! | `process`, `program`, `tls`, `link`, `service` | child processes, the server program, connections |
 //! | `record`, `load` | the generator and what it measures; they know nothing of what is called |
 //! | `scenario`, `envelopes`, `calls` | what is called |
 //! | `redis_server`, `postgres`, `protections`, `campaigns`, `subject`, `empty`, `rig` | the services under test |
@@ -30,6 +30,7 @@ mod envelopes;
 mod failure;
 mod figures;
 mod host;
+mod link;
 mod load;
 mod options;
 mod output;
@@ -48,6 +49,7 @@ mod scenario;
 mod service;
 mod subject;
 mod table;
+mod tls;
 mod tls_args;
 mod token_args;
 

@@ -21,17 +21,14 @@ use tombola::{
     grpc::access::{Credentials, Permission, TokenHash, new_token},
     proto::ListCampaignsRequest,
 };
-use tonic::{
-    Request,
-    metadata::MetadataValue,
-    transport::{Certificate, ClientTlsConfig},
-};
+use tonic::{Request, metadata::MetadataValue};
 
 use crate::{
     collector::Collector,
     failure::{Failure, Outcome},
     redis_server::directory,
     service::{Address, Campaigns},
+    tls::{Shown, Tls},
 };
 
 /// What they are, for people.
@@ -50,7 +47,7 @@ const TRACE_TIME_MAX: Duration = Duration::from_secs(20);
 /// The protections of a service.
 pub(crate) struct Protections {
     directory: TempDir,
-    tls: ClientTlsConfig,
+    tls: Tls,
     credentials: Credentials,
     collector: Collector,
     scraper: Option<Scraper>,
@@ -83,10 +80,13 @@ impl Protections {
         ] {
             fs::write(directory.path().join(name), text).map_err(|error| failed(&error))?;
         }
-        let authority = Certificate::from_pem(&certificate);
+        let shown = Shown {
+            ca: Some(certificate.as_bytes()),
+            ..Shown::default()
+        };
         Ok(Self {
             directory,
-            tls: ClientTlsConfig::new().ca_certificate(authority),
+            tls: Tls::new(&shown).map_err(|fault| failed(&*fault))?,
             credentials: Credentials::of(token.expose()).map_err(|problem| failed(&problem))?,
             collector: Collector::start().await?,
             scraper: None,

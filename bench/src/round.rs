@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
     campaigns,
-    failure::{Failure, Outcome},
+    failure::{Failure, Fault, Outcome},
     figures::Spent,
     load::{self, Numbers, Plan, Target},
     record::Record,
@@ -27,7 +27,7 @@ pub(crate) async fn call<T: Target>(
 }
 
 /// The failure of a load that cannot connect.
-pub(crate) fn unconnected(fault: load::Fault) -> Box<Failure> {
+pub(crate) fn unconnected(fault: Fault) -> Box<Failure> {
     Failure::refused("NO_CONNECTION", format!("the load cannot connect: {fault}"))
 }
 

@@ -9,19 +9,20 @@ use tombola::{
         lottery_service_client::LotteryServiceClient,
     },
 };
-use tonic::{
-    service::interceptor::InterceptedService,
-    transport::{Channel, ClientTlsConfig, Endpoint, Uri},
+use tonic::{service::interceptor::InterceptedService, transport::Uri};
+
+use crate::{
+    failure::{Failure, Fault, Outcome},
+    link::Link,
+    tls::Tls,
 };
 
-use crate::failure::{Failure, Outcome};
-
 /// A connection that shows the token of its address, if there is one, with every call.
-pub(crate) type Link = InterceptedService<Channel, Credentials>;
+pub(crate) type TokenLink = InterceptedService<Link, Credentials>;
 /// A client of `CampaignService`.
-pub(crate) type Campaigns = CampaignServiceClient<Link>;
+pub(crate) type Campaigns = CampaignServiceClient<TokenLink>;
 /// A client of `LotteryService`.
-pub(crate) type Lottery = LotteryServiceClient<Link>;
+pub(crate) type Lottery = LotteryServiceClient<TokenLink>;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,7 +31,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Default)]
 pub(crate) struct Address {
     pub(crate) url: String,
-    tls: Option<ClientTlsConfig>,
+    tls: Option<Tls>,
     credentials: Credentials,
 }
 
@@ -43,7 +44,7 @@ impl fmt::Debug for Address {
 
 impl Address {
     /// A server with TLS if the URL is `https://`.
-    pub(crate) fn new(url: String, tls: Option<ClientTlsConfig>, credentials: Credentials) -> Self {
+    pub(crate) fn new(url: String, tls: Option<Tls>, credentials: Credentials) -> Self {
         Self {
             url,
             tls,
@@ -59,18 +60,13 @@ impl Address {
         }
     }
 
-    /// Its endpoint.
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, tonic::transport::Error> {
-        let endpoint = Endpoint::from_shared(self.url.clone())?;
-        match &self.tls {
-            Some(tls) => endpoint.tls_config(tls.clone()),
-            None => Ok(endpoint),
-        }
-    }
-
-    /// A connection that shows the token.
-    pub(crate) fn link(&self, channel: Channel) -> Link {
-        InterceptedService::new(channel, self.credentials.clone())
+    /// Connects to it within a time, for calls that show the token.
+    ///
+    /// # Errors
+    /// What went wrong, without the URL.
+    pub(crate) async fn link(&self, within: Duration) -> Result<TokenLink, Fault> {
+        let link = Link::connect(&self.url, self.tls.as_ref(), within).await?;
+        Ok(InterceptedService::new(link, self.credentials.clone()))
     }
 
     /// Connects to the `CampaignService`.
@@ -83,18 +79,11 @@ impl Address {
         Ok(LotteryServiceClient::new(self.connect().await?))
     }
 
-    async fn connect(&self) -> Outcome<Link> {
-        let url = &self.url;
-        let endpoint = self
-            .endpoint()
-            .map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
-        let channel = endpoint
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(CALL_TIMEOUT)
-            .connect()
-            .await
-            .map_err(|error| Failure::no_server(url, &error))?;
-        Ok(self.link(channel))
+    async fn connect(&self) -> Outcome<TokenLink> {
+        let link = Link::connect(&self.url, self.tls.as_ref(), CONNECT_TIMEOUT).await;
+        let link = link.map_err(|fault| Failure::no_server(&self.url, &*fault))?;
+        let link = link.with_time_max(CALL_TIMEOUT);
+        Ok(InterceptedService::new(link, self.credentials.clone()))
     }
 }
 

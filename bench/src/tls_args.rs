@@ -6,9 +6,11 @@ use std::{
 };
 
 use clap::Args;
-use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
-use crate::failure::{Failure, Outcome};
+use crate::{
+    failure::{Failure, Outcome},
+    tls::{Shown, Tls},
+};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TlsArgs {
@@ -49,25 +51,26 @@ pub(crate) struct TlsArgs {
 
 impl TlsArgs {
     /// How to speak TLS with the server, if its URL is `https://`.
-    pub(crate) fn config(&self, url: &str) -> Outcome<Option<ClientTlsConfig>> {
+    pub(crate) fn config(&self, url: &str) -> Outcome<Option<Tls>> {
         if !url.starts_with("https://") {
             return self.refuse(url).map(|()| None);
         }
-        let mut config = match &self.tls_ca {
-            Some(ca) => {
-                let ca = Certificate::from_pem(read("--tls-ca", ca)?);
-                ClientTlsConfig::new().ca_certificate(ca)
-            }
-            None => ClientTlsConfig::new().with_native_roots(),
+        let file = |option, path: &Option<PathBuf>| {
+            path.as_ref().map(|path| read(option, path)).transpose()
         };
-        if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            let (cert, key) = (read("--tls-cert", cert)?, read("--tls-key", key)?);
-            config = config.identity(Identity::from_pem(cert, key));
-        }
-        if let Some(name) = &self.tls_server_name {
-            config = config.domain_name(name);
-        }
-        Ok(Some(config))
+        let ca = file("--tls-ca", &self.tls_ca)?;
+        let certificate = file("--tls-cert", &self.tls_cert)?;
+        let key = file("--tls-key", &self.tls_key)?;
+        let shown = Shown {
+            ca: ca.as_deref(),
+            pair: certificate.as_deref().zip(key.as_deref()),
+            name: self.tls_server_name.as_deref(),
+        };
+        let unusable = |fault| {
+            let advice = "check --tls-ca, --tls-cert, --tls-key and --tls-server-name";
+            Failure::usage(format!("TLS cannot be used: {fault}; {advice}"))
+        };
+        Tls::new(&shown).map(Some).map_err(unusable)
     }
 
     /// Options of TLS without TLS are a mistake.

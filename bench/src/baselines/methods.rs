@@ -9,8 +9,8 @@ use redis::{
 use serde_json::{Value as Json, json};
 
 use crate::{
-    failure::Outcome,
-    load::{Caller, Fault, Target},
+    failure::{Fault, Outcome},
+    load::{Caller, Target},
     record::Answer,
     redis_server::{RedisServer, redis_failed},
 };

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use self::methods::{Counter, JsonTable, Lock, RedPacket};
 use crate::{
-    failure::Outcome,
-    load::{self, Fault, Numbers, Plan},
+    failure::{Fault, Outcome},
+    load::{self, Numbers, Plan},
     record::Record,
     redis_server::RedisServer,
 };

@@ -32,11 +32,9 @@ pub(super) async fn measure(work: &mut Work<'_>, store: Store) -> Outcome {
             );
             Failure::refused("NO_CONNECTION", message)
         };
-        let address = subject.address();
-        let endpoint = address.endpoint().map_err(|error| failed(&error))?;
-        let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
-        let channel = endpoint.connect().await.map_err(|error| failed(&error))?;
-        let mut lottery = LotteryServiceClient::new(address.link(channel));
+        let link = subject.address().link(CONNECT_TIMEOUT).await;
+        let link = link.map_err(|fault| failed(&*fault))?;
+        let mut lottery = LotteryServiceClient::new(link);
         // Each connection has made one call, as a real client's would.
         let request = CheckLimitRequest {
             campaign_id: campaign_id.clone(),

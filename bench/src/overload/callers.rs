@@ -2,7 +2,8 @@
 
 use crate::{
     calls::{Grpc, GrpcCaller},
-    load::{Caller, Fault, Target},
+    failure::Fault,
+    load::{Caller, Target},
     record::Answer,
 };
 
