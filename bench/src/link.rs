@@ -146,7 +146,8 @@ async fn send(
     let mut last = Bytes::new();
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame?.into_data() {
-            let before = std::mem::replace(&mut last, data);
+            // A message is encoded into a buffer of 8 KiB, which is free again with this copy.
+            let before = std::mem::replace(&mut last, Bytes::copy_from_slice(&data));
             if !before.is_empty() {
                 stream.send_data(before, false)?;
             }
