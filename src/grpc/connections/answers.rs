@@ -90,7 +90,7 @@ pub(super) fn answer(peer: &Arc<Peer>, routes: &Routes, request: Request<Incomin
     let observed = Observed::begin(path, arrived);
     let observed = observed.traced(peer.tracer(), &request, kind.is_ours);
     let is_bounded = kind.is_ours && !kind.is_operators;
-    if is_bounded && peer.door().is_closed() {
+    if is_bounded && peer.door().is_closed(arrived) {
         return Box::pin(future::ready(Ok(refused(peer, observed))));
     }
     let waiting = peer.door().arrive();

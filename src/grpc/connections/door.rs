@@ -1,6 +1,10 @@
 //! Calls between their arrival and the moment when they are looked at: how many wait, and which are
 //! refused.
 //!
+//! Before their arrival they wait in sockets, until the task of their connection has its turn. So a
+//! task of the door waits for turns all the time while calls come, and what it waits is taken for
+//! what they waited.
+//!
 //! They wait in the runtime's queue of tasks, which is not in order: a call that came last may be
 //! looked at first. So the time of the queue is estimated from its length, not from the shortest
 //! wait.
@@ -9,10 +13,12 @@
 //! headers are read, if it is clear then that it would wait for too long.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -31,10 +37,29 @@ pub(super) struct Door {
     store: Option<Arc<dyn Store>>,
 }
 
+/// How long a task waits until it has its turn.
+#[derive(Default)]
+struct Turns {
+    delay: DelayControl,
+    last: Duration,
+    /// Since when the door's task waits for the next one.
+    since: Option<Instant>,
+}
+
+impl Turns {
+    /// Whether a call that arrives now has waited in its socket for too long.
+    fn are_late(&mut self, now: Instant) -> bool {
+        let since = self.since.map(|since| now.saturating_duration_since(since));
+        let waited = since.unwrap_or_default().max(self.last);
+        !self.delay.admits(waited, now)
+    }
+}
+
 /// How fast calls are looked at, and whether they are too many.
 #[derive(Default)]
 struct Pace {
     delay: DelayControl,
+    turns: Turns,
     since: Option<Instant>,
     calls: u32,
     /// The time between two calls.
@@ -68,6 +93,10 @@ impl Door {
         let pace = target.map(|target| {
             Mutex::new(Pace {
                 delay: DelayControl::new(target),
+                turns: Turns {
+                    delay: DelayControl::new(target),
+                    ..Turns::default()
+                },
                 ..Pace::default()
             })
         });
@@ -78,13 +107,37 @@ impl Door {
         }
     }
 
-    /// Whether a call that arrives now would wait for too long, here or for the store.
-    pub(super) fn is_closed(&self) -> bool {
-        self.pace.as_ref().is_some_and(|pace| {
-            let pace = lock(pace);
-            let queue = pace.queue(self.waiting.load(Ordering::Relaxed));
-            pace.delay.is_too_long(queue)
-        }) || self.is_congested()
+    /// Whether a call that arrives now has waited for too long, or would, here or for the store.
+    pub(super) fn is_closed(self: &Arc<Self>, now: Instant) -> bool {
+        let Some(pace) = &self.pace else {
+            return false;
+        };
+        let mut pace = lock(pace);
+        if pace.turns.since.is_none() {
+            pace.turns.since = Some(now);
+            tokio::spawn(Arc::clone(self).wait_for_turn(now));
+        }
+        let is_late = pace.turns.are_late(now);
+        let queue = pace.queue(self.waiting.load(Ordering::Relaxed));
+        is_late || pace.delay.is_too_long(queue) || self.is_congested()
+    }
+
+    /// Goes to the end of the runtime's queue, and notes how long that took.
+    async fn wait_for_turn(self: Arc<Self>, since: Instant) {
+        let mut has_waited = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut has_waited, true) {
+                return Poll::Ready(());
+            }
+            // A task that wakes itself goes to the end; what `yield_now` wakes may go before others.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        if let Some(pace) = &self.pace {
+            let turns = &mut lock(pace).turns;
+            (turns.last, turns.since) = (since.elapsed(), None);
+        }
     }
 
     /// Whether the store is congested, if calls are refused for that.
@@ -163,6 +216,34 @@ mod tests {
         // It is long now and then.
         let bursts = |call: u32| if call % 500 < 300 { 200 } else { 10 };
         assert_eq!(admitted(Some(TARGET), bursts), 5_000);
+    }
+
+    /// Calls come while each turn of a task takes 30 ms, and later while a turn takes no time.
+    #[tokio::test]
+    async fn calls_are_refused_while_they_wait_in_sockets_and_not_when_that_is_over() {
+        let door = Arc::new(Door::new(Some(TARGET), None));
+        let is_busy = Arc::new(AtomicUsize::new(1));
+        let busy = Arc::clone(&is_busy);
+        let work = tokio::spawn(async move {
+            while busy.load(Ordering::Relaxed) == 1 {
+                std::thread::sleep(TARGET * 6);
+                tokio::task::yield_now().await;
+            }
+        });
+        let mut refused = 0;
+        for _ in 0..20 {
+            refused += usize::from(door.is_closed(Instant::now()));
+            tokio::task::yield_now().await;
+        }
+        assert!((5..20).contains(&refused), "{refused}");
+        is_busy.store(0, Ordering::Relaxed);
+        work.await.unwrap();
+        // After a silence there is nothing to wait for.
+        tokio::time::sleep(TARGET * 50).await;
+        for _ in 0..100 {
+            assert!(!door.is_closed(Instant::now()));
+            tokio::task::yield_now().await;
+        }
     }
 
     #[test]
