@@ -102,7 +102,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
         div data-live="alerts" { (alerts::shown(lang, &alerts, ALERTS_MAX)) }
         dl.facts {
             @for (key, name, value) in sums { (fact(name, &live(key, &number(value)))) }
-            (fact(lang.t("sum.win-rate"), &live("rate", &percent(stats.wins, stats.draws))))
+            (fact(lang.t("sum.win-rate"), &live("rate", &rate(stats.wins, stats.draws))))
         }
         section.card {
             h2 { (lang.t("units.title")) }
@@ -113,6 +113,14 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
             (ui::time(stats.read_time.as_ref(), &zone))
         } }
     })
+}
+
+/// A share to a tenth of a percent.
+fn rate(part: u64, all: u64) -> String {
+    match u128::from(part) * 1_000 / u128::from(all.max(1)) {
+        _ if all == 0 => "–".into(),
+        tenths => format!("{}.{}%", tenths / 10, tenths % 10),
+    }
 }
 
 /// The emergency brake: one click, at once.
