@@ -2,7 +2,7 @@
 //! right under any load, any retry and any crash.
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
-//! `injector`, `ledger` < `grpc`, `simulation` < `admin`, `console` < `cli`. Any of them may report to
+//! `injector`, `ledger` < `grpc`, `simulation` < `admin`, `console` < `cli`. Any may report to
 //! `metrics` and `trace` and use `tls`, which use none.
 //!
 //! | layer | contents | must not know |

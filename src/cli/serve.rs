@@ -357,7 +357,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         let store = Arc::clone(injector.store());
         tokio::spawn(ledger::memory::watch(store))
     });
-    let _console = console.map(|listener| {
+    let console = console.map(|listener| {
         let settings = console_of(&configuration.settings, &injector, None);
         console_args::serve(listener, settings)
     });
@@ -379,6 +379,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         ) => served?,
         Err(error) = alarm => return Err(error.into()),
     }
+    drop(console);
     if let Some(memory) = memory {
         memory.abort();
         drop(memory.await);

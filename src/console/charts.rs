@@ -29,7 +29,7 @@ pub(super) fn shares(key: &str, name: &str, parts: &[Part<'_>]) -> Markup {
             @if all == 0 { rect.none x="0" y="0" width="1000" height="12" {} }
             @for part in parts.iter().filter(|part| part.units > 0) {
                 @let width = WIDTH * part.units as f64 / all as f64;
-                rect class=(part.class) x=(rounded(start)) y="0" width=(rounded(width)) height="12" {
+                rect class=(part.class) x=(rounded(start)) width=(rounded(width)) height="12" {
                     title { (part.name) ": " (number(part.units)) }
                 }
                 @let () = start += width;

@@ -10,7 +10,11 @@ use super::{assets::address, i18n::Language, visit::Visit};
 
 /// What htmx may do: no eval, no style of its own, requests to this site only. Errors are shown in
 /// place of the page, as they are without scripts.
-const HTMX: &str = r#"{"allowEval":false,"includeIndicatorStyles":false,"selfRequestsOnly":true,"allowScriptTags":false,"attributesToSettle":["class"],"historyEnabled":false,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
+const HTMX: &str = r#"{
+    "allowEval": false, "includeIndicatorStyles": false, "attributesToSettle": ["class"],
+    "allowScriptTags": false, "selfRequestsOnly": true, "historyEnabled": false,
+    "responseHandling": [{"code": "204", "swap": false}, {"code": "...", "swap": true}]
+}"#;
 
 /// Which part of the navigation a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

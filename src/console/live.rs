@@ -7,7 +7,7 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -20,6 +20,7 @@ use axum::{
 };
 use tokio::{
     sync::watch,
+    task::JoinSet,
     time::{sleep, timeout},
 };
 use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
@@ -63,7 +64,10 @@ enum News {
 
 /// All feeds.
 #[derive(Debug, Default)]
-pub(super) struct Feeds(Mutex<HashMap<Key, watch::Sender<News>>>);
+pub(super) struct Feeds {
+    known: Mutex<HashMap<Key, watch::Sender<News>>>,
+    tasks: Mutex<JoinSet<()>>,
+}
 
 /// The contents of a part, read again and again.
 type Reading = Pin<Box<dyn Future<Output = Contents> + Send>>;
@@ -149,7 +153,8 @@ fn subscribe(
     }
     let (sender, receiver) = watch::channel(News::None);
     feeds.insert(key.clone(), sender.clone());
-    tokio::spawn(feed(Arc::clone(console), key, sender, visit, read));
+    let feed = feed(Arc::clone(console), key, sender, visit, read);
+    console.feeds.begin(feed);
     Some(receiver)
 }
 
@@ -208,7 +213,19 @@ fn is_passing(status: &Status) -> bool {
 }
 
 impl Feeds {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, watch::Sender<News>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, watch::Sender<News>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, feed: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(feed);
+    }
+
+    /// Ends all feeds, which keep the services.
+    pub(super) fn end(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.abort_all();
     }
 }

@@ -13,7 +13,7 @@ use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time::sleep};
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
-use super::{Console, Settings, live::Feeds, routes, session::Sessions};
+use super::{Console, Settings, Shared, live::Feeds, routes, session::Sessions};
 use crate::tls::ServerTls;
 
 /// The most connections at once; more wait until one ends.
@@ -35,6 +35,7 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
     let tls = settings.tls;
     let sessions = Sessions::new(&settings.key, tls.is_some());
     let sessions = sessions.ok_or_else(|| io::Error::other("the key of sessions has no use"))?;
+    settings.local.opened().await;
     let console = Console {
         local: settings.local,
         is_policed: settings.is_policed,
@@ -44,7 +45,9 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
         feeds: Feeds::default(),
         link: settings.link,
     };
-    let routes = routes(Arc::new(console));
+    let console = Arc::new(console);
+    let _ending = Ending(Arc::clone(&console));
+    let routes = routes(console);
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
@@ -66,6 +69,15 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
             serve_one(stream, routes, tls).await;
             drop(slot);
         });
+    }
+}
+
+/// Ends what outlives connections.
+struct Ending(Shared);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.feeds.end();
     }
 }
 

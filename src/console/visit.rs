@@ -60,8 +60,9 @@ impl FromRequestParts<Shared> for Visit {
         };
         let (token, name) = match &visitor {
             Visitor::Bearer(token) => match console.local.identity(token).await {
-                // The access file may have gone with a restart.
-                Ok(None) => (Some(token), String::new()),
+                // Not while it serves: then there is no policy any more, after a restart.
+                Ok(None) if console.is_policed => return Err(layout::away(language)),
+                Ok(None) => return Err(expelled(true)),
                 Ok(Some(name)) => (Some(token), name.as_str().to_owned()),
                 Err(_) => return Err(expelled(true)),
             },

@@ -3,12 +3,13 @@
 
 use std::{
     convert::Infallible,
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
 
 use hyper::header::{AUTHORIZATION, HeaderValue};
+use tokio::sync::watch;
 use tonic::{
     Status,
     body::Body,
@@ -26,7 +27,7 @@ use crate::model::OperatorId;
 
 /// Where a server can be called from within its process, while it serves.
 #[derive(Clone, Debug, Default)]
-pub struct Local(Arc<RwLock<Option<Inside>>>);
+pub struct Local(Arc<watch::Sender<Option<Inside>>>);
 
 #[derive(Clone, Debug)]
 struct Inside {
@@ -37,7 +38,7 @@ struct Inside {
 impl Local {
     /// The server serves, with these routes.
     pub(super) fn open(&self, routes: &Routes, access: &Access) {
-        self.set(Some(Inside {
+        self.0.send_replace(Some(Inside {
             routes: routes.clone(),
             access: access.clone(),
         }));
@@ -45,16 +46,17 @@ impl Local {
 
     /// The server has stopped. Its store can be closed then.
     pub(super) fn close(&self) {
-        self.set(None);
+        self.0.send_replace(None);
     }
 
-    fn set(&self, inside: Option<Inside>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = inside;
+    /// Completes once the server serves.
+    pub async fn opened(&self) {
+        // An error would mean that the sender is gone, which is here.
+        self.0.subscribe().wait_for(Option::is_some).await.ok();
     }
 
     fn inside(&self) -> Option<Inside> {
-        let inside = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        inside.clone()
+        self.0.borrow().clone()
     }
 
     /// What the clients of the services call with this token; none while the server does not serve.

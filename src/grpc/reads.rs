@@ -52,9 +52,8 @@ pub(super) async fn get_campaign(
     desk.read(deadline, work).await
 }
 
-/// Campaigns by id, after `after`, at most `limit`, without those that are not visible, and those in
-/// other states. A page and its token show neither the number nor the ids of those that are not
-/// visible.
+/// Campaigns by id, after `after`, at most `limit`, without those in other states and those that
+/// are not visible. A page and its token show neither the number nor the ids of the latter.
 async fn campaigns(
     desk: &Desk,
     visible: &Visible,

@@ -238,8 +238,10 @@ fn calendar(visit: &Visit, id: &str, days: &Days) -> Markup {
                         @if day < days.first || day > days.last { span { (day.day()) } }
                         @else {
                             a href=(link(day)) class=[(day == days.today).then_some("today")]
-                                aria-label=(day.to_string())
-                                aria-current=[(day == days.day).then_some("date")] { (day.day()) }
+                                aria-current=[(day == days.day).then_some("date")]
+                            {
+                                span.hidden { (day.strftime("%Y-%m-")) } (day.day())
+                            }
                         }
                     }
                 }

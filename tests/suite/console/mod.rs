@@ -25,7 +25,9 @@ const HOSTILE: &str = r#"<script>alert('x')</script>"><img src=x onerror=alert(1
 
 /// Where the console of a server listens.
 fn address(server: &Server) -> SocketAddr {
-    server.says("console on ");
+    if !server.log().contains("console on ") {
+        server.says("console on ");
+    }
     let log = server.log();
     let (_, after) = log.split_once("console on http").unwrap();
     let (_, after) = after.split_once("://").unwrap();
@@ -44,7 +46,7 @@ async fn fill(server: &Server) {
     let yaml = r#"
 id: wheel
 timeZone: Asia/Shanghai
-startTime: 2026-12-01T00:00:00+08:00
+startTime: 2026-11-01T00:00:00+08:00
 endTime: 2030-12-31T00:00:00+08:00
 limits: {drawsPerDay: 50, winsPerUser: 20}
 prizes:
@@ -208,9 +210,9 @@ impl Browser {
             format!("Host: {}\r\n", self.address)
         };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\n{head}{headers}Cookie: {cookies}\r\nAccept-Language: {}\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n{form}",
+            "{method} {path} HTTP/1.1\r\n{head}{headers}Cookie: {cookies}\r\n\
+             Accept-Language: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{form}",
             self.language,
             form.len()
         );
