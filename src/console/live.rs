@@ -51,13 +51,13 @@ struct Key {
     address: String,
 }
 
-/// What a feed says last.
+/// What a feed has read last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum News {
-    /// Nothing yet.
+    /// Nothing, or it could not be read just now.
     None,
     /// The part of the page.
-    Part(String),
+    Part(Arc<str>),
     /// The session has ended, or what is shown is gone: the page is to be loaded again.
     Over,
 }
@@ -113,15 +113,22 @@ fn stream(
         .into_response()
 }
 
-/// Events until the session ends.
+/// Events until the session ends: what is read from now on, if it differs from what was sent last.
+/// What was read before may be older than the page.
 fn events(
     news: watch::Receiver<News>,
     left: Duration,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    let news = WatchStream::new(news).filter_map(|news| match news {
-        News::None => None,
-        News::Part(part) => Some(Event::default().event("part").data(part)),
-        News::Over => Some(Event::default().event("over").data("")),
+    let mut last = News::None;
+    let news = WatchStream::from_changes(news).filter_map(move |news| {
+        if news == News::None || news == last {
+            return None;
+        }
+        last = news.clone();
+        Some(match news {
+            News::Part(part) => Event::default().event("part").data(&*part),
+            News::None | News::Over => Event::default().event("over").data(""),
+        })
     });
     let ended = tokio_stream::once(()).then(move |()| async move {
         sleep(left).await;
@@ -172,18 +179,12 @@ async fn feed(
             Err(status) => Err(status),
         };
         let news = match news {
-            Ok(part) => News::Part(part.into_string()),
+            Ok(part) => News::Part(part.into_string().into()),
             Err(status) if is_passing(&status) => News::None,
             Err(_) => News::Over,
         };
         let is_over = news == News::Over;
-        sender.send_if_modified(|last| {
-            let is_new = news != News::None && news != *last;
-            if is_new {
-                *last = news;
-            }
-            is_new
-        });
+        sender.send_replace(news);
         if is_over || timeout(PERIOD, sender.closed()).await.is_ok() {
             let mut feeds = console.feeds.lock();
             // Somebody may have joined meanwhile.

@@ -102,6 +102,7 @@ async function keyboard() {
     await tabTo(page, "#brake");
     await page.keyboard.press("Enter");
     await page.waitForSelector("#brake.go");
+    await page.waitForSelector("[data-live=state] .state-paused");
     // The page was not loaded again, and the focus is where it was.
     assert.equal(page.url(), `${origin}/campaigns/wheel`);
     await page.waitForFunction(() => document.activeElement.id === "brake");

@@ -38,13 +38,13 @@ pub(super) fn table(lang: Language, status: &CampaignStatus, stats: &GetStatsRes
             table.prizes {
                 thead { tr {
                     th scope="col" { (lang.t("units.prize")) }
+                    th scope="col" { (lang.t("units.acts")) }
                     th.n scope="col" { (lang.t("units.stock")) }
                     th.n scope="col" { (lang.t("units.won")) }
                     th.n scope="col" { (lang.t("units.waiting")) }
                     th.n scope="col" { (lang.t("units.held")) }
                     th.n scope="col" { (lang.t("units.left")) }
                     th.n scope="col" { (lang.t("units.withdrawn")) }
-                    th scope="col" { (lang.t("units.acts")) }
                 } }
                 tbody { @for prize in &stats.prizes { (row(lang, &campaign, prize, is_over)) } }
             }
@@ -63,6 +63,7 @@ fn row(lang: Language, campaign: &Campaign, prize: &PrizeStats, is_over: bool) -
                 (prize_name(campaign, id))
                 (charts::shares(&key("bar"), id, &parts(lang, prize)))
             }
+            td { @if !is_over { div data-live=(key("brake")) { (brake(lang, campaign, prize)) } } }
             td.n {
                 @if prize.unlimited { (lang.t("units.unlimited")) }
                 @else { (count("stock", prize.stock)) }
@@ -72,7 +73,6 @@ fn row(lang: Language, campaign: &Campaign, prize: &PrizeStats, is_over: bool) -
             td.n { (count("held", prize.held)) }
             td.n { (count("left", prize.left)) }
             td.n { (count("withdrawn", prize.withdrawn)) }
-            td { @if !is_over { div data-live=(key("brake")) { (brake(lang, campaign, prize)) } } }
         }
     }
 }

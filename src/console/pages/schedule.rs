@@ -149,11 +149,8 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
                     (charts::legend(&[
                         ("planned", words[0]), ("released", words[1]), ("won", words[2]),
                     ]))
-                    (charts::hours(
-                        &lang.with("schedule.chart", &days.day.to_string()),
-                        words,
-                        &by_hour(&windows),
-                    ))
+                    @let name = lang.with("schedule.chart", &days.day.to_string());
+                    (ui::scroll(&name, &charts::hours(&name, words, &by_hour(&windows))))
                 }
                 p.hint {
                     @if next.is_some() {
