@@ -2,7 +2,7 @@
 //! right under any load, any retry and any crash.
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
-//! `injector`, `ledger` < `grpc`, `simulation` < `admin` < `cli`. Any of them may report to
+//! `injector`, `ledger` < `grpc`, `simulation` < `admin`, `console` < `cli`. Any may report to
 //! `metrics` and `trace` and use `tls`, which use none.
 //!
 //! | layer | contents | must not know |
@@ -15,6 +15,7 @@
 //! | [`grpc`] | services, and the only map from errors to statuses | SQL |
 //! | [`simulation`] | plays a campaign through before its first draw | gRPC, SQL |
 //! | [`admin`] | probes and metrics over HTTP | stores |
+//! | [`console`] | pages for operators | stores, ledgers |
 //! | [`cli`] | a file for each subcommand | how a draw is made |
 //! | [`tls`] | certificates and handshakes | what callers may do |
 //! | [`metrics`] | what the service counts and measures | the layers |
@@ -23,6 +24,7 @@
 pub mod admin;
 pub mod chance;
 pub mod cli;
+pub mod console;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod grpc;

@@ -20,6 +20,9 @@ const ENVELOPE_LABEL: &[u8] = b"tombola/envelope/1";
 /// Separates the seeds of a store's forks from the streams of the seed itself.
 const FORK_LABEL: &[u8] = b"tombola/fork/1";
 
+/// Separates the key of the console's sessions from seeds.
+const CONSOLE_LABEL: &[u8] = b"tombola/console/1";
+
 /// The secret from which every seed is derived, 32 bytes. Who has it knows every draw to come.
 #[derive(Clone)]
 pub struct MasterKey([u8; 32]);
@@ -56,6 +59,13 @@ impl MasterKey {
     /// ```
     pub fn fingerprint(&self) -> String {
         hex(&hmac_of_list(&self.0, &[FINGERPRINT_LABEL])[..8])
+    }
+
+    /// The key under which the console encrypts its sessions, the same at every service of a store:
+    /// HMAC-SHA-256, keyed by the master key, of the list `("tombola/console/1")`, encoded as the
+    /// [module](super) says.
+    pub fn console_key(&self) -> [u8; 32] {
+        hmac_of_list(&self.0, &[CONSOLE_LABEL])
     }
 
     /// The seed of a campaign: HMAC-SHA-256, keyed by the master key, of the list

@@ -156,6 +156,7 @@ async fn campaigns(server: &mut Campaigns) -> Outcome<Vec<String>> {
         let request = ListCampaignsRequest {
             page_size: 1_000,
             page_token,
+            ..ListCampaignsRequest::default()
         };
         let page = server.list_campaigns(request).await;
         let page = page.map_err(Failure::read)?.into_inner();

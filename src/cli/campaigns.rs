@@ -30,6 +30,7 @@ pub(super) async fn list(client: &Client, ListArgs {}: ListArgs) -> Outcome {
         let request = ListCampaignsRequest {
             page_size: 1_000,
             page_token,
+            ..ListCampaignsRequest::default()
         };
         let page = server
             .list_campaigns(request)

@@ -8,10 +8,10 @@ use tokio::net::TcpListener;
 /// The server would listen beyond this machine without TLS or without identities.
 #[derive(Debug, Error)]
 #[error(
-    "--listen {0} can be reached from other machines, and {1}, or listen on 127.0.0.1; if the \
+    "{0} {1} can be reached from other machines, and {2}, or listen on 127.0.0.1; if the \
      network protects the server and its callers (a mesh, a policy), say --insecure"
 )]
-pub(super) struct Exposed(SocketAddr, &'static str);
+pub(super) struct Exposed(&'static str, SocketAddr, &'static str);
 
 /// What protects a server.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,9 @@ pub(super) struct Guards {
 }
 
 /// Refuses an address beyond this machine without TLS or without identities, unless that is asked
-/// for.
+/// for. `option` has named the address.
 pub(super) fn check(
+    option: &'static str,
     listener: &TcpListener,
     guards: Guards,
     is_insecure: bool,
@@ -39,25 +40,30 @@ pub(super) fn check(
         } => "everybody there could do everything: name an access file with --access",
         Guards { .. } => return Ok(()),
     };
-    check_for(lacking, listener, is_insecure)
+    check_for(option, lacking, listener, is_insecure)
 }
 
 /// Refuses an address of the demo beyond this machine, unless that is asked for: the demo has
 /// neither TLS nor identities.
-pub(super) fn check_demo(listener: &TcpListener, is_insecure: bool) -> Result<(), Exposed> {
+pub(super) fn check_demo(
+    option: &'static str,
+    listener: &TcpListener,
+    is_insecure: bool,
+) -> Result<(), Exposed> {
     let lacking = "everybody there could do everything, in plaintext: run `tombola serve` with \
                    --tls-cert, --tls-key and --access";
-    check_for(lacking, listener, is_insecure)
+    check_for(option, lacking, listener, is_insecure)
 }
 
 fn check_for(
+    option: &'static str,
     lacking: &'static str,
     listener: &TcpListener,
     is_insecure: bool,
 ) -> Result<(), Exposed> {
     match listener.local_addr() {
         Ok(address) if !is_insecure && !address.ip().to_canonical().is_loopback() => {
-            Err(Exposed(address, lacking))
+            Err(Exposed(option, address, lacking))
         }
         _ => Ok(()),
     }
@@ -83,14 +89,21 @@ mod tests {
             (guards(false, true), "--tls-cert"),
             (guards(true, false), "--access"),
         ] {
-            let error = check(&everywhere, guards, false).unwrap_err().to_string();
+            let error = check("--listen", &everywhere, guards, false)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(option), "{error}");
-            assert!(check(&everywhere, guards, true).is_ok());
-            assert!(check(&here, guards, false).is_ok());
+            assert!(check("--listen", &everywhere, guards, true).is_ok());
+            assert!(check("--listen", &here, guards, false).is_ok());
         }
-        assert!(check(&everywhere, guards(true, true), false).is_ok());
-        let error = check_demo(&everywhere, false).unwrap_err().to_string();
+        assert!(check("--listen", &everywhere, guards(true, true), false).is_ok());
+        let error = check_demo("--listen", &everywhere, false)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("`tombola serve`"), "{error}");
-        assert!(check_demo(&everywhere, true).is_ok() && check_demo(&here, false).is_ok());
+        assert!(
+            check_demo("--listen", &everywhere, true).is_ok()
+                && check_demo("--listen", &here, false).is_ok()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Phrases that several commands show: quantities, odds, and what the limit of wins and caps mean.
 
 use super::output::counted;
+pub(super) use crate::model::text::percent;
 use crate::{
     model::text::grouped,
     proto::{CappedPrize, PrizeCap, PrizeQuantity, SegmentRule},
@@ -12,18 +13,6 @@ pub(super) fn listed(prizes: &[PrizeQuantity]) -> String {
         .iter()
         .map(|prize| format!("{} {}", grouped(prize.units), prize.prize_id));
     prizes.collect::<Vec<_>>().join(", ")
-}
-
-/// A percentage for people, cut to six digits. The exact odds are the counts beside it.
-pub(super) fn percent(cards: u64, size: u64) -> String {
-    if size == 0 {
-        return "-".into();
-    }
-    let millionths = u128::from(cards) * 100_000_000 / u128::from(size);
-    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
-    let short = text.trim_end_matches('0').trim_end_matches('.');
-    let exact = millionths * u128::from(size) == u128::from(cards) * 100_000_000;
-    format!("{}{short}%", if exact { "" } else { "~" })
 }
 
 /// What the limit of wins means for a user who has reached it; none without a limit. `beyond` are
@@ -138,14 +127,5 @@ mod tests {
         assert_eq!(caps(&both, false).unwrap(), schedules);
         let text = caps(&both, true).unwrap();
         assert!(text.ends_with("the unit goes back to stock"), "{text}");
-    }
-
-    #[test]
-    fn a_percentage_that_is_cut_says_so() {
-        assert_eq!(percent(1, 100), "1%");
-        assert_eq!(percent(29, 100), "29%");
-        assert_eq!(percent(1, 300), "~0.333333%");
-        assert_eq!(percent(1, 14_000_000), "~0.000007%");
-        assert_eq!(percent(0, 0), "-");
     }
 }

@@ -5,7 +5,6 @@ use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use clap::{ArgAction, Args, builder::BoolishValueParser};
 use jiff::SignedDuration;
 use thiserror::Error;
-use tokio::{sync::oneshot, task::JoinHandle};
 use tracing::{info, warn};
 
 use super::{
@@ -13,12 +12,14 @@ use super::{
     admin_args::AdminArgs,
     client::{Client, Outcome},
     connection_args::ConnectionArgs,
+    console_args::{self, ConsoleArgs},
     exposure::{self, Exposed, Guards},
     failure::{Exit, Failure},
     house::{self, BuildError, Plan},
     listen::{BindError, Listen},
     log::{self, LogArgs},
     overload_args::OverloadArgs,
+    settling::{Settling, reader},
     sink_args::{BacklogArgs, RemovalArgs, SinkArgs},
     stop::stop_signal,
     store_args::{HomeArgs, StoreArgs},
@@ -28,15 +29,13 @@ use super::{
     wait,
 };
 use crate::{
+    console,
     grpc::{self, gauges::Gauges, server::Settings},
     injector::{
         Injector,
         alarm::{self, Alarm, AlarmError},
     },
-    ledger::{
-        self, PostgresUrl, Settler, Target,
-        read::{LedgerReader, SettledLedger, postgres::PostgresReader, sqlite::SqliteReader},
-    },
+    ledger::{self, PostgresUrl},
     model::Problems,
     store::{BacklogBound, Durability},
     trace,
@@ -99,6 +98,8 @@ pub(super) struct ServeArgs {
     access: AccessArgs,
     #[command(flatten)]
     admin: AdminArgs,
+    #[command(flatten)]
+    console: ConsoleArgs,
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
@@ -310,7 +311,9 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         has_tls: settings.tls.is_some(),
         has_identities: settings.access.is_policed(),
     };
-    exposure::check(&listener, guards, configuration.is_insecure)?;
+    exposure::check("--listen", &listener, guards, configuration.is_insecure)?;
+    let console = args.console.bind().await?;
+    console_args::check(console.as_ref(), guards, configuration.is_insecure)?;
     if !guards.has_identities {
         warn!("there is no access file: everybody who reaches the server may do everything");
     }
@@ -354,6 +357,10 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         let store = Arc::clone(injector.store());
         tokio::spawn(ledger::memory::watch(store))
     });
+    let console = console.map(|listener| {
+        let settings = console_of(&configuration.settings, &injector, None);
+        console_args::serve(listener, settings)
+    });
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
     let ledger = reader(&injector, configuration.sink.clone());
     let wake = ledger.as_ref().map(|ledger| Arc::clone(&ledger.wake));
@@ -372,6 +379,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         ) => served?,
         Err(error) = alarm => return Err(error.into()),
     }
+    drop(console);
     if let Some(memory) = memory {
         memory.abort();
         drop(memory.await);
@@ -384,50 +392,19 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     Ok(())
 }
 
-/// What reads the settled ledger, from the same sink as [`Settling`] writes to.
-fn reader(injector: &Injector, url: Option<PostgresUrl>) -> Option<SettledLedger> {
-    let store = injector.store();
-    let reader: Arc<dyn LedgerReader> = match url {
-        Some(url) => Arc::new(PostgresReader::new(url, &store.info().store_id)),
-        None => Arc::new(SqliteReader::new(store.ledger_tables()?)),
-    };
-    Some(SettledLedger {
-        reader,
-        wake: Arc::default(),
-    })
-}
-
-/// The settler of this service, in a task of its own.
-struct Settling {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-}
-
-impl Settling {
-    /// Starts it, if there is a sink: the database that is named, or else the embedded store's own
-    /// file.
-    fn start(
-        injector: &Injector,
-        url: Option<PostgresUrl>,
-        set: impl FnOnce(Settler) -> Settler,
-    ) -> Option<Self> {
-        let store = injector.store();
-        let target = match url {
-            Some(url) => Target::Postgres(Box::new(url)),
-            None => Target::Embedded(store.ledger_tables()?),
-        };
-        let settler = Settler::new(Arc::clone(store), injector.key().clone(), target);
-        let settler = set(settler);
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(settler.run(async { drop(stopped.await) }));
-        Some(Self { stop, task })
-    }
-
-    /// Ends it. Its share in the store is dropped then.
-    async fn end(self) {
-        drop(self.stop);
-        // A task that panicked has said so in the log.
-        drop(self.task.await);
+/// The console of a server with these settings.
+pub(super) fn console_of(
+    settings: &Settings,
+    injector: &Injector,
+    link: Option<console::Link>,
+) -> console::Settings {
+    console::Settings {
+        local: settings.local.clone(),
+        is_policed: settings.access.is_policed(),
+        key: injector.key().console_key(),
+        readiness: settings.readiness.clone(),
+        tls: settings.tls.clone(),
+        link,
     }
 }
 

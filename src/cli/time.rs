@@ -1,8 +1,13 @@
-//! Moments: parsing them from the command line, and showing those of a response.
+//! Moments on the command line. How those of a response are shown stands in
+//! [`crate::model::convert::times`].
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, tz::TimeZone};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+
+pub(super) use crate::model::convert::times::{
+    from_wire, shown, shown_in_zone, span, to_wire, zone_named,
+};
 
 /// A moment on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,42 +61,6 @@ pub(super) fn span_to_wire(span: SignedDuration) -> prost_types::Duration {
     }
 }
 
-/// Converts a moment to its protobuf type.
-pub(super) fn to_wire(moment: Timestamp) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: moment.as_second(),
-        nanos: moment.subsec_nanosecond(),
-    }
-}
-
-/// Converts a moment from its protobuf type; `None` if it is absent or out of range.
-pub(super) fn from_wire(moment: Option<&prost_types::Timestamp>) -> Option<Timestamp> {
-    let moment = moment?;
-    Timestamp::new(moment.seconds, moment.nanos).ok()
-}
-
-/// To the second, in the zone of this name, or in UTC if the name is unknown; `-` if it is absent.
-pub(super) fn shown_in_zone(moment: Option<&prost_types::Timestamp>, zone: &str) -> String {
-    shown(moment, &zone_named(zone))
-}
-
-/// The zone of this name, or UTC if it is unknown.
-pub(super) fn zone_named(name: &str) -> TimeZone {
-    TimeZone::get(name).unwrap_or(TimeZone::UTC)
-}
-
-/// To the second, with the offset of `zone` (`Z` for UTC); `-` if it is absent.
-pub(super) fn shown(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) -> String {
-    let Some(moment) = from_wire(moment) else {
-        return "-".into();
-    };
-    if *zone == TimeZone::UTC {
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    }
-    let local = moment.to_zoned(zone.clone());
-    local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
-}
-
 /// The full hour in this zone that contains `moment`, but not before `first`.
 pub(super) fn hour_of(moment: Timestamp, zone: &str, first: Option<Timestamp>) -> Timestamp {
     let local = moment.to_zoned(zone_named(zone));
@@ -100,12 +69,6 @@ pub(super) fn hour_of(moment: Timestamp, zone: &str, first: Option<Timestamp>) -
         + Duration::from_nanos(u64::from(local.subsec_nanosecond().unsigned_abs()));
     let hour = moment.checked_sub(into).unwrap_or(moment);
     first.map_or(hour, |first| hour.max(first))
-}
-
-/// A time span for people: `5m`, `1h 30m`.
-pub(super) fn span(span: &prost_types::Duration) -> String {
-    let duration = SignedDuration::new(span.seconds, span.nanos);
-    format!("{duration:#}")
 }
 
 #[cfg(test)]
@@ -150,29 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_shown_in_the_campaigns_zone() {
-        let moment = to_wire(at("2026-11-20T12:30:15.5Z"));
-        assert_eq!(shown(Some(&moment), &TimeZone::UTC), "2026-11-20T12:30:15Z");
-        let local = shown_in_zone(Some(&moment), "Asia/Shanghai");
-        assert_eq!(local, "2026-11-20T20:30:15+08:00");
-        assert_eq!(shown(None, &TimeZone::UTC), "-");
-    }
-
-    #[test]
     fn an_hour_is_a_full_hour_of_the_zone_and_not_before_the_start() {
         let moment = at("2026-11-20T12:45:10Z");
         let hour = |first| hour_of(moment, "Asia/Kolkata", first).to_string();
         assert_eq!(hour(None), "2026-11-20T12:30:00Z");
         let first = at("2026-11-20T12:40:00Z");
         assert_eq!(hour(Some(first)), "2026-11-20T12:40:00Z");
-    }
-
-    #[test]
-    fn spans_are_short() {
-        let five_minutes = prost_types::Duration {
-            seconds: 300,
-            nanos: 0,
-        };
-        assert_eq!(span(&five_minutes), "5m");
     }
 }

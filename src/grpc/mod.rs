@@ -23,6 +23,7 @@ mod health;
 mod ledger;
 mod ledger_health;
 mod ledger_stats;
+pub mod local;
 mod lottery;
 mod odds;
 mod operations;

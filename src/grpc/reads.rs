@@ -10,12 +10,12 @@ use super::{
     views,
 };
 use crate::{
-    model::{CampaignId, convert::campaign_to_proto},
+    model::{CampaignId, Moment, convert::campaign_to_proto},
     proto,
     store::{CampaignView, Result, Store},
 };
 
-/// Campaigns that are read at once if not all of them are visible.
+/// Campaigns that are read at once if not all of them are listed.
 const READ_AT_ONCE: usize = 100;
 
 /// A campaign as it stands.
@@ -52,15 +52,16 @@ pub(super) async fn get_campaign(
     desk.read(deadline, work).await
 }
 
-/// Campaigns by id, after `after`, at most `limit`, without those that are not visible. A page and
-/// its token show neither the number nor the ids of those.
+/// Campaigns by id, after `after`, at most `limit`, without those in other states and those that
+/// are not visible. A page and its token show neither the number nor the ids of the latter.
 async fn campaigns(
     desk: &Desk,
     visible: &Visible,
+    state: Option<(proto::CampaignState, Moment)>,
     after: Option<&str>,
     limit: usize,
 ) -> std::result::Result<Vec<CampaignView>, CallError> {
-    if visible.campaigns.is_none() {
+    if visible.campaigns.is_none() && state.is_none() {
         return desk.campaigns(after, limit).await;
     }
     let mut after = after.map(str::to_owned);
@@ -69,7 +70,11 @@ async fn campaigns(
         let read = desk.campaigns(after.as_deref(), READ_AT_ONCE).await?;
         let is_end = read.len() < READ_AT_ONCE;
         after = read.last().map(|view| view.campaign.id.to_string());
-        let shown = |view: &CampaignView| visible.has_campaign(view.campaign.id.as_str());
+        let shown = |view: &CampaignView| {
+            let is_asked =
+                state.is_none_or(|(state, now)| views::campaign_state(view, now) == state);
+            is_asked && visible.has_campaign(view.campaign.id.as_str())
+        };
         found.extend(read.into_iter().filter(shown));
         if is_end {
             break;
@@ -94,11 +99,18 @@ pub(super) async fn list_campaigns(
         if !token.is_empty() && CampaignId::parse("page_token", token).is_err() {
             fields.add("page_token", "is not a token that this service gave");
         }
+        let state = proto::CampaignState::try_from(message.state);
+        if state.is_err() {
+            fields.add("state", "is no state of a campaign");
+        }
         fields.finish(Some(()))?;
+        let state = state.unwrap_or_default();
+        let is_any = state == proto::CampaignState::Unspecified;
         let store = desk.store();
         let after = (!token.is_empty()).then_some(token);
-        let mut views = campaigns(desk, &visible, after, size + 1).await?;
         let now = store.now().await?;
+        let state = (!is_any).then_some((state, now));
+        let mut views = campaigns(desk, &visible, state, after, size + 1).await?;
         let more = views.len() > size;
         views.truncate(size);
         let last = views.last().map(|view| view.campaign.id.to_string());

@@ -26,6 +26,7 @@ use super::{
     envelopes::Envelopes,
     health::Health,
     ledger::Ledger,
+    local::Local,
     lottery::Lottery,
     readiness::Readiness,
     unread::legible,
@@ -83,6 +84,8 @@ pub struct Settings {
     pub reflection: Reflection,
     /// What records calls, if anything does.
     pub tracer: Option<Tracer>,
+    /// Where the server can be called from within the process.
+    pub local: Local,
 }
 
 impl Default for Settings {
@@ -99,6 +102,7 @@ impl Default for Settings {
             access: Access::default(),
             reflection: Reflection::default(),
             tracer: None,
+            local: Local::default(),
         }
     }
 }
@@ -139,6 +143,8 @@ pub async fn serve(
     let gate = AccessLayer::new(&settings.access, settings.reflection);
     let routes = routes(injector, (ledger, draining), reporter, settings.reflection)?;
     let routes = Routes::from(routes.into_axum_router().layer(gate));
+    settings.local.open(&routes, &access);
+    let local = settings.local.clone();
     let (stop, stopped) = oneshot::channel::<()>();
     let ending = async {
         tokio::select! {
@@ -172,6 +178,7 @@ pub async fn serve(
         }
     };
     tokio::join!(ending, serving);
+    local.close();
     Ok(())
 }
 

@@ -26,6 +26,18 @@ pub(crate) fn grouped_digits(digits: &str) -> String {
     text
 }
 
+/// A percentage for people, cut to six digits. The exact odds are the counts beside it.
+pub(crate) fn percent(cards: u64, size: u64) -> String {
+    if size == 0 {
+        return "-".into();
+    }
+    let millionths = u128::from(cards) * 100_000_000 / u128::from(size);
+    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    let exact = millionths * u128::from(size) == u128::from(cards) * 100_000_000;
+    format!("{}{short}%", if exact { "" } else { "~" })
+}
+
 /// Text of someone else as it can stand in a line of a log or a cell of a table: a character
 /// without a form of its own (a line's end, a mark of direction, a space at either end) is written
 /// as an escape, and so is the backslash that begins one. Different texts stay different.
@@ -138,5 +150,14 @@ mod tests {
             assert_eq!(distance(a, b), edits);
             assert_eq!(distance(b, a), edits);
         }
+    }
+
+    #[test]
+    fn a_percentage_that_is_cut_says_so() {
+        assert_eq!(percent(1, 100), "1%");
+        assert_eq!(percent(29, 100), "29%");
+        assert_eq!(percent(1, 300), "~0.333333%");
+        assert_eq!(percent(1, 14_000_000), "~0.000007%");
+        assert_eq!(percent(0, 0), "-");
     }
 }

@@ -12,6 +12,7 @@
 //! | `admin` | the admin port: probes and metrics |
 //! | `backup` | backups of the embedded store, and stores that are made of them |
 //! | `cli` | the client commands |
+//! | `console` | pages for operators, over HTTP and in a browser |
 //! | `docs` | the documents: their code, links and lists |
 //! | `redis` | connections to Redis, checks at the start, and the errors of its faults |
 //! | `ledger` | settling entries into a real PostgreSQL |
@@ -33,6 +34,7 @@ mod backup;
 mod cli;
 mod clients;
 mod conformance;
+mod console;
 mod deploy;
 mod docs;
 mod faults;

@@ -74,6 +74,18 @@ impl Crowd {
         Ok(())
     }
 
+    /// Lets somebody new draw.
+    pub(super) async fn welcome(&mut self) -> Result<(), Status> {
+        self.calls += 1;
+        let request = DrawRequest {
+            campaign_id: self.campaign.clone(),
+            user_id: format!("guest-{}", self.calls),
+            request_id: format!("demo-{}", self.calls),
+            ..DrawRequest::default()
+        };
+        self.client.draw(request).await.map(drop)
+    }
+
     fn call(&mut self, calls: &mut JoinSet<Called>, user: u32) {
         let kind = rand::random_range(0..20);
         let (funding, count) = match kind {

@@ -10,7 +10,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::sleep};
 use tonic::transport::Channel;
 
 use self::{
@@ -19,21 +19,25 @@ use self::{
 };
 use super::{
     client::{Client, Outcome},
+    console_args::{self, Serving},
     exposure,
     failure::{Exit, Failure},
     house::{self, Plan},
     listen::Listen,
-    serve::close,
+    serve::{close, console_of},
+    settling::{Settling, reader},
     stop::stop_signal,
     store_args::StoreArgs,
 };
 use crate::{
+    console::Link,
     grpc::{
         self,
         server::{ServeError, Settings},
     },
     injector::{ENVELOPE_RETENTION_DEFAULT, Injector},
-    model::{Moment, Problems, file},
+    ledger::read::SettledLedger,
+    model::{Moment, OperatorId, Problems, file},
     proto::{
         ApplyCampaignRequest, campaign_service_client::CampaignServiceClient,
         lottery_service_client::LotteryServiceClient,
@@ -43,6 +47,10 @@ use crate::{
 
 /// The campaign of the demo.
 const CAMPAIGN: &str = include_str!("../../../deploy/campaigns/spring-wheel.yaml");
+/// The pause between two users who draw once the story has been played.
+const GUEST_PAUSE: Duration = Duration::from_millis(500);
+/// Who operates the demo.
+const OPERATOR: &str = "demo";
 /// 28 November 2026, 18:00 in Shanghai: before an evening peak, a midnight and a special day with
 /// twice the units.
 const START_SECONDS: i64 = 1_795_860_000;
@@ -64,6 +72,14 @@ pub(super) struct DemoArgs {
         default_value = "127.0.0.1:50051"
     )]
     pub(super) listen: Listen,
+    /// The address of the console, pages in a browser
+    #[arg(
+        long,
+        env = "TOMBOLA_DEMO_CONSOLE",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:8080"
+    )]
+    pub(super) console: Listen,
     /// Keep the data in this directory [default: a temporary one]
     #[arg(long, env = "TOMBOLA_DEMO_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
@@ -88,12 +104,32 @@ pub(super) async fn run(client: &Client, args: DemoArgs) -> Outcome {
     let failed = |fault: Fault| Failure::start(Exit::Failed, "DEMO_FAILED", fault.to_string());
     let listener = args.listen.bind("--listen").await;
     let listener = listener.map_err(|error| failed(error.into()))?;
-    exposure::check_demo(&listener, client.tls.insecure)
-        .map_err(|error| Failure::usage(error.to_string()))?;
-    show(&args, listener).await.map_err(failed)
+    // Nobody looks at a demo that ends by itself.
+    let console = match args.exit {
+        true => None,
+        false => {
+            let bound = args.console.bind("--console").await;
+            Some(bound.map_err(|error| failed(error.into()))?)
+        }
+    };
+    let bound = [
+        ("--listen", Some(&listener)),
+        ("--console", console.as_ref()),
+    ];
+    for (option, listener) in bound {
+        if let Some(listener) = listener {
+            exposure::check_demo(option, listener, client.tls.insecure)
+                .map_err(|error| Failure::usage(error.to_string()))?;
+        }
+    }
+    show(&args, listener, console).await.map_err(failed)
 }
 
-async fn show(args: &DemoArgs, listener: TcpListener) -> Result<(), Fault> {
+async fn show(
+    args: &DemoArgs,
+    listener: TcpListener,
+    console: Option<TcpListener>,
+) -> Result<(), Fault> {
     let address = listener.local_addr()?;
     let temporary = tempfile::tempdir()?;
     let data = args
@@ -121,17 +157,36 @@ async fn show(args: &DemoArgs, listener: TcpListener) -> Result<(), Fault> {
     .await?;
     let mut stop_signal = std::pin::pin!(stop_signal()?);
     let (stop, stopped) = oneshot::channel::<()>();
-    let server = serve(listener, Arc::clone(&injector), stopped);
+    let settings = Settings::default();
+    let console = console.map(|port| open_console(port, &settings, &injector));
+    let console = console.transpose()?;
+    let ledger = reader(&injector, None);
+    let wake = ledger.as_ref().map(|ledger| Arc::clone(&ledger.wake));
+    let settling = Settling::start(&injector, None, |settler| {
+        settler.woken_by(wake.unwrap_or_default())
+    });
+    let server = serve(listener, Arc::clone(&injector), (ledger, settings), stopped);
     let outcome = tokio::select! {
         outcome = play(args, address, &clock, &injector) => outcome,
         () = &mut stop_signal => Err("stopped before the end".into()),
     };
-    if outcome.is_ok() && !args.exit {
-        report::invite(address);
-        stop_signal.await;
-    }
+    let outcome = match outcome {
+        Ok(crowd) if !args.exit => {
+            report::invite(address);
+            tokio::select! {
+                () = go_on(crowd, &injector) => {}
+                () = stop_signal => {}
+            }
+            Ok(())
+        }
+        outcome => outcome.map(drop),
+    };
+    drop(console);
     drop(stop);
     server.await??;
+    if let Some(settling) = settling {
+        settling.end().await;
+    }
     close(injector).await;
     outcome
 }
@@ -139,13 +194,14 @@ async fn show(args: &DemoArgs, listener: TcpListener) -> Result<(), Fault> {
 fn serve(
     listener: TcpListener,
     injector: Arc<Injector>,
+    (ledger, settings): (Option<SettledLedger>, Settings),
     stopped: oneshot::Receiver<()>,
 ) -> JoinHandle<Result<(), ServeError>> {
     tokio::spawn(grpc::server::serve(
         listener,
         injector,
-        None,
-        Settings::default(),
+        ledger,
+        settings,
         async {
             // The sender is never used. Dropping it stops the server.
             drop(stopped.await);
@@ -158,7 +214,7 @@ async fn play(
     address: SocketAddr,
     clock: &ShiftedClock,
     injector: &Arc<Injector>,
-) -> Result<(), Fault> {
+) -> Result<Crowd, Fault> {
     let channel = Channel::from_shared(format!("http://{address}"))?
         .connect()
         .await?;
@@ -184,7 +240,34 @@ async fn play(
     let tally: &Tally = crowd.tally();
     report::show(&mut operators, &id, tally).await?;
     red_packet::show(&channel, clock, injector).await?;
-    Ok(())
+    Ok(crowd)
+}
+
+/// Serves the console, and prints the link that signs in.
+fn open_console(
+    port: TcpListener,
+    settings: &Settings,
+    injector: &Injector,
+) -> Result<Serving, Fault> {
+    let operator = OperatorId::parse("operator", OPERATOR);
+    let link = Link::new(operator.map_err(|problem| problem.message)?);
+    report::section(&format!(
+        "Open the console in a browser; the link signs in once:\n\n  http://{}{}",
+        port.local_addr()?,
+        link.path()
+    ));
+    let settings = console_of(settings, injector, Some(link));
+    Ok(console_args::serve(port, settings))
+}
+
+/// Lets prizes fall while somebody looks. The campaign may have ended or be paused: then draws are
+/// refused, and the demo serves on.
+async fn go_on(mut crowd: Crowd, injector: &Arc<Injector>) {
+    loop {
+        drop(injector.tick().await);
+        drop(crowd.welcome().await);
+        sleep(GUEST_PAUSE).await;
+    }
 }
 
 /// The hour of the day in Shanghai at a step.
@@ -199,7 +282,7 @@ async fn apply(operators: &mut CampaignServiceClient<Channel>) -> Result<String,
     let id = campaign.id.clone();
     let request = ApplyCampaignRequest {
         campaign: Some(campaign),
-        operator: "demo".into(),
+        operator: OPERATOR.into(),
         reason: "to show how it works".into(),
         ..ApplyCampaignRequest::default()
     };

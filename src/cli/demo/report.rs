@@ -151,7 +151,8 @@ fn sums(stats: &GetStatsResponse) {
 /// Prints commands to try next.
 pub(super) fn invite(address: SocketAddr) {
     say(&format!(
-        "Serving on {address} until Ctrl-C, with the clock running from 30 November on. Try:
+        "Serving on {address} until Ctrl-C, with the clock running from 30 November on; two users \
+         a second go on drawing. Try:
 
   grpcurl -plaintext {address} list
   grpcurl -plaintext -d '{{\"campaign_id\": \"spring-wheel\", \"user_id\": \"me\", \

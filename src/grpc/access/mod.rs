@@ -27,7 +27,8 @@ pub mod table;
 
 use std::{path::Path, sync::Arc};
 
-use self::policed::Policed;
+use crate::model::OperatorId;
+
 pub use self::{
     bearer::{TokenHash, new_token},
     credentials::Credentials,
@@ -37,6 +38,7 @@ pub use self::{
     policy::Policy,
     secret::Secret,
 };
+use self::{caller::Credential, policed::Policed};
 pub(super) use self::{
     caller::{Caller, Visible},
     denial::{Denial, On},
@@ -72,6 +74,15 @@ impl Access {
     /// Whether there is a policy.
     pub fn is_policed(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Whom a token names by the policy of now; nobody in particular without a policy.
+    pub(super) async fn identify(&self, token: Secret) -> Result<Option<OperatorId>, Denial> {
+        let Some(policed) = &self.0 else {
+            return Ok(None);
+        };
+        let caller = policed.identify(Credential::Token(token)).await?;
+        Ok(caller.identity().cloned())
     }
 
     /// Reads the policy file and the keys of issuers again and again.

@@ -19,6 +19,7 @@ mod report;
 mod schedule;
 mod segments;
 mod special;
+pub(crate) mod times;
 mod wire;
 
 use prost::Message as _;

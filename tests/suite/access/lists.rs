@@ -52,6 +52,7 @@ async fn campaigns(calls: &Calls, size: u32) -> Vec<String> {
         let request = ListCampaignsRequest {
             page_size: size,
             page_token: token,
+            ..Default::default()
         };
         let page = calls
             .campaigns()

@@ -41,8 +41,8 @@ use crate::process::{Server, Start};
 const ALL: &str = "[draw, check, deliver, grant, codes.read, read, plan, stop, admin]";
 
 /// A server with an access file, and a directory for the test's files.
-struct Gate {
-    server: Server,
+pub struct Gate {
+    pub server: Server,
     directory: TempDir,
 }
 
@@ -54,7 +54,7 @@ impl Gate {
     }
 
     /// The same with further arguments.
-    fn with(policy: &str, more: &str) -> Self {
+    pub fn with(policy: &str, more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("access.yaml");
         std::fs::write(&file, hashed(policy)).unwrap();
@@ -64,12 +64,12 @@ impl Gate {
         Self { server, directory }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// Changes the access file, and waits until the server has seen it.
-    fn change(&self, policy: &str) {
+    pub fn change(&self, policy: &str) {
         let before = self.server.log().matches(IN_FORCE).count();
         std::fs::write(self.path("access.yaml"), hashed(policy)).unwrap();
         while self.server.log().matches(IN_FORCE).count() == before {
@@ -78,7 +78,7 @@ impl Gate {
     }
 
     /// Calls with this token.
-    async fn by(&self, token: &str) -> Calls {
+    pub async fn by(&self, token: &str) -> Calls {
         Calls::new(&self.server, Some(token)).await
     }
 
@@ -122,7 +122,7 @@ type Connection = InterceptedService<Channel, Bearer>;
 
 /// Clients of one identity.
 #[derive(Clone)]
-struct Calls {
+pub struct Calls {
     channel: Channel,
     bearer: Bearer,
 }
@@ -176,7 +176,7 @@ impl Calls {
     }
 
     /// Creates a campaign with a deck in which every second card wins.
-    async fn apply(&self, id: &str) -> Result<(), Status> {
+    pub async fn apply(&self, id: &str) -> Result<(), Status> {
         let yaml = format!(
             r#"
 id: {id}
@@ -196,7 +196,7 @@ pools: [{{id: deck, deck: {{size: 2, cards: {{mug: 1}}, onExhausted: RESHUFFLE}}
     }
 
     /// Creates an envelope of ten packets.
-    async fn envelope(&self, id: &str, sender: &str) -> Result<(), Status> {
+    pub async fn envelope(&self, id: &str, sender: &str) -> Result<(), Status> {
         let request = tombola::proto::CreateEnvelopeRequest {
             envelope_id: id.into(),
             sender_id: sender.into(),

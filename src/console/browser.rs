@@ -1,0 +1,144 @@
+//! What every response tells browsers, and which requests of browsers are refused.
+
+use axum::{
+    extract::{Request, State},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
+        header::{
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, ORIGIN, REFERRER_POLICY,
+            STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
+        },
+    },
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::Shared;
+
+/// No inline script or style, no eval, nothing from elsewhere, no frames.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; \
+                      frame-ancestors 'none'";
+
+/// What browsers say of where a request comes from (Fetch Metadata).
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Refuses requests that another site makes a browser send, and adds the headers.
+pub(super) async fn guard(State(console): State<Shared>, request: Request, next: Next) -> Response {
+    let host = host(&request);
+    let refusal = if !console.is_policed && !is_unambiguous(host.as_deref()) {
+        Some("without an access file, open the console by an IP address or as localhost\n")
+    } else if !is_safe(request.method()) && !is_own(request.headers(), host.as_deref()) {
+        Some("the request comes from another site\n")
+    } else {
+        None
+    };
+    let mut response = match refusal {
+        Some(text) => (StatusCode::FORBIDDEN, text).into_response(),
+        None => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+    set(CONTENT_SECURITY_POLICY, POLICY);
+    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    // Not `no-referrer`: browsers would send forms with the origin `null`.
+    set(REFERRER_POLICY, "same-origin");
+    set(
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    );
+    set(
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    );
+    if console.has_tls {
+        set(STRICT_TRANSPORT_SECURITY, "max-age=31536000");
+    }
+    if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// The host and port that the browser asked for: of the header, or in HTTP/2 of the address.
+fn host(request: &Request) -> Option<String> {
+    let header = request.headers().get(HOST);
+    let header = header.and_then(|value| value.to_str().ok());
+    let authority = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str());
+    header.or(authority).map(str::to_ascii_lowercase)
+}
+
+/// Whether the host is an address or `localhost`, which no other site can name as its own. A name
+/// could be that of a page that lets its name point to this machine, so that the page may read
+/// what the console answers.
+fn is_unambiguous(host: Option<&str>) -> bool {
+    let name = host.and_then(|host| host.parse::<Uri>().ok());
+    let name = name.as_ref().and_then(Uri::host).unwrap_or_default();
+    let bare = name.trim_matches(['[', ']']);
+    name == "localhost" || bare.parse::<std::net::IpAddr>().is_ok()
+}
+
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Whether a page of the console sends the request. Browsers that say where a request comes from
+/// must say so, and all must name the origin.
+fn is_own(headers: &HeaderMap, host: Option<&str>) -> bool {
+    let site = headers.get(FETCH_SITE);
+    let is_same_site = site.is_none_or(|site| site == "same-origin");
+    let origin = headers.get(ORIGIN).and_then(|value| value.to_str().ok());
+    let origin = origin.and_then(|origin| origin.split_once("://"));
+    let origin = origin.map(|(_, host)| host.to_ascii_lowercase());
+    is_same_site && origin.is_some() && origin.as_deref() == host
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_of_the_console_may_act() {
+        let own = |site: Option<&'static str>, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(FETCH_SITE, site), (ORIGIN, origin)] {
+                headers.extend(value.map(|value| (name, HeaderValue::from_static(value))));
+            }
+            is_own(&headers, Some("127.0.0.1:8080"))
+        };
+        let here = Some("http://127.0.0.1:8080");
+        assert!(own(Some("same-origin"), here) && own(None, here));
+        assert!(!own(Some("same-origin"), None) && !own(None, None));
+        for site in ["cross-site", "same-site", "none", ""] {
+            assert!(!own(Some(site), here), "{site}");
+        }
+        for origin in ["http://127.0.0.1:8081", "null", "https://evil.example", ""] {
+            assert!(!own(None, Some(origin)), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_others_could_name_is_not_taken_without_identities() {
+        for host in [
+            "localhost",
+            "localhost:8080",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "10.1.2.3",
+        ] {
+            assert!(is_unambiguous(Some(host)), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "127.0.0.1.evil.example:8080",
+            "localhost.evil.example",
+            "",
+        ] {
+            assert!(!is_unambiguous(Some(host)), "{host}");
+        }
+        assert!(!is_unambiguous(None));
+    }
+}

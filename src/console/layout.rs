@@ -1,0 +1,127 @@
+//! The frame of every page: head, navigation, search, language, who visits.
+
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use maud::{DOCTYPE, Markup, html};
+
+use super::{assets::address, i18n::Language, visit::Visit};
+
+/// What htmx may do: no eval, no style of its own, requests to this site only. Errors are shown in
+/// place of the page, as they are without scripts.
+const HTMX: &str = r#"{
+    "allowEval": false, "includeIndicatorStyles": false, "attributesToSettle": ["class"],
+    "allowScriptTags": false, "selfRequestsOnly": true, "historyEnabled": false,
+    "responseHandling": [{"code": "204", "swap": false}, {"code": "...", "swap": true}]
+}"#;
+
+/// Which part of the navigation a page belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Campaigns,
+    Envelopes,
+    System,
+    Elsewhere,
+}
+
+/// What the frame of a page needs.
+pub(super) struct Frame<'a> {
+    pub(super) language: Language,
+    pub(super) place: Place,
+    pub(super) title: &'a str,
+    /// Who visits, unless nobody has signed in.
+    pub(super) visit: Option<&'a Visit>,
+}
+
+/// A page.
+pub(super) fn page(frame: &Frame<'_>, contents: &Markup) -> Markup {
+    let lang = frame.language;
+    html! {
+        (DOCTYPE)
+        html lang=(lang.tag()) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="htmx-config" content=(HTMX);
+                title { (frame.title) " · Tombola" }
+                link rel="icon" type="image/svg+xml" href=(address("icon.svg"));
+                link rel="stylesheet" href=(address("console.css"));
+                script src=(address("htmx.min.js")) defer {}
+                script src=(address("live.js")) defer {}
+            }
+            body {
+                a.skip href="#main" { (lang.t("nav.skip")) }
+                (header(frame))
+                main #main tabindex="-1" { (contents) }
+            }
+        }
+    }
+}
+
+fn header(frame: &Frame<'_>) -> Markup {
+    let lang = frame.language;
+    let links = [
+        (Place::Campaigns, "/", lang.t("nav.campaigns")),
+        (Place::Envelopes, "/envelopes", lang.t("nav.envelopes")),
+        (Place::System, "/system", lang.t("nav.system")),
+    ];
+    html! {
+        header.top {
+            a.brand href="/" {
+                img src=(address("icon.svg")) alt="" width="28" height="28";
+                span { "Tombola" }
+            }
+            @if let Some(visit) = frame.visit {
+                nav aria-label=(lang.t("nav.label")) {
+                    @for (place, href, text) in links {
+                        a href=(href) aria-current=[(place == frame.place).then_some("page")] {
+                            (text)
+                        }
+                    }
+                }
+                form.search role="search" action="/search" {
+                    label.hidden for="search" { (lang.t("nav.search")) }
+                    input #search name="q" type="search" maxlength="128" autocomplete="off"
+                        placeholder=(lang.t("nav.search-hint"));
+                }
+                (languages(lang, &visit.address))
+                form.who method="post" action="/sign-out" {
+                    @if !visit.name.is_empty() { span.name { (visit.name) } }
+                    button.quiet type="submit" { (lang.t("nav.sign-out")) }
+                }
+            } @else {
+                (languages(lang, "/sign-in"))
+            }
+        }
+    }
+}
+
+/// The switch of languages. It comes back to the page.
+fn languages(lang: Language, address: &str) -> Markup {
+    html! {
+        form.languages method="post" action="/language" aria-label=(lang.t("nav.language")) {
+            input type="hidden" name="back" value=(address);
+            @for language in Language::all() {
+                button.quiet name="tag" value=(language.tag()) lang=(language.tag())
+                    aria-pressed=(language == lang) { (language.name()) }
+            }
+        }
+    }
+}
+
+/// The page while the server does not serve.
+pub(super) fn away(language: Language) -> Response {
+    let frame = Frame {
+        language,
+        place: Place::Elsewhere,
+        title: language.t("away.title"),
+        visit: None,
+    };
+    let contents = html! {
+        h1 { (language.t("away.title")) }
+        p { (language.t("away.text")) }
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, page(&frame, &contents)).into_response()
+}

@@ -1,0 +1,232 @@
+//! Live pages: server-sent events with the part of a page that changes. Viewers of the same page
+//! with the same credential share one feed, which reads once a second for all of them and ends with
+//! the last one.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    extract::{Path, Query, State},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
+use tonic::{Code, Status};
+
+use super::{
+    Shared,
+    i18n::Language,
+    pages::{campaign, overview},
+    session::{self, Visitor},
+    visit::{Contents, Visit},
+};
+use crate::grpc::access::TokenHash;
+
+/// How often a feed reads.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How often a stream without news says that it lives.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// The most feeds at once; one more is refused, and the page stays as it is.
+const FEEDS_MAX: usize = 1_000;
+
+/// What viewers of a feed have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    /// The credential; none at a server that knows no identities.
+    credential: Option<TokenHash>,
+    language: Language,
+    address: String,
+}
+
+/// What a feed has read last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum News {
+    /// Nothing, or it could not be read just now.
+    None,
+    /// The part of the page.
+    Part(Arc<str>),
+    /// The session has ended, or what is shown is gone: the page is to be loaded again.
+    Over,
+}
+
+/// All feeds.
+#[derive(Debug, Default)]
+pub(super) struct Feeds {
+    known: Mutex<HashMap<Key, watch::Sender<News>>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// The contents of a part, read again and again.
+type Reading = Pin<Box<dyn Future<Output = Contents> + Send>>;
+
+/// The list of campaigns.
+pub(super) async fn overview(
+    State(console): State<Shared>,
+    visit: Visit,
+    Query(asked): Query<overview::Asked>,
+) -> Response {
+    let read = move |visit: Visit| -> Reading {
+        let asked = asked.clone();
+        Box::pin(async move { overview::list(&visit, &asked).await })
+    };
+    stream(&console, visit, read)
+}
+
+/// The numbers of a campaign.
+pub(super) async fn campaign(
+    State(console): State<Shared>,
+    visit: Visit,
+    Path(id): Path<String>,
+) -> Response {
+    let read = move |visit: Visit| -> Reading {
+        let id = id.clone();
+        Box::pin(async move { campaign::numbers(&visit, &id).await })
+    };
+    stream(&console, visit, read)
+}
+
+fn stream(
+    console: &Shared,
+    visit: Visit,
+    read: impl Fn(Visit) -> Reading + Send + 'static,
+) -> Response {
+    let left = session::remaining(visit.until);
+    let Some(news) = subscribe(console, visit, read) else {
+        return axum::http::StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let keep_alive = KeepAlive::new().interval(KEEPALIVE);
+    Sse::new(events(news, left))
+        .keep_alive(keep_alive)
+        .into_response()
+}
+
+/// Events until the session ends: what is read from now on, if it differs from what was sent last.
+/// What was read before may be older than the page.
+fn events(
+    news: watch::Receiver<News>,
+    left: Duration,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    let mut last = News::None;
+    let news = WatchStream::from_changes(news).filter_map(move |news| {
+        if news == News::None || news == last {
+            return None;
+        }
+        last = news.clone();
+        Some(match news {
+            News::Part(part) => Event::default().event("part").data(&*part),
+            News::None | News::Over => Event::default().event("over").data(""),
+        })
+    });
+    let ended = tokio_stream::once(()).then(move |()| async move {
+        sleep(left).await;
+        Event::default().event("over").data("")
+    });
+    news.merge(ended).map(Ok)
+}
+
+/// Joins the feed, or begins it.
+fn subscribe(
+    console: &Shared,
+    visit: Visit,
+    read: impl Fn(Visit) -> Reading + Send + 'static,
+) -> Option<watch::Receiver<News>> {
+    let key = Key {
+        credential: match &visit.visitor {
+            Visitor::Bearer(token) => Some(TokenHash::of(token.expose())),
+            Visitor::Named(_) => None,
+        },
+        language: visit.language,
+        address: visit.address.clone(),
+    };
+    let mut feeds = console.feeds.lock();
+    if let Some(feed) = feeds.get(&key) {
+        return Some(feed.subscribe());
+    }
+    if feeds.len() >= FEEDS_MAX {
+        return None;
+    }
+    let (sender, receiver) = watch::channel(News::None);
+    feeds.insert(key.clone(), sender.clone());
+    let feed = feed(Arc::clone(console), key, sender, visit, read);
+    console.feeds.begin(feed);
+    Some(receiver)
+}
+
+/// Reads for all viewers until there are none.
+async fn feed(
+    console: Shared,
+    key: Key,
+    sender: watch::Sender<News>,
+    visit: Visit,
+    read: impl Fn(Visit) -> Reading,
+) {
+    loop {
+        let news = match current(&console, &visit).await {
+            Ok(()) => read(visit.clone()).await,
+            Err(status) => Err(status),
+        };
+        let news = match news {
+            Ok(part) => News::Part(part.into_string().into()),
+            Err(status) if is_passing(&status) => News::None,
+            Err(_) => News::Over,
+        };
+        let is_over = news == News::Over;
+        sender.send_replace(news);
+        if is_over || timeout(PERIOD, sender.closed()).await.is_ok() {
+            let mut feeds = console.feeds.lock();
+            // Somebody may have joined meanwhile.
+            if is_over || sender.receiver_count() == 0 {
+                feeds.remove(&key);
+                return;
+            }
+        }
+    }
+}
+
+/// Whether the credential is still one.
+async fn current(console: &Shared, visit: &Visit) -> Result<(), Status> {
+    match &visit.visitor {
+        Visitor::Bearer(token) => console.local.identity(token).await.map(drop),
+        Visitor::Named(_) => Ok(()),
+    }
+}
+
+/// Whether the same call may succeed soon.
+fn is_passing(status: &Status) -> bool {
+    let code = status.code();
+    matches!(
+        code,
+        Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted
+    )
+}
+
+impl Feeds {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, watch::Sender<News>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, feed: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(feed);
+    }
+
+    /// Ends all feeds, which keep the services.
+    pub(super) fn end(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.abort_all();
+    }
+}

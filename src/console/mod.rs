@@ -1,0 +1,116 @@
+//! The console: pages for operators in a browser.
+//!
+//! Pages call the services of [`crate::grpc`] within the process, with the credential of their
+//! visitor, through the same gates as calls over the network. Nothing here reads a store or decides
+//! who may do what: what a page offers, a service may refuse. Without `--console` nothing of this
+//! runs.
+//!
+//! Pages work without scripts. Two scripts add to them: htmx, which acts without loading a page
+//! again, and `live.js`, which keeps numbers fresh.
+
+mod assets;
+mod browser;
+mod charts;
+mod i18n;
+mod layout;
+mod live;
+mod pages;
+mod server;
+mod session;
+mod sign_in;
+mod ui;
+mod visit;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    middleware,
+    routing::{get, post},
+};
+
+use self::{live::Feeds, session::Sessions};
+pub use self::{server::serve, session::Link};
+use crate::{
+    grpc::{local::Local, readiness::Readiness},
+    tls::ServerTls,
+};
+
+/// The largest form, in bytes.
+const FORM_BYTES_MAX: usize = 16 * 1024;
+
+/// What a console is made of.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where the services are called.
+    pub local: Local,
+    /// Whether the server knows identities. If it does not, everybody may do everything.
+    pub is_policed: bool,
+    /// The key of sessions, the same at all services of a store.
+    pub key: [u8; 32],
+    /// Whether the service does its work.
+    pub readiness: Readiness,
+    /// TLS, if browsers must speak it.
+    pub tls: Option<Arc<ServerTls>>,
+    /// A link that signs in once.
+    pub link: Option<Link>,
+}
+
+/// What all requests share.
+struct Console {
+    local: Local,
+    is_policed: bool,
+    readiness: Readiness,
+    has_tls: bool,
+    sessions: Sessions,
+    feeds: Feeds,
+    link: Option<Link>,
+}
+
+type Shared = Arc<Console>;
+
+/// All addresses of the console.
+fn routes(console: Shared) -> Router {
+    use pages::{acts, campaign, envelopes, overview, people, records, schedule, search, system};
+    let campaigns = Router::new()
+        .route("/", get(campaign::page))
+        .route("/schedule", get(schedule::page))
+        .route("/odds", get(campaign::odds))
+        .route("/history", get(records::history))
+        .route("/draws", get(records::draws))
+        .route("/wins", get(records::wins))
+        .route("/users", get(people::page))
+        .route("/pause", post(acts::pause))
+        .route("/resume", post(acts::resume))
+        .route("/prizes/{prize}/pause", post(acts::pause_prize))
+        .route("/prizes/{prize}/resume", post(acts::resume_prize))
+        .route("/prizes/{prize}/stock", post(acts::raise_stock))
+        .route("/users/grant", post(acts::grant))
+        .route("/users/block", post(acts::block))
+        .route("/users/unblock", post(acts::unblock))
+        .route("/wins/deliver", post(acts::deliver))
+        .route("/wins/revoke", post(acts::revoke));
+    Router::new()
+        .route("/", get(overview::page))
+        .route("/search", get(search::page))
+        .route("/envelopes", get(envelopes::list))
+        .route("/envelopes/{envelope}", get(envelopes::page))
+        .route("/envelopes/{envelope}/cancel", post(acts::cancel_envelope))
+        .route("/system", get(system::page))
+        .route("/live/overview", get(live::overview))
+        .route("/live/campaigns/{campaign}", get(live::campaign))
+        .nest("/campaigns/{campaign}", campaigns)
+        .route("/sign-in", get(sign_in::form).post(sign_in::submit))
+        .route("/sign-in/{key}", get(sign_in::link))
+        .route("/sign-out", post(sign_in::sign_out))
+        .route("/language", post(sign_in::language))
+        .fallback(pages::missing)
+        .layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
+        .route("/assets/{name}", get(assets::asset))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&console),
+            browser::guard,
+        ))
+        .with_state(console)
+}

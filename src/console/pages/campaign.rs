@@ -1,0 +1,331 @@
+//! A campaign: its state and brake, where every unit is, limits; and its odds as published.
+
+use axum::{
+    extract::{Path, Query},
+    response::Response,
+};
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{Tab, alerts, definition, head, prize_name, prizes, status};
+use crate::{
+    console::{
+        layout::Place,
+        ui::{self, fact, live, number},
+        visit::{Contents, Visit},
+    },
+    model::text::percent,
+    proto::{
+        Campaign, CampaignState, CampaignStatus, DeckStats, DrawLimits, GetOddsRequest,
+        GetOddsResponse, GetStatsRequest, GetStatsResponse, Hold, pool_odds::Kind,
+    },
+};
+
+/// Alerts that the page shows.
+const ALERTS_MAX: usize = 20;
+
+/// What was just done.
+#[derive(Debug, Default, Deserialize)]
+pub(in crate::console) struct Asked {
+    done: Option<String>,
+}
+
+/// The page of a campaign.
+pub(in crate::console) async fn page(
+    visit: Visit,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Response {
+    let contents = summary(&visit, &id, &asked).await;
+    visit.page(Place::Campaigns, &id, contents)
+}
+
+async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
+    let lang = visit.language;
+    let status = status(visit, id).await?;
+    let (campaign, zone) = definition(&status);
+    let numbers = numbers_of(visit, &status).await;
+    Ok(html! {
+        (head(visit, &status, Tab::Summary))
+        @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
+        (brake(visit, &status))
+        @for hold in &status.holds { (held(visit, &campaign, hold, &zone)) }
+        div data-stream={ "/live/campaigns/" (id) } { (visit.section(numbers)) }
+        @if !is_over(&status) { (prizes::stock(lang, &status)) }
+        section.card {
+            h2 { (lang.t("limits.title")) }
+            (limits(visit, campaign.limits.as_ref()))
+            @for segment in &campaign.segment_limits {
+                h3 { (lang.with("limits.segment", &segment.segment)) }
+                (limits(visit, segment.limits.as_ref()))
+            }
+        }
+    })
+}
+
+fn is_over(status: &CampaignStatus) -> bool {
+    matches!(
+        status.state(),
+        CampaignState::Ending | CampaignState::Closed
+    )
+}
+
+/// The sums of a campaign: the part of its page that is live.
+pub(in crate::console) async fn numbers(visit: &Visit, id: &str) -> Contents {
+    let status = status(visit, id).await?;
+    let state = ui::state(visit.language, status.state());
+    let numbers = numbers_of(visit, &status).await?;
+    Ok(html! { span data-live="state" { (state) } (brake(visit, &status)) (numbers) })
+}
+
+async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
+    let lang = visit.language;
+    let (campaign, zone) = definition(status);
+    let request = GetStatsRequest {
+        campaign_id: campaign.id.clone(),
+    };
+    let stats = visit.campaigns().get_stats(request).await?.into_inner();
+    let sums = [
+        ("draws", lang.t("sum.draws"), stats.draws),
+        ("wins", lang.t("sum.wins"), stats.wins),
+        (
+            "consolations",
+            lang.t("sum.consolations"),
+            stats.consolations,
+        ),
+        ("nothings", lang.t("sum.nothings"), stats.nothings),
+        ("users", lang.t("sum.users"), stats.users),
+    ];
+    let alerts = alerts::of(lang, status, &stats);
+    Ok(html! {
+        div data-live="alerts" { (alerts::shown(lang, &alerts, ALERTS_MAX)) }
+        dl.facts {
+            @for (key, name, value) in sums { (fact(name, &live(key, &number(value)))) }
+            (fact(lang.t("sum.win-rate"), &live("rate", &rate(stats.wins, stats.draws))))
+        }
+        section.card {
+            h2 { (lang.t("units.title")) }
+            (prizes::table(lang, status, &stats))
+        }
+        (decks(visit, &campaign, &stats))
+        p.hint { (lang.t("sum.read")) " " span data-live="read" {
+            (ui::time(stats.read_time.as_ref(), &zone))
+        } }
+    })
+}
+
+/// A share to a tenth of a percent.
+fn rate(part: u64, all: u64) -> String {
+    match u128::from(part) * 1_000 / u128::from(all.max(1)) {
+        _ if all == 0 => "–".into(),
+        tenths => format!("{}.{}%", tenths / 10, tenths % 10),
+    }
+}
+
+/// The emergency brake: one click, at once.
+fn brake(visit: &Visit, status: &CampaignStatus) -> Markup {
+    let lang = visit.language;
+    let (campaign, _) = definition(status);
+    let button = |act: &str, text: &str, class| {
+        let path = format!("/campaigns/{}/{act}", campaign.id);
+        prizes::button(&path, "brake", (text, text), class)
+    };
+    html! {
+        div.brake data-live="brake" {
+            @match status.state() {
+                CampaignState::Running | CampaignState::Scheduled => {
+                    (button("pause", lang.t("brake.pause-campaign"), "stop big"))
+                    span.hint { (lang.t("brake.pause-hint")) }
+                }
+                CampaignState::Paused => {
+                    (button("resume", lang.t("brake.resume-campaign"), "go big"))
+                    span.hint { (lang.t("brake.resume-hint")) }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Who paused what, since when and why. A reason that was not given can follow.
+fn held(visit: &Visit, campaign: &Campaign, hold: &Hold, zone: &TimeZone) -> Markup {
+    let lang = visit.language;
+    let base = format!("/campaigns/{}", campaign.id);
+    let (what, path) = match hold.prize_id.as_str() {
+        "" => (html! { (lang.t("hold.campaign")) }, format!("{base}/pause")),
+        id => (
+            prize_name(campaign, id),
+            format!("{base}/prizes/{id}/pause"),
+        ),
+    };
+    let field = format!("reason-{}", hold.prize_id);
+    ui::notice(
+        "warn",
+        &html! {
+            p {
+                strong { (what) } " " (lang.t("hold.since")) " "
+                (ui::time(hold.hold_time.as_ref(), zone)) " " (lang.t("hold.by")) " "
+                strong { (hold.operator) }
+                @if !hold.reason.is_empty() { ": " (hold.reason) }
+            }
+            @if hold.reason.is_empty() {
+                form.line method="post" action=(path) {
+                    label for=(field) { (lang.t("hold.why")) }
+                    input id=(field) name="reason" required maxlength="1024";
+                    button type="submit" { (lang.t("hold.submit")) }
+                }
+                p.hint { (lang.t("hold.hint")) }
+            }
+        },
+    )
+}
+
+/// How far decks are.
+fn decks(visit: &Visit, campaign: &Campaign, stats: &GetStatsResponse) -> Markup {
+    let lang = visit.language;
+    let row = |deck: &DeckStats| {
+        let key = |part: &str| format!("{part}:deck:{}", deck.pool_id);
+        let lacking = deck.lacking.iter();
+        let lacking = lacking.map(|prize| format!("{} {}", number(prize.units), prize.prize_id));
+        html! {
+            tr {
+                th scope="row" { (deck.pool_id) }
+                td.n { (live(&key("round"), &number(deck.round))) }
+                td.n { (live(&key("cards"), &number(deck.cards_left))) }
+                td.n { (live(&key("waiting"), &number(deck.cards_waiting))) }
+                td data-live=(key("stopped")) {
+                    @if deck.stopped.is_empty() { (lang.t("deck.goes-on")) }
+                    @else {
+                        span lang="en" { (deck.stopped) }
+                        " " (lacking.collect::<Vec<_>>().join(", "))
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        @if !stats.decks.is_empty() && !campaign.pools.is_empty() {
+            section.card {
+                h2 { (lang.t("deck.title")) }
+                (ui::scroll(lang.t("deck.title"), &html! { table {
+                    thead { tr {
+                        th scope="col" { (lang.t("deck.pool")) }
+                        th.n scope="col" { (lang.t("deck.round")) }
+                        th.n scope="col" { (lang.t("deck.cards")) }
+                        th.n scope="col" { (lang.t("deck.waiting")) }
+                        th scope="col" { (lang.t("deck.state")) }
+                    } }
+                    tbody { @for deck in &stats.decks { (row(deck)) } }
+                } }))
+            }
+        }
+    }
+}
+
+/// Limits for each user.
+fn limits(visit: &Visit, limits: Option<&DrawLimits>) -> Markup {
+    let lang = visit.language;
+    let limits = limits.copied().unwrap_or_default();
+    let rows = [
+        (lang.t("limits.draws-per-day"), limits.draws_per_day),
+        (lang.t("limits.draws-per-hour"), limits.draws_per_hour),
+        (
+            lang.t("limits.paid-draws-per-day"),
+            limits.paid_draws_per_day,
+        ),
+        (lang.t("limits.draws-per-user"), limits.draws_per_user),
+        (lang.t("limits.wins-per-user"), limits.wins_per_user),
+        (lang.t("limits.granted-per-day"), limits.granted_per_day),
+    ];
+    html! {
+        dl.pairs {
+            @for (name, most) in rows {
+                dt { (name) }
+                dd { @match most {
+                    Some(most) => (number(most.into())),
+                    None => (lang.t("limits.none")),
+                } }
+            }
+        }
+    }
+}
+
+/// The odds of a campaign, as they are published.
+pub(in crate::console) async fn odds(visit: Visit, Path(id): Path<String>) -> Response {
+    let contents = odds_of(&visit, &id).await;
+    visit.page(Place::Campaigns, &id, contents)
+}
+
+async fn odds_of(visit: &Visit, id: &str) -> Contents {
+    let lang = visit.language;
+    let status = status(visit, id).await?;
+    let (campaign, _) = definition(&status);
+    let request = GetOddsRequest {
+        campaign_id: id.into(),
+        version: 0,
+    };
+    let odds = visit.lottery().get_odds(request).await;
+    let odds = odds.map(|odds| published(visit, &campaign, &odds.into_inner()));
+    Ok(html! {
+        (head(visit, &status, Tab::Odds))
+        p.hint { (lang.t("odds.hint")) }
+        (visit.section(odds))
+    })
+}
+
+fn published(visit: &Visit, campaign: &Campaign, odds: &GetOddsResponse) -> Markup {
+    let lang = visit.language;
+    html! {
+        @for pool in &odds.pools {
+            section.card {
+                h2 { (lang.with("odds.pool", &pool.pool_id)) }
+                @match &pool.kind {
+                    Some(Kind::Deck(deck)) => {
+                        @let rounds = [
+                            (lang.t("odds.first-round"), &deck.first_round),
+                            (lang.t("odds.later-rounds"), &deck.later_rounds),
+                        ];
+                        @for (title, cards) in rounds { @if !cards.is_empty() {
+                            h3 { (title) }
+                            (ui::scroll(title, &html! { table {
+                                thead { tr {
+                                    th scope="col" { (lang.t("units.prize")) }
+                                    th.n scope="col" { (lang.t("odds.cards")) }
+                                    th.n scope="col" { (lang.t("odds.odds")) }
+                                } }
+                                tbody { @for card in cards { tr {
+                                    th scope="row" {
+                                        @if card.prize_id.is_empty() { (lang.t("odds.blank")) }
+                                        @else { (prize_name(campaign, &card.prize_id)) }
+                                    }
+                                    td.n { (number(card.cards)) " / " (number(card.size)) }
+                                    td.n { (percent(card.cards, card.size)) }
+                                } } }
+                            } }))
+                        } }
+                    }
+                    Some(Kind::Schedule(schedule)) => {
+                        p { (lang.t("odds.schedule")) }
+                        dl.pairs {
+                            @for prize in &schedule.totals {
+                                dt { (prize_name(campaign, &prize.prize_id)) }
+                                dd { (number(prize.units)) }
+                            }
+                        }
+                    }
+                    None => {}
+                }
+            }
+        }
+        section.card {
+            h2 { (lang.t("odds.proof")) }
+            dl.pairs {
+                dt { (lang.t("odds.commitment")) } dd { code.long { (odds.seed_commitment) } }
+                @if !odds.seed.is_empty() {
+                    dt { (lang.t("odds.seed")) } dd { code.long { (odds.seed) } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Forms of acts on users and their wins.
+
+use maud::{Markup, html};
+
+use crate::{
+    console::{i18n::Language, ui},
+    proto::{DeliveryState, User, Win},
+};
+
+/// Marks a win as delivered, or revokes it.
+pub(super) fn delivery(lang: Language, win: &Win, back: &str) -> Markup {
+    let state = win.delivery.as_ref().map(|delivery| delivery.state());
+    let state = state.unwrap_or_default();
+    let is_pending = matches!(state, DeliveryState::Pending | DeliveryState::Unspecified);
+    let base = format!("/campaigns/{}/wins", win.campaign_id);
+    let hidden = html! {
+        input type="hidden" name="unit" value=(win.unit_id);
+        input type="hidden" name="back" value=(back);
+    };
+    html! {
+        @if state != DeliveryState::Revoked {
+            details.act {
+                summary { (lang.t("win.change")) span.hidden { " " (win.unit_id) } }
+                @if is_pending {
+                    form.line method="post" action={ (base) "/deliver" } {
+                        (hidden)
+                        label { (lang.t("win.reference"))
+                            input name="reference" required maxlength="256";
+                        }
+                        button type="submit" { (lang.t("win.deliver")) }
+                    }
+                }
+                form.line method="post" action={ (base) "/revoke" } {
+                    (hidden)
+                    label { (lang.t("form.reason")) input name="reason" required maxlength="1024"; }
+                    button.stop type="submit" { (lang.t("win.revoke")) }
+                }
+                p.hint { (lang.t("win.revoke-hint")) }
+            }
+        }
+    }
+}
+
+/// Grants a user draws, and blocks or unblocks the user.
+pub(super) fn user(lang: Language, campaign: &str, user: &User) -> Markup {
+    let base = format!("/campaigns/{campaign}/users");
+    let id = html! { input type="hidden" name="user" value=(user.user_id); };
+    // A form that is sent twice grants once.
+    let request = format!("console-{:016x}", rand::random::<u64>());
+    html! {
+        form.line method="post" action={ (base) "/grant" } {
+            (id)
+            input type="hidden" name="request_id" value=(request);
+            label { (lang.t("user.grant-draws"))
+                input name="draws" type="number" min="1" max="10000" value="1" required
+                    inputmode="numeric";
+            }
+            label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+            button type="submit" { (lang.t("user.grant")) }
+        }
+        @if user.block.is_some() {
+            form.line method="post" action={ (base) "/unblock" } {
+                (id)
+                label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+                button.go type="submit" { (lang.t("user.unblock")) }
+            }
+        } @else {
+            form.line method="post" action={ (base) "/block" } {
+                (id)
+                label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+                button.stop type="submit" { (lang.t("user.block")) }
+            }
+            p.hint { (lang.t("user.block-hint")) }
+        }
+    }
+}
+
+/// Looks a user up.
+pub(super) fn find_user(lang: Language, campaign: &str, user: &str) -> Markup {
+    html! {
+        form.line method="get" action={ "/campaigns/" (campaign) "/users" } role="search" {
+            label { (lang.t("list.user"))
+                input name="user" value=(user) required maxlength="128" autocomplete="off";
+            }
+            button.primary type="submit" { (lang.t("user.find")) }
+        }
+    }
+}
+
+/// Cancels an envelope, whose id must be typed.
+pub(super) fn cancel(lang: Language, envelope: &str) -> Markup {
+    html! {
+        details.act {
+            summary { (lang.t("envelope.cancel")) }
+            p { (lang.t("envelope.cancel-hint")) }
+            form.line method="post" action={ "/envelopes/" (envelope) "/cancel" } {
+                label { (lang.with("envelope.type-id", envelope))
+                    input name="typed" required maxlength="128" autocomplete="off";
+                }
+                label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+                button.stop type="submit" { (lang.t("envelope.cancel")) }
+            }
+        }
+    }
+}
+
+/// A filter of a list: a name, a label and a value for each field.
+pub(super) fn filter(lang: Language, path: &str, fields: &[(&str, &str, &str)]) -> Markup {
+    let is_used = fields.iter().any(|(.., value)| !value.is_empty());
+    html! {
+        form.line.filter method="get" action=(path) role="search" {
+            @for (name, label, value) in fields {
+                label { (label) input name=(name) value=(value) maxlength="128"; }
+            }
+            button type="submit" { (lang.t("list.filter")) }
+            @if is_used { a href=(ui::address(path, &[])) { (lang.t("list.unfilter")) } }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The pages, one file each, and what they do in [`acts`].
+
+pub(super) mod acts;
+mod alerts;
+pub(super) mod campaign;
+pub(super) mod envelopes;
+mod forms;
+pub(super) mod overview;
+pub(super) mod people;
+mod prizes;
+pub(super) mod records;
+mod rows;
+pub(super) mod schedule;
+pub(super) mod search;
+pub(super) mod system;
+
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+use tonic::Status;
+
+use super::{
+    layout::{self, Frame, Place},
+    ui,
+    visit::Visit,
+};
+use crate::{
+    model::convert::times::zone_named,
+    proto::{Campaign, CampaignStatus, GetCampaignRequest},
+};
+
+/// A campaign as it stands.
+async fn status(visit: &Visit, id: &str) -> Result<CampaignStatus, Status> {
+    let request = GetCampaignRequest {
+        campaign_id: id.into(),
+        version: 0,
+    };
+    let response = visit.campaigns().get_campaign(request).await?.into_inner();
+    Ok(response.status.unwrap_or_default())
+}
+
+/// The definition of a campaign, and its zone.
+fn definition(status: &CampaignStatus) -> (Campaign, TimeZone) {
+    let campaign = status.campaign.clone().unwrap_or_default();
+    let zone = zone_named(&campaign.time_zone);
+    (campaign, zone)
+}
+
+/// A prize by its name, with its id.
+fn prize_name(campaign: &Campaign, id: &str) -> Markup {
+    let prize = campaign.prizes.iter().find(|prize| prize.id == id);
+    let name = prize.map_or("", |prize| prize.name.as_str());
+    html! { @if name.is_empty() { (id) } @else { (name) " " span.id { (id) } } }
+}
+
+/// The pages of a campaign.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tab {
+    Summary,
+    Schedule,
+    Odds,
+    Draws,
+    Wins,
+    Users,
+    History,
+}
+
+/// Head and navigation of a campaign's pages.
+fn head(visit: &Visit, status: &CampaignStatus, tab: Tab) -> Markup {
+    let lang = visit.language;
+    let (campaign, zone) = definition(status);
+    let base = format!("/campaigns/{}", campaign.id);
+    let tabs = [
+        (Tab::Summary, "", lang.t("tab.summary")),
+        (Tab::Schedule, "/schedule", lang.t("tab.schedule")),
+        (Tab::Odds, "/odds", lang.t("tab.odds")),
+        (Tab::Draws, "/draws", lang.t("tab.draws")),
+        (Tab::Wins, "/wins", lang.t("tab.wins")),
+        (Tab::Users, "/users", lang.t("tab.users")),
+        (Tab::History, "/history", lang.t("tab.history")),
+    ];
+    let name = if campaign.name.is_empty() {
+        &campaign.id
+    } else {
+        &campaign.name
+    };
+    html! {
+        div.title {
+            h1 { (name) }
+            span data-live="state" { (ui::state(lang, status.state())) }
+            @if status.test_clock { span.badge.test { (lang.t("campaign.test-clock")) } }
+        }
+        p.sub {
+            code { (campaign.id) } " · "
+            (ui::time(campaign.start_time.as_ref(), &zone)) " – "
+            (ui::time(campaign.end_time.as_ref(), &zone)) " · "
+            (campaign.time_zone) " · " (lang.with("campaign.version", &status.version.to_string()))
+        }
+        nav.tabs aria-label=(lang.t("tab.label")) {
+            @for (which, path, text) in tabs {
+                a href={ (base) (path) } aria-current=[(which == tab).then_some("page")] { (text) }
+            }
+        }
+    }
+}
+
+/// No page has this address.
+pub(super) async fn missing(headers: axum::http::HeaderMap) -> Response {
+    let language = super::i18n::Language::of(&headers);
+    let frame = Frame {
+        language,
+        place: Place::Elsewhere,
+        title: language.t("error.missing"),
+        visit: None,
+    };
+    let contents = html! {
+        h1 { (language.t("error.missing")) }
+        p { a href="/" { (language.t("error.home")) } }
+    };
+    (StatusCode::NOT_FOUND, layout::page(&frame, &contents)).into_response()
+}

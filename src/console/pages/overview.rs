@@ -1,0 +1,202 @@
+//! The first page: all campaigns, with their sums and what needs a look.
+
+use axum::{extract::Query, response::Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use tokio::task::JoinSet;
+use tonic::Status;
+
+use super::{alerts, definition};
+use crate::{
+    console::{
+        layout::Place,
+        ui::{self, live, number},
+        visit::{Contents, Visit},
+    },
+    proto::{
+        CampaignState, CampaignStatus, GetStatsRequest, GetStatsResponse, ListCampaignsRequest,
+    },
+};
+
+/// Campaigns on a page: each costs a call for its sums.
+const PAGE_SIZE: u32 = 25;
+/// Alerts that a row shows.
+const ALERTS_MAX: usize = 3;
+/// The states to filter by.
+const STATES: [CampaignState; 5] = [
+    CampaignState::Running,
+    CampaignState::Scheduled,
+    CampaignState::Paused,
+    CampaignState::Ending,
+    CampaignState::Closed,
+];
+
+/// Which campaigns.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(in crate::console) struct Asked {
+    /// The name of a state; empty: all.
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    page: String,
+}
+
+/// The page.
+pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -> Response {
+    let contents = list(&visit, &asked)
+        .await
+        .map(|list| framed(&visit, &asked, &list));
+    visit.page(
+        Place::Campaigns,
+        visit.language.t("nav.campaigns"),
+        contents,
+    )
+}
+
+fn framed(visit: &Visit, asked: &Asked, list: &Markup) -> Markup {
+    let lang = visit.language;
+    let query = [
+        ("state", asked.state.as_str()),
+        ("page", asked.page.as_str()),
+    ];
+    html! {
+        h1 { (lang.t("nav.campaigns")) }
+        nav.filters aria-label=(lang.t("overview.filter")) {
+            a href="/" aria-current=[asked.state.is_empty().then_some("true")] {
+                (lang.t("overview.all"))
+            }
+            @for state in STATES {
+                @let name = short(state);
+                a href=(ui::address("/", &[("state", name)]))
+                    aria-current=[(asked.state == name).then_some("true")]
+                {
+                    (ui::named(lang, "state", "", name))
+                }
+            }
+        }
+        div data-stream=(ui::address("/live/overview", &query)) { (list) }
+    }
+}
+
+fn short(state: CampaignState) -> &'static str {
+    state.as_str_name().trim_start_matches("CAMPAIGN_STATE_")
+}
+
+/// The table of campaigns.
+pub(in crate::console) async fn list(visit: &Visit, asked: &Asked) -> Contents {
+    let lang = visit.language;
+    let state = STATES
+        .into_iter()
+        .find(|state| short(*state) == asked.state);
+    let request = ListCampaignsRequest {
+        page_size: PAGE_SIZE,
+        page_token: asked.page.clone(),
+        state: state.unwrap_or_default().into(),
+    };
+    let response = visit
+        .campaigns()
+        .list_campaigns(request)
+        .await?
+        .into_inner();
+    let stats = all_stats(visit, &response.campaigns).await;
+    let rows = response.campaigns.iter().zip(&stats);
+    Ok(html! {
+        @if response.campaigns.is_empty() {
+            (ui::empty(&html! {
+                @if state.is_some() || !asked.page.is_empty() {
+                    p { (lang.t("overview.none-here")) }
+                } @else {
+                    p { strong { (lang.t("overview.none")) } }
+                    p { (lang.t("overview.begin")) }
+                    pre { code { "tombola apply wheel.yaml" } }
+                }
+            }))
+        } @else {
+            (ui::scroll(lang.t("nav.campaigns"), &html! {
+                table.campaigns {
+                    thead { tr {
+                        th scope="col" { (lang.t("overview.campaign")) }
+                        th scope="col" { (lang.t("overview.state")) }
+                        th.n scope="col" { (lang.t("sum.draws")) }
+                        th.n scope="col" { (lang.t("sum.wins")) }
+                        th.n scope="col" { (lang.t("overview.left")) }
+                        th scope="col" { (lang.t("overview.alerts")) }
+                    } }
+                    tbody { @for (status, stats) in rows { (row(visit, status, stats)) } }
+                }
+            }))
+        }
+        (ui::next(lang, "/", &[("state", &asked.state)], &response.next_page_token))
+    })
+}
+
+fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, Status>) -> Markup {
+    let lang = visit.language;
+    let (campaign, _) = definition(status);
+    let id = &campaign.id;
+    let name = if campaign.name.is_empty() {
+        id
+    } else {
+        &campaign.name
+    };
+    let key = |part: &str| format!("{part}:{id}");
+    html! {
+        tr {
+            th scope="row" {
+                a href={ "/campaigns/" (id) } { (name) }
+                @if name != id { span.id { (id) } }
+            }
+            td data-live=(key("state")) { (ui::state(lang, status.state())) }
+            @match stats {
+                Ok(stats) => {
+                    td.n { (live(&key("draws"), &number(stats.draws))) }
+                    td.n { (live(&key("wins"), &number(stats.wins))) }
+                    td.n { (live(&key("left"), &left(stats))) }
+                    td data-live=(key("alerts")) {
+                        (alerts::shown(lang, &alerts::of(lang, status, stats), ALERTS_MAX))
+                    }
+                }
+                Err(status) => { td colspan="4" { (visit.trouble(status)) } }
+            }
+        }
+    }
+}
+
+/// The prize with the smallest part of its stock left, and how much that is.
+fn left(stats: &GetStatsResponse) -> String {
+    let limited = stats
+        .prizes
+        .iter()
+        .filter(|prize| !prize.unlimited && prize.stock > 0);
+    let percent = limited.map(|prize| {
+        let there = prize.left + prize.waiting + prize.held;
+        (
+            u128::from(there) * 100 / u128::from(prize.stock),
+            &prize.prize_id,
+        )
+    });
+    let least = percent.min_by_key(|(percent, _)| *percent);
+    least.map_or_else(|| "–".into(), |(percent, id)| format!("{id} {percent}%"))
+}
+
+/// The sums of all campaigns of a page, in their order.
+async fn all_stats(
+    visit: &Visit,
+    campaigns: &[CampaignStatus],
+) -> Vec<Result<GetStatsResponse, Status>> {
+    let mut calls = JoinSet::new();
+    for (index, status) in campaigns.iter().enumerate() {
+        let (campaign, _) = definition(status);
+        let mut client = visit.campaigns();
+        let request = GetStatsRequest {
+            campaign_id: campaign.id,
+        };
+        calls.spawn(async move { (index, client.get_stats(request).await) });
+    }
+    let mut stats: Vec<_> = calls.join_all().await;
+    stats.sort_by_key(|(index, _)| *index);
+    let stats = stats.into_iter();
+    stats
+        .map(|(_, response)| response.map(tonic::Response::into_inner))
+        .collect()
+}

@@ -1,0 +1,199 @@
+//! Tables of what the ledger lists: draws, wins, acts of operators, events of envelopes.
+
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+
+use super::forms;
+use crate::{
+    console::{
+        i18n::Language,
+        ui::{self, named, number},
+    },
+    model::money::Money,
+    proto::{
+        DeliveryState, EnvelopeEvent, EnvelopeEventKind, Outcome, RecordedDraw, RecordedOperation,
+        RecordedResult, Win,
+    },
+};
+
+/// The page of a user in a campaign.
+pub(super) fn user_address(campaign: &str, user: &str) -> String {
+    ui::address(&format!("/campaigns/{campaign}/users"), &[("user", user)])
+}
+
+/// An amount with its currency.
+pub(super) fn amount(currency: &str, minor: u64) -> String {
+    Money::of_minor(currency, minor).to_string()
+}
+
+/// Draws with the cause of each result.
+pub(super) fn draws(lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> Markup {
+    ui::scroll(
+        lang.t("tab.draws"),
+        &html! { table {
+            thead { tr {
+                th scope="col" { (lang.t("list.time")) }
+                th scope="col" { (lang.t("list.campaign")) }
+                th scope="col" { (lang.t("list.user")) }
+                th scope="col" { (lang.t("list.result")) }
+                th scope="col" { (lang.t("list.request")) }
+            } }
+            tbody { @for draw in draws { tr {
+                td { (ui::time(draw.draw_time.as_ref(), zone)) }
+                td { a href={ "/campaigns/" (draw.campaign_id) } { (draw.campaign_id) } }
+                td { a href=(user_address(&draw.campaign_id, &draw.user_id)) { (draw.user_id) } }
+                td { ul.plain { @for one in &draw.results { li { (result(lang, one)) } } } }
+                td { code { (draw.request_id) } }
+            } } }
+        } },
+    )
+}
+
+fn result(lang: Language, recorded: &RecordedResult) -> Markup {
+    let Some(result) = &recorded.result else {
+        return html! {};
+    };
+    let outcome = named(lang, "outcome", "OUTCOME_", result.outcome().as_str_name());
+    let cause = recorded.cause();
+    let class = format!("badge outcome-{}", i32::from(result.outcome()));
+    html! {
+        span class=(class) { (outcome) }
+        @if !result.prize_id.is_empty() {
+            " " (if result.prize_name.is_empty() { &result.prize_id } else { &result.prize_name })
+        }
+        @if result.outcome() != Outcome::Won && cause.as_str_name() != "DRAW_CAUSE_UNSPECIFIED" {
+            " " span.hint { (named(lang, "cause", "DRAW_CAUSE_", cause.as_str_name())) }
+        }
+    }
+}
+
+/// Wins with their delivery, and the forms that change it.
+pub(super) fn wins(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
+    ui::scroll(
+        lang.t("tab.wins"),
+        &html! { table {
+            thead { tr {
+                th scope="col" { (lang.t("list.time")) }
+                th scope="col" { (lang.t("list.campaign")) }
+                th scope="col" { (lang.t("list.user")) }
+                th scope="col" { (lang.t("units.prize")) }
+                th scope="col" { (lang.t("list.unit")) }
+                th scope="col" { (lang.t("list.delivery")) }
+            } }
+            tbody { @for win in wins { tr {
+                td { (ui::time(win.draw_time.as_ref(), zone)) }
+                td { a href={ "/campaigns/" (win.campaign_id) } { (win.campaign_id) } }
+                td { a href=(user_address(&win.campaign_id, &win.user_id)) { (win.user_id) } }
+                td { (if win.prize_name.is_empty() { &win.prize_id } else { &win.prize_name }) }
+                td { code { (win.unit_id) } }
+                td { (delivery(lang, win, zone)) (forms::delivery(lang, win, back)) }
+            } } }
+        } },
+    )
+}
+
+fn delivery(lang: Language, win: &Win, zone: &TimeZone) -> Markup {
+    let delivery = win.delivery.clone().unwrap_or_default();
+    let state = match delivery.state() {
+        DeliveryState::Unspecified => DeliveryState::Pending,
+        state => state,
+    };
+    html! {
+        span class={ "badge delivery-" (i32::from(state)) } {
+            (named(lang, "delivery", "DELIVERY_STATE_", state.as_str_name()))
+        }
+        @if !delivery.reference.is_empty() { " " code { (delivery.reference) } }
+        @if delivery.update_time.is_some() {
+            " " (ui::time(delivery.update_time.as_ref(), zone))
+        }
+    }
+}
+
+/// Who did what and why.
+pub(super) fn operations(lang: Language, acts: &[RecordedOperation], zone: &TimeZone) -> Markup {
+    ui::scroll(
+        lang.t("history.acts"),
+        &html! { table {
+            thead { tr {
+                th scope="col" { (lang.t("list.time")) }
+                th scope="col" { (lang.t("list.operator")) }
+                th scope="col" { (lang.t("list.act")) }
+                th scope="col" { (lang.t("list.what")) }
+                th scope="col" { (lang.t("form.reason")) }
+            } }
+            tbody { @for act in acts { tr {
+                td { (ui::time(act.operation_time.as_ref(), zone)) }
+                td {
+                    (act.operator)
+                    @if act.authenticated { " " span.badge { (lang.t("list.proven")) } }
+                    @if !act.on_behalf_of.is_empty() { " (" (act.on_behalf_of) ")" }
+                }
+                td { (named(lang, "act", "OPERATION_KIND_", act.kind().as_str_name())) }
+                td { (subject(lang, act, zone)) }
+                td { (act.reason) }
+            } } }
+        } },
+    )
+}
+
+fn subject(lang: Language, act: &RecordedOperation, zone: &TimeZone) -> Markup {
+    const USERS_MAX: usize = 3;
+    let more = act.user_ids.len().saturating_sub(USERS_MAX);
+    html! {
+        @if act.version > 0 {
+            (lang.with("campaign.version", &act.version.to_string())) " "
+        }
+        @for id in [&act.prize_id, &act.pool_id, &act.unit_id, &act.envelope_id, &act.reference] {
+            @if !id.is_empty() { code { (id) } " " }
+        }
+        @if act.window_time.is_some() { (ui::time(act.window_time.as_ref(), zone)) " " }
+        @for user in act.user_ids.iter().take(USERS_MAX) {
+            a href=(user_address(&act.campaign_id, user)) { (user) } " "
+        }
+        @if more > 0 { (lang.with("list.more", &more.to_string())) " " }
+        @if act.draws > 0 { (lang.with("list.draws", &number(act.draws.into()))) }
+        @if act.codes > 0 { (lang.with("list.codes", &number(act.codes))) }
+    }
+}
+
+/// What happened to envelopes.
+pub(super) fn events(lang: Language, events: &[EnvelopeEvent]) -> Markup {
+    ui::scroll(
+        lang.t("nav.envelopes"),
+        &html! { table {
+            thead { tr {
+                th scope="col" { (lang.t("list.time")) }
+                th scope="col" { (lang.t("envelope.envelope")) }
+                th scope="col" { (lang.t("list.act")) }
+                th scope="col" { (lang.t("list.user")) }
+                th.n scope="col" { (lang.t("envelope.amount")) }
+            } }
+            tbody { @for event in events { tr {
+                td { (ui::time(event.event_time.as_ref(), &TimeZone::UTC)) }
+                td { a href={ "/envelopes/" (event.envelope_id) } { (event.envelope_id) } }
+                td { (named(lang, "event", "ENVELOPE_EVENT_KIND_", event.kind().as_str_name())) }
+                td { (event.user_id) }
+                td.n {
+                    @if event.kind() == EnvelopeEventKind::Created {
+                        (amount(&event.currency, event.amount_minor))
+                    } @else {
+                        (lang.with("envelope.minor", &number(event.amount_minor)))
+                    }
+                }
+            } } }
+        } },
+    )
+}
+
+/// How far a list goes if settling is behind.
+pub(super) fn behind(
+    lang: Language,
+    until: Option<&prost_types::Timestamp>,
+    zone: &TimeZone,
+) -> Markup {
+    html! {
+        @if until.is_some() {
+            (ui::notice("warn", &html! { (lang.t("list.behind")) " " (ui::time(until, zone)) }))
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! The schedule of a campaign: a calendar of its days, and the hours of one day.
+
+use axum::{
+    extract::{Path, Query},
+    response::Response,
+};
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use maud::{Markup, html};
+use serde::Deserialize;
+use tonic::Status;
+
+use super::{Tab, definition, head, prize_name, status};
+use crate::{
+    console::{
+        charts::{self, Hour},
+        layout::Place,
+        ui::{self, number},
+        visit::{Contents, Visit},
+    },
+    model::convert::times::{from_wire, span, to_wire},
+    proto::{
+        Campaign, CampaignStatus, GetScheduleRequest, GetScheduleResponse, Window, WindowPrize,
+        pool::Kind,
+    },
+};
+
+/// Hours of a day of one pool: a day has at most 25, and the last of the day before may be there.
+const HOURS_MAX: u32 = 27;
+
+/// Which day.
+#[derive(Debug, Default, Deserialize)]
+pub(in crate::console) struct Asked {
+    /// `2026-11-29`; empty: today by the store's clock.
+    #[serde(default)]
+    day: String,
+}
+
+/// The page.
+pub(in crate::console) async fn page(
+    visit: Visit,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Response {
+    let contents = match status(&visit, &id).await {
+        Ok(status) => {
+            let days = Days::of(&status, &asked.day);
+            let shown = day(&visit, &status, &days).await;
+            Ok(html! {
+                (head(&visit, &status, Tab::Schedule))
+                (visit.section(shown))
+            })
+        }
+        Err(status) => Err(status),
+    };
+    visit.page(Place::Campaigns, &id, contents)
+}
+
+/// The days of a campaign.
+struct Days {
+    zone: TimeZone,
+    first: Date,
+    last: Date,
+    /// The one that is shown.
+    day: Date,
+    today: Date,
+}
+
+impl Days {
+    fn of(status: &CampaignStatus, asked: &str) -> Self {
+        let (campaign, zone) = definition(status);
+        let date = |moment: &Option<_>| {
+            let at = from_wire(moment.as_ref()).unwrap_or(Timestamp::UNIX_EPOCH);
+            at.to_zoned(zone.clone()).date()
+        };
+        let (first, end) = (date(&campaign.start_time), date(&campaign.end_time));
+        // The end is the first moment after the campaign.
+        let is_midnight = from_wire(campaign.end_time.as_ref())
+            .is_some_and(|end| end.to_zoned(zone.clone()).time() == jiff::civil::Time::midnight());
+        let last = if is_midnight {
+            end.yesterday().unwrap_or(end)
+        } else {
+            end
+        };
+        let last = last.max(first);
+        let today = date(&status.read_time);
+        let day = asked.parse().unwrap_or(today).clamp(first, last);
+        Self {
+            first,
+            last,
+            day,
+            today,
+            zone,
+        }
+    }
+
+    /// When a day begins.
+    fn begin(&self, day: Date) -> Timestamp {
+        let zoned = day.to_zoned(self.zone.clone());
+        zoned.map_or(Timestamp::UNIX_EPOCH, |zoned| zoned.timestamp())
+    }
+}
+
+async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
+    let lang = visit.language;
+    let (campaign, _) = definition(status);
+    let schedules = campaign.pools.iter();
+    let schedules: Vec<_> = schedules
+        .filter(|pool| matches!(pool.kind, Some(Kind::Schedule(_))))
+        .collect();
+    if schedules.is_empty() {
+        return Ok(ui::empty(&html! { p { (lang.t("schedule.none")) } }));
+    }
+    let mut windows = Vec::new();
+    let (mut next, mut lead) = (None, None);
+    for pool in schedules {
+        let page = hours_of(visit, &campaign.id, &pool.id, days).await?;
+        let end = days.begin(days.day.tomorrow().unwrap_or(days.day));
+        let begins = |window: &Window| from_wire(window.start_time.as_ref());
+        let of_day = |window: &Window| {
+            begins(window).is_some_and(|at| at >= days.begin(days.day) && at < end)
+        };
+        windows.extend(page.windows.into_iter().filter(of_day));
+        next = match (next, page.next_injection_time) {
+            (None, other) | (other, None) => other,
+            (Some(one), Some(other)) => {
+                Some(if (other.seconds, other.nanos) < (one.seconds, one.nanos) {
+                    other
+                } else {
+                    one
+                })
+            }
+        };
+        lead = lead.or(page.lead);
+    }
+    windows.sort_by(|a, b| a.local_start.cmp(&b.local_start));
+    let words = [
+        lang.t("schedule.planned"),
+        lang.t("schedule.released"),
+        lang.t("schedule.won"),
+    ];
+    Ok(html! {
+        div.split {
+            (calendar(visit, &campaign.id, days))
+            section.card {
+                h2 { (lang.with("schedule.day", &days.day.to_string())) }
+                @if windows.is_empty() {
+                    (ui::empty(&html! { p { (lang.t("schedule.empty")) } }))
+                } @else {
+                    (charts::legend(&[
+                        ("planned", words[0]), ("released", words[1]), ("won", words[2]),
+                    ]))
+                    @let name = lang.with("schedule.chart", &days.day.to_string());
+                    (ui::scroll(&name, &charts::hours(&name, words, &by_hour(&windows))))
+                }
+                p.hint {
+                    @if next.is_some() {
+                        (lang.t("schedule.next")) " " (ui::time(next.as_ref(), &days.zone)) " · "
+                    }
+                    @if let Some(lead) = &lead { (lang.with("schedule.lead", &span(lead))) }
+                }
+                p.hint { (lang.t("schedule.totals")) }
+            }
+        }
+        @if !windows.is_empty() { (table(visit, &campaign, &windows)) }
+    })
+}
+
+/// The hours of a pool from the day on.
+async fn hours_of(
+    visit: &Visit,
+    campaign: &str,
+    pool: &str,
+    days: &Days,
+) -> Result<GetScheduleResponse, Status> {
+    let request = GetScheduleRequest {
+        campaign_id: campaign.into(),
+        pool_id: pool.into(),
+        from_time: Some(to_wire(days.begin(days.day))),
+        page_size: HOURS_MAX,
+        page_token: String::new(),
+    };
+    Ok(visit.campaigns().get_schedule(request).await?.into_inner())
+}
+
+/// The hours of a day, each with the sums of its pools and prizes.
+fn by_hour(windows: &[Window]) -> Vec<Hour> {
+    windows
+        .chunk_by(|a, b| a.local_start == b.local_start)
+        .map(|windows| {
+            let start = windows.first().map_or("", |window| &window.local_start);
+            let prizes = || windows.iter().flat_map(|window| &window.prizes);
+            Hour {
+                label: start.get(11..16).unwrap_or(start).into(),
+                planned: prizes().map(|prize| prize.planned + prize.carried).sum(),
+                released: prizes().map(|prize| prize.released).sum(),
+                won: prizes().map(|prize| prize.won).sum(),
+            }
+        })
+        .collect()
+}
+
+/// The month of the day, with links to the days of the campaign.
+fn calendar(visit: &Visit, id: &str, days: &Days) -> Markup {
+    let lang = visit.language;
+    let first = days.day.first_of_month();
+    let blanks = i32::from(first.weekday().to_monday_zero_offset());
+    let of_month = (0..i64::from(days.day.days_in_month()))
+        .filter_map(|offset| first.checked_add(jiff::Span::new().days(offset)).ok());
+    let link = |day: Date| {
+        let path = format!("/campaigns/{id}/schedule");
+        ui::address(&path, &[("day", &day.to_string())])
+    };
+    let before = first.yesterday().ok().filter(|day| *day >= days.first);
+    let after = days
+        .day
+        .last_of_month()
+        .tomorrow()
+        .ok()
+        .filter(|day| *day <= days.last);
+    html! {
+        nav.card.calendar aria-label=(lang.t("schedule.calendar")) {
+            div.month {
+                @if let Some(day) = before {
+                    a href=(link(day)) aria-label=(lang.t("schedule.month-before")) { "‹" }
+                }
+                strong { (first.strftime("%Y-%m")) }
+                @if let Some(day) = after {
+                    a href=(link(day)) aria-label=(lang.t("schedule.month-after")) { "›" }
+                }
+            }
+            ol.days {
+                @for _ in 0..blanks { li aria-hidden="true" {} }
+                @for day in of_month {
+                    li {
+                        @if day < days.first || day > days.last { span { (day.day()) } }
+                        @else {
+                            a href=(link(day)) class=[(day == days.today).then_some("today")]
+                                aria-current=[(day == days.day).then_some("date")]
+                            {
+                                span.hidden { (day.strftime("%Y-%m-")) } (day.day())
+                            }
+                        }
+                    }
+                }
+            }
+            form.line method="get" {
+                label { (lang.t("schedule.go"))
+                    input type="date" name="day" value=(days.day.to_string())
+                        min=(days.first.to_string()) max=(days.last.to_string());
+                }
+                button type="submit" { (lang.t("schedule.show")) }
+            }
+        }
+    }
+}
+
+/// The table behind the chart, prize by prize.
+fn table(visit: &Visit, campaign: &Campaign, windows: &[Window]) -> Markup {
+    let lang = visit.language;
+    let cells = |prize: &WindowPrize| {
+        [
+            prize.planned,
+            prize.carried,
+            prize.injected,
+            prize.released,
+            prize.won,
+            prize.recalled,
+            prize.returned,
+        ]
+    };
+    html! {
+        section.card {
+            h2 { (lang.t("schedule.table")) }
+            (ui::scroll(lang.t("schedule.table"), &html! { table {
+                thead { tr {
+                    th scope="col" { (lang.t("schedule.hour")) }
+                    th scope="col" { (lang.t("deck.pool")) }
+                    th scope="col" { (lang.t("overview.state")) }
+                    th scope="col" { (lang.t("units.prize")) }
+                    th.n scope="col" { (lang.t("schedule.planned")) }
+                    th.n scope="col" { (lang.t("schedule.carried")) }
+                    th.n scope="col" { (lang.t("schedule.injected")) }
+                    th.n scope="col" { (lang.t("schedule.released")) }
+                    th.n scope="col" { (lang.t("schedule.won")) }
+                    th.n scope="col" { (lang.t("schedule.recalled")) }
+                    th.n scope="col" { (lang.t("schedule.returned")) }
+                } }
+                tbody { @for window in windows { @for prize in &window.prizes { tr {
+                    th scope="row" { (window.local_start.get(11..16).unwrap_or_default()) }
+                    td { (window.pool_id) }
+                    td { (ui::window_state(lang, window.state())) }
+                    td { (prize_name(campaign, &prize.prize_id)) }
+                    @for units in cells(prize) { td.n { (number(units)) } }
+                } } } }
+            } }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> CampaignStatus {
+        let at = |text: &str| Some(to_wire(text.parse().unwrap()));
+        CampaignStatus {
+            campaign: Some(Campaign {
+                time_zone: "Asia/Shanghai".into(),
+                start_time: at("2026-11-20T00:00:00+08:00"),
+                end_time: at("2026-12-20T00:00:00+08:00"),
+                ..Campaign::default()
+            }),
+            read_time: at("2026-11-30T23:30:00+08:00"),
+            ..CampaignStatus::default()
+        }
+    }
+
+    #[test]
+    fn the_day_is_one_of_the_campaign_in_its_zone() {
+        for (asked, day) in [
+            ("", "2026-11-30"),
+            ("2026-12-01", "2026-12-01"),
+            ("2020-01-01", "2026-11-20"),
+            ("2030-01-01", "2026-12-19"),
+            ("<script>", "2026-11-30"),
+        ] {
+            assert_eq!(Days::of(&status(), asked).day.to_string(), day, "{asked}");
+        }
+    }
+
+    #[test]
+    fn an_hour_has_the_sums_of_its_pools() {
+        let window = |pool: &str, hour: &str, won| Window {
+            pool_id: pool.into(),
+            local_start: format!("2026-11-30T{hour}+08:00"),
+            prizes: vec![WindowPrize {
+                planned: 10,
+                carried: 2,
+                released: 5,
+                won,
+                ..WindowPrize::default()
+            }],
+            ..Window::default()
+        };
+        let hours = by_hour(&[
+            window("a", "20:00", 1),
+            window("b", "20:00", 2),
+            window("a", "21:00", 4),
+        ]);
+        let hour = |label: &str, planned, released, won| Hour {
+            label: label.into(),
+            planned,
+            released,
+            won,
+        };
+        assert_eq!(hours, [hour("20:00", 24, 10, 3), hour("21:00", 12, 5, 4)]);
+    }
+}

@@ -1,0 +1,228 @@
+//! The search: campaigns, users, request ids, units and envelopes, in all campaigns that the
+//! visitor may see.
+
+use axum::{extract::Query, response::Response};
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{definition, rows};
+use crate::{
+    console::{
+        layout::Place,
+        ui,
+        visit::{Contents, Visit, reason},
+    },
+    proto::{
+        GetEnvelopeRequest, ListCampaignsRequest, ListDrawsRequest, ListEnvelopesRequest,
+        ListWinsRequest, RecordedDraw, Win,
+    },
+};
+
+/// Results of each kind.
+const RESULTS: u32 = 20;
+/// Pages of the ledger that are read for a request id or a unit, the newest first, and their size.
+const PAGES_MAX: usize = 10;
+const PAGE_SIZE: u32 = 1_000;
+/// Campaigns that are compared with the text.
+const CAMPAIGNS_MAX: u32 = 1_000;
+
+/// What is searched.
+#[derive(Debug, Default, Deserialize)]
+pub(in crate::console) struct Asked {
+    #[serde(default)]
+    q: String,
+    done: Option<String>,
+}
+
+/// The page.
+pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -> Response {
+    let lang = visit.language;
+    let text = asked.q.trim();
+    let contents = match text {
+        "" => ui::empty(&html! { p { (lang.t("search.begin")) } }),
+        text => results(&visit, text).await,
+    };
+    let contents = html! {
+        h1 { (lang.t("nav.search")) @if !text.is_empty() { ": " (text) } }
+        @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
+        (contents)
+    };
+    visit.page(Place::Elsewhere, lang.t("nav.search"), Ok(contents))
+}
+
+async fn results(visit: &Visit, text: &str) -> Markup {
+    let lang = visit.language;
+    let campaigns = campaigns(visit, text).await;
+    let user = user(visit, text).await;
+    let draws = request(visit, text).await;
+    let wins = unit(visit, text).await;
+    let envelope = envelope(visit, text).await;
+    let sections = [
+        (lang.t("nav.campaigns"), campaigns),
+        (lang.t("search.user"), user),
+        (lang.t("search.request"), draws),
+        (lang.t("search.unit"), wins),
+        (lang.t("nav.envelopes"), envelope),
+    ];
+    html! {
+        @for (title, contents) in sections {
+            section.card { h2 { (title) } (visit.section(contents)) }
+        }
+    }
+}
+
+fn nothing(visit: &Visit) -> Markup {
+    html! { p.hint { (visit.language.t("search.nothing")) } }
+}
+
+/// Campaigns whose id or name contains the text.
+async fn campaigns(visit: &Visit, text: &str) -> Contents {
+    let request = ListCampaignsRequest {
+        page_size: CAMPAIGNS_MAX,
+        ..ListCampaignsRequest::default()
+    };
+    let list = visit
+        .campaigns()
+        .list_campaigns(request)
+        .await?
+        .into_inner();
+    let wanted = text.to_lowercase();
+    let found = list
+        .campaigns
+        .iter()
+        .map(|status| (status, definition(status).0));
+    let found = found.filter(|(_, campaign)| {
+        [&campaign.id, &campaign.name]
+            .iter()
+            .any(|part| part.to_lowercase().contains(&wanted))
+    });
+    let found: Vec<_> = found.take(RESULTS as usize).collect();
+    Ok(html! {
+        @if found.is_empty() { (nothing(visit)) }
+        ul.plain { @for (status, campaign) in &found { li {
+            a href={ "/campaigns/" (campaign.id) } { (campaign.name) " " span.id { (campaign.id) } }
+            " " (ui::state(visit.language, status.state()))
+        } } }
+    })
+}
+
+/// A user's latest draws and wins.
+async fn user(visit: &Visit, text: &str) -> Contents {
+    let lang = visit.language;
+    let draws = ListDrawsRequest {
+        user_id: text.into(),
+        page_size: RESULTS,
+        ..ListDrawsRequest::default()
+    };
+    let wins = ListWinsRequest {
+        user_id: text.into(),
+        page_size: RESULTS,
+        ..ListWinsRequest::default()
+    };
+    let events = ListEnvelopesRequest {
+        user_id: text.into(),
+        page_size: RESULTS,
+        ..ListEnvelopesRequest::default()
+    };
+    let draws = visit.ledger().list_draws(draws).await?.into_inner().draws;
+    let wins = visit.ledger().list_wins(wins).await?.into_inner().wins;
+    let events = visit
+        .ledger()
+        .list_envelopes(events)
+        .await?
+        .into_inner()
+        .events;
+    let back = ui::address("/search", &[("q", text)]);
+    Ok(html! {
+        @if draws.is_empty() && wins.is_empty() && events.is_empty() { (nothing(visit)) }
+        @if !wins.is_empty() {
+            h3 { (lang.t("tab.wins")) }
+            (rows::wins(lang, &wins, &TimeZone::UTC, &back))
+        }
+        @if !draws.is_empty() {
+            h3 { (lang.t("tab.draws")) }
+            (rows::draws(lang, &draws, &TimeZone::UTC))
+        }
+        @if !events.is_empty() {
+            h3 { (lang.t("nav.envelopes")) }
+            (rows::events(lang, &events))
+        }
+        @if !draws.is_empty() || !wins.is_empty() || !events.is_empty() {
+            p.hint { (lang.t("search.utc")) }
+        }
+    })
+}
+
+/// The draw of a request id among the latest draws.
+async fn request(visit: &Visit, text: &str) -> Contents {
+    let mut found: Vec<RecordedDraw> = Vec::new();
+    let mut page_token = String::new();
+    let mut is_all = false;
+    for _ in 0..PAGES_MAX {
+        let request = ListDrawsRequest {
+            request_id: text.into(),
+            page_size: PAGE_SIZE,
+            page_token: std::mem::take(&mut page_token),
+            ..ListDrawsRequest::default()
+        };
+        let list = visit.ledger().list_draws(request).await?.into_inner();
+        found.extend(list.draws);
+        page_token = list.next_page_token;
+        is_all = page_token.is_empty();
+        if is_all || !found.is_empty() {
+            break;
+        }
+    }
+    let lang = visit.language;
+    Ok(html! {
+        @if found.is_empty() { (nothing(visit)) (partial(visit, is_all)) }
+        @else { (rows::draws(lang, &found, &TimeZone::UTC)) }
+    })
+}
+
+/// The win of a unit among the latest wins.
+async fn unit(visit: &Visit, text: &str) -> Contents {
+    let mut found: Vec<Win> = Vec::new();
+    let mut page_token = String::new();
+    let mut is_all = false;
+    for _ in 0..PAGES_MAX {
+        let request = ListWinsRequest {
+            page_size: PAGE_SIZE,
+            page_token: std::mem::take(&mut page_token),
+            ..ListWinsRequest::default()
+        };
+        let list = visit.ledger().list_wins(request).await?.into_inner();
+        found.extend(list.wins.into_iter().filter(|win| win.unit_id == text));
+        page_token = list.next_page_token;
+        is_all = page_token.is_empty();
+        if is_all || !found.is_empty() {
+            break;
+        }
+    }
+    let lang = visit.language;
+    let back = ui::address("/search", &[("q", text)]);
+    Ok(html! {
+        @if found.is_empty() { (nothing(visit)) (partial(visit, is_all)) }
+        @else { (rows::wins(lang, &found, &TimeZone::UTC, &back)) }
+    })
+}
+
+/// Says that only the latest entries were read.
+fn partial(visit: &Visit, is_all: bool) -> Markup {
+    html! { @if !is_all { p.hint { (visit.language.t("search.partial")) } } }
+}
+
+async fn envelope(visit: &Visit, text: &str) -> Contents {
+    let request = GetEnvelopeRequest {
+        envelope_id: text.into(),
+    };
+    match visit.envelopes().get_envelope(request).await {
+        Ok(_) => Ok(html! { p { a href={ "/envelopes/" (ui::encoded(text)) } { (text) } } }),
+        Err(status) => match reason(&status).as_str() {
+            // A text that is no id of an envelope is one of something else.
+            "ENVELOPE_NOT_FOUND" | "INVALID_REQUEST" => Ok(nothing(visit)),
+            _ => Err(status),
+        },
+    }
+}

@@ -1,0 +1,111 @@
+//! The listener of the console: connections with bounds, over TLS if the server has it.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, http::Request};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time::sleep};
+use tower::ServiceExt as _;
+use tracing::{debug, warn};
+
+use super::{Console, Settings, Shared, live::Feeds, routes, session::Sessions};
+use crate::tls::ServerTls;
+
+/// The most connections at once; more wait until one ends.
+const CONNECTIONS_MAX: usize = 512;
+/// How long a browser may take to send the head of a request.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// How often a silent connection is asked whether it still lives.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// The most requests at once on a connection.
+const STREAMS_MAX: u32 = 64;
+/// How long to wait after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves the console on `listener` until the future is dropped.
+///
+/// # Errors
+/// The key of sessions cannot be used.
+pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> {
+    let tls = settings.tls;
+    let sessions = Sessions::new(&settings.key, tls.is_some());
+    let sessions = sessions.ok_or_else(|| io::Error::other("the key of sessions has no use"))?;
+    settings.local.opened().await;
+    let console = Console {
+        local: settings.local,
+        is_policed: settings.is_policed,
+        readiness: settings.readiness,
+        has_tls: tls.is_some(),
+        sessions,
+        feeds: Feeds::default(),
+        link: settings.link,
+    };
+    let console = Arc::new(console);
+    let _ending = Ending(Arc::clone(&console));
+    let routes = routes(console);
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return Ok(());
+        };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                warn!(%error, "a connection of the console could not be accepted");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let (routes, tls) = (routes.clone(), tls.clone());
+        connections.spawn(async move {
+            stream.set_nodelay(true).ok(); // one that is broken says so when it is served
+            serve_one(stream, routes, tls).await;
+            drop(slot);
+        });
+    }
+}
+
+/// Ends what outlives connections.
+struct Ending(Shared);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.feeds.end();
+    }
+}
+
+async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Arc<ServerTls>>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        routes.clone().oneshot(request.map(Body::new))
+    });
+    let served = match tls {
+        None => {
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME_MAX)
+                .serve_connection(TokioIo::new(stream), service)
+                .await
+        }
+        Some(tls) => {
+            let Some((stream, _)) = tls.accept(stream).await else {
+                return;
+            };
+            http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .keep_alive_interval(KEEPALIVE_INTERVAL)
+                .max_concurrent_streams(STREAMS_MAX)
+                .serve_connection(TokioIo::new(stream), service)
+                .await
+        }
+    };
+    if let Err(error) = served {
+        debug!(%error, "a connection of the console failed");
+    }
+}

@@ -1,0 +1,252 @@
+//! Sessions: a cookie with the visitor's credential, encrypted. No service keeps anything of it, so
+//! it is valid at every service of the store.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use axum::http::{HeaderMap, header::COOKIE};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    grpc::access::{Secret, TokenHash},
+    model::OperatorId,
+};
+
+/// How long a session lasts at most.
+const TIME_MAX: Duration = Duration::from_secs(8 * 60 * 60);
+/// What the cipher binds to the text.
+const PURPOSE: &[u8] = b"tombola console session 1";
+/// The longest cookie that every browser keeps, less name and attributes.
+const COOKIE_BYTES_MAX: usize = 3_800;
+/// Random bytes of a link.
+const LINK_BYTES: usize = 32;
+
+/// Who visits.
+#[derive(Clone, Debug)]
+pub(super) enum Visitor {
+    /// Who has this token.
+    Bearer(Secret),
+    /// Who gives this name, at a server that knows no identities.
+    Named(OperatorId),
+}
+
+/// What a cookie holds.
+#[derive(Serialize, Deserialize)]
+struct Contents {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    until_s: u64,
+}
+
+/// Makes and reads cookies.
+pub(super) struct Sessions {
+    key: LessSafeKey,
+    cookie: &'static str,
+    attributes: String,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    /// Sessions under a key. Over TLS their cookie never leaves it.
+    pub(super) fn new(key: &[u8; 32], has_tls: bool) -> Option<Self> {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, key).ok()?;
+        let (cookie, secure) = match has_tls {
+            true => ("__Host-tombola", "; Secure"),
+            false => ("tombola", ""),
+        };
+        Some(Self {
+            key: LessSafeKey::new(key),
+            cookie,
+            attributes: format!("Path=/; HttpOnly; SameSite=Strict{secure}"),
+        })
+    }
+
+    /// The header that begins a session; none if its credential is too long for a cookie.
+    pub(super) fn begin(&self, visitor: &Visitor) -> Option<String> {
+        let (token, name) = match visitor {
+            Visitor::Bearer(token) => (Some(token.expose().to_owned()), None),
+            Visitor::Named(name) => (None, Some(name.as_str().to_owned())),
+        };
+        let until_s = (now() + TIME_MAX).as_secs();
+        let contents = Contents {
+            token,
+            name,
+            until_s,
+        };
+        let sealed = self.seal(serde_json::to_vec(&contents).ok()?)?;
+        let is_kept = sealed.len() <= COOKIE_BYTES_MAX;
+        let (name, attributes, age_s) = (self.cookie, &self.attributes, TIME_MAX.as_secs());
+        is_kept.then(|| format!("{name}={sealed}; Max-Age={age_s}; {attributes}"))
+    }
+
+    /// The header that ends the session of a browser.
+    pub(super) fn end(&self) -> String {
+        format!("{}=; Max-Age=0; {}", self.cookie, self.attributes)
+    }
+
+    /// Who has the cookie of a request, and until when.
+    pub(super) fn of(&self, headers: &HeaderMap) -> Option<(Visitor, Duration)> {
+        let sealed = cookie(headers, self.cookie)?;
+        let contents: Contents = serde_json::from_slice(&self.open(sealed)?).ok()?;
+        let until = Duration::from_secs(contents.until_s);
+        let visitor = match (contents.token, contents.name) {
+            (Some(token), _) => Visitor::Bearer(Secret::new(token)),
+            (None, name) => Visitor::Named(OperatorId::parse("name", &name?).ok()?),
+        };
+        (now() < until).then_some((visitor, until))
+    }
+
+    fn seal(&self, mut text: Vec<u8>) -> Option<String> {
+        let nonce: [u8; NONCE_LEN] = rand::random();
+        let unique = Nonce::assume_unique_for_key(nonce);
+        let sealed = self
+            .key
+            .seal_in_place_append_tag(unique, Aad::from(PURPOSE), &mut text);
+        sealed.ok()?;
+        Some(URL_SAFE_NO_PAD.encode([&nonce[..], &text].concat()))
+    }
+
+    fn open(&self, sealed: &str) -> Option<Vec<u8>> {
+        let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let (nonce, text) = bytes.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut text = text.to_vec();
+        let opened = self.key.open_in_place(nonce, Aad::from(PURPOSE), &mut text);
+        opened.ok().map(|text| text.to_vec())
+    }
+}
+
+/// The value of a cookie.
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let values = headers.get_all(COOKIE).into_iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    let mut cookies = texts.flat_map(|text| text.split(';'));
+    cookies.find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+/// How long the session still lasts.
+pub(super) fn remaining(until: Duration) -> Duration {
+    until.saturating_sub(now())
+}
+
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// A link that signs in once, in this process.
+pub struct Link {
+    key: Secret,
+    name: OperatorId,
+    is_used: AtomicBool,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// A link for an operator of this name.
+    pub fn new(name: OperatorId) -> Self {
+        let bytes: [u8; LINK_BYTES] = rand::random();
+        Self {
+            key: Secret::new(URL_SAFE_NO_PAD.encode(bytes)),
+            name,
+            is_used: AtomicBool::new(false),
+        }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> String {
+        format!("/sign-in/{}", self.key.expose())
+    }
+
+    /// Who it signs in, if it is this one and was never used.
+    pub(super) fn redeem(&self, key: &str) -> Option<OperatorId> {
+        // How long the comparison takes says nothing of the key: it compares digests.
+        let is_it = TokenHash::of(key) == TokenHash::of(self.key.expose());
+        let is_new = is_it && !self.is_used.swap(true, Ordering::Relaxed);
+        is_new.then(|| self.name.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(cookie: &str) -> HeaderMap {
+        let value = HeaderValue::from_str(cookie).unwrap();
+        HeaderMap::from_iter([(COOKIE, value)])
+    }
+
+    fn value(header: &str) -> &str {
+        header.split(';').next().unwrap()
+    }
+
+    #[test]
+    fn a_cookie_is_read_under_its_key_and_under_no_other() {
+        let sessions = Sessions::new(&[7; 32], false).unwrap();
+        let set = sessions
+            .begin(&Visitor::Bearer(Secret::new("tombola_abc")))
+            .unwrap();
+        assert!(set.ends_with("Max-Age=28800; Path=/; HttpOnly; SameSite=Strict"));
+        assert!(!set.contains("tombola_abc"));
+        let cookies = format!("other=1; {}", value(&set));
+        let Some((Visitor::Bearer(token), _)) = sessions.of(&headers(&cookies)) else {
+            panic!("not read");
+        };
+        assert_eq!(token.expose(), "tombola_abc");
+        let other = Sessions::new(&[8; 32], false).unwrap();
+        assert!(other.of(&headers(&cookies)).is_none());
+        let forged = cookies.replace("tombola=", "tombola=A");
+        assert!(sessions.of(&headers(&forged)).is_none());
+        assert!(sessions.of(&headers("tombola=")).is_none());
+    }
+
+    #[test]
+    fn a_session_ends_and_its_cookie_stays_in_tls() {
+        let sessions = Sessions::new(&[7; 32], true).unwrap();
+        let contents = br#"{"name":"olga","until_s":1}"#.to_vec();
+        let old = sessions.seal(contents).unwrap();
+        assert!(
+            sessions
+                .of(&headers(&format!("__Host-tombola={old}")))
+                .is_none()
+        );
+        let name = OperatorId::parse("name", "olga").unwrap();
+        let set = sessions.begin(&Visitor::Named(name)).unwrap();
+        assert!(
+            set.starts_with("__Host-tombola=") && set.ends_with("; Secure"),
+            "{set}"
+        );
+        assert!(sessions.of(&headers(value(&set))).is_some());
+        let long = Secret::new("x".repeat(4_000));
+        assert!(sessions.begin(&Visitor::Bearer(long)).is_none());
+    }
+
+    #[test]
+    fn a_link_signs_in_once() {
+        let link = Link::new(OperatorId::parse("name", "demo").unwrap());
+        let key = link.path().split_off("/sign-in/".len());
+        assert!(link.redeem("").is_none() && link.redeem(&key[1..]).is_none());
+        assert!(link.redeem(&key).is_some());
+        assert!(link.redeem(&key).is_none());
+    }
+}

@@ -1,0 +1,146 @@
+//! Signing in and out, and the choice of a language.
+
+use axum::{
+    Form,
+    extract::{Path, Query, State},
+    http::{HeaderMap, StatusCode, header::SET_COOKIE},
+    response::{AppendHeaders, IntoResponse, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{
+    Shared,
+    i18n::{self, Language},
+    layout::{self, Frame, Place},
+    session::Visitor,
+    ui,
+};
+use crate::{grpc::access::Secret, model::OperatorId};
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    /// The session has ended.
+    ended: Option<String>,
+}
+
+/// The form to sign in.
+pub(super) async fn form(
+    State(console): State<Shared>,
+    headers: HeaderMap,
+    Query(asked): Query<Asked>,
+) -> Response {
+    let lang = Language::of(&headers);
+    let message = asked.ended.map(|_| lang.t("sign-in.ended"));
+    page(&console, lang, message).into_response()
+}
+
+fn page(console: &Shared, lang: Language, message: Option<&str>) -> Markup {
+    let title = lang.t("sign-in.title");
+    let frame = Frame {
+        language: lang,
+        place: Place::Elsewhere,
+        title,
+        visit: None,
+    };
+    let contents = html! {
+        div.sign-in.card {
+            h1 { (title) }
+            @if let Some(message) = message { (ui::notice("warn", &html! { (message) })) }
+            form method="post" action="/sign-in" {
+                @if console.is_policed {
+                    label for="token" { (lang.t("sign-in.token")) }
+                    input #token name="token" type="password" autocomplete="off" required
+                        autofocus aria-describedby="hint";
+                    p #hint .hint { (lang.t("sign-in.token-hint")) }
+                } @else {
+                    label for="name" { (lang.t("sign-in.name")) }
+                    input #name name="name" autocomplete="username" required maxlength="128"
+                        autofocus aria-describedby="hint";
+                    p #hint .hint { (lang.t("sign-in.name-hint")) }
+                }
+                button.primary type="submit" { (lang.t("sign-in.submit")) }
+            }
+        }
+    };
+    layout::page(&frame, &contents)
+}
+
+#[derive(Deserialize)]
+pub(super) struct Credential {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    name: String,
+}
+
+/// Begins a session with a token, or with a name at a server that knows no identities.
+pub(super) async fn submit(
+    State(console): State<Shared>,
+    headers: HeaderMap,
+    Form(given): Form<Credential>,
+) -> Response {
+    let lang = Language::of(&headers);
+    let refused = |key| {
+        let body = page(&console, lang, Some(lang.t(key)));
+        (StatusCode::FORBIDDEN, body).into_response()
+    };
+    let visitor = if console.is_policed {
+        let token = Secret::new(given.token.trim());
+        match console.local.identity(&token).await {
+            Ok(Some(_)) => Visitor::Bearer(token),
+            Ok(None) => return layout::away(lang),
+            Err(_) => return refused("sign-in.bad-token"),
+        }
+    } else {
+        match OperatorId::parse("name", given.name.trim()) {
+            Ok(name) => Visitor::Named(name),
+            Err(_) => return refused("sign-in.bad-name"),
+        }
+    };
+    begin(&console, &visitor).unwrap_or_else(|| refused("sign-in.long-token"))
+}
+
+fn begin(console: &Shared, visitor: &Visitor) -> Option<Response> {
+    let cookie = console.sessions.begin(visitor)?;
+    Some((AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to("/")).into_response())
+}
+
+/// Begins a session by the link that the program printed.
+pub(super) async fn link(
+    State(console): State<Shared>,
+    headers: HeaderMap,
+    Path(key): Path<String>,
+) -> Response {
+    let lang = Language::of(&headers);
+    let name = console.link.as_ref().and_then(|link| link.redeem(&key));
+    let begun = name.and_then(|name| begin(&console, &Visitor::Named(name)));
+    begun.unwrap_or_else(|| {
+        let body = page(&console, lang, Some(lang.t("sign-in.bad-link")));
+        (StatusCode::FORBIDDEN, body).into_response()
+    })
+}
+
+/// Ends the session of the browser.
+pub(super) async fn sign_out(State(console): State<Shared>) -> Response {
+    let cookie = [(SET_COOKIE, console.sessions.end())];
+    (AppendHeaders(cookie), Redirect::to("/sign-in")).into_response()
+}
+
+#[derive(Deserialize)]
+pub(super) struct Choice {
+    tag: String,
+    #[serde(default)]
+    back: String,
+}
+
+/// Chooses a language, and goes back to the page.
+pub(super) async fn language(Form(choice): Form<Choice>) -> Response {
+    let back = ui::own_path(&choice.back);
+    let Some(language) = Language::of_tag(&choice.tag) else {
+        return Redirect::to(back).into_response();
+    };
+    let (name, tag) = (i18n::COOKIE, language.tag());
+    let cookie = format!("{name}={tag}; Path=/; Max-Age=31536000; SameSite=Strict; HttpOnly");
+    (AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to(back)).into_response()
+}

@@ -1,0 +1,157 @@
+// Opens the console in Chromium, as people do: with a keyboard, on a phone, in both schemes and
+// languages.
+//
+//     browser.mjs ORIGIN SCREENSHOTS PAGE...
+//
+// PAGEs are paths. Screenshots are written into the directory. It prints `good`, or fails and says
+// what was wrong. The server has a campaign `wheel` and no access file.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const [origin, screenshots, ...pages] = process.argv.slice(2);
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+const TABS_MAX = 60;
+
+const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+});
+const faults = [];
+
+// A new visitor, whose pages report violations of the policy and errors of scripts.
+async function visitor(options) {
+    // Certificates of tests are of no authority that the browser knows.
+    const known = { baseURL: origin, ignoreHTTPSErrors: true };
+    const context = await browser.newContext({ ...known, ...options });
+    await context.exposeFunction("violated", (what) => faults.push(`policy: ${what}`));
+    await context.addInitScript(() => {
+        document.addEventListener("securitypolicyviolation", (event) => {
+            window.violated(`${location.pathname}: ${event.violatedDirective} ${event.blockedURI}`);
+        });
+    });
+    const page = await context.newPage();
+    page.on("pageerror", (error) => faults.push(`${page.url()}: ${error}`));
+    page.on("console", (message) => {
+        if (["error", "warning"].includes(message.type())) {
+            faults.push(`${page.url()}: ${message.text()}`);
+        }
+    });
+    return page;
+}
+
+async function signIn(page) {
+    await page.goto("/sign-in");
+    await page.fill("#name", "olga");
+    await page.press("#name", "Enter");
+    await page.waitForURL(`${origin}/`);
+}
+
+// Moves the focus on until it is where the selector says.
+async function tabTo(page, selector) {
+    for (let step = 0; step < TABS_MAX; step += 1) {
+        if (await page.evaluate((it) => document.activeElement.matches(it), selector)) {
+            return;
+        }
+        await page.keyboard.press("Tab");
+    }
+    assert.fail(`the keyboard does not reach ${selector}`);
+}
+
+async function accessible(page, where) {
+    // Not as a script of the page, which the policy would refuse.
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(
+        (values) => window.axe.run({ runOnly: { type: "tag", values } }),
+        RULES,
+    );
+    const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+    for (const { id, help, nodes } of serious) {
+        faults.push(`${where}: ${id}: ${help}: ${nodes.map((node) => node.html).join(" | ")}`);
+    }
+}
+
+async function fits(page, where) {
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    const shown = page.viewportSize().width;
+    if (width > shown) {
+        faults.push(`${where}: ${width} pixels wide on a screen of ${shown}`);
+    }
+}
+
+function name(path) {
+    return path.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "").slice(0, 40) || "overview";
+}
+
+// The keyboard alone signs in, finds the campaign, and pauses it.
+async function keyboard() {
+    const page = await visitor({ viewport: { width: 1280, height: 900 } });
+    await page.goto("/");
+    await accessible(page, "sign-in");
+    await page.screenshot({ path: `${screenshots}/sign-in.png` });
+    await tabTo(page, "#name");
+    await page.keyboard.type("olga");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`${origin}/`);
+    await tabTo(page, "a[href='/campaigns/wheel']");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`${origin}/campaigns/wheel`);
+    await tabTo(page, "#brake");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#brake.go");
+    await page.waitForSelector("[data-live=state] .state-paused");
+    // The page was not loaded again, and the focus is where it was.
+    assert.equal(page.url(), `${origin}/campaigns/wheel`);
+    await page.waitForFunction(() => document.activeElement.id === "brake");
+    await page.screenshot({ path: `${screenshots}/paused.png`, fullPage: true });
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#brake.stop");
+    await page.context().close();
+}
+
+// What another operator does is seen without a click.
+async function together() {
+    const [one, other] = [await visitor({}), await visitor({})];
+    await signIn(one);
+    await signIn(other);
+    await one.goto("/campaigns/wheel");
+    await other.goto("/campaigns/wheel");
+    await one.click("#brake");
+    await other.waitForSelector("#brake.go");
+    await other.click("#brake");
+    await one.waitForSelector("[data-live=state] .state-running");
+    await one.context().close();
+    await other.context().close();
+}
+
+// Every page, as these visitors see it.
+async function everything(kind, options) {
+    const page = await visitor(options);
+    await signIn(page);
+    for (const path of pages) {
+        const where = `${kind} ${path}`;
+        const response = await page.goto(path);
+        assert.equal(response.status(), 200, where);
+        assert.equal(await page.locator("h1").count(), 1, where);
+        await accessible(page, where);
+        await fits(page, where);
+        await page.screenshot({ path: `${screenshots}/${kind}-${name(path)}.png`, fullPage: true });
+    }
+    await page.context().close();
+}
+
+try {
+    await keyboard();
+    await together();
+    const desk = { viewport: { width: 1280, height: 900 } };
+    const phone = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
+    await everything("desk", { ...desk, locale: "en-GB" });
+    await everything("phone", { ...phone, locale: "zh-CN", colorScheme: "dark" });
+    assert.deepEqual(faults, []);
+    console.log("good");
+} finally {
+    await browser.close();
+}

@@ -1,0 +1,49 @@
+//! The console in a real browser: keyboard, phone, both schemes and languages, the policy, and
+//! what axe-core finds.
+
+use std::process::Command;
+
+use super::{address, all_pages, fill, served};
+use crate::{
+    process::{Ended, Start, project},
+    support::certificates,
+};
+
+/// Runs the program that drives Chromium. What it sees stays in target/console.
+fn browse(origin: &str, pages: &[String]) {
+    let screenshots = project("target/console");
+    std::fs::create_dir_all(&screenshots).unwrap();
+    let library = project("tests/clients/node_modules/playwright-core/package.json");
+    assert!(
+        library.exists(),
+        "playwright-core is missing: tests/prepare installs it"
+    );
+    let mut node = Command::new("node");
+    node.arg(project("tests/clients/browser.mjs")).arg(origin);
+    node.arg(screenshots).args(pages);
+    assert_eq!(Ended::of(&mut node).well(), "good\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_use_the_console_in_a_browser() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, browser) = served(data.path());
+    fill(&server).await;
+    browse(&format!("http://{}", browser.address), &all_pages());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_use_the_console_over_tls() {
+    let files = tempfile::tempdir().unwrap();
+    let authority = certificates::make(files.path(), "server");
+    let file = |name: &str| files.path().join(name).display().to_string();
+    let line = format!(
+        "--console 127.0.0.1:0 --tls-cert {} --tls-key {}",
+        file("server.crt"),
+        file("server.key")
+    );
+    let server = Start::on(&files.path().join("data")).with(&line).serve();
+    let server = server.over_tls(&authority.pem);
+    fill(&server).await;
+    browse(&format!("https://{}", address(&server)), &["/".into()]);
+}

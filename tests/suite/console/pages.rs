@@ -1,0 +1,231 @@
+//! What pages show and do, on the embedded store and on Redis.
+
+use super::{Browser, HOSTILE, address, all_pages, encoded, fill, served};
+use crate::{
+    faults::redis::House,
+    process::{PATIENCE, Server},
+};
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpStream,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_emergency_brake_is_one_click_and_the_reason_can_follow() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    brake(&server, &mut browser).await;
+    let history = browser.get("/campaigns/wheel/history").good();
+    for words in [
+        "paused the campaign",
+        "fire",
+        "resumed the campaign",
+        "paused a prize",
+    ] {
+        assert!(history.contains(words), "{words}: {history}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_work_on_redis_and_say_what_needs_postgresql() {
+    let house = House::new();
+    let server = house.start().with("--console 127.0.0.1:0").serve();
+    fill(&server).await;
+    let mut browser = Browser::at(address(&server));
+    browser.sign_in("olga");
+    for path in all_pages() {
+        let page = browser.get(&path).good();
+        let is_ledgers = ["/draws", "/wins", "/history", "users?user=", "search?q="];
+        if is_ledgers.iter().any(|part| path.contains(part)) || path == "/envelopes" {
+            assert!(page.contains("--postgres-url"), "{path}: {page}");
+        }
+    }
+    brake(&server, &mut browser).await;
+}
+
+async fn brake(server: &Server, browser: &mut Browser) {
+    browser.sign_in("olga");
+    browser
+        .post("/campaigns/wheel/pause", "")
+        .leads_to("/campaigns/wheel?done=paused");
+    let page = browser.get("/campaigns/wheel?done=paused").good();
+    for words in ["Resume campaign", "Add the reason", "olga", "state-paused"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let drawn = server.run(&["draw", "wheel", "user-1"]);
+    drawn.badly(1, &["CAMPAIGN_PAUSED"]);
+    browser
+        .post("/campaigns/wheel/pause", "reason=fire")
+        .leads_to("/campaigns/wheel?done=paused");
+    browser
+        .post("/campaigns/wheel/resume", "")
+        .leads_to("/campaigns/wheel?done=resumed");
+    server.run(&["draw", "wheel", "user-1"]).well();
+
+    let prize = browser.post("/campaigns/wheel/prizes/mug/pause", "");
+    prize.leads_to("/campaigns/wheel?done=prize-paused");
+    let page = browser.get("/campaigns/wheel").good();
+    assert!(page.contains("mug is paused"), "{page}");
+    let prize = browser.post("/campaigns/wheel/prizes/mug/resume", "");
+    prize.leads_to("/campaigns/wheel?done=prize-resumed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stock_is_raised_on_the_version_that_was_seen() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let raise = "units=500&version=1&reason=more+mugs";
+    let raised = browser.post("/campaigns/wheel/prizes/mug/stock", raise);
+    raised.leads_to("/campaigns/wheel?done=stock-raised");
+    assert!(browser.get("/campaigns/wheel").good().contains("1,500"));
+    // A second click on the same form changes nothing.
+    let again = browser.post("/campaigns/wheel/prizes/mug/stock", raise);
+    assert_eq!(again.status, 409, "{}", again.body);
+    assert!(
+        again.body.contains("Somebody changed the campaign"),
+        "{}",
+        again.body
+    );
+    assert!(
+        browser
+            .get("/campaigns/wheel/history")
+            .good()
+            .contains("more mugs")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_are_granted_draws_blocked_and_their_wins_delivered_and_revoked() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let user = encoded(HOSTILE);
+    let path = format!("/campaigns/wheel/users?user={user}");
+    let page = browser.get(&path).good();
+    assert!(
+        page.contains("Won") && page.contains("Mark as delivered"),
+        "{page}"
+    );
+    let grant = format!("user={user}&draws=7&request_id=grant-1&reason=sorry");
+    for _ in 0..2 {
+        assert_eq!(
+            browser.post("/campaigns/wheel/users/grant", &grant).status,
+            303
+        );
+    }
+    assert!(browser.get(&path).good().contains("Bonus draws left: 7"));
+    let block = format!("user={user}&reason=fraud");
+    assert_eq!(
+        browser.post("/campaigns/wheel/users/block", &block).status,
+        303
+    );
+    assert!(browser.get(&path).good().contains("Blocked since"));
+    assert!(
+        browser
+            .get("/campaigns/wheel/users")
+            .good()
+            .contains("fraud")
+    );
+    assert_eq!(
+        browser
+            .post("/campaigns/wheel/users/unblock", &block)
+            .status,
+        303
+    );
+    assert!(!browser.get(&path).good().contains("Blocked since"));
+
+    let (_, unit) = page.split_once(r#"name="unit" value=""#).unwrap();
+    let unit = encoded(unit.split('"').next().unwrap());
+    let deliver = format!("unit={unit}&reference=parcel-9&back=/campaigns/wheel/wins");
+    let delivered = browser.post("/campaigns/wheel/wins/deliver", &deliver);
+    delivered.leads_to("/campaigns/wheel/wins?done=delivered");
+    assert!(
+        browser
+            .get("/campaigns/wheel/wins")
+            .good()
+            .contains("parcel-9")
+    );
+    let found = browser.get(&format!("/search?q={unit}")).good();
+    assert!(found.contains("parcel-9"), "{found}");
+    let revoke = format!("unit={unit}&reason=wrong&back=//evil.example");
+    browser
+        .post("/campaigns/wheel/wins/revoke", &revoke)
+        .leads_to("/?done=revoked");
+    assert!(
+        browser
+            .get("/campaigns/wheel/wins")
+            .good()
+            .contains("Revoked")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_is_cancelled_once_its_id_is_typed() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    assert_eq!(
+        browser.post("/envelopes/gift/cancel", "typed=gif").status,
+        400
+    );
+    assert!(
+        browser
+            .get("/envelopes/gift")
+            .good()
+            .contains("Cancel and refund")
+    );
+    let cancelled = browser.post("/envelopes/gift/cancel", "typed=gift&reason=mistake");
+    cancelled.leads_to("/envelopes/gift?done=cancelled");
+    let page = browser.get("/envelopes/gift").good();
+    assert!(
+        page.contains("Cancelled") && !page.contains("Cancel and refund"),
+        "{page}"
+    );
+    browser
+        .get("/envelopes?envelope=gift")
+        .leads_to("/envelopes/gift");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_lists_the_campaigns_of_a_state() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let row = r#"href="/campaigns/wheel""#;
+    for (state, is_listed) in [("RUNNING", true), ("PAUSED", false), ("CLOSED", false)] {
+        let page = browser.get(&format!("/?state={state}")).good();
+        assert_eq!(page.contains(row), is_listed, "{state}: {page}");
+    }
+    browser.post("/campaigns/wheel/pause", "");
+    assert!(browser.get("/?state=PAUSED").good().contains(row));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_live() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let cookie = &browser.cookies["tombola"];
+    let mut stream = TcpStream::connect(browser.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let address = browser.address;
+    let request = format!(
+        "GET /live/campaigns/wheel HTTP/1.1\r\nHost: {address}\r\nCookie: tombola={cookie}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let mut event = |word: &str| lines.find(|line| line.contains(word)).unwrap();
+    event("text/event-stream");
+    event(r#"data-live="draws">24<"#);
+    server.run(&["draw", "wheel", "user-1"]).well();
+    event(r#"data-live="draws">25<"#);
+    browser.post("/campaigns/wheel/pause", "");
+    event("state-paused");
+}

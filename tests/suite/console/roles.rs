@@ -1,0 +1,123 @@
+//! Permissions hold in the console as everywhere: the services refuse, whatever pages offer.
+
+use super::{Browser, address};
+use crate::access::Gate;
+
+const POLICY: &str = "
+roles:
+  all: [draw, check, deliver, grant, read, plan, stop, admin]
+  reader: [read, check]
+  nobody: [draw]
+identities:
+  - {name: boss, tokens: [{sha256: <boss-token>}]}
+  - {name: reader, tokens: [{sha256: <reader-token>}]}
+  - {name: north, tokens: [{sha256: <north-token>}]}
+  - {name: shop, tokens: [{sha256: <shop-token>}]}
+bindings:
+  - {identity: boss, role: all, campaigns: ['*'], senders: ['*']}
+  - {identity: reader, role: reader, campaigns: ['*'], senders: ['*']}
+  - {identity: north, role: all, campaigns: ['north-*'], senders: [north]}
+  - {identity: shop, role: nobody, campaigns: ['*'], senders: ['*']}
+";
+
+fn by(gate: &Gate, token: &str) -> Browser {
+    let mut browser = Browser::at(address(&gate.server));
+    browser
+        .post("/sign-in", &format!("token={token}"))
+        .leads_to("/");
+    browser
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forbidden_act_is_refused_by_the_service() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let boss = gate.by("boss-token").await;
+    for id in ["north-wheel", "south-wheel"] {
+        boss.apply(id).await.unwrap();
+    }
+    boss.envelope("gift", "boss").await.unwrap();
+
+    let mut reader = by(&gate, "reader-token");
+    assert!(
+        reader
+            .get("/campaigns/north-wheel")
+            .good()
+            .contains("north-wheel")
+    );
+    for (path, form) in [
+        ("/campaigns/north-wheel/pause", ""),
+        ("/campaigns/north-wheel/resume", ""),
+        ("/campaigns/north-wheel/prizes/mug/pause", ""),
+        ("/campaigns/north-wheel/prizes/mug/resume", ""),
+        (
+            "/campaigns/north-wheel/prizes/mug/stock",
+            "units=5&version=1",
+        ),
+        (
+            "/campaigns/north-wheel/users/grant",
+            "user=u&draws=1&request_id=g",
+        ),
+        ("/campaigns/north-wheel/users/block", "user=u"),
+        ("/campaigns/north-wheel/users/unblock", "user=u"),
+        ("/campaigns/north-wheel/wins/deliver", "unit=x&reference=r"),
+        ("/campaigns/north-wheel/wins/revoke", "unit=x&reason=r"),
+        ("/envelopes/gift/cancel", "typed=gift"),
+    ] {
+        let answer = reader.post(path, form);
+        assert_eq!(answer.status, 403, "{path}: {}", answer.body);
+        assert!(
+            answer.body.contains("You lack the permission"),
+            "{path}: {}",
+            answer.body
+        );
+    }
+    let page = by(&gate, "boss-token").get("/campaigns/north-wheel").good();
+    assert!(page.contains("Pause campaign"), "{page}");
+    assert!(page.contains("version 1"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_and_pages_show_only_what_the_visitor_may_see() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let boss = gate.by("boss-token").await;
+    for id in ["north-wheel", "south-wheel"] {
+        boss.apply(id).await.unwrap();
+    }
+    boss.envelope("gift", "boss").await.unwrap();
+
+    let mut north = by(&gate, "north-token");
+    let page = north.get("/").good();
+    assert!(
+        page.contains("north-wheel") && !page.contains("south-wheel"),
+        "{page}"
+    );
+    let found = north.get("/search?q=wheel").good();
+    assert!(
+        found.contains("north-wheel") && !found.contains("south-wheel"),
+        "{found}"
+    );
+    for path in [
+        "/campaigns/south-wheel",
+        "/envelopes/gift",
+        "/campaigns/south-wheel/history",
+    ] {
+        assert_eq!(north.get(path).status, 403, "{path}");
+    }
+    // The sums of the whole store are for those who may see all of it; the rest of the page is not.
+    let system = north.get("/system").good();
+    assert!(
+        system.contains("You lack the permission") && system.contains("Version"),
+        "{system}"
+    );
+    let paused = north.post("/campaigns/north-wheel/pause", "");
+    paused.leads_to("/campaigns/north-wheel?done=paused");
+    // The ledger has the identity.
+    let history = north.get("/campaigns/north-wheel/history").good();
+    assert!(
+        history.contains("paused the campaign") && history.contains("proven"),
+        "{history}"
+    );
+
+    let mut shop = by(&gate, "shop-token");
+    assert_eq!(shop.get("/").status, 403);
+}

@@ -1,0 +1,99 @@
+//! Sessions: how they begin, what they are valid for, and how they end.
+
+use super::{Browser, address, served};
+use crate::{access::Gate, faults::redis::House, process::Start};
+
+const POLICY: &str = "
+roles: {all: [read, check, stop, plan, grant, deliver]}
+identities:
+  - {name: olga, tokens: [{sha256: <olga-token>}]}
+bindings: [{identity: olga, role: all, campaigns: ['*'], senders: ['*']}]
+";
+
+#[test]
+fn a_name_begins_a_session_where_there_are_no_identities() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, mut browser) = served(data.path());
+    browser.get("/").leads_to("/sign-in");
+    assert!(browser.get("/sign-in").good().contains("no access file"));
+    assert_eq!(browser.post("/sign-in", "name=").status, 403);
+    let begun = browser.post("/sign-in", "name=olga");
+    begun.leads_to("/");
+    let cookie = begun.header("set-cookie").unwrap().to_owned();
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=28800"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains("olga"), "{cookie}");
+    let page = browser.get("/").good();
+    assert!(
+        page.contains("olga") && page.contains("tombola apply"),
+        "{page}"
+    );
+    browser.post("/sign-out", "").leads_to("/sign-in");
+    browser.get("/").leads_to("/sign-in");
+}
+
+#[test]
+fn a_token_begins_a_session_which_ends_when_the_token_is_taken_away() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let mut browser = Browser::at(address(&gate.server));
+    assert!(!browser.get("/sign-in").good().contains("no access file"));
+    assert_eq!(browser.post("/sign-in", "token=other-token").status, 403);
+    assert_eq!(browser.post("/sign-in", "name=olga").status, 403);
+    browser.post("/sign-in", "token=olga-token").leads_to("/");
+    assert!(browser.get("/").good().contains("olga"));
+    let mut copy = browser.clone();
+
+    gate.change(&POLICY.replace("<olga-token>", "<next-token>"));
+    browser.get("/system").leads_to("/sign-in?ended=1");
+    assert!(browser.get("/sign-in?ended=1").good().contains("has ended"));
+    // A copy of the cookie is worth nothing either, and acts are refused as pages are.
+    copy.post("/campaigns/wheel/pause", "")
+        .leads_to("/sign-in?ended=1");
+}
+
+#[test]
+fn a_session_is_valid_at_every_service_of_the_store() {
+    let house = House::new();
+    let first = house.start().with("--console 127.0.0.1:0").serve();
+    let second = house.start().with("--console 127.0.0.1:0").serve();
+    let mut browser = Browser::at(address(&first));
+    browser.sign_in("olga");
+    browser.get("/").good();
+    browser.address = address(&second);
+    assert!(browser.get("/").good().contains("olga"));
+
+    // Another store has another key.
+    let data = tempfile::tempdir().unwrap();
+    let (_third, other) = served(data.path());
+    browser.address = other.address;
+    browser.get("/").leads_to("/sign-in");
+}
+
+#[test]
+fn a_console_that_others_can_reach_must_be_asked_for() {
+    let data = tempfile::tempdir().unwrap();
+    let ended = Start::on(data.path()).with("--console 0.0.0.0:0").fail();
+    ended.badly(64, &["--console 0.0.0.0", "--insecure"]);
+}
+
+#[test]
+fn the_language_is_the_browser_s_or_the_chosen_one() {
+    let data = tempfile::tempdir().unwrap();
+    let (_server, mut browser) = served(data.path());
+    browser.sign_in("olga");
+    assert!(browser.get("/").good().contains(r#"<html lang="en">"#));
+    browser.language = "zh-CN,zh;q=0.9,en;q=0.8";
+    let page = browser.get("/").good();
+    assert!(
+        page.contains(r#"<html lang="zh">"#) && page.contains("还没有活动"),
+        "{page}"
+    );
+    browser
+        .post("/language", "tag=en&back=/system")
+        .leads_to("/system");
+    assert!(browser.get("/system").good().contains("Ledger and store"));
+    browser
+        .post("/language", "tag=zh&back=//evil.example")
+        .leads_to("/");
+}
