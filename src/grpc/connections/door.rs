@@ -129,7 +129,7 @@ impl Door {
             if std::mem::replace(&mut has_waited, true) {
                 return Poll::Ready(());
             }
-            // A task that wakes itself goes to the end; what `yield_now` wakes may go before others.
+            // A task that wakes itself goes to the end. `yield_now` may let it go before others.
             context.waker().wake_by_ref();
             Poll::Pending
         })
