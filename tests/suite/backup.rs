@@ -149,7 +149,10 @@ async fn a_backup_made_under_load_has_what_was_acknowledged_before_and_gives_no_
     let data = scene.only_key("restored");
     let said = scene.restore(&file, &data, &["--withdraw-due"]).well();
     // Of mugs, only those of a round that has begun; the last draw may have taken its last one.
-    assert!(said.contains("withdrawn") && said.contains("coupon"), "{said}");
+    assert!(
+        said.contains("withdrawn") && said.contains("coupon"),
+        "{said}"
+    );
     assert_eq!(
         fs::read_dir(&data).unwrap().count(),
         3,
