@@ -97,7 +97,10 @@ async fn a_full_disk_is_survived_by_the_reserve_and_left_once_there_is_room() {
         ..Start::on(&data)
     };
     let mut server = start.serve();
-    server.says("kept in reserve");
+    // The reserve is made while the server starts, so it may have said so before it served.
+    if !server.log().contains("kept in reserve") {
+        server.says("kept in reserve");
+    }
     load::apply(&server).await;
     draw(&server, 0).await.unwrap();
 
