@@ -163,6 +163,7 @@ async fn draw_all(
                     segments: Vec::new(),
                     expire: None,
                     not_after: Moment::FAR_FUTURE,
+                    chance: None,
                 };
                 let answer = injector.draw(command).await?;
                 if begin % 1_000_000 == 0 {

@@ -220,6 +220,7 @@ pub(super) fn draw(
         segments,
         expire,
         not_after,
+        chance: None,
     })
 }
 
@@ -259,6 +260,7 @@ pub(super) fn grant_bonus(
         draws: message.draws,
         expires: expires.unwrap_or(Moment::FAR_FUTURE),
         not_after,
+        chance: None,
     })
 }
 

@@ -65,7 +65,7 @@ impl Injector {
     ) -> Result<(CampaignView, DeckFilling)> {
         match self.pool_filling(id, pool).await? {
             (view, PoolFilling::Deck(deck)) => Ok((view, deck)),
-            (_, PoolFilling::Schedule(_)) => Err(StoreError::corrupt(format!(
+            (_, PoolFilling::Schedule(_) | PoolFilling::Personal) => Err(StoreError::corrupt(format!(
                 "{id}: pool {} is no deck",
                 pool.0
             ))),

@@ -222,6 +222,7 @@ impl<'a> Stage<'a> {
             segments: Vec::new(),
             expire: None,
             not_after: arrival.at + PATIENCE,
+            chance: None,
         };
         let seen = &mut self.seen[arrival.user as usize];
         match self.injector.draw(command).await {

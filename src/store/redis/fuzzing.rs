@@ -94,6 +94,7 @@ fn drawn(bytes: &[u8]) -> bool {
         segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
     };
     let Ok(drawn) = decode_drawn(&mut Unpacker::new(bytes), field, what(&command)) else {
         return false;
@@ -117,6 +118,20 @@ fn command(draw: &DrawEntry) -> DrawCommand {
         segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
+    }
+
+        campaign: CampaignId::parse("campaign", "c").expect("an id"),
+        user: draw.user.clone(),
+        request: draw.request.clone(),
+        count: u32::try_from(draw.results.len()).expect("few results"),
+        funding: draw.funding,
+        payment_ref: draw.payment_ref.clone(),
+        consolation_only: draw.consolation_only,
+        segments: Vec::new(),
+        expire: None,
+        not_after: Moment::FAR_FUTURE,
+        chance: None,
     }
 }
 

@@ -125,6 +125,20 @@ pub fn draw(user: &str) -> DrawCommand {
         segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
+    }
+
+        campaign: campaign_id(SPRING),
+        user: self::user(user),
+        request: request(&new_request()),
+        count: 1,
+        funding: Funding::Free,
+        payment_ref: String::new(),
+        consolation_only: false,
+        segments: Vec::new(),
+        expire: None,
+        not_after: Moment::FAR_FUTURE,
+        chance: None,
     }
 }
 

@@ -36,6 +36,7 @@ fn job(number: usize) -> Job {
         segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
     };
     Job::new(Ask::Draw(command))
 }

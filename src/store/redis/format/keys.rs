@@ -348,6 +348,7 @@ fn planned(kind: &PoolKind) -> BTreeSet<Option<PrizeNo>> {
                 .collect()
         }
         PoolKind::Deck(deck) => deck.cards.keys().copied().map(Some).chain([None]).collect(),
+        PoolKind::Personal(_) => BTreeSet::new(),
     }
 }
 

@@ -240,6 +240,6 @@ impl Loaded {
 fn returned(pool: &PoolState, prize: PrizeNo) -> u64 {
     match pool {
         PoolState::Schedule(schedule) => schedule.returned.get(&prize).copied().unwrap_or(0),
-        PoolState::Deck(_) => 0,
+        PoolState::Deck(_) | PoolState::Personal => 0,
     }
 }

@@ -75,7 +75,7 @@ impl Loaded {
         let changes = &state.changes;
         let has_windows = state.pools.iter().any(|pool| match pool {
             PoolState::Schedule(schedule) => schedule.windows.values().any(|w| w.is_changed),
-            PoolState::Deck(_) => false,
+            PoolState::Deck(_) | PoolState::Personal => false,
         });
         let differs = |name: &str, value: Vec<u8>| {
             self.fields

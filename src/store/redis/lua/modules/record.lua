@@ -14,7 +14,7 @@ end
 -- nil if there are none: `prizes`, the wins of prizes while they had caps (prize, wins of the day,
 -- wins in all, and so on); `hour` and `in_hour`, the start of an hour in seconds and the free draws
 -- of it; `granted`, the bonus draws that callers granted on the day; `bonus_today`, the bonus draws
--- made on the day.
+-- made on the day; `progress`, the progress in personal pools (pool and a text, and so on).
 local function read_fields(record, length)
     local size = struct.unpack('>I2', record, length + 1)
     local after, more = length + 2 + size, nil
@@ -32,10 +32,12 @@ local function read_fields(record, length)
                 more.hour, more.in_hour = value[1], value[2]
             elseif tag == GRANTED_FIELD and type(value) == 'number' then
                 more.granted = value
+            elseif tag == PROGRESS_FIELD and is_list and #value % 2 == 0 then
+                more.progress = value
             elseif tag == BONUS_TODAY_FIELD and type(value) == 'number' then
                 more.bonus_today = value
             elseif tag == PRIZES_FIELD or tag == HOUR_FIELD or tag == GRANTED_FIELD
-                or tag == BONUS_TODAY_FIELD
+                or tag == PROGRESS_FIELD or tag == BONUS_TODAY_FIELD
             then
                 error('the record of a user is malformed', 0)
             else
