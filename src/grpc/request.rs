@@ -260,7 +260,6 @@ pub(super) fn grant_bonus(
         draws: message.draws,
         expires: expires.unwrap_or(Moment::FAR_FUTURE),
         not_after,
-        chance: None,
     })
 }
 

@@ -272,7 +272,12 @@ impl Books {
                     unit,
                     release,
                     code,
+                    guarantee: _, // it is checked with the user's other draws
                 } => {
+                    if self.is_personal(pool) {
+                        self.take_own((pool, prize), unit, faults);
+                        continue;
+                    }
                     self.take_unit(pool, unit, "won", faults);
                     self.leave((pool, prize), 1, Leaves::Won, faults);
                     self.give_code(prize, code, faults);
@@ -293,7 +298,12 @@ impl Books {
                 DrawResult::NotWon {
                     cause: Cause::Blank { pool, unit },
                     ..
-                } => self.take_unit(pool, unit, "drawn as a blank", faults),
+                } => {
+                    // Of a personal pool it is no card, but the number of a user's draw.
+                    if !self.is_personal(pool) {
+                        self.take_unit(pool, unit, "drawn as a blank", faults);
+                    }
+                }
                 DrawResult::NotWon { .. } => {}
             }
         }

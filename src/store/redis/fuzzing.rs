@@ -120,19 +120,6 @@ fn command(draw: &DrawEntry) -> DrawCommand {
         not_after: Moment::FAR_FUTURE,
         chance: None,
     }
-
-        campaign: CampaignId::parse("campaign", "c").expect("an id"),
-        user: draw.user.clone(),
-        request: draw.request.clone(),
-        count: u32::try_from(draw.results.len()).expect("few results"),
-        funding: draw.funding,
-        payment_ref: draw.payment_ref.clone(),
-        consolation_only: draw.consolation_only,
-        segments: Vec::new(),
-        expire: None,
-        not_after: Moment::FAR_FUTURE,
-        chance: None,
-    }
 }
 
 /// The command that made a grant.

@@ -399,6 +399,9 @@ pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
                 packer.moment(schedule.filled_until());
             }
             PoolState::Deck(_) => encode_deck_gate(&mut packer, state, no),
+            PoolState::Personal => {
+                packer.int(0);
+            }
         }
     }
     let skipped = state.stock.iter().enumerate();
