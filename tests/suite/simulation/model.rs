@@ -280,6 +280,7 @@ impl Model {
                         assert!(user.has_all_stickers(), "{:?}", user.stickers);
                         continue;
                     }
+                    Cause::Budget => panic!("there is no budget"),
                     Cause::Unknown => panic!("a result without a unit says why"),
                 },
             };

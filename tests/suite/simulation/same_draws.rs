@@ -40,8 +40,12 @@ pub struct Game {
     caps: Vec<Option<(Option<u32>, Option<u32>)>>,
     /// The second prize is unlimited.
     is_unlimited: bool,
+    budget: Option<Budget>,
     steps: Vec<Step>,
 }
+
+/// A budget of a day and in all, and the value of each prize, in fen.
+type Budget = (Option<u32>, Option<u32>, Vec<u32>);
 
 #[derive(Clone, Debug)]
 struct Pool {
@@ -112,7 +116,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
         prop::option::weighted(0.5, 3..9_u32),
         vec(any_limits(), 0..3),
         (vec(any::<bool>(), PRIZES), vec(any_cap(), PRIZES)),
-        any::<bool>(),
+        (any::<bool>(), any_budget()),
         vec(any_step(), 30),
     )
         .prop_map(
@@ -125,7 +129,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
                 granted_per_day,
                 segment_limits,
                 (counts_as_win, caps),
-                is_unlimited,
+                (is_unlimited, budget),
                 steps,
             )| Game {
                 pools,
@@ -138,6 +142,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
                 counts_as_win,
                 caps,
                 is_unlimited,
+                budget,
                 steps,
             },
         )
@@ -150,6 +155,17 @@ fn any_cap() -> impl Strategy<Value = Option<(Option<u32>, Option<u32>)>> {
         day.is_some() || all.is_some()
     });
     prop::option::of(cap)
+}
+
+/// The values are less than the least bound.
+fn any_budget() -> impl Strategy<Value = Option<Budget>> {
+    let bound = |least, most| prop::option::of(least..most);
+    let values = vec(prop_oneof![1 => Just(0), 4 => 1..300_u32], PRIZES);
+    let budget = (bound(300_u32, 1_500_u32), bound(300_u32, 3_000_u32), values);
+    let budget = budget.prop_filter("a budget has a bound", |(day, all, _)| {
+        day.is_some() || all.is_some()
+    });
+    prop::option::weighted(0.4, budget)
 }
 
 fn any_limits() -> impl Strategy<Value = Limits> {
@@ -241,6 +257,16 @@ impl Game {
         if self.has_consolation {
             yaml.push_str("consolation: {id: points}\n");
         }
+        let fen = |fen: u32| {
+            let (units, nanos) = (fen / 100, fen % 100 * 10_000_000);
+            format!("{{currencyCode: CNY, units: {units}, nanos: {nanos}}}")
+        };
+        if let Some((day, all, _)) = &self.budget {
+            let day = day.map(|most| format!("perDay: {}", fen(most)));
+            let all = all.map(|most| format!("total: {}", fen(most)));
+            let bounds: Vec<_> = day.into_iter().chain(all).collect();
+            writeln!(yaml, "budget: {{{}}}", bounds.join(", ")).unwrap();
+        }
         yaml.push_str("prizes:\n");
         for (no, counts) in self.counts_as_win.iter().enumerate() {
             let stock = match no {
@@ -254,9 +280,13 @@ impl Game {
                 let bounds: Vec<_> = day.into_iter().chain(all).collect();
                 format!(", perUser: {{{}}}", bounds.join(", "))
             });
+            let value = self.budget.as_ref();
+            let value = value.map_or_else(String::new, |(_, _, values)| {
+                format!(", value: {}", fen(values[no]))
+            });
             writeln!(
                 yaml,
-                "  - {{id: p{no}, {stock}, countsAsWin: {counts}{cap}}}"
+                "  - {{id: p{no}, {stock}, countsAsWin: {counts}{cap}{value}}}"
             )
             .unwrap();
         }

@@ -1,6 +1,7 @@
 //! What a valid campaign becomes, and that every problem of a bad one is reported; [`table`] has
 //! the bad ones one by one.
 
+mod budget;
 mod caps;
 mod envelopes;
 mod schedules;
