@@ -200,8 +200,11 @@ async fn a_storm_over_midnight_gets_each_day_its_budget(world: &mut World) {
 }
 
 async fn a_day_of_25_hours_has_one_budget(world: &mut World) {
-    let zone = "timeZone: America/New_York\nstartTime: 2026-10-25T00:00:00-04:00\n";
-    world.begin(&format!("{zone}{}", mugs(&per_day(17)))).await;
+    let zone = "timeZone: America/New_York
+        startTime: 2026-10-25T00:00:00-04:00
+        consolation";
+    let in_new_york = mugs(&per_day(17)).replace("consolation", zone);
+    world.begin(&in_new_york).await;
     storm_over(world, at("2026-11-01T00:00:00-04:00")).await;
     for hour in 1..25 {
         let time = at("2026-11-01T00:00:00-04:00") + hours(hour);
@@ -232,7 +235,7 @@ async fn a_draw_that_finds_nothing_says_that_the_budget_is_reached(world: &mut W
                 stock: 5000
                 perUser: {perDay: 1}
                 value: {currencyCode: CNY, units: 1}
-            pools: [{id: hours, schedule: {perHour: {mug: 50}}}]
+            pools: [{id: hours, schedule: {perHour: {mug: 5}}}]
             ",
         )
         .await;

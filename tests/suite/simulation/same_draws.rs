@@ -21,6 +21,8 @@ use crate::support::{DrawWords as _, World, author, bonus, campaign, draw, hours
 /// (Where several pools compete for stock, the order of fills decides, and that may differ.)
 const PRIZES: usize = 4;
 const SCARCE_FROM: usize = 2;
+/// The prize that may have codes.
+const CODED: usize = 2;
 /// A deck stays below the number of cards from which on more are dealt beside the draws.
 const DECK_SIZE_MAX: u64 = 40;
 
@@ -41,6 +43,8 @@ pub struct Game {
     /// The second prize is unlimited.
     is_unlimited: bool,
     budget: Option<Budget>,
+    /// The third prize has codes: as many as it would have stock.
+    has_codes: bool,
     steps: Vec<Step>,
 }
 
@@ -116,7 +120,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
         prop::option::weighted(0.5, 3..9_u32),
         vec(any_limits(), 0..3),
         (vec(any::<bool>(), PRIZES), vec(any_cap(), PRIZES)),
-        (any::<bool>(), any_budget()),
+        (any::<bool>(), any_budget(), any::<bool>()),
         vec(any_step(), 30),
     )
         .prop_map(
@@ -129,7 +133,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
                 granted_per_day,
                 segment_limits,
                 (counts_as_win, caps),
-                (is_unlimited, budget),
+                (is_unlimited, budget, has_codes),
                 steps,
             )| Game {
                 pools,
@@ -143,6 +147,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
                 caps,
                 is_unlimited,
                 budget,
+                has_codes,
                 steps,
             },
         )
@@ -272,7 +277,8 @@ impl Game {
             let stock = match no {
                 1 if self.is_unlimited => "unlimited: true".to_owned(),
                 _ if no < SCARCE_FROM => "stock: 1000000".to_owned(),
-                _ => format!("stock: {}", self.cards_of_a_round(no) + self.spare_stock),
+                CODED if self.has_codes => "codes: true".to_owned(),
+                _ => format!("stock: {}", self.scarce_stock(no)),
             };
             let cap = self.caps[no].map_or_else(String::new, |(day, all)| {
                 let day = day.map(|most| format!("perDay: {most}"));
@@ -306,6 +312,10 @@ impl Game {
             .unwrap();
         }
         campaign(&yaml)
+    }
+
+    fn scarce_stock(&self, prize: usize) -> u64 {
+        self.cards_of_a_round(prize) + self.spare_stock
     }
 
     /// Cards of a prize in the first rounds of all decks.
@@ -370,6 +380,11 @@ pub async fn play(
             author: author("begin"),
         };
         world.store().apply(command).await.unwrap();
+        if game.has_codes && game.scarce_stock(CODED) > 0 {
+            let codes = (0..game.scarce_stock(CODED)).map(|index| format!("CODE-{index}"));
+            let id = format!("p{CODED}");
+            world.import(&id, 0, &Vec::from_iter(codes)).await;
+        }
         world.set_time(definition.start).await;
     }
     for step in &game.steps {
