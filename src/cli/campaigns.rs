@@ -151,6 +151,13 @@ fn full(status: &CampaignStatus) -> String {
             .iter()
             .map(|entry| format!("  {:10} {}", entry.segment, limits(entry.limits.as_ref()))),
     );
+    if let Some(budget) = &campaign.budget {
+        let bounds = [(&budget.per_day, "a day"), (&budget.total, "in all")];
+        let bounds = bounds.iter().filter(|(bound, _)| bound.is_some());
+        let bounds = bounds.map(|(most, when)| format!("{} {when}", phrases::money(most.as_ref())));
+        let bounds = bounds.collect::<Vec<_>>().join(", ");
+        lines.push(format!("budget       {bounds}"));
+    }
     if let Some(consolation) = &campaign.consolation {
         lines.push(format!(
             "consolation  {} ({})",

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{
     output::{Side, Table, counted},
-    phrases::{caps, limit_of_wins, listed, percent},
+    phrases::{caps, limit_of_wins, listed, money, percent},
 };
 use crate::{
     model::text::grouped,
-    proto::{CardCount, DeckPlan, Money, PlanSummary, PlannedHour, PrizePlan},
+    proto::{CardCount, DeckPlan, PlanSummary, PlannedHour, PrizePlan},
 };
 
 /// Consecutive hours with equal releases. The start of the first and the start of the last hour
@@ -218,19 +218,6 @@ fn prize_table(prizes: &[PrizePlan]) -> String {
         table.row(row);
     }
     table.render()
-}
-
-/// For example `CNY 120,000.50`; `-` if there is none.
-fn money(money: Option<&Money>) -> String {
-    let Some(money) = money else {
-        return "-".into();
-    };
-    let units = grouped(money.units.unsigned_abs());
-    let fraction = format!("{:09}", money.nanos.unsigned_abs());
-    match fraction.trim_end_matches('0') {
-        "" => format!("{} {units}", money.currency_code),
-        digits => format!("{} {units}.{digits:0<2}", money.currency_code),
-    }
 }
 
 /// How far stock brings a deck that is dealt anew, and which odds it does not have exactly.

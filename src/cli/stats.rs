@@ -8,13 +8,15 @@ use super::{
     envelope_view,
     failure::Failure,
     output::{Side, Table, counted},
-    phrases::listed,
+    phrases::{self, listed},
     schedule,
     time::shown,
 };
 use crate::{
     model::text::grouped,
-    proto::{DeckStats, GetStatsRequest, GetStatsResponse, LedgerStats, PrizeStats},
+    proto::{
+        BudgetStats, DeckStats, GetStatsRequest, GetStatsResponse, LedgerStats, Money, PrizeStats,
+    },
 };
 
 /// The number of hours to show; `schedule` shows all.
@@ -124,6 +126,7 @@ fn view(response: &GetStatsResponse, zone: &TimeZone) -> String {
         ),
         format!("{}\n{balance}", prizes(&response.prizes)),
     ];
+    parts.extend(response.budget.as_ref().map(budget));
     if !response.decks.is_empty() {
         parts.push(decks(&response.decks));
     }
@@ -188,6 +191,25 @@ fn prizes(prizes: &[PrizeStats]) -> String {
         table.row(cells.chain([marks]));
     }
     table.render()
+}
+
+/// What was won of the budget, and which prizes it holds.
+fn budget(stats: &BudgetStats) -> String {
+    let money = |amount: &Option<Money>| phrases::money(amount.as_ref());
+    let won = |won: &Option<Money>, most: &Option<Money>, when: &str| match most {
+        Some(_) => format!("{} won of {} {when}", money(won), money(most)),
+        None => format!("{} won {when}", money(won)),
+    };
+    let mut text = format!(
+        "budget: {}, {}",
+        won(&stats.won_today, &stats.per_day, "today"),
+        won(&stats.won_total, &stats.total, "in all")
+    );
+    if !stats.held_prize_ids.is_empty() {
+        let held = stats.held_prize_ids.join(", ");
+        text += &format!("\nHELD: one more unit of {held} would pass the budget");
+    }
+    text
 }
 
 fn decks(decks: &[DeckStats]) -> String {

@@ -194,6 +194,7 @@ async fn figures(store: &dyn Store, view: &CampaignView) -> Result<CampaignFigur
     }
     figures.push(Figure::Users(stats.users));
     add_decks(&stats, &mut figures);
+    add_budget(&stats, &mut figures);
     Ok(CampaignFigures {
         id: view.campaign.id.to_string(),
         figures,
@@ -227,6 +228,21 @@ fn add_decks(stats: &Stats, figures: &mut Vec<Figure>) {
         figures.push(Figure::Round(pool.clone(), deck.round));
         figures.push(Figure::Stopped(pool, deck.stopped.is_some()));
     }
+}
+
+fn add_budget(stats: &Stats, figures: &mut Vec<Figure>) {
+    let Some(budget) = &stats.view.campaign.budget else {
+        return;
+    };
+    let spent = stats.spent();
+    for (period, most, won) in [
+        ("day", budget.per_day, spent.today),
+        ("total", budget.total, spent.total),
+    ] {
+        figures.extend(most.map(|most| Figure::Budget(period, most, won)));
+    }
+    let held = budget.held(spent).count() as u64;
+    figures.push(Figure::BudgetHolds(held));
 }
 
 #[cfg(test)]

@@ -13,7 +13,10 @@ use super::{
     views,
 };
 use crate::{
-    model::{PrizeNo, convert::moment_to_proto},
+    model::{
+        PrizeNo,
+        convert::{moment_to_proto, money_to_proto},
+    },
     proto,
     store::{
         EnvelopeSums, EnvelopeTotals, Stats, Store, WindowView,
@@ -89,7 +92,26 @@ fn response(
             .iter()
             .map(|deck| deck_stats(deck, stats))
             .collect(),
+        budget: budget_stats(stats),
     }
+}
+
+/// What was won of the campaign's budget.
+fn budget_stats(stats: &Stats) -> Option<proto::BudgetStats> {
+    let campaign = &stats.view.campaign;
+    let budget = campaign.budget.as_ref()?;
+    let spent = stats.spent();
+    let money = |minor| money_to_proto(&budget.money(minor));
+    let held = budget
+        .held(spent)
+        .map(|no| campaign.prize(no).id.to_string());
+    Some(proto::BudgetStats {
+        per_day: budget.per_day.map(money),
+        won_today: Some(money(spent.today)),
+        total: budget.total.map(money),
+        won_total: Some(money(spent.total)),
+        held_prize_ids: held.collect(),
+    })
 }
 
 /// Units of a paused prize that are in pools are held, of others waiting.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     chance::Nonce,
-    model::{Campaign, Moment, OperatorId, PrizeNo, convert},
+    model::{Campaign, Moment, OperatorId, PrizeNo, budget::SpentDay, convert},
     store::{
         CampaignView, Hold, LedgerId, Lifecycle, Result, Stats, Store, WindowView,
         last_windows::last_windows,
@@ -162,6 +162,7 @@ impl RemovedRow {
             prizes: record.prizes,
             pools_agree: record.pools_agree,
             draws: self.draws,
+            spent_day: SpentDay::default(), // its last day is long over
             users: self.users,
             decks: record.decks,
         };

@@ -61,6 +61,21 @@ pub(crate) static CAMPAIGNS: LazyLock<Campaigns> = LazyLock::new(|| Campaigns {
         "1 if a deck deals no more cards, else 0",
         &["campaign", "pool"],
     ),
+    budget: gauges(
+        "tombola_campaign_budget_minor_units",
+        "The budget of a campaign on a day and in all, in minor units of its currency",
+        &["campaign", "period"],
+    ),
+    budget_won: gauges(
+        "tombola_campaign_budget_won_minor_units",
+        "What was won of the budget of a campaign, in minor units of its currency",
+        &["campaign", "period"],
+    ),
+    budget_holds: gauges(
+        "tombola_campaign_budget_held_prizes",
+        "Prizes that are held since one more unit would pass the budget",
+        &["campaign"],
+    ),
     named: Mutex::default(),
 });
 
@@ -85,6 +100,10 @@ pub(crate) enum Figure {
     Round(String, u64),
     /// Whether this pool has stopped.
     Stopped(String, bool),
+    /// The budget of this period, and what was won of it.
+    Budget(&'static str, u64, u64),
+    /// Prizes that the budget holds.
+    BudgetHolds(u64),
 }
 
 /// The figures of a campaign.
@@ -105,6 +124,9 @@ pub(crate) struct Campaigns {
     deck_cards: IntGaugeVec,
     deck_round: IntGaugeVec,
     deck_stopped: IntGaugeVec,
+    budget: IntGaugeVec,
+    budget_won: IntGaugeVec,
+    budget_holds: IntGaugeVec,
     /// Campaigns with series of their own. They keep them as long as they exist.
     named: Mutex<BTreeSet<String>>,
 }
@@ -164,6 +186,14 @@ impl Campaigns {
             // A sum of rounds says nothing.
             Figure::Round(..) if campaign.is_none() => return,
             Figure::Round(pool, round) => (&self.deck_round, &[id, pool], *round),
+            // Sums of several currencies say nothing.
+            Figure::Budget(..) if campaign.is_none() => return,
+            Figure::Budget(period, budget, won) => {
+                let won = i64::try_from(*won).unwrap_or(i64::MAX);
+                self.budget_won.with_label_values(&[id, period]).add(won);
+                (&self.budget, &[id, period], *budget)
+            }
+            Figure::BudgetHolds(prizes) => (&self.budget_holds, &[id], *prizes),
             Figure::Stopped(pool, stopped) => (
                 &self.deck_stopped,
                 &[id, named(pool.as_str())],
@@ -174,7 +204,7 @@ impl Campaigns {
         family.with_label_values(labels).add(value);
     }
 
-    fn families(&self) -> [&IntGaugeVec; 9] {
+    fn families(&self) -> [&IntGaugeVec; 12] {
         [
             &self.prize_units,
             &self.released_units,
@@ -185,6 +215,9 @@ impl Campaigns {
             &self.deck_cards,
             &self.deck_round,
             &self.deck_stopped,
+            &self.budget,
+            &self.budget_won,
+            &self.budget_holds,
         ]
     }
 }

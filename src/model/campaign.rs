@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    budget::Budget,
     caps::PrizeCap,
     deck::Deck,
     id::{CampaignId, PoolId, PrizeId},
@@ -41,6 +42,8 @@ pub struct Campaign {
     pub consolation: Option<Consolation>,
     /// What can be won, by [`PrizeNo`].
     pub prizes: Vec<Prize>,
+    /// The most that prizes may be worth that are won.
+    pub budget: Option<Budget>,
     /// Where units come from, by [`PoolNo`], in the order in which a draw tries them.
     pub pools: Vec<Pool>,
     /// `GetOdds` shows the plan hour by hour.
@@ -183,12 +186,14 @@ impl Campaign {
     }
 
     /// It says what earlier versions of this program would pass over when they read it: they would
-    /// draw without caps, find an unlimited prize out of stock, or give units without their codes.
+    /// draw without caps and budgets, find an unlimited prize out of stock, or give units without
+    /// their codes.
     pub fn needs_newer_readers(&self) -> bool {
         let mut prizes = self.prizes.iter();
         self.limits.draws_per_hour.is_some()
             || self.limits.granted_per_day.is_some()
             || self.names_segments()
+            || self.budget.is_some()
             || self.counts_bonus_of_day()
             || self.pools.iter().any(|pool| pool.lock_after_wins.is_some())
             || prizes.any(|prize| prize.unlimited || prize.codes || prize.per_user.is_some())

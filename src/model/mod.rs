@@ -4,6 +4,7 @@
 //! afterwards.
 
 pub mod apportion;
+pub mod budget;
 pub mod campaign;
 pub mod caps;
 pub mod change;

@@ -76,6 +76,20 @@ impl Money {
         }
     }
 
+    /// The amount in minor units of its currency; none if that is no whole number.
+    ///
+    /// ```
+    /// use tombola::model::money::Money;
+    /// let fen = |nanos| Money { currency: "CNY".into(), nanos }.minor();
+    /// assert_eq!((fen(1_230_000_000), fen(1_234_000_000)), (Some(123), None));
+    /// ```
+    pub fn minor(&self) -> Option<u128> {
+        let of_one = Self::of_minor(&self.currency, 1).nanos;
+        self.nanos
+            .is_multiple_of(of_one)
+            .then(|| self.nanos / of_one)
+    }
+
     /// This amount `units` times; the largest `u128` if it would be more.
     pub fn times(&self, units: u64) -> Self {
         Self {

@@ -307,6 +307,7 @@ mod tests {
                 pool("evenings", PoolKind::Schedule(schedule)),
                 pool("again", deck(OnExhausted::Reshuffle)),
             ],
+            budget: None,
             publish_hours: false,
         }
     }

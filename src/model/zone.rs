@@ -39,7 +39,7 @@ pub struct Zone {
 }
 
 /// A local calendar day, in days since 1970-01-01.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(pub i32);
 
 /// One local hour, or the part of it that lies in the campaign: `start <= t < end`.

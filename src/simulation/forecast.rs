@@ -48,6 +48,10 @@ pub struct Forecast {
     pub winners: Spread,
     /// Users who were refused a draw by a limit.
     pub limited: Spread,
+    /// Days on which somebody did not get a prize since it would have passed the budget; none
+    /// without a budget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_days: Option<Spread>,
     /// What the won units are worth, by currency.
     pub costs: Vec<Cost>,
     /// By prize, in the campaign's order.
@@ -84,6 +88,9 @@ pub struct Span {
     pub won: Spread,
     /// What they are worth, by currency, on average.
     pub cost: BTreeMap<String, f64>,
+    /// Of a day: the share of runs in which the budget was reached on it; none without a budget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_reached: Option<f64>,
 }
 
 /// One prize.
@@ -175,6 +182,10 @@ impl Forecast {
             drawers: spread(&|run| run.drawers as f64),
             winners: spread(&|run| run.winners as f64),
             limited: spread(&|run| run.limited as f64),
+            budget_days: campaign
+                .budget
+                .is_some()
+                .then(|| spread(&|run| run.budget_days.len() as f64)),
             costs: costs(campaign, runs),
             prizes: campaign
                 .numbered_prizes()
@@ -186,7 +197,7 @@ impl Forecast {
                     PrizeForecast::of(campaign, prize, &runs)
                 })
                 .collect(),
-            days: spans(campaign, runs, &days(campaign)),
+            days: with_budget(campaign, runs, spans(campaign, runs, &days(campaign))),
             hours: spans(campaign, runs, &hours),
         }
     }
@@ -222,8 +233,24 @@ fn spans(campaign: &Campaign, runs: &[Run], spans: &[Vec<usize>]) -> Vec<Span> {
         })),
         won: Spread::of(runs.iter().map(|run| won(run, indexes))),
         cost: mean_cost(campaign, runs, indexes),
+        budget_reached: None,
     };
     spans.iter().map(span).collect()
+}
+
+/// The days with the share of runs in which the budget was reached on each.
+fn with_budget(campaign: &Campaign, runs: &[Run], mut spans: Vec<Span>) -> Vec<Span> {
+    if campaign.budget.is_none() {
+        return spans;
+    }
+    let starts = windows(campaign).map(|window| window.start);
+    let starts: Vec<Moment> = starts.collect();
+    for (span, indexes) in spans.iter_mut().zip(days(campaign)) {
+        let day = campaign.zone.day(starts[indexes[0]]);
+        let reached = runs.iter().filter(|run| run.budget_days.contains(&day));
+        span.budget_reached = Some(reached.count() as f64 / runs.len().max(1) as f64);
+    }
+    spans
 }
 
 /// Units of a prize that were won in these windows.

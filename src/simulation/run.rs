@@ -1,6 +1,10 @@
 //! One run: a campaign from its start to its end, with the crowd of one seed.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use sha2::{Digest as _, Sha256};
 use tokio::runtime;
@@ -11,11 +15,13 @@ use crate::{
     injector::Injector,
     model::{
         Campaign, CampaignId, Moment, OperatorId, PoolKind, PrizeNo, RequestId, UserId,
-        limits::LimitKind, zone::Window,
+        budget::{Spent, SpentDay},
+        limits::LimitKind,
+        zone::{Day, Window},
     },
     store::{
-        ApplyCommand, Author, DrawCommand, DrawResult, Refusal, Result, Stats, Store, StoreError,
-        clock::ManualClock, memory::MemoryStore,
+        ApplyCommand, Author, Cause, DrawCommand, DrawResult, Refusal, Result, Stats, Store,
+        StoreError, clock::ManualClock, memory::MemoryStore,
     },
 };
 
@@ -44,6 +50,8 @@ pub(super) struct Run {
     pub(super) draws_by_window: Vec<u32>,
     /// By prize number.
     pub(super) prizes: Vec<PrizeRun>,
+    /// Local days on which somebody did not get a prize since it would have passed the budget.
+    pub(super) budget_days: BTreeSet<Day>,
 }
 
 /// What came of one prize.
@@ -121,6 +129,8 @@ struct Stage<'a> {
     request: RequestId,
     /// By the number of the user.
     seen: Vec<Seen>,
+    /// What was won of the budget.
+    spent: (SpentDay, u64),
     run: Run,
 }
 
@@ -163,6 +173,7 @@ impl<'a> Stage<'a> {
             chance: Seed::from_bytes(bytes(seed, b"crowd")).stream(&[b"arrivals"]),
             request,
             seen: vec![Seen::default(); crowd.users.get() as usize],
+            spent: (SpentDay::default(), 0),
             run: Run {
                 seed,
                 draws: 0,
@@ -173,6 +184,7 @@ impl<'a> Stage<'a> {
                 winners: 0,
                 limited: 0,
                 draws_by_window: Vec::new(),
+                budget_days: BTreeSet::new(),
                 prizes: campaign
                     .numbered_prizes()
                     .map(|(no, _)| PrizeRun {
@@ -241,6 +253,7 @@ impl<'a> Stage<'a> {
                         DrawResult::NotWon { .. } => self.run.nothings += 1,
                     }
                 }
+                self.spend(arrival.at, &answer.entry.results);
                 Ok(())
             }
             Err(StoreError::Refused(Refusal::Limit { reached, .. })) => {
@@ -250,6 +263,37 @@ impl<'a> Stage<'a> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Counts what was won of the budget, and notes the day if the budget has held a prize.
+    fn spend(&mut self, at: Moment, results: &[DrawResult]) {
+        let Some(budget) = &self.campaign.budget else {
+            return;
+        };
+        let today = self.campaign.zone.day(at);
+        let (day, total) = self.spent;
+        let mut spent = Spent {
+            today: day.on(today),
+            total,
+        };
+        for result in results {
+            let is_held = match *result {
+                DrawResult::Won { prize, .. } => {
+                    spent.add(budget.value(prize));
+                    false
+                }
+                DrawResult::NotWon {
+                    cause: Cause::Forfeited { prize, .. },
+                    ..
+                } => budget.holds(prize, spent),
+                DrawResult::NotWon { cause, .. } => cause == Cause::Budget,
+            };
+            if is_held {
+                self.run.budget_days.insert(today);
+            }
+        }
+        self.spent.0.set(today, spent);
+        self.spent.1 = spent.total;
     }
 
     /// Notes what is released and unclaimed at the end of a window.

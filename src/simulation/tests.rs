@@ -120,6 +120,38 @@ fn stock_that_runs_out_is_told_with_its_time() {
     assert!(time.starts_with("2026-12-01T"), "{time}");
 }
 
+/// Each card wins 3 yuan, and many more draws are made on each day than the budget pays for.
+#[test]
+fn days_on_which_the_budget_is_reached_are_told() {
+    let wheel = |budget: &str, cards: u32| {
+        campaign(&format!(
+            "budget: {budget}, \
+             prizes: [{{id: mug, stock: 10000, value: {{currencyCode: CNY, units: 3}}}}], \
+             pools: [{{id: deck, deck: {{size: 100, cards: {{mug: {cards}}}, \
+             onExhausted: RESHUFFLE}}}}]"
+        ))
+    };
+    let each = |forecast: &Forecast| -> Vec<_> {
+        let days = forecast.days.iter();
+        days.map(|day| (day.won.high, day.budget_reached.unwrap()))
+            .collect()
+    };
+    for cards in [50, 100] {
+        let forecast = |budget| simulate(&wheel(budget, cards), &crowd(100, 3.0), 3).unwrap();
+        let a_day = forecast("{perDay: {currencyCode: CNY, units: 17}}");
+        assert_eq!(each(&a_day), [(5.0, 1.0), (5.0, 1.0)]);
+        assert_eq!(a_day.costs[0].total.low, 30.0);
+        assert_eq!(a_day.budget_days.unwrap().mean, 2.0);
+        let in_all = forecast("{total: {currencyCode: CNY, units: 17}}");
+        assert_eq!(each(&in_all), [(5.0, 1.0), (0.0, 1.0)]);
+        let enough = forecast("{total: {currencyCode: CNY, units: 9000}}");
+        assert_eq!(enough.budget_days.unwrap().high, 0.0);
+    }
+    let without = simulate(&campaign(DECK), &crowd(10, 1.0), 1).unwrap();
+    assert_eq!(without.budget_days, None);
+    assert_eq!(without.days[0].budget_reached, None);
+}
+
 #[test]
 fn users_who_reach_a_limit_are_counted() {
     let limited = format!("limits: {{drawsPerDay: 2, paidDrawsPerDay: 1}}, {DECK}");

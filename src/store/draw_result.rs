@@ -11,8 +11,8 @@ use crate::model::{Moment, PoolId, PoolNo, PrizeNo};
 /// - a forfeited card: `[given, [prize, pool, window, number, fork]]`;
 /// - a blank: `[given, [pool, window, number, fork]]`;
 /// - another result without a unit: twice the code of its cause plus `given`. Codes are 0: unknown,
-///   1: nothing due, 2: limit of wins, 3: blocked, 4: consolation only, 7: cap of a prize (5 and 6
-///   are those of cards).
+///   1: nothing due, 2: limit of wins, 3: blocked, 4: consolation only, 7: cap of a prize, 8:
+///   budget (5 and 6 are those of cards).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ResultCode", into = "ResultCode")]
 pub enum DrawResult {
@@ -54,6 +54,9 @@ pub enum Cause {
     /// The user has reached the cap of a prize and not the limit of wins, and no pool had a unit
     /// that such a user may have.
     PrizeCap,
+    /// A prize would have passed the campaign's budget, the user has reached no limit of wins and
+    /// no cap, and no pool had a unit of another prize.
+    Budget,
     /// A deck's blank was drawn.
     Blank {
         /// From which deck.
@@ -74,13 +77,14 @@ pub enum Cause {
 
 impl Cause {
     /// Causes that a number says all of.
-    pub(super) const PLAIN: [Self; 6] = [
+    pub(super) const PLAIN: [Self; 7] = [
         Self::Unknown,
         Self::NothingDue,
         Self::WinsLimit,
         Self::Blocked,
         Self::ConsolationOnly,
         Self::PrizeCap,
+        Self::Budget,
     ];
 
     /// The cause's number in the ledger. A cause keeps it for ever.
@@ -94,6 +98,7 @@ impl Cause {
             Self::Blank { .. } => 5,
             Self::Forfeited { .. } => 6,
             Self::PrizeCap => 7,
+            Self::Budget => 8,
         }
     }
 }
@@ -290,7 +295,7 @@ mod tests {
         for foreign in [
             "10",
             "13",
-            "16",
+            "18",
             "255",
             "-1",
             "[]",
@@ -323,6 +328,7 @@ mod tests {
             ("7", true, Cause::Blocked),
             ("8", false, Cause::ConsolationOnly),
             ("15", true, Cause::PrizeCap),
+            ("16", false, Cause::Budget),
             ("[1,[1,3,5,0]]", true, Cause::Blank { pool, unit }),
             (
                 "[0,[2,1,3,5,0]]",

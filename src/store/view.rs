@@ -12,11 +12,13 @@ use crate::{
     chance::Nonce,
     model::{
         Campaign, Moment, OperatorId, PoolNo, PrizeNo, Quantities, SegmentId,
+        budget::{Spent, SpentDay},
         limits::{Funding, Quotas, UserRecord},
     },
     store::{
         DrawResult, LedgerId, Refusal,
         error::{Result, StoreError},
+        rules,
     },
 };
 
@@ -203,6 +205,8 @@ pub struct Stats {
     pub pools_agree: bool,
     /// Draws by how they came out.
     pub draws: DrawCounts,
+    /// What was won under a budget.
+    pub spent_day: SpentDay,
     /// Users with a record.
     pub users: u64,
     /// Decks.
@@ -210,6 +214,13 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// What was won of the campaign's budget; nothing if it has none.
+    pub fn spent(&self) -> Spent {
+        rules::spent(&self.view.campaign, self.spent_day, self.now, |prize| {
+            self.prizes[usize::from(prize.0)].won
+        })
+    }
+
     /// P2: every unit is accounted for.
     pub fn balanced(&self) -> bool {
         self.pools_agree

@@ -166,6 +166,7 @@ fn result(recorded: &RecordedResult) -> String {
         DrawCause::Blank => "blank".to_owned(),
         DrawCause::Forfeited => format!("forfeited {}", recorded.forfeited_prize_id),
         DrawCause::PrizeCap => "cap of a prize".to_owned(),
+        DrawCause::Budget => "budget".to_owned(),
     };
     format!("{given} ({cause})")
 }

@@ -112,6 +112,9 @@ fn summary(page: &mut String, forecast: &Forecast) {
     line("users who draw", forecast.drawers);
     line("users who win", forecast.winners);
     line("users at a limit", forecast.limited);
+    if let Some(days) = forecast.budget_days {
+        line("days at the budget", days);
+    }
     for cost in &forecast.costs {
         line(&format!("cost in {}", cost.currency), cost.total);
         line(&format!("{} a day", cost.currency), cost.per_day);
@@ -218,22 +221,23 @@ fn chart(page: &mut String, forecast: &Forecast, prize: &PrizeForecast) {
 
 fn over_time(page: &mut String, forecast: &Forecast) {
     page.push_str("<h2>Days</h2>\n<table>\n");
-    row(page, "th", ["from", "draws", "won", "cost"]);
+    let of_budget = forecast.budget_days.map(|_| "runs at the budget");
+    let columns = ["from", "draws", "won", "cost"].into_iter();
+    row(page, "th", columns.chain(of_budget));
     for span in &forecast.days {
         let costs = span.cost.iter();
         let costs: Vec<String> = costs
             .map(|(currency, cost)| format!("{currency} {cost:.2}"))
             .collect();
-        row(
-            page,
-            "td",
-            [
-                span.start.as_str(),
-                &cell(span.draws),
-                &cell(span.won),
-                &costs.join(" + "),
-            ],
-        );
+        let mut cells = vec![
+            span.start.clone(),
+            cell(span.draws),
+            cell(span.won),
+            costs.join(" + "),
+        ];
+        let reached = span.budget_reached;
+        cells.extend(reached.map(|share| format!("{:.1}%", share * 100.0)));
+        row(page, "td", cells.iter().map(String::as_str));
     }
     page.push_str("</table>\n");
 }

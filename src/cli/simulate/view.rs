@@ -76,6 +76,9 @@ fn headline(forecast: &Forecast) -> String {
     line("users who draw", of_all(forecast.drawers));
     line("users who win", of_all(forecast.winners));
     line("users at a limit", of_all(forecast.limited));
+    if let Some(days) = forecast.budget_days {
+        line("days at the budget", whole(days));
+    }
     for cost in &forecast.costs {
         line(
             &format!("cost in {}", cost.currency),
@@ -120,23 +123,27 @@ fn prizes(forecast: &Forecast) -> String {
 }
 
 fn over_time(spans: &[Span]) -> String {
-    let mut table = Table::new([
+    let has_budget = spans.iter().any(|span| span.budget_reached.is_some());
+    let columns = [
         ("from", Side::Left),
         ("draws", Side::Right),
         ("won", Side::Right),
         ("cost", Side::Right),
-    ]);
+    ];
+    let of_budget = has_budget.then_some(("budget reached in", Side::Right));
+    let mut table = Table::new(columns.into_iter().chain(of_budget));
     for span in spans {
         let costs = span.cost.iter();
         let costs: Vec<String> = costs
             .map(|(currency, cost)| format!("{currency} {}", money(*cost)))
             .collect();
-        table.row([
+        let cells = [
             span.start.clone(),
             whole(span.draws),
             whole(span.won),
             costs.join(" + "),
-        ]);
+        ];
+        table.row(cells.into_iter().chain(span.budget_reached.map(percent)));
     }
     table.render()
 }
@@ -260,6 +267,7 @@ mod tests {
                 ..Spread::default()
             },
             cost: Default::default(),
+            budget_reached: None,
         };
         let bars = chart(&(0..100).map(|_| span(5.0)).collect::<Vec<_>>());
         assert_eq!(bars.lines().count(), 1 + 25);

@@ -172,6 +172,7 @@ fn draw_cause(cause: Cause) -> DrawCause {
         Cause::Blank { .. } => DrawCause::Blank,
         Cause::Forfeited { .. } => DrawCause::Forfeited,
         Cause::PrizeCap => DrawCause::PrizeCap,
+        Cause::Budget => DrawCause::Budget,
     }
 }
 

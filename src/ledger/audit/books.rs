@@ -1,6 +1,7 @@
 //! The books of a campaign, kept from its entries alone: where every unit is (P2), which units left
 //! their pools (P1), and what its users drew (P5).
 
+mod budget;
 mod moves;
 
 use std::{
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::{
     chance::unhex,
-    model::{Campaign, CampaignId, Moment, PoolNo, PrizeNo, convert, zone::Day},
+    model::{Campaign, CampaignId, Moment, PoolNo, PrizeNo, budget::SpentDay, convert, zone::Day},
     store::{
         Cause, DrawResult, Entry, LedgerId, Unit, WonUnit,
         entry::{Applied, Body, DrawEntry, TakenBackCause},
@@ -76,6 +77,8 @@ pub struct Books {
     newest: Option<Arc<Campaign>>,
     /// The day that was computed last, and its first and last moment.
     today: Option<(Day, Moment, Moment)>,
+    /// What was won under a budget.
+    spent_day: SpentDay,
     unknown_limits: u64,
 }
 
@@ -96,6 +99,7 @@ impl Books {
             versions: HashMap::new(),
             newest: None,
             today: None,
+            spent_day: SpentDay::default(),
             unknown_limits: 0,
         }
     }
@@ -263,6 +267,7 @@ impl Books {
     }
 
     fn draw(&mut self, draw: &DrawEntry, entry: &Entry, faults: &mut Faults) {
+        let campaign = self.version(draw.version);
         for result in &draw.results {
             self.draws.add(*result);
             match *result {
@@ -274,6 +279,9 @@ impl Books {
                     code,
                 } => {
                     self.take_unit(pool, unit, "won", faults);
+                    if let Some(campaign) = &campaign {
+                        self.spend(campaign, prize, entry.at, faults);
+                    }
                     self.leave((pool, prize), 1, Leaves::Won, faults);
                     self.give_code(prize, code, faults);
                     if let Some(release) = release.filter(|release| *release > entry.at) {

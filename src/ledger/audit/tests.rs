@@ -277,6 +277,62 @@ fn a_win_beyond_a_cap_and_wins_that_were_not_counted_are_found() {
 }
 
 #[test]
+fn a_win_that_passes_the_budget_is_found() {
+    let money = |units| crate::proto::Money {
+        currency_code: "CNY".into(),
+        units,
+        nanos: 0,
+    };
+    let mut message = spring_wheel();
+    for prize in &mut message.prizes {
+        prize.value = Some(money(10));
+    }
+    let found = |per_day: Option<i64>, total: Option<i64>, more: Vec<Body>| {
+        let mut message = message.clone();
+        message.budget = Some(crate::proto::Budget {
+            per_day: per_day.map(money),
+            total: total.map(money),
+        });
+        let campaign = campaign_from_proto(&message).unwrap();
+        found_after(begun_as(&campaign), more)
+    };
+    let wins = |wins: u64| -> Vec<Body> {
+        let users = (0..wins).map(|number| draw(&format!("u{number}"), number));
+        users.map(Body::Draw).collect()
+    };
+    let revoked = Body::Revoked {
+        version: 1,
+        win: WonUnit {
+            user: UserId::parse("user", "u0").unwrap(),
+            prize: COUPON,
+            pool: COUPONS,
+            unit: unit(0),
+        },
+        withdraw: true,
+        withdrawn: true,
+        author: author(),
+    };
+    let after_revocation = || [wins(2), vec![revoked.clone()], wins(3)[2..].to_vec()].concat();
+    assert_eq!(found(Some(29), Some(29), wins(2)), []);
+    assert_eq!(found(None, Some(29), after_revocation()), []);
+    for (per_day, total, more, bound) in [
+        (Some(29), None, wins(3), "CNY 29.00 a day and none in all"),
+        (None, Some(29), wins(3), "none a day and CNY 29.00 in all"),
+        (
+            Some(29),
+            None,
+            after_revocation(),
+            "CNY 20.00 were won that day",
+        ),
+    ] {
+        let found = found(per_day, total, more);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].0, Check::Limits);
+        assert!(found[0].1.contains(bound), "{found:#?}");
+    }
+}
+
+#[test]
 fn units_of_an_unlimited_prize_come_from_nowhere() {
     let mut message = spring_wheel();
     (message.prizes[1].stock, message.prizes[1].unlimited) = (0, true);

@@ -30,9 +30,9 @@ pub struct Standing {
 ///
 /// - The id never changes, and a campaign that has ended does not change at all.
 /// - A campaign that has not started and is not touched may change in everything else.
-/// - Afterwards these stay: time zone, start, decks, the kind of each pool, `grand`, `codes`, the
-///   positions of prizes and pools (new ones come at the end). Stock is only raised, or becomes
-///   unlimited for good; the end is only moved later.
+/// - Afterwards these stay: time zone, start, the currency of the budget, decks, the kind of each
+///   pool, `grand`, `codes`, the positions of prizes and pools (new ones come at the end). Stock is
+///   only raised, or becomes unlimited for good; the end is only moved later.
 pub fn check(before: &Campaign, after: &Campaign, standing: Standing) -> Problems {
     let mut problems = Problems::default();
     if before == after {
@@ -63,6 +63,7 @@ pub fn check(before: &Campaign, after: &Campaign, standing: Standing) -> Problem
         };
         check_times(before, after, why, &mut problems);
         check_prizes(before, after, why, &mut problems);
+        check_budget(before, after, why, &mut problems);
         check_pools(before, after, why, &mut problems);
     }
     problems
@@ -126,6 +127,21 @@ fn check_prizes(before: &Campaign, after: &Campaign, why: &str, problems: &mut P
                 format!("stays {}: {why}", was.grand),
             );
         }
+    }
+}
+
+/// What was won on the day is a sum in one currency.
+fn check_budget(before: &Campaign, after: &Campaign, why: &str, problems: &mut Problems) {
+    if let (Some(was), Some(is)) = (&before.budget, &after.budget)
+        && was.currency != is.currency
+    {
+        problems.add(
+            "budget",
+            format!(
+                "stays in {}, and is in {}: {why}",
+                was.currency, is.currency
+            ),
+        );
     }
 }
 

@@ -198,6 +198,45 @@ fn a_running_campaign_may_be_corrected() {
     }
 }
 
+/// Sets a budget of a day, in which each prize is worth 1.
+fn set_budget(message: &mut proto::Campaign, currency: &str, units: i64) {
+    let money = |units| {
+        Some(proto::Money {
+            currency_code: currency.into(),
+            units,
+            nanos: 0,
+        })
+    };
+    for prize in &mut message.prizes {
+        prize.value = money(1);
+    }
+    message.budget = Some(proto::Budget {
+        per_day: money(units),
+        total: None,
+    });
+}
+
+#[test]
+fn a_budget_comes_goes_and_changes_but_not_its_currency() {
+    let yuan = campaign(|c| set_budget(c, "CNY", 10));
+    let more = campaign(|c| set_budget(c, "CNY", 20));
+    let euro = campaign(|c| set_budget(c, "EUR", 10));
+    let none = campaign(|_| {});
+    for (before, after) in [
+        (&yuan, &more),
+        (&more, &yuan),
+        (&none, &euro),
+        (&yuan, &none),
+    ] {
+        assert_eq!(check(before, after, running()).0, []);
+    }
+    let problems = check(&yuan, &euro, running()).0;
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].path, "budget");
+    assert!(problems[0].message.contains("stays in CNY, and is in EUR"));
+    assert_eq!(check(&yuan, &euro, before_start(false)).0, []);
+}
+
 #[test]
 fn an_ended_campaign_does_not_change() {
     let over = Standing {

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     bounds::COUNT_MAX,
+    budget::read_budget,
     deck,
     prizes::Prizes,
     report::{at, entry, noted, unknown_enum},
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::{
     model::{
+        budget::Budget,
         campaign::{Attributes, Campaign, Consolation, Pool, PoolKind, Prize},
         caps::PrizeCap,
         id::{CampaignId, PoolId, PrizeId},
@@ -50,6 +52,7 @@ pub(super) struct Parts {
     segment_limits: Vec<SegmentLimits>,
     consolation: Option<Consolation>,
     prizes: Vec<Option<Prize>>,
+    budget: Option<Budget>,
     pools: Vec<Option<PoolHead>>,
     publish_hours: bool,
 }
@@ -87,6 +90,7 @@ impl Parts {
             segment_limits: self.segment_limits,
             consolation: self.consolation,
             prizes: self.prizes.into_iter().collect::<Option<_>>()?,
+            budget: self.budget,
             pools: pools
                 .map(|(pool, kind)| {
                     let pool = pool?;
@@ -128,7 +132,9 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
     check_unique("pools", pools.iter().map(|pool| &pool.id), problems);
     let read_prizes = (0..).zip(prizes);
     let read_prizes = read_prizes.map(|(i, prize)| read_prize(i, prize, problems));
-    let read_prizes = read_prizes.collect();
+    let read_prizes: Vec<_> = read_prizes.collect();
+    let budget = message.budget.as_ref();
+    let budget = budget.and_then(|budget| read_budget(budget, &read_prizes, problems));
     let known = Prizes::of_message(prizes);
     let (mut read_pools, mut kinds) = (Vec::new(), Vec::new());
     for (i, pool) in pools.iter().enumerate() {
@@ -156,6 +162,7 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
         segment_limits,
         consolation,
         prizes: read_prizes,
+        budget,
         pools: read_pools,
         publish_hours: read_publication(message.publish_plan, problems),
     }

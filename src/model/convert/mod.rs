@@ -6,6 +6,7 @@
 //! clock: what may change once a campaign runs is [`super::change`]'s.
 
 mod bounds;
+mod budget;
 mod campaign;
 mod deck;
 mod envelope;

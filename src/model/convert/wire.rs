@@ -99,6 +99,14 @@ pub fn campaign_to_proto(campaign: &Campaign) -> proto::Campaign {
                 limits: Some(limits_to_proto(&entry.own)),
             })
             .collect(),
+        budget: campaign.budget.as_ref().map(|budget| proto::Budget {
+            per_day: budget
+                .per_day
+                .map(|minor| money_to_proto(&budget.money(minor))),
+            total: budget
+                .total
+                .map(|minor| money_to_proto(&budget.money(minor))),
+        }),
     }
 }
 

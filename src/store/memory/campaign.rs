@@ -11,7 +11,9 @@ use super::{
 };
 use crate::{
     model::{
-        Campaign, Moment, PoolKind, PoolNo, PrizeNo, RequestId, UserId, deck::CardCount,
+        Campaign, Moment, PoolKind, PoolNo, PrizeNo, RequestId, UserId,
+        budget::{Spent, SpentDay},
+        deck::CardCount,
         limits::UserRecord,
     },
     store::{
@@ -41,6 +43,8 @@ pub(super) struct CampaignData {
     /// Encrypted codes, by prize and block.
     pub(super) codes: BTreeMap<(PrizeNo, u64), Vec<u8>>,
     pub(super) counts: DrawCounts,
+    /// What was won under a budget.
+    pub(super) spent_day: SpentDay,
     /// When the injector has something to do next.
     pub(super) due: Option<Moment>,
     /// Since when nothing has happened to it, if it is closed.
@@ -120,10 +124,19 @@ impl CampaignData {
             deliveries: HashMap::new(),
             codes: BTreeMap::new(),
             counts: DrawCounts::default(),
+            spent_day: SpentDay::default(),
             due: None,
             closed: None,
             definitions: Vec::new(),
         }
+    }
+
+    /// What was won of the budget; nothing if there is none.
+    pub(super) fn spent(&self, now: Moment) -> Spent {
+        rules::spent(&self.state.view.campaign, self.spent_day, now, |prize| {
+            let prize = usize::from(prize.0);
+            self.state.stock[prize].still_won(self.won[prize])
+        })
     }
 
     /// The definition of a version.

@@ -56,6 +56,7 @@ impl Core {
             draws_today: record.draws_today(),
             wins: record.wins,
             prizes: record.prizes.clone(),
+            spent: campaign.spent(now),
         };
         let paused = Arc::clone(&campaign.state.view.paused_prizes);
         let made = match rules::draw(&definition, &paused, now, campaign, admitted)? {
@@ -69,6 +70,9 @@ impl Core {
         }
         record.wins = made.wins;
         record.prizes.clone_from(&made.prizes);
+        if definition.budget.is_some() {
+            campaign.spent_day.set(definition.zone.day(now), made.spent);
+        }
         campaign.take(&made)?;
         let entry = Arc::new(DrawEntry {
             version: campaign.state.view.version,

@@ -108,6 +108,7 @@ impl CampaignData {
             prizes,
             pools_agree,
             draws: self.counts,
+            spent_day: self.spent_day,
             users: self.users.len() as u64,
             decks,
         }

@@ -1,17 +1,20 @@
 //! Which units a draw gives: pool by pool in the campaign's order, the first unit that is due.
 //!
 //! A prize that the user may not have now (the user has reached the limit of wins, or the cap of
-//! the prize) is held for this user in schedules, so another prize's unit is given. In a deck its
-//! card is drawn as it would be for anybody, and is forfeited: the cards of others never depend on
-//! who drew. A pool of which the user may have no prize at all is passed over, and so is one that
-//! is for users in other segments, or that is not open to this user.
+//! the prize, or it would pass the campaign's budget) is held for this user in schedules, so
+//! another prize's unit is given. In a deck its card is drawn as it would be for anybody, and is
+//! forfeited: the cards of others never depend on who drew. A pool of which the user may have no
+//! prize at all is passed over, and so is one that is for users in other segments, or that is not
+//! open to this user.
 //!
 //! The same for every store but Redis, whose script `draw.lua` decides it in the same way. A store
 //! shows its pools as [`Pools`]. Nothing leaves them before the whole command is decided.
 
 use crate::{
     model::{
-        Campaign, Moment, PoolKind, PoolNo, PrizeNo, SegmentId, caps::PrizeCounts,
+        Campaign, Moment, PoolKind, PoolNo, PrizeNo, SegmentId,
+        budget::{Budget, Spent},
+        caps::PrizeCounts,
         limits::DrawLimits,
     },
     store::{Cause, DrawResult, Need, Result, Unit},
@@ -71,6 +74,8 @@ pub(in crate::store) struct Admitted<'a> {
     pub(in crate::store) wins: u64,
     /// The same of prizes while they had caps.
     pub(in crate::store) prizes: PrizeCounts,
+    /// What was won of the campaign's budget before this command; nothing if it has none.
+    pub(in crate::store) spent: Spent,
 }
 
 /// A unit that leaves its pool.
@@ -105,6 +110,8 @@ pub(in crate::store) struct Made {
     pub(in crate::store) wins: u64,
     /// The same of prizes while they had caps.
     pub(in crate::store) prizes: PrizeCounts,
+    /// What was won of the campaign's budget after this command; nothing if it has none.
+    pub(in crate::store) spent: Spent,
 }
 
 /// Decides a command's draws one after another.
@@ -123,9 +130,11 @@ pub(in crate::store) fn draw(
         limits: campaign.limits_of(admitted.segments),
         closed: campaign.pools_closed_to(admitted.segments).collect(),
         capped: campaign.capped_prizes().map(|(prize, _)| prize).collect(),
+        budget: campaign.budget.as_ref(),
         made: Made {
             wins: admitted.wins,
             prizes: admitted.prizes,
+            spent: admitted.spent,
             ..Made::default()
         },
     };
@@ -139,6 +148,7 @@ pub(in crate::store) fn draw(
             Found::Unit(pick) => search.take(pick),
             Found::Nothing if search.has_all_wins() => search.give_without(Cause::WinsLimit),
             Found::Nothing if search.has_reached_any_cap() => search.give_without(Cause::PrizeCap),
+            Found::Nothing if search.has_reached_budget() => search.give_without(Cause::Budget),
             Found::Nothing => search.give_without(Cause::NothingDue),
         }
     }
@@ -210,6 +220,7 @@ struct Search<'a, P> {
     closed: Vec<PoolNo>,
     /// Prizes that have a cap.
     capped: Vec<PrizeNo>,
+    budget: Option<&'a Budget>,
     made: Made,
 }
 
@@ -217,7 +228,15 @@ impl<P: Pools> Search<'_, P> {
     /// The user may have a unit of this prize now.
     fn may_have(&self, prize: PrizeNo) -> bool {
         let has_all = self.campaign.prize(prize).counts_as_win && self.has_all_wins();
-        !has_all && !self.has_reached_cap(prize)
+        let passes = |budget: &Budget| budget.holds(prize, self.made.spent);
+        !has_all && !self.has_reached_cap(prize) && !self.budget.is_some_and(passes)
+    }
+
+    /// There is a prize of which one more unit would pass the budget.
+    fn has_reached_budget(&self) -> bool {
+        let spent = self.made.spent;
+        self.budget
+            .is_some_and(|budget| budget.held(spent).next().is_some())
     }
 
     /// The user has won as many units of this prize as a user may.
@@ -239,7 +258,7 @@ impl<P: Pools> Search<'_, P> {
 
     /// The user may have a prize of this pool now.
     fn may_have_any(&self, no: PoolNo) -> bool {
-        if !self.has_all_wins() && !self.has_reached_any_cap() {
+        if !self.has_all_wins() && !self.has_reached_any_cap() && !self.has_reached_budget() {
             return true;
         }
         match &self.campaign.pool(no).kind {
@@ -345,6 +364,9 @@ impl<P: Pools> Search<'_, P> {
         self.made.wins += u64::from(definition.counts_as_win);
         if definition.per_user.is_some() {
             self.made.prizes.add(prize);
+        }
+        if let Some(budget) = self.budget {
+            self.made.spent.add(budget.value(prize));
         }
         let code = definition.codes.then(|| self.next_code(prize));
         self.made.results.push(DrawResult::Won {

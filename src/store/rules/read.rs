@@ -153,7 +153,7 @@ impl Stock {
             stock: self.given,
             left: self.remaining,
             waiting: 0,
-            won: won.saturating_sub(self.revoked),
+            won: self.still_won(won),
             revoked: self.revoked,
             withdrawn: self.withdrawn,
             returned: self.returned,

@@ -58,6 +58,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
         draws_today: user.draws_today(),
         wins: user.wins,
         prizes: user.prizes.clone(),
+        spent: state.spent(step.now),
     };
     let paused = Arc::clone(&state.view.paused_prizes);
     let mut pools = DbPools { db: step.db, state };
@@ -73,6 +74,9 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     }
     user.wins = made.wins;
     user.prizes = made.prizes;
+    if campaign.budget.is_some() {
+        state.spent_day.set(campaign.zone.day(step.now), made.spent);
+    }
     take(state, &made.picks)?;
     for result in &made.results {
         state.counts.add(*result);

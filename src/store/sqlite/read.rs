@@ -180,6 +180,7 @@ pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Resul
         prizes,
         pools_agree,
         draws: state.counts,
+        spent_day: state.spent_day,
         users: state.users,
         decks,
         view: state.view,

@@ -12,7 +12,12 @@ use super::{
 };
 use crate::{
     chance::Nonce,
-    model::{Campaign, CampaignId, Moment, OperatorId, PoolKind, PoolNo, PrizeNo, deck::CardCount},
+    model::{
+        Campaign, CampaignId, Moment, OperatorId, PoolKind, PoolNo, PrizeNo,
+        budget::{Spent, SpentDay},
+        deck::CardCount,
+        zone::Day,
+    },
     store::{
         CampaignView, Hold, Lifecycle, Result, StoreError,
         rules::{self, PoolState},
@@ -28,6 +33,8 @@ pub(super) struct CampaignState {
     pub(super) counts: DrawCounts,
     /// The number of the last entry.
     pub(super) entries: u64,
+    /// What was won under a budget.
+    pub(super) spent_day: SpentDay,
     pub(super) stock: Vec<Stock>,
     pub(super) pools: Vec<Pool>,
     /// Wins by pool, window and prize that are not yet written to `window_wins`.
@@ -77,6 +84,7 @@ impl CampaignState {
             users: loaded.users,
             counts: loaded.counts,
             entries: loaded.entries,
+            spent_day: loaded.spent_day,
             stock: load_stock(db, loaded.no)?,
             pools: Vec::new(),
             window_wins: HashMap::new(),
@@ -117,6 +125,7 @@ impl CampaignState {
             users: 0,
             counts: DrawCounts::default(),
             entries: 0,
+            spent_day: SpentDay::default(),
             stock: Vec::new(),
             pools: Vec::new(),
             window_wins: HashMap::new(),
@@ -169,6 +178,14 @@ impl CampaignState {
         units.available(self.view.campaign.prize(prize))
     }
 
+    /// What was won of the budget; nothing if there is none.
+    pub(super) fn spent(&self, now: Moment) -> Spent {
+        rules::spent(&self.view.campaign, self.spent_day, now, |prize| {
+            let stock = &self.stock[usize::from(prize.0)];
+            stock.units.still_won(stock.won)
+        })
+    }
+
     /// The stock of a prize, to be changed.
     pub(super) fn stock_mut(&mut self, prize: PrizeNo) -> &mut Stock {
         self.dirty = true;
@@ -196,7 +213,7 @@ impl CampaignState {
         self.dirty = false;
         db.prepare_cached(
             "UPDATE campaigns SET touched = ?2, users = ?3, wins = ?4, consolations = ?5, nothings \
-             = ?6, entries = ?7 WHERE no = ?1",
+             = ?6, entries = ?7, spent_day = ?8, spent_today = ?9 WHERE no = ?1",
         )?
         .execute(params![
             self.no,
@@ -205,7 +222,9 @@ impl CampaignState {
             self.counts.wins,
             self.counts.consolations,
             self.counts.nothings,
-            self.entries
+            self.entries,
+            self.spent_day.day.0,
+            self.spent_day.amount
         ])?;
         for (prize, stock) in (0u16..).zip(&mut self.stock) {
             if std::mem::take(&mut stock.dirty) {
@@ -308,6 +327,7 @@ pub(super) struct LoadedView {
     users: u64,
     counts: DrawCounts,
     entries: u64,
+    spent_day: SpentDay,
 }
 
 /// Reads a campaign's row.
@@ -319,7 +339,8 @@ pub(super) fn load_view(
     let found = db
         .prepare_cached(
             "SELECT no, version, lifecycle, touched, paused_prizes, nonce, commitment,
-                    blocked_users, users, wins, consolations, nothings, holds, entries
+                    blocked_users, users, wins, consolations, nothings, holds, entries,
+                    spent_day, spent_today
              FROM campaigns WHERE id = ?1 AND removed IS NULL",
         )?
         .query_row([id.as_str()], |row| {
@@ -343,6 +364,10 @@ pub(super) fn load_view(
                 counts,
                 row.get::<_, Option<String>>(12)?,
                 row.get::<_, u64>(13)?,
+                SpentDay {
+                    day: Day(row.get(14)?),
+                    amount: row.get(15)?,
+                },
             ))
         })
         .optional()?;
@@ -359,6 +384,7 @@ pub(super) fn load_view(
         counts,
         noted,
         entries,
+        spent_day,
     )) = found
     else {
         return Ok(None);
@@ -389,6 +415,7 @@ pub(super) fn load_view(
         users,
         counts,
         entries,
+        spent_day,
     }))
 }
 

@@ -68,6 +68,7 @@ use promises_on;
 
 mod backlog;
 mod bonus;
+mod budgets;
 mod caps;
 mod code_imports;
 mod codes;

@@ -40,6 +40,7 @@ fn every_key_of_a_campaign_is_explained() {
     let mut keys = BTreeSet::new();
     for message in [
         "Campaign",
+        "Budget",
         "DrawLimits",
         "SegmentLimits",
         "SegmentRule",

@@ -28,6 +28,12 @@ pub const WINS_IN_ALL: u64 = 3;
 pub const STICKER: u16 = 2;
 pub const STICKERS_A_DAY: u32 = 2;
 pub const STICKERS_IN_ALL: u64 = 3;
+/// The prize with codes.
+pub const MUG: u16 = 1;
+/// What units are worth, by prize, and the budget of a day and in all, in yuan.
+pub const WORTH: [u64; 3] = [2, 3, 0];
+pub const BUDGET_A_DAY: u64 = 7;
+pub const BUDGET_IN_ALL: u64 = 20;
 /// The pool that is a deck.
 const DECK: u16 = 1;
 
@@ -44,6 +50,11 @@ pub struct Model {
     won: BTreeSet<(u16, Unit)>,
     /// The wins, and what became of each.
     pub wins: Vec<(WonUnit, Fate)>,
+    /// Codes of mugs that were imported, and that were won.
+    pub codes_imported: u64,
+    codes_won: u64,
+    /// What was won on each day, in yuan.
+    won_on: BTreeMap<Day, u64>,
 }
 
 /// What became of a win.
@@ -230,6 +241,14 @@ impl Model {
         is_admitted.then_some(user)
     }
 
+    /// What was won on a day, and in all without what was revoked, in yuan.
+    pub fn spent(&self, day: Day) -> (u64, u64) {
+        let today = self.won_on.get(&day).copied().unwrap_or(0);
+        let wins = self.wins.iter().filter(|(_, fate)| *fate != Fate::Revoked);
+        let total = wins.map(|(win, _)| WORTH[usize::from(win.prize.0)]).sum();
+        (today, total)
+    }
+
     pub fn user(&self, id: &str) -> User {
         self.users.get(id).cloned().unwrap_or_default()
     }
@@ -239,16 +258,29 @@ impl Model {
         assert!(!answer.replayed);
         assert_eq!(answer.entry.results.len(), command.count as usize);
         let id = command.user.as_str().to_owned();
+        let today = user.day.unwrap();
+        let (mut spent_today, mut spent) = self.spent(today);
         for result in &answer.entry.results {
+            let passes = |prize: u16| {
+                let worth = WORTH[usize::from(prize)];
+                let is_over = spent_today + worth > BUDGET_A_DAY || spent + worth > BUDGET_IN_ALL;
+                worth > 0 && is_over
+            };
+            let is_any_over = (0..3).any(passes);
             let (prize, pool, unit, release) = match *result {
                 DrawResult::Won {
                     prize,
                     pool,
                     unit,
                     release,
-                    code: None,
-                } => (prize.0, pool.0, unit, release),
-                DrawResult::Won { code, .. } => panic!("no prize has codes: {code:?}"),
+                    code,
+                } => {
+                    let next = (prize.0 == MUG).then_some(self.codes_won);
+                    assert_eq!(code, next, "each code once, and none left out");
+                    self.codes_won += u64::from(code.is_some());
+                    assert!(self.codes_won <= self.codes_imported, "P1: {code:?}");
+                    (prize.0, pool.0, unit, release)
+                }
                 DrawResult::NotWon { cause, .. } => match cause {
                     Cause::Forfeited { prize, pool, unit } => {
                         assert_eq!(pool.0, DECK, "schedules hold what a user may not have");
@@ -273,11 +305,18 @@ impl Model {
                     Cause::NothingDue => {
                         assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
                         assert!(!user.has_all_stickers(), "{:?}", user.stickers);
+                        assert!(!is_any_over, "{spent_today}, {spent}");
                         continue;
                     }
                     Cause::PrizeCap => {
                         assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
                         assert!(user.has_all_stickers(), "{:?}", user.stickers);
+                        continue;
+                    }
+                    Cause::Budget => {
+                        assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
+                        assert!(!user.has_all_stickers(), "{:?}", user.stickers);
+                        assert!(is_any_over, "{spent_today}, {spent}");
                         continue;
                     }
                     Cause::Unknown => panic!("a result without a unit says why"),
@@ -289,11 +328,15 @@ impl Model {
             assert!(!self.blocked.contains(&id), "a blocked user touched a pool");
             assert!(!command.consolation_only, "consolation only");
             let has_won = matches!(result, DrawResult::Won { .. });
-            assert_eq!(has_won, user.may_have(prize), "P5: {result:?} of {user:?}");
+            let may_have = user.may_have(prize) && !passes(prize);
+            assert_eq!(has_won, may_have, "P5: {result:?} of {user:?}");
             if has_won {
                 user.win(prize);
+                spent_today += WORTH[usize::from(prize)];
+                spent += WORTH[usize::from(prize)];
             }
         }
+        self.won_on.insert(today, spent_today);
         let wins = answer.won_units().into_iter();
         self.wins.extend(wins.map(|win| (win, Fate::Pending)));
         self.users.insert(id, user);

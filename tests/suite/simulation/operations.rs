@@ -51,6 +51,10 @@ pub enum Step {
         restock: u64,
         per_hour: u64,
     },
+    /// Codes of the prize that has them.
+    Import {
+        codes: u64,
+    },
     Grant {
         user: u8,
         draws: u32,
@@ -139,6 +143,7 @@ fn of_campaigns() -> impl Strategy<Value = Step> {
         2 => prize().prop_map(|prize| Step::ResumePrize { prize }),
         3 => (prop_oneof![Just(0), 1..500_u64], 0..6_u64)
             .prop_map(|(restock, per_hour)| Step::Apply { restock, per_hour }),
+        3 => (1..80_u64).prop_map(|codes| Step::Import { codes }),
         3 => (user(), 1..6_u32, 1..60_u64)
             .prop_map(|(user, draws, hours)| Step::Grant { user, draws, hours }),
         4 => (user(), 1..4_u32, 0..60_u64)

@@ -21,6 +21,8 @@ use crate::support::{DrawWords as _, World, author, bonus, campaign, draw, hours
 /// (Where several pools compete for stock, the order of fills decides, and that may differ.)
 const PRIZES: usize = 4;
 const SCARCE_FROM: usize = 2;
+/// The prize that may have codes.
+const CODED: usize = 2;
 /// A deck stays below the number of cards from which on more are dealt beside the draws.
 const DECK_SIZE_MAX: u64 = 40;
 
@@ -40,8 +42,14 @@ pub struct Game {
     caps: Vec<Option<(Option<u32>, Option<u32>)>>,
     /// The second prize is unlimited.
     is_unlimited: bool,
+    budget: Option<Budget>,
+    /// The third prize has codes: as many as it would have stock.
+    has_codes: bool,
     steps: Vec<Step>,
 }
+
+/// A budget of a day and in all, and the value of each prize, in fen.
+type Budget = (Option<u32>, Option<u32>, Vec<u32>);
 
 #[derive(Clone, Debug)]
 struct Pool {
@@ -112,7 +120,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
         prop::option::weighted(0.5, 3..9_u32),
         vec(any_limits(), 0..3),
         (vec(any::<bool>(), PRIZES), vec(any_cap(), PRIZES)),
-        any::<bool>(),
+        (any::<bool>(), any_budget(), any::<bool>()),
         vec(any_step(), 30),
     )
         .prop_map(
@@ -125,7 +133,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
                 granted_per_day,
                 segment_limits,
                 (counts_as_win, caps),
-                is_unlimited,
+                (is_unlimited, budget, has_codes),
                 steps,
             )| Game {
                 pools,
@@ -138,6 +146,8 @@ pub fn any_game() -> impl Strategy<Value = Game> {
                 counts_as_win,
                 caps,
                 is_unlimited,
+                budget,
+                has_codes,
                 steps,
             },
         )
@@ -150,6 +160,17 @@ fn any_cap() -> impl Strategy<Value = Option<(Option<u32>, Option<u32>)>> {
         day.is_some() || all.is_some()
     });
     prop::option::of(cap)
+}
+
+/// The values are less than the least bound.
+fn any_budget() -> impl Strategy<Value = Option<Budget>> {
+    let bound = |least, most| prop::option::of(least..most);
+    let values = vec(prop_oneof![1 => Just(0), 4 => 1..300_u32], PRIZES);
+    let budget = (bound(300_u32, 1_500_u32), bound(300_u32, 3_000_u32), values);
+    let budget = budget.prop_filter("a budget has a bound", |(day, all, _)| {
+        day.is_some() || all.is_some()
+    });
+    prop::option::weighted(0.4, budget)
 }
 
 fn any_limits() -> impl Strategy<Value = Limits> {
@@ -241,12 +262,23 @@ impl Game {
         if self.has_consolation {
             yaml.push_str("consolation: {id: points}\n");
         }
+        let fen = |fen: u32| {
+            let (units, nanos) = (fen / 100, fen % 100 * 10_000_000);
+            format!("{{currencyCode: CNY, units: {units}, nanos: {nanos}}}")
+        };
+        if let Some((day, all, _)) = &self.budget {
+            let day = day.map(|most| format!("perDay: {}", fen(most)));
+            let all = all.map(|most| format!("total: {}", fen(most)));
+            let bounds: Vec<_> = day.into_iter().chain(all).collect();
+            writeln!(yaml, "budget: {{{}}}", bounds.join(", ")).unwrap();
+        }
         yaml.push_str("prizes:\n");
         for (no, counts) in self.counts_as_win.iter().enumerate() {
             let stock = match no {
                 1 if self.is_unlimited => "unlimited: true".to_owned(),
                 _ if no < SCARCE_FROM => "stock: 1000000".to_owned(),
-                _ => format!("stock: {}", self.cards_of_a_round(no) + self.spare_stock),
+                CODED if self.has_codes => "codes: true".to_owned(),
+                _ => format!("stock: {}", self.scarce_stock(no)),
             };
             let cap = self.caps[no].map_or_else(String::new, |(day, all)| {
                 let day = day.map(|most| format!("perDay: {most}"));
@@ -254,9 +286,13 @@ impl Game {
                 let bounds: Vec<_> = day.into_iter().chain(all).collect();
                 format!(", perUser: {{{}}}", bounds.join(", "))
             });
+            let value = self.budget.as_ref();
+            let value = value.map_or_else(String::new, |(_, _, values)| {
+                format!(", value: {}", fen(values[no]))
+            });
             writeln!(
                 yaml,
-                "  - {{id: p{no}, {stock}, countsAsWin: {counts}{cap}}}"
+                "  - {{id: p{no}, {stock}, countsAsWin: {counts}{cap}{value}}}"
             )
             .unwrap();
         }
@@ -276,6 +312,10 @@ impl Game {
             .unwrap();
         }
         campaign(&yaml)
+    }
+
+    fn scarce_stock(&self, prize: usize) -> u64 {
+        self.cards_of_a_round(prize) + self.spare_stock
     }
 
     /// Cards of a prize in the first rounds of all decks.
@@ -340,6 +380,11 @@ pub async fn play(
             author: author("begin"),
         };
         world.store().apply(command).await.unwrap();
+        if game.has_codes && game.scarce_stock(CODED) > 0 {
+            let codes = (0..game.scarce_stock(CODED)).map(|index| format!("CODE-{index}"));
+            let id = format!("p{CODED}");
+            world.import(&id, 0, &Vec::from_iter(codes)).await;
+        }
         world.set_time(definition.start).await;
     }
     for step in &game.steps {

@@ -6,7 +6,7 @@ use proptest::sample::Index;
 use tombola::{
     model::{Campaign, Moment, PoolNo, PrizeNo},
     store::{
-        BonusCommand, DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError,
+        BonusCommand, DrawAnswer, DrawCommand, DrawResult, Operation, Refusal, Result, StoreError,
         WinOperation, WonUnit,
     },
 };
@@ -14,8 +14,9 @@ use tombola::{
 use super::{
     envelopes::Envelopes,
     model::{
-        DRAWS_IN_ALL, Expected, FREE_A_DAY, FREE_AN_HOUR, Fate, GOLD, GOLD_A_DAY, GOLD_AN_HOUR,
-        GRANTED_A_DAY, Model, PAID_A_DAY, STICKER, STICKERS_A_DAY, STICKERS_IN_ALL, WINS_IN_ALL,
+        BUDGET_A_DAY, BUDGET_IN_ALL, DRAWS_IN_ALL, Expected, FREE_A_DAY, FREE_AN_HOUR, Fate, GOLD,
+        GOLD_A_DAY, GOLD_AN_HOUR, GRANTED_A_DAY, Model, PAID_A_DAY, STICKER, STICKERS_A_DAY,
+        STICKERS_IN_ALL, WINS_IN_ALL, WORTH,
     },
     operations::{Step, USERS},
 };
@@ -51,6 +52,9 @@ pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>) {
 }
 
 fn yaml(stock: u64, per_hour: u64) -> String {
+    let cny = |units: u64| format!("{{currencyCode: CNY, units: {units}}}");
+    let (a_day, in_all) = (cny(BUDGET_A_DAY), cny(BUDGET_IN_ALL));
+    let [coupon, mug, sticker] = WORTH.map(cny);
     format!(
         "
         endTime: 2026-11-27T00:00:00+08:00
@@ -65,10 +69,12 @@ fn yaml(stock: u64, per_hour: u64) -> String {
           - segment: {GOLD}
             limits: {{drawsPerDay: {GOLD_A_DAY}, drawsPerHour: {GOLD_AN_HOUR}}}
         consolation: {{id: points}}
+        budget: {{perDay: {a_day}, total: {in_all}}}
         prizes:
-          - {{id: coupon, stock: {stock}}}
-          - {{id: mug, stock: 60}}
+          - {{id: coupon, stock: {stock}, value: {coupon}}}
+          - {{id: mug, codes: true, value: {mug}}}
           - id: sticker
+            value: {sticker}
             unlimited: true
             countsAsWin: false
             perUser: {{perDay: {STICKERS_A_DAY}, total: {STICKERS_IN_ALL}}}
@@ -87,6 +93,10 @@ fn yaml(stock: u64, per_hour: u64) -> String {
 
 fn name(user: u8) -> String {
     format!("u{user}")
+}
+
+fn code(index: u64) -> String {
+    format!("MUG-{index:05}")
 }
 
 impl Simulation {
@@ -120,6 +130,7 @@ impl Simulation {
                 let injector = self.world.injector();
                 injector.settle(&self.campaign.id).await.unwrap();
             }
+            Step::Import { codes } => self.import(codes).await,
             Step::Apply { restock, per_hour } => self.apply(restock, per_hour).await,
             Step::Reopen => self.world.reopen().await,
             Step::Pause => {
@@ -185,6 +196,7 @@ impl Simulation {
             }
             (Expected::Made(user), Ok(answer)) => {
                 assert_eq!(answer.at, now);
+                self.check_codes(&answer).await;
                 self.model.book(command, answer, user);
             }
             (Expected::Refused(fits), Err(StoreError::Refused(refusal))) => {
@@ -230,6 +242,29 @@ impl Simulation {
             }
             Err(StoreError::Refused(_)) => self.assert_over().await,
             Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Imports the next codes of mugs.
+    async fn import(&mut self, codes: u64) {
+        let first = self.model.codes_imported;
+        let texts: Vec<_> = (first..first + codes).map(code).collect();
+        match self.world.try_import("mug", first, &texts).await {
+            Ok(_) => self.model.codes_imported += codes,
+            Err(StoreError::Refused(_)) => self.assert_over().await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The codes of a new answer are the texts that were imported.
+    async fn check_codes(&self, answer: &DrawAnswer) {
+        let texts = self.world.injector().codes_of(answer).await.unwrap();
+        for (result, text) in answer.entry.results.iter().zip(texts) {
+            let index = match result {
+                DrawResult::Won { code, .. } => *code,
+                DrawResult::NotWon { .. } => None,
+            };
+            assert_eq!(text, index.map(code), "{result:?}");
         }
     }
 
@@ -397,6 +432,9 @@ impl Simulation {
         self.world.audit().await;
         self.envelopes.check(&self.world, is_ticked).await;
         let now = self.now().await;
+        let spent = self.world.stats().await.spent();
+        let (today, total) = self.model.spent(self.campaign.zone.day(now));
+        assert_eq!((spent.today, spent.total), (today * 100, total * 100));
         for user in (0..USERS).map(name) {
             let record = self.world.record(&user).await;
             let model = self.model.user(&user).at(now, &self.campaign);

@@ -20,6 +20,7 @@ use super::{
     envelopes::Acknowledged,
 };
 
+mod budget;
 mod index;
 mod limits;
 
@@ -174,6 +175,8 @@ struct Book {
     totals: BTreeMap<UserId, (u64, u64)>,
     capped: CappedWins,
     granted: BTreeMap<UserId, u64>,
+    /// Minor units won under a budget.
+    spent: BTreeMap<Day, u128>,
 }
 
 impl Book {
@@ -389,6 +392,7 @@ impl Book {
                     assert!(!is_back, "P1: {unit:?} was taken back");
                     assert!(!self.paused.contains(prize), "P7: of a stopped prize");
                     assert!(release.is_none_or(|release| release <= at), "P7: early");
+                    self.spend(at, &campaign, *prize);
                     let stats = self.prizes.get_mut(prize).unwrap();
                     assert!(stats.waiting > 0, "P1: more than was given to pools");
                     stats.waiting -= 1;
@@ -421,14 +425,23 @@ impl Book {
                 assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
                 assert!(!self.paused.contains(&prize), "a stopped prize is held");
                 let is_beyond = campaign.prize(prize).counts_as_win && is_limited;
-                assert!(is_beyond || is_capped(prize), "anybody may have it");
+                let is_over = self.is_over_budget(at, campaign, prize);
+                let is_denied = is_beyond || is_capped(prize) || is_over;
+                assert!(is_denied, "anybody may have it");
                 self.take_back(&Quantities::from([(prize, 1)]), false);
                 self.prizes.entry(prize).or_default().forfeited += 1;
             }
             Cause::Blank { pool, unit } => {
                 assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
             }
-            Cause::NothingDue => assert!(!is_limited && !is_any_capped, "{draw:?}"),
+            Cause::NothingDue => {
+                let is_over = self.is_any_over_budget(at, campaign);
+                assert!(!is_limited && !is_any_capped && !is_over, "{draw:?}");
+            }
+            Cause::Budget => {
+                let is_over = self.is_any_over_budget(at, campaign);
+                assert!(!is_limited && !is_any_capped && is_over, "{draw:?}");
+            }
             Cause::WinsLimit => assert!(is_limited, "{draw:?}"),
             Cause::PrizeCap => assert!(!is_limited && is_any_capped, "{draw:?}"),
             Cause::ConsolationOnly => assert!(draw.consolation_only),

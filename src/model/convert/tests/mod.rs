@@ -1,6 +1,7 @@
 //! What a valid campaign becomes, and that every problem of a bad one is reported; [`table`] has
 //! the bad ones one by one.
 
+mod budget;
 mod caps;
 mod envelopes;
 mod schedules;
@@ -95,6 +96,7 @@ pub(crate) fn spring_wheel() -> proto::Campaign {
             draws_per_hour: None,
             granted_per_day: None,
         }),
+        budget: None,
         consolation: Some(proto::Consolation {
             id: "points".into(),
             name: "5 points".into(),

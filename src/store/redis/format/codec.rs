@@ -9,11 +9,8 @@
 use rmp::{decode, encode};
 
 use crate::{
-    model::{Campaign, Moment, PoolNo},
-    store::{
-        Result, StoreError, Unit,
-        rules::{PoolState, State},
-    },
+    model::{Campaign, Moment, budget::Budget},
+    store::{Result, StoreError, Unit},
 };
 
 use super::keys::{PoolKeys, slot};
@@ -310,7 +307,8 @@ pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> 
 
 /// What few campaigns have: a list of each prize with a cap, its cap of a day and its cap in all
 /// (-1: none), the limit of draws of an hour, the limit of bonus draws that callers grant on a day,
-/// 1 if segments are named, 1 if bonus draws of a day are counted, a list of the prizes with codes.
+/// 1 if segments are named, 1 if bonus draws of a day are counted, a list of the prizes with codes,
+/// a list of the budget (see [`pack_budget`]).
 /// Nil stands for what a campaign lacks, and nothing follows what it has last.
 fn pack_rare_rules(packer: &mut Packer, campaign: &Campaign) {
     let caps: Vec<_> = campaign.capped_prizes().collect();
@@ -322,7 +320,7 @@ fn pack_rare_rules(packer: &mut Packer, campaign: &Campaign) {
     ];
     let coded: Vec<_> = campaign.prizes_with_codes().collect();
     let given = limits.iter().rposition(Option::is_some);
-    let values = match coded.is_empty() {
+    let values = match coded.is_empty() && campaign.budget.is_none() {
         true => given.map_or(0, |last| last + 1),
         false => limits.len(),
     };
@@ -348,6 +346,22 @@ fn pack_rare_rules(packer: &mut Packer, campaign: &Campaign) {
         for prize in coded {
             packer.int(prize.0.into());
         }
+    } else if campaign.budget.is_some() {
+        packer.nil();
+    }
+    if let Some(budget) = &campaign.budget {
+        pack_budget(packer, budget);
+    }
+}
+
+/// The budget of a day and in all (-1: none), then the value of each prize, in minor units.
+fn pack_budget(packer: &mut Packer, budget: &Budget) {
+    packer.list(2 + budget.values.len());
+    for most in [budget.per_day, budget.total] {
+        packer.int(most.map_or(-1, u64::cast_signed));
+    }
+    for value in &budget.values {
+        packer.count(*value);
     }
 }
 
@@ -376,53 +390,6 @@ pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
         start = start.min(hour);
     }
     (packer.done(), start)
-}
-
-/// The state that draws depend on: lifecycle, number of blocked users, held prizes, and for each
-/// pool one value. For a schedule, that is the moment until which it is filled. For a deck, it is 1
-/// if more cards will be dealt and 0 if not; or, if stock lacks prizes that forfeited cards can
-/// bring back, a list of prizes and numbers: the deck is dealt on once that many cards of each of
-/// these prizes are forfeited. Then, if codes were passed over, a list of prizes and numbers of
-/// these codes.
-pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
-    let mut packer = Packer::default();
-    packer.int(state.view.lifecycle.code().into());
-    packer.count(state.view.blocked_users);
-    packer.list(state.view.paused_prizes.len());
-    for prize in state.view.paused_prizes.iter() {
-        packer.int(prize.0.into());
-    }
-    packer.list(state.pools.len());
-    for ((no, _), pool) in state.view.campaign.numbered_pools().zip(&state.pools) {
-        match pool {
-            PoolState::Schedule(schedule) => {
-                packer.moment(schedule.filled_until());
-            }
-            PoolState::Deck(_) => encode_deck_gate(&mut packer, state, no),
-        }
-    }
-    let skipped = state.stock.iter().enumerate();
-    let skipped: Vec<_> = skipped.filter(|(_, stock)| stock.skipped > 0).collect();
-    if !skipped.is_empty() {
-        packer.list(skipped.len() * 2);
-        for (prize, stock) in skipped {
-            packer.count(prize as u64).count(stock.skipped);
-        }
-    }
-    packer.done()
-}
-
-fn encode_deck_gate(packer: &mut Packer, state: &State, no: PoolNo) {
-    let missing = state.missing_units(no);
-    if missing.is_empty() {
-        packer.int(i64::from(state.deck_stop(no).is_none()));
-        return;
-    }
-    packer.list(missing.len() * 2);
-    for (prize, units) in missing {
-        let forfeited = state.stock[usize::from(prize.0)].forfeited;
-        packer.int(prize.0.into()).count(forfeited + units);
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::{
 
 /// The Lua text that defines them. It comes before every script.
 pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
-    let constants: [(&str, i64); 32] = [
+    let constants: [(&str, i64); 33] = [
         ("FORMAT", FORMAT.into()),
         ("FULL_ENTRIES_FORMAT", FULL_ENTRIES_FORMAT.into()),
         ("CAPS_FORMAT", CAPS_FORMAT.into()),
@@ -41,6 +41,7 @@ pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
         ("NOTHING_DUE", Cause::NothingDue.code().into()),
         ("WINS_LIMIT", Cause::WinsLimit.code().into()),
         ("PRIZE_CAP", Cause::PrizeCap.code().into()),
+        ("BUDGET", Cause::Budget.code().into()),
         ("BLOCKED", Cause::Blocked.code().into()),
         ("CONSOLATION_ONLY", Cause::ConsolationOnly.code().into()),
         ("LOW_CARDS", LOW_CARDS.cast_signed()),

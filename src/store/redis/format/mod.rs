@@ -7,6 +7,7 @@ pub(super) mod codec;
 mod constants;
 mod counts;
 pub(super) mod effect;
+pub(super) mod gate;
 pub(super) mod ids;
 pub(super) mod keys;
 pub(super) mod record;

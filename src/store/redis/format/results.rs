@@ -163,6 +163,7 @@ mod tests {
             (-5, true, Cause::WinsLimit),
             (-6, false, Cause::Blocked),
             (-9, true, Cause::ConsolationOnly),
+            (-16, false, Cause::Budget),
         ] {
             let expected = DrawResult::NotWon { consolation, cause };
             assert_eq!(read(code, &[]).unwrap(), expected, "{code}");

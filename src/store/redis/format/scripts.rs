@@ -29,8 +29,8 @@ macro_rules! scripts {
 scripts! {
     /// Draws, many at once.
     DRAW = "draw" [
-        "writing", "backlog", "record", "users", "packed", "admission", "bonus", "memory", "queues", "denials",
-        "pools", "counters", "campaign", "batch"
+        "writing", "backlog", "record", "users", "packed", "admission", "bonus", "memory", "queues", "budget",
+        "denials", "pools", "counters", "campaign", "batch"
     ] => effect::of_draws;
     /// Reads the state of a campaign that rules decide on.
     LOAD = "load";

@@ -229,6 +229,7 @@ impl Loaded {
             prizes,
             pools_agree,
             draws: fields.draws()?,
+            spent_day: fields.spent_day()?,
             users: fields.counter("users")?,
             decks: decks.collect(),
             view: fields.view(Arc::clone(&layout.campaign))?,

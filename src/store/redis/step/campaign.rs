@@ -15,7 +15,9 @@ use crate::store::redis::{
 };
 use crate::{
     chance::Nonce,
-    model::{Campaign, CampaignId, Moment, OperatorId, PoolNo, convert},
+    model::{
+        Campaign, CampaignId, Moment, OperatorId, PoolNo, budget::SpentDay, convert, zone::Day,
+    },
     store::{
         CampaignView, Hold, Lifecycle, Refusal, Result, StoreError,
         rules::{self, Stock},
@@ -101,6 +103,17 @@ impl Fields {
             wins: self.counter("wins")?,
             consolations: self.counter("consolations")?,
             nothings: self.counter("nothings")?,
+        })
+    }
+
+    /// What was won under a budget.
+    pub(crate) fn spent_day(&self) -> Result<SpentDay> {
+        if self.bytes("spent:day").is_none() {
+            return Ok(SpentDay::default());
+        }
+        Ok(SpentDay {
+            day: Day(self.number("spent:day")?),
+            amount: self.number("spent:today")?,
         })
     }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::store::redis::{
     core::Core,
     format::{
-        blocks, codec,
+        blocks, codec, gate,
         keys::{self, IdDigest, USER_HASHES, group_of, slot},
         record,
         reply::{self, letter},
@@ -214,7 +214,7 @@ impl Loaded {
             ("slots".into(), to_json(&layout.slots)),
             ("stock".into(), to_json(&state.stock)),
             ("pools".into(), to_json(&state.pools)),
-            ("gate".into(), codec::encode_gate(state)),
+            ("gate".into(), gate::encode_gate(state)),
         ];
         for (no, pool) in (0..).map(PoolNo).zip(&state.pools) {
             if let PoolState::Schedule(schedule) = pool {

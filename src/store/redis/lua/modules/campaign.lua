@@ -1,6 +1,6 @@
 -- A campaign of a batch, from the script's arguments and from the partition.
 --
--- Reads  pools; KEYS and ARGV as draw.lua describes them
+-- Reads  budget, pools; KEYS and ARGV as draw.lua describes them
 -- Gives  read_campaign, open_campaign, read_view
 --
 -- A campaign has what the functions here set, and `pools`; a pool has `queues`. What a draw does to
@@ -82,7 +82,7 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         parts, lengths =
         unpack(ARGV, arg, arg + 12)
     local start, finish, day, paid_day, user, wins, consolation, counts_as_win, pools, caps,
-        hour_limit, granted_limit, has_segments, counts_day, coded = cmsgpack.unpack(layout)
+        hour_limit, granted_limit, has_segments, counts_day, coded, budget = cmsgpack.unpack(layout)
     hashes, draws = tonumber(hashes), tonumber(draws)
     local c = {
         now = now, oldest = oldest, -- the moment; that of the oldest draw that is remembered
@@ -98,6 +98,7 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         caps = caps and read_caps(caps), hour_limit = hour_limit, granted_limit = granted_limit,
         has_segments = has_segments, counts_day = counts_day,
         coded = coded, -- prizes with codes
+        budget = budget and read_budget(budget),
         nothing_due = pack_not_won(format, NOTHING_DUE, consolation),
         -- its draws
         draws = draws, hashes = hashes, hash_of = hash_of, earliest = tonumber(earliest),
@@ -168,11 +169,14 @@ end
 
 -- Sets what changes without a new version.
 local function read_gate(c, gate, now)
-    local lifecycle, blocked, held, gates, skipped = cmsgpack.unpack(gate)
+    local lifecycle, blocked, held, gates, skipped, revoked = cmsgpack.unpack(gate)
     c.lifecycle, c.blocked = lifecycle, blocked
     c.is_open = lifecycle == LIFECYCLE_OPEN and now >= c.start and now < c.finish
     if c.coded then
         c.next_code = read_next_codes(c, skipped)
+    end
+    if c.budget then
+        open_budget(c, revoked)
     end
     local is_held = set_of(held)
     for number = 1, #c.pools do

@@ -1,8 +1,8 @@
 -- What the draws of a campaign change besides users' records: its counters, units won by window,
 -- and the queues. Everything is read and added up here; draw.lua writes it.
 --
--- Reads  clock, queues, denials, pools
---        a campaign: key, format, pools, entries, is_touched, given
+-- Reads  clock, queues, budget, denials, pools
+--        a campaign: key, format, pools, entries, is_touched, given, budget
 -- Gives  add_up
 -- Fields of counters and their sums, as HSET takes them. All of them must be numbers. Besides, the
 -- values of `further` fields, which are only read.
@@ -90,6 +90,9 @@ local function add_up(c, draws, users, units, without)
     end
     if not c.is_touched then
         sums[#sums + 1], sums[#sums + 2] = 'touched', '1'
+    end
+    if c.budget then
+        count_spent(c.budget, sums)
     end
     for wins_key, windows in pairs(wins) do
         wins[wins_key] = add(wins_key, windows, {})

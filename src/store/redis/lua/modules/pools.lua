@@ -1,12 +1,13 @@
 -- The pools of a campaign: which units a draw takes. What is taken is only counted here; it is
 -- written at the end.
 --
--- Reads  queues, denials
---        a campaign: key, format, pools, counts_as_win, caps, next_code, given, nothing_due
+-- Reads  queues, budget, denials
+--        a campaign: key, format, pools, counts_as_win, caps, budget, next_code, given, nothing_due
 --        a pool: number, unlock, bounds (nil, or wins, draws_today), is_deck, gate, is_behind,
 --        queues
 --        a queue: pool, prize, code, coded
--- Sets   a campaign: checked, the number of empty queues that are known not to be gone; next_code
+-- Sets   a campaign: checked, the number of empty queues that are known not to be gone; next_code;
+--        what was won of the budget
 -- Gives  pack_not_won, draw_units, find_empty, refuse_gone
 local picks, picked = {}, 0 -- the queues that the draw at hand has taken from
 
@@ -149,17 +150,22 @@ end
 local function draw_units(c, kind, field, drawn, today, won, more)
     local results, units, nothing_due, cards = nil, 0, c.nothing_due, nil
     local caps, wins_limit, closed = c.caps, kind.limits.wins_limit, kind.closed
-    local given = c.coded and {}
+    local given, budget = c.coded and {}, c.budget
+    local today_spent, all_spent, over, is_spent
     if kind.is_barred or (c.blocked > 0 and redis.call('SISMEMBER', c.blocked_key, field) == 1) then
         local cause = kind.is_barred and CONSOLATION_ONLY or BLOCKED
         return string.rep(pack_not_won(c.format, cause, c.given), kind.count), won, 0, more
     end
     picked = 0
+    if budget then
+        today_spent, all_spent, over = budget.today, budget.all, budget.over
+    end
     for number = drawn, drawn + kind.count - 1 do
-        local result, card, blank, denied
+        local result, card, blank, own, denied
         if caps or won >= wins_limit then
-            denied = denied_prizes(c, won, wins_limit, more)
+            own = denied_prizes(c, won, wins_limit, more)
         end
+        denied = over and with_over(c, own, over) or own
         result, won, card, blank = take(c, number, today + number - drawn, won, denied, closed)
         if card then
             cards = cards or {}
@@ -172,6 +178,11 @@ local function draw_units(c, kind, field, drawn, today, won, more)
             if caps then
                 more = count_capped(c, more, picks[picked].prize)
             end
+            if budget then
+                local value = budget.values[picks[picked].prize]
+                today_spent, all_spent, is_spent = today_spent + value, all_spent + value, true
+                over = prizes_over(budget, today_spent, all_spent)
+            end
         elseif result == nil then
             give_back(c)
             return nil, won
@@ -180,12 +191,17 @@ local function draw_units(c, kind, field, drawn, today, won, more)
         elseif not denied then
             result = nothing_due
         else
-            result = pack_not_won(c.format, won < wins_limit and PRIZE_CAP or WINS_LIMIT, c.given)
+            local cause = own and (won < wins_limit and PRIZE_CAP or WINS_LIMIT) or BUDGET
+            result = pack_not_won(c.format, cause, c.given)
         end
         results = results and results .. result or result
     end
     if cards then
         forfeit(c, cards)
+    end
+    if is_spent then
+        budget.today, budget.all, budget.over = today_spent, all_spent, over
+        budget.is_spent = true
     end
     for prize, codes in pairs(given or {}) do
         c.next_code[prize] = c.next_code[prize] + codes
