@@ -124,7 +124,7 @@ fn view(response: &GetStatsResponse, zone: &TimeZone) -> String {
             grouped(response.nothings),
             counted(response.users, "user")
         ),
-        format!("{}\n{balance}", prizes(&response.prizes)),
+        format!("{}\n{balance}", prizes(&response.prizes, zone)),
     ];
     parts.extend(response.budget.as_ref().map(budget));
     if !response.decks.is_empty() {
@@ -147,7 +147,7 @@ fn view(response: &GetStatsResponse, zone: &TimeZone) -> String {
     parts.join("\n\n")
 }
 
-fn prizes(prizes: &[PrizeStats]) -> String {
+fn prizes(prizes: &[PrizeStats], zone: &TimeZone) -> String {
     let numbers = [
         "stock",
         "left",
@@ -178,9 +178,14 @@ fn prizes(prizes: &[PrizeStats]) -> String {
             prize.revoked,
         ];
         let codes = counted(prize.codes_left, "code");
+        let out = shown(prize.runs_out_time.as_ref(), zone);
         let marks = [
             (prize.unlimited, "unlimited"),
             (prize.codes_left > 0, &format!("{codes} left")),
+            (
+                prize.runs_out_time.is_some(),
+                &format!("at this rate it runs out at {out}"),
+            ),
             (prize.paused, "PAUSED"),
         ];
         let marks = marks.iter().filter(|mark| mark.0).map(|mark| mark.1);

@@ -14,6 +14,7 @@ use tonic::{
 
 use super::{
     arrival::Arrival,
+    rates::Rates,
     status::{CallError, status},
 };
 use crate::{
@@ -48,15 +49,21 @@ pub(super) type Reply<T> = Result<Response<T>, Status>;
 pub(super) struct Desk {
     injector: Arc<Injector>,
     ledger: Option<Arc<dyn LedgerReader>>,
+    rates: Arc<Rates>,
     slots: Semaphore,
     operators_slots: Semaphore,
     test_clock: bool,
 }
 
 impl Desk {
-    pub(super) fn new(injector: Arc<Injector>, ledger: Option<Arc<dyn LedgerReader>>) -> Self {
+    pub(super) fn new(
+        injector: Arc<Injector>,
+        ledger: Option<Arc<dyn LedgerReader>>,
+        rates: Arc<Rates>,
+    ) -> Self {
         Self {
             ledger,
+            rates,
             test_clock: injector.store().info().test_clock,
             slots: Semaphore::new(CALLS_MAX - OPERATORS_CALLS_MAX),
             operators_slots: Semaphore::new(OPERATORS_CALLS_MAX),
@@ -75,6 +82,11 @@ impl Desk {
     /// What reads the settled ledger, if it is settled anywhere.
     pub(super) fn ledger(&self) -> Option<&dyn LedgerReader> {
         self.ledger.as_deref()
+    }
+
+    /// How fast prizes are won.
+    pub(super) fn rates(&self) -> &Rates {
+        &self.rates
     }
 
     /// Answers a call that changes nothing and has no request id.
@@ -212,7 +224,7 @@ mod tests {
         let store = MemoryStore::new(Arc::new(SystemClock), Duration::from_secs(60));
         let key = MasterKey::from_bytes([7; 32]);
         let injector = Injector::new(Arc::new(store), key, Duration::ZERO);
-        let desk = Desk::new(Arc::new(injector), None);
+        let desk = Desk::new(Arc::new(injector), None, Arc::default());
         let taken = desk
             .slots
             .try_acquire_many((CALLS_MAX - OPERATORS_CALLS_MAX) as u32);

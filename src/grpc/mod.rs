@@ -28,6 +28,7 @@ mod lottery;
 mod odds;
 mod operations;
 mod people;
+mod rates;
 pub mod readiness;
 mod reads;
 mod removed;

@@ -28,6 +28,7 @@ use super::{
     ledger::Ledger,
     local::Local,
     lottery::Lottery,
+    rates::Rates,
     readiness::Readiness,
     unread::legible,
 };
@@ -141,7 +142,9 @@ pub async fn serve(
     let store = Arc::clone(injector.store());
     let access = settings.access.clone();
     let gate = AccessLayer::new(&settings.access, settings.reflection);
-    let routes = routes(injector, (ledger, draining), reporter, settings.reflection)?;
+    let rates = Arc::<Rates>::default();
+    let desk = (injector, rates.clone());
+    let routes = routes(desk, (ledger, draining), reporter, settings.reflection)?;
     let routes = Routes::from(routes.into_axum_router().layer(gate));
     settings.local.open(&routes, &access);
     let local = settings.local.clone();
@@ -169,12 +172,13 @@ pub async fn serve(
         stopped.await.ok(); // an error means that the other half is gone: stop as well
     };
     let bounds = Bounds::of(&settings);
-    let services = (routes, Some(store));
+    let services = (routes, Some(store.clone()));
     let wire = (settings.tls, settings.tracer);
     let serving = async {
         tokio::select! {
             () = connections::serve(listener, services, wire, bounds, stopped) => {}
             () = access.watch() => {}
+            () = rates.watch(&*store) => {}
         }
     };
     tokio::join!(ending, serving);
@@ -183,7 +187,7 @@ pub async fn serve(
 }
 
 fn routes(
-    injector: Arc<Injector>,
+    (injector, rates): (Arc<Injector>, Arc<Rates>),
     (ledger, draining): (Option<SettledLedger>, watch::Receiver<bool>),
     reporter: HealthReporter,
     reflection: Reflection,
@@ -191,7 +195,7 @@ fn routes(
     let reader = ledger.as_ref().map(|ledger| Arc::clone(&ledger.reader));
     let store = Arc::clone(injector.store());
     let senders = Arc::new(Senders::new(store, reader.clone()));
-    let desk = Arc::new(Desk::new(injector, reader));
+    let desk = Arc::new(Desk::new(injector, reader, rates));
     let lottery = Guarded::new(Lottery::new(desk.clone()), &senders);
     let lottery = LotteryServiceServer::new(lottery).max_decoding_message_size(CALLER_BYTES_MAX);
     let envelopes = Guarded::new(Envelopes::new(desk.clone()), &senders);

@@ -6,6 +6,7 @@ use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
     envelope_views,
     ledger_stats::ledger_stats,
+    rates::Rates,
     request,
     schedule::window,
     secrets::Secrets,
@@ -46,7 +47,9 @@ pub(super) async fn get_stats(
         } else {
             all_windows(&stats, &windows)
         };
-        Ok(response(&stats, windows, store.info().test_clock))
+        let rates = desk.rates();
+        rates.note(&stats);
+        Ok(response(&stats, windows, rates, store.info().test_clock))
     };
     desk.read(deadline, work).await
 }
@@ -67,13 +70,17 @@ async fn envelope_stats(store: &dyn Store) -> crate::store::Result<proto::GetSta
 fn response(
     stats: &Stats,
     windows: Vec<proto::Window>,
+    rates: &Rates,
     test_clock: bool,
 ) -> proto::GetStatsResponse {
     let counts = stats.draws;
     let prizes = (0..).map(PrizeNo).zip(&stats.prizes);
     proto::GetStatsResponse {
         prizes: prizes
-            .map(|(no, prize)| prize_stats(no, prize, stats))
+            .map(|(no, prize)| proto::PrizeStats {
+                runs_out_time: rates.runs_out(stats, no).map(moment_to_proto),
+                ..prize_stats(no, prize, stats)
+            })
             .collect(),
         balanced: stats.balanced(),
         draws: counts.wins + counts.consolations + counts.nothings,
@@ -114,7 +121,8 @@ fn budget_stats(stats: &Stats) -> Option<proto::BudgetStats> {
     })
 }
 
-/// Units of a paused prize that are in pools are held, of others waiting.
+/// Units of a paused prize that are in pools are held, of others waiting. When it runs out is left
+/// open.
 pub(super) fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> proto::PrizeStats {
     let paused = stats.view.paused_prizes.contains(&no);
     let (waiting, held) = if paused {
@@ -141,6 +149,7 @@ pub(super) fn prize_stats(no: PrizeNo, prize: &PrizeStats, stats: &Stats) -> pro
         forfeited: prize.forfeited,
         revoked: prize.revoked,
         paused,
+        runs_out_time: None,
     }
 }
 
