@@ -267,6 +267,7 @@ fn pools(pools: &[Pool]) -> Table {
         let kind = match &pool.kind {
             Some(Kind::Schedule(_)) => "schedule",
             Some(Kind::Deck(_)) => "deck",
+            Some(Kind::Personal(_)) => "personal",
             None => "",
         };
         let (draws, today) = (pool.unlock_after_draws, pool.unlock_after_draws_today);

@@ -116,7 +116,7 @@ pub(super) fn schedules(campaign: &Campaign) -> impl Iterator<Item = (PoolNo, &S
         .numbered_pools()
         .filter_map(|(no, pool)| match &pool.kind {
             PoolKind::Schedule(schedule) => Some((no, schedule)),
-            PoolKind::Deck(_) => None,
+            PoolKind::Deck(_) | PoolKind::Personal(_) => None,
         })
 }
 

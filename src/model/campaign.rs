@@ -12,6 +12,7 @@ use super::{
     moment::Moment,
     money::Money,
     number::{PoolNo, PrizeNo},
+    personal::Personal,
     schedule::Schedule,
     segments::{SegmentLimits, SegmentRule},
     zone::Zone,
@@ -114,6 +115,8 @@ pub enum PoolKind {
     Schedule(Schedule),
     /// Cards with exact odds.
     Deck(Deck),
+    /// Each user draws alone.
+    Personal(Personal),
 }
 
 impl Pool {
@@ -190,6 +193,7 @@ impl Campaign {
             || self.limits.granted_per_day.is_some()
             || self.names_segments()
             || self.counts_bonus_of_day()
+            || self.has_personal_pools()
             || self.pools.iter().any(|pool| pool.lock_after_wins.is_some())
             || prizes.any(|prize| prize.unlimited || prize.codes || prize.per_user.is_some())
     }

@@ -46,6 +46,8 @@ pub struct Forecast {
     pub drawers: Spread,
     /// Users who won at least one unit.
     pub winners: Spread,
+    /// Users to whom a guarantee gave a unit.
+    pub guaranteed: Spread,
     /// Users who were refused a draw by a limit.
     pub limited: Spread,
     /// What the won units are worth, by currency.
@@ -174,6 +176,7 @@ impl Forecast {
             nothings: spread(&|run| run.nothings as f64),
             drawers: spread(&|run| run.drawers as f64),
             winners: spread(&|run| run.winners as f64),
+            guaranteed: spread(&|run| run.guaranteed as f64),
             limited: spread(&|run| run.limited as f64),
             costs: costs(campaign, runs),
             prizes: campaign

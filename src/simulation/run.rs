@@ -7,7 +7,7 @@ use tokio::runtime;
 
 use super::crowd::{Arrival, Crowd};
 use crate::{
-    chance::{MasterKey, Nonce, Seed, Stream},
+    chance::{MasterKey, Nonce, Salt, Seed, Stream},
     injector::Injector,
     model::{
         Campaign, CampaignId, Moment, OperatorId, PoolKind, PrizeNo, RequestId, UserId,
@@ -36,9 +36,11 @@ pub(super) struct Run {
     pub(super) refused: BTreeMap<&'static str, u64>,
     pub(super) consolations: u64,
     pub(super) nothings: u64,
-    /// Users who drew, who won at least one unit, and who were refused a draw by a limit.
+    /// Users who drew, who won at least one unit, who were given one by a guarantee, and who were
+    /// refused a draw by a limit.
     pub(super) drawers: u64,
     pub(super) winners: u64,
+    pub(super) guaranteed: u64,
     pub(super) limited: u64,
     /// By window: draws that were made.
     pub(super) draws_by_window: Vec<u32>,
@@ -74,6 +76,7 @@ pub(super) struct PrizeWindow {
 struct Seen {
     has_drawn: bool,
     has_won: bool,
+    is_guaranteed: bool,
     is_limited: bool,
 }
 
@@ -152,6 +155,10 @@ impl<'a> Stage<'a> {
             },
         };
         store.apply(command).await?;
+        // Personal pools depend on users' pseudonyms, so these are the same each time too.
+        let partition = store.partition_of(campaign.id.as_str());
+        let salt = Salt(bytes(seed, b"salt"));
+        store.salt(partition, campaign.id.as_str(), salt).await?;
         let injector = Arc::new(Injector::new(Arc::clone(&store), key, LEAD));
         injector.tick().await?;
         Ok(Self {
@@ -171,6 +178,7 @@ impl<'a> Stage<'a> {
                 nothings: 0,
                 drawers: 0,
                 winners: 0,
+                guaranteed: 0,
                 limited: 0,
                 draws_by_window: Vec::new(),
                 prizes: campaign
@@ -222,6 +230,7 @@ impl<'a> Stage<'a> {
             segments: Vec::new(),
             expire: None,
             not_after: arrival.at + PATIENCE,
+            chance: None,
         };
         let seen = &mut self.seen[arrival.user as usize];
         match self.injector.draw(command).await {
@@ -231,8 +240,11 @@ impl<'a> Stage<'a> {
                 self.run.draws_by_window[index] += 1;
                 for result in &answer.entry.results {
                     match *result {
-                        DrawResult::Won { prize, .. } => {
+                        DrawResult::Won {
+                            prize, guarantee, ..
+                        } => {
                             seen.has_won = true;
+                            seen.is_guaranteed |= guarantee.is_some();
                             self.run.won(prize, index, arrival.at);
                         }
                         DrawResult::NotWon {
@@ -281,6 +293,7 @@ impl<'a> Stage<'a> {
         let count = |is: fn(&Seen) -> bool| self.seen.iter().filter(|seen| is(seen)).count() as u64;
         self.run.drawers = count(|seen| seen.has_drawn);
         self.run.winners = count(|seen| seen.has_won);
+        self.run.guaranteed = count(|seen| seen.is_guaranteed);
         self.run.limited = count(|seen| seen.is_limited);
         Ok(self.run)
     }

@@ -121,6 +121,22 @@ fn stock_that_runs_out_is_told_with_its_time() {
 }
 
 #[test]
+fn users_who_reach_a_guarantee_are_counted_and_odds_come_out() {
+    let pool = "{id: own, personal: {odds: {star: 2%, pin: 30%}, \
+                guarantees: [{id: tenth, prizes: [star], within: 10}]}}";
+    let prizes = "[{id: star, unlimited: true}, {id: pin, unlimited: true}]";
+    let campaign = campaign(&format!("prizes: {prizes}, pools: [{pool}]"));
+    let forecast = simulate(&campaign, &crowd(200, 30.0), 2).unwrap();
+    // Each of 200 users draws about 60 times: about every ninth gives a star.
+    assert!(forecast.guaranteed.low > 195.0, "{:?}", forecast.guaranteed);
+    let expected = (1.0 - 0.98_f64.powi(10)) / 0.02;
+    let share = forecast.prizes[0].won.mean / forecast.draws.mean;
+    assert!((share * expected - 1.0).abs() < 0.1, "{share}, {expected}");
+    let again = simulate(&campaign, &crowd(200, 30.0), 2).unwrap();
+    assert_eq!(again.prizes[0].won, forecast.prizes[0].won);
+}
+
+#[test]
 fn users_who_reach_a_limit_are_counted() {
     let limited = format!("limits: {{drawsPerDay: 2, paidDrawsPerDay: 1}}, {DECK}");
     let crowd = Crowd {

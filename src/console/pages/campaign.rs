@@ -11,14 +11,15 @@ use serde::Deserialize;
 use super::{Tab, alerts, definition, head, prize_name, prizes, status};
 use crate::{
     console::{
+        i18n::Language,
         layout::Place,
         ui::{self, fact, live, number},
         visit::{Contents, Visit},
     },
     model::text::percent,
     proto::{
-        Campaign, CampaignState, CampaignStatus, DeckStats, DrawLimits, GetOddsRequest,
-        GetOddsResponse, GetStatsRequest, GetStatsResponse, Hold, pool_odds::Kind,
+        Campaign, CampaignState, CampaignStatus, DeckOdds, DeckStats, DrawLimits, GetOddsRequest,
+        GetOddsResponse, GetStatsRequest, GetStatsResponse, Hold, PersonalOdds, pool_odds::Kind,
     },
 };
 
@@ -281,29 +282,11 @@ fn published(visit: &Visit, campaign: &Campaign, odds: &GetOddsResponse) -> Mark
             section.card {
                 h2 { (lang.with("odds.pool", &pool.pool_id)) }
                 @match &pool.kind {
-                    Some(Kind::Deck(deck)) => {
-                        @let rounds = [
-                            (lang.t("odds.first-round"), &deck.first_round),
-                            (lang.t("odds.later-rounds"), &deck.later_rounds),
-                        ];
-                        @for (title, cards) in rounds { @if !cards.is_empty() {
-                            h3 { (title) }
-                            (ui::scroll(title, &html! { table {
-                                thead { tr {
-                                    th scope="col" { (lang.t("units.prize")) }
-                                    th.n scope="col" { (lang.t("odds.cards")) }
-                                    th.n scope="col" { (lang.t("odds.odds")) }
-                                } }
-                                tbody { @for card in cards { tr {
-                                    th scope="row" {
-                                        @if card.prize_id.is_empty() { (lang.t("odds.blank")) }
-                                        @else { (prize_name(campaign, &card.prize_id)) }
-                                    }
-                                    td.n { (number(card.cards)) " / " (number(card.size)) }
-                                    td.n { (percent(card.cards, card.size)) }
-                                } } }
-                            } }))
-                        } }
+                    Some(Kind::Deck(deck)) => { (rounds(lang, campaign, deck)) }
+                    Some(Kind::Personal(personal)) => {
+                        p { (lang.t("odds.personal")) }
+                        @if let Some(deck) = &personal.deck { (rounds(lang, campaign, deck)) }
+                        @else { (own_odds(lang, campaign, personal)) }
                     }
                     Some(Kind::Schedule(schedule)) => {
                         p { (lang.t("odds.schedule")) }
@@ -328,4 +311,59 @@ fn published(visit: &Visit, campaign: &Campaign, odds: &GetOddsResponse) -> Mark
             }
         }
     }
+}
+
+/// The rounds of a deck.
+fn rounds(lang: Language, campaign: &Campaign, deck: &DeckOdds) -> Markup {
+    let rounds = [
+        (lang.t("odds.first-round"), &deck.first_round),
+        (lang.t("odds.later-rounds"), &deck.later_rounds),
+    ];
+    html! {
+        @for (title, cards) in rounds { @if !cards.is_empty() {
+            h3 { (title) }
+            (ui::scroll(title, &html! { table {
+                thead { tr {
+                    th scope="col" { (lang.t("units.prize")) }
+                    th.n scope="col" { (lang.t("odds.cards")) }
+                    th.n scope="col" { (lang.t("odds.odds")) }
+                } }
+                tbody { @for card in cards { tr {
+                    th scope="row" {
+                        @if card.prize_id.is_empty() { (lang.t("odds.blank")) }
+                        @else { (prize_name(campaign, &card.prize_id)) }
+                    }
+                    td.n { (number(card.cards)) " / " (number(card.size)) }
+                    td.n { (percent(card.cards, card.size)) }
+                } } }
+            } }))
+        } }
+    }
+}
+
+/// The odds of a personal pool: of each draw, and with its guarantees.
+fn own_odds(lang: Language, campaign: &Campaign, personal: &PersonalOdds) -> Markup {
+    let base = |prize: &str| {
+        let found = personal.base.iter().find(|odds| odds.prize_id == prize);
+        found.map_or("0", |odds| odds.percent.as_str())
+    };
+    let title = lang.t("odds.odds");
+    ui::scroll(
+        title,
+        &html! { table {
+            thead { tr {
+                th scope="col" { (lang.t("units.prize")) }
+                th.n scope="col" { (lang.t("odds.each-draw")) }
+                th.n scope="col" { (lang.t("odds.long-run")) }
+            } }
+            tbody { @for odds in &personal.effective { tr {
+                th scope="row" {
+                    @if odds.prize_id.is_empty() { (lang.t("odds.blank")) }
+                    @else { (prize_name(campaign, &odds.prize_id)) }
+                }
+                td.n { (base(&odds.prize_id)) " %" }
+                td.n { (odds.percent) " %" }
+            } } }
+        } },
+    )
 }

@@ -13,6 +13,7 @@ mod hour_sums;
 mod hours;
 mod layers;
 mod odds;
+mod personal;
 mod plan;
 mod prizes;
 mod report;
@@ -36,6 +37,7 @@ pub use bounds::{
     COUNT_MAX, DAILY_LAYERS_MAX, HOUR_UNITS_MAX, PLANNED_UNITS_MAX, SPECIAL_LAYERS_MAX,
 };
 pub use envelope::envelope_from_proto;
+pub use personal::guarantees_to_proto;
 pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
 pub use segments::{rule_to_proto, segments_from_proto};
@@ -60,6 +62,7 @@ pub fn campaign_from_proto(message: &proto::Campaign) -> Result<Campaign, Proble
     let mut problems = Problems::default();
     let parts = campaign::read(message, &mut problems);
     plan::check_hours(message, &parts, &mut problems);
+    personal::check_states(&parts.kinds, &mut problems);
     plan::check_stock(message, &parts, &mut problems);
     parts.finish(problems)
 }
@@ -73,6 +76,7 @@ pub fn unstocked_from_proto(message: &proto::Campaign) -> Result<Campaign, Probl
     let mut problems = Problems::default();
     let parts = campaign::read(message, &mut problems);
     plan::check_hours(message, &parts, &mut problems);
+    personal::check_states(&parts.kinds, &mut problems);
     parts.finish(problems)
 }
 

@@ -65,6 +65,7 @@ fn the_shipped_samples_plan_what_their_comments_say() {
     assert_eq!(planned("spring-wheel.yaml"), [(1, 0), (198_500, 100)]);
     assert_eq!(planned("mall-wheel.yaml"), [(30, 0), (3_600, 0), (4, 4)]);
     assert_eq!(planned("coupon-codes.yaml"), [(2, 2)]);
+    assert_eq!(planned("gacha.yaml"), [(0, 0); 5], "users' draws decide");
     assert_eq!(planned("grand-wheel.yaml"), [(3, 0), (540, 0), (200, 200)]);
     assert_eq!(
         planned("fourteen-million.yaml")[..2],

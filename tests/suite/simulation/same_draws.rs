@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use proptest::{collection::vec, prelude::*};
 use tombola::{
-    chance::Nonce,
+    chance::{Nonce, Salt},
     model::{Campaign, Moment, PrizeNo, limits::Funding},
     store::{
         ApplyCommand, BonusAnswer, BonusCommand, BonusEntry, DrawAnswer, DrawCommand, Operation,
@@ -21,6 +21,14 @@ use crate::support::{DrawWords as _, World, author, bonus, campaign, draw, hours
 /// (Where several pools compete for stock, the order of fills decides, and that may differ.)
 const PRIZES: usize = 4;
 const SCARCE_FROM: usize = 2;
+/// Two more prizes are in personal pools only: an unlimited one that guarantees give, and a scarce
+/// one.
+const OWN_PRIZES: [(&str, &str); 2] = [
+    ("p4", "unlimited: true, countsAsWin: false"),
+    ("p5", "stock: 6"),
+];
+/// The prizes of personal pools.
+const IN_OWN_POOLS: [usize; 4] = [0, 1, 4, 5];
 /// A deck stays below the number of cards from which on more are dealt beside the draws.
 const DECK_SIZE_MAX: u64 = 40;
 
@@ -75,6 +83,21 @@ enum Kind {
         blanks: u64,
         reshuffles: bool,
     },
+    /// Each user draws alone.
+    Own {
+        /// Percent, or cards of a deck, of [`IN_OWN_POOLS`].
+        weights: Vec<u64>,
+        rule: OwnRule,
+        falls_back: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum OwnRule {
+    /// Odds, and the draw that gives the fifth prize at the latest; 0: none does.
+    Odds { within: u32 },
+    /// A deck.
+    Deck { reshuffles: bool },
 }
 
 #[derive(Clone, Debug)]
@@ -192,11 +215,21 @@ fn any_kind() -> impl Strategy<Value = Kind> {
                 reshuffles,
             }
         });
-    prop_oneof![schedule, deck]
+    let rule = prop_oneof![
+        2 => (0..5_u32).prop_map(|within| OwnRule::Odds { within }),
+        1 => any::<bool>().prop_map(|reshuffles| OwnRule::Deck { reshuffles }),
+    ];
+    let weights = vec(0..25_u64, IN_OWN_POOLS.len());
+    let own = (weights, rule, any::<bool>()).prop_map(|(weights, rule, falls_back)| Kind::Own {
+        weights,
+        rule,
+        falls_back,
+    });
+    prop_oneof![schedule, deck, own]
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let prize = || 0..PRIZES as u16;
+    let prize = || 0..(PRIZES + OWN_PRIZES.len()) as u16;
     prop_oneof![
         12 => (0..3_u8, 1..8_u32, any::<bool>(), 0..8_u8)
             .prop_map(|(user, count, paid, segments)| Step::Draw { user, count, paid, segments }),
@@ -260,9 +293,12 @@ impl Game {
             )
             .unwrap();
         }
+        for (id, rest) in OWN_PRIZES {
+            writeln!(yaml, "  - {{id: {id}, {rest}}}").unwrap();
+        }
         yaml.push_str("pools:\n");
         for (no, pool) in self.pools.iter().enumerate() {
-            let (unlock, kind) = (pool.unlock_after_draws, pool.kind.yaml());
+            let (unlock, kind) = (pool.unlock_after_draws, pool.kind.yaml(no));
             let rule = pool.segments.map_or_else(String::new, |(any, none)| {
                 let [any, none] = [any, none].map(|bits| segments_of(bits).join(", "));
                 format!("segments: {{any: [{any}], none: [{none}]}}, ")
@@ -281,7 +317,7 @@ impl Game {
     /// Cards of a prize in the first rounds of all decks.
     fn cards_of_a_round(&self, prize: usize) -> u64 {
         let cards = self.pools.iter().map(|pool| match &pool.kind {
-            Kind::Schedule { .. } => 0,
+            Kind::Schedule { .. } | Kind::Own { .. } => 0,
             Kind::Deck { cards, .. } => cards[prize],
         });
         cards.sum()
@@ -289,8 +325,44 @@ impl Game {
 }
 
 impl Kind {
-    fn yaml(&self) -> String {
+    fn yaml(&self, no: usize) -> String {
         match self {
+            Self::Own {
+                weights,
+                rule,
+                falls_back,
+            } => {
+                let weights = IN_OWN_POOLS.iter().zip(weights);
+                let some: Vec<_> = weights.filter(|(_, weight)| **weight > 0).collect();
+                let some = match &some[..] {
+                    [] => vec![(&0, &1)],
+                    _ => some,
+                };
+                let fallback = if *falls_back { ", fallback: p0" } else { "" };
+                match rule {
+                    OwnRule::Odds { within } => {
+                        let odds = some.iter().map(|(no, weight)| format!("p{no}: {weight}%"));
+                        let odds = odds.collect::<Vec<_>>().join(", ");
+                        let guarantees = match within {
+                            0 => String::new(),
+                            n => format!("{{id: g{no}, prizes: [p4], within: {n}}}"),
+                        };
+                        format!(
+                            "personal: {{odds: {{{odds}}}, guarantees: [{guarantees}]{fallback}}}"
+                        )
+                    }
+                    OwnRule::Deck { reshuffles } => {
+                        let size = some.iter().map(|(_, cards)| **cards).sum::<u64>() + 2;
+                        let cards = some.iter().map(|(no, cards)| format!("p{no}: {cards}"));
+                        let cards = cards.collect::<Vec<_>>().join(", ");
+                        let on_exhausted = if *reshuffles { "RESHUFFLE" } else { "STOP" };
+                        format!(
+                            "personal: {{deck: {{size: {size}, cards: {{{cards}}}, \
+                             onExhausted: {on_exhausted}}}{fallback}}}"
+                        )
+                    }
+                }
+            }
             Self::Schedule { per_hour } => {
                 format!("schedule: {{perHour: {{{}}}}}", quantities(per_hour))
             }
@@ -340,6 +412,10 @@ pub async fn play(
             author: author("begin"),
         };
         world.store().apply(command).await.unwrap();
+        let id = definition.id.as_str();
+        let partition = world.store().partition_of(id);
+        let salt = world.store().salt(partition, id, Salt([2; 32])).await;
+        assert_eq!(salt.unwrap().0, [2; 32], "users have the same chance");
         world.set_time(definition.start).await;
     }
     for step in &game.steps {
@@ -408,7 +484,7 @@ pub async fn play(
 /// fills in the background, and so does what an unlimited prize was given.
 fn sums(prizes: &[PrizeStats], is_unlimited: bool) -> Vec<[u64; 5]> {
     let sums = prizes.iter().enumerate().map(|(no, prize)| {
-        let given = if is_unlimited && no == 1 {
+        let given = if is_unlimited && no == 1 || no == PRIZES {
             0
         } else {
             prize.stock

@@ -3,6 +3,7 @@
 
 mod caps;
 mod envelopes;
+mod personal;
 mod schedules;
 mod segments;
 mod table;
@@ -115,6 +116,7 @@ pub(crate) fn spring_wheel() -> proto::Campaign {
         ],
         publish_plan: 0,
         segment_limits: Vec::new(),
+        guarantees: Vec::new(),
     }
 }
 
@@ -162,7 +164,7 @@ fn cards_of_odds(size: u64, given: &[(&str, &str)]) -> Quantities {
     let campaign = campaign_from_proto(&message).unwrap();
     match &campaign.pools[2].kind {
         PoolKind::Deck(deck) => deck.cards.clone(),
-        PoolKind::Schedule(_) => unreachable!("a deck stays a deck"),
+        PoolKind::Schedule(_) | PoolKind::Personal(_) => unreachable!("a deck stays a deck"),
     }
 }
 

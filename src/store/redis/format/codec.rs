@@ -4,16 +4,13 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | a unit | release in microseconds, or position in the deck, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, whose first bits say how many |
+//! | a unit | release in microseconds, or position in the deck, or 0 in a personal pool, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, whose first bits say how many |
 
 use rmp::{decode, encode};
 
 use crate::{
-    model::{Campaign, Moment, PoolNo},
-    store::{
-        Result, StoreError, Unit,
-        rules::{PoolState, State},
-    },
+    model::{Campaign, Moment, PoolKind},
+    store::{Result, StoreError, Unit},
 };
 
 use super::keys::{PoolKeys, slot};
@@ -267,9 +264,10 @@ pub(crate) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
 
 /// The definition of a version as the draw script takes it: start, end, limits (-1: none) of draws
 /// a day, paid draws a day, draws and wins a user, 1 for a consolation prize, 1 for each prize that
-/// counts as a win, pools `[draws that unlock it, 1 for a deck, prizes of its queues]`; and what
-/// [`pack_rare_rules`] adds. A pool that needs it has two more numbers: wins that lock it (-1:
-/// none), and draws of the day that unlock it.
+/// counts as a win, pools `[draws that unlock it, 1 for a deck or 2 for a personal pool, prizes]`;
+/// and what [`pack_rare_rules`] adds. A pool that needs it has two more numbers: wins that lock it
+/// (-1: none), and draws of the day that unlock it. A personal pool has these and one more: its
+/// fallback (-1: none).
 pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> {
     let mut packer = Packer::default();
     let limits = &campaign.limits;
@@ -293,15 +291,31 @@ pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> 
             definition.lock_after_wins,
             definition.unlock_after_draws_today,
         );
-        let has_bounds = lock.is_some() || today > 0;
-        packer.list(if has_bounds { 5 } else { 3 });
+        let personal = match &definition.kind {
+            PoolKind::Personal(personal) => Some(personal),
+            PoolKind::Schedule(_) | PoolKind::Deck(_) => None,
+        };
+        let has_bounds = lock.is_some() || today > 0 || personal.is_some();
+        let values = 3 + usize::from(has_bounds) * 2 + usize::from(personal.is_some());
+        packer.list(values);
         packer.int(definition.unlock_after_draws.into());
-        packer.int(i64::from(pool.is_deck)).list(pool.queues.len());
-        for queue in &pool.queues {
-            packer.int(slot(queue.prize).into());
+        packer.int(match &definition.kind {
+            PoolKind::Schedule(_) => 0,
+            PoolKind::Deck(_) => 1,
+            PoolKind::Personal(_) => 2,
+        });
+        let queues = pool.queues.iter().map(|queue| slot(queue.prize));
+        let own = personal.iter().flat_map(|personal| personal.prizes());
+        let prizes: Vec<_> = queues.chain(own.map(|prize| slot(Some(prize)))).collect();
+        packer.list(prizes.len());
+        for prize in prizes {
+            packer.int(prize.into());
         }
         if has_bounds {
             packer.int(lock.map_or(-1, i64::from)).int(today.into());
+        }
+        if let Some(personal) = personal {
+            packer.int(slot(personal.fallback).into());
         }
     }
     pack_rare_rules(&mut packer, campaign);
@@ -376,53 +390,6 @@ pub(crate) fn encode_days(campaign: &Campaign, from: Moment) -> (Vec<u8>, Moment
         start = start.min(hour);
     }
     (packer.done(), start)
-}
-
-/// The state that draws depend on: lifecycle, number of blocked users, held prizes, and for each
-/// pool one value. For a schedule, that is the moment until which it is filled. For a deck, it is 1
-/// if more cards will be dealt and 0 if not; or, if stock lacks prizes that forfeited cards can
-/// bring back, a list of prizes and numbers: the deck is dealt on once that many cards of each of
-/// these prizes are forfeited. Then, if codes were passed over, a list of prizes and numbers of
-/// these codes.
-pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
-    let mut packer = Packer::default();
-    packer.int(state.view.lifecycle.code().into());
-    packer.count(state.view.blocked_users);
-    packer.list(state.view.paused_prizes.len());
-    for prize in state.view.paused_prizes.iter() {
-        packer.int(prize.0.into());
-    }
-    packer.list(state.pools.len());
-    for ((no, _), pool) in state.view.campaign.numbered_pools().zip(&state.pools) {
-        match pool {
-            PoolState::Schedule(schedule) => {
-                packer.moment(schedule.filled_until());
-            }
-            PoolState::Deck(_) => encode_deck_gate(&mut packer, state, no),
-        }
-    }
-    let skipped = state.stock.iter().enumerate();
-    let skipped: Vec<_> = skipped.filter(|(_, stock)| stock.skipped > 0).collect();
-    if !skipped.is_empty() {
-        packer.list(skipped.len() * 2);
-        for (prize, stock) in skipped {
-            packer.count(prize as u64).count(stock.skipped);
-        }
-    }
-    packer.done()
-}
-
-fn encode_deck_gate(packer: &mut Packer, state: &State, no: PoolNo) {
-    let missing = state.missing_units(no);
-    if missing.is_empty() {
-        packer.int(i64::from(state.deck_stop(no).is_none()));
-        return;
-    }
-    packer.list(missing.len() * 2);
-    for (prize, units) in missing {
-        let forfeited = state.stock[usize::from(prize.0)].forfeited;
-        packer.int(prize.0.into()).count(forfeited + units);
-    }
 }
 
 #[cfg(test)]
