@@ -7,8 +7,8 @@ use super::{
     phrases::{caps, limit_of_wins, listed, percent},
 };
 use crate::{
-    model::text::grouped,
-    proto::{CardCount, DeckPlan, Money, PlanSummary, PlannedHour, PrizePlan},
+    model::{convert::shown_money, text::grouped},
+    proto::{CardCount, DeckPlan, PlanSummary, PlannedHour, PrizePlan},
 };
 
 /// Consecutive hours with equal releases. The start of the first and the start of the last hour
@@ -211,26 +211,13 @@ fn prize_table(prizes: &[PrizePlan]) -> String {
         }
         if value {
             row.extend([
-                money(prize.planned_value.as_ref()),
-                money(prize.stock_value.as_ref()),
+                shown_money(prize.planned_value.as_ref()),
+                shown_money(prize.stock_value.as_ref()),
             ]);
         }
         table.row(row);
     }
     table.render()
-}
-
-/// For example `CNY 120,000.50`; `-` if there is none.
-fn money(money: Option<&Money>) -> String {
-    let Some(money) = money else {
-        return "-".into();
-    };
-    let units = grouped(money.units.unsigned_abs());
-    let fraction = format!("{:09}", money.nanos.unsigned_abs());
-    match fraction.trim_end_matches('0') {
-        "" => format!("{} {units}", money.currency_code),
-        digits => format!("{} {units}.{digits:0<2}", money.currency_code),
-    }
 }
 
 /// How far stock brings a deck that is dealt anew, and which odds it does not have exactly.

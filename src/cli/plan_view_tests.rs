@@ -1,7 +1,7 @@
 //! Tests of plans as tables.
 
 use super::*;
-use crate::proto::PrizeQuantity;
+use crate::proto::{Money, PrizeQuantity};
 
 /// The hour `index` hours after 2026-11-20 00:00 in Shanghai.
 fn hour(index: i64, units: u64) -> PlannedHour {

@@ -5,8 +5,8 @@
 //! who may do what: what a page offers, a service may refuse. Without `--console` nothing of this
 //! runs.
 //!
-//! Pages work without scripts. Two scripts add to them: htmx, which acts without loading a page
-//! again, and `live.js`, which keeps numbers fresh.
+//! Pages work without scripts. Scripts add to them: htmx, which acts without loading a page again,
+//! `live.js`, which keeps numbers fresh, and `plan.js`, which selects cells of the plan editor.
 
 mod assets;
 mod browser;
@@ -39,6 +39,8 @@ use crate::{
 
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 * 1024;
+/// The largest form with the draft of a plan or with a campaign file.
+const DRAFT_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a console is made of.
 #[derive(Debug)]
@@ -73,9 +75,13 @@ type Shared = Arc<Console>;
 /// All addresses of the console.
 fn routes(console: Shared) -> Router {
     use pages::{acts, campaign, envelopes, overview, people, records, schedule, search, system};
+    use pages::{new, plan};
+    let large = || DefaultBodyLimit::max(DRAFT_BYTES_MAX);
     let campaigns = Router::new()
         .route("/", get(campaign::page))
         .route("/schedule", get(schedule::page))
+        .route("/plan", get(plan::page).post(plan::submit).layer(large()))
+        .route("/edit", get(new::edit))
         .route("/odds", get(campaign::odds))
         .route("/history", get(records::history))
         .route("/draws", get(records::draws))
@@ -94,6 +100,8 @@ fn routes(console: Shared) -> Router {
     Router::new()
         .route("/", get(overview::page))
         .route("/search", get(search::page))
+        .route("/new", get(new::page).post(new::submit).layer(large()))
+        .route("/new/check", post(new::check).layer(large()))
         .route("/envelopes", get(envelopes::list))
         .route("/envelopes/{envelope}", get(envelopes::page))
         .route("/envelopes/{envelope}/cancel", post(acts::cancel_envelope))

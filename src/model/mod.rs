@@ -20,6 +20,7 @@ pub mod limits;
 pub mod moment;
 pub mod money;
 pub mod number;
+pub mod paint;
 pub mod pattern;
 pub mod problem;
 mod quota;

@@ -25,6 +25,8 @@ const LEAD: Duration = Duration::from_secs(600);
 const APPLIED_BEFORE: Duration = Duration::from_secs(3600);
 /// How long after its arrival the store may begin a draw: the clock stands meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// After how many draws of a window it is asked whether the run is late.
+const DRAWS_BETWEEN: usize = 1_000;
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -77,8 +79,13 @@ struct Seen {
     is_limited: bool,
 }
 
-/// Plays a campaign through with the chance of a seed.
-pub(super) fn play(campaign: &Arc<Campaign>, crowd: &Crowd, seed: u32) -> Result<Run> {
+/// Plays a campaign through with the chance of a seed; none if it becomes late.
+pub(super) fn play(
+    campaign: &Arc<Campaign>,
+    crowd: &Crowd,
+    seed: u32,
+    is_late: &dyn Fn() -> bool,
+) -> Result<Option<Run>> {
     // One thread, so that background fills happen in the same order each time.
     let runtime = runtime::Builder::new_current_thread().build();
     let runtime =
@@ -88,9 +95,11 @@ pub(super) fn play(campaign: &Arc<Campaign>, crowd: &Crowd, seed: u32) -> Result
         let windows: Vec<Window> = windows(campaign).collect();
         let means = crowd.draws_by_window(campaign, &windows);
         for (index, (window, mean)) in windows.iter().zip(means).enumerate() {
-            stage.play(index, window, mean).await?;
+            if is_late() || !stage.play(index, window, mean, is_late).await? {
+                return Ok(None);
+            }
         }
-        stage.end().await
+        stage.end().await.map(Some)
     })
 }
 
@@ -184,8 +193,15 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Plays one window: the injector's tick before it, its draws, and what stands at its end.
-    async fn play(&mut self, index: usize, window: &Window, mean: f64) -> Result<()> {
+    /// Plays one window: the injector's tick before it, its draws, and what stands at its end. It
+    /// stops in between, and says `false`, if it becomes late.
+    async fn play(
+        &mut self,
+        index: usize,
+        window: &Window,
+        mean: f64,
+        is_late: &dyn Fn() -> bool,
+    ) -> Result<bool> {
         self.clock.set(window.start - LEAD.min(APPLIED_BEFORE));
         self.injector.tick().await?;
         self.run.draws_by_window.push(0);
@@ -194,7 +210,10 @@ impl<'a> Stage<'a> {
         }
         let crowd = self.crowd;
         let mut chance = std::mem::replace(&mut self.chance, Seed::from_bytes([0; 32]).stream(&[]));
-        for arrival in crowd.arrivals(window, mean, &mut chance) {
+        for (count, arrival) in crowd.arrivals(window, mean, &mut chance).enumerate() {
+            if count % DRAWS_BETWEEN == DRAWS_BETWEEN - 1 && is_late() {
+                return Ok(false);
+            }
             self.draw(index, arrival).await?;
         }
         self.chance = chance;
@@ -202,7 +221,7 @@ impl<'a> Stage<'a> {
         self.clock.set(window.end - Duration::from_micros(1));
         self.injector.tick().await?;
         self.note(index, &self.store.stats(&self.campaign.id).await?);
-        Ok(())
+        Ok(true)
     }
 
     async fn draw(&mut self, index: usize, arrival: Arrival) -> Result<()> {

@@ -52,7 +52,10 @@ async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
         (brake(visit, &status))
         @for hold in &status.holds { (held(visit, &campaign, hold, &zone)) }
         div data-stream={ "/live/campaigns/" (id) } { (visit.section(numbers)) }
-        @if !is_over(&status) { (prizes::stock(lang, &status)) }
+        @if !is_over(&status) {
+            (prizes::stock(lang, &status))
+            p { a.button href={ "/campaigns/" (id) "/edit" } { (lang.t("new.edit-link")) } }
+        }
         section.card {
             h2 { (lang.t("limits.title")) }
             (limits(visit, campaign.limits.as_ref()))

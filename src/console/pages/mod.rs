@@ -4,15 +4,21 @@ pub(super) mod acts;
 mod alerts;
 pub(super) mod campaign;
 pub(super) mod envelopes;
+mod fields;
+mod forecast;
 mod forms;
+pub(super) mod new;
 pub(super) mod overview;
 pub(super) mod people;
+pub(super) mod plan;
 mod prizes;
+mod problems;
 pub(super) mod records;
 mod rows;
 pub(super) mod schedule;
 pub(super) mod search;
 pub(super) mod system;
+mod templates;
 
 use axum::{
     http::StatusCode,

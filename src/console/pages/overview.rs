@@ -60,7 +60,10 @@ fn framed(visit: &Visit, asked: &Asked, list: &Markup) -> Markup {
         ("page", asked.page.as_str()),
     ];
     html! {
-        h1 { (lang.t("nav.campaigns")) }
+        div.title {
+            h1 { (lang.t("nav.campaigns")) }
+            a.button href="/new" { (lang.t("new.title")) }
+        }
         nav.filters aria-label=(lang.t("overview.filter")) {
             a href="/" aria-current=[asked.state.is_empty().then_some("true")] {
                 (lang.t("overview.all"))
@@ -107,6 +110,7 @@ pub(in crate::console) async fn list(visit: &Visit, asked: &Asked) -> Contents {
                     p { (lang.t("overview.none-here")) }
                 } @else {
                     p { strong { (lang.t("overview.none")) } }
+                    p { a.button.primary href="/new" { (lang.t("new.title")) } }
                     p { (lang.t("overview.begin")) }
                     pre { code { "tombola apply wheel.yaml" } }
                 }

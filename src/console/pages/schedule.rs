@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Hours of a day of one pool: a day has at most 25, and the last of the day before may be there.
-const HOURS_MAX: u32 = 27;
+pub(super) const HOURS_MAX: u32 = 27;
 
 /// Which day.
 #[derive(Debug, Default, Deserialize)]
@@ -159,6 +159,11 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
                     @if let Some(lead) = &lead { (lang.with("schedule.lead", &span(lead))) }
                 }
                 p.hint { (lang.t("schedule.totals")) }
+                @let editor = format!("/campaigns/{}/plan", campaign.id);
+                @let at = days.day.to_string();
+                p { a.button href=(ui::address(&editor, &[("at", &at)])) {
+                    (lang.t("schedule.edit"))
+                } }
             }
         }
         @if !windows.is_empty() { (table(visit, &campaign, &windows)) }

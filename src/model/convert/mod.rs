@@ -39,6 +39,7 @@ pub use envelope::envelope_from_proto;
 pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
 pub use segments::{rule_to_proto, segments_from_proto};
+pub(crate) use wire::shown_money;
 pub use wire::{
     campaign_to_proto, cap_to_proto, duration_to_proto, moment_from_proto, moment_to_proto,
     money_to_proto,

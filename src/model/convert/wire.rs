@@ -14,6 +14,7 @@ use crate::{
         number::PrizeNo,
         problem::Problem,
         schedule::{Daily, Missed, Schedule, Special, Unclaimed},
+        text::grouped,
     },
     proto,
 };
@@ -64,6 +65,19 @@ pub fn money_to_proto(money: &Money) -> proto::Money {
         currency_code: money.currency.clone(),
         units: i64::try_from(money.nanos / per_unit).unwrap_or(i64::MAX),
         nanos: i32::try_from(money.nanos % per_unit).unwrap_or(0), // below a thousand million
+    }
+}
+
+/// For example `CNY 120,000.50`; `-` if there is none.
+pub(crate) fn shown_money(money: Option<&proto::Money>) -> String {
+    let Some(money) = money else {
+        return "-".into();
+    };
+    let units = grouped(money.units.unsigned_abs());
+    let fraction = format!("{:09}", money.nanos.unsigned_abs());
+    match fraction.trim_end_matches('0') {
+        "" => format!("{} {units}", money.currency_code),
+        digits => format!("{} {units}.{digits:0<2}", money.currency_code),
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod browser;
 mod foreign;
+mod new;
 mod pages;
+mod plan;
 mod roles;
 mod sessions;
 
@@ -116,6 +118,11 @@ fn all_pages() -> Vec<String> {
         "/campaigns/wheel",
         "/campaigns/wheel/schedule",
         "/campaigns/wheel/schedule?day=2026-12-31",
+        "/campaigns/wheel/plan",
+        "/campaigns/wheel/plan?at=2026-12-31",
+        "/campaigns/wheel/edit",
+        "/new",
+        "/new?template=spring-wheel",
         "/campaigns/wheel/odds",
         "/campaigns/wheel/draws",
         "/campaigns/wheel/wins",

@@ -71,6 +71,16 @@ async fn a_forbidden_act_is_refused_by_the_service() {
             answer.body
         );
     }
+    // What is not offered to readers is refused to them as well: a dry run too.
+    let yaml = "id: north-new\ntimeZone: UTC\nstartTime: 2029-01-01T00:00:00Z\n\
+                endTime: 2029-01-02T00:00:00Z\nprizes: [{id: mug, stock: 1}]\n\
+                pools: [{id: p, schedule: {total: {mug: 1}}}]\n";
+    let form = format!("base=0&do=try&yaml={}", super::encoded(yaml));
+    let tried = reader.post("/new", &form).good();
+    assert!(tried.contains("You lack the permission"), "{tried}");
+    assert!(!tried.contains("What it comes to"), "{tried}");
+    let plan = "pool=p&base=1&draft=CgcKA211ZxAF&do=apply&reason=r";
+    assert_eq!(reader.post("/campaigns/north-wheel/plan", plan).status, 403);
     let page = by(&gate, "boss-token").get("/campaigns/north-wheel").good();
     assert!(page.contains("Pause campaign"), "{page}");
     assert!(page.contains("version 1"), "{page}");
