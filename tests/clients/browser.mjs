@@ -127,6 +127,45 @@ async function together() {
     await other.context().close();
 }
 
+// A page that nobody sees reads nothing.
+async function hidden() {
+    const page = await visitor({});
+    await signIn(page);
+    const isStream = (request) => request.url().includes("/live/campaigns/");
+    const opened = () => page.waitForResponse((response) => isStream(response.request()));
+    const turn = (isHidden) => page.evaluate((value) => {
+        Object.defineProperty(document, "hidden", { configurable: true, value });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }, isHidden);
+    const first = opened();
+    await page.goto("/campaigns/wheel");
+    await first;
+    const closed = page.waitForEvent("requestfailed", isStream);
+    await turn(true);
+    await closed;
+    const again = opened();
+    await turn(false);
+    await again;
+    await page.context().close();
+}
+
+// The keyboard alone checks a change and applies it.
+async function change() {
+    const page = await visitor({});
+    await signIn(page);
+    await page.goto("/campaigns/wheel/change");
+    await tabTo(page, "input[name=draws_per_day]");
+    await page.keyboard.type("51");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("form[action$='/apply']");
+    await accessible(page, "a change");
+    await page.screenshot({ path: `${screenshots}/change.png`, fullPage: true });
+    await tabTo(page, "form[action$='/apply'] button");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/done=changed/);
+    await page.context().close();
+}
+
 // Every page, as these visitors see it.
 async function everything(kind, options) {
     const page = await visitor(options);
@@ -146,6 +185,8 @@ async function everything(kind, options) {
 try {
     await keyboard();
     await together();
+    await hidden();
+    await change();
     const desk = { viewport: { width: 1280, height: 900 } };
     const phone = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
     await everything("desk", { ...desk, locale: "en-GB" });

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{Tab, alerts, definition, head, prize_name, prizes, status};
+use super::{Tab, alerts, curve, definition, head, prize_name, prizes, status};
 use crate::{
     console::{
         layout::Place,
@@ -64,7 +64,7 @@ async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
     })
 }
 
-fn is_over(status: &CampaignStatus) -> bool {
+pub(super) fn is_over(status: &CampaignStatus) -> bool {
     matches!(
         status.state(),
         CampaignState::Ending | CampaignState::Closed
@@ -86,6 +86,8 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
         campaign_id: campaign.id.clone(),
     };
     let stats = visit.campaigns().get_stats(request).await?.into_inner();
+    visit.rates.note(&campaign.id, &stats);
+    let curve = visit.rates.curve(&campaign.id);
     let sums = [
         ("draws", lang.t("sum.draws"), stats.draws),
         ("wins", lang.t("sum.wins"), stats.wins),
@@ -103,7 +105,9 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
         dl.facts {
             @for (key, name, value) in sums { (fact(name, &live(key, &number(value)))) }
             (fact(lang.t("sum.win-rate"), &live("rate", &rate(stats.wins, stats.draws))))
+            (fact(lang.t("sum.a-minute"), &live("minute", &a_minute(visit, &campaign.id))))
         }
+        div data-live="curve" { (curve::shown(lang, &curve, &zone)) }
         section.card {
             h2 { (lang.t("units.title")) }
             (prizes::table(lang, status, &stats))
@@ -113,6 +117,15 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
             (ui::time(stats.read_time.as_ref(), &zone))
         } }
     })
+}
+
+/// Draws and wins a minute: `120 / 14`.
+pub(super) fn a_minute(visit: &Visit, id: &str) -> String {
+    let rates = visit.rates.a_minute(id);
+    rates.map_or_else(
+        || "–".into(),
+        |(draws, wins)| format!("{} / {}", number(draws), number(wins)),
+    )
 }
 
 /// A share to a tenth of a percent.

@@ -18,6 +18,7 @@ mod prizes;
 mod report;
 mod schedule;
 mod segments;
+pub(crate) mod sheets;
 mod special;
 pub(crate) mod times;
 mod wire;

@@ -57,6 +57,12 @@ async fn a_forbidden_act_is_refused_by_the_service() {
             "/campaigns/north-wheel/users/grant",
             "user=u&draws=1&request_id=g",
         ),
+        (
+            "/campaigns/north-wheel/change/apply",
+            "version=1&name=other",
+        ),
+        ("/campaigns/north-wheel/close", "typed=north-wheel"),
+        ("/campaigns/north-wheel/recall", "typed=north-wheel&pool=p"),
         ("/campaigns/north-wheel/users/block", "user=u"),
         ("/campaigns/north-wheel/users/unblock", "user=u"),
         ("/campaigns/north-wheel/wins/deliver", "unit=x&reference=r"),
@@ -70,6 +76,16 @@ async fn a_forbidden_act_is_refused_by_the_service() {
             "{path}: {}",
             answer.body
         );
+    }
+    let codes = [("first", "0"), ("codes", "A")];
+    let answer = reader.upload("/campaigns/north-wheel/codes/mug", &codes);
+    assert_eq!(answer.status, 403, "{}", answer.body);
+    for (act, file) in [("grant", "u,1"), ("block", "u"), ("deliver", "x,r")] {
+        let answer = reader.upload(
+            "/campaigns/north-wheel/many",
+            &[("act", act), ("file", file)],
+        );
+        assert_eq!(answer.status, 403, "{act}: {}", answer.body);
     }
     let page = by(&gate, "boss-token").get("/campaigns/north-wheel").good();
     assert!(page.contains("Pause campaign"), "{page}");
