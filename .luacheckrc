@@ -3,8 +3,8 @@ std = "lua51"
 max_line_length = 100
 read_globals = {
     "redis", "cmsgpack", "struct", "KEYS", "ARGV",
-    "FORMAT", "FULL_ENTRIES_FORMAT", "CAPS_FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "PRIZES_FIELD", "HOUR_FIELD", "GRANTED_FIELD", "BONUS_TODAY_FIELD", "EXTENDED_COUNTS", "COMPACT_BYTES_MAX", "A_GRANT", "LOW_CARDS",
-    "FORFEITED", "BLANK", "CODED", "NOTHING_DUE", "WINS_LIMIT", "PRIZE_CAP", "BUDGET", "BLOCKED", "CONSOLATION_ONLY", "LIFECYCLE_OPEN", "LIFECYCLE_PAUSED", "LIFECYCLE_CLOSED", "OPEN_GRANTS_MAX", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
+    "FORMAT", "FULL_ENTRIES_FORMAT", "CAPS_FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "PRIZES_FIELD", "HOUR_FIELD", "GRANTED_FIELD", "PROGRESS_FIELD", "BONUS_TODAY_FIELD", "EXTENDED_COUNTS", "COMPACT_BYTES_MAX", "A_GRANT", "LOW_CARDS",
+    "FORFEITED", "BLANK", "CODED", "GUARANTEED", "NOTHING_DUE", "WINS_LIMIT", "PRIZE_CAP", "BUDGET", "BLOCKED", "CONSOLATION_ONLY", "LIFECYCLE_OPEN", "LIFECYCLE_PAUSED", "LIFECYCLE_CLOSED", "OPEN_GRANTS_MAX", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
     -- what modules return
     "digits", "server_time", "read_clock", -- clock
     "open_to_look", "open_to_read", -- store
@@ -18,7 +18,8 @@ read_globals = {
     "grant_bonus", -- bonus
     "first_waiting", "count_windows", -- queues
     "read_budget", "open_budget", "prizes_over", "with_over", "count_spent", -- budget
-    "denied_prizes", "count_capped", "is_denied", "is_dealt_on", "forfeit", "count_forfeited", -- denials
+    "denied_prizes", "count_capped", "is_denied", "cards_of", "is_dealt_on", "forfeit", "count_forfeited", -- denials
+    "read_own", "begin_own", "take_own", "keep_own", "count_own", "wrong_guess", -- own
     "pack_not_won", "draw_units", "find_empty", "refuse_gone", -- pools
     "add_up", -- counters
     "read_campaign", "open_campaign", "read_view", -- campaign

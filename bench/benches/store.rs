@@ -94,6 +94,7 @@ async fn draw(
             segments: Vec::new(),
             expire: None,
             not_after: Moment::FAR_FUTURE,
+            chance: None,
         };
         let injector = Arc::clone(injector);
         draws.spawn(async move { injector.draw(command).await.map(drop) });

@@ -128,7 +128,7 @@ async fn on_redis(
 fn deck_size(campaign: &Campaign) -> Result<u64, Fault> {
     match &campaign.pools[0].kind {
         PoolKind::Deck(deck) => Ok(deck.size),
-        PoolKind::Schedule(_) => Err("the first pool is no deck".into()),
+        PoolKind::Schedule(_) | PoolKind::Personal(_) => Err("the first pool is no deck".into()),
     }
 }
 
@@ -163,6 +163,7 @@ async fn draw_all(
                     segments: Vec::new(),
                     expire: None,
                     not_after: Moment::FAR_FUTURE,
+                    chance: None,
                 };
                 let answer = injector.draw(command).await?;
                 if begin % 1_000_000 == 0 {

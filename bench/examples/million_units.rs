@@ -119,6 +119,7 @@ async fn main() -> Result<(), Fault> {
             segments: Vec::new(),
             expire: None,
             not_after: Moment::FAR_FUTURE,
+            chance: None,
         };
         injector.draw(command).await?;
     }

@@ -59,7 +59,15 @@ pub fn deal(
     remaining: &[CardCount],
     cards: usize,
 ) -> Vec<Option<PrizeNo>> {
-    let mut stream = deck_stream(seed, pool, round, chunk);
+    deal_from(&mut deck_stream(seed, pool, round, chunk), remaining, cards)
+}
+
+/// [`deal`] with the numbers of a stream.
+pub(super) fn deal_from(
+    stream: &mut Stream,
+    remaining: &[CardCount],
+    cards: usize,
+) -> Vec<Option<PrizeNo>> {
     let mut left = remaining.to_vec();
     let mut cards_left = remaining
         .iter()

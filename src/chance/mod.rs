@@ -15,6 +15,7 @@
 
 pub mod codes;
 pub mod deck;
+pub mod personal;
 pub mod pseudonym;
 pub mod scatter;
 pub mod seed;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use codes::CodeKey;
 pub use deck::{deal, take};
+pub use personal::UserChance;
 pub use pseudonym::{Kind, Pseudonyms, Salt, pseudonym};
 pub use scatter::{Fill, Release, scatter, totals};
 pub use seed::{MasterKey, Nonce, Seed};

@@ -17,6 +17,7 @@ use super::{
     output::{self, counted},
 };
 use crate::{
+    chance::{Seed, unhex},
     ledger::{
         SinkError,
         audit::{
@@ -26,7 +27,10 @@ use crate::{
         },
     },
     model::CampaignId,
-    proto::{GetStatsRequest, GetStatsResponse, LedgerId, ListCampaignsRequest},
+    proto::{
+        Campaign, GetOddsRequest, GetStatsRequest, GetStatsResponse, LedgerId,
+        ListCampaignsRequest, pool::Kind,
+    },
     store::{EnvelopeSums, LedgerId as EntryId, view::DrawCounts},
 };
 
@@ -64,18 +68,17 @@ pub(super) struct AuditArgs {
 pub(super) async fn run(client: &Client, args: AuditArgs) -> Outcome {
     let mut source = open(&args.ledger).await?;
     let failed = |error: SinkError| args.ledger.failed(&error);
-    let (stores, envelopes) = if args.without_service {
-        (HashMap::new(), None)
+    let audit = if args.without_service {
+        Audit::default()
     } else {
-        let (stores, envelopes) = ask(client).await?;
-        let heads = heads(&stores, &envelopes);
+        let said = ask(client).await?;
+        let heads = heads(&said.stores, &said.envelopes);
         wait(&mut *source, &heads, Duration::from_secs(args.wait_s))
             .await
             .map_err(failed)?;
-        (stores, Some(envelopes))
+        Audit::new(said.stores, Some(said.envelopes)).with_seeds(said.seeds)
     };
-    let is_compared = envelopes.is_some();
-    let audit = Audit::new(stores, envelopes);
+    let is_compared = !args.without_service;
     let report = audit_all(&mut *source, audit, |_| ())
         .await
         .map_err(failed)?;
@@ -114,15 +117,28 @@ async fn open(ledger: &LedgerArgs) -> Outcome<Box<dyn Source>> {
     })
 }
 
-/// What the service says of every campaign and of envelopes.
-async fn ask(client: &Client) -> Outcome<(HashMap<CampaignId, StoreSums>, StoreEnvelopes)> {
+/// What the service says.
+struct Said {
+    stores: HashMap<CampaignId, StoreSums>,
+    envelopes: StoreEnvelopes,
+    /// The seeds of campaigns with personal pools that have ended.
+    seeds: HashMap<CampaignId, Seed>,
+}
+
+/// Asks the service about every campaign and about envelopes.
+async fn ask(client: &Client) -> Outcome<Said> {
     let mut server = client.campaigns().await?;
-    let mut stores = HashMap::new();
-    for id in campaigns(&mut server).await? {
-        let stats = stats(&mut server, &id).await?;
-        let Ok(id) = CampaignId::parse("campaign", &id) else {
+    let (mut stores, mut seeds) = (HashMap::new(), HashMap::new());
+    for campaign in campaigns(&mut server).await? {
+        let stats = stats(&mut server, &campaign.id).await?;
+        let Ok(id) = CampaignId::parse("campaign", &campaign.id) else {
             continue;
         };
+        if has_personal_pools(&campaign)
+            && let Some(seed) = seed(client, &campaign.id).await?
+        {
+            seeds.insert(id.clone(), seed);
+        }
         if let Some(sums) = store_sums(&stats) {
             stores.insert(id, sums);
         }
@@ -146,11 +162,32 @@ async fn ask(client: &Client) -> Outcome<(HashMap<CampaignId, StoreSums>, StoreE
         heads: heads.map(|head| (head.partition, head.sequence)).collect(),
         sums: sums.collect(),
     };
-    Ok((stores, envelopes))
+    Ok(Said {
+        stores,
+        envelopes,
+        seeds,
+    })
 }
 
-async fn campaigns(server: &mut Campaigns) -> Outcome<Vec<String>> {
-    let mut ids = Vec::new();
+fn has_personal_pools(campaign: &Campaign) -> bool {
+    let mut kinds = campaign.pools.iter().map(|pool| &pool.kind);
+    kinds.any(|kind| matches!(kind, Some(Kind::Personal(_))))
+}
+
+/// The seed of a campaign, if it is revealed.
+async fn seed(client: &Client, id: &str) -> Outcome<Option<Seed>> {
+    let request = GetOddsRequest {
+        campaign_id: id.into(),
+        version: 0,
+    };
+    let odds = client.lottery().await?.get_odds(request).await;
+    let bytes = unhex(&odds.map_err(Failure::read)?.into_inner().seed);
+    let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    Ok(bytes.map(Seed::from_bytes))
+}
+
+async fn campaigns(server: &mut Campaigns) -> Outcome<Vec<Campaign>> {
+    let mut all = Vec::new();
     let mut page_token = String::new();
     loop {
         let request = ListCampaignsRequest {
@@ -161,10 +198,10 @@ async fn campaigns(server: &mut Campaigns) -> Outcome<Vec<String>> {
         let page = server.list_campaigns(request).await;
         let page = page.map_err(Failure::read)?.into_inner();
         let campaigns = page.campaigns.into_iter();
-        ids.extend(campaigns.filter_map(|status| Some(status.campaign?.id)));
+        all.extend(campaigns.filter_map(|status| status.campaign));
         page_token = page.next_page_token;
         if page_token.is_empty() {
-            return Ok(ids);
+            return Ok(all);
         }
     }
 }

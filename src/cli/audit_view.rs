@@ -68,6 +68,14 @@ pub(super) fn text(report: &Report, named: &[String], is_compared: bool) -> Stri
             counted(unknown, "draw")
         ));
     }
+    let unknown: u64 = report.campaigns.values().map(Books::unknown_chance).sum();
+    if unknown > 0 {
+        parts.push(format!(
+            "the results of {} from campaigns with personal pools are not compared with the seed: \
+             the service reveals it after the campaign's end",
+            counted(unknown, "request")
+        ));
+    }
     parts.extend(uncovered(report));
     let findings: Vec<String> = report
         .findings

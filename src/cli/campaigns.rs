@@ -11,7 +11,7 @@ use super::{
     time::shown_in_zone,
 };
 use crate::{
-    model::{file, text::grouped},
+    model::{convert::shown_money, file, text::grouped},
     proto::{
         Campaign, CampaignStatus, DrawLimits, GetCampaignResponse, ListCampaignsRequest,
         ListCampaignsResponse, Pool, pool::Kind,
@@ -154,7 +154,7 @@ fn full(status: &CampaignStatus) -> String {
     if let Some(budget) = &campaign.budget {
         let bounds = [(&budget.per_day, "a day"), (&budget.total, "in all")];
         let bounds = bounds.iter().filter(|(bound, _)| bound.is_some());
-        let bounds = bounds.map(|(most, when)| format!("{} {when}", phrases::money(most.as_ref())));
+        let bounds = bounds.map(|(most, when)| format!("{} {when}", shown_money(most.as_ref())));
         let bounds = bounds.collect::<Vec<_>>().join(", ");
         lines.push(format!("budget       {bounds}"));
     }
@@ -274,6 +274,7 @@ fn pools(pools: &[Pool]) -> Table {
         let kind = match &pool.kind {
             Some(Kind::Schedule(_)) => "schedule",
             Some(Kind::Deck(_)) => "deck",
+            Some(Kind::Personal(_)) => "personal",
             None => "",
         };
         let (draws, today) = (pool.unlock_after_draws, pool.unlock_after_draws_today);

@@ -6,12 +6,12 @@ use jiff::tz::TimeZone;
 use super::{
     client::{Client, Outcome, campaign_id, segment_id, user_id},
     failure::Failure,
-    output::{Side, Table},
+    output::{Side, Table, counted},
     time::shown,
 };
 use crate::{
     model::text::grouped,
-    proto::{CheckLimitRequest, CheckLimitResponse, Limits},
+    proto::{CheckLimitRequest, CheckLimitResponse, GuaranteeProgress, Limits},
 };
 
 #[derive(Args, Clone, Debug)]
@@ -106,6 +106,30 @@ pub(super) fn limits(limits: &Limits, zone: &TimeZone) -> String {
             grouped(quota.bonus),
             shown(quota.reset_time.as_ref(), zone),
         ]);
+    }
+    if limits.guarantees.is_empty() {
+        return table.render();
+    }
+    format!("{}\n\n{}", table.render(), guarantees(&limits.guarantees))
+}
+
+/// How far a user's guarantees are.
+fn guarantees(progress: &[GuaranteeProgress]) -> String {
+    let columns = [
+        ("guarantee", Side::Left),
+        ("of pool", Side::Left),
+        ("draws since", Side::Right),
+        ("kept within", Side::Right),
+    ];
+    let mut table = Table::new(columns);
+    for it in progress {
+        let left = match it.draws_left {
+            _ if it.due => "the next draw".into(),
+            Some(draws) => counted(draws.into(), "draw"),
+            None => "-".into(),
+        };
+        let since = grouped(it.draws_since.into());
+        table.row([it.guarantee_id.clone(), it.pool_id.clone(), since, left]);
     }
     table.render()
 }

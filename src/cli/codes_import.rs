@@ -13,14 +13,11 @@ use super::{
 };
 use crate::{
     model::{
-        code::{CODES_MAX, IMPORTED_CODES_MAX},
+        code::{self, CALL_BYTES_MAX, CODES_MAX, IMPORTED_CODES_MAX},
         text::grouped,
     },
     proto::{GetStatsRequest, ImportCodesRequest, ImportCodesResponse},
 };
-
-/// Bytes of the codes of a call; the server takes requests of a mebibyte.
-const CALL_BYTES_MAX: usize = 512 << 10;
 
 #[derive(Args, Clone, Debug)]
 #[command(
@@ -218,18 +215,9 @@ fn in_lines(mut failure: Box<Failure>, file: &str, from: u64) -> Box<Failure> {
 
 /// A text with `line 18` in place of `codes[17]`.
 fn lines_in(text: &str, from: u64) -> String {
-    let mut parts = text.split("codes[");
-    let mut lines = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let named = part
-            .split_once(']')
-            .and_then(|(index, rest)| Some((index.parse::<u64>().ok()?, rest)));
-        match named {
-            Some((index, rest)) => lines += &format!("line {}{rest}", grouped(from + index + 1)),
-            None => lines += &format!("codes[{part}"),
-        }
-    }
-    lines
+    code::with_places(text, |index| {
+        format!("line {}", grouped(from + index as u64 + 1))
+    })
 }
 
 #[cfg(test)]

@@ -199,15 +199,17 @@ fn view(response: &DrawResponse, zone: &TimeZone) -> String {
         "ledger",
         "attributes",
     ];
-    let has_codes = response
-        .results
-        .iter()
-        .any(|result| !result.code.is_empty());
+    let results = || response.results.iter();
+    let has_codes = results().any(|result| !result.code.is_empty());
     let columns = columns.into_iter().chain(has_codes.then_some("code"));
+    let is_guaranteed = results().any(|result| !result.guarantee_id.is_empty());
+    let columns = columns.chain(is_guaranteed.then_some("guarantee"));
     let mut table = Table::new(columns.map(|name| (name, Side::Left)));
     for result in &response.results {
         let code = has_codes.then(|| visible(&result.code).to_string());
-        table.row(cells(result, zone).into_iter().chain(code));
+        let guarantee = is_guaranteed.then(|| result.guarantee_id.clone());
+        let more = code.into_iter().chain(guarantee);
+        table.row(cells(result, zone).into_iter().chain(more));
     }
     let replayed = if response.replayed {
         " (made by an earlier call)"

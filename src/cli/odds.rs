@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     model::text::grouped,
-    proto::{CardCount, GetOddsRequest, GetOddsResponse, PoolOdds, ScheduleOdds, pool_odds::Kind},
+    proto::{
+        CardCount, DeckOdds, GetOddsRequest, GetOddsResponse, Guarantee, PersonalOdds, PoolOdds,
+        ScheduleOdds, pool_odds::Kind,
+    },
 };
 
 #[derive(Args, Clone, Debug)]
@@ -98,20 +101,24 @@ fn pool(pool: &PoolOdds, zone: &TimeZone) -> String {
     rules.extend(pool.segments.as_ref().map(for_whom));
     let rules: String = rules.iter().map(|rule| format!(", {rule}")).collect();
     let (kind, table) = match &pool.kind {
-        Some(Kind::Deck(deck)) => {
-            let mut text = cards(&deck.first_round);
-            if !deck.later_rounds.is_empty() {
-                text = format!("{text}\nlater rounds\n{}", cards(&deck.later_rounds));
-            }
-            ("deck, drawn without replacement", text)
-        }
+        Some(Kind::Deck(deck)) => ("deck, drawn without replacement", decks(deck)),
         Some(Kind::Schedule(schedule)) => (
             "schedule, units released over time",
             quantities(schedule, zone),
         ),
+        Some(Kind::Personal(personal)) => ("each user alone", own(personal)),
         None => ("unknown kind", String::new()),
     };
     format!("pool {}: {kind}{rules}\n{table}", pool.pool_id)
+}
+
+/// The rounds of a deck.
+fn decks(deck: &DeckOdds) -> String {
+    let first = cards(&deck.first_round);
+    if deck.later_rounds.is_empty() {
+        return first;
+    }
+    format!("{first}\nlater rounds\n{}", cards(&deck.later_rounds))
 }
 
 fn cards(cards: &[CardCount]) -> String {
@@ -145,6 +152,59 @@ fn cards(cards: &[CardCount]) -> String {
         table.row(row);
     }
     table.render()
+}
+
+/// The odds of a personal pool, and its guarantees.
+fn own(personal: &PersonalOdds) -> String {
+    use Side::{Left, Right};
+    if let Some(deck) = &personal.deck {
+        return decks(deck);
+    }
+    let columns = [
+        ("prize", Left),
+        ("each draw", Right),
+        ("in the long run", Right),
+    ];
+    let mut table = Table::new(columns);
+    let base = |prize: &str| {
+        let mut base = personal.base.iter();
+        base.find(|odds| odds.prize_id == prize)
+            .map(|odds| format!("{}%", odds.percent))
+    };
+    for odds in &personal.effective {
+        let prize = match odds.prize_id.as_str() {
+            "" => "(nothing)",
+            prize => prize,
+        };
+        let base = base(&odds.prize_id).unwrap_or_default();
+        table.row([prize.into(), base, format!("{}%", odds.percent)]);
+    }
+    let promises = personal.guarantees.iter().map(promise);
+    let promises: String = promises.map(|text| format!("\n{text}")).collect();
+    format!("{}{promises}", table.render())
+}
+
+/// A guarantee in words.
+fn promise(guarantee: &Guarantee) -> String {
+    let mut parts = Vec::new();
+    if guarantee.within > 0 {
+        parts.push(format!("within {} draws", grouped(guarantee.within.into())));
+    }
+    for ramp in &guarantee.ramp {
+        parts.push(format!("from draw {} on {} more each", ramp.from, ramp.add));
+    }
+    if !guarantee.among.is_empty() {
+        let among = guarantee.among.join(" or ");
+        parts.push(format!(
+            "{among} in half of the cases, and surely after a miss"
+        ));
+    }
+    let prizes = guarantee.prizes.join(", ");
+    format!(
+        "guarantee {} of {prizes}: {}",
+        guarantee.id,
+        parts.join("; ")
+    )
 }
 
 fn quantities(schedule: &ScheduleOdds, zone: &TimeZone) -> String {

@@ -9,7 +9,8 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets,
 };
 
-use crate::model::text::{grouped, visible};
+pub(super) use crate::model::text::counted;
+use crate::model::text::visible;
 
 const OPEN: u8 = 0;
 const CLOSED: u8 = 1;
@@ -143,26 +144,9 @@ impl Table {
     }
 }
 
-/// `count` and the noun, in the plural unless `count` is 1.
-pub(super) fn counted(count: u64, noun: &str) -> String {
-    let number = grouped(count);
-    match noun.strip_suffix("ry") {
-        _ if count == 1 => format!("{number} {noun}"),
-        Some(stem) => format!("{number} {stem}ries"),
-        None => format!("{number} {noun}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nouns_are_in_the_plural_unless_there_is_one() {
-        assert_eq!(counted(1, "entry"), "1 entry");
-        assert_eq!(counted(0, "entry"), "0 entries");
-        assert_eq!(counted(2_000, "draw"), "2,000 draws");
-    }
 
     #[test]
     fn a_table_has_aligned_columns_and_no_border() {
@@ -206,11 +190,5 @@ mod tests {
         let rendered = table.render();
         let line = rendered.lines().nth(1);
         assert_eq!(line, Some(format!("{shown}    1").as_str()), "{rendered}");
-    }
-
-    #[test]
-    fn counts_are_grouped_and_agree_with_their_noun() {
-        assert_eq!(counted(1, "user"), "1 user");
-        assert_eq!(counted(1_200, "user"), "1,200 users");
     }
 }

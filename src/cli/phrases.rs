@@ -4,7 +4,7 @@ use super::output::counted;
 pub(super) use crate::model::text::percent;
 use crate::{
     model::text::grouped,
-    proto::{CappedPrize, Money, PrizeCap, PrizeQuantity, SegmentRule},
+    proto::{CappedPrize, PrizeCap, PrizeQuantity, SegmentRule},
 };
 
 /// `20 mug, 1 car`
@@ -65,19 +65,6 @@ pub(super) fn open_when(draws: u32, draws_today: u32, wins: u32) -> Vec<String> 
         (wins > 0).then(|| format!("until a user has {}", counted(wins.into(), "win"))),
     ];
     parts.into_iter().flatten().collect()
-}
-
-/// For example `CNY 120,000.50`; `-` if there is none.
-pub(super) fn money(money: Option<&Money>) -> String {
-    let Some(money) = money else {
-        return "-".into();
-    };
-    let units = grouped(money.units.unsigned_abs());
-    let fraction = format!("{:09}", money.nanos.unsigned_abs());
-    match fraction.trim_end_matches('0') {
-        "" => format!("{} {units}", money.currency_code),
-        digits => format!("{} {units}.{digits:0<2}", money.currency_code),
-    }
 }
 
 /// What caps mean for a user who has reached one; none without a cap.

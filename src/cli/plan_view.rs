@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{
     output::{Side, Table, counted},
-    phrases::{caps, limit_of_wins, listed, money, percent},
+    phrases::{caps, limit_of_wins, listed, percent},
 };
 use crate::{
-    model::text::grouped,
+    model::{convert::shown_money, text::grouped},
     proto::{CardCount, DeckPlan, PlanSummary, PlannedHour, PrizePlan},
 };
 
@@ -211,8 +211,8 @@ fn prize_table(prizes: &[PrizePlan]) -> String {
         }
         if value {
             row.extend([
-                money(prize.planned_value.as_ref()),
-                money(prize.stock_value.as_ref()),
+                shown_money(prize.planned_value.as_ref()),
+                shown_money(prize.stock_value.as_ref()),
             ]);
         }
         table.row(row);

@@ -71,15 +71,11 @@ pub(super) async fn run(client: &Client, args: ScheduleArgs) -> Outcome {
         campaign_id: args.campaign,
         pool_id: args.pool.unwrap_or_default(),
         from_time: from.map(time::to_wire),
+        until_time: to.map(time::to_wire),
         page_size: 1_000,
-        page_token: String::new(),
+        ..GetScheduleRequest::default()
     };
-    let mut all = all_pages(client, request).await?;
-    let begins_before = |window: &Window, to| {
-        time::from_wire(window.start_time.as_ref()).is_none_or(|start| start < to)
-    };
-    all.windows
-        .retain(|window| to.is_none_or(|to| begins_before(window, to)));
+    let all = all_pages(client, request).await?;
     client.show("GetScheduleResponse", &all, |all| view(all, args.by, &zone));
     Ok(())
 }

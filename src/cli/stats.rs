@@ -8,12 +8,12 @@ use super::{
     envelope_view,
     failure::Failure,
     output::{Side, Table, counted},
-    phrases::{self, listed},
+    phrases::listed,
     schedule,
     time::shown,
 };
 use crate::{
-    model::text::grouped,
+    model::{convert::shown_money, text::grouped},
     proto::{
         BudgetStats, DeckStats, GetStatsRequest, GetStatsResponse, LedgerStats, Money, PrizeStats,
     },
@@ -200,7 +200,7 @@ fn prizes(prizes: &[PrizeStats], zone: &TimeZone) -> String {
 
 /// What was won of the budget, and which prizes it holds.
 fn budget(stats: &BudgetStats) -> String {
-    let money = |amount: &Option<Money>| phrases::money(amount.as_ref());
+    let money = |amount: &Option<Money>| shown_money(amount.as_ref());
     let won = |won: &Option<Money>, most: &Option<Money>, when: &str| match most {
         Some(_) => format!("{} won of {} {when}", money(won), money(most)),
         None => format!("{} won {when}", money(won)),

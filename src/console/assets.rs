@@ -10,7 +10,7 @@ use axum::{
 };
 
 /// Name, type and contents.
-const ASSETS: [(&str, &str, &str); 4] = [
+const ASSETS: [(&str, &str, &str); 5] = [
     (
         "console.css",
         "text/css; charset=utf-8",
@@ -25,6 +25,11 @@ const ASSETS: [(&str, &str, &str); 4] = [
         "live.js",
         "text/javascript; charset=utf-8",
         include_str!("assets/live.js"),
+    ),
+    (
+        "plan.js",
+        "text/javascript; charset=utf-8",
+        include_str!("assets/plan.js"),
     ),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];

@@ -23,8 +23,20 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// What browsers say of where a request comes from (Fetch Metadata).
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// The path and query of a request, as the browser sent them. Handlers of nested routes see only a
+/// part of the path.
+#[derive(Clone, Debug)]
+pub(super) struct Address(pub(super) String);
+
 /// Refuses requests that another site makes a browser send, and adds the headers.
-pub(super) async fn guard(State(console): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(
+    State(console): State<Shared>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let address = request.uri().path_and_query();
+    let address = address.map_or_else(|| "/".into(), ToString::to_string);
+    request.extensions_mut().insert(Address(address));
     let host = host(&request);
     let refusal = if !console.is_policed && !is_unambiguous(host.as_deref()) {
         Some("without an access file, open the console by an IP address or as localhost\n")

@@ -115,6 +115,57 @@ pub(super) fn hours(name: &str, words: [&str; 3], hours: &[Hour]) -> Markup {
     }
 }
 
+/// A line of a curve: its points by minute, in order.
+pub(super) struct Line<'a> {
+    /// The class of its colour and dashes.
+    pub(super) class: &'static str,
+    pub(super) name: &'a str,
+    pub(super) points: Vec<(i64, u64)>,
+}
+
+/// Lines over time. A minute that is not there is a gap.
+pub(super) fn curve(name: &str, lines: &[Line<'_>], label: impl Fn(i64) -> String) -> Markup {
+    const WIDTH: f64 = 760.0;
+    const HEIGHT: f64 = 200.0;
+    const LEFT: f64 = 56.0;
+    const BOTTOM: f64 = 28.0;
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let first = points().map(|(minute, _)| *minute).min().unwrap_or(0);
+    let last = points().map(|(minute, _)| *minute).max().unwrap_or(0);
+    let top = nice(points().map(|(_, value)| *value).max().unwrap_or(0));
+    // The label of the last minute reaches beyond it.
+    let (inner, base) = (WIDTH - LEFT - 24.0, HEIGHT - BOTTOM);
+    let length = (last - first).max(1);
+    let x = |minute: i64| LEFT + inner * (minute - first) as f64 / length as f64;
+    let y = |value: u64| base - (base - 12.0) * value as f64 / top as f64;
+    let every = usize::try_from(length / 6).unwrap_or(1).max(1);
+    html! {
+        svg.hours.curve viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(name) {
+            @for quarter in 0..=4_u64 {
+                @let value = top * quarter / 4;
+                line.grid x1=(LEFT) x2=(WIDTH) y1=(rounded(y(value))) y2=(rounded(y(value))) {}
+                text.axis x=(LEFT - 8.0) y=(rounded(y(value) + 4.0)) text-anchor="end" {
+                    (number(value))
+                }
+            }
+            @for minute in (first..=last).step_by(every) {
+                text.axis x=(rounded(x(minute))) y=(HEIGHT - 8.0) text-anchor="middle" {
+                    (label(minute))
+                }
+            }
+            @for line in lines {
+                @for part in line.points.chunk_by(|a, b| b.0 == a.0 + 1) {
+                    @let corners = part.iter().map(|(minute, value)| {
+                        format!("{},{}", rounded(x(*minute)), rounded(y(*value)))
+                    });
+                    polyline class=(line.class)
+                        points=(corners.collect::<Vec<_>>().join(" ")) {}
+                }
+            }
+        }
+    }
+}
+
 /// The end of an axis: a number of four equal, round steps.
 fn nice(most: u64) -> u64 {
     let mut unit: u64 = 4;
@@ -144,6 +195,22 @@ mod tests {
         let tops = [0, 4, 5, 9, 21, 400, 401, 2_000, 2_001].map(nice);
         assert_eq!(tops, [4, 4, 8, 20, 40, 400, 800, 2_000, 4_000]);
         assert_eq!(nice(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_curve_breaks_where_minutes_are_missing() {
+        let line = Line {
+            class: "won",
+            name: "wins",
+            points: vec![(10, 0), (11, 4), (14, 2), (15, 2)],
+        };
+        let curve = curve("c", &[line], |minute| format!("m{minute}")).into_string();
+        assert_eq!(curve.matches("<polyline").count(), 2, "{curve}");
+        assert!(
+            curve.contains("points=\"56.0,172.0 192.0,12.0\""),
+            "{curve}"
+        );
+        assert!(curve.contains("m10") && curve.contains("m15"), "{curve}");
     }
 
     #[test]

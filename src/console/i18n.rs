@@ -150,6 +150,8 @@ mod tests {
             "envelope-state.",
             "event.",
             "done.",
+            "template.",
+            "template-hint.",
         ];
         for key in &first {
             let is_by_data = by_data.iter().any(|family| key.starts_with(family));

@@ -5,8 +5,8 @@
 //! who may do what: what a page offers, a service may refuse. Without `--console` nothing of this
 //! runs.
 //!
-//! Pages work without scripts. Two scripts add to them: htmx, which acts without loading a page
-//! again, and `live.js`, which keeps numbers fresh.
+//! Pages work without scripts. Scripts add to them: htmx, which acts without loading a page again,
+//! `live.js`, which keeps numbers fresh, and `plan.js`, which selects cells of the plan editor.
 
 mod assets;
 mod browser;
@@ -15,10 +15,12 @@ mod i18n;
 mod layout;
 mod live;
 mod pages;
+mod rates;
 mod server;
 mod session;
 mod sign_in;
 mod ui;
+mod upload;
 mod visit;
 
 use std::sync::Arc;
@@ -30,7 +32,7 @@ use axum::{
     routing::{get, post},
 };
 
-use self::{live::Feeds, session::Sessions};
+use self::{live::Feeds, rates::Rates, session::Sessions, upload::UPLOAD_BYTES_MAX};
 pub use self::{server::serve, session::Link};
 use crate::{
     grpc::{local::Local, readiness::Readiness},
@@ -39,6 +41,8 @@ use crate::{
 
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 * 1024;
+/// The largest form with the draft of a plan or with a campaign file.
+const DRAFT_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a console is made of.
 #[derive(Debug)]
@@ -65,6 +69,7 @@ struct Console {
     has_tls: bool,
     sessions: Sessions,
     feeds: Feeds,
+    rates: Arc<Rates>,
     link: Option<Link>,
 }
 
@@ -72,20 +77,39 @@ type Shared = Arc<Console>;
 
 /// All addresses of the console.
 fn routes(console: Shared) -> Router {
-    use pages::{acts, campaign, envelopes, overview, people, records, schedule, search, system};
+    use pages::lists::{Acts, Draws, Winners, Wins};
+    use pages::{
+        acts, campaign, change, codes, envelopes, export, many, new, overview, people, plan,
+        records, schedule, search, system,
+    };
+    let uploads = DefaultBodyLimit::max(UPLOAD_BYTES_MAX);
+    let large = || DefaultBodyLimit::max(DRAFT_BYTES_MAX);
     let campaigns = Router::new()
         .route("/", get(campaign::page))
         .route("/schedule", get(schedule::page))
+        .route("/plan", get(plan::page).post(plan::submit).layer(large()))
+        .route("/edit", get(new::edit))
         .route("/odds", get(campaign::odds))
-        .route("/history", get(records::history))
-        .route("/draws", get(records::draws))
-        .route("/wins", get(records::wins))
+        .route("/history", get(records::page::<Acts>))
+        .route("/draws", get(records::page::<Draws>))
+        .route("/wins", get(records::page::<Wins>))
+        .route("/history.csv", get(export::file::<Acts>))
+        .route("/draws.csv", get(export::file::<Draws>))
+        .route("/wins.csv", get(export::file::<Wins>))
+        .route("/winners.csv", get(export::file::<Winners>))
         .route("/users", get(people::page))
         .route("/pause", post(acts::pause))
         .route("/resume", post(acts::resume))
         .route("/prizes/{prize}/pause", post(acts::pause_prize))
         .route("/prizes/{prize}/resume", post(acts::resume_prize))
         .route("/prizes/{prize}/stock", post(acts::raise_stock))
+        .route("/change", get(change::page).post(change::check))
+        .route("/change/apply", post(change::apply))
+        .route("/close", post(change::close))
+        .route("/recall", post(change::recall))
+        .route("/many", get(many::page).post(many::submit).layer(uploads))
+        .route("/codes", get(codes::page))
+        .route("/codes/{prize}", post(codes::import).layer(uploads))
         .route("/users/grant", post(acts::grant))
         .route("/users/block", post(acts::block))
         .route("/users/unblock", post(acts::unblock))
@@ -94,6 +118,8 @@ fn routes(console: Shared) -> Router {
     Router::new()
         .route("/", get(overview::page))
         .route("/search", get(search::page))
+        .route("/new", get(new::page).post(new::submit).layer(large()))
+        .route("/new/check", post(new::check).layer(large()))
         .route("/envelopes", get(envelopes::list))
         .route("/envelopes/{envelope}", get(envelopes::page))
         .route("/envelopes/{envelope}/cancel", post(acts::cancel_envelope))

@@ -43,6 +43,7 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
         has_tls: tls.is_some(),
         sessions,
         feeds: Feeds::default(),
+        rates: Arc::default(),
         link: settings.link,
     };
     let console = Arc::new(console);

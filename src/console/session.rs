@@ -21,6 +21,11 @@ use crate::{
 const TIME_MAX: Duration = Duration::from_secs(8 * 60 * 60);
 /// What the cipher binds to the text.
 const PURPOSE: &[u8] = b"tombola console session 1";
+/// The same for the time of the last visit.
+const VISIT_PURPOSE: &[u8] = b"tombola console visit 1";
+/// The cookie with the time of the last visit, and how long it is kept.
+const VISIT_COOKIE: &str = "tombola-visit";
+const VISIT_TIME_MAX_S: u64 = 90 * 24 * 60 * 60;
 /// The longest cookie that every browser keeps, less name and attributes.
 const COOKIE_BYTES_MAX: usize = 3_800;
 /// Random bytes of a link.
@@ -43,6 +48,17 @@ struct Contents {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     until_s: u64,
+}
+
+/// What the cookie of the last visit holds. A visit is a session: it has the same end.
+#[derive(Serialize, Deserialize)]
+struct Visited {
+    name: String,
+    /// When the session ends.
+    until_s: u64,
+    /// When the visitor was last here, in this session and in the one before.
+    seen_s: i64,
+    last_s: Option<i64>,
 }
 
 /// Makes and reads cookies.
@@ -85,7 +101,7 @@ impl Sessions {
             name,
             until_s,
         };
-        let sealed = self.seal(serde_json::to_vec(&contents).ok()?)?;
+        let sealed = self.seal(PURPOSE, serde_json::to_vec(&contents).ok()?)?;
         let is_kept = sealed.len() <= COOKIE_BYTES_MAX;
         let (name, attributes, age_s) = (self.cookie, &self.attributes, TIME_MAX.as_secs());
         is_kept.then(|| format!("{name}={sealed}; Max-Age={age_s}; {attributes}"))
@@ -99,7 +115,7 @@ impl Sessions {
     /// Who has the cookie of a request, and until when.
     pub(super) fn of(&self, headers: &HeaderMap) -> Option<(Visitor, Duration)> {
         let sealed = cookie(headers, self.cookie)?;
-        let contents: Contents = serde_json::from_slice(&self.open(sealed)?).ok()?;
+        let contents: Contents = serde_json::from_slice(&self.open(PURPOSE, sealed)?).ok()?;
         let until = Duration::from_secs(contents.until_s);
         let visitor = match (contents.token, contents.name) {
             (Some(token), _) => Visitor::Bearer(Secret::new(token)),
@@ -108,22 +124,53 @@ impl Sessions {
         (now() < until).then_some((visitor, until))
     }
 
-    fn seal(&self, mut text: Vec<u8>) -> Option<String> {
+    /// Notes that a visitor is here at a moment, in the session that ends then: when the last
+    /// session was used, and the header that notes it.
+    pub(super) fn visit(
+        &self,
+        headers: &HeaderMap,
+        name: &str,
+        until: Duration,
+        now_s: i64,
+    ) -> Option<(Option<i64>, String)> {
+        let until_s = until.as_secs();
+        let known = cookie(headers, VISIT_COOKIE);
+        let known = known.and_then(|sealed| self.open(VISIT_PURPOSE, sealed));
+        let known = known.and_then(|text| serde_json::from_slice::<Visited>(&text).ok());
+        let known = known.filter(|known| known.name == name);
+        let last_s = match known {
+            None => None,
+            Some(known) if known.until_s == until_s => known.last_s,
+            Some(known) => Some(known.seen_s),
+        };
+        let visited = Visited {
+            name: name.into(),
+            until_s,
+            seen_s: now_s,
+            last_s,
+        };
+        let sealed = self.seal(VISIT_PURPOSE, serde_json::to_vec(&visited).ok()?)?;
+        let attributes = &self.attributes;
+        let header = format!("{VISIT_COOKIE}={sealed}; Max-Age={VISIT_TIME_MAX_S}; {attributes}");
+        Some((last_s, header))
+    }
+
+    fn seal(&self, purpose: &[u8], mut text: Vec<u8>) -> Option<String> {
         let nonce: [u8; NONCE_LEN] = rand::random();
         let unique = Nonce::assume_unique_for_key(nonce);
         let sealed = self
             .key
-            .seal_in_place_append_tag(unique, Aad::from(PURPOSE), &mut text);
+            .seal_in_place_append_tag(unique, Aad::from(purpose), &mut text);
         sealed.ok()?;
         Some(URL_SAFE_NO_PAD.encode([&nonce[..], &text].concat()))
     }
 
-    fn open(&self, sealed: &str) -> Option<Vec<u8>> {
+    fn open(&self, purpose: &[u8], sealed: &str) -> Option<Vec<u8>> {
         let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, text) = bytes.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut text = text.to_vec();
-        let opened = self.key.open_in_place(nonce, Aad::from(PURPOSE), &mut text);
+        let opened = self.key.open_in_place(nonce, Aad::from(purpose), &mut text);
         opened.ok().map(|text| text.to_vec())
     }
 }
@@ -224,7 +271,7 @@ mod tests {
     fn a_session_ends_and_its_cookie_stays_in_tls() {
         let sessions = Sessions::new(&[7; 32], true).unwrap();
         let contents = br#"{"name":"olga","until_s":1}"#.to_vec();
-        let old = sessions.seal(contents).unwrap();
+        let old = sessions.seal(PURPOSE, contents).unwrap();
         assert!(
             sessions
                 .of(&headers(&format!("__Host-tombola={old}")))
@@ -239,6 +286,29 @@ mod tests {
         assert!(sessions.of(&headers(value(&set))).is_some());
         let long = Secret::new("x".repeat(4_000));
         assert!(sessions.begin(&Visitor::Bearer(long)).is_none());
+    }
+
+    #[test]
+    fn a_visit_is_a_session_and_knows_the_one_before() {
+        let sessions = Sessions::new(&[7; 32], false).unwrap();
+        let mut cookies = String::from("other=1");
+        let mut visit = |name: &str, until_s, now_s| {
+            let until = Duration::from_secs(until_s);
+            let noted = sessions.visit(&headers(&cookies), name, until, now_s);
+            let (last_s, header) = noted.unwrap();
+            cookies = value(&header).to_owned();
+            last_s
+        };
+        assert_eq!(visit("olga", 900, 100), None);
+        assert_eq!(visit("olga", 900, 150), None);
+        assert_eq!(visit("olga", 1_900, 1_000), Some(150));
+        assert_eq!(visit("olga", 1_900, 1_700), Some(150));
+        assert_eq!(visit("olga", 2_900, 2_000), Some(1_700));
+        // Somebody else at the same browser.
+        assert_eq!(visit("igor", 3_900, 3_000), None);
+        // It is no session.
+        let forged = cookies.replace(VISIT_COOKIE, "tombola");
+        assert!(sessions.of(&headers(&forged)).is_none());
     }
 
     #[test]

@@ -101,6 +101,28 @@ pub(super) fn scroll(label: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
 
+/// A column of a table by its name.
+pub(super) enum Column<'a> {
+    Text(&'a str),
+    Number(&'a str),
+}
+
+/// A table with its head.
+pub(super) fn table(name: &str, columns: &[Column<'_>], rows: &Markup) -> Markup {
+    let head = html! {
+        @for column in columns {
+            @match column {
+                Column::Text(name) => th scope="col" { (name) },
+                Column::Number(name) => th.n scope="col" { (name) },
+            }
+        }
+    };
+    scroll(
+        name,
+        &html! { table { thead { tr { (head) } } tbody { (rows) } } },
+    )
+}
+
 /// The way to the next page of a list.
 pub(super) fn next(lang: Language, path: &str, query: &[(&str, &str)], token: &str) -> Markup {
     let query = [query, &[("page", token)]].concat();

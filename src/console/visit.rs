@@ -1,7 +1,7 @@
 //! A request of someone who has signed in: who it is, what the services are called with, and the
 //! pages that answer it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::FromRequestParts,
@@ -14,8 +14,10 @@ use tonic_types::StatusExt as _;
 
 use super::{
     Shared,
+    browser::Address,
     i18n::Language,
     layout::{self, Frame, Place},
+    rates::Rates,
     session::Visitor,
     ui,
 };
@@ -40,6 +42,8 @@ pub(super) struct Visit {
     pub(super) visitor: Visitor,
     /// Until when the session lasts, since 1970.
     pub(super) until: Duration,
+    /// How fast campaigns draw, for all visitors who may read their sums.
+    pub(super) rates: Arc<Rates>,
     calls: Calls,
     /// The path and query of the page, for ways back.
     pub(super) address: String,
@@ -72,13 +76,14 @@ impl FromRequestParts<Shared> for Visit {
         let Some(calls) = console.local.calls(token) else {
             return Err(layout::away(language));
         };
-        let address = parts.uri.path_and_query();
-        let address = address.map_or_else(|| "/".into(), ToString::to_string);
+        let address = parts.extensions.get::<Address>();
+        let address = address.map_or_else(|| "/".into(), |address| address.0.clone());
         Ok(Self {
             language,
             name,
             visitor,
             until,
+            rates: Arc::clone(&console.rates),
             calls,
             address,
         })
@@ -184,7 +189,7 @@ pub(super) fn reason(status: &Status) -> String {
 }
 
 /// The status of HTTP for that of a service.
-fn http_status(status: &Status) -> StatusCode {
+pub(super) fn http_status(status: &Status) -> StatusCode {
     match status.code() {
         Code::InvalidArgument | Code::OutOfRange => StatusCode::BAD_REQUEST,
         Code::NotFound => StatusCode::NOT_FOUND,

@@ -88,14 +88,14 @@ fn live(filling: &Filling, pool: PoolNo) -> BTreeMap<Moment, &LiveWindow> {
             .iter()
             .map(|live| (live.start, live))
             .collect(),
-        Some(PoolFilling::Deck(_)) | None => BTreeMap::new(),
+        Some(PoolFilling::Deck(_) | PoolFilling::Personal) | None => BTreeMap::new(),
     }
 }
 
 fn plans<'a>(before: &'a Campaign, after: &'a Campaign, pool: PoolNo) -> Option<Plans<'a>> {
     let schedule = |campaign: &'a Campaign| match &campaign.pools.get(usize::from(pool.0))?.kind {
         PoolKind::Schedule(schedule) => Some(schedule),
-        PoolKind::Deck(_) => None,
+        PoolKind::Deck(_) | PoolKind::Personal(_) => None,
     };
     let mut secret = totals(before, pool);
     secret.extend(totals(after, pool));

@@ -34,6 +34,7 @@ mod reads;
 mod removed;
 mod request;
 mod schedule;
+mod schedule_days;
 mod secrets;
 pub mod server;
 mod stats;

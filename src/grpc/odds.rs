@@ -5,8 +5,12 @@ use crate::{
     chance::Seed,
     model::{
         Campaign, Pool, PoolKind,
-        convert::{moment_to_proto, rule_to_proto},
+        convert::{self, moment_to_proto, rule_to_proto},
         deck::Deck,
+        personal::{
+            Personal, PersonalKind,
+            odds::{self, Shares},
+        },
         schedule::Schedule,
     },
     proto,
@@ -59,6 +63,7 @@ fn pool_odds(pool: &Pool, campaign: &Campaign) -> proto::PoolOdds {
         kind: Some(match &pool.kind {
             PoolKind::Deck(deck) => Kind::Deck(deck_odds(deck, campaign)),
             PoolKind::Schedule(schedule) => Kind::Schedule(schedule_odds(schedule, campaign)),
+            PoolKind::Personal(personal) => Kind::Personal(personal_odds(personal, campaign)),
         }),
     }
 }
@@ -69,6 +74,39 @@ fn deck_odds(deck: &Deck, campaign: &Campaign) -> proto::DeckOdds {
         first_round: views::first_round(deck, campaign),
         later_rounds: views::cards(&later, deck.size, campaign),
     }
+}
+
+fn personal_odds(personal: &Personal, campaign: &Campaign) -> proto::PersonalOdds {
+    let guarantees =
+        convert::guarantees_to_proto(&personal.guarantees, |no| campaign.prize(no).id.to_string());
+    match &personal.kind {
+        PersonalKind::Odds(written) => proto::PersonalOdds {
+            base: prize_odds(&odds::base(written), campaign),
+            // A campaign is accepted only if its odds can be computed.
+            effective: odds::effective(personal, written)
+                .map(|shares| prize_odds(&shares, campaign))
+                .unwrap_or_default(),
+            guarantees,
+            deck: None,
+        },
+        PersonalKind::Deck(deck) => proto::PersonalOdds {
+            deck: Some(deck_odds(deck, campaign)),
+            ..proto::PersonalOdds::default()
+        },
+    }
+}
+
+/// Shares in percent, in the order of prizes; what wins nothing comes last.
+fn prize_odds(shares: &Shares, campaign: &Campaign) -> Vec<proto::PrizeOdds> {
+    let prizes = shares.iter().filter(|(prize, _)| prize.is_some());
+    let nothing = shares.iter().filter(|(prize, _)| prize.is_none());
+    let odds = prizes
+        .chain(nothing)
+        .map(|(prize, share)| proto::PrizeOdds {
+            prize_id: prize.map_or_else(String::new, |no| campaign.prize(no).id.to_string()),
+            percent: format!("{:.6}", share * 100.0),
+        });
+    odds.collect()
 }
 
 fn schedule_odds(schedule: &Schedule, campaign: &Campaign) -> proto::ScheduleOdds {

@@ -167,7 +167,7 @@ pub(super) fn schedule_no(campaign: &Campaign, id: &str) -> Result<PoolNo, Refus
         .ok_or_else(|| Refusal::PoolNotFound(id.into()))?;
     match campaign.pool(no).kind {
         PoolKind::Schedule(_) => Ok(no),
-        PoolKind::Deck(_) => Err(Refusal::NotASchedule(id.into())),
+        PoolKind::Deck(_) | PoolKind::Personal(_) => Err(Refusal::NotASchedule(id.into())),
     }
 }
 

@@ -156,6 +156,7 @@ impl Desk {
                 hour: draw.counts.hour,
                 granted_today: draw.counts.granted_today,
                 bonus_today: draw.counts.bonus_today,
+                progress: draw.counts.progress.clone(),
             };
         }
         let blocks = last_blocks(reader, id, Some(user)).await?;

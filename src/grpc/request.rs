@@ -220,6 +220,7 @@ pub(super) fn draw(
         segments,
         expire,
         not_after,
+        chance: None,
     })
 }
 

@@ -11,6 +11,7 @@ use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, compute},
     operations::schedule_no,
     request::Fields,
+    schedule_days::{self, DAYS},
     secrets::Secrets,
     status::CallError,
     views,
@@ -31,8 +32,8 @@ use crate::{
 /// Where a page begins: windows of this pool that end after this moment, then later pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
-    pool: PoolNo,
-    after: Moment,
+    pub(super) pool: PoolNo,
+    pub(super) after: Moment,
 }
 
 impl Cursor {
@@ -49,12 +50,13 @@ impl Cursor {
     }
 }
 
-struct Query {
+pub(super) struct Query {
     campaign: CampaignId,
     pool: Option<String>,
-    from: Moment,
-    size: usize,
-    cursor: Option<Cursor>,
+    pub(super) from: Moment,
+    pub(super) until: Moment,
+    pub(super) size: usize,
+    pub(super) cursor: Option<Cursor>,
 }
 
 fn parse(message: &proto::GetScheduleRequest) -> Result<Query, crate::model::Problems> {
@@ -62,16 +64,28 @@ fn parse(message: &proto::GetScheduleRequest) -> Result<Query, crate::model::Pro
     let campaign = fields.campaign(&message.campaign_id);
     let pool = (!message.pool_id.is_empty()).then(|| fields.pool(&message.pool_id));
     let from = fields.moment("from_time", message.from_time.as_ref());
+    let until = fields.moment("until_time", message.until_time.as_ref());
+    if from.zip(until).is_some_and(|(from, until)| until <= from) {
+        fields.add("until_time", "is not after from_time");
+    }
     let size = fields.page_size(message.page_size);
     let token = message.page_token.as_str();
     let cursor = Cursor::parse(token);
-    if cursor.is_none() && !token.is_empty() {
-        fields.add("page_token", "is not a token that this service gave");
+    let is_known = match message.by_day {
+        true => cursor.is_some_and(|cursor| cursor.pool == DAYS),
+        false => cursor.is_some_and(|cursor| cursor.pool != DAYS),
+    };
+    if !is_known && !token.is_empty() {
+        fields.add(
+            "page_token",
+            "is not a token that this service gave for such a request",
+        );
     }
     Ok(Query {
         campaign: fields.finish(campaign)?,
         pool,
         from: from.unwrap_or(Moment::EPOCH),
+        until: until.unwrap_or(Moment::FAR_FUTURE),
         size,
         cursor,
     })
@@ -98,13 +112,20 @@ pub(super) async fn get_schedule(
             .filter(|no| only.is_none_or(|only| only == *no))
             .collect();
         let now = store.now().await?;
-        let (windows, next) = page(store, &query, &filling, &pools, now).await?;
+        let (mut windows, mut days) = (Vec::new(), Vec::new());
+        let next;
+        if message.by_day {
+            (days, next) = schedule_days::page(store, query, &filling, &pools, now).await?;
+        } else {
+            (windows, next) = page(store, &query, &filling, &pools, now).await?;
+        }
         let next_injection = compute(move || next_injection(&filling, &pools, lead, now)).await?;
         Ok(proto::GetScheduleResponse {
             windows,
             next_page_token: next.map(Cursor::token).unwrap_or_default(),
             next_injection_time: next_injection.map(moment_to_proto),
             lead: prost_types::Duration::try_from(lead).ok(),
+            days,
         })
     };
     desk.read(deadline, work).await
@@ -116,12 +137,12 @@ pub(super) fn schedules(campaign: &Campaign) -> impl Iterator<Item = (PoolNo, &S
         .numbered_pools()
         .filter_map(|(no, pool)| match &pool.kind {
             PoolKind::Schedule(schedule) => Some((no, schedule)),
-            PoolKind::Deck(_) => None,
+            PoolKind::Deck(_) | PoolKind::Personal(_) => None,
         })
 }
 
 /// The windows of a page, and where the next one begins.
-async fn page(
+pub(super) async fn page(
     store: &dyn Store,
     query: &Query,
     filling: &Filling,
@@ -138,12 +159,13 @@ async fn page(
         }
         // One more than the page holds shows whether there is another page.
         let wanted = query.size - page.len() + 1;
-        let mut windows = frozen(store, &filling.view, (pool, after), wanted, now).await?;
+        let between = (after, query.until);
+        let mut windows = frozen(store, &filling.view, (pool, between), wanted, now).await?;
         if windows.len() < wanted {
             let after = windows.last().map_or(after, |(end, _)| after.max(*end));
-            let from = after.max(horizon(filling, pool));
+            let between = (after.max(horizon(filling, pool)), query.until);
             let (campaign, room) = (filling.view.campaign.clone(), wanted - windows.len());
-            windows.extend(compute(move || planned(&campaign, pool, from, room)).await?);
+            windows.extend(compute(move || planned(&campaign, pool, between, room)).await?);
         }
         let full = windows.len() == wanted;
         windows.truncate(query.size - page.len());
@@ -156,12 +178,12 @@ async fn page(
     Ok((page, None))
 }
 
-/// Frozen windows of a pool that end after a moment and may be shown, at most `wanted`, each with
-/// its end.
+/// Frozen windows of a pool that end after a moment, begin before another and may be shown, at most
+/// `wanted`, each with its end.
 async fn frozen(
     store: &dyn Store,
     view: &CampaignView,
-    (pool, mut after): (PoolNo, Moment),
+    (pool, (mut after, until)): (PoolNo, (Moment, Moment)),
     wanted: usize,
     now: Moment,
 ) -> Result<Vec<(Moment, proto::Window)>, CallError> {
@@ -172,6 +194,9 @@ async fn frozen(
         let views = store.windows(id, pool, after, limit).await?;
         let secrets = Secrets::of(store, view, &views, now).await?;
         for view in &views {
+            if view.start >= until {
+                return Ok(shown);
+            }
             let prizes = secrets.visible(view);
             if !prizes.is_empty() {
                 shown.push((view.end, window(view, prizes, campaign)));
@@ -192,11 +217,12 @@ fn horizon(filling: &Filling, pool: PoolNo) -> Moment {
     }
 }
 
-/// Windows from `from` on for which something is planned, prizes planned by `total` aside.
+/// Windows from `from` on that begin before `until` and for which something is planned, prizes
+/// planned by `total` aside.
 fn planned(
     campaign: &Campaign,
     pool: PoolNo,
-    from: Moment,
+    (from, until): (Moment, Moment),
     room: usize,
 ) -> Vec<(Moment, proto::Window)> {
     let PoolKind::Schedule(schedule) = &campaign.pool(pool).kind else {
@@ -207,6 +233,7 @@ fn planned(
     }
     let windows = campaign.zone.windows(from, campaign.start, campaign.end);
     windows
+        .take_while(|window| window.start < until)
         .map(|window| (window, schedule.hourly(&window)))
         .filter(|(_, quantities)| !quantities.is_empty())
         .take(room)

@@ -59,6 +59,6 @@ pub(super) fn totals(campaign: &Campaign, pool: PoolNo) -> BTreeSet<PrizeNo> {
         .map(|pool| &pool.kind)
     {
         Some(PoolKind::Schedule(schedule)) => schedule.total.keys().copied().collect(),
-        Some(PoolKind::Deck(_)) | None => BTreeSet::new(),
+        Some(PoolKind::Deck(_) | PoolKind::Personal(_)) | None => BTreeSet::new(),
     }
 }

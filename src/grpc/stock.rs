@@ -100,7 +100,7 @@ pub(super) fn dealt(begun: Option<&Begun>) -> BTreeMap<PoolNo, Dealt> {
     let pools = (0..).map(PoolNo).zip(pools.unwrap_or_default());
     let decks = pools.filter_map(|(no, pool)| match pool {
         PoolFilling::Deck(deck) => Some((no, deck)),
-        PoolFilling::Schedule(_) => None,
+        PoolFilling::Schedule(_) | PoolFilling::Personal => None,
     });
     decks
         .map(|(no, deck)| {
@@ -217,12 +217,12 @@ impl Coming {
         let (pool, units) = (&campaign.pool(self.pool).id, group(units.into()));
         let hours = match (&campaign.pool(self.pool).kind, self.from) {
             (PoolKind::Deck(_), _) => return format!("{units} cards in pool {pool}"),
-            (PoolKind::Schedule(_), Some(window)) => format!(
+            (_, Some(window)) => format!(
                 " from {} to {}",
                 campaign.zone.local(window.start),
                 campaign.zone.local(campaign.end)
             ),
-            (PoolKind::Schedule(_), None) => String::new(),
+            (_, None) => String::new(),
         };
         format!("{units} in the hours of pool {pool}{hours}")
     }
@@ -248,6 +248,8 @@ fn coming(campaign: &Campaign, begun: Option<&Begun>, now: Moment) -> Vec<Coming
             }
             (PoolKind::Deck(_), Some(PoolFilling::Deck(deck)), _) => (of_deck(deck), None),
             (PoolKind::Deck(deck), _, _) => (deck.cards.clone(), None),
+            // What users will draw is not planned.
+            (PoolKind::Personal(_), _, _) => (Quantities::new(), None),
         };
         Coming {
             pool: no,
@@ -311,7 +313,7 @@ fn of_begun(
         .get(usize::from(no.0))
         .and_then(|pool| match &pool.kind {
             PoolKind::Schedule(schedule) => Some(schedule),
-            PoolKind::Deck(_) => None,
+            PoolKind::Deck(_) | PoolKind::Personal(_) => None,
         });
     let is_shared_anew =
         before.end != campaign.end || old.is_none_or(|old| old.total != schedule.total);

@@ -7,6 +7,7 @@ use crate::{
         convert::{campaign_to_proto, cap_to_proto, moment_to_proto, money_to_proto},
         deck::{CardCount, Deck},
         limits::{Bonus, Quota, Quotas},
+        personal::GuaranteeProgress,
         summary::{DeckPlan, PlanSummary, PlannedHour, PrizePlan},
     },
     proto,
@@ -68,7 +69,9 @@ pub(super) fn draw_result(
             unit,
             release,
             code: _, // its text is for those who may read codes: see `codes`
+            guarantee,
         } => {
+            let guarantee = guarantee.and_then(|it| campaign.guarantee(pool, it));
             let prize = campaign.prize(prize);
             proto::DrawResult {
                 outcome: proto::Outcome::Won.into(),
@@ -79,6 +82,7 @@ pub(super) fn draw_result(
                 release_time: release.map(moment_to_proto),
                 ledger_id,
                 code: String::new(),
+                guarantee_id: guarantee.map_or_else(String::new, |it| it.id.to_string()),
             }
         }
         DrawResult::NotWon {
@@ -129,7 +133,27 @@ pub(super) fn limits(quotas: &Quotas, campaign: &Campaign) -> proto::Limits {
             .collect(),
         draws_this_hour: quotas.draws_this_hour.as_ref().map(quota),
         granted_today: quotas.granted_today.as_ref().map(quota),
+        guarantees: quotas
+            .guarantees
+            .iter()
+            .filter_map(|progress| guarantee_progress(progress, campaign))
+            .collect(),
     }
+}
+
+fn guarantee_progress(
+    progress: &GuaranteeProgress,
+    campaign: &Campaign,
+) -> Option<proto::GuaranteeProgress> {
+    let guarantee = u16::try_from(progress.guarantee).ok()?;
+    let guarantee = campaign.guarantee(progress.pool, guarantee)?;
+    Some(proto::GuaranteeProgress {
+        pool_id: pool_id(campaign, progress.pool),
+        guarantee_id: guarantee.id.to_string(),
+        draws_since: progress.since,
+        draws_left: progress.left,
+        due: progress.is_due,
+    })
 }
 
 fn quota(quota: &Quota) -> proto::Quota {
@@ -261,7 +285,7 @@ pub(super) fn plan(summary: &PlanSummary, campaign: &Campaign) -> proto::PlanSum
             .iter()
             .filter_map(|plan| match &campaign.pool(plan.pool).kind {
                 PoolKind::Deck(deck) => Some(deck_plan(plan, deck, campaign)),
-                PoolKind::Schedule(_) => None,
+                PoolKind::Schedule(_) | PoolKind::Personal(_) => None,
             })
             .collect(),
         wins_per_user: campaign.limits.wins_per_user,

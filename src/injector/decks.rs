@@ -65,10 +65,9 @@ impl Injector {
     ) -> Result<(CampaignView, DeckFilling)> {
         match self.pool_filling(id, pool).await? {
             (view, PoolFilling::Deck(deck)) => Ok((view, deck)),
-            (_, PoolFilling::Schedule(_)) => Err(StoreError::corrupt(format!(
-                "{id}: pool {} is no deck",
-                pool.0
-            ))),
+            (_, PoolFilling::Schedule(_) | PoolFilling::Personal) => Err(StoreError::corrupt(
+                format!("{id}: pool {} is no deck", pool.0),
+            )),
         }
     }
 

@@ -18,7 +18,8 @@ const FILLS_MAX: usize = 1000;
 
 impl Injector {
     /// Draws; fills the pools that the draw needs, and draws again, until it is done or refused.
-    pub async fn draw(self: &Arc<Self>, command: DrawCommand) -> Result<DrawAnswer> {
+    pub async fn draw(self: &Arc<Self>, mut command: DrawCommand) -> Result<DrawAnswer> {
+        self.chances.add(&mut command);
         let mut last = None;
         for _ in 0..FILLS_MAX {
             match self.store.draw(command.clone()).await? {
@@ -28,6 +29,8 @@ impl Injector {
                     }
                     return Ok(answer);
                 }
+                // Boxed, as it is rare: else every draw's future has room for it.
+                Drawn::NeedChance => Box::pin(self.add_chance(&mut command)).await?,
                 Drawn::NeedFill(needs) => {
                     for need in needs {
                         // Boxed, as it is rare: else every draw's future has room for it.
@@ -68,6 +71,7 @@ impl Injector {
         match &before {
             PoolFilling::Schedule(_) => self.fill_due(id, pool, 1).await?,
             PoolFilling::Deck(deck) => self.deal_for_draw(id, pool, deck.available + 1).await?,
+            PoolFilling::Personal => {}
         }
         let (_, after) = self.pool_filling(id, pool).await?;
         Ok(before != after)

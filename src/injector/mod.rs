@@ -13,6 +13,7 @@ use std::{
 use tracing::warn;
 
 use self::{
+    chances::Chances,
     codes::Codes,
     envelope_state::EnvelopeFills,
     scattering::Scattering,
@@ -32,6 +33,7 @@ pub use envelope_state::RETENTION_DEFAULT as ENVELOPE_RETENTION_DEFAULT;
 pub use imported::{ImportCodes, ImportedCodes};
 
 pub mod alarm;
+mod chances;
 mod codes;
 mod decks;
 mod draw;
@@ -61,6 +63,7 @@ pub struct Injector {
     envelopes: EnvelopeFills,
     scattering: Scattering,
     codes: Codes,
+    chances: Chances,
     /// When the index of due campaigns was last looked through for campaigns that it lacks.
     completed: Mutex<Option<Moment>>,
 }
@@ -77,6 +80,7 @@ impl Injector {
             envelopes: EnvelopeFills::default(),
             scattering: Scattering::default(),
             codes: Codes::default(),
+            chances: Chances::default(),
             completed: Mutex::default(),
         }
     }

@@ -111,7 +111,7 @@ impl Injector {
         let follows_plan = |live: &LiveWindow| live.version >= view.version;
         let returns = match &view.campaign.pool(pool).kind {
             PoolKind::Schedule(plan) => plan.unclaimed,
-            PoolKind::Deck(_) => Unclaimed::Keep,
+            PoolKind::Deck(_) | PoolKind::Personal(_) => Unclaimed::Keep,
         };
         let is_return_due = match returns {
             Unclaimed::ReturnAfter(after) => filling.oldest.is_some_and(|it| it + after <= now),
@@ -132,7 +132,7 @@ impl Injector {
     ) -> Result<(CampaignView, ScheduleFilling)> {
         match self.pool_filling(id, pool).await? {
             (view, PoolFilling::Schedule(filling)) => Ok((view, filling)),
-            (_, PoolFilling::Deck(_)) => {
+            (_, PoolFilling::Deck(_) | PoolFilling::Personal) => {
                 let text = format!("{id}: pool {} is no schedule", pool.0);
                 Err(StoreError::corrupt(text))
             }
@@ -469,6 +469,6 @@ fn new_quantities(
 fn schedule_of(campaign: &Campaign, pool: PoolNo) -> Option<&Schedule> {
     match &campaign.pools.get(usize::from(pool.0))?.kind {
         PoolKind::Schedule(schedule) => Some(schedule),
-        PoolKind::Deck(_) => None,
+        PoolKind::Deck(_) | PoolKind::Personal(_) => None,
     }
 }

@@ -37,6 +37,15 @@ pub fn largest_remainder(weights: &[u64], total: u64) -> Vec<u64> {
     parts
 }
 
+/// The greatest common divisor.
+pub(super) fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

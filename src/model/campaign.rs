@@ -13,6 +13,7 @@ use super::{
     moment::Moment,
     money::Money,
     number::{PoolNo, PrizeNo},
+    personal::Personal,
     schedule::Schedule,
     segments::{SegmentLimits, SegmentRule},
     zone::Zone,
@@ -117,6 +118,8 @@ pub enum PoolKind {
     Schedule(Schedule),
     /// Cards with exact odds.
     Deck(Deck),
+    /// Each user draws alone.
+    Personal(Personal),
 }
 
 impl Pool {
@@ -195,6 +198,7 @@ impl Campaign {
             || self.names_segments()
             || self.budget.is_some()
             || self.counts_bonus_of_day()
+            || self.has_personal_pools()
             || self.pools.iter().any(|pool| pool.lock_after_wins.is_some())
             || prizes.any(|prize| prize.unlimited || prize.codes || prize.per_user.is_some())
     }

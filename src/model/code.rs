@@ -7,6 +7,8 @@
 pub const CODE_BYTES_MAX: usize = 255;
 /// The most codes of one import.
 pub const IMPORTED_CODES_MAX: usize = 10_000;
+/// Bytes of the codes of a call, at most; the service takes requests of a mebibyte.
+pub const CALL_BYTES_MAX: usize = 512 << 10;
 /// The most codes of a prize.
 pub const CODES_MAX: u64 = 10_000_000;
 
@@ -40,6 +42,29 @@ pub fn check(code: &str) -> Result<(), String> {
         )),
         None => Ok(()),
     }
+}
+
+/// A message of the service with other names in place of `codes[17]`: `name` gives that of an index
+/// of the call.
+///
+/// ```
+/// use tombola::model::code::with_places;
+/// let named = with_places("codes[1]: is empty", |index| format!("line {}", index + 1));
+/// assert_eq!(named, "line 2: is empty");
+/// ```
+pub fn with_places(text: &str, name: impl Fn(usize) -> String) -> String {
+    let mut parts = text.split("codes[");
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let index = part
+            .split_once(']')
+            .and_then(|(index, rest)| Some((index.parse().ok()?, rest)));
+        match index {
+            Some((index, rest)) => named += &(name(index) + rest),
+            None => named += &format!("codes[{part}"),
+        }
+    }
+    named
 }
 
 #[cfg(test)]

@@ -12,13 +12,14 @@ use super::{
     deck::{CardCount, Deck},
     file,
     id::ID_BYTES_MAX,
-    number::Quantities,
+    number::{PoolNo, Quantities},
+    personal::PoolProgress,
     schedule::Schedule,
     summary::{plan_summary, planned_units},
     text::visible,
 };
 use crate::{
-    chance::{Fill, Seed, deal, scatter, take, totals},
+    chance::{Fill, Seed, UserChance, deal, scatter, take, totals},
     fuzzing::assert_json_reads_back,
     proto,
     store::{Unit, redis::KeyPrefix},
@@ -31,6 +32,8 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 const WINDOWS_MAX: usize = 30;
 /// Units that are scattered, and cards that are dealt, at once.
 const UNITS_MAX: u64 = 1_000;
+/// Draws of one user from a personal pool.
+const DRAWS_ALONE: usize = 300;
 /// Windows over which totals are shared out.
 const SPANS_MAX: usize = 2_000;
 
@@ -109,7 +112,45 @@ fn carry_out(campaign: &Campaign) {
                 deal_rounds(campaign, &pool.id, deck, &seed);
                 assert!(summary.decks.iter().any(|plan| plan.pool == no));
             }
+            PoolKind::Personal(_) => draw_alone(campaign, no, &seed),
         }
+    }
+}
+
+/// Draws for a user: each result is a prize of the pool, and no guarantee is passed over.
+fn draw_alone(campaign: &Campaign, pool: PoolNo, seed: &Seed) {
+    let PoolKind::Personal(personal) = &campaign.pool(pool).kind else {
+        return;
+    };
+    let user = UserChance::new(seed.clone(), "0".repeat(64));
+    let mut progress = PoolProgress::default();
+    for _ in 0..DRAWS_ALONE {
+        let due = progress.counters(personal);
+        let due = personal
+            .guarantees
+            .iter()
+            .zip(due)
+            .find(|(guarantee, counter)| {
+                guarantee
+                    .within
+                    .is_some_and(|within| counter.since + 1 >= within)
+            });
+        let Some(draw) = user.draw(campaign, pool, &progress, |_| false) else {
+            let is_grand = |prize| campaign.prize(prize).grand;
+            assert!(personal.is_used_up(progress.position, is_grand));
+            return;
+        };
+        if let Some((guarantee, _)) = due {
+            let is_kept = draw
+                .prize
+                .is_some_and(|prize| guarantee.prizes.contains(&prize));
+            assert!(is_kept, "{} is not kept: {draw:?}", guarantee.id);
+        }
+        assert!(
+            draw.prize
+                .is_none_or(|prize| personal.prizes().any(|own| own == prize))
+        );
+        progress = draw.after;
     }
 }
 

@@ -110,6 +110,8 @@ id_types! {
     PoolId;
     /// Names a group of users.
     SegmentId;
+    /// Names a guarantee of a campaign.
+    GuaranteeId;
 }
 
 id_types! {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{caps::PrizeCounts, moment::Moment, zone::Day};
+use super::{caps::PrizeCounts, moment::Moment, personal::Progress, zone::Day};
 
 pub use super::quota::{Quota, Quotas, UserCounts};
 
@@ -134,6 +134,8 @@ pub struct UserRecord {
     pub granted_today: u32,
     /// Bonus draws made on that day, while a pool needed them.
     pub bonus_today: u32,
+    /// How far the user is in personal pools.
+    pub progress: Progress,
 }
 
 /// How an admitted draw is paid.
@@ -333,6 +335,7 @@ impl UserRecord {
             hour: self.hour,
             granted_today: self.granted_today,
             bonus_today: self.bonus_today,
+            progress: self.progress.clone(),
         }
     }
 }

@@ -21,7 +21,9 @@ pub mod limits;
 pub mod moment;
 pub mod money;
 pub mod number;
+pub mod paint;
 pub mod pattern;
+pub mod personal;
 pub mod problem;
 mod quota;
 pub mod rounds;
@@ -35,7 +37,9 @@ pub use campaign::{Campaign, Consolation, Pool, PoolKind, Prize};
 pub use deck::Deck;
 pub use envelope::{Envelope, Split};
 pub use factor::Factor;
-pub use id::{CampaignId, EnvelopeId, OperatorId, PoolId, PrizeId, RequestId, SegmentId, UserId};
+pub use id::{
+    CampaignId, EnvelopeId, GuaranteeId, OperatorId, PoolId, PrizeId, RequestId, SegmentId, UserId,
+};
 pub use moment::Moment;
 pub use number::{PoolNo, PrizeNo, Quantities};
 pub use pattern::{Pattern, Patterns};

@@ -8,6 +8,7 @@ use super::{
     id::SegmentId,
     limits::HourDraws,
     moment::Moment,
+    personal::{GuaranteeProgress, Progress},
 };
 
 /// The counts of a user on one day, as answers and ledger show them.
@@ -39,6 +40,9 @@ pub struct UserCounts {
     /// Bonus draws made on the day, while a pool needed them. Earlier versions wrote none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bonus_today: u32,
+    /// How far the user is in personal pools. Earlier versions wrote none.
+    #[serde(default, skip_serializing_if = "Progress::is_empty")]
+    pub progress: Progress,
 }
 
 /// Serde hands out references.
@@ -84,6 +88,8 @@ pub struct Quotas {
     pub draws_this_hour: Option<Quota>,
     /// Bonus draws that callers granted on the day; none unless they are limited.
     pub granted_today: Option<Quota>,
+    /// The guarantees of personal pools, by pool.
+    pub guarantees: Vec<GuaranteeProgress>,
 }
 
 impl Quotas {
@@ -135,6 +141,7 @@ impl Quotas {
             granted_today: limits
                 .granted_per_day
                 .map(|limit| quota(Some(limit), counts.granted_today.into(), 0, Some(reset))),
+            guarantees: counts.progress.guarantees(campaign),
         }
     }
 }

@@ -121,23 +121,42 @@ impl Schedule {
         sum
     }
 
+    /// The plan's quantities of a local full hour, as [`Self::hourly`].
+    pub fn of_hour(&self, hour: DateTime) -> Quantities {
+        self.of_kind((hour.hour(), self.special_index(hour)))
+    }
+
+    /// The special hours that a local hour lies in.
+    pub(super) fn special_at(&self, hour: DateTime) -> Option<&Special> {
+        self.special.get(self.special_index(hour)?)
+    }
+
+    fn special_index(&self, hour: DateTime) -> Option<usize> {
+        let begun = self.special.partition_point(|special| special.from <= hour);
+        begun
+            .checked_sub(1)
+            .filter(|index| hour < self.special[*index].to)
+    }
+
     /// Windows of one kind have the same plan, and there are few kinds: five years of hours need
     /// not be computed one by one.
     pub(super) fn kind_of(&self, window: &Window) -> HourKind {
         let hour = window.local_hour;
-        let begun = self.special.partition_point(|special| special.from <= hour);
-        let special = begun
-            .checked_sub(1)
-            .filter(|index| hour < self.special[*index].to);
-        (hour.hour(), special)
+        (hour.hour(), self.special_index(hour))
     }
 
-    /// The plan of the hours of a kind.
-    pub(super) fn of_kind(&self, (hour, special): HourKind) -> Quantities {
+    /// What the layers before special hours plan in an hour of the day; may hold zeros.
+    pub(super) fn base(&self, hour: i8) -> Quantities {
         let mut plan = self.per_hour.clone();
         for daily in self.daily.iter().filter(|daily| daily.covers(hour)) {
             plan.extend(&daily.per_hour);
         }
+        plan
+    }
+
+    /// The plan of the hours of a kind.
+    pub(super) fn of_kind(&self, (hour, special): HourKind) -> Quantities {
+        let mut plan = self.base(hour);
         if let Some(special) = special.and_then(|index| self.special.get(index)) {
             for units in plan.values_mut() {
                 *units = special.factor.times(*units);

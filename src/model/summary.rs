@@ -107,6 +107,8 @@ pub fn planned_units(campaign: &Campaign, from: Moment) -> Quantities {
                 );
             }
             PoolKind::Deck(deck) => add(&mut planned, &deck.cards),
+            // What users will draw is not planned.
+            PoolKind::Personal(_) => {}
         }
     }
     planned
@@ -116,7 +118,7 @@ fn decks(campaign: &Campaign) -> impl Iterator<Item = (PoolNo, &Deck)> {
     let pools = campaign.numbered_pools();
     pools.filter_map(|(no, pool)| match &pool.kind {
         PoolKind::Deck(deck) => Some((no, deck)),
-        PoolKind::Schedule(_) => None,
+        PoolKind::Schedule(_) | PoolKind::Personal(_) => None,
     })
 }
 
@@ -203,7 +205,7 @@ fn planned_hours(campaign: &Campaign, from: Moment, hours_max: usize) -> (Vec<Pl
         .numbered_pools()
         .filter_map(|(no, pool)| match &pool.kind {
             PoolKind::Schedule(schedule) => Some((no, schedule)),
-            PoolKind::Deck(_) => None,
+            PoolKind::Deck(_) | PoolKind::Personal(_) => None,
         })
         .collect();
     let mut hours = Vec::new();

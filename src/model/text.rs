@@ -108,6 +108,16 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// `count` and the noun, in the plural unless `count` is 1.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let number = grouped(count);
+    match noun.strip_suffix("ry") {
+        _ if count == 1 => format!("{number} {noun}"),
+        Some(stem) => format!("{number} {stem}ries"),
+        None => format!("{number} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,5 +169,13 @@ mod tests {
         assert_eq!(percent(1, 300), "~0.333333%");
         assert_eq!(percent(1, 14_000_000), "~0.000007%");
         assert_eq!(percent(0, 0), "-");
+    }
+
+    #[test]
+    fn nouns_are_in_the_plural_unless_there_is_one() {
+        assert_eq!(counted(1, "entry"), "1 entry");
+        assert_eq!(counted(0, "entry"), "0 entries");
+        assert_eq!(counted(2_000, "draw"), "2,000 draws");
+        assert_eq!(counted(1, "user"), "1 user");
     }
 }

@@ -46,6 +46,8 @@ pub struct Forecast {
     pub drawers: Spread,
     /// Users who won at least one unit.
     pub winners: Spread,
+    /// Users to whom a guarantee gave a unit.
+    pub guaranteed: Spread,
     /// Users who were refused a draw by a limit.
     pub limited: Spread,
     /// Days on which somebody did not get a prize since it would have passed the budget; none
@@ -181,6 +183,7 @@ impl Forecast {
             nothings: spread(&|run| run.nothings as f64),
             drawers: spread(&|run| run.drawers as f64),
             winners: spread(&|run| run.winners as f64),
+            guaranteed: spread(&|run| run.guaranteed as f64),
             limited: spread(&|run| run.limited as f64),
             budget_days: campaign
                 .budget

@@ -33,8 +33,25 @@ use self::{crowd::Crowd, forecast::Forecast, run::Run};
 /// # Errors
 /// If a run fails, as when memory is full; the first one.
 pub fn simulate(campaign: &Arc<Campaign>, crowd: &Crowd, seeds: u32) -> Result<Forecast> {
+    let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let forecast = simulate_unless(campaign, crowd, seeds, cores, &|| false)?;
+    forecast.ok_or_else(|| StoreError::corrupt("a simulation has ended early"))
+}
+
+/// As [`simulate`], on this many threads, and no longer than until `is_late` says that it takes too
+/// long, which is asked often: the forecast is that of the runs that are done by then. None if no
+/// run is done.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_unless(
+    campaign: &Arc<Campaign>,
+    crowd: &Crowd,
+    seeds: u32,
+    threads: NonZeroUsize,
+    is_late: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Forecast>> {
     let campaign = &with_enough_codes(campaign);
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let next = AtomicU32::new(1);
     let runs = || -> Result<Vec<Run>> {
         let mut runs = Vec::new();
@@ -43,11 +60,14 @@ pub fn simulate(campaign: &Arc<Campaign>, crowd: &Crowd, seeds: u32) -> Result<F
             if seed > seeds {
                 return Ok(runs);
             }
-            runs.push(run::play(campaign, crowd, seed)?);
+            match run::play(campaign, crowd, seed, is_late)? {
+                Some(run) => runs.push(run),
+                None => return Ok(runs),
+            }
         }
     };
     let done: Vec<Result<Vec<Run>>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(runs)).collect();
+        let threads: Vec<_> = (0..threads.get()).map(|_| scope.spawn(runs)).collect();
         let joined = threads.into_iter().map(|thread| {
             let failed = |_| Err(StoreError::corrupt("a simulation has panicked"));
             thread.join().unwrap_or_else(failed)
@@ -60,7 +80,7 @@ pub fn simulate(campaign: &Arc<Campaign>, crowd: &Crowd, seeds: u32) -> Result<F
     }
     // Sums of floating-point numbers depend on their order.
     runs.sort_unstable_by_key(|run| run.seed);
-    Ok(Forecast::of(campaign, crowd, &runs))
+    Ok((!runs.is_empty()).then(|| Forecast::of(campaign, crowd, &runs)))
 }
 
 /// The campaign, with as many codes as its users win: how many will be imported is not known.

@@ -11,7 +11,7 @@ use tokio::runtime;
 
 use super::crowd::{Arrival, Crowd};
 use crate::{
-    chance::{MasterKey, Nonce, Seed, Stream},
+    chance::{MasterKey, Nonce, Salt, Seed, Stream},
     injector::Injector,
     model::{
         Campaign, CampaignId, Moment, OperatorId, PoolKind, PrizeNo, RequestId, UserId,
@@ -31,6 +31,8 @@ const LEAD: Duration = Duration::from_secs(600);
 const APPLIED_BEFORE: Duration = Duration::from_secs(3600);
 /// How long after its arrival the store may begin a draw: the clock stands meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// After how many draws of a window it is asked whether the run is late.
+const DRAWS_BETWEEN: usize = 1_000;
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -42,9 +44,11 @@ pub(super) struct Run {
     pub(super) refused: BTreeMap<&'static str, u64>,
     pub(super) consolations: u64,
     pub(super) nothings: u64,
-    /// Users who drew, who won at least one unit, and who were refused a draw by a limit.
+    /// Users who drew, who won at least one unit, who were given one by a guarantee, and who were
+    /// refused a draw by a limit.
     pub(super) drawers: u64,
     pub(super) winners: u64,
+    pub(super) guaranteed: u64,
     pub(super) limited: u64,
     /// By window: draws that were made.
     pub(super) draws_by_window: Vec<u32>,
@@ -82,11 +86,17 @@ pub(super) struct PrizeWindow {
 struct Seen {
     has_drawn: bool,
     has_won: bool,
+    is_guaranteed: bool,
     is_limited: bool,
 }
 
-/// Plays a campaign through with the chance of a seed.
-pub(super) fn play(campaign: &Arc<Campaign>, crowd: &Crowd, seed: u32) -> Result<Run> {
+/// Plays a campaign through with the chance of a seed; none if it becomes late.
+pub(super) fn play(
+    campaign: &Arc<Campaign>,
+    crowd: &Crowd,
+    seed: u32,
+    is_late: &dyn Fn() -> bool,
+) -> Result<Option<Run>> {
     // One thread, so that background fills happen in the same order each time.
     let runtime = runtime::Builder::new_current_thread().build();
     let runtime =
@@ -96,9 +106,11 @@ pub(super) fn play(campaign: &Arc<Campaign>, crowd: &Crowd, seed: u32) -> Result
         let windows: Vec<Window> = windows(campaign).collect();
         let means = crowd.draws_by_window(campaign, &windows);
         for (index, (window, mean)) in windows.iter().zip(means).enumerate() {
-            stage.play(index, window, mean).await?;
+            if is_late() || !stage.play(index, window, mean, is_late).await? {
+                return Ok(None);
+            }
         }
-        stage.end().await
+        stage.end().await.map(Some)
     })
 }
 
@@ -162,6 +174,10 @@ impl<'a> Stage<'a> {
             },
         };
         store.apply(command).await?;
+        // Personal pools depend on users' pseudonyms, so these are the same each time too.
+        let partition = store.partition_of(campaign.id.as_str());
+        let salt = Salt(bytes(seed, b"salt"));
+        store.salt(partition, campaign.id.as_str(), salt).await?;
         let injector = Arc::new(Injector::new(Arc::clone(&store), key, LEAD));
         injector.tick().await?;
         Ok(Self {
@@ -182,6 +198,7 @@ impl<'a> Stage<'a> {
                 nothings: 0,
                 drawers: 0,
                 winners: 0,
+                guaranteed: 0,
                 limited: 0,
                 draws_by_window: Vec::new(),
                 budget_days: BTreeSet::new(),
@@ -196,8 +213,15 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Plays one window: the injector's tick before it, its draws, and what stands at its end.
-    async fn play(&mut self, index: usize, window: &Window, mean: f64) -> Result<()> {
+    /// Plays one window: the injector's tick before it, its draws, and what stands at its end. It
+    /// stops in between, and says `false`, if it becomes late.
+    async fn play(
+        &mut self,
+        index: usize,
+        window: &Window,
+        mean: f64,
+        is_late: &dyn Fn() -> bool,
+    ) -> Result<bool> {
         self.clock.set(window.start - LEAD.min(APPLIED_BEFORE));
         self.injector.tick().await?;
         self.run.draws_by_window.push(0);
@@ -206,7 +230,10 @@ impl<'a> Stage<'a> {
         }
         let crowd = self.crowd;
         let mut chance = std::mem::replace(&mut self.chance, Seed::from_bytes([0; 32]).stream(&[]));
-        for arrival in crowd.arrivals(window, mean, &mut chance) {
+        for (count, arrival) in crowd.arrivals(window, mean, &mut chance).enumerate() {
+            if count % DRAWS_BETWEEN == DRAWS_BETWEEN - 1 && is_late() {
+                return Ok(false);
+            }
             self.draw(index, arrival).await?;
         }
         self.chance = chance;
@@ -214,7 +241,7 @@ impl<'a> Stage<'a> {
         self.clock.set(window.end - Duration::from_micros(1));
         self.injector.tick().await?;
         self.note(index, &self.store.stats(&self.campaign.id).await?);
-        Ok(())
+        Ok(true)
     }
 
     async fn draw(&mut self, index: usize, arrival: Arrival) -> Result<()> {
@@ -234,6 +261,7 @@ impl<'a> Stage<'a> {
             segments: Vec::new(),
             expire: None,
             not_after: arrival.at + PATIENCE,
+            chance: None,
         };
         let seen = &mut self.seen[arrival.user as usize];
         match self.injector.draw(command).await {
@@ -243,8 +271,11 @@ impl<'a> Stage<'a> {
                 self.run.draws_by_window[index] += 1;
                 for result in &answer.entry.results {
                     match *result {
-                        DrawResult::Won { prize, .. } => {
+                        DrawResult::Won {
+                            prize, guarantee, ..
+                        } => {
                             seen.has_won = true;
+                            seen.is_guaranteed |= guarantee.is_some();
                             self.run.won(prize, index, arrival.at);
                         }
                         DrawResult::NotWon {
@@ -325,6 +356,7 @@ impl<'a> Stage<'a> {
         let count = |is: fn(&Seen) -> bool| self.seen.iter().filter(|seen| is(seen)).count() as u64;
         self.run.drawers = count(|seen| seen.has_drawn);
         self.run.winners = count(|seen| seen.has_won);
+        self.run.guaranteed = count(|seen| seen.is_guaranteed);
         self.run.limited = count(|seen| seen.is_limited);
         Ok(self.run)
     }

@@ -4,7 +4,7 @@ use super::{
     crowd::{Arrivals, Crowd},
     forecast::Forecast,
     run::play,
-    simulate,
+    simulate, simulate_unless,
 };
 use crate::model::{Campaign, convert::campaign_from_proto, file};
 use std::sync::Arc;
@@ -33,7 +33,12 @@ const DECK: &str = "prizes: [{id: coupon, stock: 100000, value: {currencyCode: C
 #[test]
 fn a_seed_gives_the_same_run_each_time_and_another_one_another_run() {
     let (campaign, crowd) = (campaign(DECK), crowd(200, 2.0));
-    let run = |seed| format!("{:?}", play(&campaign, &crowd, seed).unwrap());
+    let run = |seed| {
+        format!(
+            "{:?}",
+            play(&campaign, &crowd, seed, &|| false).unwrap().unwrap()
+        )
+    };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2).replace("seed: 2", "seed: 1"));
     // As many threads as there are do not change what comes out.
@@ -46,7 +51,7 @@ fn a_seed_gives_the_same_run_each_time_and_another_one_another_run() {
 fn a_deck_gives_what_its_cards_say() {
     let (campaign, crowd) = (campaign(DECK), crowd(500, 3.0));
     for seed in 1..=5 {
-        let run = play(&campaign, &crowd, seed).unwrap();
+        let run = play(&campaign, &crowd, seed, &|| false).unwrap().unwrap();
         // 3,000 draws on average, with a standard deviation of 55.
         assert!((2_700..3_300).contains(&run.draws), "{}", run.draws);
         let won = run.draws - run.nothings;
@@ -153,6 +158,22 @@ fn days_on_which_the_budget_is_reached_are_told() {
 }
 
 #[test]
+fn users_who_reach_a_guarantee_are_counted_and_odds_come_out() {
+    let pool = "{id: own, personal: {odds: {star: 2%, pin: 30%}, \
+                guarantees: [{id: tenth, prizes: [star], within: 10}]}}";
+    let prizes = "[{id: star, unlimited: true}, {id: pin, unlimited: true}]";
+    let campaign = campaign(&format!("prizes: {prizes}, pools: [{pool}]"));
+    let forecast = simulate(&campaign, &crowd(200, 30.0), 2).unwrap();
+    // Each of 200 users draws about 60 times: about every ninth gives a star.
+    assert!(forecast.guaranteed.low > 195.0, "{:?}", forecast.guaranteed);
+    let expected = (1.0 - 0.98_f64.powi(10)) / 0.02;
+    let share = forecast.prizes[0].won.mean / forecast.draws.mean;
+    assert!((share * expected - 1.0).abs() < 0.1, "{share}, {expected}");
+    let again = simulate(&campaign, &crowd(200, 30.0), 2).unwrap();
+    assert_eq!(again.prizes[0].won, forecast.prizes[0].won);
+}
+
+#[test]
 fn users_who_reach_a_limit_are_counted() {
     let limited = format!("limits: {{drawsPerDay: 2, paidDrawsPerDay: 1}}, {DECK}");
     let crowd = Crowd {
@@ -172,4 +193,21 @@ fn users_who_reach_a_limit_are_counted() {
     assert_eq!(forecast.limited.low, 100.0);
     let free = simulate(&campaign(DECK), &crowd, 1).unwrap();
     assert_eq!((free.limited.high, free.refused.len()), (0.0, 0));
+}
+
+#[test]
+fn a_simulation_that_is_late_has_the_runs_that_are_done() {
+    let (campaign, crowd) = (campaign(DECK), crowd(200, 2.0));
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let is_late = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 10;
+    let threads = std::num::NonZeroUsize::MIN;
+    let forecast = simulate_unless(&campaign, &crowd, 3, threads, &is_late).unwrap();
+    assert!(forecast.is_none());
+    let forecast = simulate_unless(&campaign, &crowd, 3, threads, &|| false).unwrap();
+    assert_eq!(forecast.unwrap().seeds, 3);
+    // Each run asks before each of its 48 hours.
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let is_late = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 2 * 48 + 10;
+    let forecast = simulate_unless(&campaign, &crowd, 3, threads, &is_late).unwrap();
+    assert_eq!(forecast.unwrap().seeds, 2);
 }

@@ -9,7 +9,7 @@ use super::{
     operation::{Author, Operation},
 };
 use crate::{
-    chance::Nonce,
+    chance::{Nonce, UserChance},
     model::{
         Campaign, CampaignId, Moment, PoolNo, RequestId, SegmentId, UserId,
         limits::{Funding, Quotas},
@@ -42,6 +42,9 @@ pub struct DrawCommand {
     pub expire: Option<Moment>,
     /// The service's deadline: the store does not begin the draw after it.
     pub not_after: Moment,
+    /// The user's own chance, which draws of personal pools need; no part of the request's
+    /// contents.
+    pub chance: Option<Arc<UserChance>>,
 }
 
 /// What became of a draw that was not refused.
@@ -51,6 +54,8 @@ pub enum Drawn {
     Done(DrawAnswer),
     /// Nothing happened: these pools must be filled first.
     NeedFill(Vec<Need>),
+    /// Nothing happened: the campaign has personal pools, and the command has no chance for them.
+    NeedChance,
 }
 
 /// A pool that is not filled as far as a draw needs it.

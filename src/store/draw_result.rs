@@ -7,7 +7,8 @@ use crate::model::{Moment, PoolId, PoolNo, PrizeNo};
 /// The result of one draw. In JSON, where `given` is 1 for the consolation prize and 0 for nothing:
 ///
 /// - a win: `[prize, pool, window, number, release]`, with the fork after it if there is one; with
-///   a code `[prize, pool, window, number, release, fork, code]`;
+///   a code `[prize, pool, window, number, release, fork, code]`; by a guarantee `[prize, pool,
+///   window, number, release, fork, code or null, index of the guarantee]`;
 /// - a forfeited card: `[given, [prize, pool, window, number, fork]]`;
 /// - a blank: `[given, [pool, window, number, fork]]`;
 /// - another result without a unit: twice the code of its cause plus `given`. Codes are 0: unknown,
@@ -28,6 +29,8 @@ pub enum DrawResult {
         release: Option<Moment>,
         /// The index of its code, if the prize has codes.
         code: Option<u64>,
+        /// The index of the guarantee that gave it surely, among those of its pool.
+        guarantee: Option<u16>,
     },
     /// No unit was won.
     NotWon {
@@ -57,11 +60,12 @@ pub enum Cause {
     /// A prize would have passed the campaign's budget, the user has reached no limit of wins and
     /// no cap, and no pool had a unit of another prize.
     Budget,
-    /// A deck's blank was drawn.
+    /// A deck's blank was drawn, or nothing of a personal pool.
     Blank {
-        /// From which deck.
+        /// From which pool.
         pool: PoolNo,
-        /// Which card.
+        /// Which card. Of a personal pool: the number of the user's draw there, from 0, in window
+        /// 0.
         unit: Unit,
     },
     /// A deck's card was drawn of a prize that the user may not have. Its unit goes back to stock.
@@ -119,14 +123,16 @@ impl DrawResult {
 /// A unit within its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Unit {
-    /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round, from 1.
+    /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round, from 1; 0
+    /// in a personal pool.
     pub window: i64,
     /// Mark of the fork of the store under which it was injected or dealt; 0 before the first fork.
     /// A store that was rolled back may fill the same window again: under another fork, so with
     /// other units.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fork: u32,
-    /// The index in the window or round, from 0.
+    /// The index in the window or round, from 0. Units of a personal pool are numbered in the order
+    /// in which users win them.
     pub number: u64,
 }
 
@@ -166,6 +172,7 @@ enum ResultCode {
     Won(PrizeNo, PoolNo, i64, u64, i64),
     Forked(PrizeNo, PoolNo, i64, u64, i64, u32),
     Coded(PrizeNo, PoolNo, i64, u64, i64, u32, u64),
+    Guaranteed(PrizeNo, PoolNo, i64, u64, i64, u32, Option<u64>, u16),
     Forfeited(u8, (PrizeNo, PoolNo, i64, u64, u32)),
     Blank(u8, (PoolNo, i64, u64, u32)),
 }
@@ -179,6 +186,7 @@ impl From<DrawResult> for ResultCode {
                 unit,
                 release,
                 code,
+                guarantee,
             } => {
                 let release = release.map_or(0, Moment::as_micros);
                 let Unit {
@@ -186,6 +194,11 @@ impl From<DrawResult> for ResultCode {
                     fork,
                     number,
                 } = unit;
+                if let Some(guarantee) = guarantee {
+                    return Self::Guaranteed(
+                        prize, pool, window, number, release, fork, code, guarantee,
+                    );
+                }
                 match (code, fork) {
                     (Some(code), fork) => {
                         Self::Coded(prize, pool, window, number, release, fork, code)
@@ -221,6 +234,7 @@ impl TryFrom<ResultCode> for DrawResult {
             unit,
             release: (release != 0).then(|| Moment::from_micros(release)),
             code,
+            guarantee: None,
         };
         let unit = |window, fork, number| Unit {
             window,
@@ -237,6 +251,16 @@ impl TryFrom<ResultCode> for DrawResult {
             ResultCode::Coded(prize, pool, window, number, release, fork, code) => {
                 let unit = unit(window, fork, number);
                 Ok(won(prize, pool, unit, release, Some(code)))
+            }
+            ResultCode::Guaranteed(prize, pool, window, number, release, fork, code, guarantee) => {
+                Ok(Self::Won {
+                    prize,
+                    pool,
+                    unit: unit(window, fork, number),
+                    release: (release != 0).then(|| Moment::from_micros(release)),
+                    code,
+                    guarantee: Some(guarantee),
+                })
             }
             ResultCode::Forfeited(given @ 0..=1, (prize, pool, window, number, fork)) => {
                 let unit = unit(window, fork, number);

@@ -24,6 +24,7 @@ fn a_draw_entry_reads_back_as_it_was_written() {
                 },
                 release: Some(Moment::from_micros(1_795_960_801_000_000)),
                 code: None,
+                guarantee: None,
             },
             DrawResult::Won {
                 prize: PrizeNo(1),
@@ -35,6 +36,7 @@ fn a_draw_entry_reads_back_as_it_was_written() {
                 },
                 release: None,
                 code: None,
+                guarantee: None,
             },
             DrawResult::Won {
                 prize: PrizeNo(2),
@@ -46,6 +48,7 @@ fn a_draw_entry_reads_back_as_it_was_written() {
                 },
                 release: None,
                 code: Some(4_999_999),
+                guarantee: None,
             },
             DrawResult::NotWon {
                 consolation: true,

@@ -26,6 +26,8 @@ pub enum PoolFilling {
     Schedule(ScheduleFilling),
     /// A deck.
     Deck(DeckFilling),
+    /// Nothing is put into a personal pool.
+    Personal,
 }
 
 /// How far a schedule is filled.

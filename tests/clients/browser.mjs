@@ -127,6 +127,126 @@ async function together() {
     await other.context().close();
 }
 
+// The keyboard alone selects cells of the plan and changes them; the mouse selects a rectangle.
+async function paint() {
+    const page = await visitor({ viewport: { width: 1280, height: 900 } });
+    await signIn(page);
+    await page.goto("/campaigns/wheel/plan?at=2028-02-28");
+    const checked = () => page.locator("[data-grid] :checked").evaluateAll(
+        (cells) => cells.map((cell) => cell.value).join(" "),
+    );
+    // The grid is one stop of the Tab key.
+    await tabTo(page, "[data-grid] input");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.down("Shift");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.up("Shift");
+    assert.equal(await checked(), "1.1 2.1");
+    await page.keyboard.press("End");
+    await page.keyboard.press("Space");
+    assert.equal(await checked(), "1.1 2.1 23.1");
+    assert.equal(await page.textContent("[data-selected]"), "3 selected");
+    await page.fill("#value-cells", "70");
+    await page.press("#value-cells", "Enter");
+    await page.waitForSelector("#plan-apply");
+    await page.waitForFunction(() => document.activeElement.id === "value-cells");
+    assert.equal(await page.locator("[data-grid] .changed").count(), 3);
+    assert.equal(await checked(), "1.1 2.1 23.1");
+    await accessible(page, "plan");
+    await page.screenshot({ path: `${screenshots}/plan.png`, fullPage: true });
+
+    await tabTo(page, "[data-grid] input");
+    await page.keyboard.press("Escape");
+    assert.equal(await checked(), "");
+    const cell = async (value) => {
+        const box = await page.locator(`[id="cell-${value}"]`).locator("xpath=..").boundingBox();
+        return [box.x + box.width / 2, box.y + box.height / 2];
+    };
+    await page.locator('[id="cell-6.1"]').scrollIntoViewIfNeeded();
+    await page.mouse.move(...await cell("4.1"));
+    await page.mouse.down();
+    await page.mouse.move(...await cell("6.1"), { steps: 5 });
+    await page.mouse.up();
+    assert.equal(await checked(), "4.1 5.1 6.1");
+    await page.mouse.click(...await cell("5.1"));
+    assert.equal(await checked(), "4.1 6.1");
+    await page.keyboard.press("Control+a");
+    assert.equal((await checked()).split(" ").length, 24);
+    await page.keyboard.press("Escape");
+    await page.click("#plan-undo");
+    await page.waitForSelector("#plan-apply", { state: "detached" });
+    await page.context().close();
+}
+
+// A file is checked while it is typed, and tried and applied without loading the page again.
+async function write() {
+    const page = await visitor({ viewport: { width: 1280, height: 900 } });
+    await signIn(page);
+    await page.goto("/new?template=mall-wheel");
+    // Two days, which are soon played through.
+    const template = await page.inputValue("#yaml");
+    const start = Date.parse(template.match(/startTime: (\S+)/)[1]);
+    const end = new Date(start + 2 * 86_400_000).toISOString();
+    const right = template.replace(/endTime: \S+/, `endTime: ${end}`);
+    await page.fill("#yaml", right.replace("timeZone: Asia/Shanghai", "timeZone: Asia/Shangai"));
+    await page.waitForSelector("#checked .bad");
+    await page.fill("#yaml", right);
+    await page.waitForSelector("#checked .good");
+    await page.click("#new-try");
+    await page.waitForSelector("#new-apply");
+    assert.equal(await page.inputValue("#yaml"), right);
+    await page.fill("[name=users]", "20");
+    await page.click("#forecast-run");
+    await page.waitForSelector("#forecast-result");
+    await accessible(page, "new");
+    await page.screenshot({ path: `${screenshots}/new.png`, fullPage: true });
+    await page.click("#new-apply");
+    await page.waitForSelector("#brake");
+    assert.match(page.url(), /\/campaigns\/mall-wheel-\d+\?done=applied$/);
+    await page.context().close();
+}
+
+// A page that nobody sees reads nothing.
+async function hidden() {
+    const page = await visitor({});
+    await signIn(page);
+    const isStream = (request) => request.url().includes("/live/campaigns/");
+    const opened = () => page.waitForResponse((response) => isStream(response.request()));
+    const turn = (isHidden) => page.evaluate((value) => {
+        Object.defineProperty(document, "hidden", { configurable: true, value });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }, isHidden);
+    const first = opened();
+    await page.goto("/campaigns/wheel");
+    await first;
+    const closed = page.waitForEvent("requestfailed", isStream);
+    await turn(true);
+    await closed;
+    const again = opened();
+    await turn(false);
+    await again;
+    await page.context().close();
+}
+
+// The keyboard alone checks a change and applies it.
+async function change() {
+    const page = await visitor({});
+    await signIn(page);
+    await page.goto("/campaigns/wheel/change");
+    await tabTo(page, "input[name=draws_per_day]");
+    await page.keyboard.type("51");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("form[action$='/apply']");
+    await accessible(page, "a change");
+    await page.screenshot({ path: `${screenshots}/change.png`, fullPage: true });
+    await tabTo(page, "form[action$='/apply'] button");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/done=changed/);
+    await page.context().close();
+}
+
 // Every page, as these visitors see it.
 async function everything(kind, options) {
     const page = await visitor(options);
@@ -146,6 +266,12 @@ async function everything(kind, options) {
 try {
     await keyboard();
     await together();
+    if (pages.some((path) => path.endsWith("/plan"))) {
+        await paint();
+        await write();
+    }
+    await hidden();
+    await change();
     const desk = { viewport: { width: 1280, height: 900 } };
     const phone = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
     await everything("desk", { ...desk, locale: "en-GB" });

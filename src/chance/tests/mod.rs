@@ -3,6 +3,7 @@
 
 mod chi_square;
 mod golden;
+mod personal;
 mod properties;
 mod splits;
 mod statistics;

@@ -3,15 +3,15 @@
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
-use super::{List, ListArgs, Page, ledger, print, zone_of};
+use super::{List, ListArgs, Page, print, zone_of};
 use crate::{
     cli::{
         client::{Client, Ledger, Outcome, campaign_id, request_id, user_id},
         failure::Failure,
         output::Side,
-        time::shown,
     },
-    proto::{self, DrawCause, Funding, ListDrawsRequest, RecordedDraw, RecordedResult},
+    model::convert::sheets::draws,
+    proto::{self, Funding, ListDrawsRequest, RecordedDraw},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -97,27 +97,11 @@ impl List for Draws {
     const MESSAGE: &'static str = "tombola.v1.RecordedDraw";
 
     fn columns(&self) -> Vec<(&'static str, Side)> {
-        let names = [
-            "drawn", "campaign", "user", "results", "funding", "payment", "request", "ledger",
-        ];
-        names.map(|name| (name, Side::Left)).into()
+        draws::COLUMNS.map(|name| (name, Side::Left)).into()
     }
 
     fn row(&self, draw: &RecordedDraw, zone: &TimeZone) -> Vec<String> {
-        let funding = match draw.funding() {
-            Funding::Paid => "paid",
-            Funding::Free | Funding::Unspecified => "free",
-        };
-        vec![
-            shown(draw.draw_time.as_ref(), zone),
-            draw.campaign_id.clone(),
-            draw.user_id.clone(),
-            results(draw),
-            funding.into(),
-            draw.payment_ref.clone(),
-            draw.request_id.clone(),
-            ledger(draw.ledger_id),
-        ]
+        draws::row(draw, zone)
     }
 
     async fn page(&mut self, size: u32, token: String) -> Outcome<Page<RecordedDraw>> {
@@ -131,42 +115,4 @@ impl List for Draws {
             complete_until: page.complete_until,
         })
     }
-}
-
-/// The results of a draw: `coupon, 2 x points (nothing due)`.
-pub(super) fn results(draw: &RecordedDraw) -> String {
-    let mut counted: Vec<(String, usize)> = Vec::new();
-    for text in draw.results.iter().map(result) {
-        match counted.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, count)) => *count += 1,
-            None => counted.push((text, 1)),
-        }
-    }
-    let texts = counted.into_iter().map(|(text, count)| match count {
-        1 => text,
-        count => format!("{count} x {text}"),
-    });
-    texts.collect::<Vec<_>>().join(", ")
-}
-
-fn result(recorded: &RecordedResult) -> String {
-    let result = recorded.result.clone().unwrap_or_default();
-    let given = match (result.outcome(), result.prize_id.as_str()) {
-        (proto::Outcome::Nothing, _) => "nothing",
-        (proto::Outcome::Consolation, "") => "consolation",
-        (proto::Outcome::Won, "") => "won",
-        (_, prize) => prize,
-    };
-    let cause = match recorded.cause() {
-        DrawCause::Unspecified => return given.to_owned(),
-        DrawCause::NothingDue => "nothing due".to_owned(),
-        DrawCause::WinsLimit => "limit of wins".to_owned(),
-        DrawCause::Blocked => "blocked".to_owned(),
-        DrawCause::ConsolationOnly => "consolation only".to_owned(),
-        DrawCause::Blank => "blank".to_owned(),
-        DrawCause::Forfeited => format!("forfeited {}", recorded.forfeited_prize_id),
-        DrawCause::PrizeCap => "cap of a prize".to_owned(),
-        DrawCause::Budget => "budget".to_owned(),
-    };
-    format!("{given} ({cause})")
 }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
-use super::{List, ListArgs, Page, ledger, print};
+use super::{List, ListArgs, Page, print};
 use crate::{
     cli::{
         client::{Client, Ledger, Outcome, envelope_id, user_id},
@@ -11,6 +11,7 @@ use crate::{
         output::Side,
         time::shown,
     },
+    model::convert::sheets::ledger,
     proto::{EnvelopeEvent, EnvelopeEventKind, ListEnvelopesRequest, RefundCause},
 };
 

@@ -5,11 +5,11 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::{
-    Format, List, ListArgs, PAGE_SIZE, csv,
-    draws::{self, Draws},
+    Format, List, ListArgs, PAGE_SIZE,
+    draws::Draws,
     envelopes::{self, Events},
     note_behind,
-    operations::{self, Operations},
+    operations::Operations,
 };
 use crate::{
     cli::{
@@ -17,7 +17,10 @@ use crate::{
         output::{Side, Table, is_open, say},
         time::shown,
     },
-    model::file,
+    model::{
+        convert::sheets::{csv, draws, operations},
+        file,
+    },
     proto::{ListDrawsRequest, ListEnvelopesRequest, ListOperationsRequest, OperationKind},
 };
 

@@ -4,7 +4,6 @@ use clap::{Args, ValueEnum};
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Map, Value};
 
-mod csv;
 pub(super) mod draws;
 pub(super) mod envelopes;
 pub(super) mod history;
@@ -16,7 +15,7 @@ use super::{
     output::{Side, Table, is_open, note, say},
     time::{shown, to_wire},
 };
-use crate::model::file;
+use crate::model::{convert::sheets::csv, file};
 
 /// Elements that are asked for at once.
 const PAGE_SIZE: u32 = 1_000;
@@ -171,10 +170,4 @@ async fn zone_of(client: &Client, campaign: Option<&str>) -> TimeZone {
         Some(campaign) => client.zone(campaign).await,
         None => TimeZone::UTC,
     }
-}
-
-/// `partition/sequence`
-fn ledger(id: Option<crate::proto::LedgerId>) -> String {
-    let id = id.unwrap_or_default();
-    format!("{}/{}", id.partition, id.sequence)
 }

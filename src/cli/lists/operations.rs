@@ -3,14 +3,14 @@
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
-use super::{List, ListArgs, Page, ledger, print, zone_of};
+use super::{List, ListArgs, Page, print, zone_of};
 use crate::{
     cli::{
         client::{Client, Ledger, Outcome, campaign_id, operator_id, user_id},
         failure::Failure,
-        output::{Side, counted},
-        time::shown,
+        output::Side,
     },
+    model::convert::sheets::operations,
     proto::{ListOperationsRequest, OperationKind, RecordedOperation},
 };
 
@@ -106,28 +106,11 @@ impl List for Operations {
     const MESSAGE: &'static str = "tombola.v1.RecordedOperation";
 
     fn columns(&self) -> Vec<(&'static str, Side)> {
-        let names = [
-            "time",
-            "about",
-            "operation",
-            "by",
-            "reason",
-            "request",
-            "ledger",
-        ];
-        names.map(|name| (name, Side::Left)).into()
+        operations::COLUMNS.map(|name| (name, Side::Left)).into()
     }
 
     fn row(&self, act: &RecordedOperation, zone: &TimeZone) -> Vec<String> {
-        vec![
-            shown(act.operation_time.as_ref(), zone),
-            format!("{}{}", act.campaign_id, act.envelope_id),
-            what(act, zone),
-            by(act),
-            act.reason.clone(),
-            act.request_id.clone(),
-            ledger(act.ledger_id),
-        ]
+        operations::row(act, zone)
     }
 
     async fn page(&mut self, size: u32, token: String) -> Outcome<Page<RecordedOperation>> {
@@ -141,66 +124,4 @@ impl List for Operations {
             complete_until: page.complete_until,
         })
     }
-}
-
-/// Who did it: `deploy-bot for olga`.
-pub(super) fn by(act: &RecordedOperation) -> String {
-    match act.on_behalf_of.as_str() {
-        "" => act.operator.clone(),
-        other => format!("{} for {other}", act.operator),
-    }
-}
-
-/// What was done.
-pub(super) fn what(act: &RecordedOperation, zone: &TimeZone) -> String {
-    let users = || match &act.user_ids[..] {
-        [user] => user.clone(),
-        users => counted(users.len() as u64, "user"),
-    };
-    match act.kind() {
-        OperationKind::Unspecified => "unknown".into(),
-        OperationKind::Apply => format!("apply version {}", act.version),
-        OperationKind::Pause => "pause".into(),
-        OperationKind::Resume => "resume".into(),
-        OperationKind::Close => "close".into(),
-        OperationKind::PausePrize => format!("pause prize {}", act.prize_id),
-        OperationKind::ResumePrize => format!("resume prize {}", act.prize_id),
-        OperationKind::Recall => recall(act, zone),
-        OperationKind::Grant => {
-            format!("grant {} to {}", counted(act.draws.into(), "draw"), users())
-        }
-        OperationKind::Block => format!("block {}", users()),
-        OperationKind::Unblock => format!("unblock {}", users()),
-        OperationKind::CancelEnvelope => "cancel".into(),
-        OperationKind::Recover => "recover a partition".into(),
-        OperationKind::Deliver => format!("deliver {} as {}", win(act), act.reference),
-        OperationKind::Revoke if act.withdraw => format!("revoke and withdraw {}", win(act)),
-        OperationKind::Revoke => format!("revoke {}", win(act)),
-        OperationKind::ImportCodes => {
-            let codes = counted(act.codes, "code");
-            format!(
-                "import {codes} of {} from {} on",
-                act.prize_id, act.first_code
-            )
-        }
-    }
-}
-
-/// `mug coupons:1795960800:17 of user-1`
-fn win(act: &RecordedOperation) -> String {
-    let user = act.user_ids.first().map_or("", String::as_str);
-    format!("{} {} of {user}", act.prize_id, act.unit_id)
-}
-
-/// `recall and withdraw coupon of pool hours, window 2026-12-05T12:00:00+08:00`
-fn recall(act: &RecordedOperation, zone: &TimeZone) -> String {
-    let withdraw = if act.withdraw { " and withdraw" } else { "" };
-    let prize = match act.prize_id.as_str() {
-        "" => "all prizes",
-        prize => prize,
-    };
-    let window = act.window_time.as_ref();
-    let window = window.map(|_| format!(", window {}", shown(act.window_time.as_ref(), zone)));
-    let window = window.unwrap_or_default();
-    format!("recall{withdraw} {prize} of pool {}{window}", act.pool_id)
 }

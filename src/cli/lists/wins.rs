@@ -3,19 +3,16 @@
 use clap::Args;
 use jiff::tz::TimeZone;
 
-use super::{List, ListArgs, Page, ledger, print, zone_of};
+use super::{List, ListArgs, Page, print, zone_of};
 use crate::{
     cli::{
         client::{Client, Ledger, Outcome, campaign_id, prize_id, user_id},
         failure::Failure,
         output::Side,
-        time::shown,
     },
-    proto::{DeliveryState, ListWinsRequest, Win},
+    model::convert::sheets::wins,
+    proto::{ListWinsRequest, Win},
 };
-
-/// The most characters at each end of an id that a public list shows.
-const SHOWN_MAX: usize = 3;
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:
@@ -74,45 +71,12 @@ impl List for Wins {
     const MESSAGE: &'static str = "tombola.v1.Win";
 
     fn columns(&self) -> Vec<(&'static str, Side)> {
-        let public = ["won", "campaign", "prize", "name", "user", "unit"];
-        let more = ["request", "delivery", "reference", "ledger"];
-        let more = more.iter().filter(|_| !self.is_public);
-        public
-            .iter()
-            .chain(more)
-            .map(|name| (*name, Side::Left))
-            .collect()
+        let names = wins::columns(self.is_public).into_iter();
+        names.map(|name| (name, Side::Left)).collect()
     }
 
     fn row(&self, win: &Win, zone: &TimeZone) -> Vec<String> {
-        let user = match self.is_public {
-            true => masked(&win.user_id),
-            false => win.user_id.clone(),
-        };
-        let mut cells = vec![
-            shown(win.draw_time.as_ref(), zone),
-            win.campaign_id.clone(),
-            win.prize_id.clone(),
-            win.prize_name.clone(),
-            user,
-            win.unit_id.clone(),
-        ];
-        if !self.is_public {
-            let delivery = win.delivery.clone().unwrap_or_default();
-            let state = match delivery.state() {
-                DeliveryState::Pending => "pending",
-                DeliveryState::Delivered => "delivered",
-                DeliveryState::Revoked => "revoked",
-                DeliveryState::Unspecified => "unknown",
-            };
-            cells.extend([
-                win.request_id.clone(),
-                state.into(),
-                delivery.reference,
-                ledger(win.ledger_id),
-            ]);
-        }
-        cells
+        wins::row(win, zone, self.is_public)
     }
 
     fn shown(&self, win: Win) -> Win {
@@ -120,7 +84,7 @@ impl List for Wins {
             return win;
         }
         Win {
-            user_id: masked(&win.user_id),
+            user_id: wins::masked(&win.user_id),
             request_id: String::new(),
             delivery: None,
             ..win
@@ -131,39 +95,13 @@ impl List for Wins {
         self.request.page_size = size;
         self.request.page_token = token;
         let page = self.server.list_wins(self.request.clone()).await;
-        let page = page.map_err(Failure::read)?.into_inner();
+        let mut page = page.map_err(Failure::read)?.into_inner();
+        page.wins
+            .retain(|win| !self.is_public || wins::is_published(win));
         Ok(Page {
             elements: page.wins,
             next: page.next_page_token,
             complete_until: page.complete_until,
         })
-    }
-}
-
-/// At most a quarter of an id at each end: winners know themselves, and nobody else does.
-fn masked(id: &str) -> String {
-    let characters: Vec<char> = id.chars().collect();
-    let ends = (characters.len() / 4).min(SHOWN_MAX);
-    let (head, tail) = (&characters[..ends], &characters[characters.len() - ends..]);
-    let text = |part: &[char]| part.iter().collect::<String>();
-    format!("{}***{}", text(head), text(tail))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn most_of_an_id_is_masked() {
-        for (id, public) in [
-            ("a", "***"),
-            ("bob", "***"),
-            ("anna", "a***a"),
-            ("user-1234", "us***34"),
-            ("anna.smith@example.com", "ann***com"),
-            ("用户一二三四五六七八九十", "用户一***八九十"),
-        ] {
-            assert_eq!(masked(id), public, "{id}");
-        }
     }
 }

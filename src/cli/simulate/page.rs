@@ -111,6 +111,9 @@ fn summary(page: &mut String, forecast: &Forecast) {
     line("draws without anything", forecast.nothings);
     line("users who draw", forecast.drawers);
     line("users who win", forecast.winners);
+    if forecast.guaranteed.high > 0.0 {
+        line("users with a guarantee", forecast.guaranteed);
+    }
     line("users at a limit", forecast.limited);
     if let Some(days) = forecast.budget_days {
         line("days at the budget", days);

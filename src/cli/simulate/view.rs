@@ -75,6 +75,9 @@ fn headline(forecast: &Forecast) -> String {
     };
     line("users who draw", of_all(forecast.drawers));
     line("users who win", of_all(forecast.winners));
+    if forecast.guaranteed.high > 0.0 {
+        line("users with a guarantee", of_all(forecast.guaranteed));
+    }
     line("users at a limit", of_all(forecast.limited));
     if let Some(days) = forecast.budget_days {
         line("days at the budget", whole(days));

@@ -5,11 +5,10 @@ use axum::{
     extract::Path,
     response::{IntoResponse as _, Redirect, Response},
 };
-use maud::html;
 use serde::Deserialize;
 use tonic::Status;
 
-use super::{rows, status};
+use super::{refused, rows, status};
 use crate::{
     console::{
         layout::Place,
@@ -40,7 +39,12 @@ pub(in crate::console) struct Fields {
 }
 
 /// Goes to the page that shows the effect, or shows why there is none.
-fn finish<T>(visit: &Visit, result: Result<T, Status>, target: &str, done: &str) -> Response {
+pub(super) fn finish<T>(
+    visit: &Visit,
+    result: Result<T, Status>,
+    target: &str,
+    done: &str,
+) -> Response {
     match result {
         Ok(_) => {
             let mark = if target.contains('?') { '&' } else { '?' };
@@ -53,7 +57,7 @@ fn finish<T>(visit: &Visit, result: Result<T, Status>, target: &str, done: &str)
     }
 }
 
-fn campaign_address(id: &str) -> String {
+pub(super) fn campaign_address(id: &str) -> String {
     format!("/campaigns/{}", ui::encoded(id))
 }
 
@@ -245,16 +249,10 @@ pub(in crate::console) async fn cancel_envelope(
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
-    let lang = visit.language;
     let target = format!("/envelopes/{}", ui::encoded(&id));
-    if fields.typed.trim() != id {
-        let contents = html! {
-            h1 { (lang.t("error.title")) }
-            (ui::notice("bad", &html! { (lang.t("envelope.not-typed")) }))
-            p { a href=(target) { (lang.t("envelope.back")) } }
-        };
-        let page = visit.page(Place::Envelopes, lang.t("error.title"), Ok(contents));
-        return (axum::http::StatusCode::BAD_REQUEST, page).into_response();
+    let typed = (fields.typed.as_str(), id.as_str());
+    if let Some(page) = refused::typed(&visit, Place::Envelopes, typed, &target) {
+        return page;
     }
     let request = CancelEnvelopeRequest {
         envelope_id: id,

@@ -12,6 +12,8 @@ use crate::{
 
 /// For how long a missed hour is worth an alert, in seconds.
 const MISSED_S: i64 = 48 * 60 * 60;
+/// How long after its beginning an hour is late that is still being filled, in seconds.
+const LATE_S: i64 = 60;
 /// Stock is low below one of so many parts.
 const LOW_PARTS: u64 = 20;
 
@@ -54,6 +56,17 @@ pub(super) fn of(lang: Language, status: &CampaignStatus, stats: &GetStatsRespon
             Urgency::Warning,
             lang.with("alert.missed", &missed.to_string()),
         );
+    }
+    let late = stats.windows.iter().filter(|window| {
+        let start = window
+            .start_time
+            .as_ref()
+            .map_or(now, |start| start.seconds);
+        window.state() == WindowState::Injecting && now - start >= LATE_S
+    });
+    let late = late.count();
+    if late > 0 {
+        add(Urgency::Warning, lang.with("alert.late", &late.to_string()));
     }
     let is_over = matches!(
         status.state(),
@@ -115,6 +128,7 @@ pub(super) fn shown(lang: Language, alerts: &[Alert], most: usize) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::Window;
 
     #[test]
     fn stock_that_runs_out_is_seen() {
@@ -129,6 +143,29 @@ mod tests {
         assert_eq!(supply(&prize(1, 0, 1)), Supply::Enough);
         assert_eq!(supply(&prize(1, 0, 0)), Supply::None);
         assert_eq!(supply(&prize(0, 0, 0)), Supply::Enough);
+    }
+
+    #[test]
+    fn an_hour_that_is_filled_after_its_beginning_is_late() {
+        let lang = Language::of_tag("en").unwrap();
+        let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+        let late = |state: WindowState, start_s| {
+            let stats = GetStatsResponse {
+                balanced: true,
+                read_time: at(7_200),
+                windows: vec![Window {
+                    start_time: at(start_s),
+                    end_time: at(start_s + 3_600),
+                    state: state.into(),
+                    ..Window::default()
+                }],
+                ..GetStatsResponse::default()
+            };
+            of(lang, &CampaignStatus::default(), &stats).len()
+        };
+        assert_eq!(late(WindowState::Injecting, 7_140), 1);
+        assert_eq!(late(WindowState::Injecting, 7_150), 0);
+        assert_eq!(late(WindowState::Injected, 7_140), 0);
     }
 
     #[test]

@@ -8,17 +8,18 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{Tab, alerts, definition, head, prize_name, prizes, status};
+use super::{Tab, alerts, curve, definition, head, prize_name, prizes, status};
 use crate::{
     console::{
+        i18n::Language,
         layout::Place,
         ui::{self, fact, live, number},
         visit::{Contents, Visit},
     },
     model::text::percent,
     proto::{
-        Campaign, CampaignState, CampaignStatus, DeckStats, DrawLimits, GetOddsRequest,
-        GetOddsResponse, GetStatsRequest, GetStatsResponse, Hold, pool_odds::Kind,
+        Campaign, CampaignState, CampaignStatus, DeckOdds, DeckStats, DrawLimits, GetOddsRequest,
+        GetOddsResponse, GetStatsRequest, GetStatsResponse, Hold, PersonalOdds, pool_odds::Kind,
     },
 };
 
@@ -52,7 +53,10 @@ async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
         (brake(visit, &status))
         @for hold in &status.holds { (held(visit, &campaign, hold, &zone)) }
         div data-stream={ "/live/campaigns/" (id) } { (visit.section(numbers)) }
-        @if !is_over(&status) { (prizes::stock(lang, &status)) }
+        @if !is_over(&status) {
+            (prizes::stock(lang, &status))
+            p { a.button href={ "/campaigns/" (id) "/edit" } { (lang.t("new.edit-link")) } }
+        }
         section.card {
             h2 { (lang.t("limits.title")) }
             (limits(visit, campaign.limits.as_ref()))
@@ -64,7 +68,7 @@ async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
     })
 }
 
-fn is_over(status: &CampaignStatus) -> bool {
+pub(super) fn is_over(status: &CampaignStatus) -> bool {
     matches!(
         status.state(),
         CampaignState::Ending | CampaignState::Closed
@@ -86,6 +90,8 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
         campaign_id: campaign.id.clone(),
     };
     let stats = visit.campaigns().get_stats(request).await?.into_inner();
+    visit.rates.note(&campaign.id, &stats);
+    let curve = visit.rates.curve(&campaign.id);
     let sums = [
         ("draws", lang.t("sum.draws"), stats.draws),
         ("wins", lang.t("sum.wins"), stats.wins),
@@ -103,7 +109,9 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
         dl.facts {
             @for (key, name, value) in sums { (fact(name, &live(key, &number(value)))) }
             (fact(lang.t("sum.win-rate"), &live("rate", &rate(stats.wins, stats.draws))))
+            (fact(lang.t("sum.a-minute"), &live("minute", &a_minute(visit, &campaign.id))))
         }
+        div data-live="curve" { (curve::shown(lang, &curve, &zone)) }
         section.card {
             h2 { (lang.t("units.title")) }
             (prizes::table(lang, status, &stats))
@@ -113,6 +121,15 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
             (ui::time(stats.read_time.as_ref(), &zone))
         } }
     })
+}
+
+/// Draws and wins a minute: `120 / 14`.
+pub(super) fn a_minute(visit: &Visit, id: &str) -> String {
+    let rates = visit.rates.a_minute(id);
+    rates.map_or_else(
+        || "–".into(),
+        |(draws, wins)| format!("{} / {}", number(draws), number(wins)),
+    )
 }
 
 /// A share to a tenth of a percent.
@@ -281,29 +298,11 @@ fn published(visit: &Visit, campaign: &Campaign, odds: &GetOddsResponse) -> Mark
             section.card {
                 h2 { (lang.with("odds.pool", &pool.pool_id)) }
                 @match &pool.kind {
-                    Some(Kind::Deck(deck)) => {
-                        @let rounds = [
-                            (lang.t("odds.first-round"), &deck.first_round),
-                            (lang.t("odds.later-rounds"), &deck.later_rounds),
-                        ];
-                        @for (title, cards) in rounds { @if !cards.is_empty() {
-                            h3 { (title) }
-                            (ui::scroll(title, &html! { table {
-                                thead { tr {
-                                    th scope="col" { (lang.t("units.prize")) }
-                                    th.n scope="col" { (lang.t("odds.cards")) }
-                                    th.n scope="col" { (lang.t("odds.odds")) }
-                                } }
-                                tbody { @for card in cards { tr {
-                                    th scope="row" {
-                                        @if card.prize_id.is_empty() { (lang.t("odds.blank")) }
-                                        @else { (prize_name(campaign, &card.prize_id)) }
-                                    }
-                                    td.n { (number(card.cards)) " / " (number(card.size)) }
-                                    td.n { (percent(card.cards, card.size)) }
-                                } } }
-                            } }))
-                        } }
+                    Some(Kind::Deck(deck)) => { (rounds(lang, campaign, deck)) }
+                    Some(Kind::Personal(personal)) => {
+                        p { (lang.t("odds.personal")) }
+                        @if let Some(deck) = &personal.deck { (rounds(lang, campaign, deck)) }
+                        @else { (own_odds(lang, campaign, personal)) }
                     }
                     Some(Kind::Schedule(schedule)) => {
                         p { (lang.t("odds.schedule")) }
@@ -328,4 +327,59 @@ fn published(visit: &Visit, campaign: &Campaign, odds: &GetOddsResponse) -> Mark
             }
         }
     }
+}
+
+/// The rounds of a deck.
+fn rounds(lang: Language, campaign: &Campaign, deck: &DeckOdds) -> Markup {
+    let rounds = [
+        (lang.t("odds.first-round"), &deck.first_round),
+        (lang.t("odds.later-rounds"), &deck.later_rounds),
+    ];
+    html! {
+        @for (title, cards) in rounds { @if !cards.is_empty() {
+            h3 { (title) }
+            (ui::scroll(title, &html! { table {
+                thead { tr {
+                    th scope="col" { (lang.t("units.prize")) }
+                    th.n scope="col" { (lang.t("odds.cards")) }
+                    th.n scope="col" { (lang.t("odds.odds")) }
+                } }
+                tbody { @for card in cards { tr {
+                    th scope="row" {
+                        @if card.prize_id.is_empty() { (lang.t("odds.blank")) }
+                        @else { (prize_name(campaign, &card.prize_id)) }
+                    }
+                    td.n { (number(card.cards)) " / " (number(card.size)) }
+                    td.n { (percent(card.cards, card.size)) }
+                } } }
+            } }))
+        } }
+    }
+}
+
+/// The odds of a personal pool: of each draw, and with its guarantees.
+fn own_odds(lang: Language, campaign: &Campaign, personal: &PersonalOdds) -> Markup {
+    let base = |prize: &str| {
+        let found = personal.base.iter().find(|odds| odds.prize_id == prize);
+        found.map_or("0", |odds| odds.percent.as_str())
+    };
+    let title = lang.t("odds.odds");
+    ui::scroll(
+        title,
+        &html! { table {
+            thead { tr {
+                th scope="col" { (lang.t("units.prize")) }
+                th.n scope="col" { (lang.t("odds.each-draw")) }
+                th.n scope="col" { (lang.t("odds.long-run")) }
+            } }
+            tbody { @for odds in &personal.effective { tr {
+                th scope="row" {
+                    @if odds.prize_id.is_empty() { (lang.t("odds.blank")) }
+                    @else { (prize_name(campaign, &odds.prize_id)) }
+                }
+                td.n { (base(&odds.prize_id)) " %" }
+                td.n { (odds.percent) " %" }
+            } } }
+        } },
+    )
 }

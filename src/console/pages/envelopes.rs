@@ -50,7 +50,7 @@ pub(in crate::console) async fn list(visit: Visit, Query(asked): Query<Asked>) -
         (forms::filter(lang, "/envelopes", &[
             ("envelope", lang.t("envelope.envelope"), ""),
             ("user", lang.t("envelope.user"), &asked.user),
-        ]))
+        ], None))
         (visit.section(events))
     };
     visit.page(Place::Envelopes, lang.t("nav.envelopes"), Ok(contents))

@@ -94,7 +94,7 @@ pub(super) fn cancel(lang: Language, envelope: &str) -> Markup {
             summary { (lang.t("envelope.cancel")) }
             p { (lang.t("envelope.cancel-hint")) }
             form.line method="post" action={ "/envelopes/" (envelope) "/cancel" } {
-                label { (lang.with("envelope.type-id", envelope))
+                label { (lang.with("form.type-id", envelope))
                     input name="typed" required maxlength="128" autocomplete="off";
                 }
                 label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
@@ -104,13 +104,31 @@ pub(super) fn cancel(lang: Language, envelope: &str) -> Markup {
     }
 }
 
-/// A filter of a list: a name, a label and a value for each field.
-pub(super) fn filter(lang: Language, path: &str, fields: &[(&str, &str, &str)]) -> Markup {
-    let is_used = fields.iter().any(|(.., value)| !value.is_empty());
+/// A filter of a list: a name, a label and a value for each field, and the first and the last day.
+pub(super) fn filter(
+    lang: Language,
+    path: &str,
+    fields: &[(&str, &str, &str)],
+    days: Option<[&str; 2]>,
+) -> Markup {
+    let days = days.map(|[from, to]| {
+        [
+            ("from", lang.t("list.from"), from),
+            ("to", lang.t("list.to"), to),
+        ]
+    });
+    let days = days.as_ref().map_or(&[][..], |days| days);
+    let is_used = fields
+        .iter()
+        .chain(days)
+        .any(|(.., value)| !value.is_empty());
     html! {
         form.line.filter method="get" action=(path) role="search" {
             @for (name, label, value) in fields {
                 label { (label) input name=(name) value=(value) maxlength="128"; }
+            }
+            @for (name, label, value) in days {
+                label { (label) input type="date" name=(name) value=(value); }
             }
             button type="submit" { (lang.t("list.filter")) }
             @if is_used { a href=(ui::address(path, &[])) { (lang.t("list.unfilter")) } }

@@ -2,17 +2,32 @@
 
 pub(super) mod acts;
 mod alerts;
+mod calendar;
 pub(super) mod campaign;
+pub(super) mod change;
+pub(super) mod codes;
+mod curve;
 pub(super) mod envelopes;
+pub(super) mod export;
+mod fields;
+mod forecast;
 mod forms;
+pub(super) mod lists;
+pub(super) mod many;
+pub(super) mod new;
 pub(super) mod overview;
 pub(super) mod people;
+pub(super) mod plan;
 mod prizes;
+mod problems;
 pub(super) mod records;
+mod refused;
 mod rows;
 pub(super) mod schedule;
 pub(super) mod search;
+mod since;
 pub(super) mod system;
+mod templates;
 
 use axum::{
     http::StatusCode,
@@ -56,9 +71,18 @@ fn prize_name(campaign: &Campaign, id: &str) -> Markup {
     html! { @if name.is_empty() { (id) } @else { (name) " " span.id { (id) } } }
 }
 
+/// A prize by its name and id, as text.
+fn prize_label(campaign: &Campaign, id: &str) -> String {
+    let prize = campaign.prizes.iter().find(|prize| prize.id == id);
+    match prize.map_or("", |prize| prize.name.as_str()) {
+        "" => id.into(),
+        name => format!("{name} ({id})"),
+    }
+}
+
 /// The pages of a campaign.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tab {
+pub(super) enum Tab {
     Summary,
     Schedule,
     Odds,
@@ -66,6 +90,8 @@ enum Tab {
     Wins,
     Users,
     History,
+    Change,
+    Codes,
 }
 
 /// Head and navigation of a campaign's pages.
@@ -81,7 +107,13 @@ fn head(visit: &Visit, status: &CampaignStatus, tab: Tab) -> Markup {
         (Tab::Wins, "/wins", lang.t("tab.wins")),
         (Tab::Users, "/users", lang.t("tab.users")),
         (Tab::History, "/history", lang.t("tab.history")),
+        (Tab::Change, "/change", lang.t("tab.change")),
+        (Tab::Codes, "/codes", lang.t("tab.codes")),
     ];
+    let has_codes = campaign.prizes.iter().any(|prize| prize.codes);
+    let tabs = tabs
+        .into_iter()
+        .filter(|(tab, ..)| *tab != Tab::Codes || has_codes);
     let name = if campaign.name.is_empty() {
         &campaign.id
     } else {

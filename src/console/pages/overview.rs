@@ -1,18 +1,24 @@
 //! The first page: all campaigns, with their sums and what needs a look.
 
-use axum::{extract::Query, response::Response};
+use axum::{
+    extract::{Query, State},
+    http::{HeaderMap, header::SET_COOKIE},
+    response::Response,
+};
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio::task::JoinSet;
 use tonic::Status;
 
-use super::{alerts, definition};
+use super::{alerts, campaign::a_minute, definition, since};
 use crate::{
     console::{
+        Shared,
         layout::Place,
         ui::{self, live, number},
         visit::{Contents, Visit},
     },
+    model::convert::times::span,
     proto::{
         CampaignState, CampaignStatus, GetStatsRequest, GetStatsResponse, ListCampaignsRequest,
     },
@@ -22,6 +28,8 @@ use crate::{
 const PAGE_SIZE: u32 = 25;
 /// Alerts that a row shows.
 const ALERTS_MAX: usize = 3;
+/// How old the oldest entry that is not settled may be, in seconds.
+const LAG_S: i64 = 60;
 /// The states to filter by.
 const STATES: [CampaignState; 5] = [
     CampaignState::Running,
@@ -42,25 +50,57 @@ pub(in crate::console) struct Asked {
 }
 
 /// The page.
-pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -> Response {
-    let contents = list(&visit, &asked)
-        .await
-        .map(|list| framed(&visit, &asked, &list));
-    visit.page(
-        Place::Campaigns,
-        visit.language.t("nav.campaigns"),
-        contents,
-    )
+pub(in crate::console) async fn page(
+    State(console): State<Shared>,
+    visit: Visit,
+    headers: HeaderMap,
+    Query(asked): Query<Asked>,
+) -> Response {
+    let listed = read(&visit, &asked).await;
+    let now_s = listed.as_ref().ok().and_then(Listed::read_s);
+    let (changes, cookie) = match now_s {
+        Some(now_s) => since::last_visit(&console, &visit, &headers, now_s).await,
+        None => (html! {}, None),
+    };
+    let lag = lag(&visit).await;
+    let contents = listed.map(|listed| {
+        let list = shown(&visit, &asked, &listed);
+        framed(&visit, &asked, &html! { (lag) (changes) }, &list)
+    });
+    let title = visit.language.t("nav.campaigns");
+    let mut response = visit.page(Place::Campaigns, title, contents);
+    if let Some(Ok(cookie)) = cookie.map(|cookie| cookie.parse()) {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+    response
 }
 
-fn framed(visit: &Visit, asked: &Asked, list: &Markup) -> Markup {
+/// Says that the ledger is behind, to those who may read the sums of the store.
+async fn lag(visit: &Visit) -> Markup {
+    let stats = visit
+        .campaigns()
+        .get_stats(GetStatsRequest::default())
+        .await;
+    let ledger = stats.ok().and_then(|stats| stats.into_inner().ledger);
+    let lag = ledger.filter(|ledger| ledger.settled).and_then(|it| it.lag);
+    let lag = lag.filter(|lag| lag.seconds >= LAG_S);
+    html! { @if let Some(lag) = &lag {
+        (ui::notice("warn", &html! { (visit.language.with("alert.lag", &span(lag))) }))
+    } }
+}
+
+fn framed(visit: &Visit, asked: &Asked, notes: &Markup, list: &Markup) -> Markup {
     let lang = visit.language;
     let query = [
         ("state", asked.state.as_str()),
         ("page", asked.page.as_str()),
     ];
     html! {
-        h1 { (lang.t("nav.campaigns")) }
+        div.title {
+            h1 { (lang.t("nav.campaigns")) }
+            a.button href="/new" { (lang.t("new.title")) }
+        }
+        (notes)
         nav.filters aria-label=(lang.t("overview.filter")) {
             a href="/" aria-current=[asked.state.is_empty().then_some("true")] {
                 (lang.t("overview.all"))
@@ -82,9 +122,22 @@ fn short(state: CampaignState) -> &'static str {
     state.as_str_name().trim_start_matches("CAMPAIGN_STATE_")
 }
 
-/// The table of campaigns.
-pub(in crate::console) async fn list(visit: &Visit, asked: &Asked) -> Contents {
-    let lang = visit.language;
+/// A page of campaigns, with their sums.
+struct Listed {
+    campaigns: Vec<CampaignStatus>,
+    stats: Vec<Result<GetStatsResponse, Status>>,
+    next: String,
+}
+
+impl Listed {
+    /// When it was read, by the store's clock.
+    fn read_s(&self) -> Option<i64> {
+        let first = self.campaigns.first()?;
+        first.read_time.as_ref().map(|at| at.seconds)
+    }
+}
+
+async fn read(visit: &Visit, asked: &Asked) -> Result<Listed, Status> {
     let state = STATES
         .into_iter()
         .find(|state| short(*state) == asked.state);
@@ -99,14 +152,31 @@ pub(in crate::console) async fn list(visit: &Visit, asked: &Asked) -> Contents {
         .await?
         .into_inner();
     let stats = all_stats(visit, &response.campaigns).await;
-    let rows = response.campaigns.iter().zip(&stats);
-    Ok(html! {
-        @if response.campaigns.is_empty() {
+    Ok(Listed {
+        campaigns: response.campaigns,
+        stats,
+        next: response.next_page_token,
+    })
+}
+
+/// The table of campaigns.
+pub(in crate::console) async fn list(visit: &Visit, asked: &Asked) -> Contents {
+    let listed = read(visit, asked).await?;
+    Ok(shown(visit, asked, &listed))
+}
+
+fn shown(visit: &Visit, asked: &Asked, listed: &Listed) -> Markup {
+    let lang = visit.language;
+    let is_filtered = !asked.state.is_empty() || !asked.page.is_empty();
+    let rows = listed.campaigns.iter().zip(&listed.stats);
+    html! {
+        @if listed.campaigns.is_empty() {
             (ui::empty(&html! {
-                @if state.is_some() || !asked.page.is_empty() {
+                @if is_filtered {
                     p { (lang.t("overview.none-here")) }
                 } @else {
                     p { strong { (lang.t("overview.none")) } }
+                    p { a.button.primary href="/new" { (lang.t("new.title")) } }
                     p { (lang.t("overview.begin")) }
                     pre { code { "tombola apply wheel.yaml" } }
                 }
@@ -119,6 +189,7 @@ pub(in crate::console) async fn list(visit: &Visit, asked: &Asked) -> Contents {
                         th scope="col" { (lang.t("overview.state")) }
                         th.n scope="col" { (lang.t("sum.draws")) }
                         th.n scope="col" { (lang.t("sum.wins")) }
+                        th.n scope="col" { (lang.t("sum.a-minute")) }
                         th.n scope="col" { (lang.t("overview.left")) }
                         th scope="col" { (lang.t("overview.alerts")) }
                     } }
@@ -126,8 +197,8 @@ pub(in crate::console) async fn list(visit: &Visit, asked: &Asked) -> Contents {
                 }
             }))
         }
-        (ui::next(lang, "/", &[("state", &asked.state)], &response.next_page_token))
-    })
+        (ui::next(lang, "/", &[("state", &asked.state)], &listed.next))
+    }
 }
 
 fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, Status>) -> Markup {
@@ -151,12 +222,13 @@ fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, 
                 Ok(stats) => {
                     td.n { (live(&key("draws"), &number(stats.draws))) }
                     td.n { (live(&key("wins"), &number(stats.wins))) }
+                    td.n { (live(&key("minute"), &a_minute(visit, id))) }
                     td.n { (live(&key("left"), &left(stats))) }
                     td data-live=(key("alerts")) {
                         (alerts::shown(lang, &alerts::of(lang, status, stats), ALERTS_MAX))
                     }
                 }
-                Err(status) => { td colspan="4" { (visit.trouble(status)) } }
+                Err(status) => { td colspan="5" { (visit.trouble(status)) } }
             }
         }
     }
@@ -197,6 +269,11 @@ async fn all_stats(
     stats.sort_by_key(|(index, _)| *index);
     let stats = stats.into_iter();
     stats
-        .map(|(_, response)| response.map(tonic::Response::into_inner))
+        .zip(campaigns)
+        .map(|((_, response), status)| {
+            let stats = response.map(tonic::Response::into_inner)?;
+            visit.rates.note(&definition(status).0.id, &stats);
+            Ok(stats)
+        })
         .collect()
 }

@@ -60,6 +60,7 @@ async fn framed(visit: &Visit, status: &CampaignStatus, asked: &Asked) -> Markup
         (head(visit, status, Tab::Users))
         @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
         (forms::find_user(lang, &campaign.id, &asked.user))
+        p { a href={ "/campaigns/" (campaign.id) "/many" } { (lang.t("many.link")) } }
         (rest)
     }
 }

@@ -9,7 +9,7 @@ use crate::{
         i18n::Language,
         ui::{self, live, number},
     },
-    proto::{Campaign, CampaignState, CampaignStatus, GetStatsResponse, PrizeStats},
+    proto::{Campaign, CampaignState, CampaignStatus, GetStatsResponse, PrizePlan, PrizeStats},
 };
 
 /// The places of units: their class, and their count.
@@ -137,6 +137,19 @@ pub(super) fn stock(lang: Language, status: &CampaignStatus) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The stock of a prize, and what it lacks for its plan.
+pub(super) fn planned_stock(lang: Language, plan: &PrizePlan) -> Markup {
+    let short = plan.planned.saturating_sub(plan.stock);
+    html! {
+        @if plan.unlimited { (lang.t("units.unlimited")) }
+        @else if plan.codes { (lang.t("plan.codes")) }
+        @else {
+            (number(plan.stock))
+            @if short > 0 { " " span.badge.test { (lang.with("plan.short", &number(short))) } }
         }
     }
 }

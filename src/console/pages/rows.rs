@@ -7,7 +7,11 @@ use super::forms;
 use crate::{
     console::{
         i18n::Language,
-        ui::{self, named, number},
+        ui::{
+            self,
+            Column::{Number, Text},
+            named, number,
+        },
     },
     model::money::Money,
     proto::{
@@ -28,24 +32,24 @@ pub(super) fn amount(currency: &str, minor: u64) -> String {
 
 /// Draws with the cause of each result.
 pub(super) fn draws(lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> Markup {
-    ui::scroll(
+    ui::table(
         lang.t("tab.draws"),
-        &html! { table {
-            thead { tr {
-                th scope="col" { (lang.t("list.time")) }
-                th scope="col" { (lang.t("list.campaign")) }
-                th scope="col" { (lang.t("list.user")) }
-                th scope="col" { (lang.t("list.result")) }
-                th scope="col" { (lang.t("list.request")) }
-            } }
-            tbody { @for draw in draws { tr {
+        &[
+            Text(lang.t("list.time")),
+            Text(lang.t("list.campaign")),
+            Text(lang.t("list.user")),
+            Text(lang.t("list.result")),
+            Text(lang.t("list.request")),
+        ],
+        &html! {
+            @for draw in draws { tr {
                 td { (ui::time(draw.draw_time.as_ref(), zone)) }
                 td { a href={ "/campaigns/" (draw.campaign_id) } { (draw.campaign_id) } }
                 td { a href=(user_address(&draw.campaign_id, &draw.user_id)) { (draw.user_id) } }
                 td { ul.plain { @for one in &draw.results { li { (result(lang, one)) } } } }
                 td { code { (draw.request_id) } }
-            } } }
-        } },
+            } }
+        },
     )
 }
 
@@ -69,26 +73,26 @@ fn result(lang: Language, recorded: &RecordedResult) -> Markup {
 
 /// Wins with their delivery, and the forms that change it.
 pub(super) fn wins(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
-    ui::scroll(
+    ui::table(
         lang.t("tab.wins"),
-        &html! { table {
-            thead { tr {
-                th scope="col" { (lang.t("list.time")) }
-                th scope="col" { (lang.t("list.campaign")) }
-                th scope="col" { (lang.t("list.user")) }
-                th scope="col" { (lang.t("units.prize")) }
-                th scope="col" { (lang.t("list.unit")) }
-                th scope="col" { (lang.t("list.delivery")) }
-            } }
-            tbody { @for win in wins { tr {
+        &[
+            Text(lang.t("list.time")),
+            Text(lang.t("list.campaign")),
+            Text(lang.t("list.user")),
+            Text(lang.t("units.prize")),
+            Text(lang.t("list.unit")),
+            Text(lang.t("list.delivery")),
+        ],
+        &html! {
+            @for win in wins { tr {
                 td { (ui::time(win.draw_time.as_ref(), zone)) }
                 td { a href={ "/campaigns/" (win.campaign_id) } { (win.campaign_id) } }
                 td { a href=(user_address(&win.campaign_id, &win.user_id)) { (win.user_id) } }
                 td { (if win.prize_name.is_empty() { &win.prize_id } else { &win.prize_name }) }
                 td { code { (win.unit_id) } }
                 td { (delivery(lang, win, zone)) (forms::delivery(lang, win, back)) }
-            } } }
-        } },
+            } }
+        },
     )
 }
 
@@ -111,17 +115,17 @@ fn delivery(lang: Language, win: &Win, zone: &TimeZone) -> Markup {
 
 /// Who did what and why.
 pub(super) fn operations(lang: Language, acts: &[RecordedOperation], zone: &TimeZone) -> Markup {
-    ui::scroll(
+    ui::table(
         lang.t("history.acts"),
-        &html! { table {
-            thead { tr {
-                th scope="col" { (lang.t("list.time")) }
-                th scope="col" { (lang.t("list.operator")) }
-                th scope="col" { (lang.t("list.act")) }
-                th scope="col" { (lang.t("list.what")) }
-                th scope="col" { (lang.t("form.reason")) }
-            } }
-            tbody { @for act in acts { tr {
+        &[
+            Text(lang.t("list.time")),
+            Text(lang.t("list.operator")),
+            Text(lang.t("list.act")),
+            Text(lang.t("list.what")),
+            Text(lang.t("form.reason")),
+        ],
+        &html! {
+            @for act in acts { tr {
                 td { (ui::time(act.operation_time.as_ref(), zone)) }
                 td {
                     (act.operator)
@@ -131,8 +135,8 @@ pub(super) fn operations(lang: Language, acts: &[RecordedOperation], zone: &Time
                 td { (named(lang, "act", "OPERATION_KIND_", act.kind().as_str_name())) }
                 td { (subject(lang, act, zone)) }
                 td { (act.reason) }
-            } } }
-        } },
+            } }
+        },
     )
 }
 
@@ -158,17 +162,17 @@ fn subject(lang: Language, act: &RecordedOperation, zone: &TimeZone) -> Markup {
 
 /// What happened to envelopes.
 pub(super) fn events(lang: Language, events: &[EnvelopeEvent]) -> Markup {
-    ui::scroll(
+    ui::table(
         lang.t("nav.envelopes"),
-        &html! { table {
-            thead { tr {
-                th scope="col" { (lang.t("list.time")) }
-                th scope="col" { (lang.t("envelope.envelope")) }
-                th scope="col" { (lang.t("list.act")) }
-                th scope="col" { (lang.t("list.user")) }
-                th.n scope="col" { (lang.t("envelope.amount")) }
-            } }
-            tbody { @for event in events { tr {
+        &[
+            Text(lang.t("list.time")),
+            Text(lang.t("envelope.envelope")),
+            Text(lang.t("list.act")),
+            Text(lang.t("list.user")),
+            Number(lang.t("envelope.amount")),
+        ],
+        &html! {
+            @for event in events { tr {
                 td { (ui::time(event.event_time.as_ref(), &TimeZone::UTC)) }
                 td { a href={ "/envelopes/" (event.envelope_id) } { (event.envelope_id) } }
                 td { (named(lang, "event", "ENVELOPE_EVENT_KIND_", event.kind().as_str_name())) }
@@ -180,8 +184,8 @@ pub(super) fn events(lang: Language, events: &[EnvelopeEvent]) -> Markup {
                         (lang.with("envelope.minor", &number(event.amount_minor)))
                     }
                 }
-            } } }
-        } },
+            } }
+        },
     )
 }
 

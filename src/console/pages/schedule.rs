@@ -7,9 +7,8 @@ use axum::{
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use maud::{Markup, html};
 use serde::Deserialize;
-use tonic::Status;
 
-use super::{Tab, definition, head, prize_name, status};
+use super::{Tab, calendar, definition, head, prize_name, status};
 use crate::{
     console::{
         charts::{self, Hour},
@@ -18,14 +17,11 @@ use crate::{
         visit::{Contents, Visit},
     },
     model::convert::times::{from_wire, span, to_wire},
-    proto::{
-        Campaign, CampaignStatus, GetScheduleRequest, GetScheduleResponse, Window, WindowPrize,
-        pool::Kind,
-    },
+    proto::{Campaign, CampaignStatus, GetScheduleRequest, Pool, Window, WindowPrize, pool::Kind},
 };
 
-/// Hours of a day of one pool: a day has at most 25, and the last of the day before may be there.
-const HOURS_MAX: u32 = 27;
+/// Hours of a day: at most 20 pools, and at most 25 of each.
+pub(super) const HOURS_MAX: u32 = 500;
 
 /// Which day.
 #[derive(Debug, Default, Deserialize)]
@@ -56,13 +52,18 @@ pub(in crate::console) async fn page(
 }
 
 /// The days of a campaign.
-struct Days {
+pub(super) struct Days {
     zone: TimeZone,
-    first: Date,
-    last: Date,
+    pub(super) first: Date,
+    pub(super) last: Date,
     /// The one that is shown.
-    day: Date,
-    today: Date,
+    pub(super) day: Date,
+    pub(super) today: Date,
+}
+
+/// The day after a day.
+fn after(day: Date) -> Date {
+    day.tomorrow().unwrap_or(day)
 }
 
 impl Days {
@@ -103,44 +104,37 @@ impl Days {
 async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
     let lang = visit.language;
     let (campaign, _) = definition(status);
-    let schedules = campaign.pools.iter();
-    let schedules: Vec<_> = schedules
-        .filter(|pool| matches!(pool.kind, Some(Kind::Schedule(_))))
-        .collect();
-    if schedules.is_empty() {
+    let is_schedule = |pool: &Pool| matches!(pool.kind, Some(Kind::Schedule(_)));
+    if !campaign.pools.iter().any(is_schedule) {
         return Ok(ui::empty(&html! { p { (lang.t("schedule.none")) } }));
     }
-    let mut windows = Vec::new();
-    let (mut next, mut lead) = (None, None);
-    for pool in schedules {
-        let page = hours_of(visit, &campaign.id, &pool.id, days).await?;
-        let end = days.begin(days.day.tomorrow().unwrap_or(days.day));
-        let begins = |window: &Window| from_wire(window.start_time.as_ref());
-        let of_day = |window: &Window| {
-            begins(window).is_some_and(|at| at >= days.begin(days.day) && at < end)
-        };
-        windows.extend(page.windows.into_iter().filter(of_day));
-        next = match (next, page.next_injection_time) {
-            (None, other) | (other, None) => other,
-            (Some(one), Some(other)) => {
-                Some(if (other.seconds, other.nanos) < (one.seconds, one.nanos) {
-                    other
-                } else {
-                    one
-                })
-            }
-        };
-        lead = lead.or(page.lead);
-    }
+    let hours = GetScheduleRequest {
+        campaign_id: campaign.id.clone(),
+        from_time: Some(to_wire(days.begin(days.day))),
+        until_time: Some(to_wire(days.begin(after(days.day)))),
+        page_size: HOURS_MAX,
+        ..GetScheduleRequest::default()
+    };
+    let hours = visit.campaigns().get_schedule(hours).await?.into_inner();
+    let month = GetScheduleRequest {
+        campaign_id: campaign.id.clone(),
+        from_time: Some(to_wire(days.begin(days.day.first_of_month()))),
+        until_time: Some(to_wire(days.begin(after(days.day.last_of_month())))),
+        by_day: true,
+        ..GetScheduleRequest::default()
+    };
+    let month = visit.campaigns().get_schedule(month).await?.into_inner();
+    let mut windows = hours.windows;
     windows.sort_by(|a, b| a.local_start.cmp(&b.local_start));
     let words = [
         lang.t("schedule.planned"),
         lang.t("schedule.released"),
         lang.t("schedule.won"),
     ];
+    let next = &hours.next_injection_time;
     Ok(html! {
         div.split {
-            (calendar(visit, &campaign.id, days))
+            (calendar::month(visit, &campaign.id, days, &month.days))
             section.card {
                 h2 { (lang.with("schedule.day", &days.day.to_string())) }
                 @if windows.is_empty() {
@@ -156,30 +150,19 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
                     @if next.is_some() {
                         (lang.t("schedule.next")) " " (ui::time(next.as_ref(), &days.zone)) " · "
                     }
-                    @if let Some(lead) = &lead { (lang.with("schedule.lead", &span(lead))) }
+                    @if let Some(lead) = &hours.lead { (lang.with("schedule.lead", &span(lead))) }
                 }
                 p.hint { (lang.t("schedule.totals")) }
+                @let editor = format!("/campaigns/{}/plan", campaign.id);
+                @let at = days.day.to_string();
+                p { a.button href=(ui::address(&editor, &[("at", &at)])) {
+                    (lang.t("schedule.edit"))
+                } }
             }
         }
         @if !windows.is_empty() { (table(visit, &campaign, &windows)) }
+        (calendar::table(visit, days, &month.days))
     })
-}
-
-/// The hours of a pool from the day on.
-async fn hours_of(
-    visit: &Visit,
-    campaign: &str,
-    pool: &str,
-    days: &Days,
-) -> Result<GetScheduleResponse, Status> {
-    let request = GetScheduleRequest {
-        campaign_id: campaign.into(),
-        pool_id: pool.into(),
-        from_time: Some(to_wire(days.begin(days.day))),
-        page_size: HOURS_MAX,
-        page_token: String::new(),
-    };
-    Ok(visit.campaigns().get_schedule(request).await?.into_inner())
 }
 
 /// The hours of a day, each with the sums of its pools and prizes.
@@ -197,61 +180,6 @@ fn by_hour(windows: &[Window]) -> Vec<Hour> {
             }
         })
         .collect()
-}
-
-/// The month of the day, with links to the days of the campaign.
-fn calendar(visit: &Visit, id: &str, days: &Days) -> Markup {
-    let lang = visit.language;
-    let first = days.day.first_of_month();
-    let blanks = i32::from(first.weekday().to_monday_zero_offset());
-    let of_month = (0..i64::from(days.day.days_in_month()))
-        .filter_map(|offset| first.checked_add(jiff::Span::new().days(offset)).ok());
-    let link = |day: Date| {
-        let path = format!("/campaigns/{id}/schedule");
-        ui::address(&path, &[("day", &day.to_string())])
-    };
-    let before = first.yesterday().ok().filter(|day| *day >= days.first);
-    let after = days
-        .day
-        .last_of_month()
-        .tomorrow()
-        .ok()
-        .filter(|day| *day <= days.last);
-    html! {
-        nav.card.calendar aria-label=(lang.t("schedule.calendar")) {
-            div.month {
-                @if let Some(day) = before {
-                    a href=(link(day)) aria-label=(lang.t("schedule.month-before")) { "‹" }
-                }
-                strong { (first.strftime("%Y-%m")) }
-                @if let Some(day) = after {
-                    a href=(link(day)) aria-label=(lang.t("schedule.month-after")) { "›" }
-                }
-            }
-            ol.days {
-                @for _ in 0..blanks { li aria-hidden="true" {} }
-                @for day in of_month {
-                    li {
-                        @if day < days.first || day > days.last { span { (day.day()) } }
-                        @else {
-                            a href=(link(day)) class=[(day == days.today).then_some("today")]
-                                aria-current=[(day == days.day).then_some("date")]
-                            {
-                                span.hidden { (day.strftime("%Y-%m-")) } (day.day())
-                            }
-                        }
-                    }
-                }
-            }
-            form.line method="get" {
-                label { (lang.t("schedule.go"))
-                    input type="date" name="day" value=(days.day.to_string())
-                        min=(days.first.to_string()) max=(days.last.to_string());
-                }
-                button type="submit" { (lang.t("schedule.show")) }
-            }
-        }
-    }
 }
 
 /// The table behind the chart, prize by prize.

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::books::Books;
+use super::{books::Books, findings::Check, own::OwnDraws};
 use crate::model::{
     Campaign, Moment, PrizeNo,
     limits::{Funding, HourDraws, LimitKind, UserCounts, UserRecord},
+    personal::Progress,
 };
 
 /// What limits count of a draw, and which limits these are.
@@ -28,6 +29,7 @@ pub(super) enum Act {
         draws: u32,
         counted: Counted,
         stated: Stated,
+        own: Option<Box<OwnDraws>>,
     },
     Grant {
         draws: u32,
@@ -54,6 +56,7 @@ pub(super) type Stated = (
     Option<HourDraws>,
     u32,
     u32,
+    Progress,
 );
 
 /// The counts that an entry states.
@@ -72,18 +75,25 @@ pub(super) fn stated(counts: &UserCounts) -> Stated {
         counts.hour,
         counts.granted_today,
         counts.bonus_today,
+        counts.progress.clone(),
     )
 }
 
 impl Act {
     /// Books it on its user's record. The texts say which limit a draw exceeds, or how its counts
-    /// differ from those that follow from the entries before it.
-    pub(super) fn book(self, record: &mut UserRecord, books: &Books, at: Moment) -> Vec<String> {
+    /// differ from those that follow from the entries before it, or which results are not those of
+    /// the seed.
+    pub(super) fn book(
+        self,
+        record: &mut UserRecord,
+        books: &Books,
+        at: Moment,
+    ) -> Vec<(Check, String)> {
         let mut found = Vec::new();
-        let (version, funding, draws, counted, entry) = match self {
+        let (version, funding, draws, counted, entry, own) = match self {
             Self::Grant { draws, expires } => {
                 record.grant(draws, expires);
-                return found;
+                return Vec::new();
             }
             Self::Bonus {
                 version,
@@ -96,7 +106,7 @@ impl Act {
                     book_bonus(record, &campaign, draws, &mut found);
                     compare(record, stated, &mut found);
                 }
-                return found;
+                return of_limits(found).collect();
             }
             Self::Draw {
                 version,
@@ -104,14 +114,16 @@ impl Act {
                 draws,
                 counted,
                 stated,
-            } => (version, funding, draws, counted, stated),
+                own,
+            } => (version, funding, draws, counted, stated, own),
         };
         let wins = counted.wins;
         let Some(campaign) = books.version(version) else {
-            return found; // no draw of such a version is noted
+            return Vec::new(); // no draw of such a version is noted
         };
         let limits = campaign.limits_at(counted.limits);
         let hour = campaign.limited_hour(limits, at);
+        let of_chance = own.map(|own| own.book(record, &campaign, limits, books.seed()));
         match record.admit(limits, funding, draws, hour) {
             Ok(charge) => {
                 record.charge(charge, hour);
@@ -137,8 +149,13 @@ impl Act {
         }
         book_capped(record, &campaign, &counted.capped, &mut found);
         compare(record, entry, &mut found);
-        found
+        let of_chance = of_chance.unwrap_or_default();
+        of_limits(found).chain(of_chance).collect()
     }
+}
+
+fn of_limits(found: Vec<String>) -> impl Iterator<Item = (Check, String)> {
+    found.into_iter().map(|text| (Check::Limits, text))
 }
 
 /// Counts bonus draws that a caller granted, and says if they are more than a day allows.
@@ -203,7 +220,8 @@ fn limit_name(limit: LimitKind) -> &'static str {
 
 /// Goes on with the counts of an entry, so that one difference is found once.
 fn adopt(record: &mut UserRecord, entry: Stated) {
-    let (free, paid, draws, bonus_used, wins, _, prizes, hour, granted, bonus_today) = entry;
+    let (free, paid, draws, bonus_used, wins, _, prizes, hour, granted, bonus_today, progress) =
+        entry;
     record.free_today = free;
     record.paid_today = paid;
     record.draws = draws;
@@ -211,6 +229,7 @@ fn adopt(record: &mut UserRecord, entry: Stated) {
     record.wins = wins;
     record.hour = hour;
     (record.granted_today, record.bonus_today) = (granted, bonus_today);
+    record.progress = progress;
     let prizes = prizes.into_iter();
     record.prizes = prizes
         .map(|(no, today, total)| (PrizeNo(no), today, total))
@@ -219,8 +238,9 @@ fn adopt(record: &mut UserRecord, entry: Stated) {
 
 fn differ(entry: &Stated, computed: &Stated) -> String {
     let counts = |stated: &Stated| {
-        let (free, paid, draws, bonus_used, wins, bonus_left, prizes, hour, granted, of_bonus) =
+        let (free, paid, draws, bonus_used, wins, left, prizes, hour, granted, of_bonus, own) =
             stated;
+        let positions = own.0.values().map(|pool| pool.position).sum();
         let of_day = prizes.iter().map(|(_, today, _)| u64::from(*today)).sum();
         let in_all = prizes.iter().map(|(_, _, total)| total).sum();
         [
@@ -229,7 +249,7 @@ fn differ(entry: &Stated, computed: &Stated) -> String {
             ("draws", *draws),
             ("bonus draws used", *bonus_used),
             ("wins", *wins),
-            ("bonus draws left", *bonus_left),
+            ("bonus draws left", *left),
             ("wins of the day of prizes with caps", of_day),
             ("wins of prizes with caps", in_all),
             (
@@ -238,6 +258,7 @@ fn differ(entry: &Stated, computed: &Stated) -> String {
             ),
             ("bonus draws granted on the day", u64::from(*granted)),
             ("bonus draws of the day", u64::from(*of_bonus)),
+            ("draws of personal pools", positions),
         ]
     };
     let pairs = counts(entry).into_iter().zip(counts(computed));
@@ -249,7 +270,7 @@ fn differ(entry: &Stated, computed: &Stated) -> String {
         })
         .collect();
     if differences.is_empty() {
-        differences.push("prizes with caps, or the hour of its free draws".into());
+        differences.push("prizes with caps, the hour of its free draws, or guarantees".into());
     }
     format!(
         "the counts of its user do not follow: {}",

@@ -16,11 +16,12 @@ use super::{
     acts::Counted,
     codes::Codes,
     findings::{Check, Findings},
+    own::OwnDraws,
     units::{Place, Units},
     users::{CampaignNo, Users, When},
 };
 use crate::{
-    chance::unhex,
+    chance::{Seed, unhex},
     model::{Campaign, CampaignId, Moment, PoolNo, PrizeNo, budget::SpentDay, convert, zone::Day},
     store::{
         Cause, DrawResult, Entry, LedgerId, Unit, WonUnit,
@@ -80,11 +81,17 @@ pub struct Books {
     /// What was won under a budget.
     spent_day: SpentDay,
     unknown_limits: u64,
+    /// What its chance follows from, if that is known.
+    seed: Option<Seed>,
+    /// Prizes that are stopped.
+    held: BTreeSet<PrizeNo>,
+    /// Draws while there were personal pools that were not made again, as the seed is not known.
+    unknown_chance: u64,
 }
 
 impl Books {
     /// No entry yet.
-    pub(super) fn new(id: CampaignId, no: CampaignNo, last: LedgerId) -> Self {
+    pub(super) fn new(id: CampaignId, no: CampaignNo, last: LedgerId, seed: Option<Seed>) -> Self {
         Self {
             id,
             no,
@@ -101,6 +108,9 @@ impl Books {
             today: None,
             spent_day: SpentDay::default(),
             unknown_limits: 0,
+            seed,
+            held: BTreeSet::new(),
+            unknown_chance: 0,
         }
     }
 
@@ -112,6 +122,17 @@ impl Books {
     /// The campaign's number in this audit.
     pub(super) fn no(&self) -> CampaignNo {
         self.no
+    }
+
+    /// What its chance follows from, if that is known.
+    pub(super) fn seed(&self) -> Option<&Seed> {
+        self.seed.as_ref()
+    }
+
+    /// Draws of a campaign with personal pools whose results were not compared with the seed, as it
+    /// is not known: it is revealed after the end.
+    pub fn unknown_chance(&self) -> u64 {
+        self.unknown_chance
     }
 
     /// The newest definition, if an entry has it.
@@ -205,8 +226,10 @@ impl Books {
                 }
             }
             Body::Draw(draw) => {
+                // It tells of stock before the draw.
+                let own = self.own(draw, entry.at);
                 self.draw(draw, entry, &mut faults);
-                self.count(draw, entry, users);
+                self.count(draw, own, entry, users);
             }
             Body::Revoked { win, withdrawn, .. } => self.revoke(win, *withdrawn, &mut faults),
             Body::Operated {
@@ -224,6 +247,14 @@ impl Books {
                 sums.left += codes;
                 note(self.codes.import(*prize, *first, *codes), &mut faults);
             }
+            Body::Operated {
+                operation: Operation::PausePrize { prize },
+                ..
+            } => drop(self.held.insert(*prize)),
+            Body::Operated {
+                operation: Operation::ResumePrize { prize },
+                ..
+            } => drop(self.held.remove(prize)),
             Body::Operated {
                 operation: Operation::Grant { .. },
                 ..
@@ -259,11 +290,43 @@ impl Books {
                 None
             }
         };
+        if applied.stock_anew {
+            self.renumber_held(campaign.as_deref());
+        }
+        self.check_seed(applied, faults);
         if campaign.is_some() {
             self.newest.clone_from(&campaign);
             self.today = None;
         }
         self.versions.insert(applied.version, campaign);
+    }
+
+    /// A version before the first draw may have its prizes in another order. A stopped one stays
+    /// so.
+    fn renumber_held(&mut self, after: Option<&Campaign>) {
+        let Some((before, after)) = self.newest.as_ref().zip(after) else {
+            return;
+        };
+        let ids = self
+            .held
+            .iter()
+            .filter_map(|no| before.prizes.get(usize::from(no.0)));
+        self.held = ids
+            .filter_map(|it| after.prize_no(it.id.as_str()))
+            .collect();
+    }
+
+    /// A seed counts only if it is the one to which the campaign was bound.
+    fn check_seed(&mut self, applied: &Applied, faults: &mut Faults) {
+        let bound = &applied.commitment;
+        if let Some(seed) = &self.seed
+            && !bound.is_empty()
+            && seed.commitment() != *bound
+        {
+            let text = "the seed that was revealed does not fit the commitment";
+            faults.push((Check::Chance, text.into()));
+            self.seed = None;
+        }
     }
 
     fn draw(&mut self, draw: &DrawEntry, entry: &Entry, faults: &mut Faults) {
@@ -277,7 +340,12 @@ impl Books {
                     unit,
                     release,
                     code,
+                    guarantee: _, // it is checked with the user's other draws
                 } => {
+                    if self.is_personal(pool) {
+                        self.take_own((pool, prize), unit, faults);
+                        continue;
+                    }
                     self.take_unit(pool, unit, "won", faults);
                     if let Some(campaign) = &campaign {
                         self.spend(campaign, prize, entry.at, faults);
@@ -301,7 +369,12 @@ impl Books {
                 DrawResult::NotWon {
                     cause: Cause::Blank { pool, unit },
                     ..
-                } => self.take_unit(pool, unit, "drawn as a blank", faults),
+                } => {
+                    // Of a personal pool it is no card, but the number of a user's draw.
+                    if !self.is_personal(pool) {
+                        self.take_unit(pool, unit, "drawn as a blank", faults);
+                    }
+                }
                 DrawResult::NotWon { .. } => {}
             }
         }
@@ -333,8 +406,20 @@ impl Books {
         }
     }
 
+    /// What is to be noted of a draw that may be of personal pools.
+    fn own(&mut self, draw: &DrawEntry, at: Moment) -> Option<OwnDraws> {
+        let campaign = self.version(draw.version)?;
+        let spent = self.spent(&campaign, at);
+        let left = |prize| self.prizes.get(&prize).map_or(0, |sums| sums.left);
+        let own = OwnDraws::of(&campaign, draw, self.held.iter().copied(), left, spent)?;
+        if self.seed.is_none() {
+            self.unknown_chance += 1;
+        }
+        Some(own)
+    }
+
     /// Notes a draw, if the limits of its version are known.
-    fn count(&mut self, draw: &DrawEntry, entry: &Entry, users: &mut Users) {
+    fn count(&mut self, draw: &DrawEntry, own: Option<OwnDraws>, entry: &Entry, users: &mut Users) {
         let Some(campaign) = self.version(draw.version) else {
             self.unknown_limits += 1;
             return;
@@ -353,7 +438,7 @@ impl Books {
                 .collect(),
             limits: campaign.limits_index(&draw.segments),
         };
-        if !users.draw(self.no, self.when(entry), draw, counted) {
+        if !users.draw(self.no, self.when(entry), draw, (counted, own)) {
             self.unknown_limits += 1;
         }
     }

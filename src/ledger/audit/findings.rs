@@ -23,18 +23,21 @@ pub enum Check {
     Order,
     /// P7: no unit is won before its release.
     Release,
+    /// What users get of personal pools follows from the seed, their draws and nothing else.
+    Chance,
     /// The sink keeps what was settled: nothing was changed, removed or added since.
     Sink,
 }
 
 impl Check {
     /// All checks, in the order of a report.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Units,
         Self::Sums,
         Self::Limits,
         Self::Order,
         Self::Release,
+        Self::Chance,
         Self::Sink,
     ];
 
@@ -46,6 +49,7 @@ impl Check {
             Self::Limits => "limits",
             Self::Order => "order",
             Self::Release => "release",
+            Self::Chance => "chance",
             Self::Sink => "sink",
         }
     }
@@ -58,6 +62,7 @@ impl Check {
             Self::Limits => "no limit was exceeded",
             Self::Order => "the entries are complete and in order",
             Self::Release => "no unit was won before its release",
+            Self::Chance => "draws of personal pools follow from the seed where it is known",
             Self::Sink => "what was settled is unchanged",
         }
     }

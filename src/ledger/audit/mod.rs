@@ -20,6 +20,9 @@ mod journal;
 mod names;
 mod numbers;
 mod order;
+mod own;
+#[cfg(test)]
+mod own_tests;
 pub mod run;
 pub mod source;
 #[cfg(test)]
@@ -36,6 +39,7 @@ use self::{
     users::{CampaignNo, Users},
 };
 use crate::{
+    chance::Seed,
     ledger::chain::Chain,
     model::{Campaign, CampaignId},
     store::{Entry, EnvelopeSums, LedgerId, Stats, Subject, view::DrawCounts},
@@ -98,6 +102,7 @@ pub struct Audit {
     orphans: Orphans,
     stores: HashMap<CampaignId, StoreSums>,
     envelopes: Option<StoreEnvelopes>,
+    seeds: HashMap<CampaignId, Seed>,
     findings: Findings,
     entries: u64,
     orphaned: u64,
@@ -144,6 +149,12 @@ impl Audit {
             envelopes,
             ..Self::default()
         }
+    }
+
+    /// Draws of personal pools are made again from these seeds.
+    #[must_use]
+    pub fn with_seeds(self, seeds: HashMap<CampaignId, Seed>) -> Self {
+        Self { seeds, ..self }
     }
 
     /// Notes something that was found beside the entries.
@@ -209,7 +220,8 @@ impl Audit {
             return;
         };
         if !partition.campaigns.contains_key(id) {
-            let books = Books::new(id.clone(), CampaignNo(self.campaigns), entry.id);
+            let seed = self.seeds.remove(id);
+            let books = Books::new(id.clone(), CampaignNo(self.campaigns), entry.id, seed);
             self.campaigns += 1;
             partition.campaigns.insert(id.clone(), books);
         }

@@ -19,7 +19,7 @@ const COUPONS: PoolNo = PoolNo(1);
 const COUPON: PrizeNo = PrizeNo(1);
 const WINDOW: i64 = 1_795_960_800;
 
-fn now() -> Moment {
+pub(super) fn now() -> Moment {
     Moment::from_micros((WINDOW + 1_800) * 1_000_000)
 }
 
@@ -31,7 +31,7 @@ fn author() -> Author {
     )
 }
 
-fn spring() -> CampaignId {
+pub(super) fn spring() -> CampaignId {
     CampaignId::parse("campaign", "spring-wheel").unwrap()
 }
 
@@ -40,7 +40,7 @@ pub(super) fn begun() -> Vec<Body> {
     begun_as(&campaign_from_proto(&spring_wheel()).unwrap())
 }
 
-fn begun_as(campaign: &Campaign) -> Vec<Body> {
+pub(super) fn begun_as(campaign: &Campaign) -> Vec<Body> {
     let prizes = campaign.numbered_prizes();
     let applied = Applied {
         version: 1,
@@ -92,6 +92,7 @@ pub(super) fn draw(user: &str, number: u64) -> DrawEntry {
         payment_ref: String::new(),
         consolation_only: false,
         results: vec![DrawResult::Won {
+            guarantee: None,
             code: None,
             prize: COUPON,
             pool: COUPONS,

@@ -17,6 +17,7 @@ use super::{
     books::Books,
     findings::{Check, Findings},
     journal::Journal,
+    own::OwnDraws,
 };
 use crate::{
     model::{Moment, UserId, limits::UserRecord, zone::Day},
@@ -85,13 +86,14 @@ impl Users {
         self.earlier.get(&key).copied().unwrap_or(Some(key))
     }
 
-    /// Notes a draw and its wins that limits count; false if its limits cannot be checked.
+    /// Notes a draw, its wins that limits count, and its results if there are personal pools; false
+    /// if its limits cannot be checked.
     pub(super) fn draw(
         &mut self,
         campaign: CampaignNo,
         when: When,
         draw: &DrawEntry,
-        counted: Counted,
+        (counted, own): (Counted, Option<OwnDraws>),
     ) -> bool {
         let Some(user) = self.key(campaign, &draw.user) else {
             return false;
@@ -102,6 +104,7 @@ impl Users {
             draws: draw.results.len() as u32,
             counted,
             stated: stated(&draw.counts),
+            own: own.map(Box::new),
         };
         self.act(user, campaign, when, act);
         true
@@ -261,9 +264,9 @@ impl SecondLook<'_> {
                 });
                 let mut record = record.on(Day(today), at);
                 let books = self.campaigns[campaign.0 as usize];
-                for text in act.book(&mut record, books, at) {
+                for (check, text) in act.book(&mut record, books, at) {
                     let text = format!("campaign {}: {text}", books.id());
-                    self.findings.add(Check::Limits, Some(entry), text);
+                    self.findings.add(check, Some(entry), text);
                 }
                 user.record = Some(record);
             }

@@ -13,6 +13,7 @@ use super::{
     deck::{Deck, OnExhausted},
     moment::Moment,
     number::{PrizeNo, Quantities},
+    personal::{Personal, PersonalKind},
     problem::Problems,
     text::grouped,
 };
@@ -30,9 +31,9 @@ pub struct Standing {
 ///
 /// - The id never changes, and a campaign that has ended does not change at all.
 /// - A campaign that has not started and is not touched may change in everything else.
-/// - Afterwards these stay: time zone, start, the currency of the budget, decks, the kind of each
-///   pool, `grand`, `codes`, the positions of prizes and pools (new ones come at the end). Stock is
-///   only raised, or becomes unlimited for good; the end is only moved later.
+/// - Afterwards these stay: time zone, start, the currency of the budget, decks, personal ones too,
+///   the kind of each pool, `grand`, `codes`, the positions of prizes and pools (new ones come at
+///   the end). Stock is only raised, or becomes unlimited for good; the end is only moved later.
 pub fn check(before: &Campaign, after: &Campaign, standing: Standing) -> Problems {
     let mut problems = Problems::default();
     if before == after {
@@ -162,7 +163,35 @@ fn check_pools(before: &Campaign, after: &Campaign, why: &str, problems: &mut Pr
                 let (was, is) = ((was, before), (is, after));
                 check_deck(&format!("{path}.deck"), was, is, why, problems);
             }
+            (PoolKind::Personal(was), PoolKind::Personal(is)) => {
+                let (was, is) = ((was, before), (is, after));
+                check_personal(&format!("{path}.personal"), was, is, why, problems);
+            }
             _ => problems.add(path, format!("stays a {}: {why}", kind_name(was))),
+        }
+    }
+}
+
+/// Odds, guarantees and the fallback may change: users' counters follow the guarantees' ids. A deck
+/// stays, for users are in the middle of their rounds.
+fn check_personal(
+    path: &str,
+    (was, before): (&Personal, &Campaign),
+    (is, after): (&Personal, &Campaign),
+    why: &str,
+    problems: &mut Problems,
+) {
+    match (&was.kind, &is.kind) {
+        (PersonalKind::Odds(_), PersonalKind::Odds(_)) => {}
+        (PersonalKind::Deck(was), PersonalKind::Deck(is)) => {
+            let (was, is) = ((was, before), (is, after));
+            check_deck(&format!("{path}.deck"), was, is, why, problems);
+        }
+        (PersonalKind::Odds(_), PersonalKind::Deck(_)) => {
+            problems.add(path, format!("stays one with odds: {why}; add a pool"));
+        }
+        (PersonalKind::Deck(_), PersonalKind::Odds(_)) => {
+            problems.add(path, format!("stays one with a deck: {why}; add a pool"));
         }
     }
 }
@@ -236,6 +265,7 @@ fn kind_name(pool: &Pool) -> &'static str {
     match pool.kind {
         PoolKind::Schedule(_) => "schedule",
         PoolKind::Deck(_) => "deck",
+        PoolKind::Personal(_) => "personal pool",
     }
 }
 

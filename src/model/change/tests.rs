@@ -291,3 +291,47 @@ fn differences_are_leaves_with_names() {
     let expected = expected.map(|(path, a, b)| (path.into(), a.into(), b.into()));
     assert_eq!(shown, expected);
 }
+
+/// A campaign with this text of a personal pool.
+fn with_own(personal: &str) -> Campaign {
+    let text = format!(
+        "
+id: own
+timeZone: Asia/Tokyo
+startTime: 2026-12-01T00:00:00+09:00
+endTime: 2026-12-22T00:00:00+09:00
+prizes: [{{id: hero, unlimited: true}}, {{id: mug, stock: 10}}]
+pools: [{{id: own, personal: {personal}}}]
+"
+    );
+    let message = crate::model::file::parse(&text).unwrap().remove(0);
+    campaign_from_proto(&message).unwrap()
+}
+
+#[test]
+fn odds_of_a_personal_pool_change_and_its_deck_stays() {
+    let problems = |before: &str, after: &str| -> Vec<(String, String)> {
+        let (before, after) = (with_own(before), with_own(after));
+        let now = before.start + HOUR;
+        let problems = check(&before, &after, Standing { now, touched: true }).0;
+        problems
+            .into_iter()
+            .map(|it| (it.path, it.message))
+            .collect()
+    };
+    let odds = "{odds: {mug: 1%}, fallback: hero}";
+    let other = "{odds: {mug: 2%}, guarantees: [{id: g, prizes: [hero], within: 5}]}";
+    assert_eq!(problems(odds, other), []);
+    let deck = "{deck: {size: 10, cards: {mug: 1}}}";
+    assert_eq!(
+        problems(deck, "{deck: {size: 10, cards: {mug: 1}}, fallback: hero}"),
+        []
+    );
+    let more = problems(deck, "{deck: {size: 10, cards: {mug: 2}}}");
+    assert!(more[0].0.starts_with("pools[0].personal.deck"), "{more:?}");
+    for (before, after, stays) in [(deck, odds, "with a deck"), (odds, deck, "with odds")] {
+        let found = problems(before, after);
+        assert_eq!(found[0].0, "pools[0].personal");
+        assert!(found[0].1.contains(stays), "{found:?}");
+    }
+}

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     bounds::COUNT_MAX,
     budget::read_budget,
-    deck,
+    deck, personal,
     prizes::Prizes,
     report::{at, entry, noted, unknown_enum},
     schedule,
@@ -135,7 +135,7 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
     let read_prizes: Vec<_> = read_prizes.collect();
     let budget = message.budget.as_ref();
     let budget = budget.and_then(|budget| read_budget(budget, &read_prizes, problems));
-    let known = Prizes::of_message(prizes);
+    let known = Prizes::of_message(message, prizes);
     let (mut read_pools, mut kinds) = (Vec::new(), Vec::new());
     for (i, pool) in pools.iter().enumerate() {
         let path = format!("pools[{i}]");
@@ -151,6 +151,7 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
         }));
         kinds.push(read_kind(&path, pool, &known, problems));
     }
+    personal::check_guarantees(message, problems);
     Parts {
         zone,
         start,
@@ -333,10 +334,14 @@ fn read_kind(
         Some(proto::pool::Kind::Deck(message)) => {
             deck::read(&at(path, "deck"), message, prizes, problems).map(PoolKind::Deck)
         }
+        Some(proto::pool::Kind::Personal(message)) => {
+            let personal = personal::read(&at(path, "personal"), message, prizes, problems);
+            personal.map(PoolKind::Personal)
+        }
         None => {
             problems.add(
                 path,
-                "does not say how it is filled: add a schedule or a deck",
+                "does not say how it is filled: add a schedule, a deck or a personal pool",
             );
             None
         }

@@ -14,11 +14,13 @@ mod hour_sums;
 mod hours;
 mod layers;
 mod odds;
+mod personal;
 mod plan;
 mod prizes;
 mod report;
 mod schedule;
 mod segments;
+pub(crate) mod sheets;
 mod special;
 pub(crate) mod times;
 mod wire;
@@ -37,9 +39,11 @@ pub use bounds::{
     COUNT_MAX, DAILY_LAYERS_MAX, HOUR_UNITS_MAX, PLANNED_UNITS_MAX, SPECIAL_LAYERS_MAX,
 };
 pub use envelope::envelope_from_proto;
+pub use personal::guarantees_to_proto;
 pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
 pub use segments::{rule_to_proto, segments_from_proto};
+pub(crate) use wire::shown_money;
 pub use wire::{
     campaign_to_proto, cap_to_proto, duration_to_proto, moment_from_proto, moment_to_proto,
     money_to_proto,
@@ -61,6 +65,7 @@ pub fn campaign_from_proto(message: &proto::Campaign) -> Result<Campaign, Proble
     let mut problems = Problems::default();
     let parts = campaign::read(message, &mut problems);
     plan::check_hours(message, &parts, &mut problems);
+    personal::check_states(&parts.kinds, &mut problems);
     plan::check_stock(message, &parts, &mut problems);
     parts.finish(problems)
 }
@@ -74,6 +79,7 @@ pub fn unstocked_from_proto(message: &proto::Campaign) -> Result<Campaign, Probl
     let mut problems = Problems::default();
     let parts = campaign::read(message, &mut problems);
     plan::check_hours(message, &parts, &mut problems);
+    personal::check_states(&parts.kinds, &mut problems);
     parts.finish(problems)
 }
 

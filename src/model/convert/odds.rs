@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{bounds::COUNT_MAX, prizes::Prizes, report::entry};
 use crate::model::{
-    apportion::largest_remainder,
+    apportion::{greatest_common_divisor, largest_remainder},
     number::{PrizeNo, Quantities},
     problem::Problems,
     text::grouped,
@@ -12,9 +12,9 @@ use crate::model::{
 
 /// The chance of one card: a fraction in lowest terms, above 0 and at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Odds {
-    numerator: u64,
-    denominator: u64,
+pub(super) struct Odds {
+    pub(super) numerator: u64,
+    pub(super) denominator: u64,
 }
 
 const FORMS: &str = "write a percentage like 1% or 0.5%, or a fraction like 1/300";
@@ -119,7 +119,7 @@ impl Odds {
 }
 
 /// Integer weights in proportion to the odds, by prize, and last the weight of the blanks.
-fn weights(odds: &BTreeMap<PrizeNo, Odds>) -> Result<Vec<u64>, String> {
+pub(super) fn weights(odds: &BTreeMap<PrizeNo, Odds>) -> Result<Vec<u64>, String> {
     let mut common: u64 = 1;
     for odds in odds.values() {
         let divisor = greatest_common_divisor(common, odds.denominator);
@@ -144,7 +144,7 @@ fn weights(odds: &BTreeMap<PrizeNo, Odds>) -> Result<Vec<u64>, String> {
 }
 
 /// Reads `1%`, `0.5 %` or `1/300`.
-fn parse(text: &str) -> Result<Odds, String> {
+pub(super) fn parse(text: &str) -> Result<Odds, String> {
     let shown: String = text.chars().take(40).collect();
     let no_odds = || format!("{shown:?} is not odds: {FORMS}");
     let text = text.trim();
@@ -178,14 +178,6 @@ fn whole(digits: &str) -> Option<u64> {
     let only_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.parse().ok().filter(|_| only_digits)?;
     (number <= COUNT_MAX).then_some(number)
-}
-
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        greatest_common_divisor(b, a % b)
-    }
 }
 
 #[cfg(test)]

@@ -76,6 +76,8 @@ fn needed(parts: &Parts, zone: &Zone, start: Moment, end: Moment) -> BTreeMap<Pr
         let units = match kind {
             PoolKind::Schedule(schedule) => schedule.sum(zone, start, end),
             PoolKind::Deck(deck) => deck.cards.clone(),
+            // What users will draw is not planned.
+            PoolKind::Personal(_) => continue,
         };
         for (no, units) in units {
             *needed.entry(no).or_insert(0) += u128::from(units);

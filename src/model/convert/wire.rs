@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{hours, segments::rule_to_proto};
+use super::{hours, personal, segments::rule_to_proto};
 use crate::{
     model::{
         campaign::{Campaign, Consolation, Pool, PoolKind, Prize},
@@ -14,6 +14,7 @@ use crate::{
         number::PrizeNo,
         problem::Problem,
         schedule::{Daily, Missed, Schedule, Special, Unclaimed},
+        text::grouped,
     },
     proto,
 };
@@ -67,6 +68,19 @@ pub fn money_to_proto(money: &Money) -> proto::Money {
     }
 }
 
+/// For example `CNY 120,000.50`; `-` if there is none.
+pub(crate) fn shown_money(money: Option<&proto::Money>) -> String {
+    let Some(money) = money else {
+        return "-".into();
+    };
+    let units = grouped(money.units.unsigned_abs());
+    let fraction = format!("{:09}", money.nanos.unsigned_abs());
+    match fraction.trim_end_matches('0') {
+        "" => format!("{} {units}", money.currency_code),
+        digits => format!("{} {units}.{digits:0<2}", money.currency_code),
+    }
+}
+
 /// A campaign as a proto message: what [`super::campaign_from_proto`] makes the same campaign of.
 /// Defaults are written out, odds come back as cards.
 pub fn campaign_to_proto(campaign: &Campaign) -> proto::Campaign {
@@ -107,6 +121,7 @@ pub fn campaign_to_proto(campaign: &Campaign) -> proto::Campaign {
                 .total
                 .map(|minor| money_to_proto(&budget.money(minor))),
         }),
+        guarantees: Vec::new(),
     }
 }
 
@@ -153,11 +168,13 @@ pub fn cap_to_proto(cap: &PrizeCap) -> proto::PrizeCap {
 }
 
 fn pool_to_proto(pool: &Pool, campaign: &Campaign) -> proto::Pool {
+    let id_of = |no: PrizeNo| campaign.prize(no).id.to_string();
     let kind = match &pool.kind {
         PoolKind::Schedule(schedule) => {
             proto::pool::Kind::Schedule(schedule_to_proto(schedule, campaign))
         }
-        PoolKind::Deck(deck) => proto::pool::Kind::Deck(deck_to_proto(deck, campaign)),
+        PoolKind::Deck(deck) => proto::pool::Kind::Deck(deck_to_proto(deck, id_of)),
+        PoolKind::Personal(pool) => proto::pool::Kind::Personal(personal::to_proto(pool, id_of)),
     };
     proto::Pool {
         id: pool.id.to_string(),
@@ -205,17 +222,26 @@ fn schedule_to_proto(schedule: &Schedule, campaign: &Campaign) -> proto::Schedul
     }
 }
 
-fn deck_to_proto(deck: &Deck, campaign: &Campaign) -> proto::Deck {
+/// A deck as a proto message, with the ids that `id` has for prizes.
+pub(super) fn deck_to_proto(deck: &Deck, id: impl Fn(PrizeNo) -> String) -> proto::Deck {
     let on_exhausted = match deck.on_exhausted {
         OnExhausted::Stop => proto::OnExhausted::Stop,
         OnExhausted::Reshuffle => proto::OnExhausted::Reshuffle,
     };
     proto::Deck {
         size: deck.size,
-        cards: by_id(&deck.cards, campaign),
+        cards: deck
+            .cards
+            .iter()
+            .map(|(no, cards)| (id(*no), *cards))
+            .collect(),
         odds: BTreeMap::new(),
         on_exhausted: on_exhausted.into(),
-        rounded_odds: by_id(&deck.rounded_odds, campaign),
+        rounded_odds: deck
+            .rounded_odds
+            .iter()
+            .map(|(no, odds)| (id(*no), odds.clone()))
+            .collect(),
     }
 }
 

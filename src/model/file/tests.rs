@@ -66,6 +66,7 @@ fn the_shipped_samples_plan_what_their_comments_say() {
     assert_eq!(planned("mall-wheel.yaml"), [(30, 0), (3_600, 0), (4, 4)]);
     assert_eq!(planned("coupon-codes.yaml"), [(2, 2)]);
     assert_eq!(planned("budget.yaml"), [(240, 0), (2_400, 0), (3, 3)]);
+    assert_eq!(planned("gacha.yaml"), [(0, 0); 5], "users' draws decide");
     assert_eq!(planned("grand-wheel.yaml"), [(3, 0), (540, 0), (200, 200)]);
     assert_eq!(
         planned("fourteen-million.yaml")[..2],
@@ -134,7 +135,8 @@ publishPlan: hourly
         "id: `5` is a number where text is expected: write \"5\"",
         "tmieZone: is not a known key; did you mean timeZone?",
         "colour: is not a known key; the keys here are id, name, timeZone, startTime, endTime, \
-         limits, consolation, prizes, pools, publishPlan, budget, segmentLimits",
+         limits, consolation, prizes, pools, publishPlan, budget, segmentLimits, \
+         guarantees",
         "startTime: `2026-11-20` is not a time with its offset from UTC: write it like \
          2026-11-20T00:00:00+08:00",
         "endTime: `2026-11-20T00:00:00` is not a time with its offset from UTC: write it like \

@@ -41,7 +41,7 @@ impl Core {
             counts: record.counts(),
         };
         let subject = Subject::Campaign(command.campaign);
-        let what = What::Other(Body::Bonus(entry.clone()));
+        let what = What::Other(Box::new(Body::Bonus(entry.clone())));
         let ledger = self.ledger.append(now, subject, what);
         let user = campaign.users.entry(command.user).or_default();
         user.record = record;

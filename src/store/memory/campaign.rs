@@ -71,19 +71,22 @@ pub(super) struct Pool {
     pub(super) queues: Vec<Queue>,
     /// Windows by start that rules see only if they ask for them.
     pub(super) past: BTreeMap<Moment, Window>,
+    /// Of a personal pool: units that were won.
+    pub(super) given: u64,
 }
 
 impl Pool {
     fn new(campaign: &Campaign, no: PoolNo) -> Self {
         let later_round = match &campaign.pool(no).kind {
             PoolKind::Deck(deck) => deck.later_round(|prize| campaign.prize(prize).grand),
-            PoolKind::Schedule(_) => Vec::new(),
+            PoolKind::Schedule(_) | PoolKind::Personal(_) => Vec::new(),
         };
         Self {
             filled_until: None,
             later_round,
             queues: Vec::new(),
             past: BTreeMap::new(),
+            given: 0,
         }
     }
 
@@ -220,7 +223,7 @@ impl CampaignData {
         let mut last = None;
         for body in changes.entries {
             let subject = Subject::Campaign(id.clone());
-            last = Some(ledger.append(self.state.now, subject, What::Other(body)));
+            last = Some(ledger.append(self.state.now, subject, What::Other(Box::new(body))));
         }
         if let (Some(request), Some(entry)) = (changes.request, last) {
             self.operations.insert(request, entry);

@@ -162,8 +162,10 @@ impl Core {
             let campaign = campaign.and_then(|id| self.campaigns.get_mut(id));
             let name = match &record.what {
                 What::Draw(draw) => Some((&draw.user, &draw.request)),
-                What::Other(Body::Bonus(bonus)) => Some((&bonus.user, &bonus.request)),
-                What::Other(_) => None,
+                What::Other(body) => match &**body {
+                    Body::Bonus(bonus) => Some((&bonus.user, &bonus.request)),
+                    _ => None,
+                },
             };
             if let (Some((user, request)), Some(campaign)) = (name, campaign)
                 && let Some(user) = campaign.users.get_mut(user)

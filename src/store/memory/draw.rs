@@ -10,7 +10,7 @@ use super::{
 use crate::{
     model::{CampaignId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        BonusAnswer, DrawAnswer, DrawCommand, Drawn, LedgerId, Refusal, Result, Subject,
+        BonusAnswer, DrawAnswer, DrawCommand, Drawn, LedgerId, Refusal, Result, Subject, Unit,
         entry::{Body, DrawEntry},
         rules::{self, Admitted, Made, Outcome, PoolState, Pools, QueueView, Waiting},
     },
@@ -48,28 +48,20 @@ impl Core {
             known.map(|it| it.record.clone()),
             now,
         )?;
-        let admitted = Admitted {
-            count: command.count,
-            segments: &command.segments,
-            barred: rules::barred(&command, campaign.is_blocked(&command.user)),
-            draws: record.draws,
-            draws_today: record.draws_today(),
-            wins: record.wins,
-            prizes: record.prizes.clone(),
-            spent: campaign.spent(now),
-        };
+        let barred = rules::barred(&command, campaign.is_blocked(&command.user));
+        let admitted = Admitted::new(&command, &record, barred, campaign.spent(now));
         let paused = Arc::clone(&campaign.state.view.paused_prizes);
         let made = match rules::draw(&definition, &paused, now, campaign, admitted)? {
             Outcome::Made(made) => made,
             Outcome::NeedFill(need) => return Ok(Drawn::NeedFill(vec![need])),
+            Outcome::NeedChance => return Ok(Drawn::NeedChance),
         };
         let running_low = rules::running_low(&paused, now, &*campaign, &made.picks);
         record.charge(charge, hour);
         if definition.counts_bonus_of_day() {
             record.count_bonus_of_day(charge);
         }
-        record.wins = made.wins;
-        record.prizes.clone_from(&made.prizes);
+        made.keep(&mut record);
         if definition.budget.is_some() {
             campaign.spent_day.set(definition.zone.day(now), made.spent);
         }
@@ -153,14 +145,16 @@ impl Core {
                 campaign: campaign.definition(entry.version)?,
                 running_low: Vec::new(),
             }),
-            What::Other(Body::Bonus(entry)) => Remembered::Bonus(BonusAnswer {
-                entry: Arc::new(entry.clone()),
-                ledger,
-                at: record.at,
-                replayed: true,
-                campaign: campaign.definition(entry.version)?,
-            }),
-            What::Other(_) => return Err(missing(ledger.sequence)),
+            What::Other(body) => match &**body {
+                Body::Bonus(entry) => Remembered::Bonus(BonusAnswer {
+                    entry: Arc::new(entry.clone()),
+                    ledger,
+                    at: record.at,
+                    replayed: true,
+                    campaign: campaign.definition(entry.version)?,
+                }),
+                _ => return Err(missing(ledger.sequence)),
+            },
         }))
     }
 }
@@ -186,6 +180,13 @@ impl CampaignData {
                 let window = (pick.pool, pick.waiting.unit.window, prize);
                 *self.window_wins.entry(window).or_default() += 1;
             }
+        }
+        for (pool, prize) in &made.given {
+            let is_unlimited = self.state.view.campaign.prize(*prize).unlimited;
+            let prize = usize::from(prize.0);
+            self.state.stock[prize].take_own(1, is_unlimited)?;
+            self.won[prize] += 1;
+            self.pools[usize::from(pool.0)].given += 1;
         }
         for result in &made.results {
             self.counts.add(*result);
@@ -225,5 +226,17 @@ impl Pools for CampaignData {
     fn next_code(&self, prize: PrizeNo) -> u64 {
         let prize = usize::from(prize.0);
         self.state.stock[prize].next_code(self.won[prize])
+    }
+
+    fn in_stock(&self, prize: PrizeNo) -> u64 {
+        self.state.in_stock(prize)
+    }
+
+    fn next_unit(&self, pool: PoolNo) -> Unit {
+        Unit {
+            window: 0,
+            fork: self.state.fork,
+            number: self.pools[usize::from(pool.0)].given,
+        }
     }
 }

@@ -281,7 +281,8 @@ impl Core {
 
     fn append_of_envelope(&mut self, id: &EnvelopeId, body: Body, now: Moment) -> LedgerId {
         let subject = Subject::Envelope(id.clone());
-        self.ledger.append(now, subject, What::Other(body))
+        self.ledger
+            .append(now, subject, What::Other(Box::new(body)))
     }
 
     fn add_to_sums(&mut self, currency: &str, change: SumsChange) -> Result<()> {

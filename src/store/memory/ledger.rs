@@ -24,7 +24,7 @@ pub(super) struct Record {
 /// The body of an entry.
 pub(super) enum What {
     Draw(Arc<DrawEntry>),
-    Other(Body),
+    Other(Box<Body>),
 }
 
 /// All entries in order.
@@ -106,7 +106,7 @@ impl Record {
             subject: self.subject.clone(),
             body: match &self.what {
                 What::Draw(draw) => Body::Draw(DrawEntry::clone(draw)),
-                What::Other(body) => body.clone(),
+                What::Other(body) => Body::clone(body),
             },
         }
     }

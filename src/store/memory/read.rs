@@ -90,6 +90,7 @@ impl CampaignData {
                         prizes[usize::from(prize.0)].released += units;
                     }
                 }
+                PoolState::Personal => {}
                 PoolState::Deck(deck) => decks.push(DeckStats {
                     pool: no,
                     round: deck.round,

@@ -6,9 +6,9 @@ use super::*;
 use crate::store::Durability;
 use crate::store::redis::OnWeakerLevel;
 use crate::store::redis::{
-    Connections, FORK_PAUSE, KeyPrefix, RedisUrl, clock::StoreClock, envelopes::KnownEnvelopes,
-    forks::Witnesses, format::keys::PartitionKeys, level::Level, memory::Trend,
-    step::layout::Layouts,
+    Connections, FORK_PAUSE, KeyPrefix, RedisUrl, clock::StoreClock, draw::RecentProgress,
+    envelopes::KnownEnvelopes, forks::Witnesses, format::keys::PartitionKeys, level::Level,
+    memory::Trend, step::layout::Layouts,
 };
 
 /// A store whose Redis is never reached.
@@ -24,6 +24,7 @@ pub(crate) fn core() -> Core {
         backlog: RwLock::new("".into()),
         memory: Trend::default(),
         layouts: Layouts::default(),
+        recent: RecentProgress::default(),
         envelopes: KnownEnvelopes::default(),
         has_logged_loss: false.into(),
         witnesses: Witnesses::new(1),

@@ -14,6 +14,7 @@ use tracing::{error, warn};
 
 use super::{
     clock::StoreClock,
+    draw::RecentProgress,
     envelopes::KnownEnvelopes,
     forks::{self, Halt, Head, Refused, Witnesses},
     format::{
@@ -51,6 +52,7 @@ pub(super) struct Core {
     pub(super) backlog: RwLock<Arc<str>>,
     pub(super) memory: Trend,
     pub(super) layouts: Layouts,
+    pub(super) recent: RecentProgress,
     pub(super) envelopes: KnownEnvelopes,
     /// The log already says that data are lost.
     pub(super) has_logged_loss: AtomicBool,

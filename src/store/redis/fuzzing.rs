@@ -9,8 +9,10 @@ use super::{
         asked::{decode_draws, encode_bonus_part, encode_part, what},
         blocks,
         codec::{Packer, Unpacker, decode_unit, encode_unit},
+        counts::pack_progress,
         effect,
         ids::{pack_id, unpack_id},
+        plans::{decode_guess, held_text},
         record::{decode_drawn, decode_record, decode_remembered, encode_record},
         script::Effect,
     },
@@ -30,7 +32,7 @@ pub(crate) fn record(data: &[u8]) -> bool {
     let Some((kind, bytes)) = data.split_first() else {
         return false;
     };
-    match kind % 11 {
+    match kind % 12 {
         0 => user_record(bytes),
         1 => remembered(bytes),
         2 => drawn(bytes),
@@ -41,7 +43,8 @@ pub(crate) fn record(data: &[u8]) -> bool {
         7 => grab_of_user(bytes),
         8 => effects(bytes),
         9 => ledger_item(bytes),
-        _ => packed_id(bytes),
+        10 => packed_id(bytes),
+        _ => wrong_guess(bytes),
     }
 }
 
@@ -94,6 +97,7 @@ fn drawn(bytes: &[u8]) -> bool {
         segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
     };
     let Ok(drawn) = decode_drawn(&mut Unpacker::new(bytes), field, what(&command)) else {
         return false;
@@ -117,6 +121,7 @@ fn command(draw: &DrawEntry) -> DrawCommand {
         segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
     }
 }
 
@@ -260,6 +265,24 @@ fn packed_id(bytes: &[u8]) -> bool {
     assert_eq!(
         unpack_id(&mut Unpacker::new(&written)).expect("a packed id"),
         id
+    );
+    true
+}
+
+/// The reply to a draw that was planned from something else.
+fn wrong_guess(bytes: &[u8]) -> bool {
+    let Ok((held, progress)) = decode_guess(bytes) else {
+        return false;
+    };
+    let mut packer = Packer::default();
+    packer.bytes(held_text(&held).as_bytes());
+    if !progress.is_empty() {
+        pack_progress(&mut packer, &progress);
+    }
+    let written = packer.done();
+    assert_eq!(
+        decode_guess(&written).expect("a written guess"),
+        (held, progress)
     );
     true
 }

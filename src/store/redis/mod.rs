@@ -64,7 +64,7 @@ pub use self::{
 use self::{
     clock::StoreClock,
     core::Core,
-    draw::Lanes,
+    draw::{Lanes, RecentProgress},
     envelopes::{GrabLanes, KnownEnvelopes},
     forks::Witnesses,
     level::Level,
@@ -130,6 +130,7 @@ impl RedisStore {
             backlog: RwLock::new("".into()),
             memory: Trend::default(),
             layouts: Layouts::default(),
+            recent: RecentProgress::default(),
             envelopes: KnownEnvelopes::default(),
             has_logged_loss: AtomicBool::new(false),
             witnesses: Witnesses::new(partitions),

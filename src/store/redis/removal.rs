@@ -229,7 +229,7 @@ impl LeavingKeys {
     ) -> Self {
         let pools = (0..).map(PoolNo).zip(slots);
         let pools = pools.flat_map(|(no, slots)| {
-            let pool = partition.pool(id, no, false, slots);
+            let pool = partition.pool(id, no, true, slots);
             let queues = pool.queues.into_iter().map(|queue| queue.key);
             queues.chain([pool.ends, pool.windows, pool.wins])
         });

@@ -173,7 +173,7 @@ impl State {
         let schedules = (0..).map(PoolNo).zip(&self.pools);
         let totals = schedules.filter_map(|(no, pool)| match pool {
             PoolState::Schedule(schedule) => Some((no, &schedule.totals)),
-            PoolState::Deck(_) => None,
+            PoolState::Deck(_) | PoolState::Personal => None,
         });
         totals
             .filter(|(_, totals)| totals.revision == version && !totals.remaining.is_empty())
@@ -292,5 +292,6 @@ fn lay_out_pool(campaign: &Campaign, pool: &Pool, version: u32, now: Moment) -> 
             remaining: deck.first_round(),
             short: None,
         }),
+        PoolKind::Personal(_) => PoolState::Personal,
     }
 }

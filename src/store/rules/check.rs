@@ -68,6 +68,7 @@ pub(in crate::store) fn check_pools<'a>(
                 schedule.check(campaign, no)?;
             }
             (PoolKind::Deck(_), PoolState::Deck(deck)) => deck.check(campaign, no)?,
+            (PoolKind::Personal(_), PoolState::Personal) => {}
             _ => {
                 let text = format!("pool {} is kept as another kind than it is", no.0);
                 return Err(StoreError::corrupt(text));

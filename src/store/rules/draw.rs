@@ -11,16 +11,18 @@
 //! shows its pools as [`Pools`]. Nothing leaves them before the whole command is decided.
 
 use crate::{
+    chance::UserChance,
     model::{
         Campaign, Moment, PoolKind, PoolNo, PrizeNo, SegmentId,
         budget::{Budget, Spent},
         caps::PrizeCounts,
-        limits::DrawLimits,
+        limits::{DrawLimits, UserRecord},
+        personal::Progress,
     },
-    store::{Cause, DrawResult, Need, Result, Unit},
+    store::{Cause, DrawCommand, DrawResult, Need, Result, Unit},
 };
 
-use super::deal::LOW_CARDS;
+use super::{deal::LOW_CARDS, own::OwnDraw};
 
 /// A unit that waits in a queue. The order is that of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +57,12 @@ pub(in crate::store) trait Pools {
 
     /// The index of the code that the next win of a prize gets.
     fn next_code(&self, prize: PrizeNo) -> u64;
+
+    /// Units of a prize that can be taken off stock.
+    fn in_stock(&self, prize: PrizeNo) -> u64;
+
+    /// The next unit of a personal pool.
+    fn next_unit(&self, pool: PoolNo) -> Unit;
 }
 
 /// What a command asks for that limits have admitted.
@@ -76,6 +84,33 @@ pub(in crate::store) struct Admitted<'a> {
     pub(in crate::store) prizes: PrizeCounts,
     /// What was won of the campaign's budget before this command; nothing if it has none.
     pub(in crate::store) spent: Spent,
+    /// How far the user is in personal pools.
+    pub(in crate::store) progress: Progress,
+    /// The user's own chance, if the command has it.
+    pub(in crate::store) chance: Option<&'a UserChance>,
+}
+
+impl<'a> Admitted<'a> {
+    /// What a command asks for, for a user with this record of today.
+    pub(in crate::store) fn new(
+        command: &'a DrawCommand,
+        record: &UserRecord,
+        barred: Option<Cause>,
+        spent: Spent,
+    ) -> Self {
+        Self {
+            count: command.count,
+            segments: &command.segments,
+            barred,
+            draws: record.draws,
+            draws_today: record.draws_today(),
+            wins: record.wins,
+            prizes: record.prizes.clone(),
+            spent,
+            progress: record.progress.clone(),
+            chance: command.chance.as_deref(),
+        }
+    }
 }
 
 /// A unit that leaves its pool.
@@ -97,6 +132,8 @@ pub(in crate::store) enum Outcome {
     Made(Made),
     /// Nothing may be taken before this pool is filled further.
     NeedFill(Need),
+    /// A personal pool is reached, and the command has no chance for it.
+    NeedChance,
 }
 
 /// The draws of a command.
@@ -106,12 +143,25 @@ pub(in crate::store) struct Made {
     pub(in crate::store) results: Vec<DrawResult>,
     /// The units to take, blanks included, each queue's from its first unit on.
     pub(in crate::store) picks: Vec<Pick>,
+    /// The pool and the prize of each unit that personal pools take off stock.
+    pub(in crate::store) given: Vec<(PoolNo, PrizeNo)>,
     /// Wins of the user after this command.
     pub(in crate::store) wins: u64,
     /// The same of prizes while they had caps.
     pub(in crate::store) prizes: PrizeCounts,
     /// What was won of the campaign's budget after this command; nothing if it has none.
     pub(in crate::store) spent: Spent,
+    /// How far the user is in personal pools after this command.
+    pub(in crate::store) progress: Progress,
+}
+
+impl Made {
+    /// Brings a user's record to what the draws have made of it.
+    pub(in crate::store) fn keep(&self, record: &mut UserRecord) {
+        record.wins = self.wins;
+        record.prizes.clone_from(&self.prizes);
+        record.progress.clone_from(&self.progress);
+    }
 }
 
 /// Decides a command's draws one after another.
@@ -131,10 +181,12 @@ pub(in crate::store) fn draw(
         closed: campaign.pools_closed_to(admitted.segments).collect(),
         capped: campaign.capped_prizes().map(|(prize, _)| prize).collect(),
         budget: campaign.budget.as_ref(),
+        chance: admitted.chance,
         made: Made {
             wins: admitted.wins,
             prizes: admitted.prizes,
             spent: admitted.spent,
+            progress: admitted.progress,
             ..Made::default()
         },
     };
@@ -145,7 +197,9 @@ pub(in crate::store) fn draw(
         }
         match search.pools_in_turn(admitted.draws + number, admitted.draws_today + number)? {
             Found::NeedFill(need) => return Ok(Outcome::NeedFill(need)),
+            Found::NeedChance => return Ok(Outcome::NeedChance),
             Found::Unit(pick) => search.take(pick),
+            Found::Own(draw) => search.take_own(draw),
             Found::Nothing if search.has_all_wins() => search.give_without(Cause::WinsLimit),
             Found::Nothing if search.has_reached_any_cap() => search.give_without(Cause::PrizeCap),
             Found::Nothing if search.has_reached_budget() => search.give_without(Cause::Budget),
@@ -201,32 +255,36 @@ fn is_paused(paused: &[PrizeNo], prize: Option<PrizeNo>) -> bool {
 }
 
 /// What the pools give.
-enum Found {
+pub(super) enum Found {
     /// A unit, or a blank.
     Unit(Pick),
+    /// What a personal pool gives.
+    Own(OwnDraw),
     /// No pool has anything.
     Nothing,
     NeedFill(Need),
+    NeedChance,
 }
 
 /// The draws of a command, one by one.
-struct Search<'a, P> {
-    campaign: &'a Campaign,
-    paused: &'a [PrizeNo],
+pub(super) struct Search<'a, P> {
+    pub(super) campaign: &'a Campaign,
+    pub(super) paused: &'a [PrizeNo],
     now: Moment,
-    pools: &'a mut P,
+    pub(super) pools: &'a mut P,
     limits: &'a DrawLimits,
     /// Pools that are for users in other segments.
     closed: Vec<PoolNo>,
     /// Prizes that have a cap.
     capped: Vec<PrizeNo>,
     budget: Option<&'a Budget>,
-    made: Made,
+    pub(super) chance: Option<&'a UserChance>,
+    pub(super) made: Made,
 }
 
 impl<P: Pools> Search<'_, P> {
     /// The user may have a unit of this prize now.
-    fn may_have(&self, prize: PrizeNo) -> bool {
+    pub(super) fn may_have(&self, prize: PrizeNo) -> bool {
         let has_all = self.campaign.prize(prize).counts_as_win && self.has_all_wins();
         let passes = |budget: &Budget| budget.holds(prize, self.made.spent);
         !has_all && !self.has_reached_cap(prize) && !self.budget.is_some_and(passes)
@@ -267,6 +325,7 @@ impl<P: Pools> Search<'_, P> {
             PoolKind::Schedule(plan) => self.campaign.numbered_prizes().any(|(prize, _)| {
                 self.may_have(prize) && (plan.plans(prize) || self.has_queue(no, prize))
             }),
+            PoolKind::Personal(personal) => personal.prizes().any(|prize| self.may_have(prize)),
         }
     }
 
@@ -283,7 +342,11 @@ impl<P: Pools> Search<'_, P> {
             if !is_open || !self.may_have_any(no) {
                 continue;
             }
-            match self.pool(no)? {
+            let found = match &pool.kind {
+                PoolKind::Personal(personal) => self.own(no, personal),
+                PoolKind::Schedule(_) | PoolKind::Deck(_) => self.pool(no)?,
+            };
+            match found {
                 Found::Nothing => {}
                 found => return Ok(found),
             }
@@ -360,6 +423,21 @@ impl<P: Pools> Search<'_, P> {
             return self.give_without(Cause::Forfeited { prize, pool, unit });
         }
         let is_scheduled = self.pools.filled_until(pool).is_some();
+        let code = self.campaign.prize(prize).codes;
+        let code = code.then(|| self.next_code(prize));
+        self.count_win(prize);
+        self.made.results.push(DrawResult::Won {
+            prize,
+            pool,
+            unit,
+            release: is_scheduled.then(|| Moment::from_micros(pick.waiting.score)),
+            code,
+            guarantee: None,
+        });
+    }
+
+    /// Counts a win against the user's limits.
+    pub(super) fn count_win(&mut self, prize: PrizeNo) {
         let definition = self.campaign.prize(prize);
         self.made.wins += u64::from(definition.counts_as_win);
         if definition.per_user.is_some() {
@@ -368,14 +446,6 @@ impl<P: Pools> Search<'_, P> {
         if let Some(budget) = self.budget {
             self.made.spent.add(budget.value(prize));
         }
-        let code = definition.codes.then(|| self.next_code(prize));
-        self.made.results.push(DrawResult::Won {
-            prize,
-            pool,
-            unit,
-            release: is_scheduled.then(|| Moment::from_micros(pick.waiting.score)),
-            code,
-        });
     }
 
     /// The index of the code that a win gets after the wins of this command.
@@ -389,7 +459,7 @@ impl<P: Pools> Search<'_, P> {
     }
 
     /// No unit is won.
-    fn give_without(&mut self, cause: Cause) {
+    pub(super) fn give_without(&mut self, cause: Cause) {
         self.made.results.push(DrawResult::NotWon {
             consolation: self.campaign.consolation.is_some(),
             cause,

@@ -37,7 +37,7 @@ pub(in crate::store) fn freeze(state: &mut State, command: &FreezeCommand) -> Re
     }
     let rule = match &state.view.campaign.pool(command.pool).kind {
         PoolKind::Schedule(schedule) => schedule.missed,
-        PoolKind::Deck(_) => Missed::Skip,
+        PoolKind::Deck(_) | PoolKind::Personal(_) => Missed::Skip,
     };
     let now = state.now;
     let is_released = |window: &PlannedWindow| {

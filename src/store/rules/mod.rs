@@ -21,6 +21,7 @@ mod fill;
 mod freeze;
 mod hold;
 mod operate;
+mod own;
 mod read;
 mod replay;
 mod search;

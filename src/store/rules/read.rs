@@ -33,6 +33,7 @@ pub(in crate::store) fn filling(
             lacking: state.deck_lacking(deck),
             fork: state.fork,
         })),
+        PoolState::Personal => Ok(PoolFilling::Personal),
     });
     let mut used = Quantities::new();
     for (prize, stock) in (0..).map(PrizeNo).zip(&state.stock) {

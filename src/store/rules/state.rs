@@ -62,6 +62,8 @@ pub(in crate::store) struct Stock {
 pub(in crate::store) enum PoolState {
     Schedule(ScheduleState),
     Deck(DeckState),
+    /// Nothing is put into it: draws take units off stock.
+    Personal,
 }
 
 impl PoolState {
@@ -379,6 +381,23 @@ impl Stock {
             given.ok_or_else(|| StoreError::corrupt("stock is counted beyond its bound"))?;
         self.remaining = self.remaining + more - units;
         Ok(())
+    }
+
+    /// Takes units off that users win of personal pools. Those of an unlimited prize are given for
+    /// it, whatever is in stock, so that the order of such steps does not matter.
+    pub(in crate::store) fn take_own(&mut self, units: u64, is_unlimited: bool) -> Result<()> {
+        let counted = if is_unlimited {
+            self.given
+                .checked_add(units)
+                .map(|given| self.given = given)
+        } else {
+            self.remaining
+                .checked_sub(units)
+                .map(|left| self.remaining = left)
+        };
+        counted.ok_or_else(|| {
+            StoreError::corrupt(format!("{units} units are taken off stock: {self:?}"))
+        })
     }
 
     /// Puts the units of forfeited cards back.

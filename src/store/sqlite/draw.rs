@@ -15,7 +15,7 @@ use super::{
 use crate::{
     model::{Moment, PoolNo, PrizeNo},
     store::{
-        DrawAnswer, DrawCommand, Drawn, Refusal, Result, StoreError,
+        DrawAnswer, DrawCommand, Drawn, Refusal, Result, StoreError, Unit,
         entry::{Body, DrawEntry, Entry},
         fill::DeckStop,
         rules::{self, Admitted, Outcome, Pick, PoolState, Pools, QueueView, Waiting},
@@ -50,21 +50,18 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     let is_new = stored.is_none();
     let (mut user, charge, hour) = rules::admit_user(&campaign, command, stored, step.now)?;
 
-    let admitted = Admitted {
-        count: command.count,
-        segments: &command.segments,
-        barred: rules::barred(command, is_blocked(step.db, state, &command.user)?),
-        draws: user.draws,
-        draws_today: user.draws_today(),
-        wins: user.wins,
-        prizes: user.prizes.clone(),
-        spent: state.spent(step.now),
-    };
+    let barred = rules::barred(command, is_blocked(step.db, state, &command.user)?);
+    let admitted = Admitted::new(command, &user, barred, state.spent(step.now));
     let paused = Arc::clone(&state.view.paused_prizes);
-    let mut pools = DbPools { db: step.db, state };
+    let mut pools = DbPools {
+        db: step.db,
+        state,
+        fork: step.core.fork,
+    };
     let made = match rules::draw(&campaign, &paused, step.now, &mut pools, admitted)? {
         Outcome::Made(made) => made,
         Outcome::NeedFill(need) => return Ok(Drawn::NeedFill(vec![need])),
+        Outcome::NeedChance => return Ok(Drawn::NeedChance),
     };
     let running_low = rules::running_low(&paused, step.now, &pools, &made.picks);
 
@@ -72,12 +69,12 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     if campaign.counts_bonus_of_day() {
         user.count_bonus_of_day(charge);
     }
-    user.wins = made.wins;
-    user.prizes = made.prizes;
     if campaign.budget.is_some() {
         state.spent_day.set(campaign.zone.day(step.now), made.spent);
     }
+    made.keep(&mut user);
     take(state, &made.picks)?;
+    take_own(state, &made.given)?;
     for result in &made.results {
         state.counts.add(*result);
     }
@@ -143,6 +140,8 @@ fn replay(
 struct DbPools<'a> {
     db: &'a Connection,
     state: &'a mut CampaignState,
+    /// The mark of the current fork.
+    fork: u32,
 }
 
 impl Pools for DbPools<'_> {
@@ -170,6 +169,18 @@ impl Pools for DbPools<'_> {
         let stock = &self.state.stock[usize::from(prize.0)];
         stock.units.next_code(stock.won)
     }
+
+    fn in_stock(&self, prize: PrizeNo) -> u64 {
+        self.state.in_stock(prize)
+    }
+
+    fn next_unit(&self, pool: PoolNo) -> Unit {
+        Unit {
+            window: 0,
+            fork: self.fork,
+            number: self.state.pools[usize::from(pool.0)].given,
+        }
+    }
 }
 
 /// Why a deck gives no more cards than wait in it; none where it does, or is no deck.
@@ -180,6 +191,20 @@ pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<DeckStop> {
     };
     let in_stock = |prize: PrizeNo| state.in_stock(prize);
     deck.stop(&pool.later_round, in_stock, |prize| state.is_paused(prize))
+}
+
+/// Takes the units off stock that personal pools give.
+fn take_own(state: &mut CampaignState, given: &[(PoolNo, PrizeNo)]) -> Result<()> {
+    for (pool, prize) in given {
+        let is_unlimited = state.view.campaign.prize(*prize).unlimited;
+        let stock = state.stock_mut(*prize);
+        stock.units.take_own(1, is_unlimited)?;
+        stock.won += 1;
+        state.pool(*pool).given += 1;
+        // The units of a personal pool are numbered in one window.
+        *state.window_wins.entry((*pool, 0, *prize)).or_default() += 1;
+    }
+    Ok(())
 }
 
 /// Takes the picked units.

@@ -38,9 +38,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_removal.sql"),
     include_str!("schema_forks.sql"),
     include_str!("schema_more.sql"),
+    include_str!("schema_budget.sql"),
 ];
 /// The version of the schema.
-pub(super) const SCHEMA_VERSION: u32 = 14;
+pub(super) const SCHEMA_VERSION: u32 = 15;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 32 MiB of pages; readers, whose pages every commit makes stale, keep few.

@@ -163,6 +163,7 @@ pub(super) fn stats(db: &Connection, known: &CampaignView, now: Moment) -> Resul
                     prizes[usize::from(prize.0)].released += units;
                 }
             }
+            PoolState::Personal => {}
             PoolState::Deck(deck) => decks.push(DeckStats {
                 pool: pool_no,
                 round: deck.round,

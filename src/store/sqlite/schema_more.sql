@@ -1,5 +1,5 @@
--- What version 14 of the schema adds: what few users have beside the counts that every user has,
--- codes of prizes, and what was won under a budget.
+-- What version 14 of the schema adds: what few users have beside the counts that every user has, and
+-- codes of prizes.
 
 ALTER TABLE users ADD COLUMN more TEXT; -- JSON of a record, see src/store/sqlite/users.rs; NULL for most
 
@@ -14,7 +14,3 @@ CREATE TABLE codes (
 
 -- codes that were passed over after entries had been lost
 ALTER TABLE stock ADD COLUMN skipped INTEGER NOT NULL DEFAULT 0;
-
--- the local day of the last win under a budget, and what was won on it in minor units
-ALTER TABLE campaigns ADD COLUMN spent_day INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE campaigns ADD COLUMN spent_today INTEGER NOT NULL DEFAULT 0;

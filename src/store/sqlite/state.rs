@@ -61,6 +61,8 @@ pub(super) struct Pool {
     /// A queue a prize that ever had units here, by prize; the first one of a deck may be for
     /// blanks.
     pub(super) queues: Vec<Queue>,
+    /// Of a personal pool: units that were won.
+    pub(super) given: u64,
 }
 
 impl CampaignState {
@@ -151,6 +153,9 @@ impl CampaignState {
             }
             let mut pool = Pool::new(&self.view.campaign, no, known, queues);
             pool.filled_until = filled_until;
+            if let PoolState::Personal = pool.known {
+                pool.given = units_given(db, self.no, no)?;
+            }
             self.pools.push(pool);
         }
         Ok(())
@@ -280,13 +285,14 @@ impl Pool {
     ) -> Self {
         let later_round = match &campaign.pool(no).kind {
             PoolKind::Deck(deck) => deck.later_round(|prize| campaign.prize(prize).grand),
-            PoolKind::Schedule(_) => Vec::new(),
+            PoolKind::Schedule(_) | PoolKind::Personal(_) => Vec::new(),
         };
         Self {
             known,
             filled_until: Moment::EPOCH,
             later_round,
             queues,
+            given: 0,
         }
     }
 
@@ -294,6 +300,13 @@ impl Pool {
     pub(super) fn is_schedule(&self) -> bool {
         matches!(self.known, PoolState::Schedule(_))
     }
+}
+
+/// Units that were won of a personal pool.
+fn units_given(db: &Connection, campaign: i64, pool: PoolNo) -> Result<u64> {
+    let sql = "SELECT COALESCE(SUM(won), 0) FROM window_wins WHERE campaign = ?1 AND pool = ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    Ok(statement.query_row(params![campaign, pool.0], |row| row.get(0))?)
 }
 
 fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {

@@ -12,6 +12,7 @@ use crate::{
         Moment, RequestId, UserId,
         caps::PrizeCounts,
         limits::{HourDraws, UserRecord},
+        personal::Progress,
         zone::Day,
     },
     store::{
@@ -33,6 +34,8 @@ struct More {
     granted_today: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     bonus_today: u32,
+    #[serde(default, skip_serializing_if = "Progress::is_empty")]
+    progress: Progress,
 }
 
 /// Serde hands out references.
@@ -117,6 +120,7 @@ pub(super) fn load_user(
                 hour: None,
                 granted_today: 0,
                 bonus_today: 0,
+                progress: Progress::default(),
             };
             let (bonus, more): (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
             Ok((record, bonus, more))
@@ -129,6 +133,7 @@ pub(super) fn load_user(
         let more: More = from_json(&more)?;
         (record.prizes, record.hour) = (more.prizes, more.hour);
         (record.granted_today, record.bonus_today) = (more.granted_today, more.bonus_today);
+        record.progress = more.progress;
     }
     if let Some(bonus) = bonus {
         record.bonus = from_json(&bonus)?;
@@ -154,6 +159,7 @@ pub(super) fn save_user(
         hour: record.hour,
         granted_today: record.granted_today,
         bonus_today: record.bonus_today,
+        progress: record.progress.clone(),
     };
     let more = (more != More::default()).then(|| to_json(&more));
     db.prepare_cached(

@@ -13,7 +13,7 @@ fn samples() -> Vec<(String, String)> {
             (path.to_str().unwrap().to_owned(), id)
         })
         .collect();
-    assert!(samples.len() >= 5, "{samples:?}");
+    assert!(samples.len() >= 7, "{samples:?}");
     samples
 }
 
@@ -68,6 +68,40 @@ fn each_sample_gives_draws_and_odds() {
         desk.run("stats", &[&id]).well();
         desk.run("schedule", &[&id]).well();
     }
+}
+
+#[test]
+fn the_odds_of_the_card_game_are_those_of_its_guarantee() {
+    let desk = Desk::new();
+    let path = project("deploy/campaigns/gacha.yaml");
+    desk.run("apply -f", &[path.to_str().unwrap()]).well();
+    let odds = desk.json("odds gacha");
+    let percent = |odds: &serde_json::Value, prize: &str| -> String {
+        let mut all = odds.as_array().unwrap().iter();
+        let found = all.find(|it| it["prizeId"] == prize).unwrap();
+        found["percent"].as_str().unwrap().into()
+    };
+    let banner = &odds["pools"][1]["personal"];
+    assert_eq!(percent(&banner["base"], "ember-dragon"), "0.300000");
+    assert_eq!(percent(&banner["effective"], "ember-dragon"), "1.070137");
+    assert_eq!(percent(&banner["effective"], "tide-dragon"), "0.535068");
+    let shown = desk.run("odds", &["gacha"]).well();
+    assert!(shown.contains("1.070137"), "{shown}");
+    // Ten cards, then the banner.
+    let welcome = desk.json("draw gacha player --paid --count 10");
+    let results = welcome["results"].as_array().unwrap();
+    let knights = results.iter().filter(|it| it["prizeId"] == "knight");
+    assert_eq!((results.len(), knights.count()), (10, 1));
+    desk.json("draw gacha player --paid --count 89");
+    let limits = &desk.json("draw gacha player --paid --count 1")["limits"];
+    let guarantee = &limits["guarantees"][0];
+    assert_eq!(guarantee["guaranteeId"], "ssr", "{limits:#}");
+    let since = guarantee["drawsSince"].as_u64().unwrap_or(0);
+    assert!(since < 90, "an SSR was among the 90: {limits:#}");
+    let check = &desk.json("check gacha player")["limits"]["guarantees"][0];
+    assert_eq!(check, guarantee);
+    let shown = desk.run("check gacha player", &[]).well();
+    assert!(shown.contains("kept within"), "{shown}");
 }
 
 #[test]

@@ -37,7 +37,13 @@ fn parsed(said: &str) -> Value {
 
 #[test]
 fn each_sample_of_some_days_is_simulated_and_gives_out_no_more_than_it_has() {
-    for name in ["spring-wheel", "grand-wheel", "mall-wheel", "budget"] {
+    for name in [
+        "spring-wheel",
+        "grand-wheel",
+        "mall-wheel",
+        "budget",
+        "gacha",
+    ] {
         let path = project(&format!("deploy/campaigns/{name}.yaml"));
         let words = [
             "simulate",

@@ -289,7 +289,7 @@ async fn filled(world: &World, campaign: &Campaign) -> u64 {
     let filling = world.store().filling(&campaign.id).await.unwrap();
     match &filling.pools[0] {
         PoolFilling::Schedule(schedule) => schedule.open.iter().map(|fill| fill.filled).sum(),
-        PoolFilling::Deck(_) => panic!("a schedule"),
+        PoolFilling::Deck(_) | PoolFilling::Personal => panic!("a schedule"),
     }
 }
 

@@ -1,8 +1,14 @@
 //! The console, against the real program: over HTTP, and in a real browser.
 
 mod browser;
+mod calendar;
+mod changes;
+mod files;
 mod foreign;
+mod new;
+mod overview;
 mod pages;
+mod plan;
 mod roles;
 mod sessions;
 
@@ -52,11 +58,17 @@ limits: {drawsPerDay: 50, winsPerUser: 20}
 prizes:
   - {id: mug, name: MUG, stock: 1000, attributes: {note: NOTE}}
   - {id: coupon, stock: 500000}
+  - {id: ticket, codes: true}
+segmentLimits:
+  - {segment: vip, limits: {drawsPerDay: 99}}
 pools:
   - id: hourly
     schedule: {perHour: {coupon: 10}}
   - id: deck
     deck: {size: 2, cards: {mug: 2}, onExhausted: RESHUFFLE}
+  - id: tickets
+    unlockAfterDraws: 100
+    deck: {size: 10, cards: {ticket: 1}, onExhausted: RESHUFFLE}
 "#;
     let mut campaign = tombola::model::file::parse(yaml).unwrap().pop().unwrap();
     campaign.name = HOSTILE.into();
@@ -116,11 +128,20 @@ fn all_pages() -> Vec<String> {
         "/campaigns/wheel",
         "/campaigns/wheel/schedule",
         "/campaigns/wheel/schedule?day=2026-12-31",
+        "/campaigns/wheel/plan",
+        "/campaigns/wheel/plan?at=2026-12-31",
+        "/campaigns/wheel/edit",
+        "/new",
+        "/new?template=spring-wheel",
         "/campaigns/wheel/odds",
         "/campaigns/wheel/draws",
         "/campaigns/wheel/wins",
         "/campaigns/wheel/users",
         "/campaigns/wheel/history",
+        "/campaigns/wheel/change",
+        "/campaigns/wheel/codes",
+        "/campaigns/wheel/many",
+        "/campaigns/wheel/codes?prize=ticket",
         "/envelopes",
         "/envelopes/gift",
         "/system",
@@ -129,6 +150,20 @@ fn all_pages() -> Vec<String> {
     pages.push(format!("/search?q={user}"));
     pages.push(format!("/campaigns/wheel/users?user={user}"));
     pages
+}
+
+/// The contents of a body that came in chunks.
+fn unchunked(mut body: &str) -> String {
+    let mut whole = String::new();
+    loop {
+        let (size, rest) = body.split_once("\r\n").unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        whole += &rest[..size];
+        body = &rest[size + 2..];
+        if size == 0 {
+            return whole;
+        }
+    }
 }
 
 /// A value as a part of an address or of a form.
@@ -198,6 +233,27 @@ impl Browser {
         self.send("POST", path, &own, form)
     }
 
+    /// Sends a form with a file, as a page of the console does.
+    fn upload(&mut self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let mut form = String::new();
+        for (name, value) in fields {
+            let file = if *name == "file" {
+                "; filename=\"a.csv\"\r\nContent-Type: text/csv"
+            } else {
+                ""
+            };
+            form += &format!(
+                "--part\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n\r\n{value}\r\n"
+            );
+        }
+        form += "--part--\r\n";
+        let own = format!(
+            "Origin: http://{}\r\nContent-Type: multipart/form-data; boundary=part\r\n",
+            self.address
+        );
+        self.send("POST", path, &own, &form)
+    }
+
     fn send(&mut self, method: &str, path: &str, headers: &str, form: &str) -> Answer {
         let cookies = self.cookies.iter();
         let cookies: Vec<_> = cookies
@@ -209,9 +265,14 @@ impl Browser {
         } else {
             format!("Host: {}\r\n", self.address)
         };
+        let kind = if headers.contains("Content-Type:") {
+            ""
+        } else {
+            "Content-Type: application/x-www-form-urlencoded\r\n"
+        };
         let request = format!(
             "{method} {path} HTTP/1.1\r\n{head}{headers}Cookie: {cookies}\r\n\
-             Accept-Language: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Accept-Language: {}\r\n{kind}\
              Content-Length: {}\r\nConnection: close\r\n\r\n{form}",
             self.language,
             form.len()
@@ -222,6 +283,10 @@ impl Browser {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let body = match head.contains("transfer-encoding: chunked") {
+            true => unchunked(body),
+            false => body.to_owned(),
+        };
         for line in head.lines() {
             let Some((_, cookie)) = line.split_once("set-cookie: ") else {
                 continue;
@@ -232,7 +297,7 @@ impl Browser {
         Answer {
             status: head.split(' ').nth(1).unwrap().parse().unwrap(),
             head: head.to_owned(),
-            body: body.to_owned(),
+            body,
         }
     }
 

@@ -57,6 +57,12 @@ async fn a_forbidden_act_is_refused_by_the_service() {
             "/campaigns/north-wheel/users/grant",
             "user=u&draws=1&request_id=g",
         ),
+        (
+            "/campaigns/north-wheel/change/apply",
+            "version=1&name=other",
+        ),
+        ("/campaigns/north-wheel/close", "typed=north-wheel"),
+        ("/campaigns/north-wheel/recall", "typed=north-wheel&pool=p"),
         ("/campaigns/north-wheel/users/block", "user=u"),
         ("/campaigns/north-wheel/users/unblock", "user=u"),
         ("/campaigns/north-wheel/wins/deliver", "unit=x&reference=r"),
@@ -71,6 +77,26 @@ async fn a_forbidden_act_is_refused_by_the_service() {
             answer.body
         );
     }
+    let codes = [("first", "0"), ("codes", "A")];
+    let answer = reader.upload("/campaigns/north-wheel/codes/mug", &codes);
+    assert_eq!(answer.status, 403, "{}", answer.body);
+    for (act, file) in [("grant", "u,1"), ("block", "u"), ("deliver", "x,r")] {
+        let answer = reader.upload(
+            "/campaigns/north-wheel/many",
+            &[("act", act), ("file", file)],
+        );
+        assert_eq!(answer.status, 403, "{act}: {}", answer.body);
+    }
+    // What is not offered to readers is refused to them as well: a dry run too.
+    let yaml = "id: north-new\ntimeZone: UTC\nstartTime: 2029-01-01T00:00:00Z\n\
+                endTime: 2029-01-02T00:00:00Z\nprizes: [{id: mug, stock: 1}]\n\
+                pools: [{id: p, schedule: {total: {mug: 1}}}]\n";
+    let form = format!("base=0&do=try&yaml={}", super::encoded(yaml));
+    let tried = reader.post("/new", &form).good();
+    assert!(tried.contains("You lack the permission"), "{tried}");
+    assert!(!tried.contains("What it comes to"), "{tried}");
+    let plan = "pool=p&base=1&draft=CgcKA211ZxAF&do=apply&reason=r";
+    assert_eq!(reader.post("/campaigns/north-wheel/plan", plan).status, 403);
     let page = by(&gate, "boss-token").get("/campaigns/north-wheel").good();
     assert!(page.contains("Pause campaign"), "{page}");
     assert!(page.contains("version 1"), "{page}");

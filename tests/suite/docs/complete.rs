@@ -52,6 +52,9 @@ fn every_key_of_a_campaign_is_explained() {
         "DailyHours",
         "SpecialHours",
         "Deck",
+        "PersonalPool",
+        "Guarantee",
+        "Ramp",
         "Money",
     ] {
         let name = format!("tombola.v1.{message}");

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     simulation::{
+        game::{Game, any_game},
         run_random,
-        same_draws::{Game, any_game},
     },
     support::{
         Answer as _, DrawWords as _, World, author, draw, embedded::Embedded, envelope,

@@ -5,12 +5,15 @@
 
 mod envelopes;
 mod forks;
+pub mod game;
 mod model;
 mod operations;
-pub mod same_draws;
+mod same_draws;
 mod step;
 
 use std::env;
+
+use self::step::Game;
 
 use proptest::{
     collection::vec,
@@ -26,27 +29,27 @@ const STEPS: usize = 40;
 
 #[test]
 fn the_embedded_store_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(Embedded::new, 64);
+    simulate(Embedded::new, 64, Game::WithPersonalPool);
 }
 
 #[test]
 fn the_store_in_memory_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(InMemory::new, 256);
+    simulate(InMemory::new, 256, Game::WithPersonalPool);
 }
 
 #[test]
 fn a_store_on_redis_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(OnRedis::single, 32);
+    simulate(OnRedis::single, 32, Game::WithPersonalPool);
 }
 
 #[test]
 fn a_store_on_a_cluster_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(OnRedis::cluster, 16);
+    simulate(OnRedis::cluster, 16, Game::Plain);
 }
 
 #[test]
 fn the_script_of_redis_gives_the_units_that_the_rule_gives() {
-    run_random(24, same_draws::any_game(), |game| {
+    run_random(24, game::any_game(), |game| {
         same_draws::play(
             World::new(Embedded::new()),
             World::new(OnRedis::single()),
@@ -56,11 +59,11 @@ fn the_script_of_redis_gives_the_units_that_the_rule_gives() {
 }
 
 /// Random runs, each on new data.
-fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64) {
+fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64, game: Game) {
     run_random(
         cases_default,
         vec(operations::any_step(), STEPS..=STEPS),
-        |operations| step::run(World::new(data()), operations),
+        |operations| step::run(World::new(data()), operations, game),
     );
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombola::{
-    model::{Campaign, Moment, limits::Funding, zone::Day},
+    model::{Campaign, Moment, PoolNo, limits::Funding, zone::Day},
     store::{
         BonusAnswer, BonusCommand, Cause, DrawAnswer, DrawCommand, DrawResult, Refusal, Unit,
         WonUnit,
@@ -31,15 +31,23 @@ pub const STICKERS_IN_ALL: u64 = 3;
 /// The prize with codes.
 pub const MUG: u16 = 1;
 /// What units are worth, by prize, and the budget of a day and in all, in yuan.
-pub const WORTH: [u64; 3] = [2, 3, 0];
+pub const WORTH: [u64; 4] = [2, 3, 0, 0];
 pub const BUDGET_A_DAY: u64 = 7;
 pub const BUDGET_IN_ALL: u64 = 20;
 /// The pool that is a deck.
 const DECK: u16 = 1;
+/// The personal pool, which is for gold users alone.
+pub const OWN: u16 = 2;
+/// Its prize that a guarantee gives, which does not count as a win.
+pub const STAR: u16 = 3;
+/// The draw that gives a star at the latest.
+pub const STAR_WITHIN: u32 = 4;
 
 /// A campaign as the model expects it.
 #[derive(Default)]
 pub struct Model {
+    /// There is a personal pool.
+    has_own: bool,
     pub users: BTreeMap<String, User>,
     pub remembered: Vec<(DrawCommand, DrawAnswer)>,
     pub grants: Vec<(BonusCommand, BonusAnswer)>,
@@ -83,6 +91,8 @@ pub struct User {
     pub wins: u64,
     /// On the day, and in all.
     pub stickers: (u32, u64),
+    /// Draws that reached the personal pool, and those since the last star of it.
+    pub own: (u64, u32),
     /// The expiry of each unused bonus draw, soonest first.
     bonus: Vec<Moment>,
 }
@@ -115,20 +125,50 @@ impl User {
     }
 
     fn may_have(&self, prize: u16) -> bool {
-        if prize == STICKER {
-            !self.has_all_stickers()
-        } else {
-            self.wins < WINS_IN_ALL
+        match prize {
+            STICKER => !self.has_all_stickers(),
+            STAR => true,
+            _ => self.wins < WINS_IN_ALL,
         }
     }
 
     fn win(&mut self, prize: u16) {
-        if prize == STICKER {
-            self.stickers.0 += 1;
-            self.stickers.1 += 1;
-        } else {
-            self.wins += 1;
+        match prize {
+            STICKER => {
+                self.stickers.0 += 1;
+                self.stickers.1 += 1;
+            }
+            STAR => {}
+            _ => self.wins += 1,
         }
+    }
+
+    /// A result of a draw that reaches the personal pool if no pool before it gave anything.
+    fn reach_own(&mut self, result: &DrawResult, is_star_stopped: bool) {
+        let (position, since) = self.own;
+        let by = match *result {
+            DrawResult::Won { pool, prize, .. } if (pool.0, prize.0) != (OWN, STAR) => {
+                if pool.0 != OWN {
+                    return; // the schedule gave it
+                }
+                None
+            }
+            DrawResult::Won { guarantee, .. } => Some(guarantee),
+            DrawResult::NotWon { cause, .. } => match cause {
+                Cause::Blocked | Cause::ConsolationOnly => return,
+                Cause::Blank { unit, .. } => {
+                    assert_eq!(unit.number, position, "{result:?} of {self:?}");
+                    None
+                }
+                _ => None,
+            },
+        };
+        let is_due = since + 1 >= STAR_WITHIN && !is_star_stopped;
+        let given = by.map(|guarantee| guarantee == Some(0));
+        if is_due || given.is_some() {
+            assert_eq!(given, Some(is_due), "{result:?} of {self:?}");
+        }
+        self.own = (position + 1, if by.is_some() { 0 } else { since + 1 });
     }
 
     fn has_free_draw(&self, is_gold: bool) -> bool {
@@ -184,6 +224,14 @@ pub enum Expected {
 }
 
 impl Model {
+    /// Nothing has happened yet.
+    pub fn new(has_own: bool) -> Self {
+        Self {
+            has_own,
+            ..Self::default()
+        }
+    }
+
     /// Requests that the store must still remember at `now`.
     pub fn fresh(&self, now: Moment) -> impl Iterator<Item = &(DrawCommand, DrawAnswer)> {
         let is_fresh = move |answer: &DrawAnswer| now < answer.at + hours(24);
@@ -260,13 +308,17 @@ impl Model {
         let id = command.user.as_str().to_owned();
         let today = user.day.unwrap();
         let (mut spent_today, mut spent) = self.spent(today);
+        let is_gold = command.segments.iter().any(|it| it.as_str() == GOLD);
         for result in &answer.entry.results {
             let passes = |prize: u16| {
                 let worth = WORTH[usize::from(prize)];
                 let is_over = spent_today + worth > BUDGET_A_DAY || spent + worth > BUDGET_IN_ALL;
                 worth > 0 && is_over
             };
-            let is_any_over = (0..3).any(passes);
+            let is_any_over = (0..WORTH.len() as u16).any(passes);
+            if is_gold && self.has_own {
+                user.reach_own(result, self.stopped.contains(&STAR));
+            }
             let (prize, pool, unit, release) = match *result {
                 DrawResult::Won {
                     prize,
@@ -274,7 +326,11 @@ impl Model {
                     unit,
                     release,
                     code,
+                    guarantee,
                 } => {
+                    let is_own = is_gold && self.has_own && release.is_none();
+                    assert_eq!(pool.0 == OWN, is_own, "{result:?}");
+                    assert!(guarantee.is_none() || pool.0 == OWN, "{result:?}");
                     let next = (prize.0 == MUG).then_some(self.codes_won);
                     assert_eq!(code, next, "each code once, and none left out");
                     self.codes_won += u64::from(code.is_some());
@@ -286,6 +342,10 @@ impl Model {
                         assert_eq!(pool.0, DECK, "schedules hold what a user may not have");
                         (prize.0, pool.0, unit, None)
                     }
+                    // Its number is that of a user's draw.
+                    Cause::Blank {
+                        pool: PoolNo(OWN), ..
+                    } => continue,
                     Cause::Blank { pool, unit } => {
                         assert!(self.won.insert((pool.0, unit)), "{unit:?} drawn twice");
                         continue;

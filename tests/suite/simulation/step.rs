@@ -15,8 +15,8 @@ use super::{
     envelopes::Envelopes,
     model::{
         BUDGET_A_DAY, BUDGET_IN_ALL, DRAWS_IN_ALL, Expected, FREE_A_DAY, FREE_AN_HOUR, Fate, GOLD,
-        GOLD_A_DAY, GOLD_AN_HOUR, GRANTED_A_DAY, Model, PAID_A_DAY, STICKER, STICKERS_A_DAY,
-        STICKERS_IN_ALL, WINS_IN_ALL, WORTH,
+        GOLD_A_DAY, GOLD_AN_HOUR, GRANTED_A_DAY, Model, OWN, PAID_A_DAY, STAR_WITHIN, STICKER,
+        STICKERS_A_DAY, STICKERS_IN_ALL, WINS_IN_ALL, WORTH,
     },
     operations::{Step, USERS},
 };
@@ -30,19 +30,30 @@ struct Simulation {
     campaign: Arc<Campaign>,
     stock: u64,
     version: u32,
+    game: Game,
+}
+
+/// What users draw from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Game {
+    /// A schedule, and a deck for users without a segment and with one.
+    Plain,
+    /// The same with a personal pool in place of the deck for users in the segment `gold`.
+    WithPersonalPool,
 }
 
 /// Runs a simulation.
-pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>) {
+pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>, game: Game) {
     let world = world.await;
-    let campaign = world.begin(&yaml(2000, 3)).await;
+    let campaign = world.begin(&yaml(2000, 3, game)).await;
     let mut simulation = Simulation {
         world,
-        model: Model::default(),
+        model: Model::new(game == Game::WithPersonalPool),
         envelopes: Envelopes::default(),
         campaign,
         stock: 2000,
         version: 1,
+        game,
     };
     for step in steps {
         let is_tick = matches!(step, Step::Tick);
@@ -51,10 +62,23 @@ pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>) {
     }
 }
 
-fn yaml(stock: u64, per_hour: u64) -> String {
+fn yaml(stock: u64, per_hour: u64, game: Game) -> String {
+    let (deck_is_for, own) = match game {
+        Game::Plain => (String::new(), String::new()),
+        Game::WithPersonalPool => (
+            format!("segments: {{none: [{GOLD}]}}"),
+            format!(
+                "- id: own
+            segments: {{any: [{GOLD}]}}
+            personal:
+              odds: {{coupon: 40%, star: 10%}}
+              guarantees: [{{id: star, prizes: [star], within: {STAR_WITHIN}}}]"
+            ),
+        ),
+    };
     let cny = |units: u64| format!("{{currencyCode: CNY, units: {units}}}");
     let (a_day, in_all) = (cny(BUDGET_A_DAY), cny(BUDGET_IN_ALL));
-    let [coupon, mug, sticker] = WORTH.map(cny);
+    let [coupon, mug, sticker, star] = WORTH.map(cny);
     format!(
         "
         endTime: 2026-11-27T00:00:00+08:00
@@ -78,6 +102,7 @@ fn yaml(stock: u64, per_hour: u64) -> String {
             unlimited: true
             countsAsWin: false
             perUser: {{perDay: {STICKERS_A_DAY}, total: {STICKERS_IN_ALL}}}
+          - {{id: star, unlimited: true, countsAsWin: false, value: {star}}}
         pools:
           - id: hours
             unlockAfterDrawsToday: 1
@@ -86,7 +111,9 @@ fn yaml(stock: u64, per_hour: u64) -> String {
               unclaimed: RETURN
               returnAfter: 7200s
           - id: deck
+            {deck_is_for}
             deck: {{size: 20, cards: {{mug: 6, sticker: 4}}, onExhausted: RESHUFFLE}}
+          {own}
         "
     )
 }
@@ -234,7 +261,7 @@ impl Simulation {
 
     async fn apply(&mut self, restock: u64, per_hour: u64) {
         let stock = self.stock + restock;
-        let next = campaign(&yaml(stock, per_hour));
+        let next = campaign(&yaml(stock, per_hour, self.game));
         match self.world.try_apply(next.clone(), self.version).await {
             Ok(operated) => {
                 self.version = operated.version;
@@ -449,6 +476,9 @@ impl Simulation {
             assert_eq!(record.granted_today, model.granted_today, "{user}");
             let stickers = record.prizes.of(PrizeNo(STICKER));
             assert_eq!((stickers.today, stickers.total), model.stickers, "{user}");
+            let own = record.progress.of(PoolNo(OWN));
+            let since = own.counters.values().map(|it| it.since).sum::<u32>();
+            assert_eq!((own.position, since), model.own, "{user}");
             let id = crate::support::user(&user);
             let view = self.world.store().user(&self.campaign.id, &id);
             let hour = view.await.unwrap().quotas().draws_this_hour.unwrap();

@@ -1,11 +1,14 @@
 //! The audit: recomputes the sums from the ledger's entries alone, and compares them with the
 //! store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tombola::{
+    chance::Seed,
     ledger::audit::{Audit, PrizeSums, StoreEnvelopes, StoreSums},
-    model::{Campaign, Moment, PoolNo, PrizeNo, Quantities, UserId, zone::Day},
+    model::{
+        Campaign, CampaignId, Moment, PoolKind, PoolNo, PrizeNo, Quantities, UserId, zone::Day,
+    },
     store::{
         Cause, DrawAnswer, DrawResult, Entry, Lifecycle, Operation, Stats, Store, Unit, WonUnit,
         entry::{Body, DrawEntry, Span, TakenBackCause},
@@ -23,6 +26,7 @@ use super::{
 mod budget;
 mod index;
 mod limits;
+mod own;
 
 /// Every entry of the ledger, partition by partition.
 pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
@@ -51,7 +55,8 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
     check_sequence(&entries);
     check_numbers(&entries);
     check_acknowledged(&entries, acknowledged);
-    check_by_audit(&entries, &stats, &envelopes);
+    let (named, seeds) = own::prepared(store, &entries, &stats).await;
+    check_by_audit(&named, &stats, &envelopes, seeds);
     for stats in stats {
         let id = &stats.view.campaign.id;
         let mut book = Book::default();
@@ -71,7 +76,12 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
 }
 
 /// The audit of the product finds nothing either.
-fn check_by_audit(entries: &[Entry], stats: &[Stats], envelopes: &envelope_audit::Views) {
+fn check_by_audit(
+    entries: &[Entry],
+    stats: &[Stats],
+    envelopes: &envelope_audit::Views,
+    seeds: HashMap<CampaignId, Seed>,
+) {
     let stores = stats.iter().map(|stats| {
         let id = stats.view.campaign.id.clone();
         (id, store_sums(stats))
@@ -86,7 +96,7 @@ fn check_by_audit(entries: &[Entry], stats: &[Stats], envelopes: &envelope_audit
             .map(|sums| (sums.currency.clone(), sums.clone()))
             .collect(),
     };
-    let mut audit = Audit::new(stores.collect(), Some(store));
+    let mut audit = Audit::new(stores.collect(), Some(store)).with_seeds(seeds);
     for entry in entries {
         audit.take(entry);
     }
@@ -152,6 +162,8 @@ struct Book {
     versions: BTreeMap<u32, std::sync::Arc<Campaign>>,
     prizes: BTreeMap<PrizeNo, PrizeStats>,
     won: BTreeSet<(PoolNo, Unit)>,
+    /// Positions of users in personal pools that gave nothing.
+    blanks: BTreeSet<(UserId, PoolNo, Unit)>,
     taken_back: BTreeSet<(PoolNo, Unit)>,
     delivered: BTreeMap<(PoolNo, Unit), String>,
     revoked: BTreeSet<(PoolNo, Unit)>,
@@ -379,6 +391,7 @@ impl Book {
                     unit,
                     release,
                     code,
+                    guarantee: _,
                 } => {
                     assert_eq!(code.is_some(), campaign.prize(*prize).codes);
                     if let Some(code) = code {
@@ -393,10 +406,7 @@ impl Book {
                     assert!(!self.paused.contains(prize), "P7: of a stopped prize");
                     assert!(release.is_none_or(|release| release <= at), "P7: early");
                     self.spend(at, &campaign, *prize);
-                    let stats = self.prizes.get_mut(prize).unwrap();
-                    assert!(stats.waiting > 0, "P1: more than was given to pools");
-                    stats.waiting -= 1;
-                    stats.won += 1;
+                    self.take(&campaign, *pool, *prize);
                     self.draws.wins += 1;
                     counted += u64::from(campaign.prize(*prize).counts_as_win);
                     self.capped.count(&draw.user, at, &campaign, *prize);
@@ -431,9 +441,13 @@ impl Book {
                 self.take_back(&Quantities::from([(prize, 1)]), false);
                 self.prizes.entry(prize).or_default().forfeited += 1;
             }
-            Cause::Blank { pool, unit } => {
-                assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice");
-            }
+            Cause::Blank { pool, unit } => match campaign.pool(pool).kind {
+                PoolKind::Personal(_) => {
+                    let own = (draw.user.clone(), pool, unit);
+                    assert!(self.blanks.insert(own), "{unit:?} drawn twice");
+                }
+                _ => assert!(self.won.insert((pool, unit)), "P1: {unit:?} drawn twice"),
+            },
             Cause::NothingDue => {
                 let is_over = self.is_any_over_budget(at, campaign);
                 assert!(!is_limited && !is_any_capped && !is_over, "{draw:?}");

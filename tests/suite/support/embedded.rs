@@ -34,6 +34,7 @@ pub const WITHOUT_INDEX: &str = "
     ALTER TABLE users DROP COLUMN more;
     DROP TABLE codes;
     ALTER TABLE stock DROP COLUMN skipped;
+    ALTER TABLE campaigns DROP COLUMN spent_day; ALTER TABLE campaigns DROP COLUMN spent_today;
     DROP TABLE removed_campaigns; DROP TABLE removed_versions; PRAGMA user_version = 2;
 ";
 

@@ -125,6 +125,7 @@ pub fn draw(user: &str) -> DrawCommand {
         segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
     }
 }
 

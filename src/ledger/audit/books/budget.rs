@@ -7,6 +7,20 @@ use crate::{
 };
 
 impl Books {
+    /// What was won of the campaign's budget before an entry of this moment; nothing if it has
+    /// none.
+    pub(super) fn spent(&mut self, campaign: &Campaign, at: Moment) -> Spent {
+        let Some(budget) = &campaign.budget else {
+            return Spent::default();
+        };
+        let today = self.today(at);
+        let won = |prize| self.prizes.get(&prize).map_or(0, |sums| sums.won);
+        Spent {
+            today: self.spent_day.on(today),
+            total: budget.value_of(won),
+        }
+    }
+
     /// Says if a win passes the budget, and counts it. To be called before the win is booked.
     pub(super) fn spend(
         &mut self,
@@ -21,12 +35,7 @@ impl Books {
         let Some(definition) = campaign.prizes.get(usize::from(prize.0)) else {
             return; // it is found where units are counted
         };
-        let today = self.today(at);
-        let won = |prize| self.prizes.get(&prize).map_or(0, |sums| sums.won);
-        let mut spent = Spent {
-            today: self.spent_day.on(today),
-            total: budget.value_of(won),
-        };
+        let mut spent = self.spent(campaign, at);
         if budget.holds(prize, spent) {
             let bound = |most: Option<u64>| {
                 most.map_or_else(|| "none".into(), |most| budget.money(most).to_string())
@@ -44,6 +53,7 @@ impl Books {
             faults.push((Check::Limits, text));
         }
         spent.add(budget.value(prize));
+        let today = self.today(at);
         self.spent_day.set(today, spent);
     }
 }

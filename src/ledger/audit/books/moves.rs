@@ -2,8 +2,8 @@
 
 use super::{Books, Faults};
 use crate::{
-    ledger::audit::findings::Check,
-    model::{PoolNo, Prize, PrizeNo, Quantities},
+    ledger::audit::{findings::Check, units::Place},
+    model::{PoolKind, PoolNo, Prize, PrizeNo, Quantities},
     store::{Unit, entry::Span},
 };
 
@@ -41,6 +41,39 @@ impl Books {
             sums.put += units;
             sums.waiting += units;
         }
+    }
+
+    /// Users draw alone from a pool, by the version in force.
+    pub(super) fn is_personal(&self, pool: PoolNo) -> bool {
+        let pools = self.newest.as_ref().map(|campaign| &campaign.pools);
+        let pool = pools.and_then(|pools| pools.get(usize::from(pool.0)));
+        pool.is_some_and(|pool| matches!(pool.kind, PoolKind::Personal(_)))
+    }
+
+    /// A unit is won of a personal pool: the next one of the pool, off stock.
+    pub(super) fn take_own(
+        &mut self,
+        (pool, prize): (PoolNo, PrizeNo),
+        unit: Unit,
+        faults: &mut Faults,
+    ) {
+        let window = 0;
+        self.units.put(Place { pool, window }, 1, unit.fork);
+        self.take_unit(pool, unit, "won", faults);
+        let is_unlimited = self.is_unlimited(prize);
+        let sums = self.prizes.entry(prize).or_default();
+        sums.won += 1;
+        if is_unlimited {
+            sums.stock += 1;
+        } else if let Some(left) = sums.left.checked_sub(1) {
+            sums.left = left;
+        } else {
+            let text = format!("a unit of prize {} is won, and stock had none", prize.0);
+            faults.push((Check::Sums, text));
+        }
+        let sums = self.pools.entry((pool, prize)).or_default();
+        sums.put += 1;
+        sums.won += 1;
     }
 
     /// There is always enough of a prize, by the version in force.

@@ -4,6 +4,7 @@
 mod budget;
 mod caps;
 mod envelopes;
+mod personal;
 mod schedules;
 mod segments;
 mod table;
@@ -117,6 +118,7 @@ pub(crate) fn spring_wheel() -> proto::Campaign {
         ],
         publish_plan: 0,
         segment_limits: Vec::new(),
+        guarantees: Vec::new(),
     }
 }
 
@@ -164,7 +166,7 @@ fn cards_of_odds(size: u64, given: &[(&str, &str)]) -> Quantities {
     let campaign = campaign_from_proto(&message).unwrap();
     match &campaign.pools[2].kind {
         PoolKind::Deck(deck) => deck.cards.clone(),
-        PoolKind::Schedule(_) => unreachable!("a deck stays a deck"),
+        PoolKind::Schedule(_) | PoolKind::Personal(_) => unreachable!("a deck stays a deck"),
     }
 }
 

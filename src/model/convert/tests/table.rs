@@ -76,7 +76,7 @@ fn a_campaigns_own_fields_are_checked() {
             "pools[1]",
         ),
         (|c| c.pools[0].id.clear(), "pools[0].id", "is empty"),
-        (|c| c.pools[0].kind = None, "pools[0]", "schedule or a deck"),
+        (|c| c.pools[0].kind = None, "pools[0]", "a personal pool"),
     ]);
 }
 

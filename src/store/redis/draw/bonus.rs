@@ -31,6 +31,9 @@ pub(crate) enum Ask {
 pub(crate) enum Answer {
     Drawn(Drawn),
     Granted(BonusAnswer),
+    /// Nothing happened: the draw was planned from something else than what is stored, which the
+    /// service knows now.
+    WrongGuess,
 }
 
 impl Ask {

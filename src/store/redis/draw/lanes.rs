@@ -5,19 +5,23 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use super::bonus::{Answer, Ask, lifecycle, read_grant};
+use super::{
+    bonus::{Answer, Ask, lifecycle, read_grant},
+    guesses::plans,
+};
 use crate::store::redis::{
     batch::{self, Call},
     core::Core,
     format::{
         codec::Unpacker,
         keys::{IdDigest, RequestField, request_field},
+        plans::decode_guess,
         record::{self, Remembered},
         reply::{self, Parts, unexpected},
         scripts,
         words::Words,
     },
-    step::layout::Layout,
+    step::{decide::contended, layout::Layout},
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo},
@@ -30,12 +34,15 @@ use crate::{
 /// Estimates for allocation: the bytes of a bucket's key, and of the arguments of one draw.
 const KEY_BYTES: usize = 48;
 const ARG_BYTES: usize = 64;
+/// How often a draw is planned anew because another service has drawn for the same user, or prizes
+/// were held or released, in between each time.
+const GUESSES_MAX: usize = 64;
 
 /// A draw or a grant that waits for its reply.
 pub(crate) struct Job {
     pub(super) user: IdDigest,
     request: RequestField,
-    ask: Ask,
+    pub(super) ask: Ask,
 }
 
 impl Job {
@@ -98,36 +105,73 @@ impl Call for Job {
 }
 
 /// The draws of a campaign in a batch.
-type Group = batch::Group<Job>;
+pub(super) type Group = batch::Group<Job>;
 
 /// The lanes of draws.
 pub(crate) type Lanes = batch::Lanes<Job>;
 
 impl Lanes {
-    /// Sends a draw through its lane.
+    /// Sends a draw through its lane, again if it was planned from something else than what is
+    /// stored.
     pub(crate) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number;
-        let job = Job::new(Ask::Draw(command));
-        let Answer::Drawn(drawn) = self.call(partition, job.user.hash(), job).await? else {
-            return Err(unexpected("draw").after_write());
-        };
-        match drawn {
-            Drawn::Done(answer) if answer.replayed => {
-                core.witnesses.raise(partition, answer.ledger.sequence);
-                let id = &answer.campaign.id;
-                // Boxed, as it is rare: else every draw's future has room for it.
-                let campaign = Box::pin(core.definition(id, answer.entry.version)).await;
-                // The draw was made before, whatever hides its answer now.
-                let campaign =
-                    campaign.map_err(|error| error.of_recorded_version().after_write())?;
-                answer
-                    .entry
-                    .check(&campaign)
-                    .map_err(StoreError::after_write)?;
-                Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
+        let mut next = Some(command);
+        for _ in 0..GUESSES_MAX {
+            let Some(command) = next.take() else {
+                return Ok(Drawn::NeedChance);
+            };
+            // Only draws that can be planned can be planned again.
+            let again = command.chance.is_some().then(|| Box::new(command.clone()));
+            let job = Job::new(Ask::Draw(command));
+            match self.call(partition, job.user.hash(), job).await? {
+                Answer::Drawn(drawn) => return finish(core, partition, drawn).await,
+                Answer::WrongGuess => next = again.map(|command| *command),
+                Answer::Granted(_) => return Err(unexpected("draw").after_write()),
             }
-            drawn => Ok(drawn),
         }
+        Err(contended())
+    }
+}
+
+/// Adds the definition of its version to a replayed draw.
+async fn finish(core: &Core, partition: u32, drawn: Drawn) -> Result<Drawn> {
+    match drawn {
+        Drawn::Done(answer) if answer.replayed => {
+            core.witnesses.raise(partition, answer.ledger.sequence);
+            let id = &answer.campaign.id;
+            // Boxed, as it is rare: else every draw's future has room for it.
+            let campaign = Box::pin(core.definition(id, answer.entry.version)).await;
+            // The draw was made before, whatever hides its answer now.
+            let campaign = campaign.map_err(|error| error.of_recorded_version().after_write())?;
+            answer
+                .entry
+                .check(&campaign)
+                .map_err(StoreError::after_write)?;
+            Ok(Drawn::Done(DrawAnswer { campaign, ..answer }))
+        }
+        drawn => Ok(drawn),
+    }
+}
+
+/// Learns from a reply how far a user is in personal pools. Whether it is the reply to a draw that
+/// was planned from something else.
+fn learn(core: &Core, group: &Group, user: IdDigest, reply: &Reply<'_>) -> Result<bool> {
+    let guessed = group.known.guessed.as_ref();
+    match reply {
+        Reply::Made(drawn) => {
+            if let Some(guessed) = guessed {
+                core.recent.put(guessed, user, drawn.progress());
+            }
+            Ok(false)
+        }
+        Reply::Other(b'G', stored) => {
+            let guessed = guessed.ok_or_else(|| unexpected("personal pool"))?;
+            let (held, progress) = decode_guess(stored)?;
+            guessed.put_held(held);
+            core.recent.put(guessed, user, &progress);
+            Ok(true)
+        }
+        Reply::Other(..) => Ok(false),
     }
 }
 
@@ -156,7 +200,7 @@ impl Group {
         keys.push(&layout.keys.blocked);
         keys.push(&layout.keys.long);
         for pool in &layout.pools {
-            if !pool.is_deck {
+            if pool.is_schedule {
                 keys.push(&pool.wins);
             }
             for queue in &pool.queues {
@@ -181,6 +225,7 @@ impl Group {
             &requests.kind_of,
             &requests.parts,
             &requests.lengths,
+            &plans(&core.recent, self),
         ] {
             args.push(blob);
         }
@@ -278,6 +323,10 @@ fn read_group(
         let reply = replies.next(job);
         answers.push(reply.and_then(|reply| match &job.ask {
             Ask::Draw(command) => {
+                let known = learn(core, group, job.user, &reply);
+                if known.map_err(StoreError::after_write)? {
+                    return Ok(Answer::WrongGuess);
+                }
                 let drawn = read_draw(&group.known, command, now, reply, &mut running_low);
                 drawn.map(Answer::Drawn)
             }
@@ -307,6 +356,10 @@ fn read_pools(bytes: &[u8]) -> Result<Vec<PoolNo>> {
 }
 
 /// The script's reply to one draw.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one lives at a time, and most are the large one"
+)]
 pub(super) enum Reply<'a> {
     /// The draw was made; this is what the user's record keeps of it.
     Made(Remembered),

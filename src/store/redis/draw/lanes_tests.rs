@@ -36,6 +36,7 @@ fn job(number: usize) -> Job {
         segments: Vec::new(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
     };
     Job::new(Ask::Draw(command))
 }
@@ -108,7 +109,7 @@ fn answers(value: Value) -> Result<Option<Vec<Result<Drawn>>>> {
     let answers = Job::answers(&core, &draws(&core), now, value)?;
     let drawn = |answer| match answer {
         Answer::Drawn(drawn) => drawn,
-        Answer::Granted(_) => panic!("a draw was answered as a grant"),
+        Answer::Granted(_) | Answer::WrongGuess => panic!("a draw was answered otherwise"),
     };
     Ok(answers.map(|all| all.into_iter().map(|answer| answer.map(drawn)).collect()))
 }

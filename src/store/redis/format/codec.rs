@@ -4,12 +4,12 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | a unit | release in microseconds, or position in the deck, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, whose first bits say how many |
+//! | a unit | release in microseconds, or position in the deck, or 0 in a personal pool, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, whose first bits say how many |
 
 use rmp::{decode, encode};
 
 use crate::{
-    model::{Campaign, Moment, budget::Budget},
+    model::{Campaign, Moment, PoolKind, budget::Budget},
     store::{Result, StoreError, Unit},
 };
 
@@ -264,9 +264,10 @@ pub(crate) fn decode_unit(bytes: &[u8]) -> Result<(i64, Unit)> {
 
 /// The definition of a version as the draw script takes it: start, end, limits (-1: none) of draws
 /// a day, paid draws a day, draws and wins a user, 1 for a consolation prize, 1 for each prize that
-/// counts as a win, pools `[draws that unlock it, 1 for a deck, prizes of its queues]`; and what
-/// [`pack_rare_rules`] adds. A pool that needs it has two more numbers: wins that lock it (-1:
-/// none), and draws of the day that unlock it.
+/// counts as a win, pools `[draws that unlock it, 1 for a deck or 2 for a personal pool, prizes]`;
+/// and what [`pack_rare_rules`] adds. A pool that needs it has two more numbers: wins that lock it
+/// (-1: none), and draws of the day that unlock it. A personal pool has these and one more: its
+/// fallback (-1: none).
 pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> {
     let mut packer = Packer::default();
     let limits = &campaign.limits;
@@ -290,15 +291,31 @@ pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> 
             definition.lock_after_wins,
             definition.unlock_after_draws_today,
         );
-        let has_bounds = lock.is_some() || today > 0;
-        packer.list(if has_bounds { 5 } else { 3 });
+        let personal = match &definition.kind {
+            PoolKind::Personal(personal) => Some(personal),
+            PoolKind::Schedule(_) | PoolKind::Deck(_) => None,
+        };
+        let has_bounds = lock.is_some() || today > 0 || personal.is_some();
+        let values = 3 + usize::from(has_bounds) * 2 + usize::from(personal.is_some());
+        packer.list(values);
         packer.int(definition.unlock_after_draws.into());
-        packer.int(i64::from(pool.is_deck)).list(pool.queues.len());
-        for queue in &pool.queues {
-            packer.int(slot(queue.prize).into());
+        packer.int(match &definition.kind {
+            PoolKind::Schedule(_) => 0,
+            PoolKind::Deck(_) => 1,
+            PoolKind::Personal(_) => 2,
+        });
+        let queues = pool.queues.iter().map(|queue| slot(queue.prize));
+        let own = personal.iter().flat_map(|personal| personal.prizes());
+        let prizes: Vec<_> = queues.chain(own.map(|prize| slot(Some(prize)))).collect();
+        packer.list(prizes.len());
+        for prize in prizes {
+            packer.int(prize.into());
         }
         if has_bounds {
             packer.int(lock.map_or(-1, i64::from)).int(today.into());
+        }
+        if let Some(personal) = personal {
+            packer.int(slot(personal.fallback).into());
         }
     }
     pack_rare_rules(&mut packer, campaign);

@@ -18,7 +18,7 @@ use crate::{
 
 /// The Lua text that defines them. It comes before every script.
 pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
-    let constants: [(&str, i64); 33] = [
+    let constants: [(&str, i64); 35] = [
         ("FORMAT", FORMAT.into()),
         ("FULL_ENTRIES_FORMAT", FULL_ENTRIES_FORMAT.into()),
         ("CAPS_FORMAT", CAPS_FORMAT.into()),
@@ -31,6 +31,7 @@ pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
         ("PRIZES_FIELD", counts::PRIZES_FIELD.into()),
         ("HOUR_FIELD", counts::HOUR_FIELD.into()),
         ("GRANTED_FIELD", counts::GRANTED_FIELD.into()),
+        ("PROGRESS_FIELD", counts::PROGRESS_FIELD.into()),
         ("BONUS_TODAY_FIELD", counts::BONUS_TODAY_FIELD.into()),
         ("EXTENDED_COUNTS", counts::EXTENDED_COUNTS.into()),
         ("COMPACT_BYTES_MAX", record::COMPACT_BYTES_MAX as i64),
@@ -38,6 +39,7 @@ pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
         ("FORFEITED", results::FORFEITED.into()),
         ("BLANK", results::BLANK.into()),
         ("CODED", results::CODED.into()),
+        ("GUARANTEED", results::GUARANTEED.into()),
         ("NOTHING_DUE", Cause::NothingDue.code().into()),
         ("WINS_LIMIT", Cause::WinsLimit.code().into()),
         ("PRIZE_CAP", Cause::PrizeCap.code().into()),

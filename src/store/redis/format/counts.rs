@@ -3,7 +3,12 @@
 
 use super::codec::{Packer, Unpacker, malformed};
 use crate::{
-    model::{PrizeNo, caps::PrizeCounts, limits::UserCounts},
+    model::{
+        PoolNo, PrizeNo,
+        caps::PrizeCounts,
+        limits::UserCounts,
+        personal::{Counter, GuaranteeKey, PoolProgress, Progress},
+    },
     store::{Result, StoreError},
 };
 
@@ -15,6 +20,8 @@ pub(crate) const PRIZES_FIELD: u8 = 1;
 pub(crate) const HOUR_FIELD: u8 = 2;
 /// The field with the bonus draws that callers granted on the day.
 pub(crate) const GRANTED_FIELD: u8 = 3;
+/// The field with the progress in personal pools.
+pub(crate) const PROGRESS_FIELD: u8 = 4;
 /// The field with the bonus draws made on the day.
 pub(crate) const BONUS_TODAY_FIELD: u8 = 5;
 /// Begins the counts of a draw that are followed by fields: nil, as msgpack has it.
@@ -61,6 +68,7 @@ pub(super) fn decode_counts(unpacker: &mut Unpacker<'_>) -> Result<UserCounts> {
         hour: None,
         granted_today: 0,
         bonus_today: 0,
+        progress: Progress::default(),
     };
     if counts.bonus_used > counts.draws {
         return Err(malformed());
@@ -87,8 +95,9 @@ pub(super) fn decode_fields(unpacker: &mut Unpacker<'_>, counts: &mut UserCounts
                 counts.hour = Some((fields.int::<i64>()?, fields.int::<u32>()?).into());
             }
             GRANTED_FIELD if last < tag => counts.granted_today = fields.int()?,
+            PROGRESS_FIELD if last < tag => counts.progress = decode_progress(&mut fields)?,
             BONUS_TODAY_FIELD if last < tag => counts.bonus_today = fields.int()?,
-            PRIZES_FIELD | HOUR_FIELD | GRANTED_FIELD | BONUS_TODAY_FIELD => {
+            PRIZES_FIELD | HOUR_FIELD | GRANTED_FIELD | PROGRESS_FIELD | BONUS_TODAY_FIELD => {
                 return Err(malformed());
             }
             _ => {
@@ -112,10 +121,79 @@ fn decode_prizes(fields: &mut Unpacker<'_>) -> Result<PrizeCounts> {
     counts.collect()
 }
 
+/// The progress in all personal pools, as [`pack_progress`] packs it.
+pub(crate) fn decode_progress(fields: &mut Unpacker<'_>) -> Result<Progress> {
+    let words = fields.list()?;
+    if words == 0 || words % 2 != 0 {
+        return Err(malformed());
+    }
+    let mut progress = Progress::default();
+    for _ in 0..words / 2 {
+        let pool = PoolNo(fields.int()?);
+        let is_next = progress
+            .0
+            .last_key_value()
+            .is_none_or(|(last, _)| *last < pool);
+        let known = decode_pool_progress(fields.bytes()?)?;
+        if !is_next {
+            return Err(malformed());
+        }
+        progress.0.insert(pool, known);
+    }
+    Ok(progress)
+}
+
+/// Packs the progress in all personal pools, of which there is at least one: a list of pool and
+/// progress, and so on.
+pub(crate) fn pack_progress(packer: &mut Packer, progress: &Progress) {
+    packer.list(progress.0.len() * 2);
+    for (pool, progress) in &progress.0 {
+        packer.count(pool.0.into()).bytes(&pool_progress(progress));
+    }
+}
+
+/// The progress in one pool: the position; then of each counter the key of its guarantee, and twice
+/// its draws plus 1 if its last prize was none of `among`.
+pub(crate) fn pool_progress(progress: &PoolProgress) -> Vec<u8> {
+    let mut packer = Packer::default();
+    packer.count(progress.position);
+    for (key, counter) in &progress.counters {
+        let counted = u64::from(counter.since) * 2 + u64::from(counter.missed);
+        packer.count(key.0.into()).count(counted);
+    }
+    packer.done()
+}
+
+fn decode_pool_progress(bytes: &[u8]) -> Result<PoolProgress> {
+    let mut unpacker = Unpacker::new(bytes);
+    let mut progress = PoolProgress {
+        position: unpacker.int()?,
+        ..PoolProgress::default()
+    };
+    while !unpacker.is_done() {
+        let key = GuaranteeKey(unpacker.int()?);
+        let counted: u64 = unpacker.int()?;
+        let counter = Counter {
+            since: u32::try_from(counted / 2).map_err(|_| malformed())?,
+            missed: counted % 2 == 1,
+        };
+        let is_next = progress
+            .counters
+            .last_key_value()
+            .is_none_or(|(last, _)| *last < key);
+        if counted == 0 || !is_next {
+            return Err(malformed());
+        }
+        progress.counters.insert(key, counter);
+    }
+    Ok(progress)
+}
+
 pub(super) fn has_fields(counts: &UserCounts) -> bool {
     !counts.prizes.is_empty()
         || counts.hour.is_some()
         || counts.granted_today > 0
+        || !counts.progress.is_empty()
         || counts.bonus_today > 0
 }
 
@@ -142,6 +220,10 @@ pub(super) fn pack_fields(packer: &mut Packer, counts: &UserCounts) {
     if counts.granted_today > 0 {
         let granted = counts.granted_today.into();
         fields.count(GRANTED_FIELD.into()).count(granted);
+    }
+    if !counts.progress.is_empty() {
+        fields.count(PROGRESS_FIELD.into());
+        pack_progress(&mut fields, &counts.progress);
     }
     if counts.bonus_today > 0 {
         let made = counts.bonus_today.into();

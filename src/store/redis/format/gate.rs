@@ -1,8 +1,11 @@
-//! The state of a campaign that draws depend on and that changes without a new version.
+//! The gate of a campaign: what draws depend on besides the definition, in one packed value that
+//! every step but a draw writes.
 
-use super::codec::Packer;
+use std::collections::BTreeSet;
+
+use super::codec::{MOMENT_MAX, Packer};
 use crate::{
-    model::PoolNo,
+    model::{Campaign, PoolKind, PoolNo, PrizeNo},
     store::rules::{PoolState, State, Stock},
 };
 
@@ -10,10 +13,14 @@ use crate::{
 /// pool one value. For a schedule, that is the moment until which it is filled. For a deck, it is 1
 /// if more cards will be dealt and 0 if not; or, if stock lacks prizes that forfeited cards can
 /// bring back, a list of prizes and numbers: the deck is dealt on once that many cards of each of
-/// these prizes are forfeited. Then a list of prizes and numbers of codes that were passed over,
-/// and one of prizes and numbers of revoked wins if there is a budget in all; what is empty at the
-/// end is left out.
-pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
+/// these prizes are forfeited (those that personal pools have taken off stock added to the number).
+/// For a personal pool, a list of its prizes that are not unlimited, each with a number: with the
+/// forfeited cards, as many units as personal pools may take off stock in all. Then a
+/// list of prizes and numbers of codes that were passed over, and one of prizes and numbers of
+/// revoked wins if there is a budget in all; what is empty at the end is left out.
+///
+/// `taken` are by prize the units that personal pools have taken off that stock.
+pub(crate) fn encode_gate(state: &State, taken: &[u64]) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.int(state.view.lifecycle.code().into());
     packer.count(state.view.blocked_users);
@@ -27,7 +34,8 @@ pub(crate) fn encode_gate(state: &State) -> Vec<u8> {
             PoolState::Schedule(schedule) => {
                 packer.moment(schedule.filled_until());
             }
-            PoolState::Deck(_) => encode_deck_gate(&mut packer, state, no),
+            PoolState::Deck(_) => encode_deck_gate(&mut packer, state, no, taken),
+            PoolState::Personal => encode_personal_gate(&mut packer, state, no, taken),
         }
     }
     let budget = state.view.campaign.budget.as_ref();
@@ -57,15 +65,52 @@ fn pack_counts(packer: &mut Packer, counts: &[(u64, u64)]) {
     }
 }
 
-fn encode_deck_gate(packer: &mut Packer, state: &State, no: PoolNo) {
+fn encode_personal_gate(packer: &mut Packer, state: &State, no: PoolNo, taken: &[u64]) {
+    let campaign = &state.view.campaign;
+    let stocked = stocked_in_personal_pools(campaign);
+    let prizes = match &campaign.pool(no).kind {
+        PoolKind::Personal(personal) => personal.prizes().collect(),
+        PoolKind::Schedule(_) | PoolKind::Deck(_) => BTreeSet::new(),
+    };
+    let prizes: Vec<_> = stocked.intersection(&prizes).collect();
+    packer.list(prizes.len() * 2);
+    for prize in prizes {
+        let stock = &state.stock[usize::from(prize.0)];
+        let most = i128::from(taken[usize::from(prize.0)]) + i128::from(stock.remaining)
+            - i128::from(stock.forfeited);
+        packer.int(prize.0.into()).int(clamped(most));
+    }
+}
+
+fn encode_deck_gate(packer: &mut Packer, state: &State, no: PoolNo, taken: &[u64]) {
     let missing = state.missing_units(no);
     if missing.is_empty() {
         packer.int(i64::from(state.deck_stop(no).is_none()));
         return;
     }
+    let stocked = stocked_in_personal_pools(&state.view.campaign);
     packer.list(missing.len() * 2);
     for (prize, units) in missing {
-        let forfeited = state.stock[usize::from(prize.0)].forfeited;
-        packer.int(prize.0.into()).count(forfeited + units);
+        let index = usize::from(prize.0);
+        let forfeited = state.stock[index].forfeited;
+        let is_taken = stocked.contains(&prize);
+        let taken = if is_taken { taken[index] } else { 0 };
+        let least = i128::from(forfeited) + i128::from(units) - i128::from(taken);
+        packer.int(prize.0.into()).int(clamped(least));
     }
+}
+
+fn clamped(number: i128) -> i64 {
+    let most = i128::from(MOMENT_MAX);
+    number.clamp(-most, most) as i64
+}
+
+/// The prizes that personal pools take off stock and that are not unlimited.
+pub(crate) fn stocked_in_personal_pools(campaign: &Campaign) -> BTreeSet<PrizeNo> {
+    let prizes = campaign
+        .personal_pools()
+        .flat_map(|(.., personal)| personal.prizes());
+    prizes
+        .filter(|prize| !campaign.prize(*prize).unlimited)
+        .collect()
 }

@@ -135,8 +135,8 @@ impl PartitionKeys {
         let pools = campaign.numbered_pools().zip(slots);
         pools
             .map(|((no, pool), slots)| {
-                let is_deck = matches!(pool.kind, PoolKind::Deck(_));
-                self.pool(&campaign.id, no, is_deck, slots)
+                let is_schedule = matches!(pool.kind, PoolKind::Schedule(_));
+                self.pool(&campaign.id, no, is_schedule, slots)
             })
             .collect()
     }
@@ -146,7 +146,7 @@ impl PartitionKeys {
         &self,
         id: &CampaignId,
         no: PoolNo,
-        is_deck: bool,
+        is_schedule: bool,
         slots: &BTreeSet<Option<PrizeNo>>,
     ) -> PoolKeys {
         let key = |kind: &str| format!("{}:{kind}:{id}:{}", self.tag, no.0).into();
@@ -156,7 +156,7 @@ impl PartitionKeys {
         };
         PoolKeys {
             no,
-            is_deck,
+            is_schedule,
             ends: key("ends"),
             windows: key("windows"),
             wins: key("wins"),
@@ -294,7 +294,7 @@ pub(crate) fn group_of(block: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct PoolKeys {
     pub(crate) no: PoolNo,
-    pub(crate) is_deck: bool,
+    pub(crate) is_schedule: bool,
     /// The ends of a schedule's windows.
     pub(crate) ends: Key,
     /// A schedule's windows.
@@ -348,6 +348,7 @@ fn planned(kind: &PoolKind) -> BTreeSet<Option<PrizeNo>> {
                 .collect()
         }
         PoolKind::Deck(deck) => deck.cards.keys().copied().map(Some).chain([None]).collect(),
+        PoolKind::Personal(_) => BTreeSet::new(),
     }
 }
 

@@ -11,7 +11,8 @@
 //! | field 1 | wins of prizes while they had caps: a list of prize, wins of the day, wins in all, and so on |
 //! | field 2 | free draws of the latest hour with any, while there was a limit: a list of the hour's start in seconds since the Unix epoch, and the draws |
 //! | field 3 | bonus draws that callers granted on the record's day, while there was a limit |
-//! | field 5 | bonus draws made on the record's day, while a pool needed them. Tags 4, and from 6 on, are free |
+//! | field 4 | progress in personal pools: a list of pool and progress, and so on. A progress is a text of numbers: the draws that reached the pool; then of each guarantee that has counted something the key of its id, ascending, and twice the draws since it last gave one of its prizes, plus 1 if that was none of `among` |
+//! | field 5 | bonus draws made on the record's day, while a pool needed them. Tags from 6 on are free |
 //! | counts | free draws, paid draws, draws, bonus draws used, wins, bonus draws left |
 //! | counts of a draw | counts; or, if the record had fields: nil, counts, fields |
 //! | bonus draws | `[[expires, left], …]` |
@@ -20,7 +21,7 @@
 //! | version | the version; or, if the caller stated segments and the campaign names any, the version as a negative number and a list of these segments |
 //! | what was asked | what; digest of the payment reference in 6 bytes, where there is one; or, of a caller's grant, 0, its draws, and the moment at which they lapse. What is said here of draws holds for grants, whose results are none |
 //! | what | eight times the count, plus 4 where there is a payment reference, plus 2 where it is paid, plus 1 where only the consolation prize is wanted; in a ledger part, plus 1,024 where segments follow |
-//! | a result | what a user gets without a win is 0: nothing, or 1: the consolation prize. -1: a forfeited card: what its user gets, then the card as a win; -10 less what the user gets: a blank: the pool, then the card without its position; -2 to -9, -14 and less: twice the code of a cause plus what the user gets, negative; 0 or 1 in data of format 3: what the user gets; else twice the pool, plus 2, plus 1 for a deck's, plus 1,024 if the prize has codes: a prize, a unit and, if it has codes, the index of its code follow |
+//! | a result | what a user gets without a win is 0: nothing, or 1: the consolation prize. -1: a forfeited card: what its user gets, then the card as a win; -10 less what the user gets: a blank: the pool, then the card without its position; -2 to -9, -14 and less: twice the code of a cause plus what the user gets, negative; 0 or 1 in data of format 3: what the user gets; else twice the pool, plus 2, plus 1 for a deck's, plus 1,024 if the prize has codes, plus 2,048 if a guarantee gave it: a prize, a unit and, if it has codes, the index of its code follow, then the index of the guarantee |
 //! | a ledger part | what, user, request, payment reference where there is one, or a grant's draws and moment, a list of segments where there are any; the entry is the part and the answer. An id that is a UUID is kept as its 16 bytes |
 //! | an answer | counts of a draw, then a result for each draw |
 
@@ -40,6 +41,7 @@ use crate::{
     model::{
         Moment, RequestId, SegmentId, UserId,
         limits::{Bonus, UserCounts, UserRecord},
+        personal::Progress,
         zone::Day,
     },
     store::{BonusEntry, DrawResult, Result, entry::DrawEntry},
@@ -219,6 +221,11 @@ impl Remembered {
         self.grant.is_some()
     }
 
+    /// How far the user is in personal pools after it.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.counts.progress
+    }
+
     /// The grant's entry, for a request that it is the answer of; none of a draw.
     pub(crate) fn into_bonus(self, user: UserId, request: RequestId) -> Option<BonusEntry> {
         let Grant { draws, expires } = self.grant?;
@@ -269,6 +276,7 @@ pub(crate) fn encode_record(record: &UserRecord, has_older: bool) -> Vec<u8> {
         hour: record.hour,
         granted_today: record.granted_today,
         bonus_today: record.bonus_today,
+        progress: record.progress.clone(),
     };
     let kind = if has_fields(&counts) {
         EXTENDED
@@ -311,6 +319,7 @@ pub(crate) fn decode_record(bytes: &[u8]) -> Result<Stored> {
             hour: counts.hour,
             granted_today: counts.granted_today,
             bonus_today: counts.bonus_today,
+            progress: counts.progress,
         },
         has_older: has & OLDER != 0,
         latest: latest.transpose()?,

@@ -152,6 +152,7 @@ fn draws_and_grants_of_an_item_of_the_ledger_read_back() {
         segments: segments.to_vec(),
         expire: None,
         not_after: Moment::FAR_FUTURE,
+        chance: None,
     };
     let grant = BonusCommand {
         campaign: campaign.clone(),

@@ -14,6 +14,8 @@ const BLANK_GIVEN: i32 = BLANK - 1;
 /// Is added to what begins the result of a win, if the prize has codes: the code's index follows
 /// the unit. It is beyond what begins other results of wins, as a campaign has few pools.
 pub(crate) const CODED: i32 = 1024;
+/// Is added if a guarantee gave it: the index of the guarantee follows at the end.
+pub(crate) const GUARANTEED: i32 = 2048;
 
 /// Reads the results of a draw, one after another.
 pub(crate) fn decode_results(unpacker: &mut Unpacker<'_>, count: u64) -> Result<Vec<DrawResult>> {
@@ -52,6 +54,7 @@ fn decode_forfeited(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
             unit,
             release: None,
             code: None,
+            guarantee: None,
         } if given <= 1 => Ok(DrawResult::NotWon {
             consolation: given == 1,
             cause: Cause::Forfeited { prize, pool, unit },
@@ -62,8 +65,10 @@ fn decode_forfeited(unpacker: &mut Unpacker<'_>) -> Result<DrawResult> {
 
 /// Reads a unit that was taken, after its code.
 fn decode_won(unpacker: &mut Unpacker<'_>, begin: i32) -> Result<DrawResult> {
+    let is_guaranteed = begin >= GUARANTEED;
+    let begin = begin - i32::from(is_guaranteed) * GUARANTEED;
     let has_code = begin >= CODED;
-    let begin = if has_code { begin - CODED } else { begin };
+    let begin = begin - i32::from(has_code) * CODED;
     let pool = begin
         .checked_sub(2)
         .filter(|pool| *pool >= 0)
@@ -73,12 +78,14 @@ fn decode_won(unpacker: &mut Unpacker<'_>, begin: i32) -> Result<DrawResult> {
     let prize = PrizeNo(unpacker.int()?);
     let (score, unit) = decode_scored(unpacker)?;
     let code = has_code.then(|| unpacker.int()).transpose()?;
+    let guarantee = is_guaranteed.then(|| unpacker.int()).transpose()?;
     Ok(DrawResult::Won {
         prize,
         pool: PoolNo(pool.try_into().map_err(|_| malformed())?),
         unit,
         release: is_scheduled.then(|| Moment::from_micros(score)),
         code,
+        guarantee,
     })
 }
 
@@ -139,6 +146,7 @@ mod tests {
                 unit,
                 release: release.map(Moment::from_micros),
                 code: Some(4_999_999),
+                guarantee: None,
             };
             let read = decode_result(&mut Unpacker::new(&bytes)).unwrap();
             assert_eq!(read, expected);

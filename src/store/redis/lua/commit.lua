@@ -16,6 +16,7 @@
 --       - 'gone', key: the key does not exist
 --       - 'unlisted', key, member: the member is not in the sorted set
 --       - 'count', key, counter, number: the campaign's counter is this number plus the units there
+--       - 'most', key, field, number: the field's number is at most this (no field: 0)
 --       - 'format', key (any), number: the data are of this format or a later one
 --       number of counters of the campaign, then for each its name and what is added to it
 --       number of sums, the key of all of them, then for each its name and what is added to it
@@ -75,6 +76,11 @@ for _ = 1, tonumber(take()) do
         end
     elseif kind == 'field' then
         if redis.call('HGET', key, take()) ~= take() then
+            return { digits(now), 'S' }
+        end
+    elseif kind == 'most' then
+        local counted = tonumber(redis.call('HGET', key, take()) or 0)
+        if not counted or counted > tonumber(take()) then
             return { digits(now), 'S' }
         end
     elseif kind == 'gone' then

@@ -21,6 +21,8 @@
 --       - for each draw one byte: the index of its kind, from 0
 --       - what the ledger keeps of each draw, one after another
 --       - for each draw two bytes: the length of its part of the value before
+--       - nothing, or if there are personal pools: the held prizes and for each draw its plan, both
+--         as those know them who planned it (see plans.rs)
 --       then for each draw: user field, request field
 --       (layout, days and braces are msgpack, see codec.rs; records and draws: see record.rs)
 -- reply {head}, then for each campaign {the replies to its draws; the pools that run low or are
@@ -34,6 +36,7 @@
 --                                             user's record
 --       'F' a fill is needed: {pool, cards}   'B' too many entries are not settled
 --       'O' the data are of a format whose readers know no grants
+--       'G' it was planned from other progress or held prizes: these (see own.lua)
 --
 -- Reads  clock, writing, backlog, campaign, batch
 local refusal, now, last, replid, mark, format = open_to_write()
@@ -60,7 +63,7 @@ local function decide_all(reply)
     for number = 1, tonumber(ARGV[5]) do
         local c
         c, key, arg = read_campaign(key, arg, now, digits_now, oldest, format)
-        c.is_full = is_full
+        c.is_full, c.mark = is_full, mark
         local is_sound, answer, item = pcall(decide, c)
         if not is_sound then
             answer = 'X' .. (type(answer) == 'table' and answer.err or tostring(answer))

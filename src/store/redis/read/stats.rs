@@ -190,7 +190,7 @@ impl Loaded {
             return Err(unexpected("campaign"));
         };
         let mut prizes = Vec::with_capacity(state.stock.len());
-        for (prize, stock) in fields.stock()?.into_iter().enumerate() {
+        for (prize, stock) in fields.stock(&layout.campaign)?.into_iter().enumerate() {
             let won = fields.counter(&format!("won:{prize}"))?;
             prizes.push(stock.stats(won));
         }
@@ -241,6 +241,6 @@ impl Loaded {
 fn returned(pool: &PoolState, prize: PrizeNo) -> u64 {
     match pool {
         PoolState::Schedule(schedule) => schedule.returned.get(&prize).copied().unwrap_or(0),
-        PoolState::Deck(_) => 0,
+        PoolState::Deck(_) | PoolState::Personal => 0,
     }
 }

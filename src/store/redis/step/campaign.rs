@@ -74,11 +74,26 @@ impl Fields {
         }
     }
 
-    /// The stock of each prize. Draws only count forfeited cards, in fields of their own; this adds
-    /// their units to the stock.
-    pub(crate) fn stock(&self) -> Result<Vec<Stock>> {
+    /// The stock of each prize. Draws only count forfeited cards, and units that personal pools
+    /// take off stock, in fields of their own; this adds both to the stock. The field `taken` says
+    /// how many of the latter it has already.
+    pub(crate) fn stock(&self, campaign: &Campaign) -> Result<Vec<Stock>> {
         let mut stock: Vec<Stock> = self.json("stock")?;
+        let taken: Vec<u64> = match self.bytes("taken") {
+            Some(taken) => from_json(taken)?,
+            None => Vec::new(),
+        };
         for (prize, stock) in stock.iter_mut().enumerate() {
+            let counted = self.counter(&format!("taken:{prize}"))?;
+            let before = taken.get(prize).copied().unwrap_or(0);
+            let new = counted.checked_sub(before).ok_or_else(|| {
+                let text = format!("of prize {prize} {counted} units are taken, not {before}");
+                StoreError::corrupt(text)
+            })?;
+            if new > 0 {
+                let definition = campaign.prizes.get(prize);
+                stock.take_own(new, definition.is_some_and(|prize| prize.unlimited))?;
+            }
             let counted = self.counter(&format!("forfeited:{prize}"))?;
             let new = counted.checked_sub(stock.forfeited).ok_or_else(|| {
                 let text = format!("of prize {prize} {counted} cards are forfeited: {stock:?}");

@@ -169,6 +169,12 @@ impl Commit {
         self.guards.extend([counter.into(), number(others)]);
     }
 
+    /// A field's number must be at most this.
+    pub(crate) fn expect_most(&mut self, key: usize, field: &str, most: u64) {
+        self.guard("most", key);
+        self.guards.extend([field.into(), number(most)]);
+    }
+
     /// The partition's data must be of this format or a later one.
     pub(crate) fn expect_format(&mut self, format: u32) {
         self.guard("format", Self::PARTITION);

@@ -8,9 +8,12 @@ use std::{
 
 use crate::{
     model::{Campaign, CampaignId, Moment},
-    store::redis::format::{
-        codec,
-        keys::{self, CampaignKeys, PartitionKeys, PoolKeys, Slots},
+    store::redis::{
+        draw::Guessed,
+        format::{
+            codec,
+            keys::{self, CampaignKeys, PartitionKeys, PoolKeys, Slots},
+        },
     },
 };
 
@@ -29,6 +32,8 @@ pub(crate) struct Layout {
     pub(crate) pools: Vec<PoolKeys>,
     /// The definition as the draw script takes it (see [`codec::encode_layout`]).
     pub(crate) blob: Vec<u8>,
+    /// None if there are no personal pools.
+    pub(crate) guessed: Option<Guessed>,
     days: Mutex<Days>,
 }
 
@@ -51,6 +56,7 @@ impl Layout {
         Self {
             keys: partition.campaign(&campaign.id),
             blob: codec::encode_layout(&campaign, &pools),
+            guessed: Guessed::new(&campaign),
             partition: Arc::clone(partition),
             campaign,
             version,

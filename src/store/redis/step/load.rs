@@ -66,7 +66,11 @@ impl Core {
             layout.keys.campaign.clone(),
             layout.keys.versions.clone(),
         ];
-        let schedules: Vec<_> = layout.pools.iter().filter(|pool| !pool.is_deck).collect();
+        let schedules: Vec<_> = layout
+            .pools
+            .iter()
+            .filter(|pool| pool.is_schedule)
+            .collect();
         let mut args: Vec<Vec<u8>> = vec![
             layout.version.to_string().into(),
             schedules.len().to_string().into(),
@@ -108,7 +112,7 @@ impl Core {
             now,
             fork: fields.number("mark")?,
             view: fields.view(Arc::clone(&layout.campaign))?,
-            stock: fields.stock()?,
+            stock: fields.stock(&layout.campaign)?,
             pools,
             changes: Changes::default(),
         };

@@ -75,7 +75,7 @@ impl Loaded {
         let changes = &state.changes;
         let has_windows = state.pools.iter().any(|pool| match pool {
             PoolState::Schedule(schedule) => schedule.windows.values().any(|w| w.is_changed),
-            PoolState::Deck(_) => false,
+            PoolState::Deck(_) | PoolState::Personal => false,
         });
         let differs = |name: &str, value: Vec<u8>| {
             self.fields
@@ -179,7 +179,7 @@ impl Loaded {
         let Some(layout) = &self.layout else { return };
         commit.write("DEL", Commit::CAMPAIGN, []);
         for pool in &layout.pools {
-            if !pool.is_deck {
+            if pool.is_schedule {
                 for (kind, key) in [
                     (Kind::SortedSet, &pool.ends),
                     (Kind::Hash, &pool.windows),
@@ -200,6 +200,7 @@ impl Loaded {
         let state = &self.state;
         let view = &state.view;
         let versions: Vec<_> = view.versions.iter().map(VersionRow::of).collect();
+        let taken = self.taken()?;
         let mut fields: Vec<(String, Vec<u8>)> = vec![
             ("revision".into(), next_revision(&self.revision)?.into()),
             ("version".into(), view.version.to_string().into()),
@@ -214,8 +215,17 @@ impl Loaded {
             ("slots".into(), to_json(&layout.slots)),
             ("stock".into(), to_json(&state.stock)),
             ("pools".into(), to_json(&state.pools)),
-            ("gate".into(), gate::encode_gate(state)),
+            ("gate".into(), gate::encode_gate(state, &taken)),
         ];
+        if taken.iter().any(|units| *units > 0) {
+            fields.push(("taken".into(), to_json(&taken)));
+        }
+        for prize in gate::stocked_in_personal_pools(&view.campaign) {
+            // Draws go on meanwhile.
+            let index = usize::from(prize.0);
+            let most = taken[index].saturating_add(state.stock[index].remaining);
+            commit.expect_most(Commit::CAMPAIGN, &format!("taken:{}", prize.0), most);
+        }
         for (no, pool) in (0..).map(PoolNo).zip(&state.pools) {
             if let PoolState::Schedule(schedule) = pool {
                 let windows = schedule.windows.iter();
@@ -234,6 +244,18 @@ impl Loaded {
             commit.count(waiting_field(*pool, *prize), *change);
         }
         Ok(())
+    }
+
+    /// By prize the units that draws from personal pools have taken off stock, as they are counted
+    /// in what was read.
+    fn taken(&self) -> Result<Vec<u64>> {
+        let prizes = 0..self.state.stock.len();
+        if self.state.changes.is_anew {
+            return Ok(vec![0; prizes.len()]);
+        }
+        prizes
+            .map(|prize| self.fields.counter(&format!("taken:{prize}")))
+            .collect()
     }
 
     fn write_windows(&self, commit: &mut Commit, layout: &Layout) {

@@ -14,6 +14,7 @@ mod hang;
 mod kill;
 mod lost;
 mod moved_slot;
+mod personal;
 mod rights;
 mod sentinels;
 mod startup;

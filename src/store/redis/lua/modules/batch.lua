@@ -1,7 +1,7 @@
 -- A batch: the draws of one campaign, in the order given. Everything is decided here; draw.lua
 -- writes it.
 --
--- Reads  record, users, packed, memory, admission, bonus, pools, counters; ARGV as draw.lua
+-- Reads  record, users, packed, memory, admission, bonus, own, pools, counters; ARGV as draw.lua
 --        describes it
 --        a campaign as campaign.lua sets it
 -- Gives  draw_batch
@@ -157,10 +157,13 @@ local function decide(c, sequence, records)
                 if not regular then
                     letter, detail = 'Q', stored or NOBODY
                 else
+                    if c.own then
+                        begin_own(c, number, more)
+                    end
                     results, won, won_units, more = draw_units(c, kind, field, drawn,
                         c.counts_day and draws_of_day(free, paid, more) or 0, won, more)
                     if not results then
-                        letter, detail = 'F', won
+                        letter, detail = won_units or 'F', won
                     end
                 end
             end

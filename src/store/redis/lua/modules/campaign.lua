@@ -1,6 +1,6 @@
 -- A campaign of a batch, from the script's arguments and from the partition.
 --
--- Reads  budget, pools; KEYS and ARGV as draw.lua describes them
+-- Reads  budget, own, pools; KEYS and ARGV as draw.lua describes them
 -- Gives  read_campaign, open_campaign, read_view
 --
 -- A campaign has what the functions here set, and `pools`; a pool has `queues`. What a draw does to
@@ -48,17 +48,20 @@ end
 -- A pool by its definition, whose keys begin at `key`; besides, the key after them. `blank` begins
 -- the result of a blank; the prizes in `coded` have codes; nil: none.
 local function read_pool(number, definition, key, draws, digits_now, blank, coded)
-    local is_deck, prizes, queues = definition[2] == 1, definition[3], {}
+    local is_deck, prizes, queues = definition[2] > 0, definition[3], {}
     local pool = {
-        number = number, unlock = definition[1], is_deck = is_deck,
+        number = number, unlock = definition[1], is_deck = is_deck, prizes = prizes,
         up_to = is_deck and '+inf' or digits_now, queues = queues,
         chunk = math.ceil(draws / #prizes) + 1, first = nil, gate = 0, is_behind = false,
-        wins_key = nil, bounds = nil,
+        wins_key = nil, bounds = nil, is_own = false, fallback = nil,
     }
     if definition[4] then
         pool.bounds = { wins = bound(definition[4]), draws_today = definition[5] }
     end
-    if not is_deck then
+    if definition[2] == 2 then
+        pool.is_own, pool.fallback = true, definition[6]
+        return pool, key
+    elseif not is_deck then
         pool.wins_key = KEYS[key]
         key = key + 1
     end
@@ -79,8 +82,8 @@ end
 -- Reads a campaign from the call; besides, the key and the argument after it.
 local function read_campaign(key, arg, now, digits_now, oldest, format)
     local id, version, layout, days, hashes, draws, hash_of, earliest, not_after, kinds, kind_of,
-        parts, lengths =
-        unpack(ARGV, arg, arg + 12)
+        parts, lengths, plans =
+        unpack(ARGV, arg, arg + 13)
     local start, finish, day, paid_day, user, wins, consolation, counts_as_win, pools, caps,
         hour_limit, granted_limit, has_segments, counts_day, coded, budget = cmsgpack.unpack(layout)
     hashes, draws = tonumber(hashes), tonumber(draws)
@@ -88,6 +91,7 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         now = now, oldest = oldest, -- the moment; that of the oldest draw that is remembered
         format = format, -- of the data
         is_full = false, -- too many entries are not settled: no draw is made
+        mark = '0', -- of the fork
         key = KEYS[key], blocked_key = KEYS[key + 1], long_key = KEYS[key + 2], first_key = 0,
         first_older = 0, first_arg = 0,
         -- its definition
@@ -103,13 +107,14 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         -- its draws
         draws = draws, hashes = hashes, hash_of = hash_of, earliest = tonumber(earliest),
         not_after = not_after,
-        kinds = kinds, kind_of = kind_of, parts = parts, lengths = lengths,
+        kinds = kinds, kind_of = kind_of, parts = parts, lengths = lengths, plans = plans,
         -- what `open_campaign` finds
         version = 0, entries = 0,
         today = 0, hour = nil, is_touched = false, is_open = false, lifecycle = 0, blocked = 0,
         next_code = nil, -- by prize the index of the code that its next win gets
+        own = nil, -- of personal pools (see own.lua)
     }
-    key, arg = key + 3, arg + 13
+    key, arg = key + 3, arg + 14
     coded = coded and set_of(coded)
     for number = 1, #pools do
         pools[number], key = read_pool(number - 1, pools[number], key, draws, digits_now,
@@ -186,6 +191,9 @@ local function read_gate(c, gate, now)
             local queue = pool.queues[index]
             queue.is_held = is_held[queue.prize]
         end
+    end
+    if c.plans ~= '' then
+        read_own(c, held, gates)
     end
 end
 

@@ -1,8 +1,8 @@
 -- What the draws of a campaign change besides users' records: its counters, units won by window,
 -- and the queues. Everything is read and added up here; draw.lua writes it.
 --
--- Reads  clock, queues, budget, denials, pools
---        a campaign: key, format, pools, entries, is_touched, given, budget
+-- Reads  clock, queues, budget, denials, own, pools
+--        a campaign: key, format, pools, entries, is_touched, given, budget, own
 -- Gives  add_up
 -- Fields of counters and their sums, as HSET takes them. All of them must be numbers. Besides, the
 -- values of `further` fields, which are only read.
@@ -82,6 +82,9 @@ local function add_up(c, draws, users, units, without)
         end
     end
     count_forfeited(c, counts)
+    if c.own then
+        count_own(c, counts)
+    end
     local empty, names = find_empty(c.pools)
     local sums, waiting = add(c.key, counts, names)
     refuse_gone(c, empty, waiting)

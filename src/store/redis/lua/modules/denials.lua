@@ -2,11 +2,11 @@
 -- it would be for anybody, and is forfeited: the user gets what a blank gives, and the unit is back
 -- in stock. (`rules/draw.rs` decides the same for other stores.)
 --
--- Reads  a campaign: key, format, counts_as_win, caps
---        a pool: gate, queues
+-- Reads  a campaign: key, format, counts_as_win, caps, own
+--        a pool: gate, prizes
 --        a queue: prize, forfeited
 -- Sets   a campaign: denied, forfeited, forfeited_before; nil until they are needed
--- Gives  denied_prizes, count_capped, is_denied, is_dealt_on, forfeit, count_forfeited
+-- Gives  denied_prizes, count_capped, is_denied, cards_of, is_dealt_on, forfeit, count_forfeited
 
 -- The prizes that a user may not have who has reached the limit of wins: those that count as wins.
 -- If no card can be forfeited, it is every prize, as in the versions that read such data.
@@ -68,8 +68,8 @@ end
 
 -- Whether every prize of a pool is among these.
 local function is_denied(pool, prizes)
-    for index = 1, #pool.queues do
-        local prize = pool.queues[index].prize
+    for index = 1, #pool.prizes do
+        local prize = pool.prizes[index]
         if prize >= 0 and not prizes[prize] then
             return false
         end
@@ -88,15 +88,18 @@ local function cards_of(c, prize)
     return before + (c.forfeited and c.forfeited[prize] or 0)
 end
 
--- Whether more cards of a deck are dealt. If stock stops that, the gate is a list of prizes and
--- numbers in turn: it goes on once as many cards of each of these prizes are forfeited.
+-- Whether more cards of a deck are dealt. If that depends on stock that changes within a version,
+-- the gate is a list of prizes and numbers in turn: it goes on if as many cards of each of these
+-- prizes are forfeited as that number and the units that personal pools have taken off stock.
 local function is_dealt_on(c, pool)
     local gate = pool.gate
     if type(gate) ~= 'table' then
         return gate == 1
     end
+    local taken = c.own and c.own.taken or {}
     for index = 1, #gate, 2 do
-        if cards_of(c, gate[index]) < gate[index + 1] then
+        local prize = gate[index]
+        if cards_of(c, prize) < gate[index + 1] + (taken[prize] or 0) then
             return false
         end
     end
@@ -120,4 +123,4 @@ local function count_forfeited(c, counts)
     end
 end
 
-return denied_prizes, count_capped, is_denied, is_dealt_on, forfeit, count_forfeited
+return denied_prizes, count_capped, is_denied, cards_of, is_dealt_on, forfeit, count_forfeited

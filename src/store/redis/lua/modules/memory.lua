@@ -25,7 +25,7 @@ end
 -- fields of the record.
 local function recall(c, stored, number, request, moved)
     local known, before, before_request
-    local has, day, free, paid, drawn, bonus_used, won, left, bonus, length, more =
+    local has, day, free, paid, drawn, bonus_used, won, left, bonus, length, more, packed =
         read_record(stored)
     if has >= LATEST then
         has = has - LATEST
@@ -34,7 +34,7 @@ local function recall(c, stored, number, request, moved)
         if at >= c.oldest then
             local counts = pack_six(free, paid, drawn, bonus_used, won, left)
             if more then
-                counts = string.char(EXTENDED_COUNTS) .. counts .. pack_fields(more)
+                counts = string.char(EXTENDED_COUNTS) .. counts .. packed
             end
             local draw = struct.pack('>I7', at) .. counts .. string.sub(stored, rest)
             if its_request == request then

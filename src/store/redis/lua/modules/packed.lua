@@ -29,11 +29,11 @@ end
 -- The fields of a record (see record.lua).
 local function pack_fields(more)
     local prizes, hour, granted, fields = more.prizes, more.hour, more.granted, ''
-    local bonus_today = more.bonus_today
+    local progress, bonus_today = more.progress, more.bonus_today
     if prizes then
         local prize, today, in_all = prizes[1], prizes[2], prizes[3]
         local is_short = #prizes == 3 and prize < 128 and today < 128 and in_all < 128
-        if is_short and not (hour or granted or bonus_today) then
+        if is_short and not (hour or granted or progress or bonus_today) then
             return char(0, 5, PRIZES_FIELD, 0x93, prize, today, in_all)
         end
         fields = cmsgpack.pack(PRIZES_FIELD, prizes)
@@ -43,6 +43,13 @@ local function pack_fields(more)
     end
     if granted then
         fields = fields .. cmsgpack.pack(GRANTED_FIELD, granted)
+    end
+    if progress then
+        local pool, known = progress[1], progress[2]
+        if #progress == 2 and pool < 128 and #known < 32 and fields == '' and not bonus_today then
+            return char(0, #known + 4, PROGRESS_FIELD, 0x92, pool, 0xa0 + #known) .. known
+        end
+        fields = fields .. cmsgpack.pack(PROGRESS_FIELD, progress)
     end
     if bonus_today then
         fields = fields .. cmsgpack.pack(BONUS_TODAY_FIELD, bonus_today)

@@ -1,10 +1,11 @@
 -- The pools of a campaign: which units a draw takes. What is taken is only counted here; it is
 -- written at the end.
 --
--- Reads  queues, budget, denials
---        a campaign: key, format, pools, counts_as_win, caps, budget, next_code, given, nothing_due
---        a pool: number, unlock, bounds (nil, or wins, draws_today), is_deck, gate, is_behind,
---        queues
+-- Reads  queues, budget, denials, own
+--        a campaign: key, format, pools, counts_as_win, caps, budget, next_code, given,
+--        nothing_due, own
+--        a pool: number, unlock, bounds (nil, or wins, draws_today), is_deck, is_own, gate,
+--        is_behind, queues
 --        a queue: pool, prize, code, coded
 -- Sets   a campaign: checked, the number of empty queues that are known not to be gone; next_code;
 --        what was won of the budget
@@ -40,10 +41,11 @@ local function is_outside(bounds, won, today)
 end
 
 -- The result of one draw of a user with so many draws and wins, packed (see record.rs); false if it
--- wins nothing; nil and the need if a pool must be filled first. Besides, the wins after it, and
--- the queue of a forfeited card, and the result of a blank if results name cards. The user may not
--- have the prizes in `denied`; nil: any. The pools in `closed`, by number, are not for the user;
--- nil: all are.
+-- wins nothing; nil and what is replied if nothing can be decided: the need of a pool that must be
+-- filled first, or the letter and the text of another reply. Besides, the wins after it, and the
+-- queue of a forfeited card, the result of a blank if results name cards, and the prize if it is
+-- one of a personal pool. The user may not have the prizes in `denied`; nil: any. The pools in
+-- `closed`, by number, are not for the user; nil: all are.
 local function take(c, drawn, today, won, denied, closed)
     local pools = c.pools
     for number = 1, #pools do
@@ -74,9 +76,20 @@ local function take(c, drawn, today, won, denied, closed)
                 end
                 return (queue.coded or queue.code) .. unit, won + c.counts_as_win[queue.prize + 1]
             end
-            local need = need_of(c, pool)
-            if need then
-                return nil, need
+            if pool.is_own then
+                local is_known, result, prize = take_own(c, pool, denied)
+                if prize then
+                    return result, won + c.counts_as_win[prize + 1], nil, nil, prize
+                elseif result then
+                    return false, won, nil, result
+                elseif not is_known then
+                    return nil, wrong_guess(c), 'G'
+                end
+            else
+                local need = need_of(c, pool)
+                if need then
+                    return nil, need
+                end
             end
         end
     end
@@ -145,8 +158,8 @@ end
 
 -- Draws once or more for a user with so many draws, draws of the day (0 if no pool needs them) and
 -- wins, and with these fields of the record (see record.lua). The results, packed; the wins after
--- it; how many units it won; the fields after it. Or nil and the need if a pool must be filled
--- first.
+-- it; how many units it won; the fields after it. Or nil, what is replied, and the letter of that
+-- reply if it is not the need of a pool that must be filled first.
 local function draw_units(c, kind, field, drawn, today, won, more)
     local results, units, nothing_due, cards = nil, 0, c.nothing_due, nil
     local caps, wins_limit, closed = c.caps, kind.limits.wins_limit, kind.closed
@@ -161,37 +174,38 @@ local function draw_units(c, kind, field, drawn, today, won, more)
         today_spent, all_spent, over = budget.today, budget.all, budget.over
     end
     for number = drawn, drawn + kind.count - 1 do
-        local result, card, blank, own, denied
+        local result, card, blank, own_prize, capped, denied
         if caps or won >= wins_limit then
-            own = denied_prizes(c, won, wins_limit, more)
+            capped = denied_prizes(c, won, wins_limit, more)
         end
-        denied = over and with_over(c, own, over) or own
-        result, won, card, blank = take(c, number, today + number - drawn, won, denied, closed)
-        if card then
+        denied = over and with_over(c, capped, over) or capped
+        result, won, card, blank, own_prize =
+            take(c, number, today + number - drawn, won, denied, closed)
+        if result == nil then
+            give_back(c)
+            return nil, won, card
+        elseif card then
             cards = cards or {}
             cards[#cards + 1] = card
         elseif result then
             units = units + 1
-            if given and picks[picked].coded then
+            if given and not own_prize and picks[picked].coded then
                 result = result .. give_code(c, picks[picked].prize, given)
             end
             if caps then
-                more = count_capped(c, more, picks[picked].prize)
+                more = count_capped(c, more, own_prize or picks[picked].prize)
             end
             if budget then
-                local value = budget.values[picks[picked].prize]
+                local value = budget.values[own_prize or picks[picked].prize]
                 today_spent, all_spent, is_spent = today_spent + value, all_spent + value, true
                 over = prizes_over(budget, today_spent, all_spent)
             end
-        elseif result == nil then
-            give_back(c)
-            return nil, won
         elseif blank then
             result = blank
         elseif not denied then
             result = nothing_due
         else
-            local cause = own and (won < wins_limit and PRIZE_CAP or WINS_LIMIT) or BUDGET
+            local cause = capped and (won < wins_limit and PRIZE_CAP or WINS_LIMIT) or BUDGET
             result = pack_not_won(c.format, cause, c.given)
         end
         results = results and results .. result or result
@@ -205,6 +219,9 @@ local function draw_units(c, kind, field, drawn, today, won, more)
     end
     for prize, codes in pairs(given or {}) do
         c.next_code[prize] = c.next_code[prize] + codes
+    end
+    if c.own then
+        more = keep_own(c, more)
     end
     return results, won, units, more
 end

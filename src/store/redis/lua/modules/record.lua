@@ -14,7 +14,7 @@ end
 -- nil if there are none: `prizes`, the wins of prizes while they had caps (prize, wins of the day,
 -- wins in all, and so on); `hour` and `in_hour`, the start of an hour in seconds and the free draws
 -- of it; `granted`, the bonus draws that callers granted on the day; `bonus_today`, the bonus draws
--- made on the day.
+-- made on the day; `progress`, the progress in personal pools (pool and a text, and so on).
 local function read_fields(record, length)
     local size = struct.unpack('>I2', record, length + 1)
     local after, more = length + 2 + size, nil
@@ -32,10 +32,12 @@ local function read_fields(record, length)
                 more.hour, more.in_hour = value[1], value[2]
             elseif tag == GRANTED_FIELD and type(value) == 'number' then
                 more.granted = value
+            elseif tag == PROGRESS_FIELD and is_list and #value % 2 == 0 then
+                more.progress = value
             elseif tag == BONUS_TODAY_FIELD and type(value) == 'number' then
                 more.bonus_today = value
             elseif tag == PRIZES_FIELD or tag == HOUR_FIELD or tag == GRANTED_FIELD
-                or tag == BONUS_TODAY_FIELD
+                or tag == PROGRESS_FIELD or tag == BONUS_TODAY_FIELD
             then
                 error('the record of a user is malformed', 0)
             else
@@ -57,7 +59,7 @@ end
 
 -- What a record holds besides its counts (OLDER and LATEST), its day, its six counts, bonus draws
 -- where there are any, how many bytes there are before its latest draw (-1: it ends there), and its
--- fields, where there are any.
+-- fields, where there are any, also as they are packed.
 local function read_record(record)
     local head = struct.unpack('>I3', record)
     local has = head % 16
@@ -66,19 +68,21 @@ local function read_record(record)
         local length, free, drawn, won = cmsgpack.unpack_limit(record, 3, 3)
         return has - PLAIN, day, free, 0, drawn, 0, won, 0, nil, length
     end
-    local bonus, more
+    local bonus, more, packed
     local length, free, paid, drawn, bonus_used, won, left = cmsgpack.unpack_limit(record, 6, 3)
     if has >= EXTENDED then
         has = has - EXTENDED
         if left > 0 then
             length, bonus = cmsgpack.unpack_one(record, length)
         end
+        local begin = length + 1
         length, more = read_fields(record, length)
+        packed = string.sub(record, begin, length)
     elseif has >= BONUS then
         has = has - BONUS
         length, bonus = cmsgpack.unpack_one(record, length)
     end
-    return has, day, free, paid, drawn, bonus_used, won, left, bonus, length, more
+    return has, day, free, paid, drawn, bonus_used, won, left, bonus, length, more, packed
 end
 
 return start_of, read_record, after_counts

@@ -5,7 +5,7 @@ const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// A line with its end. Cells may contain ids and texts of other people: those that a spreadsheet
 /// would take for formulas get an apostrophe in front, which makes them text.
-pub(super) fn line<C: Into<String>>(cells: impl IntoIterator<Item = C>) -> String {
+pub(crate) fn line<C: Into<String>>(cells: impl IntoIterator<Item = C>) -> String {
     let cells = cells.into_iter().map(|cell| harmless(cell.into()));
     let mut writer = csv::Writer::from_writer(Vec::new());
     // Writing to memory does not fail, and every line has a cell.

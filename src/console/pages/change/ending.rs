@@ -1,0 +1,141 @@
+//! What cannot be undone: closing a campaign, and taking units back that are not released. The id
+//! of the campaign must be typed.
+
+use axum::{Form, extract::Path, response::Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{address, definition};
+use crate::{
+    console::{
+        layout::Place,
+        pages::{acts, prize_label, refused::typed},
+        visit::Visit,
+    },
+    proto::{CampaignStatus, CloseCampaignRequest, Pool, RecallUnitsRequest, pool::Kind},
+};
+
+/// What the forms have.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::console) struct Fields {
+    typed: String,
+    reason: String,
+    pool: String,
+    prize: String,
+    /// `withdraw` if the units are to leave the campaign.
+    units: String,
+}
+
+/// The forms.
+pub(super) fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
+    let lang = visit.language;
+    let (campaign, _) = definition(status);
+    let base = format!("/campaigns/{}", campaign.id);
+    let is_schedule = |pool: &&Pool| matches!(pool.kind, Some(Kind::Schedule(_)));
+    let schedules: Vec<_> = campaign.pools.iter().filter(is_schedule).collect();
+    let confirm = html! {
+        label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+        label { (lang.with("form.type-id", &campaign.id))
+            input name="typed" required maxlength="128" autocomplete="off";
+        }
+    };
+    html! {
+        section.card {
+            h2 { (lang.t("ending.title")) }
+            @if !schedules.is_empty() {
+                details.act {
+                    summary { (lang.t("ending.recall")) }
+                    p { (lang.t("ending.recall-hint")) }
+                    form.line method="post" action={ (base) "/recall" } {
+                        label { (lang.t("deck.pool"))
+                            select name="pool" {
+                                @for pool in &schedules { option { (pool.id) } }
+                            }
+                        }
+                        label { (lang.t("units.prize"))
+                            select name="prize" {
+                                option value="" { (lang.t("overview.all")) }
+                                @for prize in &campaign.prizes {
+                                    option value=(prize.id) { (prize_label(&campaign, &prize.id)) }
+                                }
+                            }
+                        }
+                        label { (lang.t("ending.units"))
+                            select name="units" {
+                                option value="stock" { (lang.t("ending.to-stock")) }
+                                option value="withdraw" { (lang.t("ending.withdraw")) }
+                            }
+                        }
+                        (confirm)
+                        button.stop type="submit" { (lang.t("ending.recall")) }
+                    }
+                }
+            }
+            details.act {
+                summary { (lang.t("ending.close")) }
+                p { (lang.t("ending.close-hint")) }
+                form.line method="post" action={ (base) "/close" } {
+                    (confirm)
+                    button.stop type="submit" { (lang.t("ending.close")) }
+                }
+            }
+            p.hint { (lang.t("ending.forget")) }
+        }
+    }
+}
+
+/// Closes a campaign whose id was typed.
+pub(in crate::console) async fn close(
+    visit: Visit,
+    Path(id): Path<String>,
+    Form(fields): Form<Fields>,
+) -> Response {
+    if let Some(page) = typed(
+        &visit,
+        Place::Campaigns,
+        (&fields.typed, &id),
+        &address(&id),
+    ) {
+        return page;
+    }
+    let target = acts::campaign_address(&id);
+    let request = CloseCampaignRequest {
+        campaign_id: id,
+        operator: visit.operator(),
+        reason: fields.reason,
+        ..CloseCampaignRequest::default()
+    };
+    let result = visit.campaigns().close_campaign(request).await;
+    acts::finish(&visit, result, &target, "closed")
+}
+
+/// Takes units of all injected hours back that are not released.
+pub(in crate::console) async fn recall(
+    visit: Visit,
+    Path(id): Path<String>,
+    Form(fields): Form<Fields>,
+) -> Response {
+    if let Some(page) = typed(
+        &visit,
+        Place::Campaigns,
+        (&fields.typed, &id),
+        &address(&id),
+    ) {
+        return page;
+    }
+    let target = acts::campaign_address(&id);
+    let withdraw = fields.units == "withdraw";
+    let request = RecallUnitsRequest {
+        campaign_id: id,
+        pool_id: fields.pool,
+        prize_id: fields.prize,
+        withdraw,
+        operator: visit.operator(),
+        reason: fields.reason,
+        ..RecallUnitsRequest::default()
+    };
+    let result = visit.campaigns().recall_units(request).await;
+    let done = if withdraw { "withdrawn" } else { "recalled" };
+    acts::finish(&visit, result, &target, done)
+}

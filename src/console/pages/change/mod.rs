@@ -1,0 +1,314 @@
+//! Everyday changes of a campaign: its name and end, limits, names of prizes. A form shows first
+//! what it would change, then applies that to the version that was read and to no other.
+
+mod ending;
+mod proposal;
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Form,
+    extract::{Path, Query},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+use tonic::Status;
+
+pub(in crate::console) use self::ending::{close, recall};
+use super::{Tab, acts, campaign::is_over, definition, head, refused::refused, status};
+use crate::{
+    console::{
+        layout::Place,
+        ui::{self, number},
+        visit::{Contents, Visit, reason},
+    },
+    model::text::visible,
+    proto::{
+        ApplyCampaignRequest, ApplyCampaignResponse, Campaign, CampaignStatus, DrawLimits,
+        GetCampaignRequest,
+    },
+};
+
+/// What was just done.
+#[derive(Debug, Default, Deserialize)]
+pub(in crate::console) struct Asked {
+    done: Option<String>,
+}
+
+fn address(id: &str) -> String {
+    format!("/campaigns/{}/change", ui::encoded(id))
+}
+
+/// The page with the forms.
+pub(in crate::console) async fn page(
+    visit: Visit,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Response {
+    let lang = visit.language;
+    let contents = status(&visit, &id).await.map(|status| {
+        html! {
+            (head(&visit, &status, Tab::Change))
+            @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
+            @if is_over(&status) { (ui::empty(&html! { p { (lang.t("edit.over")) } })) }
+            @else { (forms(&visit, &status)) (ending::forms(&visit, &status)) }
+        }
+    });
+    visit.page(Place::Campaigns, &id, contents)
+}
+
+fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
+    let lang = visit.language;
+    let (campaign, zone) = definition(status);
+    let action = address(&campaign.id);
+    // A form that is sent twice changes once.
+    let request = format!("console-{:016x}", rand::random::<u64>());
+    let hidden = html! {
+        input type="hidden" name="version" value=(status.version);
+        input type="hidden" name="request_id" value=(request);
+    };
+    let check = html! { button type="submit" { (lang.t("edit.check")) } };
+    html! {
+        p.hint { (lang.t("edit.hint")) }
+        section.card {
+            h2 { (lang.t("edit.campaign")) }
+            form.line method="post" action=(action) {
+                (hidden)
+                label { (lang.t("edit.name"))
+                    input name="name" value=(campaign.name) maxlength="256" autocomplete="off";
+                }
+                label { (lang.with("edit.end", &campaign.time_zone))
+                    input name="end" type="datetime-local" step="1" required
+                        value=(proposal::local(campaign.end_time.as_ref(), &zone));
+                }
+                (check)
+            }
+        }
+        section.card {
+            h2 { (lang.t("limits.title")) }
+            p.hint { (lang.t("edit.limits-hint")) }
+            form.line method="post" action=(action) {
+                (hidden) (limits(visit, campaign.limits)) (check)
+            }
+            @for segment in &campaign.segment_limits {
+                h3 { (lang.with("limits.segment", &segment.segment)) }
+                form.line method="post" action=(action) {
+                    (hidden)
+                    input type="hidden" name="segment" value=(segment.segment);
+                    (limits(visit, segment.limits)) (check)
+                }
+            }
+        }
+        section.card {
+            h2 { (lang.t("edit.prizes")) }
+            @for prize in &campaign.prizes {
+                form.line method="post" action=(action) {
+                    (hidden)
+                    input type="hidden" name="prize" value=(prize.id);
+                    label { (prize.id)
+                        input name="prize_name" value=(prize.name) maxlength="256"
+                            autocomplete="off";
+                    }
+                    (check)
+                }
+            }
+        }
+    }
+}
+
+fn limits(visit: &Visit, limits: Option<DrawLimits>) -> Markup {
+    let mut limits = limits.unwrap_or_default();
+    html! {
+        @for (name, key, limit) in proposal::LIMITS {
+            label { (visit.language.t(key))
+                input name=(name) type="number" min="0" max=(u32::MAX) inputmode="numeric"
+                    value=[*limit(&mut limits)];
+            }
+        }
+    }
+}
+
+type Fields = BTreeMap<String, String>;
+
+/// Shows what a form would change, and changes nothing.
+pub(in crate::console) async fn check(
+    visit: Visit,
+    Path(id): Path<String>,
+    Form(fields): Form<Fields>,
+) -> Response {
+    match propose(&visit, &id, &fields, true).await {
+        Ok(would) => {
+            let title = visit.language.t("edit.check-title");
+            let contents = checked(&visit, &id, &fields, &would);
+            visit.page(Place::Campaigns, title, Ok(contents))
+        }
+        Err(trouble) => trouble.page(&visit, &id, &fields).await,
+    }
+}
+
+/// Applies what was checked.
+pub(in crate::console) async fn apply(
+    visit: Visit,
+    Path(id): Path<String>,
+    Form(fields): Form<Fields>,
+) -> Response {
+    match propose(&visit, &id, &fields, false).await {
+        Ok(applied) => acts::finish(&visit, Ok(applied), &address(&id), "changed"),
+        Err(trouble) => trouble.page(&visit, &id, &fields).await,
+    }
+}
+
+/// Why nothing is changed.
+enum Trouble {
+    /// The form is wrong.
+    Form(Vec<String>),
+    /// The service refuses it.
+    Refused(Status),
+}
+
+impl From<Status> for Trouble {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+fn base_version(fields: &Fields) -> u32 {
+    let version = fields.get("version").and_then(|text| text.parse().ok());
+    version.unwrap_or_default()
+}
+
+/// Applies the fields to the version that the form has seen, or says what that would do.
+async fn propose(
+    visit: &Visit,
+    id: &str,
+    fields: &Fields,
+    dry_run: bool,
+) -> Result<ApplyCampaignResponse, Trouble> {
+    let version = base_version(fields);
+    let request = GetCampaignRequest {
+        campaign_id: id.into(),
+        version,
+    };
+    let seen = visit.campaigns().get_campaign(request).await?.into_inner();
+    let (mut campaign, zone) = definition(&seen.status.unwrap_or_default());
+    proposal::change(&mut campaign, &zone, fields, visit.language).map_err(Trouble::Form)?;
+    let text = |name: &str| fields.get(name).cloned().unwrap_or_default();
+    let request = ApplyCampaignRequest {
+        campaign: Some(campaign),
+        base_version: version,
+        dry_run,
+        request_id: text("request_id"),
+        operator: visit.operator(),
+        reason: text("reason"),
+    };
+    let response = visit.campaigns().apply_campaign(request).await?;
+    Ok(response.into_inner())
+}
+
+impl Trouble {
+    async fn page(self, visit: &Visit, id: &str, fields: &Fields) -> Response {
+        match self {
+            Self::Form(problems) => {
+                let why = html! { ul.plain { @for problem in &problems { li { (problem) } } } };
+                refused(visit, Place::Campaigns, &why, &address(id))
+            }
+            Self::Refused(refusal) if reason(&refusal) == "VERSION_STALE" => {
+                let contents = stale(visit, id, base_version(fields), &refusal).await;
+                let page = visit.page(Place::Campaigns, id, contents);
+                (StatusCode::CONFLICT, page).into_response()
+            }
+            Self::Refused(refusal) => visit.page(Place::Campaigns, id, Err(refusal)),
+        }
+    }
+}
+
+/// Who changed the campaign since the form was made, and why.
+async fn stale(visit: &Visit, id: &str, seen: u32, refusal: &Status) -> Contents {
+    let lang = visit.language;
+    let status = status(visit, id).await?;
+    let (_, zone) = definition(&status);
+    let newer = status.versions.iter().filter(|it| it.version > seen);
+    Ok(html! {
+        (head(visit, &status, Tab::Change))
+        (visit.trouble(refusal))
+        ul.plain { @for version in newer { li {
+            (lang.with("campaign.version", &version.version.to_string())) " · "
+            (ui::time(version.apply_time.as_ref(), &zone)) " · "
+            strong { (version.operator) }
+            @if !version.reason.is_empty() { ": " (version.reason) }
+        } } }
+        p { a.button href=(address(id)) { (lang.t("edit.again")) } }
+    })
+}
+
+/// What would change, and the form that does it.
+fn checked(visit: &Visit, id: &str, fields: &Fields, would: &ApplyCampaignResponse) -> Markup {
+    let lang = visit.language;
+    let status = would.status.clone().unwrap_or_default();
+    let (campaign, zone) = definition(&status);
+    let kept = fields.iter().filter(|(name, _)| *name != "reason");
+    html! {
+        h1 { (lang.t("edit.check-title")) }
+        p.sub { (named(&campaign)) }
+        @if would.changes.is_empty() {
+            (ui::empty(&html! { p { (lang.t("edit.nothing")) } }))
+        } @else {
+            (ui::scroll(lang.t("edit.differences"), &html! { table {
+                thead { tr {
+                    th scope="col" { (lang.t("edit.field")) }
+                    th scope="col" { (lang.t("edit.before")) }
+                    th scope="col" { (lang.t("edit.after")) }
+                } }
+                tbody { @for change in &would.changes { tr {
+                    th scope="row" { code { (change.path) } }
+                    td { (or_none(&change.before)) }
+                    td { (or_none(&change.after)) }
+                } } }
+            } }))
+            @if !would.window_changes.is_empty() {
+                section.card {
+                    h2 { (lang.t("edit.hours")) }
+                    (ui::scroll(lang.t("edit.hours"), &html! { table {
+                        thead { tr {
+                            th scope="col" { (lang.t("schedule.hour")) }
+                            th scope="col" { (lang.t("deck.pool")) }
+                            th scope="col" { (lang.t("units.prize")) }
+                            th.n scope="col" { (lang.t("edit.before")) }
+                            th.n scope="col" { (lang.t("edit.after")) }
+                            th.n scope="col" { (lang.t("schedule.injected")) }
+                        } }
+                        tbody { @for hour in &would.window_changes { tr {
+                            td { (ui::time(hour.start_time.as_ref(), &zone)) }
+                            td { (hour.pool_id) }
+                            td { (hour.prize_id) }
+                            td.n { (number(hour.before)) }
+                            td.n { (number(hour.after)) }
+                            td.n { (number(hour.injected)) }
+                        } } }
+                    } }))
+                }
+            }
+            form.line method="post" action={ (address(id)) "/apply" } {
+                @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
+                label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+                button.primary type="submit" {
+                    (lang.with("edit.apply", &status.version.to_string()))
+                }
+            }
+        }
+        p { a href=(address(id)) { (lang.t("form.back")) } }
+    }
+}
+
+fn named(campaign: &Campaign) -> &str {
+    match campaign.name.as_str() {
+        "" => &campaign.id,
+        name => name,
+    }
+}
+
+fn or_none(value: &str) -> Markup {
+    html! { @if value.is_empty() { "–" } @else { code { (visible(value)) } } }
+}

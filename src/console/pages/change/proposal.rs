@@ -1,0 +1,208 @@
+//! What a form changes in a campaign: read from the form, and written into the definition.
+
+use std::collections::BTreeMap;
+
+use jiff::{civil::DateTime, tz::TimeZone};
+
+use crate::{
+    console::i18n::Language,
+    model::convert::times::{from_wire, to_wire},
+    proto::{Campaign, DrawLimits},
+};
+
+/// How forms write moments: local time, as browsers do.
+const LOCAL: &str = "%Y-%m-%dT%H:%M:%S";
+
+/// The limits: the name of the field and of its message, and where the value is.
+pub(super) type LimitField = (
+    &'static str,
+    &'static str,
+    fn(&mut DrawLimits) -> &mut Option<u32>,
+);
+
+/// All limits, in the order in which pages show them.
+pub(super) const LIMITS: [LimitField; 6] = [
+    ("draws_per_day", "limits.draws-per-day", |it| {
+        &mut it.draws_per_day
+    }),
+    ("draws_per_hour", "limits.draws-per-hour", |it| {
+        &mut it.draws_per_hour
+    }),
+    ("paid_draws_per_day", "limits.paid-draws-per-day", |it| {
+        &mut it.paid_draws_per_day
+    }),
+    ("draws_per_user", "limits.draws-per-user", |it| {
+        &mut it.draws_per_user
+    }),
+    ("wins_per_user", "limits.wins-per-user", |it| {
+        &mut it.wins_per_user
+    }),
+    ("granted_per_day", "limits.granted-per-day", |it| {
+        &mut it.granted_per_day
+    }),
+];
+
+/// A moment as a form has it.
+pub(super) fn local(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) -> String {
+    let at = from_wire(moment).map(|at| at.to_zoned(zone.clone()));
+    at.map_or_else(String::new, |at| at.strftime(LOCAL).to_string())
+}
+
+/// Writes the fields of a form into a campaign; those that the form does not have stay.
+///
+/// # Errors
+/// What is wrong with each field, in the visitor's language.
+pub(super) fn change(
+    campaign: &mut Campaign,
+    zone: &TimeZone,
+    fields: &BTreeMap<String, String>,
+    lang: Language,
+) -> Result<(), Vec<String>> {
+    let mut problems = Vec::new();
+    let field = |name: &str| fields.get(name).map(|value| value.trim());
+    if let Some(name) = field("name") {
+        campaign.name = name.into();
+    }
+    if let Some(end) = field("end")
+        && end != local(campaign.end_time.as_ref(), zone)
+    {
+        match moment(end, zone) {
+            Some(end) => campaign.end_time = Some(end),
+            None => problems.push(lang.with("edit.bad-time", end)),
+        }
+    }
+    if let (Some(id), Some(name)) = (field("prize"), field("prize_name")) {
+        match campaign.prizes.iter_mut().find(|prize| prize.id == id) {
+            Some(prize) => prize.name = name.into(),
+            None => problems.push(lang.with("edit.no-prize", id)),
+        }
+    }
+    let limits = match field("segment") {
+        None | Some("") => Some(&mut campaign.limits),
+        Some(segment) => {
+            let mut segments = campaign.segment_limits.iter_mut();
+            let found = segments.find(|known| known.segment == segment);
+            if found.is_none() {
+                problems.push(lang.with("edit.no-segment", segment));
+            }
+            found.map(|found| &mut found.limits)
+        }
+    };
+    let mut values = Vec::new();
+    for (name, key, limit) in LIMITS {
+        match field(name).map(|value| (value, value.parse())) {
+            None => {}
+            Some(("", _)) => values.push((limit, None)),
+            Some((_, Ok(value))) => values.push((limit, Some(value))),
+            Some((_, Err(_))) => {
+                problems.push(format!("{}: {}", lang.t(key), lang.t("edit.bad-limit")));
+            }
+        }
+    }
+    if let Some(limits) = limits
+        && !values.is_empty()
+    {
+        let limits = limits.get_or_insert_default();
+        for (limit, value) in values {
+            *limit(limits) = value;
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
+
+/// A local time in a zone; none if it is no time, or if it is there twice or not at all because
+/// clocks change.
+fn moment(text: &str, zone: &TimeZone) -> Option<prost_types::Timestamp> {
+    let local: DateTime = text.parse().ok()?;
+    let zoned = zone.to_ambiguous_zoned(local).unambiguous().ok()?;
+    Some(to_wire(zoned.timestamp()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::convert::times::zone_named,
+        proto::{Prize, SegmentLimits},
+    };
+
+    fn campaign() -> Campaign {
+        Campaign {
+            name: "Wheel".into(),
+            end_time: Some(to_wire("2026-12-20T00:00:00-05:00".parse().unwrap())),
+            limits: Some(DrawLimits {
+                draws_per_day: Some(3),
+                wins_per_user: Some(1),
+                ..DrawLimits::default()
+            }),
+            prizes: vec![Prize {
+                id: "mug".into(),
+                ..Prize::default()
+            }],
+            segment_limits: vec![SegmentLimits {
+                segment: "vip".into(),
+                limits: None,
+            }],
+            ..Campaign::default()
+        }
+    }
+
+    fn changed(fields: &[(&str, &str)]) -> Result<Campaign, Vec<String>> {
+        let mut campaign = campaign();
+        let fields = fields.iter();
+        let fields = fields.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let zone = zone_named("America/New_York");
+        let lang = Language::of_tag("en").unwrap();
+        change(&mut campaign, &zone, &fields.collect(), lang).map(|()| campaign)
+    }
+
+    #[test]
+    fn what_a_form_does_not_have_stays() {
+        assert_eq!(changed(&[]), Ok(campaign()));
+        let same = [("name", "Wheel"), ("end", "2026-12-20T00:00:00")];
+        assert_eq!(changed(&same), Ok(campaign()));
+        let limits = [("draws_per_day", "5"), ("wins_per_user", "")];
+        let limits = changed(&limits).unwrap().limits.unwrap();
+        assert_eq!(
+            (limits.draws_per_day, limits.wins_per_user),
+            (Some(5), None)
+        );
+        let vip = changed(&[("segment", "vip"), ("draws_per_day", "0")]).unwrap();
+        assert_eq!(vip.limits, campaign().limits);
+        let limits = vip.segment_limits[0].limits.unwrap();
+        assert_eq!(limits.draws_per_day, Some(0));
+        let named = changed(&[("prize", "mug"), ("prize_name", " A mug ")]).unwrap();
+        assert_eq!(named.prizes[0].name, "A mug");
+    }
+
+    #[test]
+    fn times_are_of_the_campaign_s_zone_and_there_once() {
+        let end = |text: &str| changed(&[("end", text)]).map(|it| it.end_time.unwrap().seconds);
+        let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_second();
+        assert_eq!(end("2026-12-24T18:00"), Ok(at("2026-12-24T18:00:00-05:00")));
+        assert_eq!(
+            end("2027-07-01T00:00:00"),
+            Ok(at("2027-07-01T00:00:00-04:00"))
+        );
+        // Clocks go forward over the first and back over the second.
+        for bad in ["2027-03-14T02:30", "2026-11-01T01:30", "tomorrow", ""] {
+            assert_eq!(end(bad).unwrap_err().len(), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_wrong_field_is_named() {
+        let problems = changed(&[
+            ("prize", "car"),
+            ("prize_name", "Car"),
+            ("segment", "new"),
+            ("draws_per_day", "-1"),
+            ("wins_per_user", "many"),
+        ]);
+        assert_eq!(problems.unwrap_err().len(), 4);
+    }
+}

@@ -1,0 +1,280 @@
+//! Codes of prizes: how many are left, which ones, and imports of more.
+
+use axum::{
+    extract::{Path, Query},
+    response::{IntoResponse as _, Response},
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+use tonic::Status;
+
+use super::{
+    Tab, acts, campaign::is_over, definition, head, prize_name, refused::given, refused::refused,
+    status,
+};
+use crate::{
+    console::{
+        layout::Place,
+        ui::{self, number},
+        upload::{self, Upload},
+        visit::{Contents, Visit},
+    },
+    model::code::{self, CALL_BYTES_MAX, IMPORTED_CODES_MAX},
+    proto::{
+        CampaignStatus, GetStatsRequest, GetStatsResponse, ImportCodesRequest, ListCodesRequest,
+        PrizeStats,
+    },
+};
+
+/// Codes on a page.
+const PAGE_SIZE: u32 = 100;
+/// Wrong lines that a page names.
+const SHOWN_MAX: usize = 20;
+
+/// Which codes.
+#[derive(Debug, Default, Deserialize)]
+pub(in crate::console) struct Asked {
+    /// The prize whose codes are listed; empty: none.
+    #[serde(default)]
+    prize: String,
+    #[serde(default)]
+    page: String,
+    done: Option<String>,
+}
+
+fn address(id: &str) -> String {
+    format!("/campaigns/{}/codes", ui::encoded(id))
+}
+
+/// The page.
+pub(in crate::console) async fn page(
+    visit: Visit,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Response {
+    let contents = codes(&visit, &id, &asked).await;
+    visit.page(Place::Campaigns, &id, contents)
+}
+
+async fn codes(visit: &Visit, id: &str, asked: &Asked) -> Contents {
+    let lang = visit.language;
+    let status = status(visit, id).await?;
+    let request = GetStatsRequest {
+        campaign_id: id.into(),
+    };
+    let stats = visit.campaigns().get_stats(request).await?.into_inner();
+    let unused = match asked.prize.as_str() {
+        "" => None,
+        _ => Some(visit.section(unused(visit, id, asked).await)),
+    };
+    Ok(html! {
+        (head(visit, &status, Tab::Codes))
+        @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
+        (prizes(visit, &status, &stats))
+        @if let Some(unused) = unused {
+            section.card { h2 { (lang.with("codes.unused", &asked.prize)) } (unused) }
+        }
+    })
+}
+
+fn prizes(visit: &Visit, status: &CampaignStatus, stats: &GetStatsResponse) -> Markup {
+    let lang = visit.language;
+    let (campaign, _) = definition(status);
+    let has_codes = |prize: &&PrizeStats| {
+        let mut prizes = campaign.prizes.iter();
+        prizes.any(|known| known.id == prize.prize_id && known.codes)
+    };
+    let prizes: Vec<_> = stats.prizes.iter().filter(has_codes).collect();
+    let path = address(&campaign.id);
+    html! {
+        section.card {
+            h2 { (lang.t("codes.title")) }
+            (ui::scroll(lang.t("codes.title"), &html! { table {
+                thead { tr {
+                    th scope="col" { (lang.t("units.prize")) }
+                    th.n scope="col" { (lang.t("codes.imported")) }
+                    th.n scope="col" { (lang.t("codes.left")) }
+                    th scope="col" { (lang.t("codes.code")) }
+                } }
+                tbody { @for prize in &prizes { tr {
+                    th scope="row" { (prize_name(&campaign, &prize.prize_id)) }
+                    td.n { (number(prize.stock)) }
+                    td.n { (number(prize.codes_left)) }
+                    td {
+                        a href=(ui::address(&path, &[("prize", &prize.prize_id)])) {
+                            (lang.t("codes.show")) span.hidden { ": " (prize.prize_id) }
+                        }
+                    }
+                } } }
+            } }))
+        }
+        @if !is_over(status) { @for prize in &prizes {
+            section.card {
+                h2 { (lang.t("codes.import")) ": " (prize_name(&campaign, &prize.prize_id)) }
+                p.hint { (lang.t("codes.import-hint")) }
+                form method="post" enctype="multipart/form-data"
+                    action={ (path) "/" (ui::encoded(&prize.prize_id)) }
+                {
+                    input type="hidden" name="first" value=(prize.stock);
+                    div.line {
+                        label.wide { (lang.t("codes.text")) textarea name="codes" rows="4" {} }
+                    }
+                    div.line {
+                        label { (lang.t("codes.file"))
+                            input type="file" name="file" accept="text/plain,.txt,.csv";
+                        }
+                        label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+                        button type="submit" { (lang.t("codes.import")) }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// Codes that nobody has won.
+async fn unused(visit: &Visit, id: &str, asked: &Asked) -> Contents {
+    let lang = visit.language;
+    let request = ListCodesRequest {
+        campaign_id: id.into(),
+        prize_id: asked.prize.clone(),
+        page_size: PAGE_SIZE,
+        page_token: asked.page.clone(),
+    };
+    let list = visit.campaigns().list_codes(request).await?.into_inner();
+    let query = [("prize", asked.prize.as_str())];
+    Ok(html! {
+        @if list.codes.is_empty() { (ui::empty(&html! { p { (lang.t("codes.none")) } })) }
+        @else {
+            (ui::scroll(lang.t("codes.code"), &html! { table {
+                thead { tr {
+                    th.n scope="col" { (lang.t("codes.index")) }
+                    th scope="col" { (lang.t("codes.code")) }
+                } }
+                tbody { @for code in &list.codes { tr {
+                    td.n { (number(code.index)) }
+                    td { code { (code.code) } }
+                } } }
+            } }))
+        }
+        (ui::next(lang, &address(id), &query, &list.next_page_token))
+    })
+}
+
+/// Imports the codes of a form, in calls of bounded size. `first` is how many the prize had when
+/// the form was made, so that a form that is sent twice imports its codes once.
+pub(in crate::console) async fn import(
+    visit: Visit,
+    Path((id, prize)): Path<(String, String)>,
+    upload: Upload,
+) -> Response {
+    let lang = visit.language;
+    let back = address(&id);
+    let given = match given(&visit, upload, &back) {
+        Ok(given) => given,
+        Err(page) => return *page,
+    };
+    let wrong = |why: &Markup| refused(&visit, Place::Campaigns, why, &back);
+    let (typed, file) = (given.text("codes"), given.text("file"));
+    let text = match (typed.trim().is_empty(), file.is_empty()) {
+        (true, _) => file,
+        (false, true) => typed,
+        (false, false) => return wrong(&html! { (lang.t("codes.one-of")) }),
+    };
+    let lines: Vec<_> = upload::lines(text).collect();
+    let problems = lines.iter().filter_map(|(no, line)| {
+        let problem = code::check(line).err()?;
+        Some((*no, problem))
+    });
+    let problems: Vec<_> = problems.take(SHOWN_MAX).collect();
+    if !problems.is_empty() {
+        return wrong(&html! { ul.plain { @for (no, problem) in &problems { li {
+            (lang.with("codes.line", &no.to_string())) " " span lang="en" { (problem) }
+        } } } });
+    }
+    if lines.is_empty() {
+        return wrong(&html! { (lang.t("codes.empty")) });
+    }
+    let mut request = ImportCodesRequest {
+        campaign_id: id,
+        prize_id: prize,
+        first: given.text("first").parse().unwrap_or_default(),
+        operator: visit.operator(),
+        reason: given.text("reason").into(),
+        ..ImportCodesRequest::default()
+    };
+    let mut sent = 0;
+    for part in parts(&lines) {
+        request.codes = part.iter().map(|(_, code)| (*code).to_owned()).collect();
+        let result = visit.campaigns().import_codes(request.clone()).await;
+        if let Err(status) = result {
+            return stopped(&visit, &status, part, sent, &back);
+        }
+        request.first += part.len() as u64;
+        sent += part.len();
+    }
+    acts::finish(&visit, Ok(()), &back, "codes-imported")
+}
+
+/// Lines in parts that fit into a call.
+fn parts<'a>(
+    mut lines: &'a [(usize, &'a str)],
+) -> impl Iterator<Item = &'a [(usize, &'a str)]> + use<'a> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fitting = lines
+            .iter()
+            .take(IMPORTED_CODES_MAX)
+            .take_while(|(_, code)| {
+                bytes += code.len();
+                bytes <= CALL_BYTES_MAX
+            });
+        let (part, rest) = lines.split_at_checked(fitting.count().max(1))?;
+        lines = rest;
+        Some(part)
+    })
+}
+
+/// The page of an import that stopped after some of its codes.
+fn stopped(
+    visit: &Visit,
+    status: &Status,
+    part: &[(usize, &str)],
+    sent: usize,
+    back: &str,
+) -> Response {
+    let lang = visit.language;
+    let line = |index: usize| {
+        let line = part.get(index).map_or(0, |(no, _)| *no);
+        lang.with("codes.line", &line.to_string())
+    };
+    let message = code::with_places(status.message(), line);
+    let shown = Status::with_details(status.code(), message, status.details().to_vec().into());
+    let contents = html! {
+        h1 { (lang.t("error.title")) }
+        (visit.trouble(&shown))
+        @if sent > 0 {
+            (ui::notice("warn", &html! { (lang.with("codes.partly", &number(sent as u64))) }))
+        }
+        p { a href=(back) { (lang.t("form.back")) } }
+    };
+    let page = visit.page(Place::Campaigns, lang.t("error.title"), Ok(contents));
+    (crate::console::visit::http_status(status), page).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_fits_into_a_call() {
+        let code = "x".repeat(255);
+        let many: Vec<_> = (1..=25_000).map(|no| (no, "x")).collect();
+        let sizes: Vec<_> = parts(&many).map(<[_]>::len).collect();
+        assert_eq!(sizes, [10_000, 10_000, 5_000]);
+        let long: Vec<_> = (1..=5_000).map(|no| (no, code.as_str())).collect();
+        let parts: Vec<_> = parts(&long).collect();
+        assert!(parts.iter().all(|part| part.len() * 255 <= CALL_BYTES_MAX));
+        assert_eq!(parts.concat(), long);
+    }
+}

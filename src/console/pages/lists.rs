@@ -1,0 +1,286 @@
+//! The lists of a campaign that the ledger has: draws, wins, and acts of operators. Each is shown
+//! as pages and given as a file.
+
+use std::future::Future;
+
+use jiff::{civil::Date, tz::TimeZone};
+use maud::Markup;
+use serde::Deserialize;
+use tonic::Status;
+
+use super::{Tab, rows};
+use crate::{
+    console::{i18n::Language, visit::Visit},
+    model::convert::{sheets, times::to_wire},
+    proto::{
+        ListDrawsRequest, ListOperationsRequest, ListWinsRequest, RecordedDraw, RecordedOperation,
+        Win,
+    },
+};
+
+/// The filters of a list; each list has its own of them.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::console) struct Asked {
+    pub(super) user: String,
+    request: String,
+    prize: String,
+    operator: String,
+    /// The first and the last day, in the campaign's zone: `2026-11-29`.
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) page: String,
+    pub(super) done: Option<String>,
+}
+
+/// What a page of a list asks for.
+pub(in crate::console) struct Query<'a> {
+    pub(super) campaign: &'a str,
+    pub(super) zone: &'a TimeZone,
+    pub(super) asked: &'a Asked,
+    pub(super) size: u32,
+    pub(super) token: String,
+}
+
+/// Moments between which elements are.
+type Between = (
+    Option<prost_types::Timestamp>,
+    Option<prost_types::Timestamp>,
+);
+
+impl Query<'_> {
+    /// From the beginning of the first day to the end of the last one.
+    fn between(&self) -> Result<Between, Status> {
+        let day = |name: &str, text: &str| match text {
+            "" => Ok(None),
+            text => text.parse::<Date>().map(Some).map_err(|_| {
+                Status::invalid_argument(format!("{name}: write a day such as 2026-11-29"))
+            }),
+        };
+        let begin = |day: Date| {
+            let zoned = day.to_zoned(self.zone.clone()).ok()?;
+            Some(to_wire(zoned.timestamp()))
+        };
+        let last = day("to", &self.asked.to)?;
+        let after = last.map(|day| day.tomorrow().unwrap_or(day));
+        let first = day("from", &self.asked.from)?;
+        Ok((first.and_then(begin), after.and_then(begin)))
+    }
+}
+
+/// A page of a list.
+pub(in crate::console) struct Page<T> {
+    pub(super) elements: Vec<T>,
+    pub(super) next: String,
+    pub(super) complete_until: Option<prost_types::Timestamp>,
+}
+
+/// A filter: its name in addresses, that of its message, and its value.
+pub(super) type Filter<'a> = (&'static str, &'static str, &'a str);
+
+/// A list.
+pub(in crate::console) trait List: 'static {
+    type Element: Send;
+    const TAB: Tab;
+    /// The last part of the page's address.
+    const PATH: &'static str;
+    /// The message of an empty list.
+    const EMPTY: &'static str;
+
+    /// Its filters other than days.
+    fn filters(asked: &Asked) -> Vec<Filter<'_>>;
+
+    /// Reads a page.
+    fn read(
+        visit: &Visit,
+        query: Query<'_>,
+    ) -> impl Future<Output = Result<Page<Self::Element>, Status>> + Send;
+
+    /// The table of a page; `back` is its address.
+    fn table(lang: Language, elements: &[Self::Element], zone: &TimeZone, back: &str) -> Markup;
+
+    /// The names of the columns of a file.
+    fn columns() -> Vec<&'static str>;
+
+    /// A row of a file.
+    fn row(element: &Self::Element, zone: &TimeZone) -> Vec<String>;
+}
+
+/// Draws.
+pub(in crate::console) struct Draws;
+
+impl List for Draws {
+    type Element = RecordedDraw;
+    const TAB: Tab = Tab::Draws;
+    const PATH: &'static str = "draws";
+    const EMPTY: &'static str = "list.no-draws";
+
+    fn filters(asked: &Asked) -> Vec<Filter<'_>> {
+        vec![
+            ("user", "list.user", &asked.user),
+            ("request", "list.request", &asked.request),
+        ]
+    }
+
+    async fn read(visit: &Visit, query: Query<'_>) -> Result<Page<RecordedDraw>, Status> {
+        let (start_time, end_time) = query.between()?;
+        let request = ListDrawsRequest {
+            campaign_id: query.campaign.into(),
+            user_id: query.asked.user.clone(),
+            request_id: query.asked.request.clone(),
+            page_size: query.size,
+            page_token: query.token,
+            start_time,
+            end_time,
+            ..ListDrawsRequest::default()
+        };
+        let list = visit.ledger().list_draws(request).await?.into_inner();
+        Ok(Page {
+            elements: list.draws,
+            next: list.next_page_token,
+            complete_until: list.complete_until,
+        })
+    }
+
+    fn table(lang: Language, draws: &[RecordedDraw], zone: &TimeZone, _: &str) -> Markup {
+        rows::draws(lang, draws, zone)
+    }
+
+    fn columns() -> Vec<&'static str> {
+        sheets::draws::COLUMNS.into()
+    }
+
+    fn row(draw: &RecordedDraw, zone: &TimeZone) -> Vec<String> {
+        sheets::draws::row(draw, zone)
+    }
+}
+
+/// Wins.
+pub(in crate::console) struct Wins;
+
+impl List for Wins {
+    type Element = Win;
+    const TAB: Tab = Tab::Wins;
+    const PATH: &'static str = "wins";
+    const EMPTY: &'static str = "list.no-wins";
+
+    fn filters(asked: &Asked) -> Vec<Filter<'_>> {
+        vec![
+            ("user", "list.user", &asked.user),
+            ("prize", "units.prize", &asked.prize),
+        ]
+    }
+
+    async fn read(visit: &Visit, query: Query<'_>) -> Result<Page<Win>, Status> {
+        let (start_time, end_time) = query.between()?;
+        let request = ListWinsRequest {
+            campaign_id: query.campaign.into(),
+            user_id: query.asked.user.clone(),
+            prize_id: query.asked.prize.clone(),
+            page_size: query.size,
+            page_token: query.token,
+            start_time,
+            end_time,
+        };
+        let list = visit.ledger().list_wins(request).await?.into_inner();
+        Ok(Page {
+            elements: list.wins,
+            next: list.next_page_token,
+            complete_until: list.complete_until,
+        })
+    }
+
+    fn table(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
+        rows::wins(lang, wins, zone, back)
+    }
+
+    fn columns() -> Vec<&'static str> {
+        sheets::wins::columns(false)
+    }
+
+    fn row(win: &Win, zone: &TimeZone) -> Vec<String> {
+        sheets::wins::row(win, zone, false)
+    }
+}
+
+/// Winners as they may be published: wins that were not revoked, with most of each user's id left
+/// out.
+pub(in crate::console) struct Winners;
+
+impl List for Winners {
+    type Element = Win;
+    const TAB: Tab = Wins::TAB;
+    const PATH: &'static str = "winners";
+    const EMPTY: &'static str = Wins::EMPTY;
+
+    fn filters(asked: &Asked) -> Vec<Filter<'_>> {
+        Wins::filters(asked)
+    }
+
+    async fn read(visit: &Visit, query: Query<'_>) -> Result<Page<Win>, Status> {
+        let mut page = Wins::read(visit, query).await?;
+        page.elements.retain(sheets::wins::is_published);
+        Ok(page)
+    }
+
+    fn table(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
+        Wins::table(lang, wins, zone, back)
+    }
+
+    fn columns() -> Vec<&'static str> {
+        sheets::wins::columns(true)
+    }
+
+    fn row(win: &Win, zone: &TimeZone) -> Vec<String> {
+        sheets::wins::row(win, zone, true)
+    }
+}
+
+/// Acts of operators.
+pub(in crate::console) struct Acts;
+
+impl List for Acts {
+    type Element = RecordedOperation;
+    const TAB: Tab = Tab::History;
+    const PATH: &'static str = "history";
+    const EMPTY: &'static str = "history.none";
+
+    fn filters(asked: &Asked) -> Vec<Filter<'_>> {
+        vec![
+            ("operator", "list.operator", &asked.operator),
+            ("user", "list.user", &asked.user),
+        ]
+    }
+
+    async fn read(visit: &Visit, query: Query<'_>) -> Result<Page<RecordedOperation>, Status> {
+        let (start_time, end_time) = query.between()?;
+        let request = ListOperationsRequest {
+            campaign_id: query.campaign.into(),
+            user_id: query.asked.user.clone(),
+            operator: query.asked.operator.clone(),
+            page_size: query.size,
+            page_token: query.token,
+            start_time,
+            end_time,
+            ..ListOperationsRequest::default()
+        };
+        let list = visit.ledger().list_operations(request).await?.into_inner();
+        Ok(Page {
+            elements: list.operations,
+            next: list.next_page_token,
+            complete_until: list.complete_until,
+        })
+    }
+
+    fn table(lang: Language, acts: &[RecordedOperation], zone: &TimeZone, _: &str) -> Markup {
+        rows::operations(lang, acts, zone)
+    }
+
+    fn columns() -> Vec<&'static str> {
+        sheets::operations::COLUMNS.into()
+    }
+
+    fn row(act: &RecordedOperation, zone: &TimeZone) -> Vec<String> {
+        sheets::operations::row(act, zone)
+    }
+}

@@ -1,0 +1,438 @@
+//! Many users or wins by file: grant, block, unblock, deliver. The report says of each line what
+//! became of it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use axum::{
+    extract::Path,
+    response::{IntoResponse as _, Response},
+};
+use maud::{Markup, html};
+use tokio::task::JoinSet;
+use tonic::{Code, Status};
+
+use super::{Tab, campaign::is_over, head, refused::given, refused::refused, status};
+use crate::{
+    console::{
+        layout::Place,
+        ui::{self, number},
+        upload::{self, Upload},
+        visit::{Contents, Visit, http_status},
+    },
+    model::{UserId, text::grouped},
+    proto::{BlockUsersRequest, GrantDrawsRequest, MarkDeliveredRequest, UnblockUsersRequest},
+};
+
+/// The most lines of a file: as many users as a call takes.
+const LINES_MAX: usize = 1_000;
+/// Deliveries that are noted at once.
+const CALLS_MAX: usize = 16;
+
+/// What is done with each line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Grant,
+    Block,
+    Unblock,
+    Deliver,
+}
+
+impl Act {
+    const ALL: [Self; 4] = [Self::Grant, Self::Block, Self::Unblock, Self::Deliver];
+
+    /// Its name in forms.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Grant => "grant",
+            Self::Block => "block",
+            Self::Unblock => "unblock",
+            Self::Deliver => "deliver",
+        }
+    }
+
+    /// The key of its message.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Grant => "many.grant",
+            Self::Block => "user.block",
+            Self::Unblock => "user.unblock",
+            Self::Deliver => "win.deliver",
+        }
+    }
+
+    /// The names of the columns, which a file may begin with.
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Grant => &["user", "draws"],
+            Self::Block | Self::Unblock => &["user"],
+            Self::Deliver => &["unit", "reference"],
+        }
+    }
+}
+
+/// What became of a line.
+#[derive(Clone, Debug)]
+enum Outcome {
+    /// It waits for its call.
+    Open,
+    Done,
+    /// It is wrong: the key of the message that says why. It was not sent.
+    Wrong(&'static str),
+    /// The service refused it.
+    Refused(Status),
+    /// It was not sent since a call before it failed.
+    Skipped,
+}
+
+/// A line of a file.
+#[derive(Clone, Debug)]
+struct Line {
+    number: usize,
+    /// A user or a unit.
+    id: String,
+    /// Draws or a reference.
+    value: String,
+    outcome: Outcome,
+}
+
+fn address(id: &str) -> String {
+    format!("/campaigns/{}/many", ui::encoded(id))
+}
+
+/// The page with the forms.
+pub(in crate::console) async fn page(visit: Visit, Path(id): Path<String>) -> Response {
+    let contents = forms(&visit, &id).await;
+    visit.page(Place::Campaigns, &id, contents)
+}
+
+async fn forms(visit: &Visit, id: &str) -> Contents {
+    let lang = visit.language;
+    let status = status(visit, id).await?;
+    let acts = Act::ALL.into_iter();
+    // After a campaign's end its wins are still delivered.
+    let acts = acts.filter(|act| !is_over(&status) || *act == Act::Deliver);
+    Ok(html! {
+        (head(visit, &status, Tab::Users))
+        p.hint { (lang.with("many.hint", &number(LINES_MAX as u64))) }
+        @for act in acts {
+            // A form that is sent twice grants once.
+            @let request = format!("console-{:016x}", rand::random::<u64>());
+            section.card {
+                h2 { (lang.t(act.key())) }
+                p.hint { (lang.t("many.columns")) " " code { (act.columns().join(",")) } }
+                form.line method="post" enctype="multipart/form-data" action=(address(id)) {
+                    input type="hidden" name="act" value=(act.name());
+                    input type="hidden" name="request_id" value=(request);
+                    label { (lang.t("codes.file"))
+                        input type="file" name="file" required accept="text/csv,.csv,.txt";
+                    }
+                    @if act != Act::Deliver {
+                        label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
+                    }
+                    button type="submit" { (lang.t(act.key())) }
+                }
+            }
+        }
+    })
+}
+
+/// Does what a form says with each line of its file, and reports.
+pub(in crate::console) async fn submit(
+    visit: Visit,
+    Path(id): Path<String>,
+    upload: Upload,
+) -> Response {
+    let lang = visit.language;
+    let back = address(&id);
+    let given = match given(&visit, upload, &back) {
+        Ok(given) => given,
+        Err(page) => return *page,
+    };
+    let wrong = |why: &str| refused(&visit, Place::Campaigns, &html! { (why) }, &back);
+    let act = Act::ALL
+        .into_iter()
+        .find(|act| act.name() == given.text("act"));
+    let Some(act) = act else {
+        return wrong(lang.t("upload.broken"));
+    };
+    let mut lines = match read(act, given.text("file")) {
+        Some(lines) if lines.is_empty() => return wrong(lang.t("many.empty")),
+        Some(lines) => lines,
+        None => return wrong(&lang.with("many.too-many", &number(LINES_MAX as u64))),
+    };
+    let said = Said {
+        campaign: id,
+        request: given.text("request_id").into(),
+        operator: visit.operator(),
+        reason: given.text("reason").into(),
+    };
+    match act {
+        Act::Deliver => deliver(&visit, &said, &mut lines).await,
+        act => users(&visit, act, &said, &mut lines).await,
+    }
+    report(&visit, act, &lines, &back)
+}
+
+/// The lines of a file; none if there are too many.
+fn read(act: Act, text: &str) -> Option<Vec<Line>> {
+    let columns = act.columns();
+    let mut seen = HashSet::new();
+    let mut lines: Vec<Line> = Vec::new();
+    for (index, (number, line)) in upload::lines(text).enumerate() {
+        let record = cells(line);
+        if index == 0 && record == *columns {
+            continue;
+        }
+        if lines.len() == LINES_MAX {
+            return None;
+        }
+        let cell = |index| record.get(index).unwrap_or_default().to_owned();
+        let (id, value) = (cell(0), cell(1));
+        let outcome = match act {
+            _ if record.len() != columns.len() => Outcome::Wrong("many.cells"),
+            _ if !seen.insert(id.clone()) => Outcome::Wrong("many.again"),
+            Act::Grant | Act::Block | Act::Unblock if UserId::parse("user", &id).is_err() => {
+                Outcome::Wrong("many.no-user")
+            }
+            Act::Grant if value.parse::<u32>().is_err() => Outcome::Wrong("many.no-draws"),
+            _ => Outcome::Open,
+        };
+        lines.push(Line {
+            number,
+            id,
+            value,
+            outcome,
+        });
+    }
+    Some(lines)
+}
+
+/// The cells of a line. Ids have no line ends, so a record is a line.
+fn cells(line: &str) -> csv::StringRecord {
+    let mut reader = csv::ReaderBuilder::new();
+    let reader = reader.has_headers(false).trim(csv::Trim::All);
+    let records = reader.from_reader(line.as_bytes()).into_records();
+    // Reading from memory does not fail, and a text has no wrong bytes.
+    records.map_while(Result::ok).next().unwrap_or_default()
+}
+
+/// What the form says of all lines.
+struct Said {
+    campaign: String,
+    request: String,
+    operator: String,
+    reason: String,
+}
+
+/// Acts on users: one call for all lines, or for all that grant the same number of draws.
+async fn users(visit: &Visit, act: Act, said: &Said, lines: &mut [Line]) {
+    let mut calls: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (index, line) in lines.iter().enumerate() {
+        if matches!(line.outcome, Outcome::Open) {
+            let draws = match act {
+                Act::Grant => line.value.parse().unwrap_or_default(),
+                _ => 0,
+            };
+            calls.entry(draws).or_default().push(index);
+        }
+    }
+    for (draws, indexes) in calls {
+        let users = indexes
+            .iter()
+            .map(|index| lines[*index].id.clone())
+            .collect();
+        let request_id = match said.request.as_str() {
+            "" => String::new(),
+            request => format!("{request}-{draws}"),
+        };
+        let result = call(visit, act, said, (draws, users, request_id)).await;
+        for index in indexes {
+            lines[index].outcome = match &result {
+                Ok(()) => Outcome::Done,
+                Err(status) => Outcome::Refused(status.clone()),
+            };
+        }
+    }
+}
+
+async fn call(
+    visit: &Visit,
+    act: Act,
+    said: &Said,
+    (draws, user_ids, request_id): (u32, Vec<String>, String),
+) -> Result<(), Status> {
+    let mut client = visit.campaigns();
+    let (campaign_id, operator) = (said.campaign.clone(), said.operator.clone());
+    let reason = said.reason.clone();
+    match act {
+        Act::Grant => {
+            let request = GrantDrawsRequest {
+                campaign_id,
+                user_ids,
+                draws,
+                request_id,
+                operator,
+                reason,
+                ..GrantDrawsRequest::default()
+            };
+            client.grant_draws(request).await.map(drop)
+        }
+        Act::Block => {
+            let request = BlockUsersRequest {
+                campaign_id,
+                user_ids,
+                request_id,
+                operator,
+                reason,
+            };
+            client.block_users(request).await.map(drop)
+        }
+        Act::Unblock | Act::Deliver => {
+            let request = UnblockUsersRequest {
+                campaign_id,
+                user_ids,
+                request_id,
+                operator,
+                reason,
+            };
+            client.unblock_users(request).await.map(drop)
+        }
+    }
+}
+
+/// Marks wins as delivered, one call for each. Noting the same reference again changes nothing.
+async fn deliver(visit: &Visit, said: &Said, lines: &mut [Line]) {
+    let open: Vec<usize> = (0..lines.len())
+        .filter(|index| matches!(lines[*index].outcome, Outcome::Open))
+        .collect();
+    let mut is_stopped = false;
+    for part in open.chunks(CALLS_MAX) {
+        let mut calls = JoinSet::new();
+        for index in part.iter().copied().filter(|_| !is_stopped) {
+            let mut client = visit.ledger();
+            let request = MarkDeliveredRequest {
+                campaign_id: said.campaign.clone(),
+                unit_id: lines[index].id.clone(),
+                reference: lines[index].value.clone(),
+                operator: said.operator.clone(),
+                ..MarkDeliveredRequest::default()
+            };
+            calls.spawn(async move { (index, client.mark_delivered(request).await) });
+        }
+        for index in part {
+            lines[*index].outcome = Outcome::Skipped;
+        }
+        for (index, result) in calls.join_all().await {
+            lines[index].outcome = match result {
+                Ok(_) => Outcome::Done,
+                Err(status) => {
+                    is_stopped |= !is_of_line(&status);
+                    Outcome::Refused(status)
+                }
+            };
+        }
+    }
+}
+
+/// Whether another line may succeed although this one was refused.
+fn is_of_line(status: &Status) -> bool {
+    let code = status.code();
+    matches!(
+        code,
+        Code::NotFound | Code::FailedPrecondition | Code::InvalidArgument
+    )
+}
+
+fn report(visit: &Visit, act: Act, lines: &[Line], back: &str) -> Response {
+    let lang = visit.language;
+    let is_done = |line: &&Line| matches!(line.outcome, Outcome::Done);
+    let done = lines.iter().filter(is_done).count();
+    let kind = if done == lines.len() { "good" } else { "warn" };
+    let sum = lang.with("many.sum", &grouped(done as u64)).replacen(
+        "{}",
+        &grouped(lines.len() as u64),
+        1,
+    );
+    let contents = html! {
+        h1 { (lang.t("many.report")) ": " (lang.t(act.key())) }
+        (ui::notice(kind, &html! { (sum) }))
+        (ui::scroll(lang.t("many.report"), &html! { table {
+            thead { tr {
+                th.n scope="col" { (lang.t("many.line")) }
+                @for column in act.columns() { th scope="col" { code { (column) } } }
+                th scope="col" { (lang.t("list.result")) }
+            } }
+            tbody { @for line in lines { tr {
+                td.n { (line.number) }
+                td { (line.id) }
+                @if act.columns().len() > 1 { td { (line.value) } }
+                td { (outcome(visit, &line.outcome)) }
+            } } }
+        } }))
+        p { a href=(back) { (lang.t("form.back")) } }
+    };
+    let page = visit.page(Place::Campaigns, lang.t("many.report"), Ok(contents));
+    let refusal = lines.iter().find_map(|line| match &line.outcome {
+        Outcome::Refused(status) => Some(http_status(status)),
+        _ => None,
+    });
+    match refusal {
+        Some(code) if done == 0 => (code, page).into_response(),
+        _ => page,
+    }
+}
+
+fn outcome(visit: &Visit, outcome: &Outcome) -> Markup {
+    let lang = visit.language;
+    html! {
+        @match outcome {
+            Outcome::Done => span.badge.outcome-1 { (lang.t("many.done")) },
+            Outcome::Wrong(key) => (lang.find(key).unwrap_or(key)),
+            Outcome::Refused(status) => (visit.trouble(status)),
+            Outcome::Open | Outcome::Skipped => (lang.t("many.skipped")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes(act: Act, text: &str) -> Vec<(usize, &'static str)> {
+        let lines = read(act, text).unwrap().into_iter();
+        lines
+            .map(|line| match line.outcome {
+                Outcome::Open => (line.number, ""),
+                Outcome::Wrong(key) => (line.number, key),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn wrong_lines_are_named_and_the_others_stay() {
+        let text = "\u{feff}user,draws\r\nanna, 3\r\n\r\nbob,x\n\"a,b\",1\nanna,4\nc\n,2\n";
+        let expected = [
+            (2, ""),
+            (4, "many.no-draws"),
+            (5, ""),
+            (6, "many.again"),
+            (7, "many.cells"),
+            (8, "many.no-user"),
+        ];
+        assert_eq!(outcomes(Act::Grant, text), expected);
+        assert_eq!(outcomes(Act::Block, "user\nuser\n"), [(2, "")]);
+        assert_eq!(outcomes(Act::Deliver, "u:1,parcel 9"), [(1, "")]);
+        assert!(outcomes(Act::Block, "\n\n").is_empty());
+    }
+
+    #[test]
+    fn a_file_is_bounded() {
+        let lines = |count| (0..count).map(|no| format!("u{no}\n")).collect::<String>();
+        assert_eq!(
+            read(Act::Block, &lines(LINES_MAX)).unwrap().len(),
+            LINES_MAX
+        );
+        assert!(read(Act::Block, &lines(LINES_MAX + 1)).is_none());
+    }
+}

@@ -1,0 +1,214 @@
+//! The plan editor: a grid of hours or days and prizes, painted step by step into a draft. Each
+//! step is a dry run of the service; applying the draft is a call of its own.
+
+mod canvas;
+mod grid;
+mod preview;
+mod strokes;
+
+use axum::{
+    Form,
+    extract::{Path, Query},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+use tonic::Status;
+
+use self::canvas::Canvas;
+use super::{Tab, fields::Fields, forecast, head, problems, status};
+use crate::{
+    console::{
+        layout::Place,
+        ui,
+        visit::{Contents, Visit, reason},
+    },
+    model::{Problems, convert::moment_to_proto},
+    proto::{
+        CampaignStatus, GetCampaignRequest, GetScheduleRequest, SetPlanRequest, SetPlanResponse,
+    },
+};
+
+/// The page with nothing painted.
+pub(in crate::console) async fn page(
+    visit: Visit,
+    Path(id): Path<String>,
+    Query(fields): Query<Fields>,
+) -> Response {
+    let contents = edited(&visit, &id, &fields).await;
+    visit.page(Place::Campaigns, &id, contents)
+}
+
+/// Paints, goes elsewhere in the calendar, or applies.
+pub(in crate::console) async fn submit(
+    visit: Visit,
+    Path(id): Path<String>,
+    Form(fields): Form<Fields>,
+) -> Response {
+    if fields.get("do") == "apply" {
+        let result = apply(&visit, &id, &fields).await;
+        let is_stale = matches!(&result, Err(status) if reason(status) == "VERSION_STALE");
+        if !is_stale {
+            let target = format!("/campaigns/{}/plan", ui::encoded(&id));
+            let query = [
+                ("pool", fields.get("pool")),
+                ("at", fields.get("at")),
+                ("done", "plan-applied"),
+            ];
+            return match result {
+                Ok(()) => Redirect::to(&ui::address(&target, &query)).into_response(),
+                Err(status) => visit.page(
+                    Place::Campaigns,
+                    visit.language.t("error.title"),
+                    Err(status),
+                ),
+            };
+        }
+    }
+    let contents = edited(&visit, &id, &fields).await;
+    visit.page(Place::Campaigns, &id, contents)
+}
+
+async fn edited(visit: &Visit, id: &str, fields: &Fields) -> Contents {
+    let lang = visit.language;
+    let status = status(visit, id).await?;
+    let head = head(visit, &status, Tab::Schedule);
+    let base = fields.parsed::<u32>("base").unwrap_or(status.version);
+    let has_draft = !matches!(fields.get("draft"), "" | canvas::IN_FORCE);
+    let is_stale = has_draft && base != status.version;
+    if is_stale && fields.get("do") != "rebase" {
+        return Ok(html! { (head) (grid::stale(visit, &status, base, fields)) });
+    }
+    let loaded = match is_stale {
+        true => rebased(visit, id, base, status, fields).await?,
+        false => Canvas::of(status, fields),
+    };
+    let mut canvas = match loaded {
+        Ok(Some(canvas)) => canvas,
+        Ok(None) => {
+            let none = ui::empty(&html! { p { (lang.t("schedule.none")) } });
+            return Ok(html! { (head) (none) });
+        }
+        Err(found) => return Ok(html! { (head) (problems::list(lang, &found)) }),
+    };
+    let notice = stroke(visit, &mut canvas, fields);
+    let preview = match canvas.is_changed() {
+        true => {
+            let planned = tried(visit, id, &canvas).await;
+            let shown = preview::preview(visit, &canvas, fields, planned);
+            let forecast = match fields.get("do") {
+                "forecast" => forecast::run(visit, canvas.drafted(), fields).await,
+                _ => html! {},
+            };
+            html! { (shown) (forecast) }
+        }
+        false => html! {},
+    };
+    Ok(html! {
+        (head)
+        @if let Some(done) = ui::done(lang, Some(fields.get("done"))) { (done) }
+        (notice)
+        (grid::editor(visit, &canvas, fields, &injected(visit, id, &canvas).await))
+        (preview)
+    })
+}
+
+/// Does to the draft what the form says; gives why not.
+fn stroke(visit: &Visit, canvas: &mut Canvas, fields: &Fields) -> Markup {
+    let lang = visit.language;
+    match fields.get("do") {
+        "undo" => canvas.undo(),
+        "cells" | "range" | "copy" => match strokes::of(canvas, fields) {
+            Ok(painted) => {
+                if let Err(found) = canvas.paint(&painted) {
+                    return problems::list(lang, &found);
+                }
+            }
+            Err(key) => return ui::notice("warn", &html! { (lang.t(key)) }),
+        },
+        _ => {}
+    }
+    html! {}
+}
+
+/// The draft of an earlier version, painted on the current one.
+async fn rebased(
+    visit: &Visit,
+    id: &str,
+    base: u32,
+    status: CampaignStatus,
+    fields: &Fields,
+) -> Result<Result<Option<Canvas>, Problems>, Status> {
+    let request = GetCampaignRequest {
+        campaign_id: id.into(),
+        version: base,
+    };
+    let response = visit.campaigns().get_campaign(request).await?.into_inner();
+    let before = response.status.unwrap_or_default();
+    let repeated = || {
+        let Some(other) = Canvas::of(before, fields)? else {
+            return Ok(None);
+        };
+        let Some(mut canvas) = Canvas::of(status, &fields.without(&["draft", "last"]))? else {
+            return Ok(None);
+        };
+        canvas.repeat(&other)?;
+        Ok(Some(canvas))
+    };
+    Ok(repeated())
+}
+
+/// A dry run of the draft.
+async fn tried(visit: &Visit, id: &str, canvas: &Canvas) -> Result<SetPlanResponse, Status> {
+    let request = SetPlanRequest {
+        campaign_id: id.into(),
+        pool_id: canvas.pool_id().into(),
+        base_version: canvas.status.version,
+        schedule: Some(canvas.message(&canvas.draft)),
+        dry_run: true,
+        operator: visit.operator(),
+        ..SetPlanRequest::default()
+    };
+    Ok(visit.campaigns().set_plan(request).await?.into_inner())
+}
+
+/// Brings a draft into force, if its version is still the current one.
+async fn apply(visit: &Visit, id: &str, fields: &Fields) -> Result<(), Status> {
+    let request = SetPlanRequest {
+        campaign_id: id.into(),
+        pool_id: fields.get("pool").into(),
+        base_version: fields.parsed("base").unwrap_or(0),
+        schedule: canvas::message(fields.get("draft")),
+        dry_run: false,
+        request_id: fields.get("request_id").into(),
+        operator: visit.operator(),
+        reason: fields.get("reason").into(),
+    };
+    visit.campaigns().set_plan(request).await.map(drop)
+}
+
+/// What is injected already in the hours of a day; empty if the grid shows a month.
+async fn injected(visit: &Visit, id: &str, canvas: &Canvas) -> grid::Injected {
+    let canvas::View::Day(day) = canvas.view else {
+        return grid::Injected::new();
+    };
+    let request = GetScheduleRequest {
+        campaign_id: id.into(),
+        pool_id: canvas.pool_id().into(),
+        from_time: Some(moment_to_proto(canvas.begin(day))),
+        page_size: super::schedule::HOURS_MAX,
+        ..GetScheduleRequest::default()
+    };
+    // The grid shows what it can without these.
+    let Ok(response) = visit.campaigns().get_schedule(request).await else {
+        return grid::Injected::new();
+    };
+    let mut injected = grid::Injected::new();
+    for window in response.into_inner().windows {
+        let hour = window.local_start.get(..13).unwrap_or_default();
+        for prize in window.prizes.iter().filter(|prize| prize.injected > 0) {
+            let key = (hour.to_owned(), prize.prize_id.clone());
+            *injected.entry(key).or_default() += prize.injected;
+        }
+    }
+    injected
+}

@@ -1,0 +1,219 @@
+//! Personal pools and their guarantees: what is read, and what cannot be meant.
+
+use super::*;
+use crate::model::{file, personal::PersonalKind};
+
+/// A campaign with prizes of all kinds and this text of a personal pool.
+fn message(personal: &str) -> proto::Campaign {
+    let text = format!(
+        "
+id: gacha
+timeZone: Asia/Tokyo
+startTime: 2026-12-01T00:00:00+09:00
+endTime: 2026-12-22T00:00:00+09:00
+prizes:
+  - {{id: hero, unlimited: true}}
+  - {{id: star, unlimited: true}}
+  - {{id: mug, stock: 10}}
+  - {{id: capped, unlimited: true, perUser: {{total: 1}}}}
+  - {{id: coupon, codes: true}}
+pools:
+  - {{id: own, personal: {personal}}}
+"
+    );
+    file::parse(&text).unwrap().remove(0)
+}
+
+fn refused(message: &proto::Campaign) -> Vec<(String, String)> {
+    let problems = campaign_from_proto(message).unwrap_err();
+    let problems = problems.0.into_iter();
+    problems.map(|it| (it.path, it.message)).collect()
+}
+
+#[track_caller]
+fn assert_refused(personal: &str, path: &str, word: &str) {
+    let found = refused(&message(personal));
+    let path = match path {
+        "" => "pools[0].personal".into(),
+        path => format!("pools[0].personal.{path}"),
+    };
+    let [(at, text)] = found.as_slice() else {
+        panic!("one problem of {personal}: {found:#?}");
+    };
+    assert!(*at == path && text.contains(word), "{personal}: {found:#?}");
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let personal = "{odds: {hero: 0.3%, star: 1/300, mug: 5%}, fallback: mug, guarantees: \
+                    [{id: ssr, prizes: [hero, star], within: 90, \
+                    ramp: [{from: 74, add: 6%}, {from: 80, add: 0.5%}], among: [hero]}]}";
+    let campaign = campaign_from_proto(&message(personal)).unwrap();
+    assert!(campaign.has_personal_pools() && campaign.needs_newer_readers());
+    let PoolKind::Personal(own) = &campaign.pools[0].kind else {
+        panic!("a personal pool");
+    };
+    let PersonalKind::Odds(odds) = &own.kind else {
+        panic!("with odds");
+    };
+    // Over the common denominator 3,000.
+    let weights: Vec<_> = odds.outcomes().map(|(_, weight)| weight).collect();
+    assert_eq!(weights, [9, 10, 150, 2831]);
+    let ssr = &own.guarantees[0];
+    assert_eq!(ssr.raise(79), Some((72, 200)));
+    assert_eq!(ssr.raise(80), Some((73, 200)));
+    let again = campaign_from_proto(&campaign_to_proto(&campaign)).unwrap();
+    assert_eq!(again, campaign);
+}
+
+#[test]
+fn a_pool_says_in_one_way_what_a_draw_gives() {
+    assert_refused("{fallback: mug}", "", "neither odds nor a deck");
+    let both = "{odds: {mug: 1%}, deck: {size: 10, cards: {mug: 1}}}";
+    assert_refused(both, "", "both odds and a deck");
+    let guaranteed = "{deck: {size: 10, cards: {mug: 1}}, \
+                      guarantees: [{id: g, prizes: [hero], within: 3}]}";
+    assert_refused(guaranteed, "guarantees", "go with odds only");
+    let large = "{deck: {size: 1001, cards: {mug: 1}}}";
+    assert_refused(large, "deck.size", "at most 1,000");
+    assert_refused("{odds: {mug: 60%, hero: 41%}}", "odds", "100%");
+    assert_refused(
+        "{odds: {mug: 1/999983, hero: 1/999979, star: 1/999961}}",
+        "odds",
+        "fewer",
+    );
+    assert_refused("{odds: {cup: 1%}}", "odds.cup", "not a prize");
+    assert_refused("{odds: {coupon: 1%}}", "", "codes");
+    assert_refused(
+        "{odds: {mug: 1%}, fallback: cup}",
+        "fallback",
+        "not a prize",
+    );
+}
+
+/// A pool with one guarantee of this text.
+fn guaranteed(rest: &str) -> String {
+    format!("{{odds: {{hero: 1%, star: 1%}}, guarantees: [{{{rest}}}]}}")
+}
+
+#[test]
+fn a_guarantee_is_one_that_can_be_kept() {
+    let refused = |rest: &str, path: &str, word: &str| {
+        let path = format!(
+            "guarantees[0]{}{path}",
+            if path.is_empty() { "" } else { "." }
+        );
+        assert_refused(&guaranteed(rest), &path, word);
+    };
+    refused("id: g, prizes: [hero]", "", "promises nothing");
+    refused("id: g, within: 3", "prizes", "is empty");
+    refused(
+        "id: g, prizes: [mug], within: 3",
+        "prizes[0]",
+        "not unlimited",
+    );
+    refused(
+        "id: g, prizes: [capped], within: 3",
+        "prizes[0]",
+        "has a cap",
+    );
+    refused(
+        "id: g, prizes: [hero, hero], within: 3",
+        "prizes[1]",
+        "there twice",
+    );
+    refused(
+        "id: g, prizes: [hero, cup], within: 3",
+        "prizes[1]",
+        "not a prize",
+    );
+    refused(
+        "id: g, prizes: [hero], within: 100001",
+        "within",
+        "at most 100,000",
+    );
+    refused("id: '', prizes: [hero], within: 3", "id", "");
+    refused(
+        "id: g, prizes: [hero], among: [star]",
+        "among[0]",
+        "not one of",
+    );
+    refused("id: g, prizes: [hero], among: [hero]", "among", "all of");
+    let ramp = |entries: &str| format!("id: g, prizes: [hero], ramp: [{entries}]");
+    refused(
+        &ramp("{from: 0, add: 1%}"),
+        "ramp[0].from",
+        "not a draw's number",
+    );
+    refused(
+        &ramp("{from: 5, add: 1%}, {from: 5, add: 1%}"),
+        "ramp[1].from",
+        "not after 5",
+    );
+    refused(
+        &ramp("{from: 5, add: 0.00001%}"),
+        "ramp[0].add",
+        "four decimals",
+    );
+    refused(&ramp("{from: 5, add: 1/3}"), "ramp", "four decimals");
+    refused(
+        &ramp(&vec!["{from: 5, add: 1%}"; 21].join(", ")),
+        "ramp",
+        "at most 20",
+    );
+}
+
+#[test]
+fn a_guarantees_prize_counts_as_no_win_while_wins_are_limited() {
+    let mut message = message(&guaranteed("id: g, prizes: [hero], within: 3"));
+    campaign_from_proto(&message).unwrap();
+    message.segment_limits = vec![proto::SegmentLimits {
+        segment: "gold".into(),
+        limits: Some(proto::DrawLimits {
+            wins_per_user: Some(3),
+            ..Default::default()
+        }),
+    }];
+    let found = refused(&message);
+    assert!(found[0].1.contains("winsPerUser"), "{found:?}");
+    message.prizes[0].counts_as_win = Some(false);
+    campaign_from_proto(&message).unwrap();
+}
+
+#[test]
+fn guarantees_of_a_campaign_are_few_and_have_ids_of_their_own() {
+    let pool = |guarantees: &str| format!("{{odds: {{hero: 1%}}, guarantees: [{guarantees}]}}");
+    let one = "{id: g, prizes: [hero], within: 3}";
+    assert_refused(&pool(&[one, one].join(", ")), "guarantees[1].id", "already");
+    let many: Vec<_> = (0..21)
+        .map(|i| format!("{{id: g{i}, prizes: [hero], within: 1}}"))
+        .collect();
+    let found = refused(&message(&pool(&many.join(", "))));
+    assert!(found[0].1.contains("at most 20"), "{found:?}");
+    let split = "{id: a, prizes: [hero, star], among: [hero]}, \
+                 {id: b, prizes: [star, hero], among: [star]}";
+    assert_refused(&pool(split), "guarantees", "two guarantees with");
+    let fallback =
+        "{odds: {mug: 1%}, fallback: hero, guarantees: [{id: g, prizes: [hero], within: 2}]}";
+    assert_refused(fallback, "fallback", "no guarantee has");
+    // Their counters are the states of the published odds.
+    let states = "{id: a, prizes: [hero], within: 5000}, {id: b, prizes: [star], within: 5001}";
+    assert_refused(&pool(states), "guarantees", "lower `within`");
+}
+
+#[test]
+fn guarantees_over_all_pools_are_refused() {
+    let mut message = message("{odds: {hero: 1%}}");
+    message.guarantees = vec![proto::Guarantee {
+        id: "g".into(),
+        prizes: vec!["hero".into()],
+        within: 10,
+        ..Default::default()
+    }];
+    let found = refused(&message);
+    assert_eq!(found[0].0, "guarantees");
+    assert!(
+        found[0].1.contains("move them into a personal pool"),
+        "{found:?}"
+    );
+}

@@ -1,0 +1,173 @@
+//! The odds of a personal pool: the long-run share of each outcome among the draws of one user who
+//! draws from this pool alone, while nothing is held and everything is in stock.
+//!
+//! The counters of all guarantees are the state of a Markov chain. Each state's branches come from
+//! the rule itself, which is asked with every answer that chance may give.
+
+use std::collections::{BTreeMap, HashMap, hash_map::Entry};
+
+use super::{
+    Personal, PersonalOdds,
+    chain::{Chain, State},
+    progress::Counter,
+    rule::{self, Chance},
+};
+use crate::model::number::PrizeNo;
+
+/// The most states of the counters together.
+pub const STATES_MAX: usize = 100_000;
+
+/// The counters have more states than can be solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyStates;
+
+/// The share of each outcome, as a number from 0 to 1: prizes by number, and none for no prize.
+pub type Shares = BTreeMap<Option<PrizeNo>, f64>;
+
+/// The odds of each draw as they were written.
+pub fn base(odds: &PersonalOdds) -> Shares {
+    let all: u64 = odds.outcomes().map(|(_, weight)| weight).sum();
+    let outcomes = odds.outcomes().filter(|(_, weight)| *weight > 0);
+    outcomes
+        .map(|(prize, weight)| (prize, weight as f64 / all as f64))
+        .collect()
+}
+
+/// The long-run shares, to less than 1e-9.
+///
+/// # Errors
+/// There are too many states; [`check`] says so before.
+pub fn effective(personal: &Personal, odds: &PersonalOdds) -> Result<Shares, TooManyStates> {
+    let (chain, outcomes) = explore(personal, odds)?;
+    let shares = chain.shares(outcomes.len());
+    let shares = outcomes.into_iter().zip(shares);
+    Ok(shares.filter(|(_, share)| *share > 0.0).collect())
+}
+
+/// Whether the long-run shares can be computed.
+///
+/// # Errors
+/// There are too many states.
+pub fn check(personal: &Personal, odds: &PersonalOdds) -> Result<(), TooManyStates> {
+    explore(personal, odds).map(drop)
+}
+
+/// Every state that a user may come to, the first one first; and the outcomes by index.
+fn explore(
+    personal: &Personal,
+    odds: &PersonalOdds,
+) -> Result<(Chain, Vec<Option<PrizeNo>>), TooManyStates> {
+    let guaranteed = personal.guarantees.iter().flat_map(|it| &it.prizes);
+    let prizes = odds.weights.keys().chain(guaranteed);
+    let mut outcomes: Vec<Option<PrizeNo>> = prizes.copied().map(Some).collect();
+    outcomes.sort_unstable();
+    outcomes.dedup();
+    outcomes.push(None);
+    let last: Vec<u32> = personal
+        .guarantees
+        .iter()
+        .map(|it| it.last_draw())
+        .collect();
+    // Each draw raises the largest counter by one, or it begins anew.
+    let largest = (0..last.len()).max_by_key(|index| last[*index]);
+    let layer = |counters: &[Counter]| largest.map_or(0, |it| counters[it].since);
+    let last_layer = largest.map_or(0, |it| last[it] - 1);
+
+    let first = vec![Counter::default(); last.len()];
+    let mut number_of = HashMap::from([(first.clone(), 0)]);
+    let mut found = vec![first];
+    let mut states: Vec<State> = Vec::new();
+    while let Some(counters) = found.get(states.len()).cloned() {
+        let mut given = BTreeMap::<usize, f64>::new();
+        let mut next = BTreeMap::<usize, f64>::new();
+        for (prize, probability) in branches(personal, odds, &counters) {
+            let mut counters = counters.clone();
+            rule::count(personal, &mut counters, prize);
+            for (counter, last) in counters.iter_mut().zip(&last) {
+                counter.since = counter.since.min(last - 1);
+            }
+            let number = match number_of.entry(counters) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    found.push(new.key().clone());
+                    *new.insert(found.len() - 1)
+                }
+            };
+            if found.len() > STATES_MAX {
+                return Err(TooManyStates);
+            }
+            *next.entry(number).or_default() += probability;
+            let outcome = outcomes.binary_search_by_key(&key(prize), |it| key(*it));
+            *given.entry(outcome.unwrap_or(0)).or_default() += probability;
+        }
+        states.push(State {
+            layer: layer(&counters),
+            next: next.into_iter().collect(),
+            given: given.into_iter().collect(),
+        });
+    }
+    let chain = Chain::new(states, last_layer).ok_or(TooManyStates)?;
+    Ok((chain, outcomes))
+}
+
+/// The order of outcomes: no prize comes last.
+fn key(prize: Option<PrizeNo>) -> (bool, Option<PrizeNo>) {
+    (prize.is_none(), prize)
+}
+
+/// Every way in which a draw may come out, with its probability. An outcome may come several times.
+fn branches(
+    personal: &Personal,
+    odds: &PersonalOdds,
+    counters: &[Counter],
+) -> Vec<(Option<PrizeNo>, f64)> {
+    let mut all = Vec::new();
+    let mut branch = Branch::default();
+    loop {
+        (branch.depth, branch.probability) = (0, 1.0);
+        let outcome = rule::draw(personal, odds, counters, |_| false, &mut branch);
+        all.push((outcome.prize, branch.probability));
+        if !branch.turn() {
+            return all;
+        }
+    }
+}
+
+/// One answer to each question, and how likely these are.
+#[derive(Default)]
+struct Branch {
+    /// The weights of each question and the index of its answer.
+    answers: Vec<(Vec<u64>, usize)>,
+    /// Questions that were asked so far.
+    depth: usize,
+    probability: f64,
+}
+
+impl Branch {
+    /// Turns to the next branch; false if there is none.
+    fn turn(&mut self) -> bool {
+        while let Some((weights, answer)) = self.answers.last_mut() {
+            let rest = weights.iter().skip(*answer + 1);
+            if let Some(further) = rest.clone().position(|weight| *weight > 0) {
+                *answer += 1 + further;
+                return true;
+            }
+            self.answers.pop();
+        }
+        false
+    }
+}
+
+impl Chance for Branch {
+    fn one_of(&mut self, weights: &[u64]) -> usize {
+        if self.depth == self.answers.len() {
+            let first = weights.iter().position(|weight| *weight > 0);
+            self.answers.push((weights.to_vec(), first.unwrap_or(0)));
+        }
+        let answer = self.answers[self.depth].1;
+        let all: u64 = weights.iter().sum();
+        self.probability *= weights[answer] as f64 / all as f64;
+        self.depth += 1;
+        answer
+    }
+}

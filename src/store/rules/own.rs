@@ -1,0 +1,93 @@
+//! What a draw gets of a personal pool: the user's own chance decides it, and the unit is taken off
+//! stock. What cannot be given is the pool's fallback, else what the next pools give. The user's
+//! progress is the same in any case.
+
+use super::draw::{Found, Pools, Search};
+use crate::{
+    model::{PoolNo, PrizeNo, personal::Personal},
+    store::{Cause, DrawResult, Unit},
+};
+
+/// What a personal pool gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OwnDraw {
+    /// A unit of this prize, by this guarantee if chance did not decide it.
+    Won {
+        pool: PoolNo,
+        prize: PrizeNo,
+        guarantee: Option<u16>,
+    },
+    /// Nothing, at this position.
+    Blank { pool: PoolNo, position: u64 },
+}
+
+impl<P: Pools> Search<'_, P> {
+    /// What a personal pool gives to the next draw that reaches it.
+    pub(super) fn own(&mut self, pool: PoolNo, personal: &Personal) -> Found {
+        let Some(chance) = self.chance else {
+            return Found::NeedChance;
+        };
+        let (before, paused) = (self.made.progress.of(pool), self.paused);
+        let draw = chance.draw(self.campaign, pool, &before, |prize| {
+            paused.contains(&prize)
+        });
+        let Some(draw) = draw else {
+            return Found::Nothing;
+        };
+        self.made.progress.0.insert(pool, draw.after);
+        let Some(drawn) = draw.prize else {
+            let position = draw.position;
+            return Found::Own(OwnDraw::Blank { pool, position });
+        };
+        let mut prizes = [Some(drawn), personal.fallback].into_iter().flatten();
+        let Some(prize) = prizes.find(|prize| self.can_be_given(*prize)) else {
+            return Found::Nothing;
+        };
+        let guarantee = draw.guarantee.filter(|_| prize == drawn);
+        Found::Own(OwnDraw::Won {
+            pool,
+            prize,
+            guarantee: guarantee.and_then(|index| u16::try_from(index).ok()),
+        })
+    }
+
+    /// A unit of a prize is in stock, not held, and one that the user may have.
+    fn can_be_given(&self, prize: PrizeNo) -> bool {
+        let given = self.made.given.iter();
+        let given = given.filter(|(_, other)| *other == prize).count() as u64;
+        !self.paused.contains(&prize) && self.may_have(prize) && self.pools.in_stock(prize) > given
+    }
+
+    /// A unit is won off stock, or nothing.
+    pub(super) fn take_own(&mut self, draw: OwnDraw) {
+        match draw {
+            OwnDraw::Won {
+                pool,
+                prize,
+                guarantee,
+            } => {
+                let earlier = self.made.given.iter().filter(|(other, _)| *other == pool);
+                let mut unit = self.pools.next_unit(pool);
+                unit.number += earlier.count() as u64;
+                self.made.given.push((pool, prize));
+                self.count_win(prize);
+                self.made.results.push(DrawResult::Won {
+                    prize,
+                    pool,
+                    unit,
+                    release: None,
+                    code: None,
+                    guarantee,
+                });
+            }
+            OwnDraw::Blank { pool, position } => {
+                let unit = Unit {
+                    window: 0,
+                    fork: 0,
+                    number: position,
+                };
+                self.give_without(Cause::Blank { pool, unit });
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The first page: how fast campaigns draw, and what has changed since the last visit.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpStream,
+    time::Instant,
+};
+
+use super::{fill, served};
+use crate::process::PATIENCE;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_since_the_last_visit_are_shown() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut olga) = served(data.path());
+    fill(&server).await;
+    olga.sign_in("olga");
+    let card = "Changes since your last visit";
+    assert!(
+        !olga.get("/").good().contains(card),
+        "it is the first visit"
+    );
+    assert!(!olga.cookies["tombola-visit"].contains("olga"));
+
+    assert!(!olga.get("/").good().contains(card), "it is the same visit");
+    let mut igor = olga.clone();
+    igor.sign_in("igor");
+    igor.post("/campaigns/wheel/pause", "reason=fire");
+    assert!(
+        !igor.get("/").good().contains(card),
+        "it was somebody else's"
+    );
+
+    // Two sessions that begin in the same second are one visit.
+    let begun = Instant::now();
+    let page = loop {
+        olga.post("/sign-out", "");
+        olga.sign_in("olga");
+        let page = olga.get("/").good();
+        if page.contains(card) {
+            break page;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{page}");
+    };
+    for words in ["igor", "paused the campaign", "fire"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn draws_a_minute_appear_while_somebody_looks() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let page = browser.get("/").good();
+    for words in ["Draws / wins a minute", r#"data-live="minute:wheel">–<"#] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let page = browser.get("/campaigns/wheel").good();
+    assert!(page.contains("The curve begins once"), "{page}");
+    let cookie = &browser.cookies["tombola"];
+    let mut stream = TcpStream::connect(browser.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let address = browser.address;
+    let request = format!(
+        "GET /live/overview HTTP/1.1\r\nHost: {address}\r\nCookie: tombola={cookie}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    // Nobody draws meanwhile.
+    let known = lines.find(|line| line.contains(r#"data-live="minute:wheel">0 / 0<"#));
+    assert!(known.is_some());
+    // Others read the same.
+    let page = browser.get("/campaigns/wheel").good();
+    assert!(page.contains(r#"data-live="minute">0 / 0<"#), "{page}");
+}
