@@ -21,6 +21,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many users draw before the scenario `check` asks for their limits.
 pub(crate) const CHECKED_USERS: u64 = 10_000;
 
+/// How many users draw in turn in the scenario `personal-again`.
+const USERS_AGAIN: u64 = 20_000;
+
 /// A service, and how to call it.
 #[derive(Clone, Debug)]
 pub(crate) struct Grpc {
@@ -77,6 +80,9 @@ impl Caller for GrpcCaller {
             | Scenario::Draw
             | Scenario::Scattered
             | Scenario::Deck
+            | Scenario::Capped
+            | Scenario::Personal
+            | Scenario::PersonalAgain
             | Scenario::Inject
             | Scenario::HotUser
             | Scenario::HotCampaign
@@ -114,6 +120,7 @@ impl Grpc {
         match self.scenario {
             Scenario::HotUser => "hot-user".into(),
             Scenario::Scattered => format!("{:016x}", scramble(number)),
+            Scenario::PersonalAgain => format!("again-{:05}", number % USERS_AGAIN),
             scenario => match self.ids {
                 Ids::Following => format!("{}-{number:010}", scenario.name()),
                 ids => ids.of(number),

@@ -78,6 +78,10 @@ impl Made {
                 return vec![format!("{}-{}", self.run, scenario.name())];
             }
             Scenario::Check => return vec![format!("{}-limits", self.run)],
+            Scenario::Capped => return vec![format!("{}-capped", self.run)],
+            Scenario::Personal | Scenario::PersonalAgain => {
+                return vec![format!("{}-personal", self.run)];
+            }
             Scenario::HotCampaign => 16,
             Scenario::ManyCampaigns => 64,
             _ => 1,
@@ -131,10 +135,21 @@ impl Made {
             } else {
                 ""
             };
+            let prize = match () {
+                () if id.ends_with("-personal") => "unlimited: true",
+                () if id.ends_with("-capped") => {
+                    "stock: 9000000000, perUser: {perDay: 100000, total: 1000000}"
+                }
+                () => "stock: 9000000000",
+            };
+            let pool = if id.ends_with("-personal") {
+                "personal: {odds: {card: 60%}, guarantees: [{id: card, prizes: [card], within: 5}]}"
+            } else {
+                "deck: {size: 100000, cards: {card: 60000}, onExhausted: RESHUFFLE}"
+            };
             let yaml = format!(
                 "{{id: {id}, timeZone: UTC, startTime: '{start}', endTime: '{end}', \
-                 {limits}prizes: [{{id: card, stock: 9000000000}}], pools: [{{id: cards, deck: \
-                 {{size: 100000, cards: {{card: 60000}}, onExhausted: RESHUFFLE}}}}]}}"
+                 {limits}prizes: [{{id: card, {prize}}}], pools: [{{id: cards, {pool}}}]}}"
             );
             self.ids.push(id);
             apply(server, &yaml).await?;

@@ -14,6 +14,12 @@ pub(crate) enum Scenario {
     Scattered,
     /// A draw from a deck in which 60 of 100 cards win
     Deck,
+    /// The same where each user may win a number of cards a day and in all
+    Capped,
+    /// Draws from a personal pool with odds of 60% and a guarantee, each by another user
+    Personal,
+    /// The same by 20,000 users in turn
+    PersonalAgain,
     /// CheckLimit for users who have drawn
     Check,
     /// A mix: of twenty calls 14 draws, 4 CheckLimit, 1 retry and 1 GetDraw
@@ -42,6 +48,9 @@ impl Scenario {
             Self::Draw => "draw",
             Self::Scattered => "scattered",
             Self::Deck => "deck",
+            Self::Capped => "capped",
+            Self::Personal => "personal",
+            Self::PersonalAgain => "personal-again",
             Self::Check => "check",
             Self::Mix => "mix",
             Self::Inject => "inject",

@@ -5,7 +5,7 @@
 //! Positions count from 0: a draw that reaches the pool takes the next one, whatever it gives.
 //!
 //! - **Odds.** The numbers of a draw are those of the stream with the label `("personal", pool id,
-//!   pseudonym, position)`. [`rule`](crate::model::personal::rule) asks for one of some weights: a
+//!   pseudonym, position)`. [`rule`] asks for one of some weights: a
 //!   single weight above 0 takes no number; else a number below the sum of the weights is drawn
 //!   (see [`Stream::below`]), and it is the weight that covers that number when the weights lie
 //!   side by side.
