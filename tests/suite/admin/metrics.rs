@@ -246,6 +246,7 @@ async fn the_documents_list_exactly_the_metrics_that_there_are() {
     let server = served_over_tls(&files);
     load::apply(&server).await;
     load::apply_all(&server, WITH_UNLIMITED_PRIZE).await;
+    load::apply_all(&server, load::WITH_BUDGET).await;
     let metrics = Metrics::of(&server);
     let labels = [("campaign", "unlimited"), ("prize", "coupon")];
     assert_eq!(metrics.value("tombola_prize_unlimited", &labels), Some(1.0));

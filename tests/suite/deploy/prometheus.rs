@@ -31,17 +31,6 @@ const NOTHING_TO_COMPARE: [&str; 4] = [
     "TombolaRedisMemory",
 ];
 
-/// A campaign of which nothing is won.
-const WITH_BUDGET: &str = "
-id: bounded
-timeZone: Asia/Shanghai
-startTime: 2026-12-01T00:00:00+08:00
-endTime: 2027-01-01T00:00:00+08:00
-budget: {perDay: {currencyCode: CNY, units: 100}, total: {currencyCode: CNY, units: 1000}}
-prizes: [{id: voucher, stock: 100, value: {currencyCode: CNY, units: 10}}]
-pools: [{id: deck, deck: {size: 10, cards: {voucher: 1}, onExhausted: RESHUFFLE}}]
-";
-
 /// A Prometheus that reads the metrics of one service; killed when it is dropped.
 struct Prometheus {
     child: Child,
@@ -143,7 +132,7 @@ async fn every_expression_of_dashboards_and_alerts_finds_what_it_asks_for() {
     let files = tempfile::tempdir().unwrap();
     let server = served_over_tls(&files);
     load::apply(&server).await;
-    load::apply_all(&server, WITH_BUDGET).await;
+    load::apply_all(&server, load::WITH_BUDGET).await;
     let directory = tempfile::tempdir().unwrap();
     let prometheus = Prometheus::start(directory.path(), &server);
     prometheus.finds("tombola_ready");

@@ -43,6 +43,17 @@ prizes: [{id: mug, stock: 1000000}]
 pools: [{id: deck, deck: {size: 100, cards: {mug: 50}, onExhausted: RESHUFFLE}}]
 ";
 
+/// A campaign with a budget, which [`apply`] leaves out.
+pub const WITH_BUDGET: &str = "
+id: bounded
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+budget: {perDay: {currencyCode: CNY, units: 100}, total: {currencyCode: CNY, units: 1000}}
+prizes: [{id: voucher, stock: 100, value: {currencyCode: CNY, units: 10}}]
+pools: [{id: deck, deck: {size: 10, cards: {voucher: 1}, onExhausted: RESHUFFLE}}]
+";
+
 /// The ids of these campaigns.
 pub const IDS: [&str; 3] = ["flow", "cards", "limited"];
 
