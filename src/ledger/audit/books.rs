@@ -342,14 +342,14 @@ impl Books {
                     code,
                     guarantee: _, // it is checked with the user's other draws
                 } => {
+                    if let Some(campaign) = &campaign {
+                        self.spend(campaign, prize, entry.at, faults);
+                    }
                     if self.is_personal(pool) {
                         self.take_own((pool, prize), unit, faults);
                         continue;
                     }
                     self.take_unit(pool, unit, "won", faults);
-                    if let Some(campaign) = &campaign {
-                        self.spend(campaign, prize, entry.at, faults);
-                    }
                     self.leave((pool, prize), 1, Leaves::Won, faults);
                     self.give_code(prize, code, faults);
                     if let Some(release) = release.filter(|release| *release > entry.at) {
