@@ -247,7 +247,7 @@ impl Player {
         let mut campaign = (*game.campaign()).clone();
         let view = store.campaign(&campaign.id).await?;
         for (prize, now) in campaign.prizes.iter_mut().zip(&view.campaign.prizes) {
-            if !prize.unlimited {
+            if !prize.unlimited && !prize.codes {
                 prize.stock = now.stock + 1;
             }
         }
