@@ -185,11 +185,11 @@ async function write() {
     const page = await visitor({ viewport: { width: 1280, height: 900 } });
     await signIn(page);
     await page.goto("/new?template=mall-wheel");
-    // Two days, which are soon played through.
+    // Two days, which are soon played through; the server's clock shows 2026-12-05.
     const template = await page.inputValue("#yaml");
-    const start = Date.parse(template.match(/startTime: (\S+)/)[1]);
-    const end = new Date(start + 2 * 86_400_000).toISOString();
-    const right = template.replace(/endTime: \S+/, `endTime: ${end}`);
+    const right = template
+        .replace(/startTime: \S+/, "startTime: 2026-12-10T00:00:00+08:00")
+        .replace(/endTime: \S+/, "endTime: 2026-12-12T00:00:00+08:00");
     await page.fill("#yaml", right.replace("timeZone: Asia/Shanghai", "timeZone: Asia/Shangai"));
     await page.waitForSelector("#checked .bad");
     await page.fill("#yaml", right);
