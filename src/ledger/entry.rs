@@ -233,10 +233,12 @@ mod tests {
     use crate::{
         chance::{MasterKey, Salt},
         model::{
-            CampaignId, OperatorId, RequestId, UserId,
+            CampaignId, OperatorId, RequestId, SegmentId, UserId,
             limits::{Funding, UserCounts},
         },
-        store::{Author, Cause, DrawResult, LedgerId, Operation, Subject, entry::DrawEntry},
+        store::{
+            Author, BonusEntry, Cause, DrawResult, LedgerId, Operation, Subject, entry::DrawEntry,
+        },
     };
 
     fn entry(body: Body) -> Entry {
@@ -276,6 +278,11 @@ mod tests {
     }
 
     fn draw() -> Body {
+        draw_in(&[])
+    }
+
+    fn draw_in(segments: &[&str]) -> Body {
+        let segment = |id: &&str| SegmentId::parse("segment", id).unwrap();
         Body::Draw(DrawEntry {
             version: 3,
             user: UserId::parse("user", "u1").unwrap(),
@@ -289,8 +296,23 @@ mod tests {
                     cause: Cause::Unknown,
                 })
                 .into(),
-            segments: Vec::new(),
+            segments: segments.iter().map(segment).collect(),
             counts: UserCounts::default(),
+        })
+    }
+
+    fn bonus() -> Body {
+        Body::Bonus(BonusEntry {
+            version: 3,
+            user: UserId::parse("user", "u1").unwrap(),
+            request: RequestId::parse("request", "r1").unwrap(),
+            draws: 2,
+            expires: Moment::FAR_FUTURE,
+            counts: UserCounts {
+                bonus_left: 2,
+                granted_today: 2,
+                ..UserCounts::default()
+            },
         })
     }
 
@@ -299,6 +321,8 @@ mod tests {
         let user = |id: &str| UserId::parse("user", id).unwrap();
         for body in [
             draw(),
+            draw_in(&["member", "north"]),
+            bonus(),
             Body::Closed {},
             Body::Grab {
                 user: user("u"),

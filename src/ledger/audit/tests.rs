@@ -7,10 +7,10 @@ use crate::{
     model::{
         Moment, OperatorId, PoolNo, PrizeNo, Quantities, RequestId, UserId,
         convert::{self, campaign_from_proto, tests::spring_wheel},
-        limits::{Funding, UserCounts},
+        limits::{Funding, HourDraws, UserCounts},
     },
     store::{
-        Author, Cause, DrawResult, Unit, WonUnit,
+        Author, BonusEntry, Cause, DrawResult, Unit, WonUnit,
         entry::{Applied, Body, DrawEntry, Injected, TakenBackCause},
     },
 };
@@ -275,6 +275,90 @@ fn a_win_beyond_a_cap_and_wins_that_were_not_counted_are_found() {
         assert_eq!(found[0].0, Check::Limits);
         assert!(found[0].1.contains(word), "{found:#?}");
     }
+}
+
+/// Grants of two bonus draws, with the bonus draws of the day that the entries state.
+fn grants(stated: &[u32]) -> Vec<Body> {
+    let grants = (1..).zip(stated).map(|(number, stated)| {
+        Body::Bonus(BonusEntry {
+            version: 1,
+            user: UserId::parse("user", "a").unwrap(),
+            request: RequestId::parse("request", "r").unwrap(),
+            draws: 2,
+            expires: Moment::FAR_FUTURE,
+            counts: UserCounts {
+                bonus_left: 2 * number,
+                granted_today: *stated,
+                ..UserCounts::default()
+            },
+        })
+    });
+    grants.collect()
+}
+
+#[test]
+fn a_grant_beyond_those_of_a_day_and_grants_that_were_not_counted_are_found() {
+    let mut message = spring_wheel();
+    message.limits.as_mut().unwrap().granted_per_day = Some(5);
+    let campaign = campaign_from_proto(&message).unwrap();
+    let found = |stated: &[u32]| found_after(begun_as(&campaign), grants(stated));
+    assert_eq!(found(&[2, 4]), []);
+    for (stated, word) in [
+        (
+            &[2, 4, 6][..],
+            "2 bonus draws were granted to a user, and grantedPerDay leaves 1",
+        ),
+        (
+            &[2, 2],
+            "bonus draws granted on the day 2, from the entries before it 4",
+        ),
+    ] {
+        let found = found(stated);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].0, Check::Limits);
+        assert!(found[0].1.contains(word), "{found:#?}");
+    }
+}
+
+#[test]
+fn a_draw_beyond_those_of_an_hour_is_found() {
+    let mut message = spring_wheel();
+    message.limits.as_mut().unwrap().draws_per_hour = Some(2);
+    let campaign = campaign_from_proto(&message).unwrap();
+    // Each draw with its hour, from the first one on, and its number in that hour.
+    let found = |draws: &[(u64, u32)]| {
+        let mut audit = Audit::default();
+        for (sequence, body) in (1..).zip(begun_as(&campaign)) {
+            audit.take(&entry(sequence, body));
+        }
+        for (number, (hour, in_hour)) in (0..).zip(draws) {
+            let passed = std::time::Duration::from_secs(3_600 * hour);
+            let mut draw = draw("a", number);
+            draw.counts = UserCounts {
+                free_today: number as u32 + 1,
+                draws: number + 1,
+                wins: number + 1,
+                hour: Some(HourDraws {
+                    start: Moment::from_micros(WINDOW * 1_000_000) + passed,
+                    draws: *in_hour,
+                }),
+                ..UserCounts::default()
+            };
+            audit.take(&Entry {
+                at: now() + passed,
+                ..entry(number + 3, Body::Draw(draw))
+            });
+        }
+        let findings = audit.finish().unwrap().findings;
+        let texts = findings.shown().map(|it| (it.check, it.text.clone()));
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(found(&[(0, 1), (0, 2), (1, 1)]), []);
+    let found = found(&[(0, 1), (0, 2), (0, 3)]);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0].0, Check::Limits);
+    let word = "1 draws of a user were made, and drawsPerHour leaves 0";
+    assert!(found[0].1.contains(word), "{found:#?}");
 }
 
 #[test]
