@@ -3,6 +3,7 @@
 use std::{
     collections::HashSet,
     fs,
+    ops::Range,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -33,6 +34,15 @@ pools:
   - {id: hours, schedule: {perHour: {coupon: 3600}}}
   - {id: deck, deck: {size: 10, cards: {mug: 5}, onExhausted: RESHUFFLE}}
 ";
+/// Each draw wins a code, from rounds that are dealt at once.
+const COUPONS: &str = "
+id: spring
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-20T00:00:00+08:00
+prizes: [{id: coupon, codes: true}]
+pools: [{id: deck, deck: {size: 1000, cards: {coupon: 1000}, onExhausted: RESHUFFLE}}]
+";
 /// When the campaign is drawn from, when a backup is restored, and when draws go on.
 const THEN: &str = "2026-12-05T12:30:00+08:00";
 const AFTER_THE_LOSS: &str = "2026-12-05T13:10:00+08:00";
@@ -58,9 +68,13 @@ impl Scene {
 
     /// A server with the campaign.
     fn begin(&self, options: &str) -> Server {
+        self.begin_with(CAMPAIGN, options)
+    }
+
+    fn begin_with(&self, campaign: &str, options: &str) -> Server {
         let server = Self::serve(self.data.path(), THEN, options);
         let file = self.files.path().join("spring.yaml");
-        fs::write(&file, CAMPAIGN).unwrap();
+        fs::write(&file, campaign).unwrap();
         server.run(&["apply", "-f", file.to_str().unwrap()]).well();
         server
     }
@@ -111,6 +125,17 @@ fn units(drawn: &[DrawResponse]) -> HashSet<String> {
     let results = drawn.iter().flat_map(|drawn| &drawn.results);
     let units = results.map(|result| result.unit_id.clone());
     units.filter(|unit| !unit.is_empty()).collect()
+}
+
+/// The codes that were won, in order.
+fn won_codes(drawn: &[DrawResponse]) -> Vec<String> {
+    let results = drawn.iter().flat_map(|drawn| &drawn.results);
+    results.map(|result| result.code.clone()).collect()
+}
+
+/// Codes by index.
+fn codes(range: Range<u64>) -> Vec<String> {
+    range.map(|index| format!("CODE-{index:05}")).collect()
 }
 
 fn audit(server: &Server, data: &Path) {
@@ -210,6 +235,52 @@ async fn what_postgres_has_of_the_lost_entries_is_named_and_set_apart() {
     let draws = server.run(&["draws", "--user", "user-49"]).well();
     for request in ["request-49", "request-249"] {
         assert!(draws.contains(request), "{draws}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn codes_go_on_after_a_restore_behind_those_that_it_says_are_withdrawn() {
+    let scene = Scene::new();
+    let server = scene.begin_with(COUPONS, "");
+    let lines = scene.file("codes.txt");
+    let path = lines.to_str().unwrap();
+    let import = ["codes", "import", "spring", "coupon", "-f", path];
+    fs::write(&lines, codes(0..5_000).join("\n")).unwrap();
+    server.run(&import).well();
+    draw(&server, 0..40).await;
+    let file = scene.file("monday.backup");
+    server.run(&["backup", file.to_str().unwrap()]).well();
+    // Codes and wins that will be lost.
+    fs::write(&lines, codes(0..6_000).join("\n")).unwrap();
+    server.run(&import).well();
+    let lost = draw(&server, 100..110).await;
+    assert_eq!(won_codes(&lost), codes(200..250));
+    drop(server);
+
+    for (way, lost) in [("--withdraw-due", 50), ("--accept", 0)] {
+        let data = scene.only_key(&way[2..]);
+        let said = scene.restore(&file, &data, &[way, "--json"]).well();
+        let restored: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let withdrawn = &restored["withdrawn"]["units"]["spring"]["coupon"];
+        let withdrawn = withdrawn.as_u64().unwrap_or(0);
+        assert_eq!(withdrawn > 0, lost > 0, "{said}");
+        assert!(withdrawn >= lost, "each code that was lost: {said}");
+        for file in [&file, &data.join(DATABASE_FILE)] {
+            let bytes = fs::read(file).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(text.contains("coupon") && !text.contains("CODE-"));
+        }
+        let server = Scene::serve(&data, LATER, "");
+        let said = server.run(&import).well();
+        assert!(said.contains("1,000 codes imported (5,000"), "{said}");
+        let replayed = draw(&server, 0..40).await;
+        assert_eq!(won_codes(&replayed), codes(0..200));
+        let next = 200 + withdrawn;
+        let anew = draw(&server, 200..260).await;
+        assert_eq!(won_codes(&anew), codes(next..next + 300));
+        let unused = server.run(&["codes", "export", "spring", "coupon"]).well();
+        assert!(unused.lines().eq(codes(next + 300..6_000)), "{unused}");
+        audit(&server, &data);
     }
 }
 

@@ -4,6 +4,7 @@
 mod certificates;
 mod codes;
 mod commands;
+mod grants;
 mod hostile;
 mod jwt;
 mod key_server;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Desk;
-use crate::process::project;
+use crate::process::{Ended, project, tombola};
 
 const CAMPAIGN: &str = "
 id: coupons
@@ -90,6 +90,27 @@ fn an_import_goes_on_where_it_stopped_and_says_what_it_skipped() {
     assert!(said.contains("coupon has 30,100"), "{said}");
     desk.run(import, &[&more, "--first", "30101"])
         .badly(64, &["30,100 codes"]);
+}
+
+#[test]
+fn two_imports_of_one_file_at_once_add_each_code_once() {
+    let desk = with_coupons();
+    let file = desk.file("codes.txt", &lines(0..30_000));
+    let line = ["codes", "import", "coupons", "coupon", "-f", &file];
+    let url = desk.server.url();
+    let import = || Ended::of(tombola(line).args(["--server", &url]));
+    std::thread::scope(|scope| {
+        let both = [(); 2].map(|()| scope.spawn(import));
+        for imported in both {
+            imported.join().unwrap().well();
+        }
+    });
+    let said = import().well();
+    assert!(said.contains("0 codes imported (30,000"), "{said}");
+    let stats = desk.json("stats coupons");
+    assert_eq!(stats["prizes"][0]["stock"], "30000", "{stats:#}");
+    let unused = desk.run("codes export coupons coupon", &[]).well();
+    assert!(unused.lines().eq(lines(0..30_000).lines()));
 }
 
 #[test]

@@ -2,13 +2,15 @@
 
 use tombola::{
     model::{
-        Moment,
+        Moment, PoolNo,
         limits::{LimitKind, LimitReached},
     },
     store::{DrawAnswer, DrawCommand, Operation, Refusal, Result, StoreError},
 };
 
-use crate::support::{Answer as _, DrawWords as _, World, at, draw, hours, seconds, users};
+use crate::support::{
+    Answer as _, DrawWords as _, World, at, draw, hours, minutes, seconds, users,
+};
 
 promises![
     a_unit_of_a_deck_is_won_once_by_a_thousand_parallel_draws,
@@ -19,6 +21,7 @@ promises![
     a_hundred_parallel_calls_get_five_draws_of_an_hour,
     an_hour_is_one_of_the_campaign_s_zone,
     a_clock_that_goes_back_half_an_hour_gives_one_quota,
+    hours_are_the_windows_of_the_schedule_where_clocks_change,
     a_storm_over_a_full_hour_gets_each_hour_its_quota,
     draws_of_an_hour_are_on_top_of_nothing_but_bonus_draws,
     free_and_paid_draws_share_the_limit_of_all_draws,
@@ -163,6 +166,67 @@ async fn a_clock_that_goes_back_half_an_hour_gives_one_quota(world: &mut World) 
     }
     world.at("2026-04-05T02:00:00+10:30").await;
     world.draw(draw("u").times(2)).await;
+}
+
+async fn hours_are_the_windows_of_the_schedule_where_clocks_change(world: &mut World) {
+    // The minutes of each local hour: one is skipped, one longer, one shorter, one is there twice.
+    let [york, howe] = ["America/New_York", "Australia/Lord_Howe"];
+    for (id, zone, start, lengths) in [
+        ("skipped", york, "2026-03-08T00:00:00-05:00", &[60; 4][..]),
+        (
+            "longer",
+            howe,
+            "2026-04-05T00:00:00+11:00",
+            &[60, 90, 60, 60],
+        ),
+        (
+            "shorter",
+            howe,
+            "2026-10-04T00:00:00+10:30",
+            &[60, 60, 30, 60],
+        ),
+        ("twice", york, "2026-11-01T00:00:00-04:00", &[60; 5]),
+    ] {
+        let end = at(start) + minutes(lengths.iter().sum());
+        let campaign = format!(
+            "
+            id: {id}
+            timeZone: {zone}
+            startTime: {start}
+            endTime: {end}
+            limits: {{drawsPerHour: 2}}
+            prizes: [{{id: coupon, stock: 1000}}]
+            pools: [{{id: hours, schedule: {{perHour: {{coupon: 1}}}}}}]
+            "
+        );
+        let campaign = world.begin(&campaign).await;
+        let (mut from, mut hours) = (campaign.start, Vec::new());
+        for length in lengths {
+            let until = from + minutes(*length);
+            world.set_time(from).await;
+            world.tick().await;
+            world.draw(draw("u").of(id).times(2)).await;
+            world
+                .set_time(until - std::time::Duration::from_micros(1))
+                .await;
+            match world.refused(draw("u").of(id)).await {
+                Refusal::Limit {
+                    reached, retry_at, ..
+                } => {
+                    assert_eq!(reached.limit, LimitKind::DrawsPerHour);
+                    assert_eq!(retry_at, Some(until), "{id}");
+                }
+                other => panic!("{other}"),
+            }
+            hours.push((from, until));
+            from = until;
+        }
+        let store = world.store();
+        let windows = store.windows(&campaign.id, PoolNo(0), Moment::EPOCH, 10);
+        let windows = windows.await.unwrap().into_iter();
+        let windows: Vec<_> = windows.map(|it| (it.start, it.end)).collect();
+        assert_eq!(windows, hours, "{id}");
+    }
 }
 
 async fn a_storm_over_a_full_hour_gets_each_hour_its_quota(world: &mut World) {

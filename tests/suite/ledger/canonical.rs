@@ -1,16 +1,19 @@
 //! The same campaign gives the same canonical bytes on every store.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
 };
 
 use proptest::{collection::vec, prelude::*};
 use tombola::{
     chance::{Nonce, Salt},
-    ledger::DirectoryTarget,
+    ledger::{DirectoryTarget, entry::StoredEntry},
     model::{Moment, PoolNo, PrizeNo, convert::envelope_from_proto, limits::Funding},
-    store::{ApplyCommand, CreateEnvelope, Operation, StoreError, WinOperation, WonUnit},
+    store::{
+        ApplyCommand, BonusCommand, CreateEnvelope, LedgerId, Operation, StoreError, WinOperation,
+        WonUnit, entry::Body,
+    },
 };
 
 use super::{
@@ -19,12 +22,12 @@ use super::{
 };
 use crate::{
     simulation::{
-        game::{Game, any_game},
+        game::{Game, any_game, segments_of},
         run_random,
     },
     support::{
-        Answer as _, DrawWords as _, World, author, draw, embedded::Embedded, envelope,
-        envelope_id, hours, on_redis::OnRedis, seconds, users,
+        Answer as _, DrawWords as _, World, author, bonus, draw, embedded::Embedded, envelope,
+        envelope_id, hours, on_redis::OnRedis, request, seconds, users, world::key,
     },
 };
 
@@ -34,13 +37,34 @@ const CANONICAL: i16 = 2;
 /// Something that is done on both stores.
 #[derive(Clone, Debug)]
 enum Act {
-    Draw { user: u8, count: u32, paid: bool },
-    Pass { seconds: u64 },
+    Draw {
+        user: u8,
+        count: u32,
+        paid: bool,
+        segments: u8,
+    },
+    Bonus {
+        user: u8,
+        draws: u32,
+    },
+    Pass {
+        seconds: u64,
+    },
     Operate(Operate),
-    Deliver { win: usize },
-    Revoke { win: usize, withdraw: bool },
-    Create { packets: u32 },
-    Grab { envelope: usize, user: u8 },
+    Deliver {
+        win: usize,
+    },
+    Revoke {
+        win: usize,
+        withdraw: bool,
+    },
+    Create {
+        packets: u32,
+    },
+    Grab {
+        envelope: usize,
+        user: u8,
+    },
     MoreStock,
 }
 
@@ -60,8 +84,9 @@ enum Operate {
 fn any_act() -> impl Strategy<Value = Act> {
     let user = || 0..4_u8;
     prop_oneof![
-        16 => (user(), 1..8_u32, any::<bool>())
-            .prop_map(|(user, count, paid)| Act::Draw { user, count, paid }),
+        16 => (user(), 1..8_u32, any::<bool>(), 0..8_u8)
+            .prop_map(|(user, count, paid, segments)| Act::Draw { user, count, paid, segments }),
+        4 => (user(), 1..4_u32).prop_map(|(user, draws)| Act::Bonus { user, draws }),
         4 => (1..5_000_u64).prop_map(|seconds| Act::Pass { seconds }),
         4 => any_operation().prop_map(Act::Operate),
         2 => any::<usize>().prop_map(|win| Act::Deliver { win }),
@@ -118,21 +143,28 @@ impl Operate {
     }
 }
 
+/// The salt of a campaign, or of what is of none. Pseudonyms depend on salts, which are random, so
+/// both stores are given the same ones.
+fn salt_of(campaign: &str) -> Salt {
+    Salt([if campaign.is_empty() { 2 } else { 1 }; 32])
+}
+
 /// One of the two stores, and what was won and created on it.
 struct Player {
     world: World,
     place: Place,
     wins: Vec<WonUnit>,
     envelopes: usize,
+    /// The entries of draws and of callers' grants, as they were acknowledged.
+    acknowledged: Vec<(LedgerId, Body)>,
 }
 
 impl Player {
-    /// Begins a game. Pseudonyms depend on salts, which are random, so both stores are given the
-    /// same ones.
+    /// Begins a game.
     async fn begin(world: World, place: Place, game: &Game) -> Self {
         let definition = game.campaign();
-        for (campaign, byte) in [("spring", 1), ("", 2)] {
-            let salt = Salt([byte; 32]);
+        for campaign in ["spring", ""] {
+            let salt = salt_of(campaign);
             let kept = world.store().salt(0, campaign, salt).await.unwrap();
             assert_eq!(kept, salt);
         }
@@ -150,6 +182,7 @@ impl Player {
             place,
             wins: Vec::new(),
             envelopes: 0,
+            acknowledged: Vec::new(),
         }
     }
 
@@ -164,8 +197,14 @@ impl Player {
         self.fill().await;
         let name = format!("request-{index}");
         let done = match act {
-            Act::Draw { user, count, paid } => {
-                let mut command = draw(&format!("u{user}")).times(*count).named(&name);
+            Act::Draw {
+                user,
+                count,
+                paid,
+                segments,
+            } => {
+                let command = draw(&format!("u{user}")).times(*count).named(&name);
+                let mut command = command.with(&segments_of(*segments));
                 if *paid {
                     command.funding = Funding::Paid;
                     command.payment_ref = format!("order {index}");
@@ -173,7 +212,22 @@ impl Player {
                 let answer = self.world.try_draw(command).await;
                 answer.map(|answer| {
                     self.wins.extend(answer.won_units());
+                    let body = Body::Draw((*answer.entry).clone());
+                    self.acknowledged.push((answer.ledger, body));
                     format!("{:?}", answer.entry.results)
+                })
+            }
+            Act::Bonus { user, draws } => {
+                let command = BonusCommand {
+                    request: request(&name),
+                    expires: self.world.time() + hours(48),
+                    ..bonus(&format!("u{user}"), *draws)
+                };
+                let answer = self.world.store().grant_bonus(command).await;
+                answer.map(|answer| {
+                    let body = Body::Bonus((*answer.entry).clone());
+                    self.acknowledged.push((answer.ledger, body));
+                    format!("{:?}", answer.entry.counts)
                 })
             }
             Act::Pass { seconds: n } => {
@@ -261,12 +315,30 @@ impl Player {
         store.apply(command).await.map(|_| String::new())
     }
 
-    /// Everything that is settled of this store.
+    /// Everything that is settled of this store. Each row is read as an entry that gives the same
+    /// row again, and all that was acknowledged is there.
     async fn settled(&self) -> Vec<Row> {
         let store = self.world.store().clone();
         let (mut carrier, mut sink) = self.place.settler(&store).await;
         settle_all(&mut carrier, &mut *sink).await;
-        self.place.rows().await
+        let rows = self.place.rows().await;
+        let mut bodies = BTreeMap::new();
+        for row in &rows {
+            let entry = row.clone().entry();
+            let campaign = row.campaign.as_deref().unwrap_or_default();
+            let pseudonyms = key().pseudonyms(campaign, &salt_of(campaign));
+            let again = StoredEntry::of(&entry, &pseudonyms);
+            assert_eq!(str::from_utf8(&again.body).unwrap(), text(row));
+            assert_eq!(
+                (again.user, again.request, again.people),
+                (row.user.clone(), row.request.clone(), row.people.clone())
+            );
+            bodies.insert(entry.id, entry.body);
+        }
+        for (ledger, body) in &self.acknowledged {
+            assert_eq!(bodies.get(ledger), Some(body));
+        }
+        rows
     }
 }
 
@@ -345,6 +417,7 @@ fn the_same_campaign_has_the_same_canonical_bytes_on_both_stores() {
     for kind in [
         "applied",
         "draw",
+        "bonus",
         "operated",
         "envelope_created",
         "refund",

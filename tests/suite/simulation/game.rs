@@ -66,7 +66,7 @@ type Limits = (Option<u32>, Option<u32>, Option<u32>);
 /// The segments of a game, of which users state some: those whose bits are set.
 const SEGMENTS: [&str; 3] = ["a", "b", "c"];
 
-pub(super) fn segments_of(bits: u8) -> Vec<&'static str> {
+pub fn segments_of(bits: u8) -> Vec<&'static str> {
     let numbered = SEGMENTS.iter().enumerate();
     let set = numbered.filter(|(number, _)| bits >> number & 1 == 1);
     set.map(|(_, name)| *name).collect()
