@@ -7,7 +7,8 @@ use tonic::Request;
 use super::{
     codes,
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply, compute},
-    odds, request,
+    odds::{self, LongRun},
+    request,
     status::{CallError, verdict},
     views,
 };
@@ -19,11 +20,15 @@ use crate::{
 /// The service.
 pub(super) struct Lottery {
     desk: Arc<Desk>,
+    long_run: Arc<LongRun>,
 }
 
 impl Lottery {
     pub(super) fn new(desk: Arc<Desk>) -> Self {
-        Self { desk }
+        Self {
+            desk,
+            long_run: Arc::default(),
+        }
     }
 }
 
@@ -155,7 +160,9 @@ impl LotteryService for Lottery {
             let seed = view
                 .has_ended(now)
                 .then(|| self.desk.injector().seed(&view));
-            compute(move || odds::published(&view, message.version, &definition, seed.as_ref()))
+            let long_run = Arc::clone(&self.long_run);
+            let version = message.version;
+            compute(move || odds::published(&long_run, &view, version, &definition, seed.as_ref()))
                 .await
         });
         self.desk.read(deadline, work).await

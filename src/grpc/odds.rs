@@ -1,10 +1,15 @@
 //! What may be published of a campaign's odds: compositions and planned sums, never what is to
 //! come.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use crate::{
     chance::Seed,
     model::{
-        Campaign, Pool, PoolKind,
+        Campaign, CampaignId, Pool, PoolKind,
         convert::{self, moment_to_proto, rule_to_proto},
         deck::Deck,
         personal::{
@@ -19,23 +24,66 @@ use crate::{
 
 use super::views;
 
+/// The most versions whose long-run odds are kept.
+const KEPT_MAX: usize = 1024;
+
+/// The odds of personal pools in the long run, of versions that were asked for. They take up to a
+/// second to compute, and those of a version never change.
+#[derive(Default)]
+pub(super) struct LongRun(Mutex<HashMap<(CampaignId, u32), Arc<[Shares]>>>);
+
+impl LongRun {
+    /// The shares of each pool of a version, by the pool's index; empty for pools without personal
+    /// odds. One version is computed at a time, so that callers cannot keep all cores busy.
+    fn of(&self, version: u32, definition: &Campaign) -> Arc<[Shares]> {
+        if !definition.has_personal_pools() {
+            return Arc::default();
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (definition.id.clone(), version);
+        if let Some(shares) = kept.get(&key) {
+            return Arc::clone(shares);
+        }
+        // A campaign is accepted only if its odds can be computed.
+        let shares_of = |pool: &Pool| match &pool.kind {
+            PoolKind::Personal(personal) => match &personal.kind {
+                PersonalKind::Odds(written) => {
+                    odds::effective(personal, written).unwrap_or_default()
+                }
+                PersonalKind::Deck(_) => Shares::new(),
+            },
+            PoolKind::Deck(_) | PoolKind::Schedule(_) => Shares::new(),
+        };
+        let shares: Arc<[Shares]> = definition.pools.iter().map(shares_of).collect();
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(key, Arc::clone(&shares));
+        shares
+    }
+}
+
 /// The odds of a version (0 for the current one), whose definition is given; with the seed if it
 /// may be revealed.
 pub(super) fn published(
+    long_run: &LongRun,
     view: &CampaignView,
     version: u32,
     definition: &Campaign,
     seed: Option<&Seed>,
 ) -> proto::GetOddsResponse {
+    let version = if version == 0 { view.version } else { version };
+    let effective = long_run.of(version, definition);
     let versions = view.versions.iter();
     let consolation = definition.consolation.as_ref();
     proto::GetOddsResponse {
         campaign_id: definition.id.to_string(),
-        version: if version == 0 { view.version } else { version },
+        version,
         pools: definition
             .pools
             .iter()
-            .map(|pool| pool_odds(pool, definition))
+            .enumerate()
+            .map(|(index, pool)| pool_odds(pool, definition, effective.get(index)))
             .collect(),
         seed_commitment: view.commitment.to_string(),
         seed: seed.map(Seed::reveal).unwrap_or_default(),
@@ -52,7 +100,7 @@ pub(super) fn published(
     }
 }
 
-fn pool_odds(pool: &Pool, campaign: &Campaign) -> proto::PoolOdds {
+fn pool_odds(pool: &Pool, campaign: &Campaign, effective: Option<&Shares>) -> proto::PoolOdds {
     use proto::pool_odds::Kind;
     proto::PoolOdds {
         pool_id: pool.id.to_string(),
@@ -63,7 +111,9 @@ fn pool_odds(pool: &Pool, campaign: &Campaign) -> proto::PoolOdds {
         kind: Some(match &pool.kind {
             PoolKind::Deck(deck) => Kind::Deck(deck_odds(deck, campaign)),
             PoolKind::Schedule(schedule) => Kind::Schedule(schedule_odds(schedule, campaign)),
-            PoolKind::Personal(personal) => Kind::Personal(personal_odds(personal, campaign)),
+            PoolKind::Personal(personal) => {
+                Kind::Personal(personal_odds(personal, campaign, effective))
+            }
         }),
     }
 }
@@ -76,15 +126,18 @@ fn deck_odds(deck: &Deck, campaign: &Campaign) -> proto::DeckOdds {
     }
 }
 
-fn personal_odds(personal: &Personal, campaign: &Campaign) -> proto::PersonalOdds {
+fn personal_odds(
+    personal: &Personal,
+    campaign: &Campaign,
+    effective: Option<&Shares>,
+) -> proto::PersonalOdds {
     let guarantees =
         convert::guarantees_to_proto(&personal.guarantees, |no| campaign.prize(no).id.to_string());
     match &personal.kind {
         PersonalKind::Odds(written) => proto::PersonalOdds {
             base: prize_odds(&odds::base(written), campaign),
-            // A campaign is accepted only if its odds can be computed.
-            effective: odds::effective(personal, written)
-                .map(|shares| prize_odds(&shares, campaign))
+            effective: effective
+                .map(|shares| prize_odds(shares, campaign))
                 .unwrap_or_default(),
             guarantees,
             deck: None,

@@ -188,21 +188,6 @@ impl Campaign {
         pools.any(|pool| pool.unlock_after_draws_today > 0)
     }
 
-    /// It says what earlier versions of this program would pass over when they read it: they would
-    /// draw without caps and budgets, find an unlimited prize out of stock, or give units without
-    /// their codes.
-    pub fn needs_newer_readers(&self) -> bool {
-        let mut prizes = self.prizes.iter();
-        self.limits.draws_per_hour.is_some()
-            || self.limits.granted_per_day.is_some()
-            || self.names_segments()
-            || self.budget.is_some()
-            || self.counts_bonus_of_day()
-            || self.has_personal_pools()
-            || self.pools.iter().any(|pool| pool.lock_after_wins.is_some())
-            || prizes.any(|prize| prize.unlimited || prize.codes || prize.per_user.is_some())
-    }
-
     /// Every prize whose units have codes.
     pub fn prizes_with_codes(&self) -> impl Iterator<Item = PrizeNo> {
         let prizes = self.numbered_prizes();

@@ -58,6 +58,13 @@ impl Campaign {
         !self.segment_limits.is_empty() || self.pools.iter().any(|pool| pool.segments.is_some())
     }
 
+    /// The segments that limits and pools ask for; a segment may be there more than once.
+    pub fn named_segments(&self) -> impl Iterator<Item = &SegmentId> {
+        let limits = self.segment_limits.iter().map(|entry| &entry.segment);
+        let rules = self.pools.iter().filter_map(|pool| pool.segments.as_ref());
+        limits.chain(rules.flat_map(|rule| rule.any.iter().chain(&rule.none)))
+    }
+
     /// What counts of the segments that a caller states.
     pub fn known_segments<'a>(&self, stated: &'a [SegmentId]) -> &'a [SegmentId] {
         if self.names_segments() { stated } else { &[] }

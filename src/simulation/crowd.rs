@@ -11,7 +11,7 @@ use jiff::civil::DateTime;
 use super::share::Share;
 use crate::{
     chance::Stream,
-    model::{Campaign, Moment, limits::Funding, zone::Window},
+    model::{Campaign, Moment, SegmentId, limits::Funding, zone::Window},
 };
 
 /// The most users of a simulation.
@@ -36,6 +36,9 @@ pub struct Crowd {
     pub paid_per_day: f64,
     /// When they are tried.
     pub arrivals: Arrivals,
+    /// The segments that users are in, each with the share of users, from 0 to 1. Who is in one
+    /// may be in any other too.
+    pub segments: Vec<(SegmentId, f64)>,
 }
 
 /// How draws are spread over time.
@@ -91,6 +94,23 @@ impl Crowd {
         weights.iter().map(mean).collect()
     }
 
+    /// The segments of each user, picked at random; empty if there are none.
+    pub(super) fn memberships(&self, chance: &mut Stream) -> Vec<Vec<SegmentId>> {
+        if self.segments.is_empty() {
+            return Vec::new();
+        }
+        let mut of_one = || {
+            let mut segments = Vec::new();
+            for (segment, share) in &self.segments {
+                if Share::random(chance).0 < *share {
+                    segments.push(segment.clone());
+                }
+            }
+            segments
+        };
+        (0..self.users.get()).map(|_| of_one()).collect()
+    }
+
     /// The draws of a window, of which there are `mean` on average, in their order.
     pub(super) fn arrivals<'a>(
         &'a self,
@@ -141,6 +161,7 @@ mod tests {
             free_per_day: 3.0,
             paid_per_day: 1.0,
             arrivals,
+            segments: Vec::new(),
         }
     }
 

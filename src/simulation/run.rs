@@ -14,7 +14,7 @@ use crate::{
     chance::{MasterKey, Nonce, Salt, Seed, Stream},
     injector::Injector,
     model::{
-        Campaign, CampaignId, Moment, OperatorId, PoolKind, PrizeNo, RequestId, UserId,
+        Campaign, CampaignId, Moment, OperatorId, PoolKind, PrizeNo, RequestId, SegmentId, UserId,
         budget::{Spent, SpentDay},
         limits::LimitKind,
         zone::{Day, Window},
@@ -141,6 +141,8 @@ struct Stage<'a> {
     request: RequestId,
     /// By the number of the user.
     seen: Vec<Seen>,
+    /// By the number of the user; empty if nobody is in a segment.
+    memberships: Vec<Vec<SegmentId>>,
     /// What was won of the budget.
     spent: (SpentDay, u64),
     run: Run,
@@ -188,6 +190,9 @@ impl<'a> Stage<'a> {
             injector,
             chance: Seed::from_bytes(bytes(seed, b"crowd")).stream(&[b"arrivals"]),
             request,
+            memberships: crowd.memberships(
+                &mut Seed::from_bytes(bytes(seed, b"segments")).stream(&[b"memberships"]),
+            ),
             seen: vec![Seen::default(); crowd.users.get() as usize],
             spent: (SpentDay::default(), 0),
             run: Run {
@@ -250,6 +255,7 @@ impl<'a> Stage<'a> {
         let Ok(user) = UserId::parse("", &user) else {
             unreachable!("the id is fixed but for its digits");
         };
+        let segments = self.memberships.get(arrival.user as usize);
         let command = DrawCommand {
             campaign: CampaignId::clone(&self.campaign.id),
             user,
@@ -258,7 +264,7 @@ impl<'a> Stage<'a> {
             funding: arrival.funding,
             payment_ref: String::new(),
             consolation_only: false,
-            segments: Vec::new(),
+            segments: segments.cloned().unwrap_or_default(),
             expire: None,
             not_after: arrival.at + PATIENCE,
             chance: None,

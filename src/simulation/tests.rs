@@ -6,7 +6,7 @@ use super::{
     run::play,
     simulate, simulate_unless,
 };
-use crate::model::{Campaign, convert::campaign_from_proto, file};
+use crate::model::{Campaign, SegmentId, convert::campaign_from_proto, file};
 use std::sync::Arc;
 
 fn campaign(rest: &str) -> Arc<Campaign> {
@@ -23,6 +23,7 @@ fn crowd(users: u64, free_per_day: f64) -> Crowd {
         free_per_day,
         paid_per_day: 0.0,
         arrivals: Arrivals::peak(),
+        segments: Vec::new(),
     }
 }
 
@@ -193,6 +194,35 @@ fn users_who_reach_a_limit_are_counted() {
     assert_eq!(forecast.limited.low, 100.0);
     let free = simulate(&campaign(DECK), &crowd, 1).unwrap();
     assert_eq!((free.limited.high, free.refused.len()), (0.0, 0));
+}
+
+/// Members may draw once a day and everybody else not at all; staff draw from no pool.
+#[test]
+fn users_are_in_as_many_segments_as_their_shares_say() {
+    let rest = "limits: {drawsPerDay: 0}, \
+                segmentLimits: [{segment: member, limits: {drawsPerDay: 1}}], \
+                prizes: [{id: coupon, stock: 100000}], \
+                pools: [{id: cards, segments: {none: [staff]}, \
+                         deck: {size: 1, cards: {coupon: 1}, onExhausted: RESHUFFLE}}]";
+    let segment = |id, share| (SegmentId::parse("", id).unwrap(), share);
+    let crowd = Crowd {
+        segments: vec![segment("staff", 0.25), segment("member", 0.5)],
+        ..crowd(2000, 10.0)
+    };
+    let forecast = simulate(&campaign(rest), &crowd, 2).unwrap();
+    // Half of the users draw, 1,000 with a standard deviation of 22; three quarters of them win.
+    let (drawers, winners) = (forecast.drawers, forecast.winners);
+    assert!(drawers.low > 850.0 && drawers.high < 1150.0, "{drawers:?}");
+    let share = winners.mean / drawers.mean;
+    assert!((0.65..0.85).contains(&share), "{share}");
+    let nobody = Crowd {
+        segments: Vec::new(),
+        ..crowd
+    };
+    assert_eq!(
+        simulate(&campaign(rest), &nobody, 1).unwrap().drawers.high,
+        0.0
+    );
 }
 
 #[test]

@@ -29,6 +29,8 @@ const FORMAT_2: [&str; 2] = ["0.1-first", "0.1-forks"];
 pub const FORMAT_3: &str = "0.1-upgrade";
 /// The version before caps, of format 4.
 const FORMAT_4: &str = "0.1-backup";
+/// The version before budgets and personal pools, of format 5.
+const FORMAT_5: &str = "0.1-caps";
 const PARTITIONS: &str = "--partitions 2";
 /// The partition keys in Redis.
 pub const OWN: [&str; 2] = ["tombola{0}:partition", "tombola{1}:partition"];
@@ -203,7 +205,8 @@ async fn data_in_redis_are_upgraded_and_drawn_from() {
         assert_eq!(formats(&house), ["2", "2"], "looking raises nothing");
 
         let said = upgrade(&house, "--finish").well();
-        assert!(said.contains("is upgraded from format 2 to 5"), "{said}");
+        let newest = format!("is upgraded from format 2 to {}", Upgrade::FORMAT);
+        assert!(said.contains(&newest), "{said}");
         let server = start(&house).serve();
         goes_on(&server).await;
         an_old_block_has_no_note(&server, false).await;
@@ -263,7 +266,8 @@ async fn cards_are_forfeited_only_after_the_upgrade_to_format_4() {
         house.redis.command(&["HDEL", key, "reader:3"]);
     }
     let said = upgrade(&house, "--finish").well();
-    assert!(said.contains("is upgraded from format 3 to 5"), "{said}");
+    let newest = format!("is upgraded from format 3 to {}", Upgrade::FORMAT);
+    assert!(said.contains(&newest), "{said}");
     assert_eq!(
         wins("late").await,
         50,
@@ -349,6 +353,68 @@ async fn caps_are_accepted_only_after_the_upgrade_to_format_5() {
     }
 }
 
+/// A budget of 3 for a day, and cups of 1 each.
+const BUDGETED: &str = "
+id: budgeted
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+budget: {perDay: {currencyCode: CNY, units: 3}}
+prizes: [{id: cup, unlimited: true, value: {currencyCode: CNY, units: 1}}]
+pools: [{id: deck, deck: {size: 1, cards: {cup: 1}, onExhausted: RESHUFFLE}}]
+";
+/// Each user wins a cup with the fifth draw at the latest.
+const PERSONAL: &str = "
+id: personal
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2027-01-01T00:00:00+08:00
+prizes: [{id: cup, unlimited: true}]
+pools:
+  - id: own
+    personal: {odds: {cup: 10%}, guarantees: [{id: soon, prizes: [cup], within: 5}]}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_and_personal_pools_are_accepted_only_after_the_upgrade_to_format_6() {
+    let house = House::with(&[]);
+    restore(&house.redis, FORMAT_5).await;
+    let server = start(&house).serve();
+    goes_on(&server).await;
+    // What format 5 knows is accepted.
+    let directory = tempfile::tempdir().unwrap();
+    let apply = |name: &str, campaign: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, campaign).unwrap();
+        server.run(&["apply", path.to_str().unwrap()])
+    };
+    apply("capped", CAPPED).well();
+    let words = ["UPGRADE_NEEDED", "tombola upgrade --finish"];
+    apply("budgeted", BUDGETED).badly(1, &words);
+    apply("personal", PERSONAL).badly(1, &words);
+    for key in OWN {
+        // The older service has stopped; the test clock still shows the time of its last probe.
+        house.redis.command(&["HDEL", key, "reader:5"]);
+    }
+    upgrade(&house, "--finish").well();
+    apply("budgeted", BUDGETED).well();
+    apply("personal", PERSONAL).well();
+    let mut lottery = server.lottery().await;
+    let mut wins = async |campaign: &str| {
+        let five = DrawRequest {
+            count: 5,
+            ..request(campaign, "u", "all")
+        };
+        let drawn = lottery.draw(five).await.unwrap().into_inner();
+        let results = drawn.results.iter();
+        results
+            .filter(|result| result.outcome() == Outcome::Won)
+            .count()
+    };
+    assert_eq!(wins("budgeted").await, 3);
+    assert!(wins("personal").await >= 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_waits_for_older_services_to_stop() {
     let house = House::with(&[]);
@@ -416,13 +482,13 @@ fn restore_embedded(directory: &Path, version: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_data_are_upgraded_and_drawn_from() {
-    for version in FORMAT_2.into_iter().chain([FORMAT_3, FORMAT_4]) {
+    for version in FORMAT_2.into_iter().chain([FORMAT_3, FORMAT_4, FORMAT_5]) {
         let house = House::with(&[]); // for its key
         let start = house.embedded();
         restore_embedded(start.data, version);
         let server = start.serve();
         goes_on(&server).await;
-        if version != FORMAT_4 {
+        if ![FORMAT_4, FORMAT_5].contains(&version) {
             an_old_block_has_no_note(&server, true).await;
         }
     }

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod page;
+mod segments;
 mod vary;
 mod view;
 
@@ -17,7 +18,7 @@ use super::{
     output::{note, say},
 };
 use crate::{
-    model::{Campaign, convert::campaign_from_proto, text::grouped},
+    model::{Campaign, SegmentId, convert::campaign_from_proto, text::grouped},
     proto,
     simulation::{
         self,
@@ -38,7 +39,7 @@ local hour of the campaign like 2026-12-01T20:00.
 
 Example:
   tombola simulate -f wheel.yaml --users 200k --free-per-day 3 --paid-per-day 1.5 --arrivals peak
-  tombola simulate wheel.yaml --users 200k --report wheel.html
+  tombola simulate wheel.yaml --users 200k --segment member=30% --report wheel.html
   tombola simulate wheel.yaml --users 200k --vary \"prizes[coupon].stock=1000..5000\""
 )]
 pub(super) struct SimulateArgs {
@@ -64,6 +65,10 @@ pub(super) struct SimulateArgs {
         default_value = "peak"
     )]
     arrivals: PathBuf,
+    /// A segment with the share of users in it, e.g. member=30%; may be repeated
+    #[arg(long = "segment", env = "TOMBOLA_SIMULATE_SEGMENT", value_name = "ID=SHARE",
+          value_delimiter = ',', value_parser = segments::share)]
+    segments: Vec<(SegmentId, f64)>,
     /// How often the campaign is played through, each time with other chance
     #[arg(long, env = "TOMBOLA_SIMULATE_SEEDS", value_name = "N", default_value_t = 20,
           value_parser = whole::<u32>(1..=SEEDS_MAX))]
@@ -109,6 +114,7 @@ fn work(json: bool, args: &SimulateArgs) -> Outcome {
         free_per_day: args.free_per_day,
         paid_per_day: args.paid_per_day,
         arrivals: arrivals::read(&args.arrivals)?,
+        segments: args.segments.clone(),
     };
     if crowd.free_per_day + crowd.paid_per_day <= 0.0 {
         return Err(Failure::usage(
@@ -124,6 +130,7 @@ fn work(json: bool, args: &SimulateArgs) -> Outcome {
         return compare(json, &file, &message, vary, &crowd, args.seeds);
     }
     let campaign = checked(&file, &message)?;
+    segments::check(&campaign, &crowd.segments).map_err(Failure::usage)?;
     let forecast = play(&campaign, &crowd, args.seeds)?;
     if let Some(report) = &args.report {
         std::fs::write(report, page::render(&forecast, &campaign)).map_err(|error| {
@@ -154,6 +161,7 @@ fn compare(
     let mut forecasts = Vec::new();
     for (value, message) in variants {
         let campaign = checked(&format!("{file} with {}={value}", vary.path), &message)?;
+        segments::check(&campaign, &crowd.segments).map_err(Failure::usage)?;
         forecasts.push((value, play(&campaign, crowd, seeds)?));
     }
     if json {

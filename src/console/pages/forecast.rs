@@ -132,6 +132,7 @@ async fn play(campaign: Campaign, size: Size) -> Result<Forecast, &'static str> 
         free_per_day: size.per_day,
         paid_per_day: 0.0,
         arrivals: Arrivals::peak(),
+        segments: Vec::new(),
     };
     let work = tokio::task::spawn_blocking(move || {
         let _turn = turn; // also if nobody waits any more

@@ -171,6 +171,12 @@ fn wrong_options_say_what_to_write() {
         .simulate(&["--free-per-day", "0"])
         .badly(64, &["nobody draws"]);
     table
+        .simulate(&["--segment", "member"])
+        .badly(64, &["member=30%"]);
+    table
+        .simulate(&["--segment", "member=30%"])
+        .badly(64, &["does not ask for the segment member"]);
+    table
         .simulate(&["--vary", "limits.drawsPerDay=3"])
         .badly(64, &["A..B"]);
     table

@@ -42,7 +42,6 @@ fn a_budget_is_read_in_minor_units_and_comes_back_as_it_was() {
         values: vec![12_000_000, 1_000],
     };
     assert_eq!(campaign.budget, Some(expected));
-    assert!(campaign.needs_newer_readers());
     assert_eq!(campaign_to_proto(&campaign).budget, message.budget);
     assert_eq!(decode(&encode(&campaign)).unwrap(), campaign);
 

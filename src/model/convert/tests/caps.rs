@@ -34,7 +34,7 @@ fn an_unlimited_prize_has_no_stock_and_is_never_short() {
     let mut message = spring_wheel();
     (message.prizes[1].stock, message.prizes[1].unlimited) = (0, true);
     let campaign = campaign_from_proto(&message).unwrap();
-    assert!(campaign.prizes[1].unlimited && campaign.needs_newer_readers());
+    assert!(campaign.prizes[1].unlimited);
 }
 
 #[test]
@@ -50,21 +50,19 @@ fn a_prize_with_codes_has_no_stock_and_is_neither_short_nor_unlimited() {
     let mut message = spring_wheel();
     (message.prizes[1].stock, message.prizes[1].codes) = (0, true);
     let campaign = campaign_from_proto(&message).unwrap();
-    assert!(campaign.prizes[1].codes && campaign.needs_newer_readers());
+    assert!(campaign.prizes[1].codes);
     assert_eq!(decode(&encode(&campaign)).unwrap(), campaign);
 }
 
 #[test]
 fn a_campaign_without_caps_is_encoded_as_before_there_were_any() {
     let plain = campaign_from_proto(&spring_wheel()).unwrap();
-    assert!(!plain.needs_newer_readers());
     let mut message = spring_wheel();
     message.prizes[1].per_user = Some(proto::PrizeCap {
         total: Some(3),
         per_day: None,
     });
     let capped = campaign_from_proto(&message).unwrap();
-    assert!(capped.needs_newer_readers());
     let cap = PrizeCap {
         total: Some(3),
         per_day: None,

@@ -17,8 +17,7 @@ use crate::store::redis::{
         keys::{self, IdDigest, USER_HASHES, group_of, slot},
         record,
         reply::{self, letter},
-        scripts,
-        version::CAPS_FORMAT,
+        scripts, version,
     },
     gone::{left_over, units_gone},
 };
@@ -146,9 +145,7 @@ impl Loaded {
         write_delivery(&mut commit, layout, &state.changes);
         write_codes(&mut commit, layout, &state.changes);
         if state.changes.is_new_version {
-            if view.campaign.needs_newer_readers() {
-                commit.expect_format(CAPS_FORMAT);
-            }
+            commit.expect_format(version::needed_by(&view.campaign));
             let versions = commit.key(Kind::Hash, layout.keys.versions.clone());
             let definition = crate::model::convert::encode(&view.campaign);
             commit.write(

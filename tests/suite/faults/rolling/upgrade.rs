@@ -150,7 +150,7 @@ fn older(program: &Path, house: &House, listen: &str) -> std::process::Command {
     command
 }
 
-/// `TOMBOLA_OLDER_PROGRAM` is a version of format 3 or 4.
+/// `TOMBOLA_OLDER_PROGRAM` is a version of format 3, 4 or 5.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it needs the program of an earlier version: TOMBOLA_OLDER_PROGRAM names it"]
 async fn an_earlier_version_is_replaced_under_load() {
