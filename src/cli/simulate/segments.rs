@@ -8,7 +8,7 @@ use crate::model::{Campaign, SegmentId, segments::SEGMENTS_MAX};
 pub(super) fn share(text: &str) -> Result<(SegmentId, f64), String> {
     let advice = || "write a segment and the share of users in it, e.g. member=30%".to_owned();
     let (id, percent) = text.split_once('=').ok_or_else(advice)?;
-    let segment = SegmentId::parse("the segment", id.trim()).map_err(|it| it.to_string())?;
+    let segment = SegmentId::parse("the segment", id.trim()).map_err(|it| it.message)?;
     let percent = percent.trim().strip_suffix('%').ok_or_else(advice)?;
     let percent = percent.trim().parse::<f64>().map_err(|_| advice())?;
     match (0.0..=100.0).contains(&percent) {
