@@ -21,7 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many users draw before the scenario `check` asks for their limits.
 pub(crate) const CHECKED_USERS: u64 = 10_000;
 
-/// How many users draw in turn in the scenario `personal-again`.
+/// How many users draw in turn in the scenarios `again` and `personal-again`.
 const USERS_AGAIN: u64 = 20_000;
 
 /// A service, and how to call it.
@@ -79,6 +79,7 @@ impl Caller for GrpcCaller {
             Scenario::Empty
             | Scenario::Draw
             | Scenario::Scattered
+            | Scenario::Again
             | Scenario::Deck
             | Scenario::Capped
             | Scenario::Personal
@@ -120,7 +121,9 @@ impl Grpc {
         match self.scenario {
             Scenario::HotUser => "hot-user".into(),
             Scenario::Scattered => format!("{:016x}", scramble(number)),
-            Scenario::PersonalAgain => format!("again-{:05}", number % USERS_AGAIN),
+            Scenario::Again | Scenario::PersonalAgain => {
+                format!("again-{:05}", number % USERS_AGAIN)
+            }
             scenario => match self.ids {
                 Ids::Following => format!("{}-{number:010}", scenario.name()),
                 ids => ids.of(number),

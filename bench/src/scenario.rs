@@ -12,6 +12,8 @@ pub(crate) enum Scenario {
     Draw,
     /// The same with user ids that are spread over the whole id space
     Scattered,
+    /// The same by 20,000 users in turn
+    Again,
     /// A draw from a deck in which 60 of 100 cards win
     Deck,
     /// The same where each user may win a number of cards a day and in all
@@ -47,6 +49,7 @@ impl Scenario {
             Self::Empty => "empty",
             Self::Draw => "draw",
             Self::Scattered => "scattered",
+            Self::Again => "again",
             Self::Deck => "deck",
             Self::Capped => "capped",
             Self::Personal => "personal",
@@ -72,7 +75,7 @@ impl Scenario {
     pub(crate) fn draws_from_the_schedule(self) -> bool {
         matches!(
             self,
-            Self::Draw | Self::Scattered | Self::Mix | Self::Inject | Self::HotUser
+            Self::Draw | Self::Scattered | Self::Again | Self::Mix | Self::Inject | Self::HotUser
         )
     }
 }

@@ -59,7 +59,10 @@ fn assert_batch(call: &Exported, batch: &Exported, name: &str, system: &str) {
     assert_eq!(batch.attribute("db.system.name"), system);
     assert!(!batch.is_error());
     assert!(call.span.start_time_unix_nano <= batch.span.start_time_unix_nano);
-    let (begun, of_call) = (batch.span.start_time_unix_nano, call.span.end_time_unix_nano);
+    let (begun, of_call) = (
+        batch.span.start_time_unix_nano,
+        call.span.end_time_unix_nano,
+    );
     // The end of a call is measured from its beginning, by another clock than that of dates.
     const ERROR_NS: u64 = 5_000_000;
     assert!(begun <= of_call + ERROR_NS, "{begun} {of_call}");
