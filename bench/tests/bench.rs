@@ -95,8 +95,8 @@ fn every_scenario_is_measured_on_the_embedded_store_and_the_report_needs_nothing
     let directory = tempfile::tempdir().unwrap();
     let reports = tempfile::tempdir().unwrap();
     let report = reports.path().join("report.html");
-    let scenarios = "draw,scattered,again,deck,capped,personal,personal-again,check,mix,inject,hot-user,\
-                     hot-campaign,many-campaigns";
+    let scenarios = "draw,scattered,again,deck,capped,personal,personal-again,check,mix,inject,\
+                     hot-user,hot-campaign,many-campaigns";
     let line = format!(
         "{SHORT} --scenario {scenarios} --inject-rate 1000 --report {}",
         report.display()
