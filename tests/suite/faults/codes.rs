@@ -7,6 +7,7 @@ use tombola::proto::{DrawRequest, DrawResponse, GetStatsRequest, Outcome};
 use tonic::Code;
 
 use super::{
+    kill::setting,
     load::{apply_all, now_and_about_noon},
     redis::House,
 };
@@ -14,12 +15,8 @@ use crate::process::{Server, Start, tombola};
 
 /// Clients that draw at the same time.
 const CLIENTS: u64 = 16;
-/// Draws of each client in a round.
-const DRAWS: u64 = 40;
 /// How often the server is killed.
 const ROUNDS: u64 = 5;
-/// Codes that each round imports.
-const CODES: u64 = 4_000;
 
 const CAMPAIGN: &str = "
 id: coupons
@@ -38,25 +35,50 @@ fn code(index: u64) -> String {
     format!("CODE-{index:07}")
 }
 
-/// Writes the codes of the first rounds, as many as `rounds`.
-fn write_codes(path: &Path, rounds: u64) {
-    let lines: String = (0..rounds * CODES)
-        .map(|index| code(index) + "\n")
-        .collect();
-    std::fs::write(path, lines).unwrap();
+/// How much there is of everything.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Draws of each client in a round.
+    draws: u64,
+    /// Codes that each round imports: more than are won.
+    codes: u64,
 }
 
-fn requests(round: u64) -> Vec<DrawRequest> {
-    let numbers = (0..CLIENTS * DRAWS).map(|number| round * CLIENTS * DRAWS + number);
-    numbers
-        .map(|number| DrawRequest {
-            campaign_id: "coupons".into(),
-            user_id: format!("u-{}", number % 97),
-            request_id: format!("r-{number}"),
-            count: 1 + (number % 4) as u32,
-            ..DrawRequest::default()
-        })
-        .collect()
+impl Size {
+    /// `TOMBOLA_DRAWS=700 TOMBOLA_CODES=1000000` makes more than 100,000 wins from 5 million codes.
+    fn new() -> Self {
+        Self {
+            draws: setting("TOMBOLA_DRAWS").unwrap_or(40),
+            codes: setting("TOMBOLA_CODES").unwrap_or(4_000),
+        }
+    }
+
+    /// Writes the codes of the first rounds, as many as `rounds`.
+    fn write_codes(self, path: &Path, rounds: u64) {
+        let lines: String = (0..rounds * self.codes)
+            .map(|index| code(index) + "\n")
+            .collect();
+        std::fs::write(path, lines).unwrap();
+    }
+
+    fn requests(self, round: u64) -> Vec<DrawRequest> {
+        let all = CLIENTS * self.draws;
+        let numbers = (0..all).map(|number| round * all + number);
+        numbers
+            .map(|number| DrawRequest {
+                campaign_id: "coupons".into(),
+                user_id: format!("u-{}", number % 97),
+                request_id: format!("r-{number}"),
+                count: 1 + (number % 4) as u32,
+                ..DrawRequest::default()
+            })
+            .collect()
+    }
+
+    /// After how many answers the server is killed.
+    fn killed_after(self, round: u64) -> usize {
+        (self.draws * (5 + 9 * round) / 4) as usize
+    }
 }
 
 /// What is killed, and after how many answers.
@@ -118,9 +140,10 @@ fn note(answers: &mut Answers, answer: DrawResponse) {
 }
 
 /// Sends every request once more, and checks that the codes of all wins are the first ones.
-async fn check(server: &Server, mut answers: Answers, imported: u64) {
+async fn check(server: &Server, mut answers: Answers, size: Size) {
+    let imported = ROUNDS * size.codes;
     for round in 0..ROUNDS {
-        let rest = draw_all(server, requests(round), &mut answers, None).await;
+        let rest = draw_all(server, size.requests(round), &mut answers, None).await;
         assert!(rest.is_empty(), "{rest:?}");
     }
     let results = answers.values().flat_map(|answer| &answer.results);
@@ -128,7 +151,8 @@ async fn check(server: &Server, mut answers: Answers, imported: u64) {
     let mut given: Vec<&str> = won.map(|result| result.code.as_str()).collect();
     given.sort_unstable();
     let wins = given.len() as u64;
-    assert!(wins > 1_000, "{wins}");
+    assert!(wins > 25 * size.draws, "{wins}");
+    eprintln!("{wins} wins from {imported} codes");
     let expected: Vec<String> = (0..wins).map(code).collect();
     assert_eq!(given, expected, "each code once, and none left out");
 
@@ -165,16 +189,16 @@ async fn each_code_is_given_once_and_none_is_left_out_through_kills() {
 
     let mut server = start(0);
     apply_all(&server, CAMPAIGN).await;
-    let mut answers = Answers::new();
+    let (mut answers, size) = (Answers::new(), Size::new());
     for round in 0..ROUNDS {
-        write_codes(&file, round + 1);
+        size.write_codes(&file, round + 1);
         // Draws, an import, and a kill at the same time.
         let mut importing = tombola(import);
         importing.args(["--server", &server.url()]);
         let importing = tokio::task::spawn_blocking(move || importing.output().unwrap());
         let mut kill = || server.signal("KILL");
-        let kill: Kill<'_> = (50 + 90 * round as usize, &mut kill);
-        let mut rest = draw_all(&server, requests(round), &mut answers, Some(kill)).await;
+        let kill: Kill<'_> = (size.killed_after(round), &mut kill);
+        let mut rest = draw_all(&server, size.requests(round), &mut answers, Some(kill)).await;
         importing.await.unwrap();
         server.kill();
         server = start(round + 1);
@@ -183,14 +207,15 @@ async fn each_code_is_given_once_and_none_is_left_out_through_kills() {
             rest = draw_all(&server, rest, &mut answers, None).await;
         }
     }
-    check(&server, answers, ROUNDS * CODES).await;
+    check(&server, answers, size).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_code_is_given_once_and_none_is_left_out_through_kills_of_redis() {
     let mut house = House::new();
     let file = house.data().join("codes.txt");
-    write_codes(&file, ROUNDS);
+    let size = Size::new();
+    size.write_codes(&file, ROUNDS);
     let server = house.start().serve();
     apply_all(&server, &now_and_about_noon(CAMPAIGN)).await;
     let import = [
@@ -205,12 +230,12 @@ async fn each_code_is_given_once_and_none_is_left_out_through_kills_of_redis() {
     let mut answers = Answers::new();
     for round in 0..ROUNDS {
         let mut kill = || house.redis.kill();
-        let kill: Kill<'_> = (50 + 90 * round as usize, &mut kill);
-        let mut rest = draw_all(&server, requests(round), &mut answers, Some(kill)).await;
+        let kill: Kill<'_> = (size.killed_after(round), &mut kill);
+        let mut rest = draw_all(&server, size.requests(round), &mut answers, Some(kill)).await;
         house.redis.restart();
         while !rest.is_empty() {
             rest = draw_all(&server, rest, &mut answers, None).await;
         }
     }
-    check(&server, answers, ROUNDS * CODES).await;
+    check(&server, answers, size).await;
 }

@@ -50,8 +50,8 @@ fn batches_of<'e>(call: &Exported, exported: &'e [Exported]) -> Vec<&'e Exported
     links.iter().map(batch).collect()
 }
 
-/// Asserts that a batch is the store's work, of no caller's trace, and begins during its call. It may
-/// end later: its span ends once all answers are on their way.
+/// Asserts that a batch is the store's work, of no caller's trace, and begins during its call. It
+/// may end later: its span ends once all answers are on their way.
 fn assert_batch(call: &Exported, batch: &Exported, name: &str, system: &str) {
     assert_eq!(batch.span.name, name);
     assert_eq!(batch.parent(), "");
