@@ -4,7 +4,7 @@ max_line_length = 100
 read_globals = {
     "redis", "cmsgpack", "struct", "KEYS", "ARGV",
     "FORMAT", "FULL_ENTRIES_FORMAT", "CAPS_FORMAT", "OLDER", "LATEST", "BONUS", "PLAIN", "EXTENDED", "EXTENSION_BYTES_MAX", "PRIZES_FIELD", "HOUR_FIELD", "GRANTED_FIELD", "PROGRESS_FIELD", "BONUS_TODAY_FIELD", "EXTENDED_COUNTS", "COMPACT_BYTES_MAX", "A_GRANT", "LOW_CARDS",
-    "FORFEITED", "BLANK", "CODED", "GUARANTEED", "NOTHING_DUE", "WINS_LIMIT", "PRIZE_CAP", "BUDGET", "BLOCKED", "CONSOLATION_ONLY", "LIFECYCLE_OPEN", "LIFECYCLE_PAUSED", "LIFECYCLE_CLOSED", "OPEN_GRANTS_MAX", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
+    "FORFEITED", "BLANK", "CODED", "GUARANTEED", "GUARANTEES", "NOTHING_DUE", "WINS_LIMIT", "PRIZE_CAP", "BUDGET", "BLOCKED", "CONSOLATION_ONLY", "LIFECYCLE_OPEN", "LIFECYCLE_PAUSED", "LIFECYCLE_CLOSED", "OPEN_GRANTS_MAX", "MANY_GRABS", "LOW_PACKETS", "LOW_PACKETS_OF_MANY",
     -- what modules return
     "digits", "server_time", "read_clock", -- clock
     "open_to_look", "open_to_read", -- store
@@ -19,7 +19,8 @@ read_globals = {
     "first_waiting", "count_windows", -- queues
     "read_budget", "open_budget", "prizes_over", "with_over", "count_spent", -- budget
     "denied_prizes", "count_capped", "is_denied", "cards_of", "is_dealt_on", "forfeit", "count_forfeited", -- denials
-    "read_own", "begin_own", "take_own", "keep_own", "count_own", "wrong_guess", -- own
+    "read_own", "begin_own", "take_own", "keep_own", "count_own", "wrong_guess", "can_be_given", "give_off_stock", "set_progress", -- own
+    "read_guarantees", "begin_guarantees", "take_due", "count_for_guarantees", "keep_guarantees", -- guarantees
     "pack_not_won", "draw_units", "find_empty", "refuse_gone", -- pools
     "add_up", -- counters
     "read_campaign", "open_campaign", "read_view", -- campaign

@@ -72,7 +72,7 @@ impl UserChance {
         if personal.is_used_up(position, |prize| campaign.prize(prize).grand) {
             return None;
         }
-        let mut counters = progress.counters(personal);
+        let counters = progress.counters(&personal.guarantees);
         let Outcome { prize, guarantee } = match &personal.kind {
             PersonalKind::Odds(odds) => {
                 let mut stream = self.seed.stream(&[
@@ -89,12 +89,11 @@ impl UserChance {
             },
         };
         let given = prize.filter(|prize| !is_held(*prize));
-        rule::count(personal, &mut counters, given);
         Some(PersonalDraw {
             position,
             prize,
             guarantee,
-            after: progress.after(personal, &counters),
+            after: progress.counting(&personal.guarantees, given),
         })
     }
 

@@ -129,7 +129,11 @@ fn guarantees(progress: &[GuaranteeProgress]) -> String {
             None => "-".into(),
         };
         let since = grouped(it.draws_since.into());
-        table.row([it.guarantee_id.clone(), it.pool_id.clone(), since, left]);
+        let pool = match it.pool_id.as_str() {
+            "" => "(all)".into(),
+            id => id.to_owned(),
+        };
+        table.row([it.guarantee_id.clone(), pool, since, left]);
     }
     table.render()
 }

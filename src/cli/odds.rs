@@ -61,6 +61,10 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
         response.version,
         response.versions.len()
     )];
+    let promises: Vec<String> = response.guarantees.iter().map(promise).collect();
+    if !promises.is_empty() {
+        parts.push(format!("tried first\n{}", promises.join("\n")));
+    }
     parts.extend(response.pools.iter().map(|odds| pool(odds, zone)));
     parts.push(match response.consolation_prize_id.as_str() {
         "" => "else: nothing".into(),

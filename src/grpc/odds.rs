@@ -97,6 +97,9 @@ pub(super) fn published(
         wins_per_user: definition.limits.wins_per_user,
         prizes_beyond_limit: views::prizes_beyond_limit(definition),
         capped_prizes: views::capped_prizes(definition),
+        guarantees: convert::guarantees_to_proto(&definition.guarantees, |no| {
+            definition.prize(no).id.to_string()
+        }),
     }
 }
 

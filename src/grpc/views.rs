@@ -78,7 +78,8 @@ pub(super) fn draw_result(
                 prize_id: prize.id.to_string(),
                 prize_name: prize.name.clone(),
                 attributes: prize.attributes.clone(),
-                unit_id: unit.id(&campaign.pool(pool).id),
+                // What is stored names known pools only.
+                unit_id: unit.id(campaign.pool_name(pool).unwrap_or_default()),
                 release_time: release.map(moment_to_proto),
                 ledger_id,
                 code: String::new(),
@@ -148,7 +149,7 @@ fn guarantee_progress(
     let guarantee = u16::try_from(progress.guarantee).ok()?;
     let guarantee = campaign.guarantee(progress.pool, guarantee)?;
     Some(proto::GuaranteeProgress {
-        pool_id: pool_id(campaign, progress.pool),
+        pool_id: campaign.pool_name(progress.pool)?.into(),
         guarantee_id: guarantee.id.to_string(),
         draws_since: progress.since,
         draws_left: progress.left,

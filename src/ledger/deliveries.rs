@@ -52,13 +52,13 @@ pub fn change(entry: &Entry, campaign: &Campaign) -> Option<DeliveryChange> {
         Body::Delivered { reference, .. } => (DeliveryState::Delivered, Some(reference.clone())),
         _ => (DeliveryState::Revoked, None),
     };
-    let pool = campaign.pools.get(usize::from(win.pool.0))?;
+    let pool = campaign.pool_name(win.pool)?;
     Some(DeliveryChange {
         partition: entry.id.partition,
         sequence: entry.id.sequence,
         at: entry.at,
         campaign: campaign.id.to_string(),
-        unit: win.unit.id(&pool.id),
+        unit: win.unit.id(pool),
         state,
         reference,
     })

@@ -28,7 +28,7 @@ pub struct Win {
     pub user: String,
     /// The draw's request id.
     pub request: String,
-    /// The pool's id.
+    /// The pool's id; empty for a win of a guarantee of the campaign.
     pub pool: String,
     /// The prize's id.
     pub prize: String,
@@ -61,7 +61,7 @@ pub fn wins(entry: &Entry, draw: &DrawEntry, campaign: &Campaign) -> Option<Vec<
         else {
             continue;
         };
-        let pool = &campaign.pools.get(usize::from(pool.0))?.id;
+        let pool = campaign.pool_name(*pool)?;
         wins.push(Win {
             partition: entry.id.partition,
             sequence: entry.id.sequence,

@@ -13,7 +13,7 @@ use super::{
     moment::Moment,
     money::Money,
     number::{PoolNo, PrizeNo},
-    personal::Personal,
+    personal::{Guarantee, Personal},
     schedule::Schedule,
     segments::{SegmentLimits, SegmentRule},
     zone::Zone,
@@ -45,6 +45,8 @@ pub struct Campaign {
     pub prizes: Vec<Prize>,
     /// The most that prizes may be worth that are won.
     pub budget: Option<Budget>,
+    /// Tried before the pools, in this order. They have neither `ramp` nor `among`.
+    pub guarantees: Vec<Guarantee>,
     /// Where units come from, by [`PoolNo`], in the order in which a draw tries them.
     pub pools: Vec<Pool>,
     /// `GetOdds` shows the plan hour by hour.
@@ -147,6 +149,24 @@ impl Campaign {
     /// If the number is not of this campaign.
     pub fn pool(&self, no: PoolNo) -> &Pool {
         &self.pools[usize::from(no.0)]
+    }
+
+    /// The id of the pool of this number, as units and entries have it: empty for
+    /// [`PoolNo::GUARANTEES`]. None if the number is not of this campaign.
+    pub fn pool_name(&self, no: PoolNo) -> Option<&str> {
+        match no {
+            PoolNo::GUARANTEES => Some(""),
+            no => Some(self.pools.get(usize::from(no.0))?.id.as_str()),
+        }
+    }
+
+    /// The number of the pool that units and entries call so (see [`Self::pool_name`]).
+    pub fn named_pool(&self, name: &str) -> Option<PoolNo> {
+        if name.is_empty() {
+            Some(PoolNo::GUARANTEES)
+        } else {
+            self.pool_no(name)
+        }
     }
 
     /// The number of the prize with this id.

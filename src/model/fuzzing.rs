@@ -125,7 +125,7 @@ fn draw_alone(campaign: &Campaign, pool: PoolNo, seed: &Seed) {
     let user = UserChance::new(seed.clone(), "0".repeat(64));
     let mut progress = PoolProgress::default();
     for _ in 0..DRAWS_ALONE {
-        let due = progress.counters(personal);
+        let due = progress.counters(&personal.guarantees);
         let due = personal
             .guarantees
             .iter()
@@ -272,8 +272,8 @@ fn holds_for_units(text: &str) -> bool {
     let colons = text.match_indices(':').map(|(index, _)| index);
     let unit = |index: usize| {
         let pool = PoolId::parse("pool", &text[..index]).ok()?;
-        let unit = Unit::from_id(text, &pool)?;
-        assert_eq!(unit.id(&pool), text);
+        let unit = Unit::from_id(text, pool.as_str())?;
+        assert_eq!(unit.id(pool.as_str()), text);
         Some(unit)
     };
     colons.filter_map(unit).count() > 0

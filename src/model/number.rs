@@ -46,5 +46,11 @@ impl<'de> Deserialize<'de> for PrizeNo {
 #[serde(transparent)]
 pub struct PoolNo(pub u16);
 
+impl PoolNo {
+    /// Stands for the guarantees of a campaign, which give units off stock as a pool would. A
+    /// campaign has fewer pools.
+    pub const GUARANTEES: Self = Self(127);
+}
+
 /// Units by prize: sorted by prize, each prize once, no zero.
 pub type Quantities = BTreeMap<PrizeNo, u64>;

@@ -310,6 +310,7 @@ mod tests {
                 pool("again", deck(OnExhausted::Reshuffle)),
             ],
             budget: None,
+            guarantees: Vec::new(),
             publish_hours: false,
         }
     }

@@ -175,6 +175,31 @@ fn users_who_reach_a_guarantee_are_counted_and_odds_come_out() {
 }
 
 #[test]
+fn a_guarantee_of_the_campaign_gives_every_tenth_draw_of_a_user_who_wins_nothing_else() {
+    let game = |stock: u32| {
+        campaign(&format!(
+            "prizes: [{{id: cap, stock: {stock}}}, {{id: pin, unlimited: true}}], \
+             guarantees: [{{id: tenth, prizes: [cap], within: 10}}], \
+             pools: [{{id: pins, deck: {{size: 2, cards: {{pin: 1}}, onExhausted: RESHUFFLE}}}}]"
+        ))
+    };
+    let crowd = crowd(200, 30.0);
+    let forecast = simulate(&game(9_000), &crowd, 2).unwrap();
+    let (draws, won) = (forecast.draws.mean, forecast.prizes[0].won.mean);
+    // Of 200 users each has up to nine draws after the last kept promise.
+    assert!(
+        won * 10.0 <= draws && draws <= won * 10.0 + 9.0 * 200.0,
+        "{draws}, {won}"
+    );
+    assert!(forecast.guaranteed.low > 195.0, "{:?}", forecast.guaranteed);
+    // The other nine draws are half pins, but for the last cards.
+    let pins = forecast.prizes[1].won.mean;
+    assert!((pins - (draws - won) / 2.0).abs() <= 1.0, "{pins}");
+    let scarce = simulate(&game(150), &crowd, 2).unwrap();
+    assert_eq!(scarce.prizes[0].won.low, 150.0);
+}
+
+#[test]
 fn users_who_reach_a_limit_are_counted() {
     let limited = format!("limits: {{drawsPerDay: 2, paidDrawsPerDay: 1}}, {DECK}");
     let crowd = Crowd {

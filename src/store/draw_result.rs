@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Moment, PoolId, PoolNo, PrizeNo};
+use crate::model::{Moment, PoolNo, PrizeNo};
 
 /// The result of one draw. In JSON, where `given` is 1 for the consolation prize and 0 for nothing:
 ///
@@ -21,7 +21,7 @@ pub enum DrawResult {
     Won {
         /// Of which prize.
         prize: PrizeNo,
-        /// From which pool.
+        /// From which pool; [`PoolNo::GUARANTEES`]: from a guarantee of the campaign.
         pool: PoolNo,
         /// Which unit.
         unit: Unit,
@@ -108,6 +108,14 @@ impl Cause {
 }
 
 impl DrawResult {
+    /// The prize of which a unit was won.
+    pub fn prize(&self) -> Option<PrizeNo> {
+        match self {
+            Self::Won { prize, .. } => Some(*prize),
+            Self::NotWon { .. } => None,
+        }
+    }
+
     /// The result without a unit of twice a cause's code, plus 1 if the user gets the consolation
     /// prize. None if no cause that a number says all of has this code.
     pub(super) fn from_plain_code(code: u8) -> Option<Self> {
@@ -124,15 +132,15 @@ impl DrawResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Unit {
     /// A schedule's window, by its start in seconds since the Unix epoch; a deck's round, from 1; 0
-    /// in a personal pool.
+    /// in a personal pool and of guarantees.
     pub window: i64,
     /// Mark of the fork of the store under which it was injected or dealt; 0 before the first fork.
     /// A store that was rolled back may fill the same window again: under another fork, so with
     /// other units.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fork: u32,
-    /// The index in the window or round, from 0. Units of a personal pool are numbered in the order
-    /// in which users win them.
+    /// The index in the window or round, from 0. Units of a personal pool, and those of all
+    /// guarantees of the campaign, are numbered in the order in which users win them.
     pub number: u64,
 }
 
@@ -142,9 +150,9 @@ fn is_zero(mark: &u32) -> bool {
 }
 
 impl Unit {
-    /// The unit of this id, if it is one of this pool.
-    pub fn from_id(id: &str, pool: &PoolId) -> Option<Self> {
-        let rest = id.strip_prefix(pool.as_str())?.strip_prefix(':')?;
+    /// The unit of this id, if it is one of this pool (see [`Self::id`]).
+    pub fn from_id(id: &str, pool: &str) -> Option<Self> {
+        let rest = id.strip_prefix(head(pool))?.strip_prefix(':')?;
         let mut parts = rest.split(':');
         let (window, number) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let fork = parts.next().map(|fork| u32::from_str_radix(fork, 16));
@@ -156,13 +164,20 @@ impl Unit {
         (unit.id(pool) == id).then_some(unit)
     }
 
-    /// The unit's id, unique in its campaign.
-    pub fn id(&self, pool: &PoolId) -> String {
+    /// The unit's id, unique in its campaign. `pool` is the id of its pool, empty for one that a
+    /// guarantee of the campaign gave.
+    pub fn id(&self, pool: &str) -> String {
+        let pool = head(pool);
         match self.fork {
             0 => format!("{pool}:{}:{}", self.window, self.number),
             fork => format!("{pool}:{}:{}:{fork:06x}", self.window, self.number),
         }
     }
+}
+
+/// What the id of a unit begins with. No id of a pool has a slash.
+fn head(pool: &str) -> &str {
+    if pool.is_empty() { "/guarantees" } else { pool }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -292,14 +307,16 @@ mod tests {
 
     #[test]
     fn a_unit_is_read_from_its_id_and_from_no_other() {
-        let pool = PoolId::parse("pool", "a:1").unwrap();
+        let pool = "a:1";
         for fork in [0, 0x00ab_cdef] {
             let unit = Unit {
                 window: 1_795_960_800,
                 fork,
                 number: 17,
             };
-            assert_eq!(Unit::from_id(&unit.id(&pool), &pool), Some(unit));
+            assert_eq!(Unit::from_id(&unit.id(pool), pool), Some(unit));
+            assert_eq!(Unit::from_id(&unit.id(""), ""), Some(unit));
+            assert_eq!(Unit::from_id(&unit.id(""), "guarantees"), None);
         }
         for other in [
             "",
@@ -310,7 +327,7 @@ mod tests {
             "a:1:5:6:1",
             "a:1:5:6:000001:7",
         ] {
-            assert_eq!(Unit::from_id(other, &pool), None, "{other}");
+            assert_eq!(Unit::from_id(other, pool), None, "{other}");
         }
     }
 

@@ -444,7 +444,7 @@ impl DrawEntry {
                 },
             };
             if prize.is_some_and(|prize| usize::from(prize.0) >= campaign.prizes.len())
-                || usize::from(pool.0) >= campaign.pools.len()
+                || campaign.pool_name(*pool).is_none()
             {
                 return Err(StoreError::corrupt(format!(
                     "campaign {}: version {} has no prize {prize:?} in pool {}, which a draw took",

@@ -197,11 +197,8 @@ impl Ledger {
     async fn won_unit(&self, asked: &Asked, settled: &SettledWin) -> Result<WonUnit, CallError> {
         let view = self.desk.store().campaign(&asked.campaign).await?;
         let win = &settled.win;
-        let pools = view.campaign.numbered_pools();
-        let pool = pools
-            .into_iter()
-            .find(|(_, pool)| pool.id.as_str() == win.pool);
-        let unit = pool.and_then(|(no, pool)| Some((no, Unit::from_id(&win.unit, &pool.id)?)));
+        let pool = view.campaign.named_pool(&win.pool);
+        let unit = pool.zip(Unit::from_id(&win.unit, &win.pool));
         let (Some((pool, unit)), Some(prize)) = (unit, view.campaign.prize_no(&win.prize)) else {
             return Err(StoreError::corrupt(format!(
                 "the settled win {} of campaign {} is of a pool or a prize that it does not have",

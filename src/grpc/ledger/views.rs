@@ -136,7 +136,8 @@ fn recorded_result(
         result: Some(draw_result(result, campaign, id)),
         ..proto::RecordedResult::default()
     };
-    let pool = |pool: PoolNo| campaign.pool(pool).id.to_string();
+    // What is stored names known pools only.
+    let pool = |pool: PoolNo| campaign.pool_name(pool).unwrap_or_default().to_owned();
     match result {
         DrawResult::Won {
             pool: from, code, ..
@@ -152,7 +153,7 @@ fn recorded_result(
             } = cause
             {
                 recorded.pool_id = pool(from);
-                recorded.card_id = unit.id(&campaign.pool(from).id);
+                recorded.card_id = unit.id(&recorded.pool_id);
             }
             if let Cause::Forfeited { prize, .. } = cause {
                 recorded.forfeited_prize_id = campaign.prize(prize).id.to_string();
@@ -311,9 +312,9 @@ fn add_win(act: &mut proto::RecordedOperation, win: &WonUnit, campaign: Option<&
     if let Some(prize) = campaign.prizes.get(usize::from(win.prize.0)) {
         act.prize_id = prize.id.to_string();
     }
-    if let Some(pool) = campaign.pools.get(usize::from(win.pool.0)) {
-        act.pool_id = pool.id.to_string();
-        act.unit_id = win.unit.id(&pool.id);
+    if let Some(pool) = campaign.pool_name(win.pool) {
+        act.pool_id = pool.into();
+        act.unit_id = win.unit.id(pool);
     }
 }
 

@@ -118,7 +118,7 @@ fn changed(entry: &Entry, campaign: Option<&Campaign>) -> Vec<proto::Win> {
 
 fn changed_message(win: &WonUnit, change: DeliveryChange, campaign: &Campaign) -> proto::Win {
     let prize = campaign.prizes.get(usize::from(win.prize.0));
-    let pool = campaign.pools.get(usize::from(win.pool.0));
+    let pool = campaign.pool_name(win.pool);
     proto::Win {
         campaign_id: change.campaign,
         user_id: win.user.as_str().into(),
@@ -128,7 +128,7 @@ fn changed_message(win: &WonUnit, change: DeliveryChange, campaign: &Campaign) -
             .map(|prize| prize.attributes.clone())
             .unwrap_or_default(),
         unit_id: change.unit,
-        pool_id: pool.map(|pool| pool.id.to_string()).unwrap_or_default(),
+        pool_id: pool.unwrap_or_default().into(),
         delivery: Some(proto::Delivery {
             state: match change.state {
                 DeliveryState::Delivered => proto::DeliveryState::Delivered,

@@ -345,7 +345,7 @@ impl Books {
                     if let Some(campaign) = &campaign {
                         self.spend(campaign, prize, entry.at, faults);
                     }
-                    if self.is_personal(pool) {
+                    if self.is_off_stock(pool) {
                         self.take_own((pool, prize), unit, faults);
                         continue;
                     }
@@ -371,7 +371,7 @@ impl Books {
                     ..
                 } => {
                     // Of a personal pool it is no card, but the number of a user's draw.
-                    if !self.is_personal(pool) {
+                    if !self.is_off_stock(pool) {
                         self.take_unit(pool, unit, "drawn as a blank", faults);
                     }
                 }
@@ -406,13 +406,13 @@ impl Books {
         }
     }
 
-    /// What is to be noted of a draw that may be of personal pools.
+    /// What is to be noted of a draw that may be of personal pools or guarantees.
     fn own(&mut self, draw: &DrawEntry, at: Moment) -> Option<OwnDraws> {
         let campaign = self.version(draw.version)?;
         let spent = self.spent(&campaign, at);
         let left = |prize| self.prizes.get(&prize).map_or(0, |sums| sums.left);
         let own = OwnDraws::of(&campaign, draw, self.held.iter().copied(), left, spent)?;
-        if self.seed.is_none() {
+        if self.seed.is_none() && campaign.has_personal_pools() {
             self.unknown_chance += 1;
         }
         Some(own)
@@ -468,8 +468,11 @@ impl Books {
 
     fn pool_name(&self, pool: PoolNo) -> String {
         let campaign = self.newest.as_ref();
-        let pools = campaign.and_then(|campaign| campaign.pools.get(usize::from(pool.0)));
-        pools.map_or_else(|| pool.0.to_string(), |pool| pool.id.to_string())
+        match campaign.and_then(|campaign| campaign.pool_name(pool)) {
+            Some("") => "/guarantees".into(),
+            Some(name) => name.into(),
+            None => pool.0.to_string(),
+        }
     }
 }
 

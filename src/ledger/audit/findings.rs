@@ -23,7 +23,8 @@ pub enum Check {
     Order,
     /// P7: no unit is won before its release.
     Release,
-    /// What users get of personal pools follows from the seed, their draws and nothing else.
+    /// What users get of personal pools and of guarantees follows from the seed, their draws and
+    /// nothing else.
     Chance,
     /// The sink keeps what was settled: nothing was changed, removed or added since.
     Sink,
@@ -62,7 +63,10 @@ impl Check {
             Self::Limits => "no limit was exceeded",
             Self::Order => "the entries are complete and in order",
             Self::Release => "no unit was won before its release",
-            Self::Chance => "draws of personal pools follow from the seed where it is known",
+            Self::Chance => {
+                "guarantees are kept, and draws of personal pools follow from the seed where it \
+                 is known"
+            }
             Self::Sink => "what was settled is unchanged",
         }
     }

@@ -16,6 +16,8 @@ mod books;
 mod codes;
 mod envelopes;
 mod findings;
+#[cfg(test)]
+mod guarantees_tests;
 mod journal;
 mod names;
 mod numbers;

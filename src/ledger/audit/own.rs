@@ -1,5 +1,7 @@
-//! Draws of personal pools, made again: from the campaign's seed, the user's pseudonym, the
-//! position and the counters that follow from the user's draws before.
+//! Draws of personal pools and of the campaign's guarantees, made again: from the campaign's seed,
+//! the user's pseudonym, the position and the counters that follow from the user's draws before.
+//!
+//! A guarantee that is due and can be kept must be kept, and none else: that needs no seed.
 //!
 //! A draw reaches a pool if that is open to the user, holds a prize that the user may have, and no
 //! pool before it gave anything. Without the seed the results are taken as they are, and only the
@@ -17,13 +19,13 @@ use crate::{
         budget::Spent,
         caps::PrizeCounts,
         limits::{DrawLimits, UserRecord},
-        personal::{Personal, PoolProgress, Progress, rule},
+        personal::{Personal, PoolProgress, Progress},
     },
     store::{Cause, DrawResult, entry::DrawEntry},
 };
 
-/// What is noted of a draw from a campaign with personal pools. A note has plain numbers for
-/// prizes: [`PrizeNo`] reads what describes itself.
+/// What is noted of a draw from a campaign with personal pools or guarantees. A note has plain
+/// numbers for prizes: [`PrizeNo`] reads what describes itself.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct OwnDraws {
     /// The user's pseudonym.
@@ -32,7 +34,8 @@ pub(super) struct OwnDraws {
     closed: Vec<PoolNo>,
     /// Prizes that were stopped.
     held: Vec<u16>,
-    /// Units in stock before the draw, of prizes of personal pools that are not unlimited.
+    /// Units in stock before the draw, of prizes that draws take off stock and that are not
+    /// unlimited.
     stock: Vec<(u16, u64)>,
     /// What was won of the budget before the draw, on its day and in all.
     spent: (u64, u64),
@@ -109,9 +112,9 @@ impl Given {
 }
 
 impl OwnDraws {
-    /// What is noted of a draw; none if its campaign has no personal pools. `held` are the prizes
-    /// that were stopped, `left` says how many units of a prize were in stock before it, and
-    /// `spent` is what had been won of the budget.
+    /// What is noted of a draw; none if its campaign takes nothing off stock in draws. `held` are
+    /// the prizes that were stopped, `left` says how many units of a prize were in stock before it,
+    /// and `spent` is what had been won of the budget.
     pub(super) fn of(
         campaign: &Campaign,
         draw: &DrawEntry,
@@ -119,14 +122,14 @@ impl OwnDraws {
         left: impl Fn(PrizeNo) -> u64,
         spent: Spent,
     ) -> Option<Self> {
-        let pools = campaign.personal_pools();
-        let mut limited: Vec<PrizeNo> = pools
-            .flat_map(|(_, _, personal)| personal.prizes())
+        let mut limited: Vec<PrizeNo> = campaign
+            .prizes_off_stock()
             .filter(|prize| !campaign.prize(*prize).unlimited)
             .collect();
         limited.sort_unstable();
         limited.dedup();
-        campaign.has_personal_pools().then(|| Self {
+        let is_noted = campaign.has_personal_pools() || !campaign.guarantees.is_empty();
+        is_noted.then(|| Self {
             user: draw.user.to_string(),
             closed: campaign.pools_closed_to(&draw.segments).collect(),
             held: held.map(|it| it.0).collect(),
@@ -197,7 +200,11 @@ impl Walk<'_> {
             return;
         }
         let campaign = self.campaign;
+        self.found.extend(self.guarantee_flaw(given));
         for (no, pool) in campaign.numbered_pools() {
+            if given.pool() == Some(PoolNo::GUARANTEES) {
+                break; // no pool was tried
+            }
             let is_open = pool.is_open_after(draws, today, self.wins) && !self.closed.contains(&no);
             let is_last = given.pool() == Some(no);
             if let PoolKind::Personal(personal) = &pool.kind {
@@ -223,11 +230,48 @@ impl Walk<'_> {
             if let Some(budget) = &campaign.budget {
                 self.spent.add(budget.value(prize));
             }
-            if let Some(PoolKind::Personal(_)) = self.kind(pool)
-                && let Some(left) = self.stock.get_mut(&prize)
-            {
+            let is_off_stock = pool == PoolNo::GUARANTEES
+                || matches!(self.kind(pool), Some(PoolKind::Personal(_)));
+            if is_off_stock && let Some(left) = self.stock.get_mut(&prize) {
                 *left = left.saturating_sub(1);
             }
+        }
+        if !campaign.guarantees.is_empty() {
+            let before = self.progress.of(PoolNo::GUARANTEES);
+            let prize = given.won().map(|(_, prize)| prize);
+            let after = before.counting(&campaign.guarantees, prize);
+            self.progress.0.insert(PoolNo::GUARANTEES, after);
+        }
+    }
+
+    /// What is wrong with a result by the campaign's guarantees: the first one that is due and can
+    /// be kept gives the first of its prizes that can be given.
+    fn guarantee_flaw(&self, given: Given) -> Option<String> {
+        let guarantees = &self.campaign.guarantees;
+        let counters = self.progress.of(PoolNo::GUARANTEES).counters(guarantees);
+        let due = (0..).zip(guarantees).zip(counters);
+        let mut due = due.filter(|((_, guarantee), counter)| guarantee.is_due(*counter));
+        let expected = due.find_map(|((index, guarantee), _)| {
+            let mut prizes = guarantee.prizes.iter().copied();
+            let prize = prizes.find(|prize| self.can_be_given(*prize))?;
+            Some((guarantee, index, prize))
+        });
+        let is_guaranteed = given.pool() == Some(PoolNo::GUARANTEES);
+        match expected {
+            Some((guarantee, index, prize)) => {
+                let right = Given::Won {
+                    pool: PoolNo::GUARANTEES,
+                    prize: prize.0,
+                    guarantee: Some(index),
+                };
+                (given != right).then(|| {
+                    let (due, prize) = (&guarantee.id, &self.campaign.prize(prize).id);
+                    format!("guarantee {due} is due and gives {prize}, and the entry has {given:?}")
+                })
+            }
+            None => is_guaranteed.then(|| {
+                format!("no guarantee is due that can be kept, and the entry has {given:?}")
+            }),
         }
     }
 
@@ -256,11 +300,8 @@ impl Walk<'_> {
         // Of a prize that could not be given, nothing counts: no guarantee has one.
         let outcome = given.won().filter(|(pool, _)| *pool == no);
         let outcome = outcome.map(|(_, prize)| prize);
-        let mut counters = before.counters(personal);
-        rule::count(personal, &mut counters, outcome);
-        self.progress
-            .0
-            .insert(no, before.after(personal, &counters));
+        let after = before.counting(&personal.guarantees, outcome);
+        self.progress.0.insert(no, after);
     }
 
     /// What is wrong with a result of a draw that reached a pool.

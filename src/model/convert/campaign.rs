@@ -21,6 +21,7 @@ use crate::{
         limits::DrawLimits,
         moment::Moment,
         money::Money,
+        personal::Guarantee,
         problem::{Problem, Problems},
         segments::{SegmentLimits, SegmentRule},
         text::grouped,
@@ -53,6 +54,7 @@ pub(super) struct Parts {
     consolation: Option<Consolation>,
     prizes: Vec<Option<Prize>>,
     budget: Option<Budget>,
+    guarantees: Vec<Guarantee>,
     pools: Vec<Option<PoolHead>>,
     publish_hours: bool,
 }
@@ -91,6 +93,7 @@ impl Parts {
             consolation: self.consolation,
             prizes: self.prizes.into_iter().collect::<Option<_>>()?,
             budget: self.budget,
+            guarantees: self.guarantees,
             pools: pools
                 .map(|(pool, kind)| {
                     let pool = pool?;
@@ -151,6 +154,7 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
         }));
         kinds.push(read_kind(&path, pool, &known, problems));
     }
+    let guarantees = personal::read_of_campaign(&message.guarantees, &known, problems);
     personal::check_guarantees(message, problems);
     Parts {
         zone,
@@ -164,6 +168,7 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
         consolation,
         prizes: read_prizes,
         budget,
+        guarantees,
         pools: read_pools,
         publish_hours: read_publication(message.publish_plan, problems),
     }

@@ -119,6 +119,70 @@ fn read_deck(
     Some(PersonalKind::Deck(deck))
 }
 
+/// Reads the guarantees of a campaign, with which its pools decide what else a draw gives: there is
+/// no chance that could be raised, or split.
+pub(super) fn read_of_campaign(
+    messages: &[proto::Guarantee],
+    prizes: &Prizes<'_>,
+    problems: &mut Problems,
+) -> Vec<Guarantee> {
+    let mut guarantees = Vec::new();
+    let read = (0..).zip(messages);
+    for (i, message) in read.take(GUARANTEES_MAX) {
+        let (path, before) = (format!("guarantees[{i}]"), problems.0.len());
+        let (id, listed) = read_promise(&path, message, prizes, problems);
+        if message.within == 0 {
+            let text = "is missing: write the number of the draw that gives one of the prizes";
+            problems.add(at(&path, "within"), text);
+        }
+        for (name, is_empty) in [
+            ("ramp", message.ramp.is_empty()),
+            ("among", message.among.is_empty()),
+        ] {
+            if !is_empty {
+                let text = "goes with personal pools only: the pools of a campaign decide what \
+                            else a draw gives; move the guarantee into a personal pool, or leave \
+                            it out";
+                problems.add(at(&path, name), text);
+            }
+        }
+        for (i, prize) in (0..).zip(&listed) {
+            if prizes.has_codes(*prize) {
+                let text = "has codes: prizes with codes are not supported here";
+                problems.add(format!("{}[{i}]", at(&path, "prizes")), text);
+            }
+        }
+        let is_sound = problems.0.len() == before;
+        guarantees.extend(id.filter(|_| is_sound).map(|id| Guarantee {
+            id,
+            prizes: listed,
+            within: Some(message.within),
+            ramp: Vec::new(),
+            among: Vec::new(),
+        }));
+    }
+    guarantees
+}
+
+/// Reads what every guarantee has: its id and its prizes. Checks the bound of `within`.
+fn read_promise(
+    path: &str,
+    message: &proto::Guarantee,
+    prizes: &Prizes<'_>,
+    problems: &mut Problems,
+) -> (Option<GuaranteeId>, Vec<PrizeNo>) {
+    let id = noted(GuaranteeId::parse(&at(path, "id"), &message.id), problems);
+    let listed = prizes.read_list(&at(path, "prizes"), &message.prizes, problems);
+    if message.prizes.is_empty() {
+        problems.add(at(path, "prizes"), "is empty: name the prizes that keep it");
+    }
+    if message.within > WITHIN_MAX {
+        let most = grouped(WITHIN_MAX.into());
+        problems.add(at(path, "within"), format!("is too much: at most {most}"));
+    }
+    (id, listed)
+}
+
 fn read_guarantee(
     path: &str,
     message: &proto::Guarantee,
@@ -126,11 +190,7 @@ fn read_guarantee(
     problems: &mut Problems,
 ) -> Option<Guarantee> {
     let before = problems.0.len();
-    let id = noted(GuaranteeId::parse(&at(path, "id"), &message.id), problems);
-    let listed = prizes.read_list(&at(path, "prizes"), &message.prizes, problems);
-    if message.prizes.is_empty() {
-        problems.add(at(path, "prizes"), "is empty: name the prizes that keep it");
-    }
+    let (id, listed) = read_promise(path, message, prizes, problems);
     let among = prizes.read_list(&at(path, "among"), &message.among, problems);
     if let Some(i) = among.iter().position(|prize| !listed.contains(prize)) {
         problems.add(
@@ -142,10 +202,6 @@ fn read_guarantee(
             at(path, "among"),
             "has all of the guarantee's prizes: leave it out, or some of them",
         );
-    }
-    if message.within > WITHIN_MAX {
-        let most = grouped(WITHIN_MAX.into());
-        problems.add(at(path, "within"), format!("is too much: at most {most}"));
     }
     let ramp = read_ramp(&at(path, "ramp"), &message.ramp, problems);
     if message.within == 0 && message.ramp.is_empty() && message.among.is_empty() {
@@ -267,19 +323,21 @@ fn check_codes(path: &str, personal: &Personal, prizes: &Prizes<'_>, problems: &
 /// Notes what is wrong with all guarantees together: how many there are, ids that are there twice,
 /// and counters with too many states.
 pub(super) fn check_guarantees(message: &proto::Campaign, problems: &mut Problems) {
-    if !message.guarantees.is_empty() {
-        let text = "are not supported for a whole campaign: move them into a personal pool";
-        problems.add("guarantees", text);
-    }
     let mut known = BTreeMap::<u32, String>::new();
-    let mut count = 0;
+    let mut lists = vec![("guarantees".to_owned(), &message.guarantees)];
     for (i, pool) in message.pools.iter().enumerate() {
-        let Some(proto::pool::Kind::Personal(personal)) = &pool.kind else {
-            continue;
-        };
-        for (j, guarantee) in personal.guarantees.iter().enumerate() {
+        if let Some(proto::pool::Kind::Personal(personal)) = &pool.kind {
+            lists.push((
+                format!("pools[{i}].personal.guarantees"),
+                &personal.guarantees,
+            ));
+        }
+    }
+    let mut count = 0;
+    for (path, guarantees) in &lists {
+        for (j, guarantee) in guarantees.iter().enumerate() {
             count += 1;
-            let path = format!("pools[{i}].personal.guarantees[{j}]");
+            let path = format!("{path}[{j}]");
             let Ok(id) = GuaranteeId::parse("", &guarantee.id) else {
                 continue;
             };
@@ -291,8 +349,13 @@ pub(super) fn check_guarantees(message: &proto::Campaign, problems: &mut Problem
         }
     }
     if count > GUARANTEES_MAX {
-        let text = format!("have {count} guarantees: a campaign has at most {GUARANTEES_MAX}");
-        problems.add("pools", text);
+        let path = match message.guarantees.is_empty() {
+            true => "pools",
+            false => "guarantees",
+        };
+        let text =
+            format!("{count} guarantees are too many: a campaign has at most {GUARANTEES_MAX}");
+        problems.add(path, text);
     }
 }
 

@@ -121,7 +121,9 @@ pub fn campaign_to_proto(campaign: &Campaign) -> proto::Campaign {
                 .total
                 .map(|minor| money_to_proto(&budget.money(minor))),
         }),
-        guarantees: Vec::new(),
+        guarantees: personal::guarantees_to_proto(&campaign.guarantees, |no| {
+            campaign.prize(no).id.to_string()
+        }),
     }
 }
 

@@ -123,6 +123,12 @@ impl Personal {
 }
 
 impl Guarantee {
+    /// The next draw gives one of the prizes, for a user of whom this was counted.
+    pub fn is_due(&self, counter: Counter) -> bool {
+        let next = counter.since.saturating_add(1);
+        self.within.is_some_and(|within| next >= within)
+    }
+
     /// What the chance of the prizes rises by at a draw, counted as [`Self::within`] counts: a
     /// number of parts, at most as many as there are, and all parts. None: nothing.
     ///
@@ -184,12 +190,31 @@ impl Campaign {
         })
     }
 
-    /// The guarantee of this index among those of a pool.
+    /// The guarantee of this index among those of a pool, or of the campaign for
+    /// [`PoolNo::GUARANTEES`].
     pub fn guarantee(&self, pool: PoolNo, index: u16) -> Option<&Guarantee> {
-        match &self.pools.get(usize::from(pool.0))?.kind {
-            PoolKind::Personal(personal) => personal.guarantees.get(usize::from(index)),
-            PoolKind::Schedule(_) | PoolKind::Deck(_) => None,
+        self.guarantees_of(pool).get(usize::from(index))
+    }
+
+    /// The guarantees of a pool, or those of the campaign for [`PoolNo::GUARANTEES`].
+    pub fn guarantees_of(&self, pool: PoolNo) -> &[Guarantee] {
+        if pool == PoolNo::GUARANTEES {
+            return &self.guarantees;
         }
+        match self.pools.get(usize::from(pool.0)).map(|pool| &pool.kind) {
+            Some(PoolKind::Personal(personal)) => &personal.guarantees,
+            Some(PoolKind::Schedule(_) | PoolKind::Deck(_)) | None => &[],
+        }
+    }
+
+    /// The prizes that draws take off stock themselves, some perhaps more than once: those of
+    /// personal pools and of guarantees.
+    pub fn prizes_off_stock(&self) -> impl Iterator<Item = PrizeNo> {
+        let guaranteed = self.guarantees.iter().flat_map(|it| &it.prizes);
+        let own = self
+            .personal_pools()
+            .flat_map(|(.., personal)| personal.prizes());
+        guaranteed.copied().chain(own)
     }
 
     /// Users draw alone from a pool.

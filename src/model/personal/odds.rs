@@ -82,7 +82,7 @@ fn explore(
         let mut next = BTreeMap::<usize, f64>::new();
         for (prize, probability) in branches(personal, odds, &counters) {
             let mut counters = counters.clone();
-            rule::count(personal, &mut counters, prize);
+            rule::count(&personal.guarantees, &mut counters, prize);
             for (counter, last) in counters.iter_mut().zip(&last) {
                 counter.since = counter.since.min(last - 1);
             }

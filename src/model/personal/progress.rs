@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::Personal;
+use super::{Guarantee, rule};
 use crate::model::{
-    campaign::{Campaign, PoolKind},
+    campaign::Campaign,
     id::GuaranteeId,
-    number::PoolNo,
+    number::{PoolNo, PrizeNo},
 };
 
 /// Stands for a guarantee in users' records: the first 4 bytes of the SHA-256 of its id, in
@@ -37,16 +37,17 @@ pub struct Counter {
     pub missed: bool,
 }
 
-/// How far a user is in one pool.
+/// How far a user is in one pool, or in the guarantees of the campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolProgress {
-    /// Draws of the user that reached the pool.
+    /// Draws of the user that reached the pool, or that the campaign's guarantees have counted.
     pub position: u64,
     /// What guarantees have counted, without those that have counted nothing.
     pub counters: BTreeMap<GuaranteeKey, Counter>,
 }
 
-/// How far a user is in all personal pools; only pools that were reached. In JSON a list of
+/// How far a user is in all personal pools, and in the campaign's guarantees
+/// ([`PoolNo::GUARANTEES`]); only what was reached. In JSON a list of
 /// `[pool, position, [[key of the guarantee, draws since, 1 if missed], …]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<PoolCode>", into = "Vec<PoolCode>")]
@@ -81,7 +82,7 @@ impl From<Progress> for Vec<PoolCode> {
 }
 
 impl Progress {
-    /// The user has reached no personal pool.
+    /// The user has reached no personal pool, and no guarantee of the campaign has counted a draw.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -91,15 +92,14 @@ impl Progress {
         self.0.get(&pool).cloned().unwrap_or_default()
     }
 
-    /// The guarantees of a campaign, as they stand for the user.
+    /// The guarantees of a campaign and then of its pools, as they stand for the user.
     pub fn guarantees(&self, campaign: &Campaign) -> Vec<GuaranteeProgress> {
         let mut all = Vec::new();
-        for (pool, definition) in campaign.numbered_pools() {
-            let PoolKind::Personal(personal) = &definition.kind else {
-                continue;
-            };
-            let counters = self.of(pool).counters(personal);
-            let guarantees = personal.guarantees.iter().enumerate().zip(counters);
+        let pools = campaign.personal_pools().map(|(pool, ..)| pool);
+        for pool in [PoolNo::GUARANTEES].into_iter().chain(pools) {
+            let guarantees = campaign.guarantees_of(pool);
+            let counters = self.of(pool).counters(guarantees);
+            let guarantees = guarantees.iter().enumerate().zip(counters);
             all.extend(guarantees.map(|((guarantee, definition), counter)| {
                 let next = counter.since.saturating_add(1);
                 GuaranteeProgress {
@@ -109,7 +109,7 @@ impl Progress {
                     left: definition
                         .within
                         .map(|within| within.max(next) - counter.since),
-                    is_due: definition.within.is_some_and(|within| next >= within),
+                    is_due: definition.is_due(counter),
                 }
             }));
         }
@@ -119,17 +119,25 @@ impl Progress {
 
 impl PoolProgress {
     /// What the guarantees of a version have counted, in their order.
-    pub fn counters(&self, personal: &Personal) -> Vec<Counter> {
-        let guarantees = personal.guarantees.iter();
+    pub fn counters(&self, guarantees: &[Guarantee]) -> Vec<Counter> {
+        let guarantees = guarantees.iter();
         let counters = guarantees.map(|it| self.counters.get(&GuaranteeKey::of(&it.id)));
         counters.map(|it| it.copied().unwrap_or_default()).collect()
+    }
+
+    /// The progress after one more draw that gave this prize.
+    #[must_use]
+    pub fn counting(&self, guarantees: &[Guarantee], given: Option<PrizeNo>) -> Self {
+        let mut counters = self.counters(guarantees);
+        rule::count(guarantees, &mut counters, given);
+        self.after(guarantees, &counters)
     }
 
     /// The progress after a draw that reached the pool, with these counters of the version's
     /// guarantees. Those of guarantees that the version does not have are gone.
     #[must_use]
-    pub fn after(&self, personal: &Personal, counters: &[Counter]) -> Self {
-        let counters = personal.guarantees.iter().zip(counters);
+    pub fn after(&self, guarantees: &[Guarantee], counters: &[Counter]) -> Self {
+        let counters = guarantees.iter().zip(counters);
         let counters = counters.filter(|(_, counter)| **counter != Counter::default());
         let counters = counters.map(|(it, counter)| (GuaranteeKey::of(&it.id), *counter));
         Self {
@@ -142,7 +150,7 @@ impl PoolProgress {
 /// A guarantee as it stands for a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuaranteeProgress {
-    /// The pool that has it.
+    /// The pool that has it; [`PoolNo::GUARANTEES`]: the campaign.
     pub pool: PoolNo,
     /// Its index among the pool's guarantees.
     pub guarantee: usize,

@@ -54,8 +54,7 @@ pub fn draw(
     };
     let numbered = || personal.guarantees.iter().zip(counters).enumerate();
     for (index, (guarantee, counter)) in numbered() {
-        let next = counter.since.saturating_add(1);
-        if guarantee.within.is_some_and(|within| next >= within) && choice.can_give(guarantee) {
+        if guarantee.is_due(*counter) && choice.can_give(guarantee) {
             return Outcome {
                 guarantee: Some(index),
                 ..choice.one_prize(guarantee)
@@ -177,10 +176,10 @@ impl<H: Fn(PrizeNo) -> bool, C: Chance> Choice<'_, H, C> {
     }
 }
 
-/// Counts a draw that gave this prize as its outcome. What else it gave, a fallback or something of
-/// another pool, is none.
-pub fn count(personal: &Personal, counters: &mut [Counter], given: Option<PrizeNo>) {
-    for (guarantee, counter) in personal.guarantees.iter().zip(counters) {
+/// Counts a draw that gave this prize. In a personal pool, what else it gave, a fallback or
+/// something of another pool, is none.
+pub fn count(guarantees: &[Guarantee], counters: &mut [Counter], given: Option<PrizeNo>) {
+    for (guarantee, counter) in guarantees.iter().zip(counters) {
         match given.filter(|prize| guarantee.prizes.contains(prize)) {
             Some(prize) => {
                 counter.since = 0;

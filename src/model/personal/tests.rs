@@ -179,10 +179,10 @@ fn a_prize_that_is_held_leaves_its_guarantee_due() {
         guarantee: None,
     };
     assert_eq!(draw(&counters, both, &[(&[1, 9, 90], 1)]), card);
-    rule::count(&personal, &mut counters, Some(CARD));
+    rule::count(&personal.guarantees, &mut counters, Some(CARD));
     assert_eq!(counters[0].since, 2);
     assert_eq!(draw(&counters, &[], &[]), sure);
-    rule::count(&personal, &mut counters, Some(STAR));
+    rule::count(&personal.guarantees, &mut counters, Some(STAR));
     assert_eq!(counters[0].since, 0);
 }
 
@@ -203,7 +203,7 @@ fn what_was_missed_of_a_50_50_comes_next_time() {
             |_| false,
             &mut Answers(answers),
         );
-        rule::count(&personal, &mut counters, outcome.prize);
+        rule::count(&personal.guarantees, &mut counters, outcome.prize);
         (outcome.prize, outcome.guarantee, counters[0])
     };
     let counter = |since, missed| Counter { since, missed };
@@ -240,9 +240,12 @@ fn counters_follow_the_id_of_their_guarantee() {
         since,
         missed: false,
     };
-    let progress = PoolProgress::default().after(&before, &[counter(7), counter(0)]);
+    let progress = PoolProgress::default().after(&before.guarantees, &[counter(7), counter(0)]);
     assert_eq!((progress.position, progress.counters.len()), (1, 1));
-    assert_eq!(progress.counters(&after), [counter(0), counter(7)]);
+    assert_eq!(
+        progress.counters(&after.guarantees),
+        [counter(0), counter(7)]
+    );
     let all = Progress(BTreeMap::from([(PoolNo(3), progress)]));
     let json = serde_json::to_string(&all).unwrap();
     assert_eq!(

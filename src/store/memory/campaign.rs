@@ -29,6 +29,8 @@ pub(super) struct CampaignData {
     pub(super) state: State,
     /// By pool.
     pub(super) pools: Vec<Pool>,
+    /// Units that the campaign's guarantees have given.
+    pub(super) guaranteed: u64,
     /// Units won, by prize.
     pub(super) won: Vec<u64>,
     /// Units won, by pool, window (in seconds) and prize.
@@ -119,6 +121,7 @@ impl CampaignData {
         Self {
             state,
             pools: Vec::new(),
+            guaranteed: 0,
             won: Vec::new(),
             window_wins: HashMap::new(),
             users: HashMap::new(),

@@ -186,12 +186,22 @@ impl CampaignData {
             let prize = usize::from(prize.0);
             self.state.stock[prize].take_own(1, is_unlimited)?;
             self.won[prize] += 1;
-            self.pools[usize::from(pool.0)].given += 1;
+            *self.given_mut(*pool) += 1;
         }
         for result in &made.results {
             self.counts.add(*result);
         }
         Ok(())
+    }
+}
+
+impl CampaignData {
+    /// Units that a personal pool has given, or the campaign's guarantees.
+    fn given_mut(&mut self, pool: PoolNo) -> &mut u64 {
+        match pool {
+            PoolNo::GUARANTEES => &mut self.guaranteed,
+            pool => &mut self.pools[usize::from(pool.0)].given,
+        }
     }
 }
 
@@ -236,7 +246,10 @@ impl Pools for CampaignData {
         Unit {
             window: 0,
             fork: self.state.fork,
-            number: self.pools[usize::from(pool.0)].given,
+            number: match pool {
+                PoolNo::GUARANTEES => self.guaranteed,
+                pool => self.pools[usize::from(pool.0)].given,
+            },
         }
     }
 }

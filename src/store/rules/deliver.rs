@@ -62,7 +62,7 @@ pub(in crate::store) fn operate_win(
 fn refuse_unknown(state: &State, command: &WinCommand) -> Result<()> {
     let campaign = &state.view.campaign;
     let (pool, prize) = (command.win.pool, command.win.prize);
-    if usize::from(pool.0) >= campaign.pools.len() {
+    if campaign.pool_name(pool).is_none() {
         return Err(Refusal::PoolNotFound(format!("number {}", pool.0)).into());
     }
     if usize::from(prize.0) >= campaign.prizes.len() {

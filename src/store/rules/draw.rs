@@ -1,4 +1,5 @@
-//! Which units a draw gives: pool by pool in the campaign's order, the first unit that is due.
+//! Which units a draw gives: that of a guarantee that is due, else pool by pool in the campaign's
+//! order, the first unit that is due.
 //!
 //! A prize that the user may not have now (the user has reached the limit of wins, or the cap of
 //! the prize, or it would pass the campaign's budget) is held for this user in schedules, so
@@ -61,7 +62,7 @@ pub(in crate::store) trait Pools {
     /// Units of a prize that can be taken off stock.
     fn in_stock(&self, prize: PrizeNo) -> u64;
 
-    /// The next unit of a personal pool.
+    /// The next unit of a personal pool, or of the guarantees.
     fn next_unit(&self, pool: PoolNo) -> Unit;
 }
 
@@ -84,7 +85,7 @@ pub(in crate::store) struct Admitted<'a> {
     pub(in crate::store) prizes: PrizeCounts,
     /// What was won of the campaign's budget before this command; nothing if it has none.
     pub(in crate::store) spent: Spent,
-    /// How far the user is in personal pools.
+    /// How far the user is in personal pools and guarantees.
     pub(in crate::store) progress: Progress,
     /// The user's own chance, if the command has it.
     pub(in crate::store) chance: Option<&'a UserChance>,
@@ -143,7 +144,7 @@ pub(in crate::store) struct Made {
     pub(in crate::store) results: Vec<DrawResult>,
     /// The units to take, blanks included, each queue's from its first unit on.
     pub(in crate::store) picks: Vec<Pick>,
-    /// The pool and the prize of each unit that personal pools take off stock.
+    /// The pool and the prize of each unit that personal pools and guarantees take off stock.
     pub(in crate::store) given: Vec<(PoolNo, PrizeNo)>,
     /// Wins of the user after this command.
     pub(in crate::store) wins: u64,
@@ -151,7 +152,7 @@ pub(in crate::store) struct Made {
     pub(in crate::store) prizes: PrizeCounts,
     /// What was won of the campaign's budget after this command; nothing if it has none.
     pub(in crate::store) spent: Spent,
-    /// How far the user is in personal pools after this command.
+    /// How far the user is in personal pools and guarantees after this command.
     pub(in crate::store) progress: Progress,
 }
 
@@ -195,7 +196,11 @@ pub(in crate::store) fn draw(
             search.give_without(cause);
             continue;
         }
-        match search.pools_in_turn(admitted.draws + number, admitted.draws_today + number)? {
+        let found = match search.guaranteed() {
+            Some(draw) => Found::Own(draw),
+            None => search.pools_in_turn(admitted.draws + number, admitted.draws_today + number)?,
+        };
+        match found {
             Found::NeedFill(need) => return Ok(Outcome::NeedFill(need)),
             Found::NeedChance => return Ok(Outcome::NeedChance),
             Found::Unit(pick) => search.take(pick),
@@ -205,6 +210,7 @@ pub(in crate::store) fn draw(
             Found::Nothing if search.has_reached_budget() => search.give_without(Cause::Budget),
             Found::Nothing => search.give_without(Cause::NothingDue),
         }
+        search.count_guarantees();
     }
     Ok(Outcome::Made(search.made))
 }
@@ -258,7 +264,7 @@ fn is_paused(paused: &[PrizeNo], prize: Option<PrizeNo>) -> bool {
 pub(super) enum Found {
     /// A unit, or a blank.
     Unit(Pick),
-    /// What a personal pool gives.
+    /// What a personal pool or a guarantee gives.
     Own(OwnDraw),
     /// No pool has anything.
     Nothing,

@@ -1,6 +1,10 @@
-//! What a draw gets of a personal pool: the user's own chance decides it, and the unit is taken off
-//! stock. What cannot be given is the pool's fallback, else what the next pools give. The user's
-//! progress is the same in any case.
+//! What a draw takes off stock itself, by the user's progress.
+//!
+//! - In a personal pool the user's own chance decides it. What cannot be given is the pool's
+//!   fallback, else what the next pools give. The user's progress is the same in any case.
+//! - A guarantee of the campaign that is due gives the first of its prizes that can be given,
+//!   before any pool is tried; no chance is needed. While there is none it stays due, the next
+//!   guarantee is tried, and then the pools. Whatever a draw gives counts for all guarantees.
 
 use super::draw::{Found, Pools, Search};
 use crate::{
@@ -8,7 +12,7 @@ use crate::{
     store::{Cause, DrawResult, Unit},
 };
 
-/// What a personal pool gives.
+/// What a personal pool or a guarantee gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnDraw {
     /// A unit of this prize, by this guarantee if chance did not decide it.
@@ -22,6 +26,39 @@ pub(super) enum OwnDraw {
 }
 
 impl<P: Pools> Search<'_, P> {
+    /// What the campaign's guarantees give to the next draw.
+    pub(super) fn guaranteed(&self) -> Option<OwnDraw> {
+        let (guarantees, pool) = (&self.campaign.guarantees, PoolNo::GUARANTEES);
+        if guarantees.is_empty() {
+            return None;
+        }
+        let counters = self.made.progress.of(pool).counters(guarantees);
+        for ((index, guarantee), counter) in (0..).zip(guarantees).zip(counters) {
+            let mut prizes = guarantee.prizes.iter().copied();
+            if guarantee.is_due(counter)
+                && let Some(prize) = prizes.find(|prize| self.can_be_given(*prize))
+            {
+                return Some(OwnDraw::Won {
+                    pool,
+                    prize,
+                    guarantee: Some(index),
+                });
+            }
+        }
+        None
+    }
+
+    /// Counts the last draw for the campaign's guarantees.
+    pub(super) fn count_guarantees(&mut self) {
+        let (guarantees, pool) = (&self.campaign.guarantees, PoolNo::GUARANTEES);
+        if guarantees.is_empty() {
+            return;
+        }
+        let won = self.made.results.last().and_then(DrawResult::prize);
+        let after = self.made.progress.of(pool).counting(guarantees, won);
+        self.made.progress.0.insert(pool, after);
+    }
+
     /// What a personal pool gives to the next draw that reaches it.
     pub(super) fn own(&mut self, pool: PoolNo, personal: &Personal) -> Found {
         let Some(chance) = self.chance else {

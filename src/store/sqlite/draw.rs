@@ -178,7 +178,7 @@ impl Pools for DbPools<'_> {
         Unit {
             window: 0,
             fork: self.fork,
-            number: self.state.pools[usize::from(pool.0)].given,
+            number: self.state.given(pool),
         }
     }
 }
@@ -193,15 +193,15 @@ pub(super) fn deck_stop(state: &CampaignState, no: PoolNo) -> Option<DeckStop> {
     deck.stop(&pool.later_round, in_stock, |prize| state.is_paused(prize))
 }
 
-/// Takes the units off stock that personal pools give.
+/// Takes the units off stock that personal pools and guarantees give.
 fn take_own(state: &mut CampaignState, given: &[(PoolNo, PrizeNo)]) -> Result<()> {
     for (pool, prize) in given {
         let is_unlimited = state.view.campaign.prize(*prize).unlimited;
         let stock = state.stock_mut(*prize);
         stock.units.take_own(1, is_unlimited)?;
         stock.won += 1;
-        state.pool(*pool).given += 1;
-        // The units of a personal pool are numbered in one window.
+        *state.given_mut(*pool) += 1;
+        // These units are numbered in one window.
         *state.window_wins.entry((*pool, 0, *prize)).or_default() += 1;
     }
     Ok(())

@@ -37,6 +37,8 @@ pub(super) struct CampaignState {
     pub(super) spent_day: SpentDay,
     pub(super) stock: Vec<Stock>,
     pub(super) pools: Vec<Pool>,
+    /// Units that the campaign's guarantees have given.
+    pub(super) guaranteed: u64,
     /// Wins by pool, window and prize that are not yet written to `window_wins`.
     pub(super) window_wins: HashMap<(PoolNo, i64, PrizeNo), u64>,
     pub(super) dirty: bool,
@@ -89,6 +91,7 @@ impl CampaignState {
             spent_day: loaded.spent_day,
             stock: load_stock(db, loaded.no)?,
             pools: Vec::new(),
+            guaranteed: units_given(db, loaded.no, PoolNo::GUARANTEES)?,
             window_wins: HashMap::new(),
             dirty: false,
             view: loaded.view,
@@ -130,6 +133,7 @@ impl CampaignState {
             spent_day: SpentDay::default(),
             stock: Vec::new(),
             pools: Vec::new(),
+            guaranteed: 0,
             window_wins: HashMap::new(),
             dirty: false,
         })
@@ -164,6 +168,22 @@ impl CampaignState {
     /// The pool of this number.
     pub(super) fn pool(&mut self, no: PoolNo) -> &mut Pool {
         &mut self.pools[usize::from(no.0)]
+    }
+
+    /// Units that a personal pool has given, or the campaign's guarantees.
+    pub(super) fn given(&self, no: PoolNo) -> u64 {
+        match no {
+            PoolNo::GUARANTEES => self.guaranteed,
+            no => self.pools[usize::from(no.0)].given,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn given_mut(&mut self, no: PoolNo) -> &mut u64 {
+        match no {
+            PoolNo::GUARANTEES => &mut self.guaranteed,
+            no => &mut self.pools[usize::from(no.0)].given,
+        }
     }
 
     /// The queue of a prize, or of blanks, which is made if there is none.
@@ -302,7 +322,7 @@ impl Pool {
     }
 }
 
-/// Units that were won of a personal pool.
+/// Units that were won of a personal pool, or of guarantees.
 fn units_given(db: &Connection, campaign: i64, pool: PoolNo) -> Result<u64> {
     let sql = "SELECT COALESCE(SUM(won), 0) FROM window_wins WHERE campaign = ?1 AND pool = ?2";
     let mut statement = db.prepare_cached(sql)?;

@@ -105,6 +105,67 @@ fn the_odds_of_the_card_game_are_those_of_its_guarantee() {
 }
 
 #[test]
+fn a_guarantee_of_a_campaign_is_seen_wherever_its_user_is() {
+    let desk = Desk::new();
+    let file = desk.file(
+        "promise.yaml",
+        "
+id: promise
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+consolation: {id: thanks}
+prizes:
+  - {id: cap, stock: 2}
+guarantees:
+  - {id: fifth, prizes: [cap], within: 5}
+pools:
+  - {id: later, unlockAfterDraws: 1000, schedule: {total: {cap: 1}}}
+",
+    );
+    desk.run("apply -f", &[&file]).well();
+    let draw = desk.json("draw promise ann --paid --count 7");
+    let won = &draw["results"][4];
+    assert_eq!(won["guaranteeId"], "fifth", "{draw:#}");
+    assert_eq!(
+        (&won["prizeId"], &won["unitId"]),
+        (&"cap".into(), &"/guarantees:0:0".into())
+    );
+    let progress = &draw["limits"]["guarantees"][0];
+    assert_eq!(progress["poolId"], "", "{progress:#}");
+    assert_eq!(
+        (&progress["drawsSince"], &progress["drawsLeft"]),
+        (&2.into(), &3.into())
+    );
+    assert_eq!(
+        &desk.json("check promise ann")["limits"]["guarantees"][0],
+        progress
+    );
+    let shown = desk.run("check promise ann", &[]).well();
+    assert!(
+        shown.contains("fifth") && shown.contains("3 draws"),
+        "{shown}"
+    );
+    let odds = desk.json("odds promise");
+    assert_eq!(odds["guarantees"][0]["within"], 5, "{odds:#}");
+    let shown = desk.run("odds promise", &[]).well();
+    assert!(
+        shown.contains("guarantee fifth of cap: within 5 draws"),
+        "{shown}"
+    );
+    let stats = desk.json("stats promise");
+    assert_eq!(stats["balanced"], true, "{stats:#}");
+    // The win is delivered by the id of its unit, and the audit accounts for it.
+    let wins = desk.json("wins --campaign promise");
+    assert_eq!(wins["wins"][0]["unitId"], "/guarantees:0:0", "{wins:#}");
+    let win = "win deliver promise /guarantees:0:0 --reference parcel-1";
+    desk.run(win, &[]).well();
+    let data = desk.directory.path().join("data");
+    let audit = desk.run("audit --data", &[data.to_str().unwrap()]).well();
+    assert!(audit.contains("guarantees are kept"), "{audit}");
+}
+
+#[test]
 fn the_demo_ends_balanced() {
     let demo = "demo --exit --users 50 --listen 127.0.0.1:0";
     let output = Ended::of(&mut tombola(demo.split_whitespace())).well();

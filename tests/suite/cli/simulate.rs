@@ -43,6 +43,7 @@ fn each_sample_of_some_days_is_simulated_and_gives_out_no_more_than_it_has() {
         "mall-wheel",
         "budget",
         "gacha",
+        "tenth-wheel",
     ] {
         let path = project(&format!("deploy/campaigns/{name}.yaml"));
         let words = [

@@ -79,6 +79,7 @@ mod envelopes;
 mod envelopes_end;
 mod envelopes_made;
 mod fills;
+mod guarantees;
 mod ids;
 mod injectors;
 mod ledger;

@@ -349,7 +349,9 @@ impl World {
                     .results
                     .iter()
                     .filter_map(|result| match result {
-                        DrawResult::Won { pool, unit, .. } => Some(unit.id(&wheel.pool(*pool).id)),
+                        DrawResult::Won { pool, unit, .. } => {
+                            Some(unit.id(wheel.pool(*pool).id.as_str()))
+                        }
                         _ => None,
                     });
                 self.acknowledged.push(Acknowledged {

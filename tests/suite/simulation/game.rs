@@ -44,6 +44,8 @@ pub struct Game {
     budget: Option<Budget>,
     /// The third prize has codes: as many as it would have stock.
     pub(super) has_codes: bool,
+    /// Of the campaign: the draw, and bits of the prizes that are given ([`IN_OWN_POOLS`]).
+    guarantees: Vec<(u32, u8)>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -135,6 +137,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
         vec(any_limits(), 0..3),
         (vec(any::<bool>(), PRIZES), vec(any_cap(), PRIZES)),
         (any::<bool>(), any_budget(), any::<bool>()),
+        prop_oneof![Just(Vec::new()), vec((1..9_u32, 1..16_u8), 1..3)],
         vec(any_step(), 30),
     )
         .prop_map(
@@ -148,6 +151,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
                 segment_limits,
                 (counts_as_win, caps),
                 (is_unlimited, budget, has_codes),
+                guarantees,
                 steps,
             )| Game {
                 pools,
@@ -162,6 +166,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
                 is_unlimited,
                 budget,
                 has_codes,
+                guarantees,
                 steps,
             },
         )
@@ -324,6 +329,20 @@ impl Game {
             let value = self.budget.as_ref().map(|_| fen(value));
             let value = value.map_or_else(String::new, |value| format!(", value: {value}"));
             writeln!(yaml, "  - {{id: {id}, {rest}{value}}}").unwrap();
+        }
+        if !self.guarantees.is_empty() {
+            yaml.push_str("guarantees:\n");
+        }
+        for (no, (within, bits)) in self.guarantees.iter().enumerate() {
+            let prizes = IN_OWN_POOLS.iter().enumerate();
+            let prizes = prizes.filter(|(index, _)| bits >> index & 1 == 1);
+            let prizes: Vec<_> = prizes.map(|(_, prize)| format!("p{prize}")).collect();
+            let prizes = prizes.join(", ");
+            writeln!(
+                yaml,
+                "  - {{id: promise{no}, prizes: [{prizes}], within: {within}}}"
+            )
+            .unwrap();
         }
         yaml.push_str("pools:\n");
         for (no, pool) in self.pools.iter().enumerate() {

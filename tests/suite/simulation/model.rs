@@ -31,7 +31,7 @@ pub const STICKERS_IN_ALL: u64 = 3;
 /// The prize with codes.
 pub const MUG: u16 = 1;
 /// What units are worth, by prize, and the budget of a day and in all, in yuan.
-pub const WORTH: [u64; 4] = [2, 3, 0, 0];
+pub const WORTH: [u64; 5] = [2, 3, 0, 0, 1];
 pub const BUDGET_A_DAY: u64 = 7;
 pub const BUDGET_IN_ALL: u64 = 20;
 /// The pool that is a deck.
@@ -43,11 +43,21 @@ pub const STAR: u16 = 3;
 /// The draw that gives a star at the latest.
 pub const STAR_WITHIN: u32 = 4;
 
+/// The prizes that a guarantee of the campaign gives, the first that can be given, and the draw
+/// that gives one at the latest. Of the first there are a few; the second never runs out.
+const PROMISED: [u16; 2] = [TOKEN, COUPON];
+pub const TOKEN: u16 = 4;
+pub const TOKENS: u64 = 3;
+const COUPON: u16 = 0;
+pub const PROMISED_WITHIN: u32 = 4;
+
 /// A campaign as the model expects it.
 #[derive(Default)]
 pub struct Model {
     /// There is a personal pool.
     has_own: bool,
+    /// In stock.
+    pub tokens: u64,
     pub users: BTreeMap<String, User>,
     pub remembered: Vec<(DrawCommand, DrawAnswer)>,
     pub grants: Vec<(BonusCommand, BonusAnswer)>,
@@ -93,6 +103,8 @@ pub struct User {
     pub stickers: (u32, u64),
     /// Draws that reached the personal pool, and those since the last star of it.
     pub own: (u64, u32),
+    /// Draws that the guarantee of the campaign has counted, and those since it was last kept.
+    pub promised: (u64, u32),
     /// The expiry of each unused bonus draw, soonest first.
     bonus: Vec<Moment>,
 }
@@ -171,6 +183,31 @@ impl User {
         self.own = (position + 1, if by.is_some() { 0 } else { since + 1 });
     }
 
+    /// A result of a draw that the guarantee of the campaign counts: it gives a prize that can be
+    /// given if it is due, and else nothing.
+    fn count_promised(&mut self, result: &DrawResult, can_give: impl Fn(u16) -> bool) {
+        let barred = [Cause::Blocked, Cause::ConsolationOnly];
+        let given = match *result {
+            DrawResult::NotWon { cause, .. } if barred.contains(&cause) => return,
+            DrawResult::NotWon { .. } => None,
+            DrawResult::Won {
+                prize,
+                pool,
+                guarantee,
+                ..
+            } => Some((prize.0, pool == PoolNo::GUARANTEES, guarantee)),
+        };
+        let (counted, since) = self.promised;
+        let mut prizes = PROMISED.into_iter().filter(|prize| can_give(*prize));
+        let due = prizes.next().filter(|_| since + 1 >= PROMISED_WITHIN);
+        match due {
+            Some(prize) => assert_eq!(given, Some((prize, true, Some(0))), "{self:?}"),
+            None => assert!(given.is_none_or(|given| !given.1), "{result:?} {self:?}"),
+        }
+        let is_kept = given.is_some_and(|(prize, ..)| PROMISED.contains(&prize));
+        self.promised = (counted + 1, if is_kept { 0 } else { since + 1 });
+    }
+
     fn has_free_draw(&self, is_gold: bool) -> bool {
         let (a_day, an_hour) = match is_gold {
             true => (GOLD_A_DAY, GOLD_AN_HOUR),
@@ -228,6 +265,7 @@ impl Model {
     pub fn new(has_own: bool) -> Self {
         Self {
             has_own,
+            tokens: TOKENS,
             ..Self::default()
         }
     }
@@ -316,6 +354,12 @@ impl Model {
                 worth > 0 && is_over
             };
             let is_any_over = (0..WORTH.len() as u16).any(passes);
+            let known = user.clone();
+            user.count_promised(result, |prize| {
+                let is_left = prize != TOKEN || self.tokens > 0;
+                let is_free = !self.stopped.contains(&prize) && known.may_have(prize);
+                is_left && is_free && !passes(prize)
+            });
             if is_gold && self.has_own {
                 user.reach_own(result, self.stopped.contains(&STAR));
             }
@@ -328,9 +372,12 @@ impl Model {
                     code,
                     guarantee,
                 } => {
-                    let is_own = is_gold && self.has_own && release.is_none();
+                    let is_promised = pool == PoolNo::GUARANTEES;
+                    let is_own = is_gold && self.has_own && release.is_none() && !is_promised;
                     assert_eq!(pool.0 == OWN, is_own, "{result:?}");
-                    assert!(guarantee.is_none() || pool.0 == OWN, "{result:?}");
+                    let has_guarantees = pool.0 == OWN || is_promised;
+                    assert!(guarantee.is_none() || has_guarantees, "{result:?}");
+                    self.tokens -= u64::from(prize.0 == TOKEN);
                     let next = (prize.0 == MUG).then_some(self.codes_won);
                     assert_eq!(code, next, "each code once, and none left out");
                     self.codes_won += u64::from(code.is_some());

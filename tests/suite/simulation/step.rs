@@ -15,8 +15,8 @@ use super::{
     envelopes::Envelopes,
     model::{
         BUDGET_A_DAY, BUDGET_IN_ALL, DRAWS_IN_ALL, Expected, FREE_A_DAY, FREE_AN_HOUR, Fate, GOLD,
-        GOLD_A_DAY, GOLD_AN_HOUR, GRANTED_A_DAY, Model, OWN, PAID_A_DAY, STAR_WITHIN, STICKER,
-        STICKERS_A_DAY, STICKERS_IN_ALL, WINS_IN_ALL, WORTH,
+        GOLD_A_DAY, GOLD_AN_HOUR, GRANTED_A_DAY, Model, OWN, PAID_A_DAY, PROMISED_WITHIN,
+        STAR_WITHIN, STICKER, STICKERS_A_DAY, STICKERS_IN_ALL, TOKEN, TOKENS, WINS_IN_ALL, WORTH,
     },
     operations::{Step, USERS},
 };
@@ -78,7 +78,7 @@ fn yaml(stock: u64, per_hour: u64, game: Game) -> String {
     };
     let cny = |units: u64| format!("{{currencyCode: CNY, units: {units}}}");
     let (a_day, in_all) = (cny(BUDGET_A_DAY), cny(BUDGET_IN_ALL));
-    let [coupon, mug, sticker, star] = WORTH.map(cny);
+    let [coupon, mug, sticker, star, token] = WORTH.map(cny);
     format!(
         "
         endTime: 2026-11-27T00:00:00+08:00
@@ -103,6 +103,8 @@ fn yaml(stock: u64, per_hour: u64, game: Game) -> String {
             countsAsWin: false
             perUser: {{perDay: {STICKERS_A_DAY}, total: {STICKERS_IN_ALL}}}
           - {{id: star, unlimited: true, countsAsWin: false, value: {star}}}
+          - {{id: token, stock: {TOKENS}, value: {token}}}
+        guarantees: [{{id: kept, prizes: [token, coupon], within: {PROMISED_WITHIN}}}]
         pools:
           - id: hours
             unlockAfterDrawsToday: 1
@@ -443,6 +445,7 @@ impl Simulation {
             (Fate::Pending | Fate::Delivered(_), Ok(operated)) => {
                 assert!(!operated.replayed);
                 self.set_fate(&win, Fate::Revoked);
+                self.model.tokens += u64::from(win.prize.0 == TOKEN && !withdraw);
             }
             (Fate::Revoked, Err(StoreError::Refused(Refusal::WinRevoked(_)))) => {}
             (fate, operated) => panic!("{fate:?}, but {operated:?}: {win:?}"),
@@ -479,6 +482,9 @@ impl Simulation {
             let own = record.progress.of(PoolNo(OWN));
             let since = own.counters.values().map(|it| it.since).sum::<u32>();
             assert_eq!((own.position, since), model.own, "{user}");
+            let promised = record.progress.of(PoolNo::GUARANTEES);
+            let since = promised.counters.values().map(|it| it.since).sum::<u32>();
+            assert_eq!((promised.position, since), model.promised, "{user}");
             let id = crate::support::user(&user);
             let view = self.world.store().user(&self.campaign.id, &id);
             let hour = view.await.unwrap().quotas().draws_this_hour.unwrap();

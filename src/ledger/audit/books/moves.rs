@@ -43,14 +43,18 @@ impl Books {
         }
     }
 
-    /// Users draw alone from a pool, by the version in force.
-    pub(super) fn is_personal(&self, pool: PoolNo) -> bool {
+    /// What a pool gives is taken off stock in the draw, by the version in force: users draw alone
+    /// from it, or it stands for the guarantees.
+    pub(super) fn is_off_stock(&self, pool: PoolNo) -> bool {
+        if pool == PoolNo::GUARANTEES {
+            return true;
+        }
         let pools = self.newest.as_ref().map(|campaign| &campaign.pools);
         let pool = pools.and_then(|pools| pools.get(usize::from(pool.0)));
         pool.is_some_and(|pool| matches!(pool.kind, PoolKind::Personal(_)))
     }
 
-    /// A unit is won of a personal pool: the next one of the pool, off stock.
+    /// A unit is won off stock: the next one of a personal pool, or of guarantees.
     pub(super) fn take_own(
         &mut self,
         (pool, prize): (PoolNo, PrizeNo),

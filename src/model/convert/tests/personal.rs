@@ -201,19 +201,82 @@ fn guarantees_of_a_campaign_are_few_and_have_ids_of_their_own() {
     assert_refused(&pool(states), "guarantees", "lower `within`");
 }
 
+/// A campaign with these guarantees over all pools, and one of its pool.
+fn promised(guarantees: &str) -> proto::Campaign {
+    let own = "{odds: {hero: 1%}, guarantees: [{id: own, prizes: [hero], within: 3}]}";
+    let text = format!("guarantees: [{guarantees}]");
+    proto::Campaign {
+        guarantees: file::parse(&text).unwrap().remove(0).guarantees,
+        ..message(own)
+    }
+}
+
 #[test]
-fn guarantees_over_all_pools_are_refused() {
-    let mut message = message("{odds: {hero: 1%}}");
-    message.guarantees = vec![proto::Guarantee {
-        id: "g".into(),
-        prizes: vec!["hero".into()],
-        within: 10,
+fn guarantees_over_all_pools_are_read_and_written_back_the_same() {
+    // Neither stock nor a cap nor a limit of wins is in the way: they stay due meanwhile.
+    let mut message =
+        promised("{id: a, prizes: [mug, hero], within: 10}, {id: b, prizes: [capped], within: 1}");
+    message.limits = Some(proto::DrawLimits {
+        wins_per_user: Some(3),
         ..Default::default()
-    }];
-    let found = refused(&message);
-    assert_eq!(found[0].0, "guarantees");
-    assert!(
-        found[0].1.contains("move them into a personal pool"),
-        "{found:?}"
+    });
+    message.prizes[0].counts_as_win = Some(false);
+    let campaign = campaign_from_proto(&message).unwrap();
+    let within: Vec<_> = campaign.guarantees.iter().map(|it| it.within).collect();
+    assert_eq!(within, [Some(10), Some(1)]);
+    let [mug, hero] = ["mug", "hero"].map(|id| campaign.prize_no(id).unwrap());
+    assert_eq!(campaign.guarantees[0].prizes, [mug, hero]);
+    assert_eq!(campaign_to_proto(&campaign).guarantees, message.guarantees);
+    let none = promised("");
+    assert!(campaign_from_proto(&none).unwrap().guarantees.is_empty());
+}
+
+#[test]
+fn a_guarantee_over_all_pools_says_when_it_is_kept_and_leaves_the_rest_to_the_pools() {
+    let assert_refused = |guarantees: &str, path: &str, word: &str| {
+        let found = refused(&promised(guarantees));
+        let is_named = found.iter().any(|it| it.0 == path && it.1.contains(word));
+        assert!(is_named, "{path} {word}: {found:?}");
+    };
+    assert_refused(
+        "{id: a, prizes: [mug]}",
+        "guarantees[0].within",
+        "is missing",
     );
+    assert_refused("{id: a, within: 3}", "guarantees[0].prizes", "is empty");
+    assert_refused(
+        "{id: a, prizes: [mug, cup], within: 3}",
+        "guarantees[0].prizes[1]",
+        "not a prize",
+    );
+    assert_refused(
+        "{id: a, prizes: [mug, coupon], within: 3}",
+        "guarantees[0].prizes[1]",
+        "has codes",
+    );
+    assert_refused(
+        "{id: a, prizes: [mug], within: 100001}",
+        "guarantees[0].within",
+        "at most 100,000",
+    );
+    let one = "id: a, prizes: [mug, hero], within: 3";
+    assert_refused(
+        &format!("{{{one}, ramp: [{{from: 2, add: 5%}}]}}"),
+        "guarantees[0].ramp",
+        "personal pools only",
+    );
+    assert_refused(
+        &format!("{{{one}, among: [mug]}}"),
+        "guarantees[0].among",
+        "personal pools only",
+    );
+    assert_refused(
+        "{id: own, prizes: [mug], within: 3}",
+        "pools[0].personal.guarantees[0].id",
+        "already the id of guarantees[0]",
+    );
+    let many: Vec<_> = (0..20)
+        .map(|i| format!("{{id: g{i}, prizes: [mug], within: 1}}"))
+        .collect();
+    assert_refused(&many.join(", "), "guarantees", "at most 20");
 }

@@ -4,12 +4,12 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | a unit | release in microseconds, or position in the deck, or 0 in a personal pool, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, whose first bits say how many |
+//! | a unit | release in microseconds, or position in the deck, or 0 off stock, in 7; window or round in 5; of a fork [`FORK_FOLLOWS`] and its mark in 3; number in 1 to 9, whose first bits say how many |
 
 use rmp::{decode, encode};
 
 use crate::{
-    model::{Campaign, Moment, PoolKind, budget::Budget},
+    model::{Campaign, Moment, PoolKind, budget::Budget, personal::GuaranteeKey},
     store::{Result, StoreError, Unit},
 };
 
@@ -325,7 +325,8 @@ pub(crate) fn encode_layout(campaign: &Campaign, pools: &[PoolKeys]) -> Vec<u8> 
 /// What few campaigns have: a list of each prize with a cap, its cap of a day and its cap in all
 /// (-1: none), the limit of draws of an hour, the limit of bonus draws that callers grant on a day,
 /// 1 if segments are named, 1 if bonus draws of a day are counted, a list of the prizes with codes,
-/// a list of the budget (see [`pack_budget`]).
+/// a list of the budget (see [`pack_budget`]), a list of the guarantees, each a list: the draw that
+/// keeps it, its key, its prizes.
 /// Nil stands for what a campaign lacks, and nothing follows what it has last.
 fn pack_rare_rules(packer: &mut Packer, campaign: &Campaign) {
     let caps: Vec<_> = campaign.capped_prizes().collect();
@@ -337,7 +338,9 @@ fn pack_rare_rules(packer: &mut Packer, campaign: &Campaign) {
     ];
     let coded: Vec<_> = campaign.prizes_with_codes().collect();
     let given = limits.iter().rposition(Option::is_some);
-    let values = match coded.is_empty() && campaign.budget.is_none() {
+    let has_guarantees = !campaign.guarantees.is_empty();
+    let has_budget = campaign.budget.is_some();
+    let values = match coded.is_empty() && !has_budget && !has_guarantees {
         true => given.map_or(0, |last| last + 1),
         false => limits.len(),
     };
@@ -363,11 +366,25 @@ fn pack_rare_rules(packer: &mut Packer, campaign: &Campaign) {
         for prize in coded {
             packer.int(prize.0.into());
         }
-    } else if campaign.budget.is_some() {
+    } else if has_budget || has_guarantees {
         packer.nil();
     }
     if let Some(budget) = &campaign.budget {
         pack_budget(packer, budget);
+    } else if has_guarantees {
+        packer.nil();
+    }
+    if has_guarantees {
+        packer.list(campaign.guarantees.len());
+        for guarantee in &campaign.guarantees {
+            packer.list(2 + guarantee.prizes.len());
+            // Every guarantee of a campaign has it.
+            packer.count(guarantee.within.unwrap_or(u32::MAX).into());
+            packer.count(GuaranteeKey::of(&guarantee.id).0.into());
+            for prize in &guarantee.prizes {
+                packer.int(prize.0.into());
+            }
+        }
     }
 }
 

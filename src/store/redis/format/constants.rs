@@ -8,7 +8,7 @@ use super::{
     version::{CAPS_FORMAT, FORMAT, FULL_ENTRIES_FORMAT},
 };
 use crate::{
-    model::limits::OPEN_GRANTS_MAX,
+    model::{PoolNo, limits::OPEN_GRANTS_MAX},
     store::{
         Cause, Lifecycle,
         envelope::{LOW_PACKETS, LOW_PACKETS_OF_MANY, MANY_GRABS},
@@ -18,7 +18,7 @@ use crate::{
 
 /// The Lua text that defines them. It comes before every script.
 pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
-    let constants: [(&str, i64); 35] = [
+    let constants: [(&str, i64); 36] = [
         ("FORMAT", FORMAT.into()),
         ("FULL_ENTRIES_FORMAT", FULL_ENTRIES_FORMAT.into()),
         ("CAPS_FORMAT", CAPS_FORMAT.into()),
@@ -40,6 +40,7 @@ pub(crate) static CONSTANTS: LazyLock<String> = LazyLock::new(|| {
         ("BLANK", results::BLANK.into()),
         ("CODED", results::CODED.into()),
         ("GUARANTEED", results::GUARANTEED.into()),
+        ("GUARANTEES", PoolNo::GUARANTEES.0.into()),
         ("NOTHING_DUE", Cause::NothingDue.code().into()),
         ("WINS_LIMIT", Cause::WinsLimit.code().into()),
         ("PRIZE_CAP", Cause::PrizeCap.code().into()),

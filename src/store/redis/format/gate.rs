@@ -13,13 +13,15 @@ use crate::{
 /// pool one value. For a schedule, that is the moment until which it is filled. For a deck, it is 1
 /// if more cards will be dealt and 0 if not; or, if stock lacks prizes that forfeited cards can
 /// bring back, a list of prizes and numbers: the deck is dealt on once that many cards of each of
-/// these prizes are forfeited (those that personal pools have taken off stock added to the number).
+/// these prizes are forfeited (those that draws have taken off stock added to the number).
 /// For a personal pool, a list of its prizes that are not unlimited, each with a number: with the
-/// forfeited cards, as many units as personal pools may take off stock in all. Then a
+/// forfeited cards, as many units as draws may take off stock in all. If the campaign has
+/// guarantees, such a list of their prizes follows the pools. Then a
 /// list of prizes and numbers of codes that were passed over, and one of prizes and numbers of
 /// revoked wins if there is a budget in all; what is empty at the end is left out.
 ///
-/// `taken` are by prize the units that personal pools have taken off that stock.
+/// `taken` are by prize the units that draws have taken off that stock: those of personal pools and
+/// of guarantees.
 pub(crate) fn encode_gate(state: &State, taken: &[u64]) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.int(state.view.lifecycle.code().into());
@@ -28,7 +30,8 @@ pub(crate) fn encode_gate(state: &State, taken: &[u64]) -> Vec<u8> {
     for prize in state.view.paused_prizes.iter() {
         packer.int(prize.0.into());
     }
-    packer.list(state.pools.len());
+    let guarantees = &state.view.campaign.guarantees;
+    packer.list(state.pools.len() + usize::from(!guarantees.is_empty()));
     for ((no, _), pool) in state.view.campaign.numbered_pools().zip(&state.pools) {
         match pool {
             PoolState::Schedule(schedule) => {
@@ -37,6 +40,10 @@ pub(crate) fn encode_gate(state: &State, taken: &[u64]) -> Vec<u8> {
             PoolState::Deck(_) => encode_deck_gate(&mut packer, state, no, taken),
             PoolState::Personal => encode_personal_gate(&mut packer, state, no, taken),
         }
+    }
+    if !guarantees.is_empty() {
+        let prizes = guarantees.iter().flat_map(|it| &it.prizes).copied();
+        encode_stock_gate(&mut packer, state, prizes.collect(), taken);
     }
     let budget = state.view.campaign.budget.as_ref();
     let needs_revoked = budget.is_some_and(|budget| budget.total.is_some());
@@ -66,12 +73,16 @@ fn pack_counts(packer: &mut Packer, counts: &[(u64, u64)]) {
 }
 
 fn encode_personal_gate(packer: &mut Packer, state: &State, no: PoolNo, taken: &[u64]) {
-    let campaign = &state.view.campaign;
-    let stocked = stocked_in_personal_pools(campaign);
-    let prizes = match &campaign.pool(no).kind {
+    let prizes = match &state.view.campaign.pool(no).kind {
         PoolKind::Personal(personal) => personal.prizes().collect(),
         PoolKind::Schedule(_) | PoolKind::Deck(_) => BTreeSet::new(),
     };
+    encode_stock_gate(packer, state, prizes, taken);
+}
+
+/// How many units draws may take of those of these prizes that are not unlimited.
+fn encode_stock_gate(packer: &mut Packer, state: &State, prizes: BTreeSet<PrizeNo>, taken: &[u64]) {
+    let stocked = stocked_for_draws(&state.view.campaign);
     let prizes: Vec<_> = stocked.intersection(&prizes).collect();
     packer.list(prizes.len() * 2);
     for prize in prizes {
@@ -88,7 +99,7 @@ fn encode_deck_gate(packer: &mut Packer, state: &State, no: PoolNo, taken: &[u64
         packer.int(i64::from(state.deck_stop(no).is_none()));
         return;
     }
-    let stocked = stocked_in_personal_pools(&state.view.campaign);
+    let stocked = stocked_for_draws(&state.view.campaign);
     packer.list(missing.len() * 2);
     for (prize, units) in missing {
         let index = usize::from(prize.0);
@@ -105,12 +116,10 @@ fn clamped(number: i128) -> i64 {
     number.clamp(-most, most) as i64
 }
 
-/// The prizes that personal pools take off stock and that are not unlimited.
-pub(crate) fn stocked_in_personal_pools(campaign: &Campaign) -> BTreeSet<PrizeNo> {
-    let prizes = campaign
-        .personal_pools()
-        .flat_map(|(.., personal)| personal.prizes());
-    prizes
+/// The prizes that draws take off stock and that are not unlimited.
+pub(crate) fn stocked_for_draws(campaign: &Campaign) -> BTreeSet<PrizeNo> {
+    campaign
+        .prizes_off_stock()
         .filter(|prize| !campaign.prize(*prize).unlimited)
         .collect()
 }

@@ -11,7 +11,7 @@
 //! | field 1 | wins of prizes while they had caps: a list of prize, wins of the day, wins in all, and so on |
 //! | field 2 | free draws of the latest hour with any, while there was a limit: a list of the hour's start in seconds since the Unix epoch, and the draws |
 //! | field 3 | bonus draws that callers granted on the record's day, while there was a limit |
-//! | field 4 | progress in personal pools: a list of pool and progress, and so on. A progress is a text of numbers: the draws that reached the pool; then of each guarantee that has counted something the key of its id, ascending, and twice the draws since it last gave one of its prizes, plus 1 if that was none of `among` |
+//! | field 4 | progress in personal pools and, as pool 127, in the guarantees of the campaign: a list of pool and progress, and so on. A progress is a text of numbers: the draws that reached the pool, or were counted; then of each guarantee that has counted something the key of its id, ascending, and twice the draws since it last gave one of its prizes, plus 1 if that was none of `among` |
 //! | field 5 | bonus draws made on the record's day, while a pool needed them. Tags from 6 on are free |
 //! | counts | free draws, paid draws, draws, bonus draws used, wins, bonus draws left |
 //! | counts of a draw | counts; or, if the record had fields: nil, counts, fields |

@@ -30,7 +30,7 @@ scripts! {
     /// Draws, many at once.
     DRAW = "draw" [
         "writing", "backlog", "record", "users", "packed", "admission", "bonus", "memory", "queues", "budget",
-        "denials", "own", "pools", "counters", "campaign", "batch"
+        "denials", "own", "guarantees", "pools", "counters", "campaign", "batch"
     ] => effect::of_draws;
     /// Reads the state of a campaign that rules decide on.
     LOAD = "load";

@@ -15,14 +15,14 @@ use crate::model::Campaign;
 ///   after wins or open after draws of a day. In data of an earlier format no such campaign can be
 ///   applied, since an older service would pass over what it does not know of the definition, and
 ///   no caller can grant anything, since it could not read the entry
-/// - 6: campaigns can have budgets and personal pools. In data of an earlier format none of these
-///   can be applied
+/// - 6: campaigns can have budgets, personal pools and guarantees. In data of an earlier format
+///   none of these can be applied
 pub(crate) const FORMAT: u32 = 6;
 /// The lowest format whose readers know forfeited cards and causes.
 pub(crate) const FULL_ENTRIES_FORMAT: u32 = 4;
 /// The lowest format whose readers know all that came with caps.
 pub(crate) const CAPS_FORMAT: u32 = 5;
-/// The lowest format whose readers know budgets and personal pools.
+/// The lowest format whose readers know budgets, personal pools and guarantees.
 const GUARANTEES_FORMAT: u32 = 6;
 /// The lowest format that this version can write. Data of a lower one are upgraded first.
 pub(crate) const FORMAT_MIN: u32 = 3;
@@ -34,7 +34,8 @@ pub(crate) const FORMAT_READ_MIN: u32 = 2;
 /// of stock, or give units without their codes.
 pub(crate) fn needed_by(campaign: &Campaign) -> u32 {
     let mut prizes = campaign.prizes.iter();
-    if campaign.budget.is_some() || campaign.has_personal_pools() {
+    let has_guarantees = !campaign.guarantees.is_empty();
+    if campaign.budget.is_some() || campaign.has_personal_pools() || has_guarantees {
         GUARANTEES_FORMAT
     } else if campaign.limits.draws_per_hour.is_some()
         || campaign.limits.granted_per_day.is_some()
@@ -111,5 +112,7 @@ mod tests {
         assert_eq!(needed("unlimited: true", DECK, budget), GUARANTEES_FORMAT);
         let personal = "personal: {odds: {a: 1%}}";
         assert_eq!(needed("unlimited: true", personal, ""), GUARANTEES_FORMAT);
+        let promise = "guarantees: [{id: g, prizes: [a], within: 3}]";
+        assert_eq!(needed(STOCK, DECK, promise), GUARANTEES_FORMAT);
     }
 }

@@ -217,7 +217,7 @@ impl Loaded {
         if taken.iter().any(|units| *units > 0) {
             fields.push(("taken".into(), to_json(&taken)));
         }
-        for prize in gate::stocked_in_personal_pools(&view.campaign) {
+        for prize in gate::stocked_for_draws(&view.campaign) {
             // Draws go on meanwhile.
             let index = usize::from(prize.0);
             let most = taken[index].saturating_add(state.stock[index].remaining);
@@ -243,8 +243,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// By prize the units that draws from personal pools have taken off stock, as they are counted
-    /// in what was read.
+    /// By prize the units that draws have taken off stock, as they are counted in what was read.
     fn taken(&self) -> Result<Vec<u64>> {
         let prizes = 0..self.state.stock.len();
         if self.state.changes.is_anew {

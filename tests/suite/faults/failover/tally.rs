@@ -186,7 +186,7 @@ async fn version(
 
 fn draw_of(entry: &Entry, results: &[DrawResult], campaign: &Campaign) -> Draw {
     let unit = |result: &DrawResult| match result {
-        DrawResult::Won { pool, unit, .. } => unit.id(&campaign.pool(*pool).id),
+        DrawResult::Won { pool, unit, .. } => unit.id(campaign.pool(*pool).id.as_str()),
         _ => String::new(),
     };
     Draw {

@@ -1,7 +1,7 @@
 //! Limits, grants and pools of users, recomputed from the entries (P5).
 
 use tombola::{
-    model::{Campaign, Moment, limits::Funding},
+    model::{Campaign, Moment, PoolNo, limits::Funding},
     store::{BonusEntry, Cause, DrawResult, entry::DrawEntry},
 };
 
@@ -45,7 +45,9 @@ impl Book {
             };
             assert!(!closed.contains(pool), "P5: a pool for others: {draw:?}");
             let (draws, today) = (drawn + number, free + paid + number);
-            let is_open = campaign.pool(*pool).is_open_after(draws, today, wins);
+            // Guarantees are tried for everybody.
+            let is_open = *pool == PoolNo::GUARANTEES
+                || campaign.pool(*pool).is_open_after(draws, today, wins);
             assert!(is_open, "P5: a pool that is not open: {draw:?}");
             if let DrawResult::Won { prize, .. } = result {
                 wins += u64::from(campaign.prize(*prize).counts_as_win);

@@ -46,18 +46,20 @@ pub(super) async fn prepared(
 }
 
 impl Book {
-    /// A unit that is won leaves its pool; a personal pool's comes off stock.
+    /// A unit that is won leaves its pool; one of a personal pool or a guarantee comes off stock.
     pub(super) fn take(&mut self, campaign: &Campaign, pool: PoolNo, prize: PrizeNo) {
         let is_unlimited = self.unlimited.contains(&prize);
         let stats = self.prizes.entry(prize).or_default();
         stats.won += 1;
-        let from = match (&campaign.pool(pool).kind, is_unlimited) {
-            (PoolKind::Personal(_), true) => {
+        let is_off_stock =
+            pool == PoolNo::GUARANTEES || matches!(campaign.pool(pool).kind, PoolKind::Personal(_));
+        let from = match (is_off_stock, is_unlimited) {
+            (true, true) => {
                 stats.stock += 1;
                 return;
             }
-            (PoolKind::Personal(_), false) => &mut stats.left,
-            _ => &mut stats.waiting,
+            (true, false) => &mut stats.left,
+            (false, _) => &mut stats.waiting,
         };
         assert!(*from > 0, "P1: more than there was");
         *from -= 1;

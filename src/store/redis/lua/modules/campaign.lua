@@ -1,6 +1,6 @@
 -- A campaign of a batch, from the script's arguments and from the partition.
 --
--- Reads  budget, own, pools; KEYS and ARGV as draw.lua describes them
+-- Reads  budget, own, guarantees, pools; KEYS and ARGV as draw.lua describes them
 -- Gives  read_campaign, open_campaign, read_view
 --
 -- A campaign has what the functions here set, and `pools`; a pool has `queues`. What a draw does to
@@ -85,7 +85,8 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         parts, lengths, plans =
         unpack(ARGV, arg, arg + 13)
     local start, finish, day, paid_day, user, wins, consolation, counts_as_win, pools, caps,
-        hour_limit, granted_limit, has_segments, counts_day, coded, budget = cmsgpack.unpack(layout)
+        hour_limit, granted_limit, has_segments, counts_day, coded, budget, guarantees =
+        cmsgpack.unpack(layout)
     hashes, draws = tonumber(hashes), tonumber(draws)
     local c = {
         now = now, oldest = oldest, -- the moment; that of the oldest draw that is remembered
@@ -103,6 +104,7 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         has_segments = has_segments, counts_day = counts_day,
         coded = coded, -- prizes with codes
         budget = budget and read_budget(budget),
+        guarantees = guarantees and read_guarantees(guarantees),
         nothing_due = pack_not_won(format, NOTHING_DUE, consolation),
         -- its draws
         draws = draws, hashes = hashes, hash_of = hash_of, earliest = tonumber(earliest),
@@ -112,7 +114,7 @@ local function read_campaign(key, arg, now, digits_now, oldest, format)
         version = 0, entries = 0,
         today = 0, hour = nil, is_touched = false, is_open = false, lifecycle = 0, blocked = 0,
         next_code = nil, -- by prize the index of the code that its next win gets
-        own = nil, -- of personal pools (see own.lua)
+        own = nil, -- of what draws take off stock (see own.lua)
     }
     key, arg = key + 3, arg + 14
     coded = coded and set_of(coded)
@@ -192,7 +194,7 @@ local function read_gate(c, gate, now)
             queue.is_held = is_held[queue.prize]
         end
     end
-    if c.plans ~= '' then
+    if c.plans ~= '' or c.guarantees then
         read_own(c, held, gates)
     end
 end

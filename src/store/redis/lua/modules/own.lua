@@ -3,25 +3,27 @@
 -- both are what is stored. (`rules/own.rs` decides the same for other stores.)
 --
 -- Reads  denials
---        a campaign: key, plans, mark, pools
+--        a campaign: key, plans, mark, pools, guarantees (nil: none)
 --        a pool: number, is_own, fallback
--- Sets   a campaign with such pools: own, a table of
+-- Sets   a campaign with such pools or guarantees: own, a table of
 --          held    the held prizes as text; is_known: the plans were made from these
 --          is_held the same as a set
---          taken   by prize the units that these pools have taken off stock, with this batch
+--          taken   by prize the units that draws have taken off stock, with this batch
 --          now     the same of this batch alone
 --          most    by prize how many they may take, forfeited cards aside; unlimited ones have none
---          given   by pool the units that it has given, with this batch; new: of this batch alone
+--          given   by pool (GUARANTEES: the guarantees) the units that it has given, with this
+--                  batch; new: of this batch alone
 --          mark    the mark of the fork, as units have it
 --          heads   how results begin, by pool (and GUARANTEED) and prize
 --        and of the draw at hand
 --          plan, progress, before (by pool), reached (steps by pool and how many are taken), units
 --          (by pool) and prizes that it takes
--- Gives  read_own, begin_own, take_own, keep_own, count_own, wrong_guess
+-- Gives  read_own, begin_own, take_own, keep_own, count_own, wrong_guess, can_be_given,
+--        give_off_stock, set_progress
 local NO_SCORE = string.rep('\0', 12) -- a unit's score and window: there is none
 
--- The plans of a campaign's draws and what personal pools have taken. `held` are the held prizes,
--- `gates` those of the pools.
+-- The plans of a campaign's draws and what draws have taken off stock. `held` are the held prizes,
+-- `gates` those of the pools, and then of the guarantees.
 local function read_own(c, held, gates)
     local own = {
         held = table.concat(held, ','), is_known = false, is_held = {}, taken = {}, now = {},
@@ -31,20 +33,25 @@ local function read_own(c, held, gates)
         plan = nil, progress = nil, before = nil, reached = nil, units = nil, prizes = nil,
     }
     local names, pools, prizes = {}, {}, {}
+    local function add(number, gate)
+        names[#names + 1], pools[#pools + 1] = 'given:' .. number, number
+        for index = 1, #gate, 2 do
+            if not own.most[gate[index]] then
+                prizes[#prizes + 1] = gate[index]
+            end
+            own.most[gate[index]] = gate[index + 1]
+        end
+    end
     for index = 1, #held do
         own.is_held[held[index]] = true
     end
     for number = 1, #c.pools do
-        local pool, gate = c.pools[number], gates[number]
-        if pool.is_own then
-            names[#names + 1], pools[#pools + 1] = 'given:' .. pool.number, pool.number
-            for index = 1, #gate, 2 do
-                if not own.most[gate[index]] then
-                    prizes[#prizes + 1] = gate[index]
-                end
-                own.most[gate[index]] = gate[index + 1]
-            end
+        if c.pools[number].is_own then
+            add(c.pools[number].number, gates[number])
         end
+    end
+    if c.guarantees then
+        add(GUARANTEES, gates[#c.pools + 1])
     end
     for index = 1, #prizes do
         names[#names + 1] = 'taken:' .. prizes[index]
@@ -136,6 +143,24 @@ local function head_of(own, number, prize, is_guaranteed)
     return heads[prize]
 end
 
+-- The result of a win of a prize that is taken off stock: by a pool (or GUARANTEES), and by the
+-- guarantee of this index (-1: chance gives it).
+local function give_off_stock(c, number, prize, guarantee)
+    local own = c.own
+    local units = own.units[number] or 0
+    own.units[number], own.prizes[prize] = units + 1, (own.prizes[prize] or 0) + 1
+    local heads = own.heads[guarantee >= 0 and number + GUARANTEED or number]
+    local head = heads and heads[prize]
+    if not head then
+        head = head_of(own, number, prize, guarantee >= 0)
+    end
+    local result = head .. pack_number(own.given[number] + units)
+    if guarantee >= 0 then
+        result = result .. cmsgpack.pack(guarantee)
+    end
+    return result
+end
+
 -- What a personal pool gives to the next draw that reaches it: whether that is known, the result
 -- (nil: nothing), and the prize (nil: none). The user may not have the prizes in `denied`.
 local function take_own(c, pool, denied)
@@ -160,24 +185,15 @@ local function take_own(c, pool, denied)
             return true
         end
     end
-    local number = pool.number
-    local units = own.units[number] or 0
-    own.units[number], own.prizes[prize] = units + 1, (own.prizes[prize] or 0) + 1
-    local heads = own.heads[guarantee >= 0 and number + GUARANTEED or number]
-    local head = heads and heads[prize]
-    if not head then
-        head = head_of(own, number, prize, guarantee >= 0)
-    end
-    local result = head .. pack_number(own.given[number] + units)
-    if guarantee >= 0 then
-        result = result .. cmsgpack.pack(guarantee)
-    end
-    return true, result, prize
+    return true, give_off_stock(c, pool.number, prize, guarantee), prize
 end
 
--- Sets the progress of a user in a pool; pools ascend.
-local function set_progress(progress, pool, value)
-    local at = 1
+-- Sets the progress of a user in a pool, in these fields of the record; pools ascend. The fields
+-- after it.
+local function set_progress(more, pool, value)
+    more = more or {}
+    local progress, at = more.progress or {}, 1
+    more.progress = progress
     while progress[at] and progress[at] < pool do
         at = at + 2
     end
@@ -186,6 +202,7 @@ local function set_progress(progress, pool, value)
         table.insert(progress, at + 1, value)
     end
     progress[at + 1] = value
+    return more
 end
 
 -- Keeps what the draw at hand has taken. The fields of the record after it.
@@ -193,9 +210,7 @@ local function keep_own(c, more)
     local own = c.own
     for pool, reached in pairs(own.reached) do
         if reached.at > 0 then
-            more = more or {}
-            more.progress = more.progress or {}
-            set_progress(more.progress, pool, reached.steps[reached.at])
+            more = set_progress(more, pool, reached.steps[reached.at])
         end
     end
     for pool, units in pairs(own.units) do
@@ -220,4 +235,5 @@ local function count_own(c, counts)
     end
 end
 
-return read_own, begin_own, take_own, keep_own, count_own, wrong_guess
+return read_own, begin_own, take_own, keep_own, count_own, wrong_guess, can_be_given,
+    give_off_stock, set_progress

@@ -1,9 +1,9 @@
 -- The pools of a campaign: which units a draw takes. What is taken is only counted here; it is
 -- written at the end.
 --
--- Reads  queues, budget, denials, own
+-- Reads  queues, budget, denials, own, guarantees
 --        a campaign: key, format, pools, counts_as_win, caps, budget, next_code, given,
---        nothing_due, own
+--        nothing_due, own, guarantees
 --        a pool: number, unlock, bounds (nil, or wins, draws_today), is_deck, is_own, gate,
 --        is_behind, queues
 --        a queue: pool, prize, code, coded
@@ -43,8 +43,8 @@ end
 -- The result of one draw of a user with so many draws and wins, packed (see record.rs); false if it
 -- wins nothing; nil and what is replied if nothing can be decided: the need of a pool that must be
 -- filled first, or the letter and the text of another reply. Besides, the wins after it, and the
--- queue of a forfeited card, the result of a blank if results name cards, and the prize if it is
--- one of a personal pool. The user may not have the prizes in `denied`; nil: any. The pools in
+-- queue of a forfeited card, the result of a blank if results name cards, and the prize if a
+-- personal pool gives it. The user may not have the prizes in `denied`; nil: any. The pools in
 -- `closed`, by number, are not for the user; nil: all are.
 local function take(c, drawn, today, won, denied, closed)
     local pools = c.pools
@@ -163,7 +163,7 @@ end
 local function draw_units(c, kind, field, drawn, today, won, more)
     local results, units, nothing_due, cards = nil, 0, c.nothing_due, nil
     local caps, wins_limit, closed = c.caps, kind.limits.wins_limit, kind.closed
-    local given, budget = c.coded and {}, c.budget
+    local given, budget, guarantees = c.coded and {}, c.budget, c.guarantees
     local today_spent, all_spent, over, is_spent
     if kind.is_barred or (c.blocked > 0 and redis.call('SISMEMBER', c.blocked_key, field) == 1) then
         local cause = kind.is_barred and CONSOLATION_ONLY or BLOCKED
@@ -173,14 +173,24 @@ local function draw_units(c, kind, field, drawn, today, won, more)
     if budget then
         today_spent, all_spent, over = budget.today, budget.all, budget.over
     end
+    if guarantees then
+        begin_guarantees(c)
+    end
     for number = drawn, drawn + kind.count - 1 do
-        local result, card, blank, own_prize, capped, denied
+        local result, card, blank, own_prize, capped, denied, is_won
         if caps or won >= wins_limit then
             capped = denied_prizes(c, won, wins_limit, more)
         end
         denied = over and with_over(c, capped, over) or capped
-        result, won, card, blank, own_prize =
-            take(c, number, today + number - drawn, won, denied, closed)
+        if guarantees then
+            result, own_prize = take_due(c, denied)
+        end
+        if result then
+            won = won + c.counts_as_win[own_prize + 1]
+        else
+            result, won, card, blank, own_prize =
+                take(c, number, today + number - drawn, won, denied, closed)
+        end
         if result == nil then
             give_back(c)
             return nil, won, card
@@ -188,7 +198,7 @@ local function draw_units(c, kind, field, drawn, today, won, more)
             cards = cards or {}
             cards[#cards + 1] = card
         elseif result then
-            units = units + 1
+            is_won, units = true, units + 1
             if given and not own_prize and picks[picked].coded then
                 result = result .. give_code(c, picks[picked].prize, given)
             end
@@ -208,6 +218,9 @@ local function draw_units(c, kind, field, drawn, today, won, more)
             local cause = capped and (won < wins_limit and PRIZE_CAP or WINS_LIMIT) or BUDGET
             result = pack_not_won(c.format, cause, c.given)
         end
+        if guarantees then
+            count_for_guarantees(c, is_won and (own_prize or picks[picked].prize) or nil)
+        end
         results = results and results .. result or result
     end
     if cards then
@@ -222,6 +235,9 @@ local function draw_units(c, kind, field, drawn, today, won, more)
     end
     if c.own then
         more = keep_own(c, more)
+    end
+    if guarantees then
+        more = keep_guarantees(c, more)
     end
     return results, won, units, more
 end
