@@ -46,6 +46,7 @@ mod log_ids;
 mod lost;
 mod migrate;
 mod odds;
+mod oidc_args;
 mod output;
 mod overload_args;
 mod phrases;

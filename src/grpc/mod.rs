@@ -23,6 +23,7 @@ mod health;
 mod ledger;
 mod ledger_health;
 mod ledger_stats;
+mod live;
 pub mod local;
 mod lottery;
 mod odds;

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{Tab, alerts, curve, definition, head, prize_name, prizes, status};
+use super::{Tab, alerts, budget, curve, definition, head, prize_name, prizes, status};
 use crate::{
     console::{
         i18n::Language,
@@ -116,6 +116,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
             h2 { (lang.t("units.title")) }
             (prizes::table(lang, status, &stats))
         }
+        (budget::shown(lang, &campaign, stats.budget.as_ref()))
         (decks(visit, &campaign, &stats))
         p.hint { (lang.t("sum.read")) " " span data-live="read" {
             (ui::time(stats.read_time.as_ref(), &zone))

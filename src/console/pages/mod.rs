@@ -2,6 +2,7 @@
 
 pub(super) mod acts;
 mod alerts;
+mod budget;
 mod calendar;
 pub(super) mod campaign;
 pub(super) mod change;
@@ -28,6 +29,7 @@ pub(super) mod search;
 mod since;
 pub(super) mod system;
 mod templates;
+mod versions;
 
 use axum::{
     http::StatusCode,

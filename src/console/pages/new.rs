@@ -8,7 +8,6 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use jiff::Timestamp;
 use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
 use tonic::Status;
@@ -18,7 +17,7 @@ use super::{
     forecast,
     prizes::planned_stock,
     problems, status,
-    templates::{TEMPLATES, template},
+    templates::{self, TEMPLATES, template},
 };
 use crate::{
     console::{
@@ -49,7 +48,8 @@ struct Sheet<'a> {
 /// Templates, and the editor with one of them.
 pub(in crate::console) async fn page(visit: Visit, Query(fields): Query<Fields>) -> Response {
     let lang = visit.language;
-    let text = template(fields.get("template"), Timestamp::now()).unwrap_or_default();
+    let now = templates::now(&visit).await;
+    let text = template(fields.get("template"), now).unwrap_or_default();
     let sheet = Sheet {
         text: &text,
         base: 0,

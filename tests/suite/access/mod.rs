@@ -7,7 +7,7 @@ mod commands;
 mod grants;
 mod hostile;
 mod jwt;
-mod key_server;
+pub mod key_server;
 mod lists;
 mod permissions;
 mod python;
