@@ -80,7 +80,7 @@ fn routes(console: Shared) -> Router {
     use pages::lists::{Acts, Draws, Winners, Wins};
     use pages::{
         acts, campaign, change, codes, envelopes, export, many, new, overview, people, plan,
-        records, schedule, search, system,
+        proposals, records, schedule, search, system,
     };
     let uploads = DefaultBodyLimit::max(UPLOAD_BYTES_MAX);
     let large = || DefaultBodyLimit::max(DRAFT_BYTES_MAX);
@@ -110,6 +110,9 @@ fn routes(console: Shared) -> Router {
         .route("/many", get(many::page).post(many::submit).layer(uploads))
         .route("/codes", get(codes::page))
         .route("/codes/{prize}", post(codes::import).layer(uploads))
+        .route("/proposals/{proposal}", get(proposals::page))
+        .route("/proposals/{proposal}/approve", post(proposals::approve))
+        .route("/proposals/{proposal}/reject", post(proposals::reject))
         .route("/users/grant", post(acts::grant))
         .route("/users/block", post(acts::block))
         .route("/users/unblock", post(acts::unblock))

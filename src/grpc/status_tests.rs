@@ -168,6 +168,24 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            Refusal::ApprovalNeeded.into(),
+            Code::FailedPrecondition,
+            "APPROVAL_NEEDED",
+            "no",
+        ),
+        (
+            Refusal::IdentityNeeded.into(),
+            Code::FailedPrecondition,
+            "IDENTITY_NEEDED",
+            "no",
+        ),
+        (
+            Refusal::TooManyProposals.into(),
+            Code::ResourceExhausted,
+            "TOO_MANY_PROPOSALS",
+            "no",
+        ),
+        (
             Refusal::EnvelopeNotFound.into(),
             Code::NotFound,
             "ENVELOPE_NOT_FOUND",

@@ -49,6 +49,8 @@ pub struct Campaign {
     pub pools: Vec<Pool>,
     /// `GetOdds` shows the plan hour by hour.
     pub publish_hours: bool,
+    /// New versions, closes and recalls need a proposal and the approval of another identity.
+    pub approval_required: bool,
 }
 
 /// The prize of those who win nothing else.
@@ -189,8 +191,8 @@ impl Campaign {
     }
 
     /// It says what earlier versions of this program would pass over when they read it: they would
-    /// draw without caps and budgets, find an unlimited prize out of stock, or give units without
-    /// their codes.
+    /// draw without caps and budgets, find an unlimited prize out of stock, give units without
+    /// their codes, or make changes that nobody has approved.
     pub fn needs_newer_readers(&self) -> bool {
         let mut prizes = self.prizes.iter();
         self.limits.draws_per_hour.is_some()
@@ -198,6 +200,7 @@ impl Campaign {
             || self.names_segments()
             || self.budget.is_some()
             || self.counts_bonus_of_day()
+            || self.approval_required
             || self.has_personal_pools()
             || self.pools.iter().any(|pool| pool.lock_after_wins.is_some())
             || prizes.any(|prize| prize.unlimited || prize.codes || prize.per_user.is_some())

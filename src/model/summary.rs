@@ -311,6 +311,7 @@ mod tests {
             ],
             budget: None,
             publish_hours: false,
+            approval_required: false,
         }
     }
 

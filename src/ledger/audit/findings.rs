@@ -25,19 +25,22 @@ pub enum Check {
     Release,
     /// What users get of personal pools follows from the seed, their draws and nothing else.
     Chance,
+    /// Every change that needed the approval of another identity has it.
+    Approval,
     /// The sink keeps what was settled: nothing was changed, removed or added since.
     Sink,
 }
 
 impl Check {
     /// All checks, in the order of a report.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Units,
         Self::Sums,
         Self::Limits,
         Self::Order,
         Self::Release,
         Self::Chance,
+        Self::Approval,
         Self::Sink,
     ];
 
@@ -50,6 +53,7 @@ impl Check {
             Self::Order => "order",
             Self::Release => "release",
             Self::Chance => "chance",
+            Self::Approval => "approval",
             Self::Sink => "sink",
         }
     }
@@ -63,6 +67,7 @@ impl Check {
             Self::Order => "the entries are complete and in order",
             Self::Release => "no unit was won before its release",
             Self::Chance => "draws of personal pools follow from the seed where it is known",
+            Self::Approval => "every change that needs an approval has one",
             Self::Sink => "what was settled is unchanged",
         }
     }

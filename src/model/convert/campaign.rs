@@ -55,6 +55,7 @@ pub(super) struct Parts {
     budget: Option<Budget>,
     pools: Vec<Option<PoolHead>>,
     publish_hours: bool,
+    approval_required: bool,
 }
 
 /// What a pool has besides its kind.
@@ -105,6 +106,7 @@ impl Parts {
                 })
                 .collect::<Option<_>>()?,
             publish_hours: self.publish_hours,
+            approval_required: self.approval_required,
         })
     }
 }
@@ -166,6 +168,7 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
         budget,
         pools: read_pools,
         publish_hours: read_publication(message.publish_plan, problems),
+        approval_required: message.approval_required,
     }
 }
 

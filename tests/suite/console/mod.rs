@@ -9,6 +9,7 @@ mod new;
 mod overview;
 mod pages;
 mod plan;
+mod proposals;
 mod roles;
 mod sessions;
 
