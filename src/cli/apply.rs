@@ -11,6 +11,7 @@ use super::{
     failure::Failure,
     input::{self, FileArgs},
     plan_view,
+    proposals::{self, Proposed},
     shell::this_command_with,
 };
 use crate::{
@@ -22,7 +23,8 @@ use crate::{
 #[command(after_help = "Example:
   tombola apply spring-wheel.yaml --dry-run
   tombola apply spring-wheel.yaml --base-version 3 --reason \"double the coupons\"
-  tombola apply spring-wheel.yaml --if-changed")]
+  tombola apply spring-wheel.yaml --if-changed
+  tombola apply spring-wheel.yaml --base-version 3 --propose --reason \"double the coupons\"")]
 pub(super) struct ApplyArgs {
     #[command(flatten)]
     pub(super) file: FileArgs,
@@ -36,6 +38,9 @@ pub(super) struct ApplyArgs {
     /// otherwise do nothing
     #[arg(long, env = "TOMBOLA_IF_CHANGED", conflicts_with = "base_version")]
     if_changed: bool,
+    /// Propose the changes, which another identity then approves
+    #[arg(long, env = "TOMBOLA_PROPOSE")]
+    propose: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -113,6 +118,12 @@ pub(super) async fn run(client: &Client, args: ApplyArgs) -> Outcome {
                 } else {
                     change.clone()
                 };
+                if args.propose && !dry_run {
+                    let proposed = Proposed::Campaign(Box::new(campaign));
+                    let sent = proposals::propose(client, &mut server, (proposed, base), change);
+                    sent.await.map_err(|failure| failure.in_file(&file, ""))?;
+                    continue;
+                }
                 let response = send(&mut server, &change, campaign, base, dry_run).await;
                 let response = response.map_err(|failure| failure.in_file(&file, ""))?;
                 let base = (base > 0).then_some(base);

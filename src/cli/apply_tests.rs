@@ -194,6 +194,41 @@ impl CampaignService for FakeServer {
     ) -> Answer<proto::GetStatsResponse> {
         absent()
     }
+
+    async fn propose_change(
+        &self,
+        _: Request<proto::ProposeChangeRequest>,
+    ) -> Answer<proto::ProposeChangeResponse> {
+        absent()
+    }
+
+    async fn approve_proposal(
+        &self,
+        _: Request<proto::ApproveProposalRequest>,
+    ) -> Answer<proto::ApproveProposalResponse> {
+        absent()
+    }
+
+    async fn reject_proposal(
+        &self,
+        _: Request<proto::RejectProposalRequest>,
+    ) -> Answer<proto::RejectProposalResponse> {
+        absent()
+    }
+
+    async fn get_proposal(
+        &self,
+        _: Request<proto::GetProposalRequest>,
+    ) -> Answer<proto::GetProposalResponse> {
+        absent()
+    }
+
+    async fn list_proposals(
+        &self,
+        _: Request<proto::ListProposalsRequest>,
+    ) -> Answer<proto::ListProposalsResponse> {
+        absent()
+    }
 }
 
 fn document(id: &str, name: &str) -> String {

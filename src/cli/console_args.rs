@@ -7,6 +7,7 @@ use tracing::{error, info};
 use super::{
     exposure::{self, Exposed, Guards},
     listen::{BindError, Listen},
+    oidc_args::OidcArgs,
 };
 use crate::console::{self, Settings};
 
@@ -16,6 +17,8 @@ pub(super) struct ConsoleArgs {
     /// TLS if the server does
     #[arg(long, env = "TOMBOLA_CONSOLE", value_name = "HOST:PORT")]
     console: Option<Listen>,
+    #[command(flatten)]
+    pub(super) oidc: OidcArgs,
 }
 
 impl ConsoleArgs {

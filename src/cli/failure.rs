@@ -463,7 +463,15 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
              \"tombola access check\" shows what a file allows"
                 .into()
         }
+        R::ApprovalNeeded => {
+            "the option --propose of apply, close and recall proposes the change".into()
+        }
+        R::ProposalNotFound | R::ProposalVoid | R::TooManyProposals => {
+            format!("\"tombola proposals {campaign}\" lists the proposals")
+        }
         R::Unspecified
+        | R::OwnProposal
+        | R::IdentityNeeded
         | R::InvalidRequest
         | R::RequestExpired
         | R::CampaignNotStarted

@@ -7,6 +7,7 @@ use super::{
     change_view::headline,
     client::{Change, ChangeArgs, Client, Outcome, campaign_id, prize_id},
     failure::Failure,
+    proposals::{self, Proposed},
     terminal::confirm,
 };
 use crate::proto::{
@@ -43,6 +44,9 @@ pub(super) struct CloseArgs {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
+    /// Propose the close, which another identity then approves
+    #[arg(long, env = "TOMBOLA_PROPOSE")]
+    propose: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -131,6 +135,10 @@ pub(super) async fn resume(client: &Client, args: ResumeArgs) -> Outcome {
 }
 
 pub(super) async fn close(client: &Client, args: CloseArgs) -> Outcome {
+    if args.propose {
+        let proposed = Proposed::Close(args.campaign);
+        return proposals::propose_now(client, proposed, args.change.resolve(client)).await;
+    }
     let question = format!(
         "Close {} for good? Nobody can draw from it again.",
         args.campaign

@@ -46,11 +46,13 @@ mod log_ids;
 mod lost;
 mod migrate;
 mod odds;
+mod oidc_args;
 mod output;
 mod overload_args;
 mod phrases;
 mod plan;
 mod plan_view;
+mod proposals;
 mod recall;
 mod recover;
 mod restore;
@@ -146,6 +148,12 @@ enum Command {
     /// Import codes of a prize, or write the unused ones
     #[command(subcommand)]
     Codes(codes::CodesCommand),
+    /// List proposed changes, or show one
+    Proposals(proposals::ListArgs),
+    /// Approve a change that another identity has proposed, which makes it
+    Approve(proposals::DecideArgs),
+    /// End a proposal without its change
+    Reject(proposals::DecideArgs),
     /// Replace the schedule of a pool
     Plan(plan::PlanArgs),
     /// Show what is planned, injected, released and won, hour by hour
@@ -304,6 +312,9 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Close(args) => lifecycle::close(&client, args).await,
         Command::Prize(command) => lifecycle::prize(&client, command).await,
         Command::Codes(command) => codes::run(&client, command).await,
+        Command::Proposals(args) => proposals::list(&client, args).await,
+        Command::Approve(args) => proposals::approve(&client, args).await,
+        Command::Reject(args) => proposals::reject(&client, args).await,
         Command::Plan(args) => plan::run(&client, args).await,
         Command::Schedule(args) => schedule::run(&client, args).await,
         Command::Recall(args) => recall::run(&client, args).await,

@@ -9,12 +9,13 @@ use super::{
     },
     failure::Failure,
     output::{Side, Table},
+    proposals::{self, Proposed},
     terminal::confirm,
     time::{self, Time},
 };
 use crate::{
     model::text::grouped,
-    proto::{RecallUnitsRequest, RecallUnitsResponse},
+    proto::{ProposedRecall, RecallUnitsRequest, RecallUnitsResponse},
 };
 
 #[derive(Args, Clone, Debug)]
@@ -41,22 +42,38 @@ pub(super) struct RecallArgs {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
+    /// Propose the recall, which another identity then approves
+    #[arg(long, env = "TOMBOLA_PROPOSE")]
+    propose: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
 
 pub(super) async fn run(client: &Client, args: RecallArgs) -> Outcome {
-    confirm(&question(&args), args.yes)?;
+    if !args.propose {
+        confirm(&question(&args), args.yes)?;
+    }
     let mut server = client.campaigns().await?;
     let window = match args.window {
         Some(time) => Some(window_start(&mut server, &args.campaign, time).await?),
         None => None,
     };
+    let change = args.change.resolve(client);
+    if args.propose {
+        let recall = ProposedRecall {
+            pool_id: args.pool,
+            window_start_time: window.map(time::to_wire),
+            prize_id: args.prize.unwrap_or_default(),
+            withdraw: args.withdraw,
+        };
+        let proposed = Proposed::Recall(args.campaign, recall);
+        return proposals::propose_now(client, proposed, change).await;
+    }
     let Change {
         operator,
         reason,
         request_id,
-    } = args.change.resolve(client);
+    } = change;
     let request = RecallUnitsRequest {
         campaign_id: args.campaign,
         pool_id: args.pool,

@@ -29,7 +29,7 @@ use super::{
     wait,
 };
 use crate::{
-    console,
+    console::{self, oidc},
     grpc::{self, gauges::Gauges, server::Settings},
     injector::{
         Injector,
@@ -187,6 +187,8 @@ struct Configuration {
     keep_closed: Duration,
     /// How much may wait to be settled; none where the sink is the store's own file.
     backlog: Option<BacklogBound>,
+    /// Where people sign in at the console.
+    oidc: Option<oidc::Settings>,
 }
 
 impl Configuration {
@@ -207,6 +209,10 @@ impl Configuration {
         let tls = args.tls.open(tls, &mut problems);
         let queue_target = args.overload.queue_target(&mut problems);
         let access = args.access.open(&mut problems);
+        let oidc = args
+            .console
+            .oidc
+            .settings(access.is_policed(), &mut problems);
         let trace = args.trace.settings(&mut problems);
         let drain_delay = args.admin.drain_delay(&mut problems);
         let clock = args.home.clock();
@@ -259,6 +265,7 @@ impl Configuration {
                 sink,
                 keep_closed,
                 backlog,
+                oidc,
             }),
             _ => Err(problems),
         }
@@ -358,7 +365,8 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         tokio::spawn(ledger::memory::watch(store))
     });
     let console = console.map(|listener| {
-        let settings = console_of(&configuration.settings, &injector, None);
+        let mut settings = console_of(&configuration.settings, &injector, None);
+        settings.oidc = configuration.oidc;
         console_args::serve(listener, settings)
     });
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
@@ -405,6 +413,7 @@ pub(super) fn console_of(
         readiness: settings.readiness.clone(),
         tls: settings.tls.clone(),
         link,
+        oidc: None,
     }
 }
 

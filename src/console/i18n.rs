@@ -152,6 +152,7 @@ mod tests {
             "done.",
             "template.",
             "template-hint.",
+            "proposal.",
         ];
         for key in &first {
             let is_by_data = by_data.iter().any(|family| key.starts_with(family));

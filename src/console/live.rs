@@ -1,6 +1,7 @@
 //! Live pages: server-sent events with the part of a page that changes. Viewers of the same page
-//! with the same credential share one feed, which reads once a second for all of them and ends with
-//! the last one.
+//! with the same credential share one feed, which is made once a second for all of them and ends
+//! with the last one. Feeds of several credentials share their reads of the store, behind the gates
+//! of the services.
 
 use std::{
     collections::HashMap,
@@ -173,6 +174,7 @@ async fn feed(
     visit: Visit,
     read: impl Fn(Visit) -> Reading,
 ) {
+    let visit = visit.live();
     loop {
         let news = match current(&console, &visit).await {
             Ok(()) => read(visit.clone()).await,

@@ -14,6 +14,7 @@ mod charts;
 mod i18n;
 mod layout;
 mod live;
+pub mod oidc;
 mod pages;
 mod rates;
 mod server;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub tls: Option<Arc<ServerTls>>,
     /// A link that signs in once.
     pub link: Option<Link>,
+    /// The provider where people sign in, if there is one.
+    pub oidc: Option<oidc::Settings>,
 }
 
 /// What all requests share.
@@ -71,6 +74,7 @@ struct Console {
     feeds: Feeds,
     rates: Arc<Rates>,
     link: Option<Link>,
+    provider: Option<oidc::Provider>,
 }
 
 type Shared = Arc<Console>;
@@ -80,7 +84,7 @@ fn routes(console: Shared) -> Router {
     use pages::lists::{Acts, Draws, Winners, Wins};
     use pages::{
         acts, campaign, change, codes, envelopes, export, many, new, overview, people, plan,
-        records, schedule, search, system,
+        proposals, records, schedule, search, system,
     };
     let uploads = DefaultBodyLimit::max(UPLOAD_BYTES_MAX);
     let large = || DefaultBodyLimit::max(DRAFT_BYTES_MAX);
@@ -110,6 +114,9 @@ fn routes(console: Shared) -> Router {
         .route("/many", get(many::page).post(many::submit).layer(uploads))
         .route("/codes", get(codes::page))
         .route("/codes/{prize}", post(codes::import).layer(uploads))
+        .route("/proposals/{proposal}", get(proposals::page))
+        .route("/proposals/{proposal}/approve", post(proposals::approve))
+        .route("/proposals/{proposal}/reject", post(proposals::reject))
         .route("/users/grant", post(acts::grant))
         .route("/users/block", post(acts::block))
         .route("/users/unblock", post(acts::unblock))
@@ -129,6 +136,8 @@ fn routes(console: Shared) -> Router {
         .nest("/campaigns/{campaign}", campaigns)
         .route("/sign-in", get(sign_in::form).post(sign_in::submit))
         .route("/sign-in/{key}", get(sign_in::link))
+        .route("/sign-in/oidc", get(oidc::begin))
+        .route("/sign-in/oidc/callback", get(oidc::callback))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/language", post(sign_in::language))
         .fallback(pages::missing)

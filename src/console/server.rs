@@ -13,7 +13,7 @@ use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time::sleep};
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
-use super::{Console, Settings, Shared, live::Feeds, routes, session::Sessions};
+use super::{Console, Settings, Shared, live::Feeds, oidc::Provider, routes, session::Sessions};
 use crate::tls::ServerTls;
 
 /// The most connections at once; more wait until one ends.
@@ -45,6 +45,7 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
         feeds: Feeds::default(),
         rates: Arc::default(),
         link: settings.link,
+        provider: settings.oidc.map(Provider::new),
     };
     let console = Arc::new(console);
     let _ending = Ending(Arc::clone(&console));

@@ -10,8 +10,9 @@ use std::{
 use axum::http::{HeaderMap, header::COOKIE};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::oidc::Claims;
 use crate::{
     grpc::access::{Secret, TokenHash},
     model::OperatorId,
@@ -26,6 +27,9 @@ const VISIT_PURPOSE: &[u8] = b"tombola console visit 1";
 /// The cookie with the time of the last visit, and how long it is kept.
 const VISIT_COOKIE: &str = "tombola-visit";
 const VISIT_TIME_MAX_S: u64 = 90 * 24 * 60 * 60;
+/// The same for a sign-in at a provider that is under way, and how long it may take.
+const FLOW_PURPOSE: &[u8] = b"tombola console sign-in 1";
+const FLOW_TIME_MAX: Duration = Duration::from_secs(10 * 60);
 /// The longest cookie that every browser keeps, less name and attributes.
 const COOKIE_BYTES_MAX: usize = 3_800;
 /// Random bytes of a link.
@@ -61,10 +65,19 @@ struct Visited {
     last_s: Option<i64>,
 }
 
+/// What the cookie of a sign-in under way holds.
+#[derive(Serialize, Deserialize)]
+struct Held<T> {
+    until_s: u64,
+    held: T,
+}
+
 /// Makes and reads cookies.
 pub(super) struct Sessions {
     key: LessSafeKey,
     cookie: &'static str,
+    /// The cookie of a sign-in at a provider that is under way.
+    flow_cookie: &'static str,
     attributes: String,
 }
 
@@ -78,13 +91,14 @@ impl Sessions {
     /// Sessions under a key. Over TLS their cookie never leaves it.
     pub(super) fn new(key: &[u8; 32], has_tls: bool) -> Option<Self> {
         let key = UnboundKey::new(&CHACHA20_POLY1305, key).ok()?;
-        let (cookie, secure) = match has_tls {
-            true => ("__Host-tombola", "; Secure"),
-            false => ("tombola", ""),
+        let (cookie, flow_cookie, secure) = match has_tls {
+            true => ("__Host-tombola", "__Host-tombola-sign-in", "; Secure"),
+            false => ("tombola", "tombola-sign-in", ""),
         };
         Some(Self {
             key: LessSafeKey::new(key),
             cookie,
+            flow_cookie,
             attributes: format!("Path=/; HttpOnly; SameSite=Strict{secure}"),
         })
     }
@@ -95,7 +109,15 @@ impl Sessions {
             Visitor::Bearer(token) => (Some(token.expose().to_owned()), None),
             Visitor::Named(name) => (None, Some(name.as_str().to_owned())),
         };
-        let until_s = (now() + TIME_MAX).as_secs();
+        let end = match visitor {
+            Visitor::Bearer(token) => Claims::of(token).and_then(|claims| claims.end()),
+            Visitor::Named(_) => None,
+        };
+        let now = now();
+        let longest = now + TIME_MAX;
+        let until = end.map_or(longest, |end| end.min(longest));
+        let age_s = until.saturating_sub(now).as_secs().max(1);
+        let until_s = until.as_secs();
         let contents = Contents {
             token,
             name,
@@ -103,7 +125,7 @@ impl Sessions {
         };
         let sealed = self.seal(PURPOSE, serde_json::to_vec(&contents).ok()?)?;
         let is_kept = sealed.len() <= COOKIE_BYTES_MAX;
-        let (name, attributes, age_s) = (self.cookie, &self.attributes, TIME_MAX.as_secs());
+        let (name, attributes) = (self.cookie, &self.attributes);
         is_kept.then(|| format!("{name}={sealed}; Max-Age={age_s}; {attributes}"))
     }
 
@@ -155,6 +177,34 @@ impl Sessions {
         Some((last_s, header))
     }
 
+    /// The header that keeps what a sign-in at a provider needs. The browser has to send it when it
+    /// comes from another site.
+    pub(super) fn hold<T: Serialize>(&self, held: &T) -> Option<String> {
+        let until_s = (now() + FLOW_TIME_MAX).as_secs();
+        let contents = serde_json::to_vec(&Held { until_s, held }).ok()?;
+        let sealed = self.seal(FLOW_PURPOSE, contents)?;
+        Some(self.flow_header(&sealed, FLOW_TIME_MAX))
+    }
+
+    /// What a sign-in at a provider needs, unless it took too long.
+    pub(super) fn held<T: DeserializeOwned>(&self, headers: &HeaderMap) -> Option<T> {
+        let sealed = cookie(headers, self.flow_cookie)?;
+        let text = self.open(FLOW_PURPOSE, sealed)?;
+        let contents: Held<T> = serde_json::from_slice(&text).ok()?;
+        (now() < Duration::from_secs(contents.until_s)).then_some(contents.held)
+    }
+
+    /// The header that ends a sign-in at a provider.
+    pub(super) fn release(&self) -> String {
+        self.flow_header("", Duration::ZERO)
+    }
+
+    fn flow_header(&self, sealed: &str, age: Duration) -> String {
+        let (name, age_s) = (self.flow_cookie, age.as_secs());
+        let attributes = self.attributes.replace("SameSite=Strict", "SameSite=Lax");
+        format!("{name}={sealed}; Max-Age={age_s}; {attributes}")
+    }
+
     fn seal(&self, purpose: &[u8], mut text: Vec<u8>) -> Option<String> {
         let nonce: [u8; NONCE_LEN] = rand::random();
         let unique = Nonce::assume_unique_for_key(nonce);
@@ -188,7 +238,8 @@ pub(super) fn remaining(until: Duration) -> Duration {
     until.saturating_sub(now())
 }
 
-fn now() -> Duration {
+/// The time of this machine, since 1970.
+pub(super) fn now() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()

@@ -22,6 +22,9 @@ use crate::{grpc::access::Secret, model::OperatorId};
 pub(super) struct Asked {
     /// The session has ended.
     ended: Option<String>,
+    /// The page to go back to.
+    #[serde(default)]
+    back: String,
 }
 
 /// The form to sign in.
@@ -32,10 +35,22 @@ pub(super) async fn form(
 ) -> Response {
     let lang = Language::of(&headers);
     let message = asked.ended.map(|_| lang.t("sign-in.ended"));
-    page(&console, lang, message).into_response()
+    let message = message.map(|text| ui::notice("warn", &html! { (text) }));
+    page(&console, lang, message.as_ref(), &asked.back).into_response()
 }
 
-fn page(console: &Shared, lang: Language, message: Option<&str>) -> Markup {
+/// The form to sign in, after somebody was not signed in.
+pub(super) fn refused(
+    console: &Shared,
+    lang: Language,
+    status: StatusCode,
+    text: &Markup,
+) -> Response {
+    let message = ui::notice("warn", text);
+    (status, page(console, lang, Some(&message), "")).into_response()
+}
+
+fn page(console: &Shared, lang: Language, message: Option<&Markup>, back: &str) -> Markup {
     let title = lang.t("sign-in.title");
     let frame = Frame {
         language: lang,
@@ -46,12 +61,19 @@ fn page(console: &Shared, lang: Language, message: Option<&str>) -> Markup {
     let contents = html! {
         div.sign-in.card {
             h1 { (title) }
-            @if let Some(message) = message { (ui::notice("warn", &html! { (message) })) }
+            @if let Some(message) = message { (message) }
+            @if let Some(provider) = &console.provider {
+                p { a.button.primary href=(ui::address("/sign-in/oidc", &[("back", back)])) {
+                    (lang.with("oidc.submit", &provider.host()))
+                } }
+                h2 { (lang.t("oidc.or")) }
+            }
             form method="post" action="/sign-in" {
+                input type="hidden" name="back" value=(back);
                 @if console.is_policed {
                     label for="token" { (lang.t("sign-in.token")) }
                     input #token name="token" type="password" autocomplete="off" required
-                        autofocus aria-describedby="hint";
+                        autofocus[console.provider.is_none()] aria-describedby="hint";
                     p #hint .hint { (lang.t("sign-in.token-hint")) }
                 } @else {
                     label for="name" { (lang.t("sign-in.name")) }
@@ -72,6 +94,8 @@ pub(super) struct Credential {
     token: String,
     #[serde(default)]
     name: String,
+    #[serde(default)]
+    back: String,
 }
 
 /// Begins a session with a token, or with a name at a server that knows no identities.
@@ -82,8 +106,12 @@ pub(super) async fn submit(
 ) -> Response {
     let lang = Language::of(&headers);
     let refused = |key| {
-        let body = page(&console, lang, Some(lang.t(key)));
-        (StatusCode::FORBIDDEN, body).into_response()
+        refused(
+            &console,
+            lang,
+            StatusCode::FORBIDDEN,
+            &html! { (lang.t(key)) },
+        )
     };
     let visitor = if console.is_policed {
         let token = Secret::new(given.token.trim());
@@ -98,12 +126,13 @@ pub(super) async fn submit(
             Err(_) => return refused("sign-in.bad-name"),
         }
     };
-    begin(&console, &visitor).unwrap_or_else(|| refused("sign-in.long-token"))
+    begin(&console, &visitor, &given.back).unwrap_or_else(|| refused("sign-in.long-token"))
 }
 
-fn begin(console: &Shared, visitor: &Visitor) -> Option<Response> {
+fn begin(console: &Shared, visitor: &Visitor, back: &str) -> Option<Response> {
     let cookie = console.sessions.begin(visitor)?;
-    Some((AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to("/")).into_response())
+    let target = Redirect::to(ui::own_path(back));
+    Some((AppendHeaders([(SET_COOKIE, cookie)]), target).into_response())
 }
 
 /// Begins a session by the link that the program printed.
@@ -114,10 +143,10 @@ pub(super) async fn link(
 ) -> Response {
     let lang = Language::of(&headers);
     let name = console.link.as_ref().and_then(|link| link.redeem(&key));
-    let begun = name.and_then(|name| begin(&console, &Visitor::Named(name)));
+    let begun = name.and_then(|name| begin(&console, &Visitor::Named(name), "/"));
     begun.unwrap_or_else(|| {
-        let body = page(&console, lang, Some(lang.t("sign-in.bad-link")));
-        (StatusCode::FORBIDDEN, body).into_response()
+        let text = html! { (lang.t("sign-in.bad-link")) };
+        refused(&console, lang, StatusCode::FORBIDDEN, &text)
     })
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::FromRequestParts,
-    http::{StatusCode, header::SET_COOKIE, request::Parts},
+    http::{Method, StatusCode, header::SET_COOKIE, request::Parts},
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
@@ -58,7 +58,13 @@ impl FromRequestParts<Shared> for Visit {
     async fn from_request_parts(parts: &mut Parts, console: &Shared) -> Result<Self, Response> {
         let language = Language::of(&parts.headers);
         let is_script = parts.headers.contains_key("hx-request");
-        let expelled = |is_known: bool| expelled(console, is_known, is_script);
+        let address = parts.extensions.get::<Address>();
+        let address = address.map_or_else(|| "/".into(), |address| address.0.clone());
+        let back = match parts.method {
+            Method::GET if !is_script => address.as_str(),
+            _ => "/",
+        };
+        let expelled = |is_known: bool| expelled(console, is_known, is_script, back);
         let Some((visitor, until)) = console.sessions.of(&parts.headers) else {
             return Err(expelled(false));
         };
@@ -76,8 +82,6 @@ impl FromRequestParts<Shared> for Visit {
         let Some(calls) = console.local.calls(token) else {
             return Err(layout::away(language));
         };
-        let address = parts.extensions.get::<Address>();
-        let address = address.map_or_else(|| "/".into(), |address| address.0.clone());
         Ok(Self {
             language,
             name,
@@ -90,13 +94,13 @@ impl FromRequestParts<Shared> for Visit {
     }
 }
 
-/// Sends a browser to the form to sign in, without the session that it may have.
-fn expelled(console: &Shared, is_known: bool, is_script: bool) -> Response {
-    let target = if is_known {
-        "/sign-in?ended=1"
-    } else {
-        "/sign-in"
-    };
+/// Sends a browser to the form to sign in, without the session that it may have, and from there
+/// back to the page.
+fn expelled(console: &Shared, is_known: bool, is_script: bool, back: &str) -> Response {
+    let ended = if is_known { "1" } else { "" };
+    let back = if back == "/" { "" } else { back };
+    let target = ui::address("/sign-in", &[("ended", ended), ("back", back)]);
+    let target = target.as_str();
     let mut response = match is_script {
         // htmx would put the form into the page.
         true => (StatusCode::UNAUTHORIZED, [("hx-redirect", target)]).into_response(),
@@ -109,6 +113,14 @@ fn expelled(console: &Shared, is_known: bool, is_script: bool) -> Response {
 }
 
 impl Visit {
+    /// The same visit, with reads that are shared with the viewers of other live pages.
+    pub(super) fn live(self) -> Self {
+        Self {
+            calls: self.calls.live(),
+            ..self
+        }
+    }
+
     /// The client of `CampaignService`.
     pub(super) fn campaigns(&self) -> CampaignServiceClient<Calls> {
         CampaignServiceClient::new(self.calls.clone()).max_decoding_message_size(RESPONSE_BYTES_MAX)

@@ -29,24 +29,46 @@ use crate::{
         summary::plan_summary,
     },
     proto,
-    store::{Author, CampaignView, Executed, Filling, Lifecycle, Refusal, StoreError},
+    store::{
+        ApproveCommand, Author, CampaignView, Change, Executed, Filling, Lifecycle, ProposalId,
+        Refusal, StoreError,
+    },
 };
 
 /// The most hours of a plan that an answer lists.
 const PLAN_HOURS_MAX: usize = 1_000;
 
 /// A version that is to come into force.
-struct Proposal {
-    campaign: Arc<Campaign>,
-    base_version: u32,
-    author: Author,
-    dry_run: bool,
+pub(super) struct NewVersion {
+    pub(super) campaign: Arc<Campaign>,
+    pub(super) base_version: u32,
+    pub(super) author: Author,
+    pub(super) how: How,
+}
+
+/// What is done with a new version.
+pub(super) enum How {
+    /// It is checked and shown.
+    DryRun,
+    /// It comes into force.
+    Apply,
+    /// It comes into force, as this proposal says.
+    Approve(ProposalId),
+}
+
+impl How {
+    fn of(dry_run: bool) -> Self {
+        match dry_run {
+            true => Self::DryRun,
+            false => Self::Apply,
+        }
+    }
 }
 
 /// What it changes.
-struct Base {
+pub(super) struct Base {
     view: CampaignView,
-    /// The definition of the version that the proposal names.
+    /// The definition of the version that it names.
     definition: Arc<Campaign>,
     filling: Filling,
     now: Moment,
@@ -67,13 +89,13 @@ impl Base {
 }
 
 /// A version that came into force, or would.
-struct Outcome {
-    status: proto::CampaignStatus,
-    plan: proto::PlanSummary,
-    changes: Vec<proto::Change>,
-    windows: WindowChanges,
-    replayed: bool,
-    request_id: String,
+pub(super) struct Outcome {
+    pub(super) status: proto::CampaignStatus,
+    pub(super) plan: proto::PlanSummary,
+    pub(super) changes: Vec<proto::Change>,
+    pub(super) windows: WindowChanges,
+    pub(super) replayed: bool,
+    pub(super) request_id: String,
 }
 
 /// Creates a campaign or a new version of one.
@@ -89,7 +111,7 @@ pub(super) async fn apply_campaign(
     let late = lateness(message.dry_run);
     let injector = desk.injector().clone();
     let work = see_through(async move {
-        let proposal = compute(move || {
+        let version = compute(move || {
             let mut fields = Fields::default();
             let said = (message.operator.as_str(), message.reason.as_str());
             let author = fields.author(caller.identity(), request_id, said);
@@ -103,16 +125,17 @@ pub(super) async fn apply_campaign(
                 }
             };
             let (author, campaign) = fields.finish(author.zip(campaign))?;
-            Ok::<_, CallError>(Proposal {
+            refuse_unverifiable(&campaign, &author)?;
+            Ok::<_, CallError>(NewVersion {
                 campaign: Arc::new(campaign),
                 base_version: message.base_version,
                 author,
-                dry_run: message.dry_run,
+                how: How::of(message.dry_run),
             })
         })
         .await??;
-        let base = base(&injector, &proposal.campaign.id, proposal.base_version).await?;
-        let outcome = propose(&injector, proposal, base, None).await?;
+        let base = base(&injector, &version.campaign.id, version.base_version).await?;
+        let outcome = bring(&injector, version, base, None).await?;
         Ok(proto::ApplyCampaignResponse {
             status: Some(outcome.status),
             plan: Some(outcome.plan),
@@ -162,13 +185,13 @@ pub(super) async fn set_plan(
         let definition = base.definition.clone();
         let changed = compute(move || with_schedule(&definition, pool, &schedule)).await?;
         let changed = changed.map_err(|problems| of_schedule(problems.into()))?;
-        let proposal = Proposal {
+        let version = NewVersion {
             campaign: Arc::new(changed),
             base_version: message.base_version,
             author,
-            dry_run: message.dry_run,
+            how: How::of(message.dry_run),
         };
-        let outcome = propose(&injector, proposal, Some(base), Some(pool)).await;
+        let outcome = bring(&injector, version, Some(base), Some(pool)).await;
         let outcome = outcome.map_err(of_schedule)?;
         Ok(proto::SetPlanResponse {
             status: Some(outcome.status),
@@ -180,6 +203,14 @@ pub(super) async fn set_plan(
         })
     });
     desk.answer(valid_id.as_ref(), deadline, late, work).await
+}
+
+/// Approvals can only be required where identities are known.
+pub(super) fn refuse_unverifiable(campaign: &Campaign, author: &Author) -> Result<(), Refusal> {
+    match campaign.approval_required && !author.authenticated {
+        true => Err(Refusal::IdentityNeeded),
+        false => Ok(()),
+    }
 }
 
 /// What may be said when the answer comes too late: a dry run has no effect.
@@ -240,9 +271,9 @@ fn layer_of(schedule: &proto::Schedule, prize: &str) -> String {
     }
 }
 
-/// The campaign as it stands, with the definition of the version that a proposal names, or the
+/// The campaign as it stands, with the definition of the version that is to be changed, or the
 /// current one if there is no such version; none if there is no campaign.
-async fn base(
+pub(super) async fn base(
     injector: &Arc<Injector>,
     id: &CampaignId,
     base_version: u32,
@@ -268,24 +299,24 @@ async fn base(
 
 /// Brings a version into force, or says what that would do; `pool` asks for all hours of this pool
 /// instead of the injected ones of all pools.
-async fn propose(
+pub(super) async fn bring(
     injector: &Arc<Injector>,
-    proposal: Proposal,
+    version: NewVersion,
     base: Option<Base>,
     pool: Option<PoolNo>,
 ) -> Result<Outcome, CallError> {
-    let request_id = proposal.author.request.as_str().to_owned();
-    let campaign = proposal.campaign.clone();
+    let request_id = version.author.request.as_str().to_owned();
+    let campaign = version.campaign.clone();
     let now = match &base {
         Some(base) => base.now,
         None => injector.store().now().await?,
     };
     let begun = begun(injector, &campaign, base.as_ref()).await?;
-    check_stock(&proposal, base.as_ref(), begun.as_ref(), now).await?;
-    let (status, replayed) = if proposal.dry_run {
-        (would_be(injector, &proposal, base.as_ref()).await?, false)
+    check_stock(&version, base.as_ref(), begun.as_ref(), now).await?;
+    let (status, replayed) = if matches!(version.how, How::DryRun) {
+        (would_be(injector, &version, base.as_ref()).await?, false)
     } else {
-        put_in_force(injector, proposal).await?
+        put_in_force(injector, version).await?
     };
     let (plan, changes, windows) = compute(move || {
         let needed = stock::needed(&campaign, begun.as_deref(), now);
@@ -334,14 +365,14 @@ async fn begun(
 /// Refuses a version whose stock is short. What the store refuses anyway, or answers again, is left
 /// to it.
 async fn check_stock(
-    proposal: &Proposal,
+    version: &NewVersion,
     base: Option<&Base>,
     begun: Option<&Arc<stock::Begun>>,
     now: Moment,
 ) -> Result<(), CallError> {
-    let campaign = &proposal.campaign;
+    let campaign = &version.campaign;
     let Some(base) = base else {
-        return match proposal.base_version {
+        return match version.base_version {
             0 if now < campaign.end => stock::check(campaign, None, now).await,
             _ => Ok(()),
         };
@@ -349,7 +380,7 @@ async fn check_stock(
     let (view, standing) = (&base.view, base.standing());
     let is_closed = matches!(view.lifecycle, Lifecycle::Closing | Lifecycle::Closed);
     if is_closed
-        || proposal.base_version != view.version
+        || version.base_version != view.version
         || base.now >= campaign.end
         || !change::check(&view.campaign, campaign, standing).is_empty()
     {
@@ -360,16 +391,24 @@ async fn check_stock(
 
 async fn put_in_force(
     injector: &Arc<Injector>,
-    proposal: Proposal,
+    version: NewVersion,
 ) -> Result<(proto::CampaignStatus, bool), CallError> {
-    let Proposal {
+    let NewVersion {
         campaign,
         base_version,
         author,
-        ..
-    } = proposal;
+        how,
+    } = version;
     let (id, operator) = (campaign.id.clone(), author.operator.clone());
-    let applied = injector.apply(campaign, base_version, author).await?;
+    let applied = match how {
+        How::Approve(proposal) => {
+            let change = Change::Version(injector.new_version(campaign, base_version, author));
+            injector
+                .approve(ApproveCommand { proposal, change })
+                .await?
+        }
+        How::Apply | How::DryRun => injector.apply(campaign, base_version, author).await?,
+    };
     if !applied.replayed {
         info!(
             campaign = %id,
@@ -387,17 +426,17 @@ async fn put_in_force(
 /// The campaign as it would stand, or why the store would refuse it.
 async fn would_be(
     injector: &Arc<Injector>,
-    proposal: &Proposal,
+    version: &NewVersion,
     base: Option<&Base>,
 ) -> Result<proto::CampaignStatus, CallError> {
     let test_clock = injector.store().info().test_clock;
-    let named = proposal.base_version;
+    let named = version.base_version;
     let stale = |current| Err(Refusal::VersionStale { named, current }.into());
     let Some(base) = base else {
         let now = injector.store().now().await?;
-        let end = proposal.campaign.end;
+        let end = version.campaign.end;
         return match named {
-            0 if now < end => Ok(would_be_new(proposal, now, test_clock)),
+            0 if now < end => Ok(would_be_new(version, now, test_clock)),
             0 => Err(Refusal::Ended(end).into()),
             _ => stale(0),
         };
@@ -408,26 +447,26 @@ async fn would_be(
     if named != base.view.version {
         return stale(base.view.version);
     }
-    let problems = change::check(&base.view.campaign, &proposal.campaign, base.standing());
+    let problems = change::check(&base.view.campaign, &version.campaign, base.standing());
     if !problems.is_empty() {
         return Err(StoreError::from(Refusal::ChangeRefused(problems)).into());
     }
-    if base.now >= proposal.campaign.end {
-        return Err(Refusal::Ended(proposal.campaign.end).into());
+    if base.now >= version.campaign.end {
+        return Err(Refusal::Ended(version.campaign.end).into());
     }
     let view = CampaignView {
-        campaign: proposal.campaign.clone(),
+        campaign: version.campaign.clone(),
         version: base.view.version + 1,
         ..base.view.clone()
     };
     let mut status = views::campaign_status(&view, base.now, test_clock);
-    status.versions.push(would_be_version(proposal, base.now));
+    status.versions.push(would_be_version(version, base.now));
     Ok(status)
 }
 
 /// A campaign that does not exist yet has no nonce, and so no seed to commit to.
-fn would_be_new(proposal: &Proposal, now: Moment, test_clock: bool) -> proto::CampaignStatus {
-    let campaign = &proposal.campaign;
+fn would_be_new(version: &NewVersion, now: Moment, test_clock: bool) -> proto::CampaignStatus {
+    let campaign = &version.campaign;
     let state = if now < campaign.start {
         proto::CampaignState::Scheduled
     } else {
@@ -437,18 +476,19 @@ fn would_be_new(proposal: &Proposal, now: Moment, test_clock: bool) -> proto::Ca
         campaign: Some(campaign_to_proto(campaign)),
         version: 1,
         state: state.into(),
-        versions: vec![would_be_version(proposal, now)],
+        versions: vec![would_be_version(version, now)],
         test_clock,
         read_time: Some(moment_to_proto(now)),
         ..proto::CampaignStatus::default()
     }
 }
 
-fn would_be_version(proposal: &Proposal, now: Moment) -> proto::CampaignVersion {
+fn would_be_version(version: &NewVersion, now: Moment) -> proto::CampaignVersion {
     proto::CampaignVersion {
-        version: proposal.base_version + 1,
+        version: version.base_version + 1,
         apply_time: Some(moment_to_proto(now)),
-        operator: proposal.author.operator.as_str().into(),
-        reason: proposal.author.reason.clone(),
+        operator: version.author.operator.as_str().into(),
+        reason: version.author.reason.clone(),
+        proposed_by: String::new(),
     }
 }

@@ -8,7 +8,7 @@ use tonic::Request;
 use super::{
     apply, codes,
     desk::{Desk, Reply},
-    operations, people, reads, schedule, stats,
+    operations, people, proposals, reads, schedule, stats,
 };
 use crate::proto::{self, campaign_service_server::CampaignService};
 
@@ -156,5 +156,40 @@ impl CampaignService for Campaigns {
         request: Request<proto::GetStatsRequest>,
     ) -> Reply<proto::GetStatsResponse> {
         stats::get_stats(&self.desk, request).await
+    }
+
+    async fn propose_change(
+        &self,
+        request: Request<proto::ProposeChangeRequest>,
+    ) -> Reply<proto::ProposeChangeResponse> {
+        proposals::propose_change(&self.desk, request).await
+    }
+
+    async fn approve_proposal(
+        &self,
+        request: Request<proto::ApproveProposalRequest>,
+    ) -> Reply<proto::ApproveProposalResponse> {
+        proposals::approve_proposal(&self.desk, request).await
+    }
+
+    async fn reject_proposal(
+        &self,
+        request: Request<proto::RejectProposalRequest>,
+    ) -> Reply<proto::RejectProposalResponse> {
+        proposals::reject_proposal(&self.desk, request).await
+    }
+
+    async fn get_proposal(
+        &self,
+        request: Request<proto::GetProposalRequest>,
+    ) -> Reply<proto::GetProposalResponse> {
+        proposals::get_proposal(&self.desk, request).await
+    }
+
+    async fn list_proposals(
+        &self,
+        request: Request<proto::ListProposalsRequest>,
+    ) -> Reply<proto::ListProposalsResponse> {
+        proposals::list_proposals(&self.desk, request).await
     }
 }

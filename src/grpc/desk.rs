@@ -14,6 +14,7 @@ use tonic::{
 
 use super::{
     arrival::Arrival,
+    live::LiveReads,
     rates::Rates,
     status::{CallError, status},
 };
@@ -50,6 +51,7 @@ pub(super) struct Desk {
     injector: Arc<Injector>,
     ledger: Option<Arc<dyn LedgerReader>>,
     rates: Arc<Rates>,
+    live: LiveReads,
     slots: Semaphore,
     operators_slots: Semaphore,
     test_clock: bool,
@@ -64,6 +66,7 @@ impl Desk {
         Self {
             ledger,
             rates,
+            live: LiveReads::default(),
             test_clock: injector.store().info().test_clock,
             slots: Semaphore::new(CALLS_MAX - OPERATORS_CALLS_MAX),
             operators_slots: Semaphore::new(OPERATORS_CALLS_MAX),
@@ -87,6 +90,11 @@ impl Desk {
     /// How fast prizes are won.
     pub(super) fn rates(&self) -> &Rates {
         &self.rates
+    }
+
+    /// What viewers of live pages share.
+    pub(super) fn live(&self) -> &LiveReads {
+        &self.live
     }
 
     /// Answers a call that changes nothing and has no request id.

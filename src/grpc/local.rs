@@ -21,6 +21,7 @@ use tower::Service;
 use super::{
     access::{Access, Secret},
     arrival::Arrival,
+    live::Live,
     status::{CallError, status},
 };
 use crate::model::OperatorId;
@@ -68,7 +69,11 @@ impl Local {
             Some(value)
         });
         let routes = self.inside()?.routes;
-        Some(Calls { routes, bearer })
+        Some(Calls {
+            routes,
+            bearer,
+            is_live: false,
+        })
     }
 
     /// Whom a token names by the policy of now; none without a policy, or while the server does
@@ -90,6 +95,18 @@ impl Local {
 pub struct Calls {
     routes: Routes,
     bearer: Option<HeaderValue>,
+    is_live: bool,
+}
+
+impl Calls {
+    /// The same calls for a live page: campaigns and sums may be a second old, since all viewers
+    /// share their reads.
+    pub fn live(self) -> Self {
+        Self {
+            is_live: true,
+            ..self
+        }
+    }
 }
 
 impl Service<Request<Body>> for Calls {
@@ -107,6 +124,9 @@ impl Service<Request<Body>> for Calls {
         }
         let arrival = Arrival::of(request.headers(), Instant::now(), true);
         request.extensions_mut().insert(arrival);
+        if self.is_live {
+            request.extensions_mut().insert(Live);
+        }
         self.routes.call(request)
     }
 }

@@ -27,10 +27,13 @@ use super::views;
 /// The most versions whose long-run odds are kept.
 const KEPT_MAX: usize = 1024;
 
+/// A version of a campaign.
+type Version = (CampaignId, u32);
+
 /// The odds of personal pools in the long run, of versions that were asked for. They take up to a
 /// second to compute, and those of a version never change.
 #[derive(Default)]
-pub(super) struct LongRun(Mutex<HashMap<(CampaignId, u32), Arc<[Shares]>>>);
+pub(super) struct LongRun(Mutex<HashMap<Version, Arc<[Shares]>>>);
 
 impl LongRun {
     /// The shares of each pool of a version, by the pool's index; empty for pools without personal

@@ -154,7 +154,7 @@ impl Done {
     }
 }
 
-fn prize_no(campaign: &Campaign, id: &str) -> Result<PrizeNo, Refusal> {
+pub(super) fn prize_no(campaign: &Campaign, id: &str) -> Result<PrizeNo, Refusal> {
     campaign
         .prize_no(id)
         .ok_or_else(|| Refusal::PrizeNotFound(id.into()))

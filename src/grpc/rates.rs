@@ -175,6 +175,7 @@ pools: [{id: hours, schedule: {perHour: {coupon: 10, sticker: 10}}}]
             reason: String::new(),
             on_behalf_of: None,
             authenticated: false,
+            approved: None,
         };
         let id = campaign.id.clone();
         injector.apply(Arc::new(campaign), 0, author).await.unwrap();

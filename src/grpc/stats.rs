@@ -6,6 +6,7 @@ use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
     envelope_views,
     ledger_stats::ledger_stats,
+    live::Live,
     rates::Rates,
     request,
     schedule::window,
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     model::{
-        PrizeNo,
+        CampaignId, PrizeNo,
         convert::{moment_to_proto, money_to_proto},
     },
     proto,
@@ -32,6 +33,7 @@ pub(super) async fn get_stats(
     request: Request<proto::GetStatsRequest>,
 ) -> Reply<proto::GetStatsResponse> {
     let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let is_live = Live::is_on(&request);
     let message = request.into_inner();
     let work = async {
         let store = desk.store();
@@ -41,17 +43,30 @@ pub(super) async fn get_stats(
             return Ok(stats);
         }
         let id = request::campaign(&message.campaign_id)?;
-        let (stats, windows, has_secrets) = desk.stats(&id).await?;
-        let windows = if has_secrets {
-            visible_windows(store, &stats, &windows).await?
-        } else {
-            all_windows(&stats, &windows)
-        };
-        let rates = desk.rates();
-        rates.note(&stats);
-        Ok(response(&stats, windows, rates, store.info().test_clock))
+        let read = campaign_stats(desk, &id);
+        match is_live {
+            true => desk.live().stats.get(id.to_string(), read).await,
+            false => read.await,
+        }
     };
     desk.read(deadline, work).await
+}
+
+/// Where every unit of a campaign is.
+async fn campaign_stats(
+    desk: &Desk,
+    id: &CampaignId,
+) -> Result<proto::GetStatsResponse, CallError> {
+    let store = desk.store();
+    let (stats, windows, has_secrets) = desk.stats(id).await?;
+    let windows = if has_secrets {
+        visible_windows(store, &stats, &windows).await?
+    } else {
+        all_windows(&stats, &windows)
+    };
+    let rates = desk.rates();
+    rates.note(&stats);
+    Ok(response(&stats, windows, rates, store.info().test_clock))
 }
 
 /// Where all money of envelopes is.

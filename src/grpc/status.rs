@@ -4,24 +4,20 @@
 //! The texts of drivers and of the system go only into the log: callers get a text that helps them
 //! and gives nothing away.
 
-use std::{
-    collections::HashMap,
-    sync::{LazyLock, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 use tracing::{error, warn};
 
-use super::access::{Denial, On, Permission};
+use super::{
+    access::{Denial, On, Permission},
+    once_a_second::OnceASecond,
+};
 use crate::{
     model::{Problem, Problems, limits::LimitKind, text::visible},
     proto::ErrorReason,
-    store::{
-        Executed, Refusal, StoreError,
-        clock::{Clock as _, SystemClock},
-    },
+    store::{Executed, Refusal, StoreError},
 };
 
 /// The domain of every `google.rpc.ErrorInfo`.
@@ -166,6 +162,12 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         Refusal::WinDelivered(_) => no(Code::FailedPrecondition, R::WinDelivered),
         Refusal::WinRevoked(_) => no(Code::FailedPrecondition, R::WinRevoked),
         Refusal::UpgradeNeeded => no(Code::FailedPrecondition, R::UpgradeNeeded),
+        Refusal::ApprovalNeeded => no(Code::FailedPrecondition, R::ApprovalNeeded),
+        Refusal::IdentityNeeded => no(Code::FailedPrecondition, R::IdentityNeeded),
+        Refusal::ProposalNotFound(_) => no(Code::NotFound, R::ProposalNotFound),
+        Refusal::ProposalVoid { .. } => no(Code::FailedPrecondition, R::ProposalVoid),
+        Refusal::OwnProposal(_) => no(Code::PermissionDenied, R::OwnProposal),
+        Refusal::TooManyProposals => no(Code::ResourceExhausted, R::TooManyProposals),
         Refusal::EnvelopeNotFound => no(Code::NotFound, R::EnvelopeNotFound),
         Refusal::EnvelopeExists => no(Code::AlreadyExists, R::EnvelopeExists),
         Refusal::EnvelopeRefused(_) => no(Code::InvalidArgument, R::InvalidRequest),
@@ -203,6 +205,7 @@ fn denied(denial: &Denial) -> (Code, ErrorReason) {
         Denial::Expired => (Code::Unauthenticated, R::CredentialsExpired),
         Denial::Unverifiable => (Code::Unavailable, R::CredentialsUnverifiable),
         Denial::Forbidden { .. } => (Code::PermissionDenied, R::PermissionDenied),
+        Denial::ApprovalNeeded => (Code::FailedPrecondition, R::ApprovalNeeded),
         Denial::TooMany(_) => (Code::ResourceExhausted, R::RateLimited),
     }
 }
@@ -458,39 +461,6 @@ fn log(error: &CallError, request_id: &str) {
         | CallError::CursorLost(_)
         | CallError::Unimplemented(_)
         | CallError::Denied(_) => {}
-    }
-}
-
-/// The most causes that are counted separately; after that counting begins again.
-const CAUSES_MAX: usize = 256;
-
-/// Lets one line a second and cause into the log: a store that is away or damaged fails every draw,
-/// and the log must not be what fills the disk.
-#[derive(Default)]
-struct OnceASecond {
-    /// By cause, the second of the last line, and how many were left out since.
-    causes: Mutex<HashMap<String, (i64, u64)>>,
-}
-
-impl OnceASecond {
-    /// Whether to log now, and how many lines of this cause were left out since the last one.
-    fn pass(&self, cause: &str) -> Option<u64> {
-        let now = SystemClock.now().as_seconds();
-        let mut causes = self.causes.lock().unwrap_or_else(PoisonError::into_inner);
-        match causes.get_mut(cause) {
-            Some((last, unlogged)) if *last == now => {
-                *unlogged += 1;
-                None
-            }
-            Some(line) => Some(std::mem::replace(line, (now, 0)).1),
-            None => {
-                if causes.len() >= CAUSES_MAX {
-                    causes.clear();
-                }
-                causes.insert(cause.to_owned(), (now, 0));
-                Some(0)
-            }
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::model::Moment;
 use crate::model::limits::LimitReached;
+use crate::model::{Moment, OperatorId};
 
 fn limit(limit: LimitKind, retry_at: Option<Moment>) -> CallError {
     let reached = LimitReached {
@@ -165,6 +165,46 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             Refusal::UpgradeNeeded.into(),
             Code::FailedPrecondition,
             "UPGRADE_NEEDED",
+            "no",
+        ),
+        (
+            Refusal::ApprovalNeeded.into(),
+            Code::FailedPrecondition,
+            "APPROVAL_NEEDED",
+            "no",
+        ),
+        (
+            Refusal::IdentityNeeded.into(),
+            Code::FailedPrecondition,
+            "IDENTITY_NEEDED",
+            "no",
+        ),
+        (
+            Refusal::ProposalNotFound("p-1".into()).into(),
+            Code::NotFound,
+            "PROPOSAL_NOT_FOUND",
+            "no",
+        ),
+        (
+            Refusal::ProposalVoid {
+                id: "p-1".into(),
+                why: "was rejected".into(),
+            }
+            .into(),
+            Code::FailedPrecondition,
+            "PROPOSAL_VOID",
+            "no",
+        ),
+        (
+            Refusal::OwnProposal(OperatorId::parse("operator", "ann").unwrap()).into(),
+            Code::PermissionDenied,
+            "OWN_PROPOSAL",
+            "no",
+        ),
+        (
+            Refusal::TooManyProposals.into(),
+            Code::ResourceExhausted,
+            "TOO_MANY_PROPOSALS",
             "no",
         ),
         (

@@ -256,6 +256,10 @@ fn campaign_version(info: &VersionInfo) -> proto::CampaignVersion {
         apply_time: Some(moment_to_proto(info.at)),
         operator: info.operator.as_str().into(),
         reason: info.reason.clone(),
+        proposed_by: info
+            .proposed_by
+            .as_ref()
+            .map_or_else(String::new, |by| by.as_str().into()),
     }
 }
 

@@ -24,8 +24,8 @@ use crate::{
     chance::{MasterKey, Nonce, Seed},
     model::{Campaign, CampaignId, Moment, PoolNo},
     store::{
-        ApplyCommand, Author, CampaignView, Filling, Lifecycle, OperateCommand, Operated,
-        Operation, Result, Store, fill::PoolFilling,
+        ApplyCommand, ApproveCommand, Author, CampaignView, Change, Filling, Lifecycle,
+        OperateCommand, Operated, Operation, Result, Store, fill::PoolFilling,
     },
 };
 
@@ -120,20 +120,40 @@ impl Injector {
         author: Author,
     ) -> Result<Operated> {
         let id = campaign.id.clone();
-        let nonce = Nonce(rand::random());
-        let commitment = self.key.campaign_seed(&id, &nonce).commitment();
-        let operated = self
-            .store
-            .apply(ApplyCommand {
-                campaign,
-                base_version,
-                nonce,
-                commitment,
-                author,
-            })
-            .await?;
+        let command = self.new_version(campaign, base_version, author);
+        let operated = self.store.apply(command).await?;
         self.follow_up(id, APPLY_PATIENCE).await;
         Ok(operated)
+    }
+
+    /// Approves a proposal, which makes its change, and does what follows from that.
+    pub async fn approve(self: &Arc<Self>, command: ApproveCommand) -> Result<Operated> {
+        let id = command.change.campaign().clone();
+        let patience = match &command.change {
+            Change::Version(_) => APPLY_PATIENCE,
+            Change::Operation(_) => SWEEP_PATIENCE,
+        };
+        let operated = self.store.approve(command).await?;
+        self.follow_up(id, patience).await;
+        Ok(operated)
+    }
+
+    /// The command that makes a new campaign or version.
+    pub fn new_version(
+        &self,
+        campaign: Arc<Campaign>,
+        base_version: u32,
+        author: Author,
+    ) -> ApplyCommand {
+        let nonce = Nonce(rand::random());
+        let commitment = self.key.campaign_seed(&campaign.id, &nonce).commitment();
+        ApplyCommand {
+            campaign,
+            base_version,
+            nonce,
+            commitment,
+            author,
+        }
     }
 
     /// Does an operator's act, and what follows from it: recalled units are taken back, a closed

@@ -237,7 +237,8 @@ mod tests {
             limits::{Funding, UserCounts},
         },
         store::{
-            Author, BonusEntry, Cause, DrawResult, LedgerId, Operation, Subject, entry::DrawEntry,
+            Approved, Author, BonusEntry, Cause, DrawResult, LedgerId, Operation, ProposalId,
+            Subject, entry::DrawEntry,
         },
     };
 
@@ -341,6 +342,13 @@ mod tests {
                 author: Author {
                     on_behalf_of: Some(OperatorId::parse("operator", "helen").unwrap()),
                     authenticated: true,
+                    approved: Some(Box::new(Approved {
+                        id: ProposalId::parse("0123456789ab").unwrap(),
+                        operator: OperatorId::parse("operator", "paula").unwrap(),
+                        on_behalf_of: Some(OperatorId::parse("operator", "quinn").unwrap()),
+                        reason: "proposal 9".into(),
+                        at: Moment::EPOCH,
+                    })),
                     ..author()
                 },
                 users: 0,
@@ -357,7 +365,16 @@ mod tests {
             assert_eq!(read(&stored), body);
             let bytes = String::from_utf8(stored.body).unwrap();
             for clear in [
-                "\"u1\"", "\"u2\"", "\"r1\"", "order 7", "olga", "helen", "test",
+                "\"u1\"",
+                "\"u2\"",
+                "\"r1\"",
+                "order 7",
+                "olga",
+                "helen",
+                "paula",
+                "quinn",
+                "proposal 9",
+                "test",
             ] {
                 assert!(!bytes.contains(clear), "{bytes}");
             }

@@ -101,18 +101,28 @@ fn envelope(created: &mut EnvelopeCreated, visit: Visit<'_>) -> Result<(), Probl
 
 fn author(author: &mut Author, visit: Visit<'_>) -> Result<(), Problem> {
     request(&mut author.request, visit)?;
-    let mut operator = author.operator.as_str().to_owned();
-    visit(Column::People, Kind::Operator, &mut operator)?;
-    author.operator = OperatorId::parse("operator", &operator)?;
+    operator(&mut author.operator, visit)?;
     text(Kind::Text, &mut author.reason, visit)?;
-    optional_operator(&mut author.on_behalf_of, visit)
+    optional_operator(&mut author.on_behalf_of, visit)?;
+    let Some(approved) = &mut author.approved else {
+        return Ok(());
+    };
+    operator(&mut approved.operator, visit)?;
+    text(Kind::Text, &mut approved.reason, visit)?;
+    optional_operator(&mut approved.on_behalf_of, visit)
 }
 
 fn optional_operator(id: &mut Option<OperatorId>, visit: Visit<'_>) -> Result<(), Problem> {
-    let Some(id) = id else { return Ok(()) };
-    let mut operator = id.as_str().to_owned();
-    visit(Column::People, Kind::Operator, &mut operator)?;
-    *id = OperatorId::parse("operator", &operator)?;
+    match id {
+        Some(id) => operator(id, visit),
+        None => Ok(()),
+    }
+}
+
+fn operator(id: &mut OperatorId, visit: Visit<'_>) -> Result<(), Problem> {
+    let mut value = id.as_str().to_owned();
+    visit(Column::People, Kind::Operator, &mut value)?;
+    *id = OperatorId::parse("operator", &value)?;
     Ok(())
 }
 

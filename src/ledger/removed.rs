@@ -199,5 +199,6 @@ pub fn version_info(
         at,
         operator: operator.map_err(|problem| problem.message)?,
         reason,
+        proposed_by: None,
     })
 }

@@ -7,6 +7,7 @@
 mod calls;
 mod campaigns;
 mod injector;
+mod live;
 mod shed;
 mod state;
 mod store;
@@ -23,6 +24,7 @@ use prometheus::{
 pub(crate) use calls::{CALLS, CallKey, OTHER};
 pub(crate) use campaigns::{CAMPAIGNS, CampaignFigures, Figure};
 pub(crate) use injector::INJECTOR;
+pub(crate) use live::LIVE;
 pub(crate) use shed::SHED;
 pub(crate) use state::STATE;
 pub(crate) use store::STORE;
@@ -39,6 +41,7 @@ pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 pub fn text() -> Result<String, prometheus::Error> {
     LazyLock::force(&CALLS);
     LazyLock::force(&INJECTOR);
+    LazyLock::force(&LIVE);
     LazyLock::force(&SHED);
     LazyLock::force(&STATE);
     LazyLock::force(&STORE);

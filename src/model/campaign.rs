@@ -51,6 +51,8 @@ pub struct Campaign {
     pub pools: Vec<Pool>,
     /// `GetOdds` shows the plan hour by hour.
     pub publish_hours: bool,
+    /// New versions, closes and recalls need a proposal and the approval of another identity.
+    pub approval_required: bool,
 }
 
 /// The prize of those who win nothing else.

@@ -312,6 +312,7 @@ mod tests {
             budget: None,
             guarantees: Vec::new(),
             publish_hours: false,
+            approval_required: false,
         }
     }
 

@@ -172,7 +172,9 @@ impl<'a> Stage<'a> {
                 operator,
                 reason: String::new(),
                 on_behalf_of: None,
-                authenticated: false,
+                // A campaign that requires approvals needs identities.
+                authenticated: true,
+                approved: None,
             },
         };
         store.apply(command).await?;

@@ -2,8 +2,9 @@
 
 use thiserror::Error;
 
+use super::proposal::OPEN_PROPOSALS_MAX;
 use crate::model::{
-    Campaign, Moment, Problems,
+    Campaign, Moment, OperatorId, Problems,
     limits::{LimitKind, LimitReached},
     text::grouped,
 };
@@ -242,6 +243,38 @@ pub enum Refusal {
          update every service, then run `tombola upgrade --finish`"
     )]
     UpgradeNeeded,
+    /// The change needs a proposal and an approval.
+    #[error(
+        "this change of the campaign needs two people: propose it with ProposeChange, then another \
+         identity approves it"
+    )]
+    ApprovalNeeded,
+    /// Identities are not known, and proposals and approvals need them.
+    #[error(
+        "approvals need identities, and this server knows none: start every service with \
+         --access FILE"
+    )]
+    IdentityNeeded,
+    /// No such proposal, or none any more.
+    #[error("the campaign has no proposal `{0}`, or none any more: list its proposals")]
+    ProposalNotFound(String),
+    /// The proposal cannot be approved or rejected any more.
+    #[error("the proposal {id} {why}: if the change is still wanted, propose it again")]
+    ProposalVoid {
+        /// Which.
+        id: String,
+        /// What happened to it.
+        why: String,
+    },
+    /// The one who proposed it would approve it.
+    #[error("{0} proposed this change: another identity has to approve it")]
+    OwnProposal(OperatorId),
+    /// The campaign has too many open proposals.
+    #[error(
+        "the campaign has {OPEN_PROPOSALS_MAX} open proposals, and no more at once: approve or \
+         reject some first"
+    )]
+    TooManyProposals,
     /// A change that the campaign may not undergo.
     #[error("{0}")]
     ChangeRefused(Problems),

@@ -24,6 +24,7 @@ pub mod hold;
 pub mod last_windows;
 pub mod memory;
 pub mod operation;
+pub mod proposal;
 pub mod redis;
 pub mod removal;
 mod rules;
@@ -48,7 +49,11 @@ pub use fill::{
     AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, FreezeCommand, Step, Sweep, Swept,
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
-pub use operation::{Author, Operation};
+pub use operation::{Approved, Author, Operation};
+pub use proposal::{
+    ApproveCommand, Change, Proposal, ProposalBase, ProposalId, ProposalReply, ProposalState,
+    ProposalStore, Proposals, ProposeCommand, Proposed, ProposedAct, RejectCommand,
+};
 pub use removal::{ClosedCampaign, RemovalFence, RemovalStore};
 pub use settling::{Backlog, BacklogBound, Memory, SettleStore, SettledUpTo, Unsettled};
 pub use view::{CampaignView, Filling, Lifecycle, Stats, UserDetails, UserView, WindowView};
@@ -105,7 +110,7 @@ pub struct StandingStill {
 /// Errors: [`StoreError::Refused`] if a rule forbids it, [`StoreError::Overloaded`] and
 /// [`StoreError::Unavailable`] for faults; each says whether the step may have happened.
 #[async_trait]
-pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore {
+pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + ProposalStore {
     /// What this store is.
     fn info(&self) -> &StoreInfo;
 

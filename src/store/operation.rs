@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::proposal::ProposalId;
 use crate::model::{Moment, OperatorId, PoolNo, PrizeNo, RequestId, UserId};
 
 /// Who changes something, why, and under which request id.
@@ -21,6 +22,27 @@ pub struct Author {
     /// `operator` is an identity, which a credential has proved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub authenticated: bool,
+    /// What the operator approved by this; none if nobody proposed it. Only the step that approves
+    /// a proposal sets it. Earlier versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<Box<Approved>>,
+}
+
+/// A proposal that an operator has approved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approved {
+    /// Which.
+    pub id: ProposalId,
+    /// The identity that proposed it.
+    pub operator: OperatorId,
+    /// The operator whom the request of that identity named, if that is somebody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_behalf_of: Option<OperatorId>,
+    /// Why it was proposed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// When it was proposed.
+    pub at: Moment,
 }
 
 impl Author {
@@ -32,7 +54,13 @@ impl Author {
             reason: reason.into(),
             on_behalf_of: None,
             authenticated: false,
+            approved: None,
         }
+    }
+
+    /// The proposal that it approved.
+    pub fn proposal(&self) -> Option<&ProposalId> {
+        self.approved.as_ref().map(|approved| &approved.id)
     }
 }
 

@@ -141,6 +141,8 @@ pub struct VersionInfo {
     pub operator: OperatorId,
     /// Why.
     pub reason: String,
+    /// The identity that proposed it, if the operator approved a proposal.
+    pub proposed_by: Option<OperatorId>,
 }
 
 /// A user's record in a campaign, as it stands now.

@@ -1,4 +1,5 @@
-//! TLS: for callers, and for the connections to Redis and PostgreSQL.
+//! TLS: for callers, for the connections to Redis and PostgreSQL, and for requests to issuers of
+//! tokens.
 //!
 //! Certificates, keys and authorities come from files. Their contents are read again and again
 //! ([`files`]), so a new certificate needs no restart. A certificate and its key are one pair: a
@@ -8,6 +9,7 @@
 //! they are ([`Peer`]).
 
 mod client;
+mod exchange;
 mod files;
 mod peer;
 mod pem;
@@ -15,6 +17,7 @@ mod server;
 
 pub(crate) use self::{
     client::{ClientMaterial, ClientTls, Names},
+    exchange::exchange,
     files::{File, Watched},
     server::{Caller, ClientAuth, ClientFiles, ServerFiles},
 };

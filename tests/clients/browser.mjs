@@ -230,6 +230,28 @@ async function hidden() {
     await page.context().close();
 }
 
+// Pages that have lost the same server come back one after the other.
+async function reconnect() {
+    for (const [random, pause] of [[0, 2000], [0.75, 8000]]) {
+        const page = await visitor({});
+        await page.addInitScript((value) => {
+            Math.random = () => value;
+            window.pauses = [];
+            const original = window.setTimeout;
+            window.setTimeout = (act, ms, ...rest) => {
+                window.pauses.push(ms);
+                return original(act, ms, ...rest);
+            };
+        }, random);
+        const ended = { status: 200, contentType: "text/event-stream", body: "" };
+        await page.route("**/live/campaigns/**", (route) => route.fulfill(ended));
+        await signIn(page);
+        await page.goto("/campaigns/wheel");
+        await page.waitForFunction((ms) => window.pauses.includes(ms), pause);
+        await page.context().close();
+    }
+}
+
 // The keyboard alone checks a change and applies it.
 async function change() {
     const page = await visitor({});
@@ -271,6 +293,7 @@ try {
         await write();
     }
     await hidden();
+    await reconnect();
     await change();
     const desk = { viewport: { width: 1280, height: 900 } };
     const phone = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };

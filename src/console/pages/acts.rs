@@ -8,7 +8,10 @@ use axum::{
 use serde::Deserialize;
 use tonic::Status;
 
-use super::{refused, rows, status};
+use super::{
+    proposals::{self, Wanted},
+    refused, rows, status,
+};
 use crate::{
     console::{
         layout::Place,
@@ -16,9 +19,10 @@ use crate::{
         visit::{Contents, Visit},
     },
     proto::{
-        ApplyCampaignRequest, BlockUsersRequest, CancelEnvelopeRequest, GrantDrawsRequest,
-        MarkDeliveredRequest, PauseCampaignRequest, PausePrizeRequest, ResumeCampaignRequest,
-        ResumePrizeRequest, RevokeWinRequest, UnblockUsersRequest,
+        ApplyCampaignRequest, BlockUsersRequest, Campaign, CancelEnvelopeRequest,
+        GrantDrawsRequest, MarkDeliveredRequest, PauseCampaignRequest, PausePrizeRequest,
+        ResumeCampaignRequest, ResumePrizeRequest, RevokeWinRequest, UnblockUsersRequest,
+        propose_change_request::Change,
     },
 };
 
@@ -134,23 +138,36 @@ pub(in crate::console) async fn raise_stock(
     Path((id, prize)): Path<(String, String)>,
     Form(fields): Form<Fields>,
 ) -> Response {
-    let result = raise(&visit, &id, &prize, fields).await;
-    finish(&visit, result, &campaign_address(&id), "stock-raised")
+    let target = campaign_address(&id);
+    let campaign = match raised(&visit, &id, &prize, fields.units).await {
+        Ok(campaign) => campaign,
+        Err(status) => return finish::<()>(&visit, Err(status), &target, ""),
+    };
+    let request = ApplyCampaignRequest {
+        campaign: Some(campaign.clone()),
+        base_version: fields.version,
+        operator: visit.operator(),
+        reason: fields.reason.clone(),
+        ..ApplyCampaignRequest::default()
+    };
+    let result = visit.campaigns().apply_campaign(request).await;
+    let wanted = Wanted {
+        campaign: id,
+        change: Change::Campaign(campaign),
+        base: Some(fields.version),
+        request_id: String::new(),
+        reason: fields.reason,
+    };
+    proposals::finish(&visit, result, wanted, (&target, "stock-raised")).await
 }
 
-async fn raise(visit: &Visit, id: &str, prize: &str, fields: Fields) -> Result<(), Status> {
+/// The campaign with more units of a prize.
+async fn raised(visit: &Visit, id: &str, prize: &str, units: u64) -> Result<Campaign, Status> {
     let mut campaign = status(visit, id).await?.campaign.unwrap_or_default();
     let known = campaign.prizes.iter_mut().find(|known| known.id == prize);
     let known = known.ok_or_else(|| Status::not_found(format!("there is no prize {prize}")))?;
-    known.stock = known.stock.saturating_add(fields.units);
-    let request = ApplyCampaignRequest {
-        campaign: Some(campaign),
-        base_version: fields.version,
-        operator: visit.operator(),
-        reason: fields.reason,
-        ..ApplyCampaignRequest::default()
-    };
-    visit.campaigns().apply_campaign(request).await.map(drop)
+    known.stock = known.stock.saturating_add(units);
+    Ok(campaign)
 }
 
 /// Grants a user draws. The form has a request id: sent twice, it grants once.

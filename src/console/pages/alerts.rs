@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use maud::{Markup, html};
 
+use super::budget;
 use crate::{
     console::i18n::Language,
     model::convert::times::from_wire,
@@ -67,6 +68,14 @@ pub(super) fn of(lang: Language, status: &CampaignStatus, stats: &GetStatsRespon
     let late = late.count();
     if late > 0 {
         add(Urgency::Warning, lang.with("alert.late", &late.to_string()));
+    }
+    if let Some(spent) = &stats.budget {
+        for prize in &spent.held_prize_ids {
+            add(Urgency::Warning, lang.with("alert.budget-held", prize));
+        }
+        if spent.held_prize_ids.is_empty() && budget::is_near(spent) {
+            add(Urgency::Note, lang.t("alert.budget-near").into());
+        }
     }
     let is_over = matches!(
         status.state(),
@@ -166,6 +175,35 @@ mod tests {
         assert_eq!(late(WindowState::Injecting, 7_140), 1);
         assert_eq!(late(WindowState::Injecting, 7_150), 0);
         assert_eq!(late(WindowState::Injected, 7_140), 0);
+    }
+
+    #[test]
+    fn a_budget_that_is_near_or_reached_is_seen() {
+        let lang = Language::of_tag("en").unwrap();
+        let money = |units| {
+            Some(crate::proto::Money {
+                currency_code: "CNY".into(),
+                units,
+                nanos: 0,
+            })
+        };
+        let texts = |won, held: &[&str]| {
+            let stats = GetStatsResponse {
+                balanced: true,
+                budget: Some(crate::proto::BudgetStats {
+                    per_day: money(100),
+                    won_today: money(won),
+                    held_prize_ids: held.iter().map(|id| (*id).to_owned()).collect(),
+                    ..crate::proto::BudgetStats::default()
+                }),
+                ..GetStatsResponse::default()
+            };
+            let alerts = of(lang, &CampaignStatus::default(), &stats);
+            alerts.into_iter().map(|it| it.text).collect::<Vec<_>>()
+        };
+        assert!(texts(90, &[]).is_empty());
+        assert_eq!(texts(95, &[]), ["More than 90% of the budget is won"]);
+        assert_eq!(texts(95, &["car"]), ["The budget holds car"]);
     }
 
     #[test]

@@ -95,18 +95,20 @@ pub(super) fn month(visit: &Visit, id: &str, days: &Days, sums_of: &[ScheduleDay
     }
 }
 
-/// How much of a day's plan is won, waits, and is still to come.
+/// How much of a day's plan is won, waits, is injected with a later release, and is to come.
 fn bar(visit: &Visit, day: Date, sums: Sums) -> Markup {
     let lang = visit.language;
     let part = |class, name, units| Part { class, name, units };
     let waiting = sums.released.saturating_sub(sums.won);
+    let injected = sums.injected.saturating_sub(sums.released);
     let parts = [
         part("won", lang.t("schedule.won"), sums.won),
         part("waiting", lang.t("units.waiting"), waiting),
+        part("injected", lang.t("schedule.injected"), injected),
         part(
             "left",
             lang.t("schedule.to-come"),
-            sums.planned.saturating_sub(sums.released),
+            sums.planned.saturating_sub(sums.released + injected),
         ),
     ];
     html! {

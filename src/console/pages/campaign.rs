@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{Tab, alerts, curve, definition, head, prize_name, prizes, status};
+use super::{Tab, alerts, budget, curve, definition, head, prize_name, prizes, proposals, status};
 use crate::{
     console::{
         i18n::Language,
@@ -51,6 +51,7 @@ async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
         (head(visit, &status, Tab::Summary))
         @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
         (brake(visit, &status))
+        (proposals::open(visit, id).await)
         @for hold in &status.holds { (held(visit, &campaign, hold, &zone)) }
         div data-stream={ "/live/campaigns/" (id) } { (visit.section(numbers)) }
         @if !is_over(&status) {
@@ -116,6 +117,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
             h2 { (lang.t("units.title")) }
             (prizes::table(lang, status, &stats))
         }
+        (budget::shown(lang, &campaign, stats.budget.as_ref()))
         (decks(visit, &campaign, &stats))
         p.hint { (lang.t("sum.read")) " " span data-live="read" {
             (ui::time(stats.read_time.as_ref(), &zone))

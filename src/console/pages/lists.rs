@@ -30,6 +30,8 @@ pub(in crate::console) struct Asked {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) page: String,
+    /// The version whose differences from the one before are shown.
+    pub(super) version: Option<u32>,
     pub(super) done: Option<String>,
 }
 

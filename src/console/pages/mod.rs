@@ -2,6 +2,7 @@
 
 pub(super) mod acts;
 mod alerts;
+mod budget;
 mod calendar;
 pub(super) mod campaign;
 pub(super) mod change;
@@ -20,6 +21,7 @@ pub(super) mod people;
 pub(super) mod plan;
 mod prizes;
 mod problems;
+pub(super) mod proposals;
 pub(super) mod records;
 mod refused;
 mod rows;
@@ -28,6 +30,7 @@ pub(super) mod search;
 mod since;
 pub(super) mod system;
 mod templates;
+mod versions;
 
 use axum::{
     http::StatusCode,
@@ -131,6 +134,7 @@ fn head(visit: &Visit, status: &CampaignStatus, tab: Tab) -> Markup {
             (ui::time(campaign.end_time.as_ref(), &zone)) " · "
             (campaign.time_zone) " · " (lang.with("campaign.version", &status.version.to_string()))
         }
+        @if campaign.approval_required { p.hint { (lang.t("proposals.required")) } }
         nav.tabs aria-label=(lang.t("tab.label")) {
             @for (which, path, text) in tabs {
                 a href={ (base) (path) } aria-current=[(which == tab).then_some("page")] { (text) }

@@ -8,7 +8,6 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use jiff::Timestamp;
 use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
 use tonic::Status;
@@ -17,8 +16,10 @@ use super::{
     fields::Fields,
     forecast,
     prizes::planned_stock,
-    problems, status,
-    templates::{TEMPLATES, template},
+    problems,
+    proposals::{self, Wanted},
+    status,
+    templates::{self, TEMPLATES, template},
 };
 use crate::{
     console::{
@@ -32,7 +33,10 @@ use crate::{
         convert::{shown_money, unstocked_from_proto},
         file,
     },
-    proto::{ApplyCampaignRequest, ApplyCampaignResponse, Campaign, Change, PlanSummary},
+    proto::{
+        ApplyCampaignRequest, ApplyCampaignResponse, Campaign, Change, PlanSummary,
+        propose_change_request::Change as Proposed,
+    },
 };
 
 /// Differences that are shown.
@@ -49,7 +53,8 @@ struct Sheet<'a> {
 /// Templates, and the editor with one of them.
 pub(in crate::console) async fn page(visit: Visit, Query(fields): Query<Fields>) -> Response {
     let lang = visit.language;
-    let text = template(fields.get("template"), Timestamp::now()).unwrap_or_default();
+    let now = templates::now(&visit).await;
+    let text = template(fields.get("template"), now).unwrap_or_default();
     let sheet = Sheet {
         text: &text,
         base: 0,
@@ -103,11 +108,22 @@ pub(in crate::console) async fn submit(
                 match apply(&visit, &campaign, &sheet, fields.get("request_id")).await {
                     Ok(()) => {
                         let target = format!("/campaigns/{}?done=applied", campaign.id);
-                        // htmx would show the page at the address of this one.
-                        return match headers.contains_key("hx-request") {
-                            true => [("hx-redirect", target)].into_response(),
-                            false => Redirect::to(&target).into_response(),
+                        return gone_to(&headers, target);
+                    }
+                    Err(status) if proposals::is_needed(&status) => {
+                        let wanted = Wanted {
+                            campaign: campaign.id.clone(),
+                            change: Proposed::Campaign(campaign),
+                            base: Some(sheet.base),
+                            request_id: fields.get("request_id").into(),
+                            reason: sheet.reason.into(),
                         };
+                        match proposals::send(&visit, wanted).await {
+                            Ok(address) => {
+                                return gone_to(&headers, format!("{address}?done=proposed"));
+                            }
+                            Err(status) => refused(&visit, &status),
+                        }
                     }
                     Err(status) => refused(&visit, &status),
                 }
@@ -122,6 +138,14 @@ pub(in crate::console) async fn submit(
     };
     let contents: Contents = Ok(html! { h1 { (title) } (editor(lang, &sheet, &shown)) });
     visit.page(Place::Campaigns, title, contents)
+}
+
+/// Sends the browser to another page. htmx would show that at the address of this one.
+fn gone_to(headers: &HeaderMap, target: String) -> Response {
+    match headers.contains_key("hx-request") {
+        true => [("hx-redirect", target)].into_response(),
+        false => Redirect::to(&target).into_response(),
+    }
 }
 
 /// The problems of what is typed: a part of the page.

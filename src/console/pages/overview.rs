@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::task::JoinSet;
 use tonic::Status;
 
-use super::{alerts, campaign::a_minute, definition, since};
+use super::{alerts, campaign::a_minute, definition, proposals, since};
 use crate::{
     console::{
         Shared,
@@ -63,9 +63,15 @@ pub(in crate::console) async fn page(
         None => (html! {}, None),
     };
     let lag = lag(&visit).await;
+    let proposals = proposals::open(&visit, "").await;
     let contents = listed.map(|listed| {
         let list = shown(&visit, &asked, &listed);
-        framed(&visit, &asked, &html! { (lag) (changes) }, &list)
+        framed(
+            &visit,
+            &asked,
+            &html! { (lag) (proposals) (changes) },
+            &list,
+        )
     });
     let title = visit.language.t("nav.campaigns");
     let mut response = visit.page(Place::Campaigns, title, contents);

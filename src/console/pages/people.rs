@@ -12,12 +12,12 @@ use super::{Tab, definition, forms, head, prize_name, rows, status};
 use crate::{
     console::{
         layout::Place,
-        ui::{self, fact, number},
+        ui::{self, Column, fact, number},
         visit::{Contents, Visit},
     },
     proto::{
-        CampaignStatus, GetUserRequest, Limits, ListBlockedUsersRequest, ListDrawsRequest,
-        ListWinsRequest, Quota, User,
+        CampaignStatus, GetUserRequest, GuaranteeProgress, Limits, ListBlockedUsersRequest,
+        ListDrawsRequest, ListWinsRequest, Quota, User,
     },
 };
 
@@ -158,9 +158,18 @@ fn record(visit: &Visit, status: &CampaignStatus, user: &User, zone: &TimeZone) 
                 }
             }
         }
+        @if let Some(limits) = user.limits.as_ref().filter(|it| !it.guarantees.is_empty()) {
+            section.card {
+                h2 { (lang.t("guarantee.title")) }
+                (guarantees(visit, &limits.guarantees))
+            }
+        }
         section.card {
             h2 { (lang.t("user.acts")) }
             (forms::user(lang, &campaign.id, user))
+            p.hint {
+                (lang.t("user.forget")) " " code { "tombola user forget " (user.user_id) }
+            }
         }
     }
 }
@@ -222,6 +231,32 @@ fn quotas(visit: &Visit, status: &CampaignStatus, limits: &Limits, zone: &TimeZo
             }
         } },
     )
+}
+
+/// How far the guarantees of personal pools are.
+fn guarantees(visit: &Visit, all: &[GuaranteeProgress]) -> Markup {
+    let lang = visit.language;
+    let columns = [
+        Column::Text(lang.t("guarantee.id")),
+        Column::Text(lang.t("deck.pool")),
+        Column::Number(lang.t("guarantee.since")),
+        Column::Number(lang.t("guarantee.left")),
+    ];
+    let rows = html! {
+        @for it in all { tr {
+            th scope="row" { (it.guarantee_id) }
+            td { (it.pool_id) }
+            td.n { (number(it.draws_since.into())) }
+            td.n {
+                @match it.draws_left {
+                    _ if it.due => strong { (lang.t("guarantee.due")) },
+                    Some(left) => (number(left.into())),
+                    None => "–",
+                }
+            }
+        } }
+    };
+    ui::table(lang.t("guarantee.title"), &columns, &rows)
 }
 
 async fn draws(visit: &Visit, campaign: &str, user: &str, zone: &TimeZone) -> Contents {

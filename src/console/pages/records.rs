@@ -4,12 +4,12 @@ use axum::{
     extract::{Path, Query as Asking},
     response::Response,
 };
-use maud::{Markup, html};
+use maud::html;
 
 use super::{
     Tab, definition, forms, head,
     lists::{Asked, List, Query, Winners, Wins},
-    rows, status,
+    rows, status, versions,
 };
 use crate::{
     console::{
@@ -37,7 +37,7 @@ pub(in crate::console) async fn page<L: List>(
                 (head(&visit, &status, L::TAB))
                 @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
                 @if L::TAB == Tab::History {
-                    (versions(&visit, &status))
+                    (versions::shown(&visit, &status, &asked).await)
                     section.card { h2 { (lang.t("history.acts")) } (list) }
                 } @else { (list) }
             })
@@ -84,29 +84,4 @@ async fn list<L: List>(visit: &Visit, status: &CampaignStatus, asked: &Asked) ->
         @else { (L::table(lang, &page.elements, &zone, &ui::address(&path, &used))) }
         (ui::next(lang, &path, &used, &page.next))
     })
-}
-
-/// Who made which version, when and why.
-fn versions(visit: &Visit, status: &CampaignStatus) -> Markup {
-    let lang = visit.language;
-    let (_, zone) = definition(status);
-    html! {
-        section.card {
-            h2 { (lang.t("history.versions")) }
-            (ui::scroll(lang.t("history.versions"), &html! { table {
-                thead { tr {
-                    th.n scope="col" { (lang.t("history.version")) }
-                    th scope="col" { (lang.t("list.time")) }
-                    th scope="col" { (lang.t("list.operator")) }
-                    th scope="col" { (lang.t("form.reason")) }
-                } }
-                tbody { @for version in status.versions.iter().rev() { tr {
-                    td.n { (version.version) }
-                    td { (ui::time(version.apply_time.as_ref(), &zone)) }
-                    td { (version.operator) }
-                    td { (version.reason) }
-                } } }
-            } }))
-        }
-    }
 }

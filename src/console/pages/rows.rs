@@ -13,7 +13,7 @@ use crate::{
             named, number,
         },
     },
-    model::money::Money,
+    model::{convert::sheets::operations::reason as why, money::Money},
     proto::{
         DeliveryState, EnvelopeEvent, EnvelopeEventKind, Outcome, RecordedDraw, RecordedOperation,
         RecordedResult, Win,
@@ -131,10 +131,13 @@ pub(super) fn operations(lang: Language, acts: &[RecordedOperation], zone: &Time
                     (act.operator)
                     @if act.authenticated { " " span.badge { (lang.t("list.proven")) } }
                     @if !act.on_behalf_of.is_empty() { " (" (act.on_behalf_of) ")" }
+                    @if !act.proposed_by.is_empty() {
+                        " · " (lang.with("proposals.by", &act.proposed_by))
+                    }
                 }
                 td { (named(lang, "act", "OPERATION_KIND_", act.kind().as_str_name())) }
                 td { (subject(lang, act, zone)) }
-                td { (act.reason) }
+                td { (why(act)) }
             } }
         },
     )

@@ -77,6 +77,7 @@ fn line(visit: &Visit, act: &RecordedOperation) -> Markup {
         @if !act.envelope_id.is_empty() {
             " · " a href={ "/envelopes/" (ui::encoded(&act.envelope_id)) } { (act.envelope_id) }
         }
+        @if !act.proposed_by.is_empty() { " · " (lang.with("proposals.by", &act.proposed_by)) }
         @if !act.reason.is_empty() { ": " (act.reason) }
     }
 }

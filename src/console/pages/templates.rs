@@ -6,7 +6,11 @@ use jiff::{
     tz::TimeZone,
 };
 
-use crate::model::convert::times::zone_named;
+use crate::{
+    console::visit::Visit,
+    model::convert::times::{from_wire, zone_named},
+    proto::{GetStatsRequest, ListCampaignsRequest},
+};
 
 /// Ids of templates, as their messages have them, and the samples.
 pub(super) const TEMPLATES: [(&str, &str); 6] = [
@@ -35,6 +39,25 @@ pub(super) const TEMPLATES: [(&str, &str); 6] = [
         include_str!("../../../deploy/campaigns/fourteen-million.yaml"),
     ),
 ];
+
+/// The store's time, as far as the visitor may read anything: a store may have a test clock.
+pub(super) async fn now(visit: &Visit) -> Timestamp {
+    let request = ListCampaignsRequest {
+        page_size: 1,
+        ..ListCampaignsRequest::default()
+    };
+    let listed = visit.campaigns().list_campaigns(request).await;
+    let first = listed.ok().and_then(|it| it.into_inner().campaigns.pop());
+    let read_time = match first {
+        Some(status) => status.read_time,
+        None => {
+            let request = GetStatsRequest::default();
+            let stats = visit.campaigns().get_stats(request).await;
+            stats.ok().and_then(|stats| stats.into_inner().read_time)
+        }
+    };
+    from_wire(read_time.as_ref()).unwrap_or_else(Timestamp::now)
+}
 
 /// A template that begins tomorrow, with the day in its id: ids are never used twice.
 pub(super) fn template(id: &str, now: Timestamp) -> Option<String> {

@@ -23,6 +23,8 @@ pub enum Denial {
         /// On what: a word, and an id as the request names it.
         on: On,
     },
+    /// The identity may only propose such a change.
+    ApprovalNeeded,
     /// The identity makes more calls than it may; the next one after this time.
     TooMany(Duration),
 }
@@ -83,6 +85,10 @@ impl fmt::Display for Denial {
                 f,
                 "the identity of this call lacks the permission {permission} on {on}: whoever \
                  keeps the access file can bind a role with it"
+            ),
+            Self::ApprovalNeeded => f.write_str(
+                "the identity of this call may propose such a change, not make it: propose it with \
+                 ProposeChange, then another identity approves it",
             ),
             Self::TooMany(_) => f.write_str(
                 "the identity of this call makes more calls than the access file allows: slow down",

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tonic::{Request, Status};
 
 use super::{
-    Caller, Senders,
-    table::{Scope, Scoped, permission},
+    Caller, Denial, Permission, Senders,
+    table::{Scope, Scoped, is_proposable, permission},
 };
 use crate::{
     grpc::status::{CallError, status},
@@ -33,7 +33,14 @@ impl<S> Guarded<S> {
 
     /// The request, if its caller may make it.
     async fn admit<T: Scoped>(&self, rpc: Rpc, request: Request<T>) -> Result<Request<T>, Status> {
-        let admitted = self.check(rpc, &request, request.get_ref().scope()).await;
+        let scope = request.get_ref().scope();
+        let mut admitted = self.check(rpc, &request, scope).await;
+        if admitted.is_err() && is_proposable(rpc) && may_propose(&request, scope) {
+            admitted = match request.get_ref().is_dry_run() {
+                true => Ok(()),
+                false => Err(Denial::ApprovalNeeded.into()),
+            };
+        }
         match admitted {
             Ok(()) => Ok(request),
             Err(error) => Err(status(&error, "")),
@@ -60,4 +67,9 @@ impl<S> Guarded<S> {
         let sender = sender.as_ref().map(|sender| sender.as_str());
         Ok(caller.may(permission, scope, sender)?)
     }
+}
+
+/// Whether the caller may propose changes of what a request is about.
+fn may_propose<T>(request: &Request<T>, scope: Scope<'_>) -> bool {
+    Caller::of(request).is_ok_and(|caller| caller.may(Permission::Propose, scope, None).is_ok())
 }

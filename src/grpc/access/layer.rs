@@ -17,7 +17,7 @@ use super::{
     caller::Credential,
     policed::Policed,
     policy::CertificateName,
-    table::{REFLECTION, permission},
+    table::{REFLECTION, is_proposable, permission},
 };
 use crate::{
     grpc::status::{CallError, status},
@@ -29,6 +29,14 @@ const REFLECTION_PATH: &str = "/grpc.reflection.";
 
 static RPCS: LazyLock<HashMap<&'static str, Rpc>> =
     LazyLock::new(|| Rpc::ALL.map(|rpc| (rpc.path(), rpc)).into());
+
+/// What a path needs.
+#[derive(Clone, Copy)]
+struct Needed {
+    permission: Permission,
+    /// Those who may propose come as far as the services' own gate.
+    is_proposable: bool,
+}
 
 /// Puts every call before its gate.
 #[derive(Clone, Debug)]
@@ -49,12 +57,17 @@ impl AccessLayer {
     /// What a path needs; none if everybody may call it. Health is such a path, since probes and
     /// balancers have no identity, and it says only whether the server serves. Nobody implements
     /// any further path.
-    fn permission(&self, path: &str) -> Option<Permission> {
+    fn permission(&self, path: &str) -> Option<Needed> {
         match RPCS.get(path) {
-            Some(rpc) => Some(permission(*rpc)),
-            None if path.starts_with(REFLECTION_PATH) => {
-                (self.reflection == Reflection::Admin).then_some(REFLECTION)
-            }
+            Some(rpc) => Some(Needed {
+                permission: permission(*rpc),
+                is_proposable: is_proposable(*rpc),
+            }),
+            None if path.starts_with(REFLECTION_PATH) => (self.reflection == Reflection::Admin)
+                .then_some(Needed {
+                    permission: REFLECTION,
+                    is_proposable: false,
+                }),
             None => None,
         }
     }
@@ -120,15 +133,18 @@ where
 /// Whose credential it is, if that identity may make such a request at all.
 async fn admit(
     policed: &Arc<Policed>,
-    needed: Permission,
+    needed: Needed,
     credential: Result<Credential, Denial>,
 ) -> Result<Caller, Denial> {
     let caller = policed.identify(credential?).await?;
     if let Some(identity) = caller.identity() {
         policed.pass(identity)?;
     }
-    caller.may_somewhere(needed)?;
-    Ok(caller)
+    let may_propose = || caller.may_somewhere(Permission::Propose).is_ok();
+    match caller.may_somewhere(needed.permission) {
+        Err(denial) if !(needed.is_proposable && may_propose()) => Err(denial),
+        _ => Ok(caller),
+    }
 }
 
 /// The credential of a request. A token counts before the certificate of the connection, which may

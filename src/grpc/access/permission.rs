@@ -19,6 +19,10 @@ pub enum Permission {
     Read,
     /// Create campaigns and change their plans.
     Plan,
+    /// Propose what [`Self::Approve`] lets others approve.
+    Propose,
+    /// Approve and reject proposals of others.
+    Approve,
     /// Stop, and let go on: campaigns, prizes, units, users, envelopes.
     Stop,
     /// Do what cannot be undone for a whole campaign.
@@ -27,7 +31,7 @@ pub enum Permission {
 
 impl Permission {
     /// All permissions.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Draw,
         Self::Check,
         Self::Deliver,
@@ -35,6 +39,8 @@ impl Permission {
         Self::CodesRead,
         Self::Read,
         Self::Plan,
+        Self::Propose,
+        Self::Approve,
         Self::Stop,
         Self::Admin,
     ];
@@ -49,6 +55,8 @@ impl Permission {
             Self::CodesRead => "codes.read",
             Self::Read => "read",
             Self::Plan => "plan",
+            Self::Propose => "propose",
+            Self::Approve => "approve",
             Self::Stop => "stop",
             Self::Admin => "admin",
         }

@@ -27,7 +27,11 @@ pub const fn permission(rpc: Rpc) -> Permission {
         | Rpc::GetSchedule
         | Rpc::GetUser
         | Rpc::ListBlockedUsers
-        | Rpc::GetStats => Permission::Read,
+        | Rpc::GetStats
+        | Rpc::GetProposal
+        | Rpc::ListProposals => Permission::Read,
+        Rpc::ProposeChange => Permission::Propose,
+        Rpc::ApproveProposal | Rpc::RejectProposal => Permission::Approve,
         Rpc::PauseCampaign
         | Rpc::ResumeCampaign
         | Rpc::PausePrize
@@ -46,6 +50,15 @@ pub const fn permission(rpc: Rpc) -> Permission {
         // AdminService
         Rpc::Backup => Permission::Admin,
     }
+}
+
+/// Whether the change that an RPC makes can be proposed. Whoever may propose it gets its dry run,
+/// and else the advice to propose it, in place of a refusal.
+pub const fn is_proposable(rpc: Rpc) -> bool {
+    matches!(
+        rpc,
+        Rpc::ApplyCampaign | Rpc::SetPlan | Rpc::CloseCampaign | Rpc::RecallUnits
+    )
 }
 
 /// The permission for reflection, if it is served by permission.
@@ -70,15 +83,26 @@ pub enum Scope<'a> {
 pub trait Scoped {
     /// What it is about.
     fn scope(&self) -> Scope<'_>;
+
+    /// It only shows what it would change.
+    fn is_dry_run(&self) -> bool {
+        false
+    }
 }
 
 macro_rules! scoped {
-    ($($request:ident => |$message:ident| $scope:expr;)*) => {$(
+    ($($request:ident => |$message:ident| $scope:expr $(, dry run: $dry_run:expr)?;)*) => {$(
         impl Scoped for proto::$request {
             fn scope(&self) -> Scope<'_> {
                 let $message = self;
                 $scope
             }
+            $(
+                fn is_dry_run(&self) -> bool {
+                    let $message = self;
+                    $dry_run
+                }
+            )?
         }
     )*};
 }
@@ -97,8 +121,9 @@ scoped! {
     ListGrabsRequest => |it| Scope::Envelope(&it.envelope_id);
     CancelEnvelopeRequest => |it| Scope::Envelope(&it.envelope_id);
     // CampaignService
-    ApplyCampaignRequest => |it| Scope::Campaign(it.campaign.as_ref().map_or("", |it| &it.id));
-    SetPlanRequest => |it| Scope::Campaign(&it.campaign_id);
+    ApplyCampaignRequest => |it| Scope::Campaign(it.campaign.as_ref().map_or("", |it| &it.id)),
+        dry run: it.dry_run;
+    SetPlanRequest => |it| Scope::Campaign(&it.campaign_id), dry run: it.dry_run;
     GetCampaignRequest => |it| Scope::Campaign(&it.campaign_id);
     ListCampaignsRequest => |_it| Scope::Listed;
     GetScheduleRequest => |it| Scope::Campaign(&it.campaign_id);
@@ -119,6 +144,11 @@ scoped! {
     GrantDrawsRequest => |it| Scope::Campaign(&it.campaign_id);
     ImportCodesRequest => |it| Scope::Campaign(&it.campaign_id);
     ListCodesRequest => |it| Scope::Campaign(&it.campaign_id);
+    ProposeChangeRequest => |it| Scope::Campaign(&it.campaign_id);
+    ApproveProposalRequest => |it| Scope::Campaign(&it.campaign_id);
+    RejectProposalRequest => |it| Scope::Campaign(&it.campaign_id);
+    GetProposalRequest => |it| Scope::Campaign(&it.campaign_id);
+    ListProposalsRequest => |it| campaign_or_listed(&it.campaign_id);
     // LedgerService
     ListWinsRequest => |it| campaign_or_listed(&it.campaign_id);
     ListDrawsRequest => |it| campaign_or_listed(&it.campaign_id);

@@ -288,9 +288,9 @@ impl DrawFilter {
     }
 }
 
-/// Whether an act was done by an operator, or on behalf of it.
+/// Whether an act was done by an operator, on its behalf, or as it had proposed.
 fn is_by(act: &proto::RecordedOperation, operator: &str) -> bool {
-    act.operator == operator || act.on_behalf_of == operator
+    act.operator == operator || act.on_behalf_of == operator || act.proposed_by == operator
 }
 
 impl OperationFilter {

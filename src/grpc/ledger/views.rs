@@ -303,6 +303,12 @@ pub(super) fn operation(
     let on_behalf_of = author.on_behalf_of.as_ref();
     act.on_behalf_of = on_behalf_of.map_or_else(String::new, |by| by.as_str().into());
     act.authenticated = author.authenticated;
+    if let Some(approved) = &author.approved {
+        act.proposal_id = approved.id.as_str().into();
+        act.proposed_by = approved.operator.as_str().into();
+        act.propose_time = Some(moment_to_proto(approved.at));
+        act.proposal_reason = approved.reason.clone();
+    }
     Some(act)
 }
 

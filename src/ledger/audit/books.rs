@@ -14,6 +14,7 @@ use serde::Serialize;
 use self::moves::{Leaves, note};
 use super::{
     acts::Counted,
+    approvals,
     codes::Codes,
     findings::{Check, Findings},
     own::OwnDraws,
@@ -184,7 +185,8 @@ impl Books {
     /// Books the next entry; what it says of users is noted in `users`.
     pub(super) fn take(&mut self, entry: &Entry, users: &mut Users, findings: &mut Findings) {
         self.last = entry.id;
-        let mut faults = Vec::new();
+        let lacking = approvals::lacking(&entry.body, self.newest.as_deref());
+        let mut faults: Faults = lacking.into_iter().collect();
         match &entry.body {
             Body::Applied(applied) => self.apply(applied, &mut faults),
             Body::Injected(injected) => {

@@ -26,19 +26,22 @@ pub enum Check {
     /// What users get of personal pools and of guarantees follows from the seed, their draws and
     /// nothing else.
     Chance,
+    /// Every change that needed the approval of another identity has it.
+    Approval,
     /// The sink keeps what was settled: nothing was changed, removed or added since.
     Sink,
 }
 
 impl Check {
     /// All checks, in the order of a report.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Units,
         Self::Sums,
         Self::Limits,
         Self::Order,
         Self::Release,
         Self::Chance,
+        Self::Approval,
         Self::Sink,
     ];
 
@@ -51,6 +54,7 @@ impl Check {
             Self::Order => "order",
             Self::Release => "release",
             Self::Chance => "chance",
+            Self::Approval => "approval",
             Self::Sink => "sink",
         }
     }
@@ -67,6 +71,7 @@ impl Check {
                 "guarantees are kept, and draws of personal pools follow from the seed where it \
                  is known"
             }
+            Self::Approval => "every change that needs an approval has one",
             Self::Sink => "what was settled is unchanged",
         }
     }

@@ -12,6 +12,7 @@ use std::{
 };
 
 mod acts;
+mod approvals;
 mod books;
 mod codes;
 mod envelopes;

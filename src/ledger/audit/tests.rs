@@ -10,7 +10,7 @@ use crate::{
         limits::{Funding, HourDraws, UserCounts},
     },
     store::{
-        Author, BonusEntry, Cause, DrawResult, Unit, WonUnit,
+        Approved, Author, BonusEntry, Cause, DrawResult, Operation, ProposalId, Unit, WonUnit,
         entry::{Applied, Body, DrawEntry, Injected, TakenBackCause},
     },
 };
@@ -158,6 +158,48 @@ fn what_keeps_the_promises_is_not_blamed() {
     let draws = ["a", "b", "c"].into_iter().zip(0..);
     let draws = draws.map(|(user, number)| Body::Draw(draw(user, number)));
     assert_eq!(found(draws), []);
+}
+
+#[test]
+fn a_change_without_the_approval_that_it_needs_is_found() {
+    let campaign = Campaign {
+        approval_required: true,
+        ..campaign_from_proto(&spring_wheel()).unwrap()
+    };
+    let close = |author| Body::Operated {
+        operation: Operation::Close,
+        author,
+        users: 0,
+    };
+    let approved_by = |operator: &str| Author {
+        operator: OperatorId::parse("operator", operator).unwrap(),
+        approved: Some(Box::new(Approved {
+            id: ProposalId::parse("0123456789ab").unwrap(),
+            operator: OperatorId::parse("operator", "ann").unwrap(),
+            on_behalf_of: None,
+            reason: String::new(),
+            at: now(),
+        })),
+        ..author()
+    };
+    let found = |author| found_after(begun_as(&campaign), [close(author)]);
+    assert_eq!(found(approved_by("ben")), []);
+    for (author, word) in [
+        (author(), "without the approval"),
+        (approved_by("ann"), "as well"),
+    ] {
+        let found = found(author);
+        assert_eq!(found[0].0, Check::Approval, "{found:?}");
+        assert!(found[0].1.contains(word), "{found:?}");
+    }
+    // What needs none: pausing, and a campaign that does not require it.
+    let pause = Body::Operated {
+        operation: Operation::Pause,
+        author: author(),
+        users: 0,
+    };
+    assert_eq!(found_after(begun_as(&campaign), [pause]), []);
+    assert_eq!(found_after(begun(), [close(author())]), []);
 }
 
 #[test]

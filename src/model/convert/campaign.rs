@@ -57,6 +57,7 @@ pub(super) struct Parts {
     guarantees: Vec<Guarantee>,
     pools: Vec<Option<PoolHead>>,
     publish_hours: bool,
+    approval_required: bool,
 }
 
 /// What a pool has besides its kind.
@@ -108,6 +109,7 @@ impl Parts {
                 })
                 .collect::<Option<_>>()?,
             publish_hours: self.publish_hours,
+            approval_required: self.approval_required,
         })
     }
 }
@@ -171,6 +173,7 @@ pub(super) fn read(message: &proto::Campaign, problems: &mut Problems) -> Parts 
         guarantees,
         pools: read_pools,
         publish_hours: read_publication(message.publish_plan, problems),
+        approval_required: message.approval_required,
     }
 }
 

@@ -105,6 +105,7 @@ pub fn campaign_to_proto(campaign: &Campaign) -> proto::Campaign {
             .map(|pool| pool_to_proto(pool, campaign))
             .collect(),
         publish_plan: publication.into(),
+        approval_required: campaign.approval_required,
         segment_limits: campaign
             .segment_limits
             .iter()

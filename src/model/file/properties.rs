@@ -157,6 +157,7 @@ prop_compose! {
             prizes: prizes.into_iter().map(prize).collect(),
             pools,
             publish_plan,
+            approval_required: publish_plan == 1,
             ..Default::default()
         }
     }

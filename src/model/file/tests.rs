@@ -137,7 +137,7 @@ publishPlan: hourly
         "tmieZone: is not a known key; did you mean timeZone?",
         "colour: is not a known key; the keys here are id, name, timeZone, startTime, endTime, \
          limits, consolation, prizes, pools, publishPlan, budget, segmentLimits, \
-         guarantees",
+         guarantees, approvalRequired",
         "startTime: `2026-11-20` is not a time with its offset from UTC: write it like \
          2026-11-20T00:00:00+08:00",
         "endTime: `2026-11-20T00:00:00` is not a time with its offset from UTC: write it like \

@@ -10,6 +10,7 @@ use super::{
     campaign::CampaignData,
     envelope::EnvelopeData,
     ledger::{Ledger, What, id},
+    proposals::AllProposals,
 };
 use crate::{
     chance::Salt,
@@ -37,6 +38,7 @@ pub(super) struct Core {
     /// By currency.
     pub(super) sums: BTreeMap<String, EnvelopeSums>,
     pub(super) ledger: Ledger,
+    pub(super) proposals: AllProposals,
     /// The number of the last entry whose request was forgotten.
     pub(super) forgotten: u64,
     /// The number of the last settled entry, if anything is settled.
@@ -59,6 +61,7 @@ impl Core {
             removed_envelopes: HashSet::new(),
             sums: BTreeMap::new(),
             ledger: Ledger::default(),
+            proposals: AllProposals::new(),
             forgotten: 0,
             settled: None,
             bound: None,

@@ -19,6 +19,7 @@ mod draw;
 mod envelope;
 mod envelopes;
 mod ledger;
+mod proposals;
 mod queue;
 mod read;
 mod removal;

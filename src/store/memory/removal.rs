@@ -88,6 +88,7 @@ impl Core {
             return true;
         }
         self.leaving.remove(id);
+        self.proposals.remove(id);
         self.salts.remove(id.as_str());
         false
     }

@@ -53,7 +53,7 @@ impl Core {
 
     pub(super) fn operate(&mut self, command: &OperateCommand) -> Result<Operated> {
         let (id, operation) = (&command.campaign, &command.operation);
-        let is_same = |body: &Body| rules::is_same_operation(body, operation);
+        let is_same = |body: &Body| rules::is_same_operation(body, command);
         if let Some(operated) = self.replay_of(id, &command.author.request, is_same)? {
             return Ok(operated);
         }
@@ -116,7 +116,7 @@ impl Core {
     }
 
     /// The reply of the operation that had this request id; an error if it was another one.
-    fn replay_of(
+    pub(super) fn replay_of(
         &self,
         id: &CampaignId,
         request: &RequestId,

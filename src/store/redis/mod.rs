@@ -71,19 +71,16 @@ use self::{
     memory::Trend,
     read::limit_checks::LimitChecks,
     step::{
-        decide::{ROUNDS_MAX, contended, operation_fingerprint, version_fingerprint},
+        decide::{ROUNDS_MAX, contended},
         layout::Layouts,
-        load::Loaded,
     },
 };
 use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
     DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
-    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Operation, Refusal,
-    Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserDetails,
-    UserView, WinCommand, WinOperated, WindowView,
-    fill::CHUNK_UNITS_MAX,
-    rules::{self, Subjects},
+    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Refusal, Result,
+    StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView,
+    WinCommand, WinOperated, WindowView, fill::CHUNK_UNITS_MAX, rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -176,82 +173,6 @@ impl RedisStore {
     ) -> Result<T> {
         let _turn = self.turn(id).lock().await;
         self.core.step(id, named, rule).await
-    }
-
-    async fn create(&self, command: &ApplyCommand) -> Result<Option<Operated>> {
-        let now = self.core.time(&command.campaign.id).await?;
-        let state = rules::create(command, now, self.core.clock.is_test())?;
-        let written = self.core.write(&Loaded::new(state)).await?;
-        Ok(written.map(|ledger| Operated {
-            replayed: false,
-            ledger,
-            users: 0,
-            version: 1,
-        }))
-    }
-
-    /// Makes a new version; none if the campaign has changed since it was read.
-    async fn change(&self, command: &ApplyCommand) -> Result<Option<Operated>> {
-        let id = &command.campaign.id;
-        let mut loaded = self.core.load(id, &[]).await?;
-        let state = &mut loaded.state;
-        let digest = rules::digest(&command.campaign);
-        let fingerprint = version_fingerprint(command.base_version, &digest);
-        let request = &command.author.request;
-        let version = state.view.version;
-        let replayed = self
-            .core
-            .replayed(id, request, &fingerprint, version)
-            .await?;
-        if replayed.is_some() {
-            return Ok(replayed);
-        }
-        rules::change(state, command, self.core.clock.is_test())?;
-        let version = state.view.version;
-        let written = self.core.write(&loaded).await?;
-        Ok(written.map(|ledger| Operated {
-            replayed: false,
-            ledger,
-            users: 0,
-            version,
-        }))
-    }
-
-    /// Does an operator's act; none if the campaign has changed since it was read.
-    async fn try_operate(&self, command: &OperateCommand) -> Result<Option<Operated>> {
-        let id = &command.campaign;
-        let named = rules::windows_needed(&command.operation);
-        let mut loaded = self.core.load(id, &named).await?;
-        let version = loaded.state.view.version;
-        let fingerprint = operation_fingerprint(&command.operation);
-        let request = &command.author.request;
-        let replayed = self
-            .core
-            .replayed(id, request, &fingerprint, version)
-            .await?;
-        if replayed.is_some() {
-            return Ok(replayed);
-        }
-        let subjects = match &command.operation {
-            Operation::Grant { users, .. } => {
-                Subjects::Records(self.core.load_records(&mut loaded, users).await?)
-            }
-            Operation::Block { users } => {
-                Subjects::Users(self.core.users_blocked(id, users, false).await?)
-            }
-            Operation::Unblock { users } => {
-                Subjects::Users(self.core.users_blocked(id, users, true).await?)
-            }
-            _ => Subjects::None,
-        };
-        let users = rules::operate(&mut loaded.state, command, &subjects)?;
-        let written = self.core.write(&loaded).await?;
-        Ok(written.map(|ledger| Operated {
-            replayed: false,
-            ledger,
-            users,
-            version,
-        }))
     }
 
     /// Takes a chunk of units out of pools; none if the campaign has changed since it was read.
@@ -353,9 +274,9 @@ impl Store for RedisStore {
                 Err(error) => return Err(error),
             };
             let operated = if exists {
-                self.change(&command).await?
+                self.core.change(&command, None).await?
             } else {
-                self.create(&command).await?
+                self.core.create(&command, None).await?
             };
             if let Some(operated) = operated {
                 return Ok(operated);
@@ -367,7 +288,7 @@ impl Store for RedisStore {
     async fn operate(&self, command: OperateCommand) -> Result<Operated> {
         let _turn = self.turn(&command.campaign).lock().await;
         for _ in 0..ROUNDS_MAX {
-            if let Some(operated) = self.try_operate(&command).await? {
+            if let Some(operated) = self.core.try_operate(&command, None).await? {
                 return Ok(operated);
             }
         }

@@ -192,6 +192,8 @@ impl Loaded {
         let closed = commit.key(Kind::SortedSet, partition.closed_campaigns.clone());
         let leaving = Moment::EPOCH.as_micros().to_string().into_bytes();
         commit.write("ZADD", closed, [leaving, name]);
+        let proposals = commit.key(Kind::SortedSet, partition.proposals.clone());
+        commit.write("ZREM", proposals, [id.as_str().into()]);
         commit.write("UNLINK", Commit::CAMPAIGN, []);
         commit
     }
@@ -247,6 +249,7 @@ impl LeavingKeys {
             .iter()
             .flat_map(|&(prize, groups)| (0..groups).map(move |group| named.codes(prize, group)));
         let rest = rest.into_iter().cloned().chain(codes);
+        let rest = rest.chain([campaign.proposals.clone()]);
         Self {
             pools: pools.collect(),
             rest: rest.collect(),

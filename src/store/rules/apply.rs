@@ -22,6 +22,7 @@ use crate::{
 use super::{
     book::{add, less},
     hold::holds,
+    propose::{refuse_unapproved, refuse_unverifiable},
     state::{DeckState, PoolState, ScheduleState, State, Stock},
 };
 
@@ -46,6 +47,7 @@ pub(in crate::store) fn create(
         .into());
     }
     let campaign = &command.campaign;
+    refuse_unverifiable(campaign.approval_required, &command.author)?;
     if now >= campaign.end {
         return Err(Refusal::Ended(campaign.end).into());
     }
@@ -93,6 +95,8 @@ fn refuse_change(state: &State, command: &ApplyCommand) -> Result<()> {
         }
         .into());
     }
+    refuse_unapproved(view.campaign.approval_required, &command.author)?;
+    refuse_unverifiable(command.campaign.approval_required, &command.author)?;
     let standing = Standing {
         now: state.now,
         touched: view.touched,
@@ -144,6 +148,7 @@ impl State {
             at: self.now,
             operator: author.operator.clone(),
             reason: author.reason.clone(),
+            proposed_by: author.approved.as_ref().map(|it| it.operator.clone()),
         };
         let versions = self.view.versions.iter().cloned();
         self.view.versions = versions.chain([info]).collect();

@@ -9,6 +9,7 @@ use crate::{
 
 use super::book::less;
 use super::codes::{self, Import};
+use super::propose::refuse_unapproved;
 use super::state::{PoolState, RecallDue, State, UserChange, WindowMark};
 
 /// What a store reads of the users of an operation.
@@ -40,6 +41,12 @@ pub(in crate::store) fn operate(
 ) -> Result<u32> {
     refuse_unknown(&state.view.campaign, &command.operation)?;
     refuse_closed(state)?;
+    let is_required = state.view.campaign.approval_required;
+    let needs_approval = matches!(
+        command.operation,
+        Operation::Close | Operation::Recall { .. }
+    );
+    refuse_unapproved(is_required && needs_approval, &command.author)?;
     let note = HoldNote {
         at: state.now,
         operator: command.author.operator.clone(),

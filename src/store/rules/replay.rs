@@ -1,8 +1,8 @@
 //! Operations and new versions that were made before: a retry gets the same reply.
 
 use crate::store::{
-    ApplyCommand, LedgerId, Operated, Operation, Refusal, Result, WinCommand, WinOperation,
-    entry::Body,
+    ApplyCommand, ApproveCommand, Change, LedgerId, OperateCommand, Operated, Refusal, Result,
+    WinCommand, WinOperation, entry::Body,
 };
 
 use super::apply::digest;
@@ -11,12 +11,27 @@ use super::apply::digest;
 pub(in crate::store) fn is_same_version(body: &Body, command: &ApplyCommand) -> bool {
     matches!(body, Body::Applied(applied)
         if applied.base_version == command.base_version
+            && applied.author.proposal() == command.author.proposal()
             && applied.definition_sha256 == digest(&command.campaign))
 }
 
 /// The entry is that of an operation.
-pub(in crate::store) fn is_same_operation(body: &Body, operation: &Operation) -> bool {
-    matches!(body, Body::Operated { operation: earlier, .. } if earlier == operation)
+pub(in crate::store) fn is_same_operation(body: &Body, command: &OperateCommand) -> bool {
+    matches!(body, Body::Operated { operation, author, .. }
+        if *operation == command.operation && author.proposal() == command.author.proposal())
+}
+
+/// The entry is that of the change which a command approved.
+pub(in crate::store) fn is_same_approval(body: &Body, command: &ApproveCommand) -> bool {
+    match (body, &command.change) {
+        (Body::Applied(applied), Change::Version(_)) => {
+            applied.author.proposal() == Some(&command.proposal)
+        }
+        (Body::Operated { author, .. }, Change::Operation(_)) => {
+            author.proposal() == Some(&command.proposal)
+        }
+        _ => false,
+    }
 }
 
 /// The entry is that of an operation on a win.

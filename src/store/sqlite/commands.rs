@@ -83,7 +83,7 @@ fn operate(
 ) -> Result<Operated> {
     let operation = &command.operation;
     let replayed = replay_of(step.db, campaign, &command.author.request, |body| {
-        rules::is_same_operation(body, operation)
+        rules::is_same_operation(body, command)
     })?;
     if let Some(operated) = replayed {
         return Ok(operated);

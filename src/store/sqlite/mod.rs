@@ -35,6 +35,7 @@ mod load;
 mod open;
 mod open_error;
 mod probe;
+mod proposals;
 mod read;
 mod readers;
 mod removal;

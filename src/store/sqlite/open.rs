@@ -38,7 +38,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_removal.sql"),
     include_str!("schema_forks.sql"),
     include_str!("schema_more.sql"),
-    include_str!("schema_budget.sql"),
+    concat!(
+        include_str!("schema_budget.sql"),
+        include_str!("schema_proposals.sql")
+    ),
 ];
 /// The version of the schema.
 pub(super) const SCHEMA_VERSION: u32 = 15;

@@ -9,7 +9,7 @@ use super::{
     SqliteStore,
     columns::{PARTITION, moment},
     job::Command,
-    settling,
+    proposals, settling,
     step::Step,
 };
 use crate::{
@@ -168,6 +168,7 @@ impl Command for RemoveCommand {
         step.db
             .prepare_cached(sql)?
             .execute([self.campaign.as_str()])?;
+        proposals::remove(step.db, &self.campaign)?;
         step.db
             .prepare_cached("UPDATE campaigns SET closed = NULL WHERE no = ?1")?
             .execute([no])?;

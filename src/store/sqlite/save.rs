@@ -13,7 +13,7 @@ use super::{
     users::{block, save_user, unblock},
 };
 use crate::{
-    model::{Moment, PoolNo, RequestId, convert},
+    model::{Moment, OperatorId, PoolNo, RequestId, convert},
     store::{
         CampaignView, LedgerId, Result, StoreError,
         rules::{self, Changes, Placed, PoolState, ScheduleState, Waiting},
@@ -125,8 +125,8 @@ fn save_version(db: &Connection, campaign: &CampaignState) -> Result<()> {
     let info = view.versions.last();
     let info = info.ok_or_else(|| StoreError::corrupt("a version was made that is not listed"))?;
     db.prepare_cached(
-        "INSERT INTO versions (campaign, version, at, operator, reason, definition) VALUES (?1, \
-         ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO versions (campaign, version, at, operator, reason, definition, proposed_by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         campaign.no,
@@ -134,7 +134,8 @@ fn save_version(db: &Connection, campaign: &CampaignState) -> Result<()> {
         info.at.as_micros(),
         info.operator.as_str(),
         info.reason,
-        convert::encode(&view.campaign)
+        convert::encode(&view.campaign),
+        info.proposed_by.as_ref().map(OperatorId::as_str)
     ])?;
     Ok(())
 }

@@ -454,7 +454,8 @@ pub(super) fn load_view(
 
 fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {
     let mut statement = db.prepare_cached(
-        "SELECT version, at, operator, reason FROM versions WHERE campaign = ?1 ORDER BY version",
+        "SELECT version, at, operator, reason, proposed_by FROM versions
+         WHERE campaign = ?1 ORDER BY version",
     )?;
     let rows = statement.query_map([campaign], |row| {
         Ok((
@@ -462,16 +463,21 @@ fn load_versions(db: &Connection, campaign: i64) -> Result<Vec<VersionInfo>> {
             moment(row, 1)?,
             row.get::<_, String>(2)?,
             row.get(3)?,
+            row.get::<_, Option<String>>(4)?,
         ))
     })?;
+    let named = |id: &str| {
+        let parsed = OperatorId::parse("operator", id);
+        parsed.map_err(|problem| StoreError::corrupt(problem.message))
+    };
     rows.map(|row| {
-        let (version, at, operator, reason) = row?;
+        let (version, at, operator, reason, proposed_by) = row?;
         Ok(VersionInfo {
             version,
             at,
-            operator: OperatorId::parse("operator", &operator)
-                .map_err(|problem| StoreError::corrupt(problem.message))?,
+            operator: named(&operator)?,
             reason,
+            proposed_by: proposed_by.as_deref().map(named).transpose()?,
         })
     })
     .collect()

@@ -1,13 +1,14 @@
 //! Who may do what, against the real program: its access file, its tokens, what it refuses and what
 //! it hides.
 
+mod approvals;
 mod certificates;
 mod codes;
 mod commands;
 mod grants;
 mod hostile;
 mod jwt;
-mod key_server;
+pub mod key_server;
 mod lists;
 mod permissions;
 mod python;
@@ -39,7 +40,8 @@ use tonic_types::StatusExt as _;
 use crate::process::{Server, Start};
 
 /// All permissions, for roles.
-const ALL: &str = "[draw, check, deliver, grant, codes.read, read, plan, stop, admin]";
+const ALL: &str = "[draw, check, deliver, grant, codes.read, read, plan, propose, approve, stop, \
+                   admin]";
 
 /// A server with an access file, and a directory for the test's files.
 pub struct Gate {
@@ -178,9 +180,15 @@ impl Calls {
 
     /// Creates a campaign with a deck in which every second card wins.
     pub async fn apply(&self, id: &str) -> Result<(), Status> {
+        self.apply_with(id, "").await
+    }
+
+    /// The same with another line in its file.
+    pub async fn apply_with(&self, id: &str, line: &str) -> Result<(), Status> {
         let yaml = format!(
             r#"
 id: {id}
+{line}
 timeZone: Asia/Shanghai
 startTime: 2026-12-01T00:00:00+08:00
 endTime: 2026-12-31T00:00:00+08:00

@@ -93,6 +93,7 @@ mod personal;
 mod personal_guarantees;
 mod plans;
 mod prizes;
+mod proposals;
 mod recall;
 mod refusals;
 mod removals;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tombola::{
-    model::{Moment, PrizeNo},
+    model::{CampaignId, Moment, PrizeNo},
     store::{
         ClosedCampaign, OperateCommand, Operation, Refusal, RemovalFence, Store, StoreError,
         WinCommand, WinOperation, WonUnit, removal::REMOVED_FIELDS_MAX,
@@ -100,6 +100,12 @@ async fn fence(store: &dyn Store, id: &str) -> RemovalFence {
         entries: stats.entries,
         fork: store.unsettled(partition, None, 1).await.unwrap().fork,
     }
+}
+
+/// Removes all data of a campaign that is closed.
+pub async fn remove(world: &World, id: &CampaignId) {
+    begin_removal(world, id.as_str()).await;
+    while world.store().remove_some(id).await.unwrap() {}
 }
 
 /// Begins once no draw is remembered any more.

@@ -9,8 +9,13 @@ use crate::{
     support::certificates,
 };
 
-/// Runs the program that drives Chromium. What it sees stays in target/console.
+/// Visits pages in Chromium. What it sees stays in target/console.
 fn browse(origin: &str, pages: &[String]) {
+    drive("browser.mjs", origin, pages);
+}
+
+/// Runs a program for Chromium.
+pub(super) fn drive(program: &str, origin: &str, pages: &[String]) {
     let screenshots = project("target/console");
     std::fs::create_dir_all(&screenshots).unwrap();
     let library = project("tests/clients/node_modules/playwright-core/package.json");
@@ -19,7 +24,7 @@ fn browse(origin: &str, pages: &[String]) {
         "playwright-core is missing: tests/prepare installs it"
     );
     let mut node = Command::new("node");
-    node.arg(project("tests/clients/browser.mjs")).arg(origin);
+    node.arg(project("tests/clients").join(program)).arg(origin);
     node.arg(screenshots).args(pages);
     assert_eq!(Ended::of(&mut node).well(), "good\n");
 }

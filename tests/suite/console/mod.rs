@@ -5,12 +5,18 @@ mod calendar;
 mod changes;
 mod files;
 mod foreign;
+mod glance;
 mod new;
+mod oidc;
 mod overview;
 mod pages;
 mod plan;
+mod proposals;
 mod roles;
+mod scale;
 mod sessions;
+mod settled;
+mod viewers;
 
 use std::{
     collections::BTreeMap,

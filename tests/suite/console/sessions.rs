@@ -45,7 +45,9 @@ fn a_token_begins_a_session_which_ends_when_the_token_is_taken_away() {
     let mut copy = browser.clone();
 
     gate.change(&POLICY.replace("<olga-token>", "<next-token>"));
-    browser.get("/system").leads_to("/sign-in?ended=1");
+    browser
+        .get("/system")
+        .leads_to("/sign-in?ended=1&back=%2Fsystem");
     assert!(browser.get("/sign-in?ended=1").good().contains("has ended"));
     // A copy of the cookie is worth nothing either, and acts are refused as pages are.
     copy.post("/campaigns/wheel/pause", "")

@@ -8,12 +8,13 @@ use tombola::{
     chance::Salt,
     model::{Campaign, CampaignId, EnvelopeId, Moment, PoolNo, PrizeNo, RequestId, UserId},
     store::{
-        AdjustCommand, ApplyCommand, Backlog, BacklogBound, Backup, BlockedUsers, BonusAnswer,
-        BonusCommand, CampaignView, CancelEnvelope, ClosedCampaign, CodeCounts, CodeStore,
-        CreateEnvelope, DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry,
+        AdjustCommand, ApplyCommand, ApproveCommand, Backlog, BacklogBound, Backup, BlockedUsers,
+        BonusAnswer, BonusCommand, CampaignView, CancelEnvelope, ClosedCampaign, CodeCounts,
+        CodeStore, CreateEnvelope, DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Entry,
         EnvelopeReply, EnvelopeStore, EnvelopeTotals, EnvelopeView, FillCommand, FillEnvelope,
         Filled, Filling, FreezeCommand, GrabCommand, GrabView, Grabbed, Memory, OperateCommand,
-        Operated, RemovalFence, RemovalStore, Result, SealedBlock, SettleStore, Settled,
+        Operated, ProposalId, ProposalReply, ProposalStore, Proposals, ProposeCommand,
+        RejectCommand, RemovalFence, RemovalStore, Result, SealedBlock, SettleStore, Settled,
         SettledUpTo, Stats, Step, Store, StoreInfo, Sweep, Swept, Unit, Unsettled, UserDetails,
         UserView, WinCommand, WinOperated, WindowView, sqlite::LedgerTables,
     },
@@ -284,6 +285,41 @@ impl<M: Meddler> CodeStore for Between<M> {
 
     async fn revoked(&self, campaign: &CampaignId, wins: &[(PoolNo, Unit)]) -> Result<Vec<bool>> {
         self.store.revoked(campaign, wins).await
+    }
+}
+
+#[async_trait]
+impl<M: Meddler> ProposalStore for Between<M> {
+    async fn propose(&self, command: ProposeCommand) -> Result<ProposalReply> {
+        self.store.propose(command).await
+    }
+
+    async fn approve(&self, command: ApproveCommand) -> Result<Operated> {
+        self.store.approve(command).await
+    }
+
+    async fn reject(&self, command: RejectCommand) -> Result<ProposalReply> {
+        self.store.reject(command).await
+    }
+
+    async fn proposals(&self, campaign: &CampaignId) -> Result<Proposals> {
+        self.store.proposals(campaign).await
+    }
+
+    async fn proposed_definition(
+        &self,
+        campaign: &CampaignId,
+        proposal: &ProposalId,
+    ) -> Result<Option<Arc<Campaign>>> {
+        self.store.proposed_definition(campaign, proposal).await
+    }
+
+    async fn campaigns_with_proposals(
+        &self,
+        after: Option<&CampaignId>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        self.store.campaigns_with_proposals(after, limit).await
     }
 }
 

@@ -9,10 +9,17 @@ use super::{address, definition};
 use crate::{
     console::{
         layout::Place,
-        pages::{acts, prize_label, refused::typed},
+        pages::{
+            acts, prize_label,
+            proposals::{self, Wanted},
+            refused::typed,
+        },
         visit::Visit,
     },
-    proto::{CampaignStatus, CloseCampaignRequest, Pool, RecallUnitsRequest, pool::Kind},
+    proto::{
+        CampaignStatus, CloseCampaignRequest, Pool, ProposedClose, ProposedRecall,
+        RecallUnitsRequest, pool::Kind, propose_change_request::Change,
+    },
 };
 
 /// What the forms have.
@@ -101,13 +108,14 @@ pub(in crate::console) async fn close(
     }
     let target = acts::campaign_address(&id);
     let request = CloseCampaignRequest {
-        campaign_id: id,
+        campaign_id: id.clone(),
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.reason.clone(),
         ..CloseCampaignRequest::default()
     };
     let result = visit.campaigns().close_campaign(request).await;
-    acts::finish(&visit, result, &target, "closed")
+    let wanted = wanted(id, Change::Close(ProposedClose {}), fields.reason);
+    proposals::finish(&visit, result, wanted, (&target, "closed")).await
 }
 
 /// Takes units of all injected hours back that are not released.
@@ -127,15 +135,33 @@ pub(in crate::console) async fn recall(
     let target = acts::campaign_address(&id);
     let withdraw = fields.units == "withdraw";
     let request = RecallUnitsRequest {
-        campaign_id: id,
-        pool_id: fields.pool,
-        prize_id: fields.prize,
+        campaign_id: id.clone(),
+        pool_id: fields.pool.clone(),
+        prize_id: fields.prize.clone(),
         withdraw,
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.reason.clone(),
         ..RecallUnitsRequest::default()
     };
     let result = visit.campaigns().recall_units(request).await;
+    let recall = ProposedRecall {
+        pool_id: fields.pool,
+        window_start_time: None,
+        prize_id: fields.prize,
+        withdraw,
+    };
+    let wanted = wanted(id, Change::Recall(recall), fields.reason);
     let done = if withdraw { "withdrawn" } else { "recalled" };
-    acts::finish(&visit, result, &target, done)
+    proposals::finish(&visit, result, wanted, (&target, done)).await
+}
+
+/// What is proposed if it needs an approval.
+fn wanted(campaign: String, change: Change, reason: String) -> Wanted {
+    Wanted {
+        campaign,
+        change,
+        base: None,
+        request_id: String::new(),
+        reason,
+    }
 }

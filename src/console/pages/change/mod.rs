@@ -17,7 +17,14 @@ use serde::Deserialize;
 use tonic::Status;
 
 pub(in crate::console) use self::ending::{close, recall};
-use super::{Tab, acts, campaign::is_over, definition, head, refused::refused, status};
+use super::{
+    Tab, acts,
+    campaign::is_over,
+    definition, head,
+    proposals::{self, Wanted},
+    refused::refused,
+    status,
+};
 use crate::{
     console::{
         layout::Place,
@@ -27,7 +34,7 @@ use crate::{
     model::text::visible,
     proto::{
         ApplyCampaignRequest, ApplyCampaignResponse, Campaign, CampaignStatus, DrawLimits,
-        GetCampaignRequest,
+        GetCampaignRequest, propose_change_request::Change,
     },
 };
 
@@ -156,8 +163,35 @@ pub(in crate::console) async fn apply(
 ) -> Response {
     match propose(&visit, &id, &fields, false).await {
         Ok(applied) => acts::finish(&visit, Ok(applied), &address(&id), "changed"),
+        Err(Trouble::Refused(refusal)) if proposals::is_needed(&refusal) => {
+            let campaign = match changed(&visit, &id, &fields).await {
+                Ok(campaign) => campaign,
+                Err(trouble) => return trouble.page(&visit, &id, &fields).await,
+            };
+            let wanted = Wanted {
+                campaign: id.clone(),
+                change: Change::Campaign(campaign),
+                base: Some(base_version(&fields)),
+                request_id: fields.get("request_id").cloned().unwrap_or_default(),
+                reason: fields.get("reason").cloned().unwrap_or_default(),
+            };
+            let result = Err::<(), _>(refusal);
+            proposals::finish(&visit, result, wanted, (&address(&id), "changed")).await
+        }
         Err(trouble) => trouble.page(&visit, &id, &fields).await,
     }
+}
+
+/// The version that the form has seen, with the fields of the form.
+async fn changed(visit: &Visit, id: &str, fields: &Fields) -> Result<Campaign, Trouble> {
+    let request = GetCampaignRequest {
+        campaign_id: id.into(),
+        version: base_version(fields),
+    };
+    let seen = visit.campaigns().get_campaign(request).await?.into_inner();
+    let (mut campaign, zone) = definition(&seen.status.unwrap_or_default());
+    proposal::change(&mut campaign, &zone, fields, visit.language).map_err(Trouble::Form)?;
+    Ok(campaign)
 }
 
 /// Why nothing is changed.
@@ -186,18 +220,11 @@ async fn propose(
     fields: &Fields,
     dry_run: bool,
 ) -> Result<ApplyCampaignResponse, Trouble> {
-    let version = base_version(fields);
-    let request = GetCampaignRequest {
-        campaign_id: id.into(),
-        version,
-    };
-    let seen = visit.campaigns().get_campaign(request).await?.into_inner();
-    let (mut campaign, zone) = definition(&seen.status.unwrap_or_default());
-    proposal::change(&mut campaign, &zone, fields, visit.language).map_err(Trouble::Form)?;
+    let campaign = changed(visit, id, fields).await?;
     let text = |name: &str| fields.get(name).cloned().unwrap_or_default();
     let request = ApplyCampaignRequest {
         campaign: Some(campaign),
-        base_version: version,
+        base_version: base_version(fields),
         dry_run,
         request_id: text("request_id"),
         operator: visit.operator(),

@@ -15,7 +15,13 @@ use maud::{Markup, html};
 use tonic::Status;
 
 use self::canvas::Canvas;
-use super::{Tab, fields::Fields, forecast, head, problems, status};
+use super::{
+    Tab, acts,
+    fields::Fields,
+    forecast, head, problems,
+    proposals::{self, Wanted},
+    status,
+};
 use crate::{
     console::{
         layout::Place,
@@ -25,6 +31,7 @@ use crate::{
     model::{Problems, convert::moment_to_proto},
     proto::{
         CampaignStatus, GetCampaignRequest, GetScheduleRequest, SetPlanRequest, SetPlanResponse,
+        pool::Kind, propose_change_request::Change,
     },
 };
 
@@ -55,6 +62,16 @@ pub(in crate::console) async fn submit(
                 ("done", "plan-applied"),
             ];
             return match result {
+                Err(status) if proposals::is_needed(&status) => {
+                    let wanted = wanted(&visit, &id, &fields).await;
+                    let address = match wanted {
+                        Ok(wanted) => proposals::send(&visit, wanted).await,
+                        Err(status) => Err(status),
+                    };
+                    let result = address.as_ref().map(drop).map_err(Status::clone);
+                    let target = address.as_ref().map_or("/", String::as_str);
+                    acts::finish(&visit, result, target, "proposed")
+                }
                 Ok(()) => Redirect::to(&ui::address(&target, &query)).into_response(),
                 Err(status) => visit.page(
                     Place::Campaigns,
@@ -184,6 +201,29 @@ async fn apply(visit: &Visit, id: &str, fields: &Fields) -> Result<(), Status> {
         reason: fields.get("reason").into(),
     };
     visit.campaigns().set_plan(request).await.map(drop)
+}
+
+/// The campaign with a draft, as a change that is to be proposed.
+async fn wanted(visit: &Visit, id: &str, fields: &Fields) -> Result<Wanted, Status> {
+    let base = fields.parsed("base").unwrap_or(0);
+    let request = GetCampaignRequest {
+        campaign_id: id.into(),
+        version: base,
+    };
+    let seen = visit.campaigns().get_campaign(request).await?.into_inner();
+    let mut campaign = seen.status.unwrap_or_default().campaign.unwrap_or_default();
+    let mut pools = campaign.pools.iter_mut();
+    let pool = pools.find(|pool| pool.id == fields.get("pool"));
+    if let (Some(pool), Some(schedule)) = (pool, canvas::message(fields.get("draft"))) {
+        pool.kind = Some(Kind::Schedule(schedule));
+    }
+    Ok(Wanted {
+        campaign: id.into(),
+        change: Change::Campaign(campaign),
+        base: Some(base),
+        request_id: fields.get("request_id").into(),
+        reason: fields.get("reason").into(),
+    })
 }
 
 /// What is injected already in the hours of a day; empty if the grid shows a month.

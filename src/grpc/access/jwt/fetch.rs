@@ -1,34 +1,19 @@
-//! Fetches a key set over HTTP/1.1: one GET, no redirection, bounded in size and time.
+//! Fetches a key set: one GET, no redirection, bounded in size and time.
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
 };
 
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::Full;
 use hyper::{
-    Request, StatusCode, Uri,
+    Request, StatusCode,
     body::Bytes,
-    header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue},
+    header::{ACCEPT, AUTHORIZATION, HeaderValue},
 };
-use hyper_util::rt::TokioIo;
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
-};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    time::timeout,
-};
-use tokio_rustls::TlsConnector;
 
 use super::keys::KEY_SET_BYTES_MAX;
-
-/// How long a fetch may take.
-const FETCH_TIME_MAX: Duration = Duration::from_secs(5);
+use crate::tls::exchange;
 
 /// Fetches the bytes behind a URL, which the policy has checked.
 pub(super) async fn fetch(
@@ -36,44 +21,19 @@ pub(super) async fn fetch(
     ca_file: Option<&PathBuf>,
     token_file: Option<&PathBuf>,
 ) -> Result<Bytes, String> {
-    let fetched = timeout(FETCH_TIME_MAX, get(url, ca_file, token_file)).await;
-    fetched.unwrap_or_else(|_| Err(format!("it takes more than {} s", FETCH_TIME_MAX.as_secs())))
-}
-
-async fn get(
-    url: &str,
-    ca_file: Option<&PathBuf>,
-    token_file: Option<&PathBuf>,
-) -> Result<Bytes, String> {
-    let uri: Uri = url.parse().map_err(|_| "it is no URL".to_owned())?;
-    let is_tls = uri.scheme_str() == Some("https");
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let mut request = Request::get(uri.path_and_query().map_or("/", |path| path.as_str()))
-        .header(
-            HOST,
-            uri.authority().map_or("", |authority| authority.as_str()),
-        )
-        .header(ACCEPT, "application/jwk-set+json, application/json");
+    let mut request =
+        Request::get(url).header(ACCEPT, "application/jwk-set+json, application/json");
     if let Some(file) = token_file {
         request = request.header(AUTHORIZATION, authorization(file)?);
     }
     let request = request
-        .body(Empty::<Bytes>::new())
+        .body(Full::default())
         .map_err(|error| error.to_string())?;
-    let stream = TcpStream::connect((host, port))
-        .await
-        .map_err(|error| format!("no connection: {error}"))?;
-    if !is_tls {
-        return ask(stream, request).await;
+    let response = exchange(request, ca_file, KEY_SET_BYTES_MAX).await?;
+    match response.status() {
+        StatusCode::OK => Ok(response.into_body()),
+        status => Err(format!("the answer is {status}")),
     }
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-    let connector = TlsConnector::from(Arc::new(tls(ca_file)?));
-    let stream = connector
-        .connect(name, stream)
-        .await
-        .map_err(|error| format!("no TLS: {error}"))?;
-    ask(stream, request).await
 }
 
 /// The header with the token of a file.
@@ -86,59 +46,9 @@ fn authorization(file: &Path) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-async fn ask(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    request: Request<Empty<Bytes>>,
-) -> Result<Bytes, String> {
-    let stream = TokioIo::new(stream);
-    let shaken = hyper::client::conn::http1::handshake(stream).await;
-    let (mut sender, connection) = shaken.map_err(|error| error.to_string())?;
-    let connection = tokio::spawn(connection);
-    let answered = async {
-        let response = sender.send_request(request).await;
-        let response = response.map_err(|error| error.to_string())?;
-        if response.status() != StatusCode::OK {
-            return Err(format!("the answer is {}", response.status()));
-        }
-        let body = Limited::new(response.into_body(), KEY_SET_BYTES_MAX);
-        let body = body.collect().await.map_err(|error| error.to_string())?;
-        Ok(body.to_bytes())
-    };
-    let answered = answered.await;
-    connection.abort();
-    answered
-}
-
-fn tls(ca_file: Option<&PathBuf>) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    match ca_file {
-        Some(file) => {
-            let problem = |error: &dyn std::fmt::Display| {
-                format!(
-                    "the authorities in {} cannot be used: {error}",
-                    file.display()
-                )
-            };
-            let found = CertificateDer::pem_file_iter(file).map_err(|error| problem(&error))?;
-            for authority in found {
-                let authority = authority.map_err(|error| problem(&error))?;
-                roots.add(authority).map_err(|error| problem(&error))?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, sync::Arc};
 
     use rustls::{
         ServerConfig,

@@ -26,18 +26,29 @@ pub(crate) fn row(act: &RecordedOperation, zone: &TimeZone) -> Vec<String> {
         format!("{}{}", act.campaign_id, act.envelope_id),
         what(act, zone),
         by(act),
-        act.reason.clone(),
+        reason(act),
         act.request_id.clone(),
         ledger(act.ledger_id),
     ]
 }
 
-/// Who did it: `deploy-bot for olga`.
+/// Who did it: `deploy-bot for olga`, or `olga, proposed by ben` if it was proposed.
 pub(crate) fn by(act: &RecordedOperation) -> String {
-    match act.on_behalf_of.as_str() {
+    let by = match act.on_behalf_of.as_str() {
         "" => act.operator.clone(),
         other => format!("{} for {other}", act.operator),
+    };
+    match act.proposed_by.as_str() {
+        "" => by,
+        proposer => format!("{by}, proposed by {proposer}"),
     }
+}
+
+/// Why it was done: the reason of who did it, and of who proposed it.
+pub(crate) fn reason(act: &RecordedOperation) -> String {
+    let reasons = [&act.proposal_reason, &act.reason];
+    let reasons = reasons.into_iter().filter(|reason| !reason.is_empty());
+    reasons.cloned().collect::<Vec<_>>().join("; ")
 }
 
 /// What was done.

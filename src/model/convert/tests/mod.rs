@@ -119,6 +119,7 @@ pub(crate) fn spring_wheel() -> proto::Campaign {
         publish_plan: 0,
         segment_limits: Vec::new(),
         guarantees: Vec::new(),
+        approval_required: false,
     }
 }
 

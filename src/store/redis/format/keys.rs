@@ -90,6 +90,8 @@ pub(crate) struct PartitionKeys {
     pub(crate) settled_envelopes: Key,
     /// Sums of all envelopes ever created, by currency.
     pub(crate) envelope_sums: Key,
+    /// Campaigns that have proposals, by the moment until which these are kept.
+    pub(crate) proposals: Key,
     /// Random bytes from which pseudonyms are derived, by campaign.
     pub(crate) salts: Key,
 }
@@ -108,6 +110,7 @@ impl PartitionKeys {
             open_envelopes: format!("{tag}:envelopes:open").into(),
             settled_envelopes: format!("{tag}:envelopes:settled").into(),
             envelope_sums: format!("{tag}:envelopes:sums").into(),
+            proposals: format!("{tag}:proposals").into(),
             salts: format!("{tag}:salts").into(),
             tag,
         }
@@ -124,6 +127,7 @@ impl PartitionKeys {
             blocked: key("blocked"),
             blocks: key("blocks"),
             long: key("long"),
+            proposals: key("proposals"),
             codes: format!("{}:codes:{id}:", self.tag),
             users: format!("{}:users:{id}:", self.tag),
             older: format!("{}:older:{id}:", self.tag),
@@ -238,6 +242,8 @@ pub(crate) struct CampaignKeys {
     pub(crate) blocks: Key,
     /// Draws that do not fit into a compact hash.
     pub(crate) long: Key,
+    /// Proposals of changes; the only key of a campaign that may exist before it.
+    pub(crate) proposals: Key,
     codes: String,
     users: String,
     older: String,

@@ -15,15 +15,15 @@ use crate::model::Campaign;
 ///   after wins or open after draws of a day. In data of an earlier format no such campaign can be
 ///   applied, since an older service would pass over what it does not know of the definition, and
 ///   no caller can grant anything, since it could not read the entry
-/// - 6: campaigns can have budgets, personal pools and guarantees. In data of an earlier format
-///   none of these can be applied
+/// - 6: campaigns can have budgets, personal pools and guarantees, and require approvals. In data
+///   of an earlier format none of these can be applied, and nothing can be proposed
 pub(crate) const FORMAT: u32 = 6;
 /// The lowest format whose readers know forfeited cards and causes.
 pub(crate) const FULL_ENTRIES_FORMAT: u32 = 4;
 /// The lowest format whose readers know all that came with caps.
 pub(crate) const CAPS_FORMAT: u32 = 5;
-/// The lowest format whose readers know budgets, personal pools and guarantees.
-const GUARANTEES_FORMAT: u32 = 6;
+/// The lowest format whose readers know budgets, personal pools, guarantees and approvals.
+pub(crate) const GUARANTEES_FORMAT: u32 = 6;
 /// The lowest format that this version can write. Data of a lower one are upgraded first.
 pub(crate) const FORMAT_MIN: u32 = 3;
 /// The lowest format that can be upgraded. The one before was never released.
@@ -34,8 +34,11 @@ pub(crate) const FORMAT_READ_MIN: u32 = 2;
 /// of stock, or give units without their codes.
 pub(crate) fn needed_by(campaign: &Campaign) -> u32 {
     let mut prizes = campaign.prizes.iter();
-    let has_guarantees = !campaign.guarantees.is_empty();
-    if campaign.budget.is_some() || campaign.has_personal_pools() || has_guarantees {
+    if campaign.budget.is_some()
+        || campaign.has_personal_pools()
+        || !campaign.guarantees.is_empty()
+        || campaign.approval_required
+    {
         GUARANTEES_FORMAT
     } else if campaign.limits.draws_per_hour.is_some()
         || campaign.limits.granted_per_day.is_some()
@@ -112,7 +115,9 @@ mod tests {
         assert_eq!(needed("unlimited: true", DECK, budget), GUARANTEES_FORMAT);
         let personal = "personal: {odds: {a: 1%}}";
         assert_eq!(needed("unlimited: true", personal, ""), GUARANTEES_FORMAT);
-        let promise = "guarantees: [{id: g, prizes: [a], within: 3}]";
-        assert_eq!(needed(STOCK, DECK, promise), GUARANTEES_FORMAT);
+        let guarantee = "guarantees: [{id: g, prizes: [a], within: 5}]";
+        assert_eq!(needed(STOCK, DECK, guarantee), GUARANTEES_FORMAT);
+        let approved = "approvalRequired: true";
+        assert_eq!(needed(STOCK, DECK, approved), GUARANTEES_FORMAT);
     }
 }

@@ -163,9 +163,15 @@ impl Fields {
     }
 }
 
-/// A version in the field `versions`.
+/// A version in the field `versions`. The last element is missing if nobody had proposed it.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct VersionRow(u32, Moment, String, String);
+pub(crate) struct VersionRow(
+    u32,
+    Moment,
+    String,
+    String,
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<String>,
+);
 
 impl VersionRow {
     pub(crate) fn of(info: &VersionInfo) -> Self {
@@ -174,16 +180,21 @@ impl VersionRow {
             info.at,
             info.operator.as_str().to_owned(),
             info.reason.clone(),
+            info.proposed_by.as_ref().map(|by| by.as_str().to_owned()),
         )
     }
 
     fn read(self) -> Result<VersionInfo> {
+        let operator = |id: &str| {
+            let parsed = OperatorId::parse("operator", id);
+            parsed.map_err(|problem| StoreError::corrupt(problem.message))
+        };
         Ok(VersionInfo {
             version: self.0,
             at: self.1,
-            operator: OperatorId::parse("operator", &self.2)
-                .map_err(|problem| StoreError::corrupt(problem.message))?,
+            operator: operator(&self.2)?,
             reason: self.3,
+            proposed_by: self.4.as_deref().map(operator).transpose()?,
         })
     }
 }
@@ -277,7 +288,7 @@ impl Core {
     }
 }
 
-fn decode(definition: &[u8]) -> Result<Arc<Campaign>> {
+pub(crate) fn decode(definition: &[u8]) -> Result<Arc<Campaign>> {
     let campaign = convert::decode(definition);
     campaign
         .map(Arc::new)

@@ -13,8 +13,10 @@ use crate::{
     chance::hex,
     model::{CampaignId, Moment, PoolNo, RequestId},
     store::{
-        Executed, LedgerId, Operated, Operation, Refusal, Result, StoreError, WinOperation,
-        WonUnit, entry::Body, rules::State,
+        ApproveCommand, Change, Executed, LedgerId, Operated, Operation, ProposalId, Refusal,
+        Result, StoreError, WinOperation, WonUnit,
+        entry::Body,
+        rules::{self, State},
     },
 };
 
@@ -96,9 +98,32 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// A digest by which a retry of an operation is recognized.
-pub(crate) fn operation_fingerprint(operation: &Operation) -> String {
-    hex(&Sha256::digest(to_json(operation))[..12])
+/// A digest by which a retry of an operation is recognized; `proposal` is the one that it approved.
+pub(crate) fn operation_fingerprint(
+    operation: &Operation,
+    proposal: Option<&ProposalId>,
+) -> String {
+    let digest = hex(&Sha256::digest(to_json(operation))[..12]);
+    with_proposal(digest, proposal)
+}
+
+fn with_proposal(fingerprint: String, proposal: Option<&ProposalId>) -> String {
+    match proposal {
+        Some(proposal) => format!("{fingerprint}:{proposal}"),
+        None => fingerprint,
+    }
+}
+
+/// A text by which a retry of an approval is recognized.
+pub(crate) fn approval_fingerprint(command: &ApproveCommand) -> String {
+    let proposal = Some(&command.proposal);
+    match &command.change {
+        Change::Version(change) => {
+            let digest = rules::digest(&change.campaign);
+            version_fingerprint(change.base_version, &digest, proposal)
+        }
+        Change::Operation(change) => operation_fingerprint(&change.operation, proposal),
+    }
 }
 
 /// A digest by which a retry of an operation on a win is recognized.
@@ -106,18 +131,24 @@ pub(crate) fn win_fingerprint(win: &WonUnit, operation: &WinOperation) -> String
     hex(&Sha256::digest(to_json(&(win, operation)))[..12])
 }
 
-/// A text by which a retry of a new version is recognized.
-pub(crate) fn version_fingerprint(base_version: u32, definition_sha256: &str) -> String {
-    format!("{base_version}:{definition_sha256}")
+/// A text by which a retry of a new version is recognized; `proposal` is the one that it approved.
+pub(crate) fn version_fingerprint(
+    base_version: u32,
+    definition_sha256: &str,
+    proposal: Option<&ProposalId>,
+) -> String {
+    with_proposal(format!("{base_version}:{definition_sha256}"), proposal)
 }
 
 /// What is stored of an entry that answers a request.
 pub(crate) fn remember(body: &Body) -> Option<Remembered> {
     match body {
         Body::Operated {
-            operation, users, ..
+            operation,
+            users,
+            author,
         } => Some(Remembered {
-            fingerprint: operation_fingerprint(operation),
+            fingerprint: operation_fingerprint(operation, author.proposal()),
             users: *users,
             version: None,
         }),
@@ -130,7 +161,11 @@ pub(crate) fn remember(body: &Body) -> Option<Remembered> {
             Some(of_win(win, &WinOperation::Revoke { withdraw }))
         }
         Body::Applied(applied) => Some(Remembered {
-            fingerprint: version_fingerprint(applied.base_version, &applied.definition_sha256),
+            fingerprint: version_fingerprint(
+                applied.base_version,
+                &applied.definition_sha256,
+                applied.author.proposal(),
+            ),
             users: 0,
             version: Some(applied.version),
         }),

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     campaign::{Fields, from_json},
     layout::Layout,
+    proposals::KeptProposals,
 };
 use crate::store::redis::{
     core::Core,
@@ -34,6 +35,8 @@ pub(crate) struct Loaded {
     pub(crate) revision: String,
     /// The stored records of users that a rule may change.
     pub(crate) records: BTreeMap<UserId, Option<(Vec<u8>, Stored)>>,
+    /// The campaign's proposals, of which the step approves one.
+    pub(crate) proposals: Option<KeptProposals>,
 }
 
 impl Core {
@@ -123,6 +126,7 @@ impl Core {
             fields,
             layout: Some(layout),
             records: BTreeMap::new(),
+            proposals: None,
         }))
     }
 
@@ -235,6 +239,7 @@ impl Loaded {
             layout: None,
             revision: String::new(),
             records: BTreeMap::new(),
+            proposals: None,
         }
     }
 

@@ -154,6 +154,9 @@ impl Loaded {
                 [view.version.to_string().into(), definition],
             );
         }
+        if let Some(proposals) = &self.proposals {
+            proposals.write(&mut commit, partition, &view.campaign.id, state.now);
+        }
         write_due(&mut commit, partition, state);
         if self.layout.is_none() {
             expect_nothing_left(&mut commit, layout);

@@ -1,0 +1,500 @@
+//! Proposals: changes that one identity proposes and another approves.
+//!
+//! The store alone decides who may approve what, in the step that makes the change. A proposed
+//! version is checked like one that is applied: when it is proposed, shown and approved.
+
+mod view;
+
+use std::{sync::Arc, time::Duration};
+
+use tonic::Request;
+use tracing::info;
+
+use self::view::view;
+use super::{
+    access::{Caller, Rpc},
+    apply::{self, How, NewVersion},
+    desk::{CALLER_TIME_MAX, Deadline, Desk, OPERATOR_TIME_MAX, Reply, compute, see_through},
+    operations::{prize_no, schedule_no},
+    reads,
+    request::{self, Fields},
+    status::{CallError, status},
+    views,
+};
+use crate::{
+    injector::Injector,
+    model::{
+        Campaign, CampaignId, change,
+        convert::{campaign_to_proto, unstocked_from_proto},
+    },
+    proto,
+    store::{
+        ApproveCommand, Author, Change, Executed, OperateCommand, Operation, Proposal, ProposalId,
+        ProposeCommand, Proposed, ProposedAct, Refusal, RejectCommand, Store, StoreError,
+    },
+};
+
+/// How long a proposal can be approved unless the request says.
+const TTL_DEFAULT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// For how long it can be approved at least, and at most.
+const TTL_MIN: Duration = Duration::from_secs(60);
+const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Campaigns whose proposals are read at once.
+const READ_AT_ONCE: usize = 100;
+
+type Result<T> = std::result::Result<T, CallError>;
+type Asked = proto::propose_change_request::Change;
+
+/// What a proposed version would change.
+#[derive(Default)]
+struct Report {
+    changes: Vec<proto::Change>,
+    windows: Vec<proto::WindowChange>,
+    plan: Option<proto::PlanSummary>,
+}
+
+impl From<apply::Outcome> for Report {
+    fn from(outcome: apply::Outcome) -> Self {
+        Self {
+            changes: outcome.changes,
+            windows: outcome.windows.listed,
+            plan: Some(outcome.plan),
+        }
+    }
+}
+
+/// Proposes a change, after it was checked.
+pub(super) async fn propose_change(
+    desk: &Desk,
+    request: Request<proto::ProposeChangeRequest>,
+) -> Reply<proto::ProposeChangeResponse> {
+    let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+    let caller = Caller::of(&request)?;
+    let message = request.into_inner();
+    let request_id = request::request_id(&message.request_id);
+    let valid_id = request_id.as_ref().ok().cloned();
+    let late = match message.dry_run {
+        true => Executed::No,
+        false => Executed::Unknown,
+    };
+    let injector = desk.injector().clone();
+    let work = see_through(async move {
+        let mut fields = Fields::default();
+        let id = fields.campaign(&message.campaign_id);
+        let said = (message.operator.as_str(), message.reason.as_str());
+        let author = fields.author(caller.identity(), request_id, said);
+        let ttl = ttl(&mut fields, message.ttl.as_ref());
+        let asked = asked(&mut fields, &message);
+        let ((id, author), asked) = fields.finish(id.zip(author).zip(asked))?;
+        if !author.authenticated {
+            return Err(Refusal::IdentityNeeded.into());
+        }
+        let base_version = message.base_version;
+        let store = injector.store();
+        let proposed = parse(store.as_ref(), &id, asked, base_version).await?;
+        let request_id = author.request.as_str().to_owned();
+        // A retry is answered also when the campaign has changed since.
+        let known = store.proposals(&id).await?;
+        let is_retry = known.get(&ProposalId::of(&author.request)).is_some();
+        let mut report = Report::default();
+        if let (Proposed::Version(campaign), false) = (&proposed, is_retry) {
+            report = dry_run(&injector, campaign, base_version, author.clone()).await?;
+        }
+        let mut reply = proto::ProposeChangeResponse {
+            proposal: None,
+            changes: report.changes,
+            window_changes: report.windows,
+            plan: report.plan,
+            replayed: false,
+            request_id,
+        };
+        if message.dry_run {
+            return Ok(reply);
+        }
+        let operator = author.operator.clone();
+        let command = ProposeCommand {
+            campaign: id.clone(),
+            base_version,
+            proposed,
+            ttl,
+            author,
+        };
+        let kept = store.propose(command).await?;
+        if !kept.replayed {
+            let proposal = &kept.proposal.id;
+            info!(campaign = %id, %operator, %proposal, "campaign {id}: change {proposal} proposed \
+                  by {operator}");
+        }
+        reply.replayed = kept.replayed;
+        let view = view(store.as_ref(), &id, &kept.proposal).await;
+        reply.proposal = Some(view.map_err(after_the_change)?);
+        Ok(reply)
+    });
+    desk.answer(valid_id.as_ref(), deadline, late, work).await
+}
+
+fn ttl(fields: &mut Fields, given: Option<&prost_types::Duration>) -> Duration {
+    let Some(given) = given else {
+        return TTL_DEFAULT;
+    };
+    let ttl = Duration::try_from(*given).unwrap_or_default();
+    if !(TTL_MIN..=TTL_MAX).contains(&ttl) {
+        fields.add("ttl", "is not between 1 minute and 30 days");
+    }
+    ttl
+}
+
+/// What is proposed, as far as it can be checked without the campaign.
+fn asked(fields: &mut Fields, message: &proto::ProposeChangeRequest) -> Option<Asked> {
+    match &message.change {
+        None => {
+            fields.add("change", "is missing: give a campaign, a close or a recall");
+        }
+        Some(Asked::Campaign(campaign)) if campaign.id != message.campaign_id => {
+            let message = "is another one than the campaign_id of the request";
+            fields.add("campaign.id", message);
+        }
+        Some(Asked::Recall(recall)) => {
+            fields.pool(&recall.pool_id);
+            if !recall.prize_id.is_empty() {
+                fields.prize(&recall.prize_id);
+            }
+            let path = "recall.window_start_time";
+            fields.moment(path, recall.window_start_time.as_ref());
+        }
+        Some(Asked::Campaign(_) | Asked::Close(_)) => {}
+    }
+    message.change.clone()
+}
+
+async fn parse(
+    store: &dyn Store,
+    id: &CampaignId,
+    asked: Asked,
+    base_version: u32,
+) -> Result<Proposed> {
+    match asked {
+        Asked::Campaign(campaign) => {
+            let campaign = compute(move || unstocked_from_proto(&campaign)).await??;
+            Ok(Proposed::Version(Arc::new(campaign)))
+        }
+        Asked::Close(_) => Ok(Proposed::Operation(Operation::Close)),
+        Asked::Recall(recall) => {
+            // Pools and prizes are numbers of the version that the proposal is for.
+            let campaign = store.version(id, base_version).await?;
+            let prize = Some(recall.prize_id.as_str()).filter(|prize| !prize.is_empty());
+            let mut fields = Fields::default();
+            let start = recall.window_start_time.as_ref();
+            Ok(Proposed::Operation(Operation::Recall {
+                pool: schedule_no(&campaign, &recall.pool_id)?,
+                window: fields.moment("recall.window_start_time", start),
+                prize: prize.map(|id| prize_no(&campaign, id)).transpose()?,
+                withdraw: recall.withdraw,
+            }))
+        }
+    }
+}
+
+async fn dry_run(
+    injector: &Arc<Injector>,
+    campaign: &Arc<Campaign>,
+    base_version: u32,
+    author: Author,
+) -> Result<Report> {
+    apply::refuse_unverifiable(campaign, &author)?;
+    let version = NewVersion {
+        campaign: Arc::clone(campaign),
+        base_version,
+        author,
+        how: How::DryRun,
+    };
+    let base = apply::base(injector, &campaign.id, base_version).await?;
+    let outcome = apply::bring(injector, version, base, None).await?;
+    Ok(outcome.into())
+}
+
+/// Makes a proposed change.
+pub(super) async fn approve_proposal(
+    desk: &Desk,
+    request: Request<proto::ApproveProposalRequest>,
+) -> Reply<proto::ApproveProposalResponse> {
+    let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+    let caller = Caller::of(&request)?;
+    let message = request.into_inner();
+    let request_id = request::request_id(&message.request_id);
+    let valid_id = request_id.as_ref().ok().cloned();
+    let injector = desk.injector().clone();
+    let work = see_through(async move {
+        let mut fields = Fields::default();
+        let named = named(&mut fields, (&message.campaign_id, &message.proposal_id));
+        let said = (message.operator.as_str(), message.reason.as_str());
+        let author = fields.author(caller.identity(), request_id, said);
+        let ((id, proposal), author) = fields.finish(named.zip(author))?;
+        let store = injector.store().as_ref();
+        let known = find(store, &id, &proposal).await?;
+        let operator = author.operator.clone();
+        let replayed = approve(&injector, &id, &known, author).await?;
+        if !replayed {
+            let proposer = &known.author.operator;
+            info!(campaign = %id, %operator, %proposal, %proposer, "campaign {id}: change \
+                  {proposal} of {proposer} approved by {operator}");
+        }
+        let answer = async {
+            let known = find(store, &id, &proposal).await?;
+            Ok(proto::ApproveProposalResponse {
+                proposal: Some(view(store, &id, &known).await?),
+                status: Some(reads::status_now(store, &id).await?),
+                replayed,
+            })
+        };
+        answer.await.map_err(after_the_change)
+    });
+    desk.answer(valid_id.as_ref(), deadline, Executed::Unknown, work)
+        .await
+}
+
+/// Approves a proposal; true if an earlier call with the same request id did.
+async fn approve(
+    injector: &Arc<Injector>,
+    id: &CampaignId,
+    known: &Proposal,
+    author: Author,
+) -> Result<bool> {
+    let store = injector.store();
+    match &known.act {
+        ProposedAct::Version(_) => {
+            let version = NewVersion {
+                campaign: definition(store.as_ref(), id, known).await?,
+                base_version: known.base_version,
+                author,
+                how: How::Approve(known.id.clone()),
+            };
+            let base = apply::base(injector, id, known.base_version).await?;
+            let outcome = apply::bring(injector, version, base, None).await?;
+            Ok(outcome.replayed)
+        }
+        ProposedAct::Operation(operation) => {
+            let command = OperateCommand {
+                campaign: id.clone(),
+                operation: operation.clone(),
+                blocks: Vec::new(),
+                author,
+            };
+            let operated = injector
+                .approve(ApproveCommand {
+                    proposal: known.id.clone(),
+                    change: Change::Operation(command),
+                })
+                .await?;
+            Ok(operated.replayed)
+        }
+    }
+}
+
+/// Ends a proposal without its change.
+pub(super) async fn reject_proposal(
+    desk: &Desk,
+    request: Request<proto::RejectProposalRequest>,
+) -> Reply<proto::RejectProposalResponse> {
+    let deadline = Deadline::of(&request, OPERATOR_TIME_MAX);
+    let caller = Caller::of(&request)?;
+    let message = request.into_inner();
+    let request_id = request::request_id(&message.request_id);
+    let valid_id = request_id.as_ref().ok().cloned();
+    let injector = desk.injector().clone();
+    let work = see_through(async move {
+        let mut fields = Fields::default();
+        let named = named(&mut fields, (&message.campaign_id, &message.proposal_id));
+        let said = (message.operator.as_str(), message.reason.as_str());
+        let author = fields.author(caller.identity(), request_id, said);
+        let ((id, proposal), author) = fields.finish(named.zip(author))?;
+        let (store, operator) = (injector.store().as_ref(), author.operator.clone());
+        let command = RejectCommand {
+            campaign: id.clone(),
+            proposal: proposal.clone(),
+            author,
+        };
+        let reply = store.reject(command).await?;
+        if !reply.replayed {
+            info!(campaign = %id, %operator, %proposal, "campaign {id}: change {proposal} rejected \
+                  by {operator}");
+        }
+        let view = view(store, &id, &reply.proposal).await;
+        Ok(proto::RejectProposalResponse {
+            proposal: Some(view.map_err(after_the_change)?),
+            replayed: reply.replayed,
+        })
+    });
+    desk.answer(valid_id.as_ref(), deadline, Executed::Unknown, work)
+        .await
+}
+
+/// A proposal with all that it would change now.
+pub(super) async fn get_proposal(
+    desk: &Desk,
+    request: Request<proto::GetProposalRequest>,
+) -> Reply<proto::GetProposalResponse> {
+    let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let message = request.into_inner();
+    let work = async {
+        let mut fields = Fields::default();
+        let named = named(&mut fields, (&message.campaign_id, &message.proposal_id));
+        let (id, proposal) = fields.finish(named)?;
+        let injector = desk.injector();
+        let store = injector.store().as_ref();
+        let known = find(store, &id, &proposal).await?;
+        let shown = view(store, &id, &known).await?;
+        let is_open = shown.state == i32::from(proto::ProposalState::Open);
+        let mut reply = proto::GetProposalResponse {
+            proposal: Some(shown),
+            ..proto::GetProposalResponse::default()
+        };
+        if matches!(known.act, ProposedAct::Operation(_)) {
+            return Ok(reply);
+        }
+        let campaign = definition(store, &id, &known).await?;
+        reply.campaign = Some(campaign_to_proto(&campaign));
+        if known.base_version > 0 {
+            let before = store.version(&id, known.base_version).await?;
+            let after = Arc::clone(&campaign);
+            let changes = compute(move || change::differences(&before, &after)).await?;
+            reply.changes = changes.into_iter().map(views::change).collect();
+        }
+        if is_open {
+            let author = known.author.clone();
+            match dry_run(injector, &campaign, known.base_version, author).await {
+                Ok(report) => {
+                    reply.window_changes = report.windows;
+                    reply.plan = report.plan;
+                }
+                Err(error @ (CallError::Invalid(_) | CallError::Store(StoreError::Refused(_)))) => {
+                    reply.problem = status(&error, "").message().to_owned();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(reply)
+    };
+    desk.read(deadline, work).await
+}
+
+/// A page of proposals. Its token is the campaign and the id of the last one of the page before.
+pub(super) async fn list_proposals(
+    desk: &Desk,
+    request: Request<proto::ListProposalsRequest>,
+) -> Reply<proto::ListProposalsResponse> {
+    let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let visible = Caller::of(&request)?.visible(Rpc::ListProposals);
+    let message = request.into_inner();
+    let work = async {
+        let mut fields = Fields::default();
+        let size = fields.page_size(message.page_size);
+        let one = (!message.campaign_id.is_empty()).then(|| fields.campaign(&message.campaign_id));
+        let token = read_token(&message.page_token);
+        if token.is_none() {
+            fields.add("page_token", "is not a token that this service gave");
+        }
+        let state = proto::ProposalState::try_from(message.state);
+        if state.is_err() {
+            fields.add("state", "is no state of a proposal");
+        }
+        let token = fields.finish(token)?;
+        let state = state
+            .ok()
+            .filter(|it| *it != proto::ProposalState::Unspecified);
+        let mut found = Vec::new();
+        let mut campaigns = match one.flatten() {
+            Some(id) => vec![id],
+            None => token.iter().map(|(id, _)| id.clone()).collect(),
+        };
+        let is_all = message.campaign_id.is_empty();
+        let mut after = token.as_ref().map(|(id, _)| id.clone());
+        loop {
+            for id in campaigns.drain(..) {
+                if visible.has_campaign(id.as_str()) {
+                    let after = token.as_ref().filter(|(named, _)| *named == id);
+                    let of_campaign = proposals_of(desk.store(), &id, after.map(|it| &it.1));
+                    let mut of_campaign = of_campaign.await?;
+                    of_campaign.retain(|it| state.is_none_or(|state| it.state() == state));
+                    found.extend(of_campaign);
+                }
+            }
+            if found.len() > size || !is_all {
+                break;
+            }
+            let store = desk.store();
+            campaigns = (store.campaigns_with_proposals(after.as_ref(), READ_AT_ONCE)).await?;
+            match campaigns.last() {
+                Some(last) => after = Some(last.clone()),
+                None => break,
+            }
+        }
+        let more = found.len() > size;
+        found.truncate(size);
+        let last = found.last().filter(|_| more);
+        Ok(proto::ListProposalsResponse {
+            next_page_token: last.map_or_else(String::new, |last| {
+                format!("{}/{}", last.campaign_id, last.proposal_id)
+            }),
+            proposals: found,
+        })
+    };
+    desk.read(deadline, work).await
+}
+
+/// The last proposal of the page before, if there was one; none if the token is none of ours.
+fn read_token(token: &str) -> Option<Option<(CampaignId, ProposalId)>> {
+    if token.is_empty() {
+        return Some(None);
+    }
+    let (campaign, proposal) = token.rsplit_once('/')?;
+    let campaign = CampaignId::parse("page_token", campaign).ok()?;
+    Some(Some((campaign, ProposalId::parse(proposal)?)))
+}
+
+/// The proposals of a campaign after one of them, or all.
+async fn proposals_of(
+    store: &dyn Store,
+    id: &CampaignId,
+    after: Option<&ProposalId>,
+) -> Result<Vec<proto::Proposal>> {
+    let list = store.proposals(id).await?.0;
+    let known = after.and_then(|after| list.iter().position(|known| known.id == *after));
+    let mut views = Vec::new();
+    for known in list.iter().skip(known.map_or(0, |index| index + 1)) {
+        views.push(view(store, id, known).await?);
+    }
+    Ok(views)
+}
+
+fn named(
+    fields: &mut Fields,
+    (campaign, proposal): (&str, &str),
+) -> Option<(CampaignId, ProposalId)> {
+    let campaign = fields.campaign(campaign);
+    let proposal = ProposalId::parse(proposal);
+    if proposal.is_none() {
+        let message = "is no id of a proposal: these have 12 hexadecimal digits";
+        fields.add("proposal_id", message);
+    }
+    campaign.zip(proposal)
+}
+
+async fn find(store: &dyn Store, id: &CampaignId, proposal: &ProposalId) -> Result<Proposal> {
+    let known = store.proposals(id).await?;
+    let known = known.get(proposal).cloned();
+    known.ok_or_else(|| Refusal::ProposalNotFound(proposal.to_string()).into())
+}
+
+async fn definition(store: &dyn Store, id: &CampaignId, known: &Proposal) -> Result<Arc<Campaign>> {
+    let definition = store.proposed_definition(id, &known.id).await?;
+    // It leaves together with its proposal.
+    definition.ok_or_else(|| Refusal::ProposalNotFound(known.id.to_string()).into())
+}
+
+fn after_the_change(error: CallError) -> CallError {
+    match error {
+        CallError::Store(error) => CallError::after_the_change(error),
+        other => other,
+    }
+}

@@ -1,0 +1,158 @@
+//! What a campaign's pages say of its versions, its budget and a user's guarantees.
+
+use tombola::proto::{ApplyCampaignRequest, CheckLimitRequest, DrawRequest};
+
+use super::served;
+use crate::process::Server;
+
+async fn apply(server: &Server, yaml: &str) {
+    let campaign = tombola::model::file::parse(yaml).unwrap().pop();
+    let request = ApplyCampaignRequest {
+        campaign,
+        operator: "olga".into(),
+        reason: "for the test".into(),
+        ..Default::default()
+    };
+    let mut campaigns = server.campaigns().await;
+    campaigns.apply_campaign(request).await.unwrap();
+}
+
+async fn draw(server: &Server, campaign: &str, count: u32) {
+    let request = DrawRequest {
+        campaign_id: campaign.into(),
+        user_id: "u-1".into(),
+        count,
+        ..Default::default()
+    };
+    server.lottery().await.draw(request).await.unwrap();
+}
+
+const TIMES: &str = "timeZone: Asia/Shanghai
+startTime: 2026-11-01T00:00:00+08:00
+endTime: 2030-12-31T00:00:00+08:00
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_each_version_changed_is_shown_in_words_and_as_fields() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    let yaml = format!(
+        "id: wheel\nname: Wheel\n{TIMES}limits: {{drawsPerDay: 5}}
+prizes: [{{id: mug, name: Mug, stock: 100000}}]
+pools: [{{id: hourly, schedule: {{perHour: {{mug: 1}}}}}}]\n"
+    );
+    apply(&server, &yaml).await;
+    browser.sign_in("olga");
+    let first = browser.get("/campaigns/wheel/history").good();
+    assert!(
+        first.contains("first version") && !first.contains("What version"),
+        "{first}"
+    );
+    let second = yaml
+        .replace("stock: 100000", "stock: 200000")
+        .replace("perDay: 5", "perDay: 6");
+    apply(&server, &second).await;
+    let special = "special: [{from: \"2027-01-01T00:00\", to: \"2027-01-01T02:00\", multiply: 3}]";
+    let third = second.replace("{mug: 1}}", &format!("{{mug: 1}}, {special}}}"));
+    apply(&server, &third).await;
+
+    let page = browser.get("/campaigns/wheel/history").good();
+    for word in [
+        "What version 3 changed",
+        "special hours of pool hourly",
+        "pools[hourly]",
+    ] {
+        assert!(page.contains(word), "{word}: {page}");
+    }
+    assert!(!page.contains("stock of"), "{page}");
+    let page = browser.get("/campaigns/wheel/history?version=2").good();
+    for word in [
+        "What version 2 changed",
+        "stock of Mug (mug)",
+        "<code>prizes[mug].stock</code>",
+        "limits for each user",
+        "limits.drawsPerDay",
+        "<code>5</code>",
+        "<code>6</code>",
+    ] {
+        assert!(page.contains(word), "{word}: {page}");
+    }
+    assert!(!page.contains("special hours"), "{page}");
+    browser.language = "zh";
+    let page = browser.get("/campaigns/wheel/history?version=2").good();
+    assert!(page.contains("Mug (mug) 的库存"), "{page}");
+    // A version that there is not shows the nearest that there is.
+    assert_eq!(
+        browser.get("/campaigns/wheel/history?version=99").status,
+        200
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_is_shown_with_what_it_holds() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    let yaml = format!(
+        "id: wheel\n{TIMES}budget: {{total: {{currencyCode: CNY, units: 20}}}}
+prizes: [{{id: mug, name: Mug, stock: 1000, value: {{currencyCode: CNY, units: 10}}}}]
+pools: [{{id: deck, deck: {{size: 2, cards: {{mug: 2}}, onExhausted: RESHUFFLE}}}}]\n"
+    );
+    apply(&server, &yaml).await;
+    browser.sign_in("olga");
+    let page = browser.get("/campaigns/wheel").good();
+    assert!(
+        page.contains("Budget") && page.contains(">CNY 0<"),
+        "{page}"
+    );
+    assert!(!page.contains("would pass the budget"), "{page}");
+    draw(&server, "wheel", 1).await;
+    let page = browser.get("/campaigns/wheel").good();
+    assert!(
+        page.contains(">CNY 10<") && page.contains("50.0%"),
+        "{page}"
+    );
+    draw(&server, "wheel", 1).await;
+    let page = browser.get("/campaigns/wheel").good();
+    for word in ["100.0%", "would pass the budget: Mug (mug)"] {
+        assert!(page.contains(word), "{word}: {page}");
+    }
+    assert!(browser.get("/").good().contains("The budget holds mug"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_s_guarantees_are_shown() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    let yaml = format!(
+        "id: banner\n{TIMES}prizes:
+  - {{id: dragon, unlimited: true}}
+  - {{id: slime, unlimited: true}}
+pools:
+  - id: banner
+    personal:
+      odds: {{dragon: 1%, slime: 99%}}
+      guarantees: [{{id: ssr, prizes: [dragon], within: 90}}]\n"
+    );
+    apply(&server, &yaml).await;
+    draw(&server, "banner", 7).await;
+    let request = CheckLimitRequest {
+        campaign_id: "banner".into(),
+        user_id: "u-1".into(),
+        ..Default::default()
+    };
+    let limits = server.lottery().await.check_limit(request).await.unwrap();
+    let limits = limits.into_inner().limits.unwrap();
+    let progress = &limits.guarantees[0];
+    let left = progress.draws_left.unwrap();
+    browser.sign_in("olga");
+    let page = browser.get("/campaigns/banner/users?user=u-1").good();
+    let (_, table) = page.split_once("Guarantees").unwrap();
+    for word in [
+        r#"<th scope="row">ssr</th>"#.to_owned(),
+        format!(r#"<td class="n">{}</td>"#, progress.draws_since),
+        format!(r#"<td class="n">{left}</td>"#),
+        "tombola user forget u-1".into(),
+    ] {
+        assert!(table.contains(&word), "{word}: {table}");
+    }
+}

@@ -1,0 +1,118 @@
+//! A change that one person proposes and another approves, by pages alone.
+
+use super::{Browser, address};
+use crate::access::Gate;
+
+const POLICY: &str = "
+roles:
+  both: [check, read, plan, stop, admin, propose, approve]
+  proposer: [read, check, propose]
+identities:
+  - {name: ann, tokens: [{sha256: <ann-token>}]}
+  - {name: bea, tokens: [{sha256: <bea-token>}]}
+  - {name: pat, tokens: [{sha256: <pat-token>}]}
+bindings:
+  - {identity: ann, role: both, campaigns: ['*'], senders: ['*']}
+  - {identity: bea, role: both, campaigns: ['*'], senders: ['*']}
+  - {identity: pat, role: proposer, campaigns: ['*'], senders: ['*']}
+";
+
+fn by(gate: &Gate, token: &str) -> Browser {
+    let mut browser = Browser::at(address(&gate.server));
+    browser
+        .post("/sign-in", &format!("token={token}"))
+        .leads_to("/");
+    browser
+}
+
+/// Sends a form that must lead to a new proposal; the address of its page.
+#[track_caller]
+fn proposed(browser: &mut Browser, path: &str, form: &str) -> String {
+    let answer = browser.post(path, form);
+    assert_eq!(answer.status, 303, "{}", answer.body);
+    let target = answer.header("location").unwrap();
+    let address = target.strip_suffix("?done=proposed").unwrap();
+    assert!(address.contains("/proposals/"), "{address}");
+    address.to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_proposes_another_approves_or_rejects() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    gate.by("ann-token").await.apply("wheel").await.unwrap();
+    let (mut pat, mut ann) = (by(&gate, "pat-token"), by(&gate, "ann-token"));
+    let raise = "units=5&version=1&reason=more+mugs";
+    let page = proposed(&mut pat, "/campaigns/wheel/prizes/mug/stock", raise);
+    let own = pat.get(&page).good();
+    assert!(
+        own.contains("prizes[mug].stock") && own.contains("more mugs"),
+        "{own}"
+    );
+    assert!(!own.contains("id=\"approve\""), "nobody approves it alone");
+    let refused = pat.post(&format!("{page}/approve"), "request_id=own");
+    assert_eq!(refused.status, 403, "{}", refused.body);
+    for list in ["/", "/campaigns/wheel"] {
+        assert!(ann.get(list).good().contains(&page), "{list}");
+    }
+    assert!(ann.get(&page).good().contains("id=\"approve\""));
+    ann.post(&format!("{page}/approve"), "request_id=yes&reason=fine")
+        .leads_to(&format!("{page}?done=approved"));
+    let approved = ann.get(&page).good();
+    assert!(
+        approved.contains("approved") && approved.contains("1005"),
+        "{approved}"
+    );
+    assert!(!ann.get("/").good().contains(&page));
+    let again = ann.post(&format!("{page}/approve"), "request_id=again");
+    assert_eq!(again.status, 409, "{}", again.body);
+
+    // Whoever may plan needs nobody here: the campaign does not require it.
+    ann.post(
+        "/campaigns/wheel/change/apply",
+        "version=2&name=Wheel&request_id=name",
+    )
+    .leads_to("/campaigns/wheel/change?done=changed");
+    let close = "typed=wheel&reason=over";
+    let page = proposed(&mut pat, "/campaigns/wheel/close", close);
+    let rejected = format!("{page}?done=rejected");
+    ann.post(&format!("{page}/reject"), "request_id=no&reason=not+yet")
+        .leads_to(&rejected);
+    let shown = ann.get(&rejected).good();
+    assert!(
+        shown.contains("rejected") && shown.contains("not yet"),
+        "{shown}"
+    );
+    ann.language = "zh";
+    assert!(ann.get(&page).good().contains("已驳回"));
+    // The brake needs nobody else.
+    ann.post("/campaigns/wheel/pause", "")
+        .leads_to("/campaigns/wheel?done=paused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_that_requires_approval_says_so_and_its_forms_propose() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    gate.by("ann-token")
+        .await
+        .apply_with("wheel", "approvalRequired: true")
+        .await
+        .unwrap();
+    let (mut ann, mut bea) = (by(&gate, "ann-token"), by(&gate, "bea-token"));
+    for tab in ["", "/change", "/schedule"] {
+        let page = ann.get(&format!("/campaigns/wheel{tab}")).good();
+        assert!(
+            page.contains("need the approval of another person"),
+            "{page}"
+        );
+    }
+    let form = "version=1&name=Other&request_id=rename";
+    let page = proposed(&mut ann, "/campaigns/wheel/change/apply", form);
+    let again = proposed(&mut ann, "/campaigns/wheel/change/apply", form);
+    assert_eq!(page, again, "a form that is sent twice proposes once");
+    let own = ann.post(&format!("{page}/approve"), "request_id=own");
+    assert_eq!(own.status, 403, "{}", own.body);
+    assert!(own.body.contains("Nobody approves a change of their own"));
+    bea.post(&format!("{page}/approve"), "request_id=yes")
+        .leads_to(&format!("{page}?done=approved"));
+    assert!(ann.get("/campaigns/wheel").good().contains("Other"));
+}
