@@ -45,7 +45,7 @@ pub(in crate::store) use fill::fill;
 pub(in crate::store) use freeze::freeze;
 pub(in crate::store) use hold::holds;
 pub(in crate::store) use operate::{Subjects, operate, windows_needed};
-pub(in crate::store) use propose::{approve, kept_for, propose, reject};
+pub(in crate::store) use propose::{approve, propose, reject};
 pub(in crate::store) use read::filling;
 pub(in crate::store) use replay::{
     is_same_approval, is_same_operation, is_same_version, is_same_win_operation, replay,

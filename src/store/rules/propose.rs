@@ -1,7 +1,5 @@
 //! Proposals: who may approve what, and until when.
 
-use std::time::Duration;
-
 use crate::{
     model::Moment,
     store::{
@@ -162,11 +160,6 @@ pub(in crate::store) fn reject(
         proposal: known.clone(),
         replayed: false,
     })
-}
-
-/// How long the list is kept from now on.
-pub(in crate::store) fn kept_for(proposals: &Proposals, now: Moment) -> Duration {
-    proposals.kept_until().since(now)
 }
 
 /// Only an identity can be told from another one.

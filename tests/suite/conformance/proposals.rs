@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tombola::{
-    model::{Campaign, OperatorId, PoolNo, RequestId},
+    model::{Campaign, CampaignId, OperatorId, PoolNo, RequestId},
     store::{
         ApproveCommand, Author, Change, Lifecycle, OperateCommand, Operated, Operation, Proposal,
         ProposalBase, ProposalReply, ProposalState, ProposeCommand, Proposed, ProposedAct, Refusal,
@@ -23,6 +23,7 @@ promises![
     names_that_are_not_proved_propose_and_approve_nothing,
     a_proposal_is_void_once_its_base_version_moved,
     a_proposal_expires_and_is_removed_later,
+    proposals_that_nobody_needs_leave_with_the_next_step,
     parallel_approvals_apply_once,
     an_approval_and_a_rejection_at_once_have_one_winner,
     retries_are_answered_again_and_reused_ids_are_refused,
@@ -336,6 +337,34 @@ async fn a_proposal_expires_and_is_removed_later(world: &mut World) {
         matches!(refused, Refusal::ProposalNotFound(_)),
         "{refused:?}"
     );
+}
+
+async fn proposals_that_nobody_needs_leave_with_the_next_step(world: &mut World) {
+    // So many that some share a partition with the other campaign.
+    let others: Vec<_> = (0..16).map(|n| format!("other-{n}")).collect();
+    let others: Vec<_> = others
+        .iter()
+        .map(|id| CampaignId::parse("campaign", id).unwrap())
+        .collect();
+    for id in &others {
+        let mut campaign = Campaign::clone(&yaml(true, 1000));
+        campaign.id = id.clone();
+        let command = ProposeCommand {
+            campaign: id.clone(),
+            base_version: 0,
+            proposed: Proposed::Version(Arc::new(campaign)),
+            ttl: WEEK,
+            author: by("ann", "p"),
+        };
+        world.store().propose(command).await.unwrap();
+    }
+    world.pass(WEEK + DONE_PROPOSAL_KEPT).await;
+    propose_stock(world, 2000, "next").await;
+    let mut left = 0;
+    for id in &others {
+        left += world.store().proposals(id).await.unwrap().0.len();
+    }
+    assert!(left < others.len(), "all of them are still there");
 }
 
 async fn parallel_approvals_apply_once(world: &mut World) {

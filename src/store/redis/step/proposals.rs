@@ -1,12 +1,11 @@
 //! Proposals of changes. They are in one hash of each campaign, which need not exist: the field
 //! `list` has all of them as JSON, and the field of each id the definition that it proposes. A step
-//! writes on condition that `list` is as it was read. The hash expires when nobody needs it any
-//! more.
+//! writes on condition that `list` is as it was read. Each step removes one of the hashes of the
+//! partition that nobody needs any more.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redis::Value;
 
 use super::{
     campaign::{decode, from_json, to_json},
@@ -45,23 +44,16 @@ pub(crate) struct KeptProposals {
     pub(crate) version: u32,
     /// The definition of a new one.
     definition: Option<(ProposalId, Vec<u8>)>,
+    /// Another campaign whose proposals nobody needs any more, and its list.
+    outdated: Option<(CampaignId, Option<Vec<u8>>)>,
 }
 
 impl KeptProposals {
     /// Adds the conditions and writes of a step.
-    pub(crate) fn write(
-        &self,
-        commit: &mut Commit,
-        partition: &PartitionKeys,
-        id: &CampaignId,
-        now: Moment,
-    ) {
+    pub(crate) fn write(&self, commit: &mut Commit, partition: &PartitionKeys, id: &CampaignId) {
         commit.expect_format(GUARANTEES_FORMAT);
         let key = commit.key(Kind::Hash, partition.campaign(id).proposals);
-        match &self.stored {
-            Some(stored) => commit.expect_field(key, LIST.as_bytes(), stored),
-            None => commit.expect_absent(key, LIST.as_bytes()),
-        }
+        expect_list(commit, key, self.stored.as_deref());
         let mut fields = vec![LIST.into(), to_json(&self.list)];
         if let Some((id, definition)) = &self.definition {
             fields.extend([id.as_str().into(), definition.clone()]);
@@ -75,13 +67,26 @@ impl KeptProposals {
         if !gone.is_empty() {
             commit.write("HDEL", key, gone);
         }
-        let kept_for = rules::kept_for(&self.list, now).as_millis();
-        commit.write("PEXPIRE", key, [kept_for.to_string().into()]);
         let index = commit.key(Kind::SortedSet, partition.proposals.clone());
         let until = self.list.kept_until().as_micros().to_string();
         commit.write("ZADD", index, [until.into(), id.as_str().into()]);
-        let now = now.as_micros().to_string().into();
-        commit.write("ZREMRANGEBYSCORE", index, [b"-inf".to_vec(), now]);
+        if let Some((id, stored)) = &self.outdated {
+            let key = commit.key(Kind::Hash, partition.campaign(id).proposals);
+            expect_list(commit, key, stored.as_deref());
+            commit.write("DEL", key, []);
+            commit.write("ZREM", index, [id.as_str().into()]);
+        }
+    }
+}
+
+fn decode_list(stored: Option<&[u8]>) -> Result<Proposals> {
+    Ok(stored.map(from_json).transpose()?.unwrap_or_default())
+}
+
+fn expect_list(commit: &mut Commit, key: usize, stored: Option<&[u8]>) {
+    match stored {
+        Some(stored) => commit.expect_field(key, LIST.as_bytes(), stored),
+        None => commit.expect_absent(key, LIST.as_bytes()),
     }
 }
 
@@ -95,22 +100,54 @@ struct Base {
 }
 
 impl Core {
-    /// Reads the proposals of a campaign.
-    async fn kept_proposals(&self, id: &CampaignId, version: u32) -> Result<KeptProposals> {
+    /// Reads the proposals of a campaign as they are stored.
+    async fn stored_proposals(&self, id: &CampaignId) -> Result<Option<Vec<u8>>> {
         let mut command = redis::cmd("HGET");
         command
             .arg(self.partition(id).campaign(id).proposals)
             .arg(LIST);
-        let stored = reply::maybe_bytes(self.ask_command(&command).await?)?;
-        let list = stored.as_deref().map(from_json).transpose()?;
-        let list: Proposals = list.unwrap_or_default();
+        reply::maybe_bytes(self.ask_command(&command).await?)
+    }
+
+    /// Reads the proposals of a campaign for a step.
+    async fn kept_proposals(&self, id: &CampaignId, base: &Base) -> Result<KeptProposals> {
+        let stored = self.stored_proposals(id).await?;
+        let list = decode_list(stored.as_deref())?;
+        let until = base.now.as_micros().to_string();
+        let found = self.with_proposals(self.partition(id), ["-inf", &until, "LIMIT", "0", "2"]);
+        let outdated = found.await?.into_iter().find(|other| other != id);
+        let outdated = match outdated {
+            Some(other) => {
+                let stored = self.stored_proposals(&other).await?;
+                Some((other, stored))
+            }
+            None => None,
+        };
         Ok(KeptProposals {
             stored,
             before: list.clone(),
             list,
-            version,
+            version: base.base.version,
             definition: None,
+            outdated,
         })
+    }
+
+    /// The campaigns of a partition that have proposals, by a range of the moments until which
+    /// these are kept.
+    async fn with_proposals<const N: usize>(
+        &self,
+        partition: &PartitionKeys,
+        range: [&str; N],
+    ) -> Result<Vec<CampaignId>> {
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command.arg(&partition.proposals).arg(&range);
+        let found = reply::list(self.ask_command(&command).await?)?;
+        let ids = found.into_iter().map(|id| {
+            let id = CampaignId::parse("campaign", &reply::text(id)?);
+            id.map_err(|problem| StoreError::corrupt(problem.message))
+        });
+        ids.collect()
     }
 
     async fn proposal_base(&self, id: &CampaignId) -> Result<Base> {
@@ -144,7 +181,7 @@ impl Core {
         let mut commit = Commit::new(partition, &keys, id, revision, now, base.fork);
         let removed = commit.key(Kind::Hash, partition.removed_campaigns.clone());
         commit.expect_absent(removed, &IdDigest::campaign(id).field);
-        kept.write(&mut commit, partition, id, now);
+        kept.write(&mut commit, partition, id);
         let (all, args) = commit.into_parts();
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next().map_err(StoreError::after_write)?;
@@ -165,7 +202,7 @@ impl Core {
     async fn try_propose(&self, command: &ProposeCommand) -> Result<Option<ProposalReply>> {
         let id = &command.campaign;
         let base = self.proposal_base(id).await?;
-        let mut kept = self.kept_proposals(id, base.base.version).await?;
+        let mut kept = self.kept_proposals(id, &base).await?;
         let reply = rules::propose(&mut kept.list, command, base.base, base.now)?;
         if reply.replayed {
             self.confirm_proposals(id).await?;
@@ -182,7 +219,7 @@ impl Core {
     async fn try_reject(&self, command: &RejectCommand) -> Result<Option<ProposalReply>> {
         let id = &command.campaign;
         let base = self.proposal_base(id).await?;
-        let mut kept = self.kept_proposals(id, base.base.version).await?;
+        let mut kept = self.kept_proposals(id, &base).await?;
         let reply = rules::reject(&mut kept.list, command, base.base, base.now)?;
         if reply.replayed {
             self.confirm_proposals(id).await?;
@@ -203,7 +240,7 @@ impl Core {
                 return Ok(Some(operated));
             }
         }
-        let mut kept = self.kept_proposals(id, base.base.version).await?;
+        let mut kept = self.kept_proposals(id, &base).await?;
         match rules::approve(&mut kept.list, command, base.base, base.now)? {
             Change::Version(command) if base.fork.is_none() => {
                 self.create(&command, Some(kept)).await
@@ -247,7 +284,7 @@ impl ProposalStore for RedisStore {
     }
 
     async fn proposals(&self, campaign: &CampaignId) -> Result<Proposals> {
-        Ok(self.core.kept_proposals(campaign, 0).await?.list)
+        decode_list(self.core.stored_proposals(campaign).await?.as_deref())
     }
 
     async fn proposed_definition(
@@ -268,19 +305,15 @@ impl ProposalStore for RedisStore {
         after: Option<&CampaignId>,
         limit: usize,
     ) -> Result<Vec<CampaignId>> {
-        let now = self.clock_hint().as_micros();
+        let now = self.clock_hint().as_micros().to_string();
         let mut ids = Vec::new();
         for partition in &self.core.partitions {
-            let mut command = redis::cmd("ZRANGEBYSCORE");
-            command.arg(&partition.proposals).arg(now).arg("+inf");
-            let found: Value = self.core.ask_command(&command).await?;
-            for id in reply::list(found)? {
-                let id = CampaignId::parse("campaign", &reply::text(id)?);
-                let id = id.map_err(|problem| StoreError::corrupt(problem.message))?;
-                if after.is_none_or(|after| id > *after) {
-                    ids.push(id);
-                }
-            }
+            let found = self.core.with_proposals(partition, [&now, "+inf"]).await?;
+            ids.extend(
+                found
+                    .into_iter()
+                    .filter(|id| after.is_none_or(|after| id > after)),
+            );
         }
         ids.sort_unstable();
         ids.truncate(limit);

@@ -155,7 +155,7 @@ impl Loaded {
             );
         }
         if let Some(proposals) = &self.proposals {
-            proposals.write(&mut commit, partition, &view.campaign.id, state.now);
+            proposals.write(&mut commit, partition, &view.campaign.id);
         }
         write_due(&mut commit, partition, state);
         if self.layout.is_none() {
