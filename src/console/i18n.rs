@@ -153,6 +153,7 @@ mod tests {
             "template.",
             "template-hint.",
             "proposal.",
+            "proposed.",
         ];
         for key in &first {
             let is_by_data = by_data.iter().any(|family| key.starts_with(family));

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::model::limits::LimitReached;
 use crate::model::{Moment, OperatorId};
@@ -165,6 +167,46 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             Refusal::UpgradeNeeded.into(),
             Code::FailedPrecondition,
             "UPGRADE_NEEDED",
+            "no",
+        ),
+        (
+            Denial::Missing.into(),
+            Code::Unauthenticated,
+            "CREDENTIALS_MISSING",
+            "no",
+        ),
+        (
+            Denial::Invalid("its signature is wrong").into(),
+            Code::Unauthenticated,
+            "CREDENTIALS_INVALID",
+            "no",
+        ),
+        (
+            Denial::Expired.into(),
+            Code::Unauthenticated,
+            "CREDENTIALS_EXPIRED",
+            "no",
+        ),
+        (
+            Denial::Unverifiable.into(),
+            Code::Unavailable,
+            "CREDENTIALS_UNVERIFIABLE",
+            "no",
+        ),
+        (
+            Denial::Forbidden {
+                permission: Permission::Plan,
+                on: On::Store,
+            }
+            .into(),
+            Code::PermissionDenied,
+            "PERMISSION_DENIED",
+            "no",
+        ),
+        (
+            Denial::TooMany(Duration::from_secs(1)).into(),
+            Code::ResourceExhausted,
+            "RATE_LIMITED",
             "no",
         ),
         (
