@@ -44,7 +44,8 @@ pub(super) struct RecoverArgs {
     #[command(flatten)]
     sink: SinkArgs,
     /// Go on, and withdraw every unit that could be won when the loss was noticed, so that none is
-    /// won twice. Open envelopes end, and the packets that nobody has grabbed are refunded
+    /// won twice: of prizes of personal pools and guarantees, all that are in stock. Open envelopes
+    /// end, and the packets that nobody has grabbed are refunded
     #[arg(long, env = "TOMBOLA_WITHDRAW_DUE", conflicts_with = "accept")]
     withdraw_due: bool,
     /// Go on as if nothing had happened: units that were won in the lost entries may be won again

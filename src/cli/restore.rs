@@ -60,8 +60,9 @@ pub(super) struct RestoreArgs {
     file: PathBuf,
     #[command(flatten)]
     home: HomeArgs,
-    /// Withdraw every unit that can be won now, so that none is won twice. Open envelopes end, and
-    /// the packets that nobody has grabbed are refunded
+    /// Withdraw every unit that can be won now, so that none is won twice: of prizes of personal
+    /// pools and guarantees, all that are in stock. Open envelopes end, and the packets that nobody
+    /// has grabbed are refunded
     #[arg(long, env = "TOMBOLA_WITHDRAW_DUE", conflicts_with = "accept")]
     withdraw_due: bool,
     /// Go on as if nothing had happened: units that were won after the backup may be won again

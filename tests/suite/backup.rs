@@ -43,6 +43,16 @@ endTime: 2026-12-20T00:00:00+08:00
 prizes: [{id: coupon, codes: true}]
 pools: [{id: deck, deck: {size: 1000, cards: {coupon: 1000}, onExhausted: RESHUFFLE}}]
 ";
+/// Draws take units off stock.
+const OFF_STOCK: &str = "
+id: spring
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-20T00:00:00+08:00
+prizes: [{id: phone, stock: 90}, {id: mug, stock: 800}, {id: pin, unlimited: true}]
+guarantees: [{id: fifth, prizes: [mug], within: 5}]
+pools: [{id: own, personal: {odds: {phone: 10%}, fallback: pin}}]
+";
 /// When the campaign is drawn from, when a backup is restored, and when draws go on.
 const THEN: &str = "2026-12-05T12:30:00+08:00";
 const AFTER_THE_LOSS: &str = "2026-12-05T13:10:00+08:00";
@@ -282,6 +292,40 @@ async fn codes_go_on_after_a_restore_behind_those_that_it_says_are_withdrawn() {
         assert!(unused.lines().eq(codes(next + 300..6_000)), "{unused}");
         audit(&server, &data);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stock_that_lost_draws_may_have_won_is_withdrawn() {
+    let scene = Scene::new();
+    let server = scene.begin_with(OFF_STOCK, "");
+    draw(&server, 0..100).await;
+    let file = scene.file("monday.backup");
+    server.run(&["backup", file.to_str().unwrap()]).well();
+    draw(&server, 100..120).await;
+    drop(server);
+
+    let data = scene.only_key("restored");
+    let said = scene.restore(&file, &data, &["--withdraw-due", "--json"]);
+    let restored: serde_json::Value = serde_json::from_str(&said.well()).unwrap();
+    // A hundred calls of five draws each gave a mug.
+    let withdrawn = &restored["withdrawn"]["units"]["spring"];
+    assert_eq!(withdrawn["mug"], 700, "{restored:#}");
+    assert_eq!(withdrawn["pin"], serde_json::Value::Null, "{restored:#}");
+    let server = Scene::serve(&data, LATER, "");
+    let anew = draw(&server, 200..220).await;
+    let results = anew.iter().flat_map(|drawn| &drawn.results);
+    assert!(results.clone().all(|result| result.prize_id != "phone"));
+    assert!(results.clone().all(|result| result.prize_id != "mug"));
+    audit(&server, &data);
+    let more = OFF_STOCK.replace("stock: 800", "stock: 803");
+    let path = scene.file("more.yaml");
+    fs::write(&path, more).unwrap();
+    let path = path.to_str().unwrap();
+    server.run(&["apply", path, "--base-version", "1"]).well();
+    let anew = draw(&server, 300..310).await;
+    let results = anew.iter().flat_map(|drawn| &drawn.results);
+    assert_eq!(results.filter(|it| it.prize_id == "mug").count(), 3);
+    audit(&server, &data);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -468,7 +468,8 @@ impl Books {
         day
     }
 
-    fn pool_name(&self, pool: PoolNo) -> String {
+    /// The id of a pool; `/guarantees` for what guarantees of the campaign give.
+    pub fn pool_name(&self, pool: PoolNo) -> String {
         let campaign = self.newest.as_ref();
         match campaign.and_then(|campaign| campaign.pool_name(pool)) {
             Some("") => "/guarantees".into(),

@@ -10,7 +10,7 @@ pub mod odds;
 mod progress;
 pub mod rule;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter::once};
 
 use super::{
     apportion::greatest_common_divisor,
@@ -208,13 +208,19 @@ impl Campaign {
     }
 
     /// The prizes that draws take off stock themselves, some perhaps more than once: those of
-    /// personal pools and of guarantees.
+    /// guarantees and of personal pools.
     pub fn prizes_off_stock(&self) -> impl Iterator<Item = PrizeNo> {
+        self.prizes_off_stock_by_pool()
+            .flat_map(|(_, prizes)| prizes)
+    }
+
+    /// The same by pool, those of guarantees under [`PoolNo::GUARANTEES`].
+    pub fn prizes_off_stock_by_pool(&self) -> impl Iterator<Item = (PoolNo, Vec<PrizeNo>)> {
         let guaranteed = self.guarantees.iter().flat_map(|it| &it.prizes);
         let own = self
             .personal_pools()
-            .flat_map(|(.., personal)| personal.prizes());
-        guaranteed.copied().chain(own)
+            .map(|(no, _, personal)| (no, personal.prizes().collect()));
+        once((PoolNo::GUARANTEES, guaranteed.copied().collect())).chain(own)
     }
 
     /// Users draw alone from a pool.

@@ -1,6 +1,10 @@
 //! Taking units out of pools, chunk by chunk: what becomes of those that a search has found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 use crate::{
     model::{Moment, PoolNo, Quantities},
@@ -144,15 +148,50 @@ fn ending(state: &mut State, found: &[Placed]) -> Result<Swept> {
 }
 
 /// What could be won leaves the campaign. What an open fill has still to put in could have been put
-/// in, and won, in the lost entries too: it goes back to stock.
+/// in, and won, in the lost entries too: it goes back to stock. The last chunk withdraws from stock
+/// what draws take off it themselves.
 fn recovery(state: &mut State, found: &[Placed]) -> Result<Swept> {
     truncate_all(state)?;
     book_returns(state, found, Released::Recalled)?;
-    let units = take_back(state, found, TakenBackCause::Recovered, true)?;
+    let units = if found.is_empty() {
+        withdraw_off_stock(state)?
+    } else {
+        take_back(state, found, TakenBackCause::Recovered, true)?
+    };
     Ok(Swept {
         units,
         more: !found.is_empty(),
     })
+}
+
+/// Withdraws the stock of all prizes that personal pools and guarantees give, an entry for each of
+/// them; how many units by prize. Of unlimited prizes there is always enough.
+fn withdraw_off_stock(state: &mut State) -> Result<Quantities> {
+    let campaign = Arc::clone(&state.view.campaign);
+    let mut withdrawn = Quantities::new();
+    for (pool, prizes) in campaign.prizes_off_stock_by_pool() {
+        let mut units = Quantities::new();
+        for prize in prizes {
+            let stock = state.stock_mut(prize)?;
+            if !campaign.prize(prize).unlimited {
+                add(&mut units, prize, mem::take(&mut stock.remaining));
+            }
+        }
+        for (prize, units) in &units {
+            state.stock_mut(*prize)?.withdrawn += units;
+            add(&mut withdrawn, *prize, *units);
+        }
+        if !units.is_empty() {
+            state.changes.entries.push(Body::TakenBack {
+                pool,
+                cause: TakenBackCause::Recovered,
+                units,
+                withdrawn: true,
+                spans: Vec::new(),
+            });
+        }
+    }
+    Ok(withdrawn)
 }
 
 fn truncate_all(state: &mut State) -> Result<()> {

@@ -7,7 +7,7 @@ use tombola::{
         Campaign, PoolNo,
         personal::{PoolProgress, Progress},
     },
-    store::{Cause, DrawAnswer, Operation, StoreError, WinOperation},
+    store::{Cause, DrawAnswer, Operation, StoreError, Sweep, WinOperation},
 };
 
 use crate::support::{
@@ -31,6 +31,7 @@ promises![
     a_deck_keeps_its_composition,
     odds_may_change_and_positions_go_on,
     a_revoked_win_is_back_in_stock,
+    what_draws_take_off_stock_is_withdrawn_after_a_loss,
 ];
 
 const POOL: PoolNo = PoolNo(0);
@@ -415,4 +416,55 @@ async fn a_revoked_win_is_back_in_stock(world: &mut World) {
     assert_eq!(answer.prizes(), ["mug", "pin"]);
     let numbers = answer.won_units().into_iter().map(|won| won.unit.number);
     assert!(numbers.eq(3..5), "a number is never given twice");
+}
+
+/// Draws in entries that were lost may have won any unit in stock of what personal pools and
+/// guarantees give. Other stock stays.
+async fn what_draws_take_off_stock_is_withdrawn_after_a_loss(world: &mut World) {
+    const ALL: &str = "
+        prizes:
+          - {id: mug, stock: 3}
+          - {id: pin, stock: 20}
+          - {id: cap, stock: 30}
+          - {id: star, unlimited: true}
+          - {id: coin, stock: 5000}
+        guarantees: [{id: second, prizes: [cap, star], within: 2}]
+        pools:
+          - {id: own, personal: {odds: {mug: 100%}, fallback: pin}}
+          - {id: coins, deck: {size: 100, cards: {coin: 100}, onExhausted: RESHUFFLE}}
+    ";
+    let begun = world.begin(ALL).await;
+    let answer = world.draw(draw("u").times(4)).await;
+    assert_eq!(answer.prizes(), ["mug", "cap", "mug", "cap"]);
+    world
+        .operate(Operation::PausePrize {
+            prize: world.prize_no("mug").await,
+        })
+        .await;
+    let coins = world.prize("coin").await;
+    let until = world.time();
+    let sweep = Sweep::Recovery { until };
+    let (mut withdrawn, mut more) = (0, true);
+    while more {
+        let swept = world.store().sweep(&begun.id, sweep).await.unwrap();
+        withdrawn += swept.units.values().sum::<u64>();
+        more = swept.more;
+    }
+    assert_eq!(withdrawn, 1 + 20 + 28 + coins.waiting);
+    for (id, left) in [("mug", 0), ("pin", 0), ("cap", 0), ("coin", coins.left)] {
+        assert_eq!(world.prize(id).await.left, left, "{id}");
+    }
+    let star = world.prize("star").await;
+    assert_eq!(
+        (star.stock, star.withdrawn),
+        (0, 0),
+        "there is always enough"
+    );
+    let answer = world.draw(draw("u").times(2)).await;
+    assert_eq!(answer.prizes(), ["coin", "star"]);
+    // What the operator knows was not won is given anew.
+    world.change(&ALL.replace("stock: 30", "stock: 31")).await;
+    let answer = world.draw(draw("v").times(4)).await;
+    assert_eq!(answer.prizes(), ["coin", "cap", "coin", "star"]);
+    assert!(world.stats().await.balanced());
 }

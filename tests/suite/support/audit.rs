@@ -223,7 +223,14 @@ impl Book {
                 spans,
                 cause,
             } => {
-                self.check_spans(*pool, units, spans);
+                let (_, newest) = self.versions.last_key_value().expect("a version");
+                if own::is_off_stock(newest, *pool) {
+                    // They have waited in stock, and no draw has named them.
+                    assert!(*withdrawn && spans.is_empty());
+                    self.fill(units);
+                } else {
+                    self.check_spans(*pool, units, spans);
+                }
                 self.take_back(units, *withdrawn);
                 if *cause == TakenBackCause::Recovered {
                     self.pass_over(units);

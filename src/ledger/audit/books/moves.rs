@@ -130,6 +130,10 @@ impl Books {
         } else {
             Leaves::ToStock
         };
+        if self.is_off_stock(pool) {
+            // They have waited in stock.
+            self.put(pool, units, faults);
+        }
         for (prize, units) in units {
             self.leave((pool, *prize), *units, leaves, faults);
         }

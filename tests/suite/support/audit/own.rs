@@ -51,9 +51,7 @@ impl Book {
         let is_unlimited = self.unlimited.contains(&prize);
         let stats = self.prizes.entry(prize).or_default();
         stats.won += 1;
-        let is_off_stock =
-            pool == PoolNo::GUARANTEES || matches!(campaign.pool(pool).kind, PoolKind::Personal(_));
-        let from = match (is_off_stock, is_unlimited) {
+        let from = match (is_off_stock(campaign, pool), is_unlimited) {
             (true, true) => {
                 stats.stock += 1;
                 return;
@@ -64,4 +62,9 @@ impl Book {
         assert!(*from > 0, "P1: more than there was");
         *from -= 1;
     }
+}
+
+/// A personal pool, or the guarantees: draws take off stock what it gives.
+pub(super) fn is_off_stock(campaign: &Campaign, pool: PoolNo) -> bool {
+    pool == PoolNo::GUARANTEES || matches!(campaign.pool(pool).kind, PoolKind::Personal(_))
 }
