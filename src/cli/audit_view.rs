@@ -8,7 +8,7 @@ use super::output::{Side, Table, counted};
 use crate::{
     chance::hex,
     ledger::audit::{Books, Check, Outcome as Report, PoolSums, PrizeSums},
-    model::{CampaignId, PoolNo, PrizeNo, text::grouped},
+    model::{CampaignId, PrizeNo, text::grouped},
     store::EnvelopeSums,
 };
 
@@ -160,7 +160,7 @@ fn campaign(id: &CampaignId, books: &Books) -> String {
             taken_back,
             waiting,
         } = *sums;
-        let cells = [pool_name(books, *pool), prize_name(books, *prize)];
+        let cells = [books.pool_name(*pool), prize_name(books, *prize)];
         pools.row(
             cells
                 .into_iter()
@@ -184,12 +184,6 @@ fn prize_name(books: &Books, no: PrizeNo) -> String {
     let prizes = books.campaign().map(|campaign| &campaign.prizes);
     let prize = prizes.and_then(|prizes| prizes.get(usize::from(no.0)));
     prize.map_or_else(|| no.0.to_string(), |prize| prize.id.to_string())
-}
-
-fn pool_name(books: &Books, no: PoolNo) -> String {
-    let pools = books.campaign().map(|campaign| &campaign.pools);
-    let pool = pools.and_then(|pools| pools.get(usize::from(no.0)));
-    pool.map_or_else(|| no.0.to_string(), |pool| pool.id.to_string())
 }
 
 fn envelopes(sums: &BTreeMap<String, EnvelopeSums>) -> String {
@@ -281,7 +275,7 @@ fn campaign_json(books: &Books) -> Value {
         .iter()
         .map(|((pool, prize), sums)| {
             json!({
-                "pool": pool_name(books, *pool),
+                "pool": books.pool_name(*pool),
                 "prize": prize_name(books, *prize),
                 "put": sums.put,
                 "won": sums.won,

@@ -158,6 +158,8 @@ fn full(status: &CampaignStatus) -> String {
         let bounds = bounds.collect::<Vec<_>>().join(", ");
         lines.push(format!("budget       {bounds}"));
     }
+    let promises = campaign.guarantees.iter().map(phrases::promise);
+    lines.extend(promises.map(|promise| format!("guarantee    {promise}")));
     if let Some(consolation) = &campaign.consolation {
         lines.push(format!(
             "consolation  {} ({})",

@@ -7,7 +7,7 @@ use super::{
     client::{Client, Outcome, campaign_id, whole},
     failure::Failure,
     output::{Side, Table, counted},
-    phrases::{caps, for_whom, limit_of_wins, listed, open_when, percent},
+    phrases::{caps, for_whom, limit_of_wins, listed, open_when, percent, promise},
     time::shown,
 };
 use crate::{
@@ -61,7 +61,7 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
         response.version,
         response.versions.len()
     )];
-    let promises: Vec<String> = response.guarantees.iter().map(promise).collect();
+    let promises: Vec<String> = response.guarantees.iter().map(promised).collect();
     if !promises.is_empty() {
         parts.push(format!("tried first\n{}", promises.join("\n")));
     }
@@ -183,32 +183,13 @@ fn own(personal: &PersonalOdds) -> String {
         let base = base(&odds.prize_id).unwrap_or_default();
         table.row([prize.into(), base, format!("{}%", odds.percent)]);
     }
-    let promises = personal.guarantees.iter().map(promise);
+    let promises = personal.guarantees.iter().map(promised);
     let promises: String = promises.map(|text| format!("\n{text}")).collect();
     format!("{}{promises}", table.render())
 }
 
-/// A guarantee in words.
-fn promise(guarantee: &Guarantee) -> String {
-    let mut parts = Vec::new();
-    if guarantee.within > 0 {
-        parts.push(format!("within {} draws", grouped(guarantee.within.into())));
-    }
-    for ramp in &guarantee.ramp {
-        parts.push(format!("from draw {} on {} more each", ramp.from, ramp.add));
-    }
-    if !guarantee.among.is_empty() {
-        let among = guarantee.among.join(" or ");
-        parts.push(format!(
-            "{among} in half of the cases, and surely after a miss"
-        ));
-    }
-    let prizes = guarantee.prizes.join(", ");
-    format!(
-        "guarantee {} of {prizes}: {}",
-        guarantee.id,
-        parts.join("; ")
-    )
+fn promised(guarantee: &Guarantee) -> String {
+    format!("guarantee {}", promise(guarantee))
 }
 
 fn quantities(schedule: &ScheduleOdds, zone: &TimeZone) -> String {

@@ -4,7 +4,7 @@ use super::output::counted;
 pub(super) use crate::model::text::percent;
 use crate::{
     model::text::grouped,
-    proto::{CappedPrize, PrizeCap, PrizeQuantity, SegmentRule},
+    proto::{CappedPrize, Guarantee, PrizeCap, PrizeQuantity, SegmentRule},
 };
 
 /// `20 mug, 1 car`
@@ -54,6 +54,25 @@ pub(super) fn for_whom(rule: &SegmentRule) -> String {
     let none = (!rule.none.is_empty()).then(|| format!("not for {}", rule.none.join(" or ")));
     let both: Vec<_> = any.into_iter().chain(none).collect();
     both.join(", ")
+}
+
+/// `ssr of hero, star: within 90 draws; from draw 74 on 6% more each`
+pub(super) fn promise(guarantee: &Guarantee) -> String {
+    let mut parts = Vec::new();
+    if guarantee.within > 0 {
+        parts.push(format!("within {} draws", grouped(guarantee.within.into())));
+    }
+    for ramp in &guarantee.ramp {
+        parts.push(format!("from draw {} on {} more each", ramp.from, ramp.add));
+    }
+    if !guarantee.among.is_empty() {
+        let among = guarantee.among.join(" or ");
+        parts.push(format!(
+            "{among} in half of the cases, and surely after a miss"
+        ));
+    }
+    let prizes = guarantee.prizes.join(", ");
+    format!("{} of {prizes}: {}", guarantee.id, parts.join("; "))
 }
 
 /// When a pool is open to a user: after how many draws, draws of the day, and until how many wins.

@@ -163,6 +163,10 @@ pools:
     let data = desk.directory.path().join("data");
     let audit = desk.run("audit --data", &[data.to_str().unwrap()]).well();
     assert!(audit.contains("guarantees are kept"), "{audit}");
+    assert!(audit.contains("\n/guarantees  cap"), "{audit}");
+    let shown = desk.run("campaign promise", &[]).well();
+    let line = "\nguarantee    fifth of cap: within 5 draws\n";
+    assert!(shown.contains(line), "{shown}");
 }
 
 #[test]
