@@ -8,18 +8,22 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{Tab, alerts, budget, curve, definition, head, prize_name, prizes, proposals, status};
+use super::{
+    Tab, alerts, budget, curve, definition, head, prize_label, prize_name, prizes, proposals,
+    status,
+};
 use crate::{
     console::{
         i18n::Language,
         layout::Place,
-        ui::{self, fact, live, number},
+        ui::{self, Column, fact, live, number},
         visit::{Contents, Visit},
     },
     model::text::percent,
     proto::{
         Campaign, CampaignState, CampaignStatus, DeckOdds, DeckStats, DrawLimits, GetOddsRequest,
-        GetOddsResponse, GetStatsRequest, GetStatsResponse, Hold, PersonalOdds, pool_odds::Kind,
+        GetOddsResponse, GetStatsRequest, GetStatsResponse, Guarantee, Hold, PersonalOdds,
+        pool_odds::Kind,
     },
 };
 
@@ -296,6 +300,13 @@ async fn odds_of(visit: &Visit, id: &str) -> Contents {
 fn published(visit: &Visit, campaign: &Campaign, odds: &GetOddsResponse) -> Markup {
     let lang = visit.language;
     html! {
+        @if !odds.guarantees.is_empty() {
+            section.card {
+                h2 { (lang.t("guarantee.title")) }
+                p { (lang.t("guarantee.first")) }
+                (promises(lang, campaign, &odds.guarantees))
+            }
+        }
         @for pool in &odds.pools {
             section.card {
                 h2 { (lang.with("odds.pool", &pool.pool_id)) }
@@ -305,6 +316,10 @@ fn published(visit: &Visit, campaign: &Campaign, odds: &GetOddsResponse) -> Mark
                         p { (lang.t("odds.personal")) }
                         @if let Some(deck) = &personal.deck { (rounds(lang, campaign, deck)) }
                         @else { (own_odds(lang, campaign, personal)) }
+                        @if !personal.guarantees.is_empty() {
+                            h3 { (lang.t("guarantee.title")) }
+                            (promises(lang, campaign, &personal.guarantees))
+                        }
                     }
                     Some(Kind::Schedule(schedule)) => {
                         p { (lang.t("odds.schedule")) }
@@ -357,6 +372,33 @@ fn rounds(lang: Language, campaign: &Campaign, deck: &DeckOdds) -> Markup {
             } }))
         } }
     }
+}
+
+/// Guarantees: which prizes, within how many draws, and how chances rise and are shared.
+fn promises(lang: Language, campaign: &Campaign, all: &[Guarantee]) -> Markup {
+    let names = |prizes: &[String]| {
+        let names = prizes.iter().map(|prize| prize_label(campaign, prize));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let columns = [
+        Column::Text(lang.t("guarantee.id")),
+        Column::Text(lang.t("guarantee.prizes")),
+        Column::Number(lang.t("guarantee.within")),
+        Column::Text(lang.t("guarantee.ramp")),
+        Column::Text(lang.t("guarantee.among")),
+    ];
+    let rows = html! {
+        @for it in all { tr {
+            th scope="row" { (it.id) }
+            td { (names(&it.prizes)) }
+            td.n { @if it.within > 0 { (number(it.within.into())) } @else { "–" } }
+            td { @for ramp in &it.ramp {
+                div { (lang.with("guarantee.from", &ramp.from.to_string())) " +" (ramp.add) }
+            } }
+            td { (names(&it.among)) }
+        } }
+    };
+    ui::table(lang.t("guarantee.title"), &columns, &rows)
 }
 
 /// The odds of a personal pool: of each draw, and with its guarantees.

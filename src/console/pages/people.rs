@@ -233,7 +233,7 @@ fn quotas(visit: &Visit, status: &CampaignStatus, limits: &Limits, zone: &TimeZo
     )
 }
 
-/// How far the guarantees of personal pools are.
+/// How far guarantees of the campaign and of personal pools are.
 fn guarantees(visit: &Visit, all: &[GuaranteeProgress]) -> Markup {
     let lang = visit.language;
     let columns = [
@@ -245,7 +245,7 @@ fn guarantees(visit: &Visit, all: &[GuaranteeProgress]) -> Markup {
     let rows = html! {
         @for it in all { tr {
             th scope="row" { (it.guarantee_id) }
-            td { (it.pool_id) }
+            td { @if it.pool_id.is_empty() { (lang.t("guarantee.all")) } @else { (it.pool_id) } }
             td.n { (number(it.draws_since.into())) }
             td.n {
                 @match it.draws_left {

@@ -127,11 +127,13 @@ async fn a_user_s_guarantees_are_shown() {
         "id: banner\n{TIMES}prizes:
   - {{id: dragon, unlimited: true}}
   - {{id: slime, unlimited: true}}
+  - {{id: mug, stock: 5}}
+guarantees: [{{id: thirtieth, prizes: [mug], within: 30}}]
 pools:
   - id: banner
     personal:
       odds: {{dragon: 1%, slime: 99%}}
-      guarantees: [{{id: ssr, prizes: [dragon], within: 90}}]\n"
+      guarantees: [{{id: ssr, prizes: [dragon], within: 90, ramp: [{{from: 74, add: 6%}}]}}]\n"
     );
     apply(&server, &yaml).await;
     draw(&server, "banner", 7).await;
@@ -142,17 +144,28 @@ pools:
     };
     let limits = server.lottery().await.check_limit(request).await.unwrap();
     let limits = limits.into_inner().limits.unwrap();
-    let progress = &limits.guarantees[0];
+    let progress = &limits.guarantees[1];
     let left = progress.draws_left.unwrap();
     browser.sign_in("olga");
     let page = browser.get("/campaigns/banner/users?user=u-1").good();
     let (_, table) = page.split_once("Guarantees").unwrap();
     for word in [
+        format!(
+            r#"thirtieth</th><td>all pools</td><td class="n">{}</td>"#,
+            limits.guarantees[0].draws_since
+        ),
         r#"<th scope="row">ssr</th>"#.to_owned(),
         format!(r#"<td class="n">{}</td>"#, progress.draws_since),
         format!(r#"<td class="n">{left}</td>"#),
         "tombola user forget u-1".into(),
     ] {
         assert!(table.contains(&word), "{word}: {table}");
+    }
+    let odds = browser.get("/campaigns/banner/odds").good();
+    for row in [
+        r#"thirtieth</th><td>mug</td><td class="n">30</td>"#,
+        r#"ssr</th><td>dragon</td><td class="n">90</td><td><div>from draw 74 +6%</div></td>"#,
+    ] {
+        assert!(odds.contains(row), "{row}: {odds}");
     }
 }
