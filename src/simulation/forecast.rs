@@ -50,8 +50,7 @@ pub struct Forecast {
     pub guaranteed: Spread,
     /// Users who were refused a draw by a limit.
     pub limited: Spread,
-    /// Days on which somebody did not get a prize since it would have passed the budget; none
-    /// without a budget.
+    /// Days on which the budget held a prize that could have been won; none without a budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_days: Option<Spread>,
     /// What the won units are worth, by currency.

@@ -21,7 +21,9 @@ use crate::{
     },
     store::{
         ApplyCommand, Author, Cause, DrawCommand, DrawResult, Refusal, Result, Stats, Store,
-        StoreError, clock::ManualClock, memory::MemoryStore,
+        StoreError,
+        clock::{Clock as _, ManualClock},
+        memory::MemoryStore,
     },
 };
 
@@ -54,7 +56,8 @@ pub(super) struct Run {
     pub(super) draws_by_window: Vec<u32>,
     /// By prize number.
     pub(super) prizes: Vec<PrizeRun>,
-    /// Local days on which somebody did not get a prize since it would have passed the budget.
+    /// Local days on which the budget held a prize: a unit of it waited at the end of an hour, its
+    /// card was forfeited, nothing else was there, or draws could take it off stock.
     pub(super) budget_days: BTreeSet<Day>,
 }
 
@@ -63,6 +66,10 @@ pub(super) struct Run {
 pub(super) struct PrizeRun {
     /// A schedule releases it: cards that wait in a deck are not unclaimed.
     is_scheduled: bool,
+    /// Personal pools or guarantees give it.
+    is_off_stock: bool,
+    /// It is unlimited, or stock had a unit of it at the end of the last window.
+    is_there: bool,
     /// Units that were released so far.
     released: u64,
     /// Units that were not given out in the end.
@@ -211,8 +218,10 @@ impl<'a> Stage<'a> {
                 budget_days: BTreeSet::new(),
                 prizes: campaign
                     .numbered_prizes()
-                    .map(|(no, _)| PrizeRun {
+                    .map(|(no, prize)| PrizeRun {
                         is_scheduled: is_scheduled(campaign, no),
+                        is_off_stock: campaign.prizes_off_stock().any(|other| other == no),
+                        is_there: prize.unlimited || prize.stock > 0,
                         ..PrizeRun::default()
                     })
                     .collect(),
@@ -304,17 +313,18 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Counts what was won of the budget, and notes the day if the budget has held a prize.
+    /// Counts what was won of the budget, and notes the day if the budget holds a prize.
     fn spend(&mut self, at: Moment, results: &[DrawResult]) {
         let Some(budget) = &self.campaign.budget else {
             return;
         };
         let today = self.campaign.zone.day(at);
-        let (day, total) = self.spent;
-        let mut spent = Spent {
-            today: day.on(today),
-            total,
-        };
+        let mut spent = self.spent_on(today);
+        let mut prizes = (0..).map(PrizeNo).zip(&self.run.prizes);
+        if prizes.any(|(no, prize)| prize.is_off_stock && prize.is_there && budget.holds(no, spent))
+        {
+            self.run.budget_days.insert(today);
+        }
         for result in results {
             let is_held = match *result {
                 DrawResult::Won { prize, .. } => {
@@ -335,15 +345,32 @@ impl<'a> Stage<'a> {
         self.spent.1 = spent.total;
     }
 
+    /// What was won of the budget.
+    fn spent_on(&self, today: Day) -> Spent {
+        let (day, total) = self.spent;
+        Spent {
+            today: day.on(today),
+            total,
+        }
+    }
+
     /// Notes what is released and unclaimed at the end of a window.
     fn note(&mut self, index: usize, stats: &Stats) {
-        for (prize, stats) in self.run.prizes.iter_mut().zip(&stats.prizes) {
+        let today = self.campaign.zone.day(self.clock.now());
+        let spent = self.spent_on(today);
+        let prizes = (0..).map(PrizeNo).zip(&mut self.run.prizes);
+        for ((no, prize), stats) in prizes.zip(&stats.prizes) {
+            prize.is_there = self.campaign.prize(no).unlimited || stats.left > 0;
             let window = &mut prize.windows[index];
             window.released = narrow(stats.released.saturating_sub(prize.released));
             prize.released = stats.released;
             let taken = stats.won + stats.revoked + stats.returned;
             if prize.is_scheduled {
                 window.unclaimed = narrow(stats.released.saturating_sub(taken).min(stats.waiting));
+            }
+            let budget = self.campaign.budget.as_ref();
+            if window.unclaimed > 0 && budget.is_some_and(|budget| budget.holds(no, spent)) {
+                self.run.budget_days.insert(today);
             }
         }
     }

@@ -159,6 +159,31 @@ fn days_on_which_the_budget_is_reached_are_told() {
 }
 
 #[test]
+fn the_budget_is_reached_too_if_draws_give_something_else_then() {
+    let reached = |pools: &str, units: u32| {
+        let wheel = campaign(&format!(
+            "budget: {{perDay: {{currencyCode: CNY, units: {units}}}}}, \
+             prizes: [{{id: mug, stock: 1000, value: {{currencyCode: CNY, units: 3}}}}, \
+             {{id: pin, unlimited: true, value: {{currencyCode: CNY}}}}], {pools}"
+        ));
+        let forecast = simulate(&wheel, &crowd(100, 3.0), 3).unwrap();
+        assert_eq!(forecast.nothings.high, 0.0, "each draw gives something");
+        let days = forecast.days.iter();
+        let days = days.map(|day| day.budget_reached.unwrap());
+        days.collect::<Vec<_>>()
+    };
+    let pin = "{id: pins, deck: {size: 1, cards: {pin: 1}, onExhausted: RESHUFFLE}}";
+    let schedule = format!("pools: [{{id: mugs, schedule: {{perHour: {{mug: 4}}}}}}, {pin}]");
+    let personal = "pools: [{id: own, personal: {odds: {mug: 50%, pin: 50%}, fallback: pin}}]";
+    let guarantee =
+        format!("guarantees: [{{id: second, prizes: [mug], within: 2}}], pools: [{pin}]");
+    for pools in [&schedule, personal, &guarantee] {
+        assert_eq!(reached(pools, 17), [1.0, 1.0], "{pools}");
+        assert_eq!(reached(pools, 2400), [0.0, 0.0], "{pools}");
+    }
+}
+
+#[test]
 fn users_who_reach_a_guarantee_are_counted_and_odds_come_out() {
     let pool = "{id: own, personal: {odds: {star: 2%, pin: 30%}, \
                 guarantees: [{id: tenth, prizes: [star], within: 10}]}}";
