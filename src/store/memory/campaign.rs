@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::RandomState as QuickHash;
+
 use super::{
     ledger::{Ledger, What},
     queue::Queue,
@@ -35,7 +37,7 @@ pub(super) struct CampaignData {
     pub(super) won: Vec<u64>,
     /// Units won, by pool, window (in seconds) and prize.
     pub(super) window_wins: HashMap<(PoolNo, i64, PrizeNo), u64>,
-    pub(super) users: HashMap<UserId, User>,
+    pub(super) users: HashMap<UserId, User, QuickHash>,
     /// Who is blocked, and who blocked them.
     pub(super) blocked: BTreeMap<UserId, HoldNote>,
     /// Ledger entries of operations, by the request that they answer.
@@ -124,7 +126,7 @@ impl CampaignData {
             guaranteed: 0,
             won: Vec::new(),
             window_wins: HashMap::new(),
-            users: HashMap::new(),
+            users: HashMap::default(),
             blocked: BTreeMap::new(),
             operations: HashMap::new(),
             deliveries: HashMap::new(),

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use foldhash::fast::RandomState as QuickHash;
+
 use super::{
     campaign::CampaignData,
     envelope::EnvelopeData,
@@ -27,7 +29,7 @@ pub(super) struct Core {
     /// The latest moment that anyone has seen.
     last: Moment,
     pub(super) request_memory: Duration,
-    pub(super) campaigns: HashMap<CampaignId, CampaignData>,
+    pub(super) campaigns: HashMap<CampaignId, CampaignData, QuickHash>,
     /// The end of each campaign that has a tombstone.
     pub(super) removed_campaigns: HashMap<CampaignId, Moment>,
     /// What is left of campaigns that have one.
@@ -54,7 +56,7 @@ impl Core {
             clock,
             last: Moment::EPOCH,
             request_memory,
-            campaigns: HashMap::new(),
+            campaigns: HashMap::default(),
             removed_campaigns: HashMap::new(),
             leaving: BTreeMap::new(),
             envelopes: HashMap::new(),

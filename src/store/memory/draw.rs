@@ -51,7 +51,7 @@ impl Core {
         let barred = rules::barred(&command, campaign.is_blocked(&command.user));
         let admitted = Admitted::new(&command, &record, barred, campaign.spent(now));
         let paused = Arc::clone(&campaign.state.view.paused_prizes);
-        let made = match rules::draw(&definition, &paused, now, campaign, admitted)? {
+        let mut made = match rules::draw(&definition, &paused, now, campaign, admitted)? {
             Outcome::Made(made) => made,
             Outcome::NeedFill(need) => return Ok(Drawn::NeedFill(vec![need])),
             Outcome::NeedChance => return Ok(Drawn::NeedChance),
@@ -116,6 +116,9 @@ impl Core {
         user: &UserId,
         request: &RequestId,
     ) -> Result<Option<Remembered>> {
+        if !self.ledger.is_kept() {
+            return Ok(None); // no draw is remembered
+        }
         let oldest = self.now() - self.request_memory;
         let campaign = self.campaign(id)?;
         let found = campaign.users.get(user);

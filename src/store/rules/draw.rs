@@ -11,6 +11,8 @@
 //! The same for every store but Redis, whose script `draw.lua` decides it in the same way. A store
 //! shows its pools as [`Pools`]. Nothing leaves them before the whole command is decided.
 
+use std::mem;
+
 use crate::{
     chance::UserChance,
     model::{
@@ -157,11 +159,11 @@ pub(in crate::store) struct Made {
 }
 
 impl Made {
-    /// Brings a user's record to what the draws have made of it.
-    pub(in crate::store) fn keep(&self, record: &mut UserRecord) {
+    /// Moves what the draws have made of a user's record there.
+    pub(in crate::store) fn keep(&mut self, record: &mut UserRecord) {
         record.wins = self.wins;
-        record.prizes.clone_from(&self.prizes);
-        record.progress.clone_from(&self.progress);
+        record.prizes = mem::take(&mut self.prizes);
+        record.progress = mem::take(&mut self.progress);
     }
 }
 

@@ -58,7 +58,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
         state,
         fork: step.core.fork,
     };
-    let made = match rules::draw(&campaign, &paused, step.now, &mut pools, admitted)? {
+    let mut made = match rules::draw(&campaign, &paused, step.now, &mut pools, admitted)? {
         Outcome::Made(made) => made,
         Outcome::NeedFill(need) => return Ok(Drawn::NeedFill(vec![need])),
         Outcome::NeedChance => return Ok(Drawn::NeedChance),
