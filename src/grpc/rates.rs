@@ -62,9 +62,12 @@ impl Rates {
 
     /// When nothing will be left of a prize, if users go on winning it as they did in the last
     /// hour, or since the first reading. None for a prize of which nothing is left or always
-    /// enough, which nobody has won, or which outlasts the campaign; and none within the first ten
-    /// minutes.
+    /// enough, which nobody has won, or which outlasts the campaign; none in a closed campaign, and
+    /// none within the first ten minutes.
     pub(super) fn runs_out(&self, stats: &Stats, no: PrizeNo) -> Option<Moment> {
+        if stats.view.lifecycle == Lifecycle::Closed {
+            return None;
+        }
         let campaign = &stats.view.campaign;
         let index = usize::from(no.0);
         let (definition, prize) = (campaign.prize(no), &stats.prizes[index]);
@@ -225,6 +228,9 @@ pools: [{id: hours, schedule: {perHour: {coupon: 10, sticker: 10}}}]
         let of = |won| out(&rates, &after(&begun, 20, won));
         // 48 hours: 20 minutes a unit are 144 units.
         assert_eq!((of(6), of(8)), (None, Some(20 + 992 * 20 / 8)));
+        let mut closed = after(&begun, 20, 8);
+        closed.view.lifecycle = Lifecycle::Closed;
+        assert_eq!(out(&rates, &closed), None);
     }
 
     #[tokio::test]
