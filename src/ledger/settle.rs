@@ -13,6 +13,7 @@ use thiserror::Error;
 use tracing::warn;
 
 use super::{
+    activity,
     contradiction::{Alarm, Contradiction},
     deliveries::{DeliveryChange, change, changed_win},
     entry::{self, OWN_FORMAT, StoredEntry},
@@ -197,6 +198,7 @@ impl Carrier {
                 .entries
                 .push(StoredEntry::of(entry, &known.pseudonyms));
             batch.wins.extend(self.wins(entry).await?);
+            activity::add(&mut batch.activity, entry);
             batch.deliveries.extend(self.delivery(entry).await?);
             batch.prizes.extend(self.prizes(entry).await?);
         }

@@ -25,6 +25,7 @@ pub(in crate::console) struct Asked {
     pub(super) user: String,
     request: String,
     prize: String,
+    unit: String,
     operator: String,
     /// The first and the last day, in the campaign's zone: `2026-11-29`.
     pub(super) from: String,
@@ -170,6 +171,7 @@ impl List for Wins {
         vec![
             ("user", "list.user", &asked.user),
             ("prize", "units.prize", &asked.prize),
+            ("unit", "list.unit", &asked.unit),
         ]
     }
 
@@ -179,6 +181,7 @@ impl List for Wins {
             campaign_id: query.campaign.into(),
             user_id: query.asked.user.clone(),
             prize_id: query.asked.prize.clone(),
+            unit_id: query.asked.unit.clone(),
             page_size: query.size,
             page_token: query.token,
             start_time,

@@ -43,9 +43,11 @@ pub const fn permission(rpc: Rpc) -> Permission {
         Rpc::GrantDraws => Permission::Grant,
         // LedgerService
         Rpc::ListWins => Permission::Check,
-        Rpc::ListDraws | Rpc::ListEnvelopes | Rpc::ListOperations | Rpc::WatchEntries => {
-            Permission::Read
-        }
+        Rpc::ListDraws
+        | Rpc::ListEnvelopes
+        | Rpc::ListOperations
+        | Rpc::GetActivity
+        | Rpc::WatchEntries => Permission::Read,
         Rpc::MarkDelivered | Rpc::RevokeWin => Permission::Deliver,
         // AdminService
         Rpc::Backup => Permission::Admin,
@@ -153,6 +155,7 @@ scoped! {
     ListWinsRequest => |it| campaign_or_listed(&it.campaign_id);
     ListDrawsRequest => |it| campaign_or_listed(&it.campaign_id);
     ListOperationsRequest => |it| campaign_or_listed(&it.campaign_id);
+    GetActivityRequest => |it| Scope::Campaign(&it.campaign_id);
     WatchEntriesRequest => |it| campaign_or_listed(&it.campaign_id);
     ListEnvelopesRequest => |it| match it.envelope_id.as_str() {
         "" => Scope::Listed,

@@ -260,6 +260,22 @@ impl Ledger {
         })
     }
 
+    async fn get_activity(
+        &self,
+        message: &proto::GetActivityRequest,
+    ) -> Result<proto::GetActivityResponse, CallError> {
+        let hours = requests::activity(message)?;
+        let reader = self.reader()?;
+        let until = self
+            .wait_until_settled(Some(hours.campaign.as_str()))
+            .await?;
+        let found = reader.activity(&hours.campaign, hours.between).await?;
+        Ok(proto::GetActivityResponse {
+            hours: found.iter().map(views::activity).collect(),
+            complete_until: until.map(moment_to_proto),
+        })
+    }
+
     async fn operation(
         &self,
         entry: &Entry,
@@ -325,6 +341,15 @@ impl LedgerService for Ledger {
         request: Request<proto::RevokeWinRequest>,
     ) -> Reply<proto::RevokeWinResponse> {
         Self::revoke_win(self, request).await
+    }
+
+    async fn get_activity(
+        &self,
+        request: Request<proto::GetActivityRequest>,
+    ) -> Reply<proto::GetActivityResponse> {
+        let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+        let work = pin!(self.get_activity(request.get_ref()));
+        self.desk.read(deadline, work).await
     }
 
     async fn list_wins(

@@ -5,7 +5,8 @@ use crate::{
     grpc::{access::Visible, request::Fields},
     ledger::read::{EntryQuery, Kinds, Range, Seen, WinQuery},
     model::{
-        CampaignId, EnvelopeId, OperatorId, PrizeId, Problems, RequestId, UserId, limits::Funding,
+        CampaignId, EnvelopeId, Moment, OperatorId, PrizeId, Problems, RequestId, UserId,
+        limits::Funding,
     },
     proto::{self, EnvelopeEventKind, OperationKind, Outcome},
 };
@@ -13,6 +14,9 @@ use crate::{
 /// Entries that a page looks at if a filter is not one of the index: few of them may be of the
 /// list.
 const SCAN_MAX: usize = 1_000;
+
+/// The longest time whose hours are asked for at once: 100 days, in microseconds.
+const ACTIVITY_MAX_US: i64 = 100 * 24 * 3_600_000_000;
 
 /// A page that is asked for.
 pub(super) struct Asked<Q> {
@@ -87,6 +91,52 @@ fn user(fields: &mut Fields, id: &str) -> Option<UserId> {
     optional(fields, id, |id| UserId::parse("user_id", id))
 }
 
+/// The id of a unit that may be left out. No unit has a longer one than this.
+fn unit(fields: &mut Fields, id: &str) -> Option<String> {
+    const BYTES_MAX: usize = 256;
+    if id.len() > BYTES_MAX || id.contains('\0') {
+        fields.add(
+            "unit_id",
+            format!("is no text of at most {BYTES_MAX} bytes"),
+        );
+    }
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
+/// Hours whose sums are asked for.
+pub(super) struct Hours {
+    pub(super) campaign: CampaignId,
+    pub(super) between: (Moment, Moment),
+}
+
+pub(super) fn activity(message: &proto::GetActivityRequest) -> Result<Hours, Problems> {
+    let mut fields = Fields::default();
+    let campaign = fields.take(CampaignId::parse("campaign_id", &message.campaign_id));
+    let start = fields.moment("start_time", message.start_time.as_ref());
+    let end = fields.moment("end_time", message.end_time.as_ref());
+    for (name, value) in [
+        ("start_time", &message.start_time),
+        ("end_time", &message.end_time),
+    ] {
+        if value.is_none() {
+            fields.add(name, "is absent");
+        }
+    }
+    if let (Some(start), Some(end)) = (start, end) {
+        if end <= start {
+            fields.add("end_time", "is not after start_time");
+        } else if end.as_micros() - start.as_micros() > ACTIVITY_MAX_US {
+            fields.add("end_time", "is more than 100 days after start_time");
+        }
+    }
+    let between = start.zip(end);
+    fields.finish(
+        campaign
+            .zip(between)
+            .map(|(campaign, between)| Hours { campaign, between }),
+    )
+}
+
 /// A value of an enum in a filter; `None` for its value 0, which stands for all.
 fn filter<E: TryFrom<i32> + Default + PartialEq>(
     fields: &mut Fields,
@@ -146,6 +196,7 @@ pub(super) fn wins(
         campaign,
         prize: prize.map(|prize| prize.to_string()),
         user: user(&mut fields, &message.user_id),
+        unit: unit(&mut fields, &message.unit_id),
         // A campaign that is named was admitted already.
         campaigns: visible.campaigns.filter(|_| message.campaign_id.is_empty()),
         range,

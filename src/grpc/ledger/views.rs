@@ -5,7 +5,10 @@ use crate::{
         envelope_views::{refund_cause, split},
         views::{draw_result, ledger_id},
     },
-    ledger::read::{Delivery, DeliveryState, SettledWin},
+    ledger::{
+        activity::Hour,
+        read::{Delivery, DeliveryState, SettledWin},
+    },
     model::{Campaign, PoolNo, PrizeNo, UserId, convert::moment_to_proto, limits::Funding},
     proto::{self, DrawCause, EnvelopeEventKind, OperationKind},
     store::{
@@ -54,6 +57,16 @@ fn delivery(delivery: &Delivery) -> proto::Delivery {
         state: state.into(),
         reference: delivery.reference.clone(),
         update_time: delivery.at.map(moment_to_proto),
+    }
+}
+
+/// What came of the draws of an hour.
+pub(super) fn activity(hour: &Hour) -> proto::ActivityHour {
+    proto::ActivityHour {
+        start_time: Some(moment_to_proto(hour.start)),
+        draws: hour.counts.draws,
+        wins: hour.counts.wins,
+        consolations: hour.counts.consolations,
     }
 }
 

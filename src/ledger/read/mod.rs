@@ -21,7 +21,9 @@ pub mod sqlite;
 pub use query::{EntryQuery, Kinds, Position, Range, Removed, Rows, Seen, WinQuery};
 pub use row::EntryRow;
 
-use super::{entry::Unreadable, removed::RemovedCampaign, sink::SinkError, wins::Win};
+use super::{
+    activity::Hour, entry::Unreadable, removed::RemovedCampaign, sink::SinkError, wins::Win,
+};
 use crate::{
     model::{Campaign, CampaignId, Moment, RequestId, UserId},
     store::{Entry, LedgerId, SettledUpTo, view::VersionInfo},
@@ -131,6 +133,14 @@ pub trait LedgerReader: Send + Sync {
     /// A part of a list of entries. It may have fewer than were asked for although there are more,
     /// if they are large.
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError>;
+
+    /// What came of a campaign's draws in the hours that begin from the first moment on and before
+    /// the second, in order. Hours without draws are left out.
+    async fn activity(
+        &self,
+        campaign: &CampaignId,
+        between: (Moment, Moment),
+    ) -> Result<Vec<Hour>, ReadError>;
 
     /// The entry that brought a version of a campaign into force; of the newest version if none is
     /// named.

@@ -68,6 +68,8 @@ pub struct WinQuery {
     pub prize: Option<String>,
     /// Of this user.
     pub user: Option<UserId>,
+    /// Of this unit. Units of several campaigns may have the same id.
+    pub unit: Option<String>,
     /// Only of campaigns that these patterns match.
     pub campaigns: Option<Patterns>,
     /// Which part.

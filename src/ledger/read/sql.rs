@@ -103,6 +103,19 @@ impl Sql {
         sql
     }
 
+    /// What came of a campaign's draws in the hours that begin between these moments.
+    pub fn activity(campaign: &CampaignId, between: (Moment, Moment), schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT hour, draws, wins, consolations FROM {schema}activity WHERE true"
+        ));
+        sql.equal("campaign", Some(campaign.as_str()));
+        sql.with(" AND hour >= ", Value::Moment(between.0));
+        sql.with(" AND hour < ", Value::Moment(between.1));
+        sql.add(" ORDER BY hour");
+        sql
+    }
+
     /// The entry that brought a version of a campaign into force, or the newest such entry.
     pub fn applied(campaign: &CampaignId, version: Option<u32>, schema: &str) -> Self {
         let mut sql = Self::default();
@@ -197,7 +210,13 @@ impl Sql {
         let campaign = query.campaign.as_ref();
         sql.equal("campaign", campaign.map(|campaign| campaign.as_str()));
         sql.equal("prize", query.prize.as_deref());
-        if query.user.is_none() && query.campaign.is_none() {
+        sql.equal("unit_id", query.unit.as_deref());
+        if query.unit.is_some() && query.campaign.is_none() {
+            // The index of units begins with the campaign.
+            sql.add(&format!(
+                " AND campaign IN (SELECT DISTINCT campaign FROM {schema}prizes)"
+            ));
+        } else if query.user.is_none() && query.campaign.is_none() {
             sql.add(BY_TIME);
         }
         if let Some(patterns) = &query.campaigns {

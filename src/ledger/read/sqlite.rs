@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     ledger::{
+        activity::{Counts, Hour},
         removed::{RemovedCampaign, RemovedRow},
         sink::SinkError,
         wins::Win,
@@ -193,6 +194,25 @@ impl LedgerReader for SqliteReader {
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
         let found = self.query(Sql::list(query, SCHEMA), entry).await?;
         Rows::of(found, query.range.limit)
+    }
+
+    async fn activity(
+        &self,
+        campaign: &CampaignId,
+        between: (Moment, Moment),
+    ) -> Result<Vec<Hour>, ReadError> {
+        let read = |row: &Row<'_>| {
+            Ok(Hour {
+                start: Moment::from_micros(row.get(0)?),
+                counts: Counts {
+                    draws: row.get(1)?,
+                    wins: row.get(2)?,
+                    consolations: row.get(3)?,
+                },
+            })
+        };
+        self.query(Sql::activity(campaign, between, SCHEMA), read)
+            .await
     }
 
     async fn applied(

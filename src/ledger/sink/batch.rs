@@ -3,6 +3,7 @@
 use crate::{
     chance::Salt,
     ledger::{
+        activity,
         chain::{Chain, Link},
         deliveries::DeliveryChange,
         entry::{OWN_FORMAT, StoredEntry},
@@ -54,6 +55,8 @@ pub struct Batch {
     pub wins: Vec<Win>,
     /// What became of wins, of this batch and of earlier ones, in order.
     pub deliveries: Vec<DeliveryChange>,
+    /// What came of draws, by campaign and hour.
+    pub activity: activity::Sums,
     /// Prizes of the versions that they brought into force.
     pub prizes: Vec<PrizeRow>,
     /// The first and the last of the settled entries that the store has lost.

@@ -40,7 +40,8 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("schema_more.sql"),
     concat!(
         include_str!("schema_budget.sql"),
-        include_str!("schema_proposals.sql")
+        include_str!("schema_proposals.sql"),
+        include_str!("schema_activity.sql")
     ),
 ];
 /// The version of the schema.

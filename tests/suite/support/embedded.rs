@@ -36,6 +36,7 @@ pub const WITHOUT_INDEX: &str = "
     ALTER TABLE stock DROP COLUMN skipped;
     ALTER TABLE campaigns DROP COLUMN spent_day; ALTER TABLE campaigns DROP COLUMN spent_today;
     DROP TABLE proposals; DROP TABLE proposed; ALTER TABLE versions DROP COLUMN proposed_by;
+    DROP TABLE activity;
     DROP TABLE removed_campaigns; DROP TABLE removed_versions; PRAGMA user_version = 2;
 ";
 

@@ -21,11 +21,12 @@ use super::{
 };
 use crate::{
     ledger::{
+        activity::Hour,
         entry::to_system_time,
         removed::RemovedCampaign,
         sink::{PostgresSink, PostgresUrl, SinkError},
     },
-    model::{Campaign, CampaignId, RequestId, UserId},
+    model::{Campaign, CampaignId, Moment, RequestId, UserId},
     store::{Entry, view::VersionInfo},
 };
 
@@ -168,6 +169,16 @@ impl LedgerReader for PostgresReader {
         let found = self.query(&Sql::list(query, SCHEMA)).await?;
         let found = found.iter().map(rows::entry).collect();
         Rows::of(found, query.range.limit)
+    }
+
+    async fn activity(
+        &self,
+        campaign: &CampaignId,
+        between: (Moment, Moment),
+    ) -> Result<Vec<Hour>, ReadError> {
+        let sql = Sql::activity(campaign, between, SCHEMA);
+        let found = self.query(&sql).await?;
+        Ok(found.iter().map(rows::hour).collect())
     }
 
     async fn applied(

@@ -4,6 +4,7 @@ use tokio_postgres::Row;
 
 use crate::{
     ledger::{
+        activity::{Counts, Hour},
         entry::from_system_time,
         read::{
             SettledTo, SettledWin,
@@ -65,6 +66,19 @@ pub(super) fn win(row: &Row) -> SettledWin {
     SettledWin {
         win,
         delivery: row::delivery(row.get(12), row.get(13), delivery_at.map(from_system_time)),
+    }
+}
+
+/// What came of the draws of an hour.
+pub(super) fn hour(row: &Row) -> Hour {
+    let count = |column| row.get::<_, i64>(column).cast_unsigned();
+    Hour {
+        start: from_system_time(row.get(0)),
+        counts: Counts {
+            draws: count(1),
+            wins: count(2),
+            consolations: count(3),
+        },
     }
 }
 

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::super::SinkError;
 
 /// Each migration's name, `V` and the schema version it leads to, and its text.
-const MIGRATIONS: [(&str, &str); 7] = [
+const MIGRATIONS: [(&str, &str); 8] = [
     (
         "V1__ledger",
         include_str!("../../migrations/V1__ledger.sql"),
@@ -33,6 +33,10 @@ const MIGRATIONS: [(&str, &str); 7] = [
     (
         "V7__removed",
         include_str!("../../migrations/V7__removed.sql"),
+    ),
+    (
+        "V8__activity",
+        include_str!("../../migrations/V8__activity.sql"),
     ),
 ];
 /// The schema version that this program knows: its last migration.

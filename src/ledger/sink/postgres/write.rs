@@ -11,6 +11,7 @@ use tokio_postgres::{
 
 use crate::{
     ledger::{
+        activity,
         deliveries::DeliveryChange,
         entry::{StoredEntry, to_system_time},
         sink::{Batch, Cursor, PrizeRow, SinkError},
@@ -38,6 +39,7 @@ pub(super) async fn write(
     copy_entries(&transaction, &batch.entries).await?;
     copy_wins(&transaction, &batch.wins).await?;
     change_wins(&transaction, &batch.deliveries).await?;
+    add_activity(&transaction, &batch.activity).await?;
     insert_prizes(&transaction, &batch.prizes).await?;
     for (campaign, salt) in &batch.salts {
         let sql = "INSERT INTO tombola.salts (partition, campaign, salt) VALUES ($1, $2, $3)
@@ -221,6 +223,28 @@ async fn change_wins(
             &bigint(change.sequence),
         ];
         transaction.execute(&statement, &values).await?;
+    }
+    Ok(())
+}
+
+async fn add_activity(
+    transaction: &Transaction<'_>,
+    sums: &activity::Sums,
+) -> Result<(), SinkError> {
+    let sql = "INSERT INTO tombola.activity AS known (campaign, hour, draws, wins, consolations)
+               VALUES ($1, $2, $3, $4, $5)
+               ON CONFLICT (campaign, hour) DO UPDATE SET draws = known.draws + excluded.draws,
+                   wins = known.wins + excluded.wins,
+                   consolations = known.consolations + excluded.consolations";
+    for ((campaign, hour), counts) in sums {
+        let values: [&(dyn ToSql + Sync); 5] = [
+            campaign,
+            &to_system_time(*hour),
+            &bigint(counts.draws),
+            &bigint(counts.wins),
+            &bigint(counts.consolations),
+        ];
+        transaction.execute(sql, &values).await?;
     }
     Ok(())
 }

@@ -41,6 +41,20 @@ pub(super) fn write(
     for change in &batch.deliveries {
         change_win(db, change)?;
     }
+    for ((campaign, hour), counts) in &batch.activity {
+        let sql = "INSERT INTO activity (campaign, hour, draws, wins, consolations)
+                   VALUES (?1, ?2, ?3, ?4, ?5)
+                   ON CONFLICT (campaign, hour) DO UPDATE SET draws = draws + excluded.draws,
+                       wins = wins + excluded.wins,
+                       consolations = consolations + excluded.consolations";
+        db.prepare_cached(sql)?.execute(params![
+            campaign,
+            hour.as_micros(),
+            counts.draws,
+            counts.wins,
+            counts.consolations,
+        ])?;
+    }
     for prize in &batch.prizes {
         insert_prize(db, prize)?;
     }

@@ -1,5 +1,6 @@
 //! Reading what is settled.
 
+mod activity;
 mod commands;
 mod lists;
 mod refusals;

@@ -62,7 +62,10 @@ INSERT INTO tombola.wins
 SELECT partition, sequence, 0, at, campaign, 1, user_id, 'r' || n, 'pool',
        CASE n % 1000 WHEN 0 THEN 'car' ELSE 'coin' END, 'unit-' || n
 FROM draws WHERE n % 4 = 0;
-ANALYZE tombola.entries, tombola.wins;
+INSERT INTO tombola.prizes (campaign, version, prize, name, stock)
+SELECT 'campaign-' || n, 1, prize, prize, 1000
+FROM generate_series(0, 49) AS n, unnest(ARRAY['car', 'coin']) AS prize;
+ANALYZE tombola.entries, tombola.wins, tombola.prizes;
 "#;
 
 fn moment(text: &str) -> Moment {
@@ -153,6 +156,13 @@ fn lists(range: &Range) -> Vec<(&'static str, Sql)> {
             wins(WinQuery {
                 campaign: campaign(),
                 prize: Some("car".into()),
+                ..all()
+            }),
+        ),
+        (
+            "wins of a unit",
+            wins(WinQuery {
+                unit: Some("unit-1000".into()),
                 ..all()
             }),
         ),
