@@ -406,11 +406,17 @@ pub(super) fn console_of(
     injector: &Injector,
     link: Option<console::Link>,
 ) -> console::Settings {
+    let info = injector.store().info();
     console::Settings {
         local: settings.local.clone(),
         is_policed: settings.access.is_policed(),
         key: injector.key().console_key(),
         readiness: settings.readiness.clone(),
+        about: console::About {
+            store_id: info.store_id.clone(),
+            promise: promise(info.durability),
+            lead: injector.lead(),
+        },
         tls: settings.tls.clone(),
         link,
         oidc: None,

@@ -134,7 +134,7 @@ pub(super) fn curve(name: &str, lines: &[Line<'_>], label: impl Fn(i64) -> Strin
     let last = points().map(|(minute, _)| *minute).max().unwrap_or(0);
     let top = nice(points().map(|(_, value)| *value).max().unwrap_or(0));
     // The label of the last minute reaches beyond it.
-    let (inner, base) = (WIDTH - LEFT - 24.0, HEIGHT - BOTTOM);
+    let (inner, base) = (WIDTH - LEFT - 44.0, HEIGHT - BOTTOM);
     let length = (last - first).max(1);
     let x = |minute: i64| LEFT + inner * (minute - first) as f64 / length as f64;
     let y = |value: u64| base - (base - 12.0) * value as f64 / top as f64;
@@ -207,7 +207,7 @@ mod tests {
         let curve = curve("c", &[line], |minute| format!("m{minute}")).into_string();
         assert_eq!(curve.matches("<polyline").count(), 2, "{curve}");
         assert!(
-            curve.contains("points=\"56.0,172.0 192.0,12.0\""),
+            curve.contains("points=\"56.0,172.0 188.0,12.0\""),
             "{curve}"
         );
         assert!(curve.contains("m10") && curve.contains("m15"), "{curve}");

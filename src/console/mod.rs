@@ -24,7 +24,7 @@ mod ui;
 mod upload;
 mod visit;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -56,6 +56,8 @@ pub struct Settings {
     pub key: [u8; 32],
     /// Whether the service does its work.
     pub readiness: Readiness,
+    /// What the service does not say over its API.
+    pub about: About,
     /// TLS, if browsers must speak it.
     pub tls: Option<Arc<ServerTls>>,
     /// A link that signs in once.
@@ -64,11 +66,23 @@ pub struct Settings {
     pub oidc: Option<oidc::Settings>,
 }
 
+/// What the page of the system says of a service and its store.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The store's id.
+    pub store_id: String,
+    /// What an acknowledged draw survives.
+    pub promise: &'static str,
+    /// How long before an hour its units are put in.
+    pub lead: Duration,
+}
+
 /// What all requests share.
 struct Console {
     local: Local,
     is_policed: bool,
     readiness: Readiness,
+    about: About,
     has_tls: bool,
     sessions: Sessions,
     feeds: Feeds,

@@ -24,11 +24,11 @@ struct Sums {
     consolations: u64,
 }
 
-/// What came in a minute.
+/// What came in a minute, or in a longer step of a curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Minute {
-    /// Its beginning, in minutes since 1970.
-    pub(super) minute: i64,
+pub(super) struct Point {
+    /// Its beginning, in steps since 1970.
+    pub(super) at: i64,
     pub(super) draws: u64,
     pub(super) wins: u64,
     pub(super) consolations: u64,
@@ -83,7 +83,7 @@ impl Rates {
     }
 
     /// The whole minutes of the last hour that are known.
-    pub(super) fn curve(&self, campaign: &str) -> Vec<Minute> {
+    pub(super) fn curve(&self, campaign: &str) -> Vec<Point> {
         let known = self.lock();
         let Some(samples) = known.get(campaign) else {
             return Vec::new();
@@ -94,8 +94,8 @@ impl Rates {
             .filter(next_to)
             .map(|(a, b)| {
                 let rate = |before, after| scaled(before, after, b.at_s - a.at_s);
-                Minute {
-                    minute: a.at_s / 60,
+                Point {
+                    at: a.at_s / 60,
                     draws: rate(a.draws, b.draws),
                     wins: rate(a.wins, b.wins),
                     consolations: rate(a.consolations, b.consolations),
@@ -183,7 +183,7 @@ mod tests {
         let curve = rates.curve("wheel");
         assert_eq!(curve.len(), MINUTES);
         assert!(curve.iter().all(|minute| minute.draws == 60));
-        assert_eq!(curve.last().unwrap().minute, 1_000 + 118);
+        assert_eq!(curve.last().unwrap().at, 1_000 + 118);
         let known = rates.lock();
         assert!(known["wheel"].latest.len() <= 61 && known["wheel"].minutes.len() <= 61);
     }
@@ -195,7 +195,7 @@ mod tests {
             note(&rates, at_s, draws);
         }
         let curve = rates.curve("wheel");
-        let points: Vec<_> = curve.iter().map(|it| (it.minute, it.draws)).collect();
+        let points: Vec<_> = curve.iter().map(|it| (it.at, it.draws)).collect();
         assert_eq!(points, [(10, 30), (15, 10)]);
     }
 

@@ -40,6 +40,7 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
         local: settings.local,
         is_policed: settings.is_policed,
         readiness: settings.readiness,
+        about: settings.about,
         has_tls: tls.is_some(),
         sessions,
         feeds: Feeds::default(),

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use prometheus::{IntCounter, IntGaugeVec};
+use prometheus::{IntCounter, IntGaugeVec, core::Collector as _};
 
 use super::{counter, gauges};
 
@@ -39,6 +39,20 @@ impl Tls {
             let gauge = self.expiries_s.with_label_values(&[certificate]);
             gauge.set(*expiry_s);
         }
+    }
+
+    /// When what is in use expires, in seconds of Unix time, by what it is.
+    pub(crate) fn expiries(&self) -> Vec<(String, i64)> {
+        let families = self.expiries_s.collect();
+        let metrics = families.iter().flat_map(|family| family.get_metric());
+        let mut expiries: Vec<_> = metrics
+            .filter_map(|metric| {
+                let certificate = metric.get_label().first()?.value().to_owned();
+                Some((certificate, metric.get_gauge().get_value() as i64))
+            })
+            .collect();
+        expiries.sort();
+        expiries
     }
 
     /// Says whether the files for a purpose cannot be used.

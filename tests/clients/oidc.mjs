@@ -5,14 +5,9 @@
 // The provider's page has a button `#login` and a link `#cancel`. It prints `good`, or fails.
 
 import assert from "node:assert/strict";
-import { chromium } from "playwright-core";
+import { accessible, browser, faults, fits } from "./visits.mjs";
 
 const [origin, screenshots] = process.argv.slice(2);
-const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-dev-shm-usage"],
-});
-const faults = [];
 
 try {
     const context = await browser.newContext({ baseURL: origin, locale: "en-GB" });
@@ -29,6 +24,9 @@ try {
     await page.goto("/system?a=1");
     await page.waitForURL(/\/sign-in\?back=/);
     await page.screenshot({ path: `${screenshots}/sign-in-oidc.png` });
+    await accessible(page, "sign-in");
+    await page.setViewportSize({ width: 360, height: 740 });
+    await fits(page, "sign-in");
     await page.click("a[href^='/sign-in/oidc']");
     await page.waitForSelector("#cancel");
     await page.click("#cancel");

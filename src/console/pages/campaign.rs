@@ -34,6 +34,9 @@ const ALERTS_MAX: usize = 20;
 #[derive(Debug, Default, Deserialize)]
 pub(in crate::console) struct Asked {
     done: Option<String>,
+    /// The time that the curve shows.
+    #[serde(default)]
+    curve: curve::Span,
 }
 
 /// The page of a campaign.
@@ -50,7 +53,11 @@ async fn summary(visit: &Visit, id: &str, asked: &Asked) -> Contents {
     let lang = visit.language;
     let status = status(visit, id).await?;
     let (campaign, zone) = definition(&status);
-    let numbers = numbers_of(visit, &status).await;
+    let curve = match asked.curve {
+        curve::Span::Hour => None,
+        span => Some(curve::settled(visit, &status, span).await),
+    };
+    let numbers = numbers_of(visit, &status, curve).await;
     Ok(html! {
         (head(visit, &status, Tab::Summary))
         @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
@@ -84,11 +91,12 @@ pub(super) fn is_over(status: &CampaignStatus) -> bool {
 pub(in crate::console) async fn numbers(visit: &Visit, id: &str) -> Contents {
     let status = status(visit, id).await?;
     let state = ui::state(visit.language, status.state());
-    let numbers = numbers_of(visit, &status).await?;
+    let numbers = numbers_of(visit, &status, None).await?;
     Ok(html! { span data-live="state" { (state) } (brake(visit, &status)) (numbers) })
 }
 
-async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
+/// The sums of a campaign, with a curve; with that of the last hour unless there is another one.
+async fn numbers_of(visit: &Visit, status: &CampaignStatus, curve: Option<Markup>) -> Contents {
     let lang = visit.language;
     let (campaign, zone) = definition(status);
     let request = GetStatsRequest {
@@ -96,7 +104,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
     };
     let stats = visit.campaigns().get_stats(request).await?.into_inner();
     visit.rates.note(&campaign.id, &stats);
-    let curve = visit.rates.curve(&campaign.id);
+    let curve = curve.unwrap_or_else(|| curve::last_hour(visit, status));
     let sums = [
         ("draws", lang.t("sum.draws"), stats.draws),
         ("wins", lang.t("sum.wins"), stats.wins),
@@ -116,7 +124,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus) -> Contents {
             (fact(lang.t("sum.win-rate"), &live("rate", &rate(stats.wins, stats.draws))))
             (fact(lang.t("sum.a-minute"), &live("minute", &a_minute(visit, &campaign.id))))
         }
-        div data-live="curve" { (curve::shown(lang, &curve, &zone)) }
+        (curve)
         section.card {
             h2 { (lang.t("units.title")) }
             (prizes::table(lang, status, &stats))

@@ -5,6 +5,7 @@ use axum::{
     http::{HeaderMap, header::SET_COOKIE},
     response::Response,
 };
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio::task::JoinSet;
@@ -21,6 +22,7 @@ use crate::{
     model::convert::times::span,
     proto::{
         CampaignState, CampaignStatus, GetStatsRequest, GetStatsResponse, ListCampaignsRequest,
+        PrizeStats,
     },
 };
 
@@ -81,6 +83,14 @@ pub(in crate::console) async fn page(
     response
 }
 
+/// A span without what is less than a second.
+pub(super) fn seconds(exact: &prost_types::Duration) -> String {
+    span(&prost_types::Duration {
+        seconds: exact.seconds,
+        nanos: 0,
+    })
+}
+
 /// Says that the ledger is behind, to those who may read the sums of the store.
 async fn lag(visit: &Visit) -> Markup {
     let stats = visit
@@ -91,7 +101,7 @@ async fn lag(visit: &Visit) -> Markup {
     let lag = ledger.filter(|ledger| ledger.settled).and_then(|it| it.lag);
     let lag = lag.filter(|lag| lag.seconds >= LAG_S);
     html! { @if let Some(lag) = &lag {
-        (ui::notice("warn", &html! { (visit.language.with("alert.lag", &span(lag))) }))
+        (ui::notice("warn", &html! { (visit.language.with("alert.lag", &seconds(lag))) }))
     } }
 }
 
@@ -209,7 +219,7 @@ fn shown(visit: &Visit, asked: &Asked, listed: &Listed) -> Markup {
 
 fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, Status>) -> Markup {
     let lang = visit.language;
-    let (campaign, _) = definition(status);
+    let (campaign, zone) = definition(status);
     let id = &campaign.id;
     let name = if campaign.name.is_empty() {
         id
@@ -229,7 +239,7 @@ fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, 
                     td.n { (live(&key("draws"), &number(stats.draws))) }
                     td.n { (live(&key("wins"), &number(stats.wins))) }
                     td.n { (live(&key("minute"), &a_minute(visit, id))) }
-                    td.n { (live(&key("left"), &left(stats))) }
+                    td.n data-live=(key("left")) { (left(stats, &zone)) }
                     td data-live=(key("alerts")) {
                         (alerts::shown(lang, &alerts::of(lang, status, stats), ALERTS_MAX))
                     }
@@ -240,21 +250,32 @@ fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, 
     }
 }
 
-/// The prize with the smallest part of its stock left, and how much that is.
-fn left(stats: &GetStatsResponse) -> String {
+/// The prize that runs out first if users go on winning as they do, and when; else the one with the
+/// smallest part of its stock left. And how much that is.
+fn left(stats: &GetStatsResponse, zone: &TimeZone) -> Markup {
     let limited = stats
         .prizes
         .iter()
         .filter(|prize| !prize.unlimited && prize.stock > 0);
-    let percent = limited.map(|prize| {
+    let percent = |prize: &PrizeStats| {
         let there = prize.left + prize.waiting + prize.held;
-        (
-            u128::from(there) * 100 / u128::from(prize.stock),
-            &prize.prize_id,
-        )
+        u128::from(there) * 100 / u128::from(prize.stock)
+    };
+    let next = limited.min_by_key(|prize| {
+        let out = prize.runs_out_time.as_ref();
+        (out.map_or(i64::MAX, |out| out.seconds), percent(prize))
     });
-    let least = percent.min_by_key(|(percent, _)| *percent);
-    least.map_or_else(|| "–".into(), |(percent, id)| format!("{id} {percent}%"))
+    html! {
+        @match next {
+            Some(prize) => {
+                (prize.prize_id) " " (percent(prize)) "%"
+                @if prize.runs_out_time.is_some() {
+                    br; span.hint { (ui::time(prize.runs_out_time.as_ref(), zone)) }
+                }
+            }
+            None => "–",
+        }
+    }
 }
 
 /// The sums of all campaigns of a page, in their order.

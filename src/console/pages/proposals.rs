@@ -11,7 +11,7 @@ use super::{acts, status};
 use crate::{
     console::{
         layout::Place,
-        ui::{self, Column::Text, fact, named},
+        ui::{self, Column::Text, named},
         visit::{Contents, Visit, reason},
     },
     proto::{
@@ -155,13 +155,16 @@ async fn contents(visit: &Visit, id: &str, proposal_id: String, asked: &Asked) -
     let response = visit.campaigns().get_proposal(request).await?.into_inner();
     let proposal = response.proposal.clone().unwrap_or_default();
     let is_open = proposal.state() == ProposalState::Open;
+    // A campaign that is proposed may not exist yet.
+    let status = super::status(visit, id).await;
+    let zone = status.map_or(TimeZone::UTC, |status| super::definition(&status).1);
     Ok(html! {
         h1 { (lang.t("proposals.one")) " " span.id { (proposal.proposal_id) } }
         @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
         @if proposal.base_version > 0 {
             p { a href={ "/campaigns/" (id) } { (lang.t("new.back")) } }
         }
-        (facts(visit, &proposal))
+        (facts(visit, &proposal, &zone))
         @if !response.problem.is_empty() {
             (ui::notice("bad", &html! {
                 (lang.t("proposals.problem")) " " span lang="en" { (response.problem) }
@@ -172,7 +175,7 @@ async fn contents(visit: &Visit, id: &str, proposal_id: String, asked: &Asked) -
     })
 }
 
-fn facts(visit: &Visit, proposal: &Proposal) -> Markup {
+fn facts(visit: &Visit, proposal: &Proposal, zone: &TimeZone) -> Markup {
     let lang = visit.language;
     let state = named(
         lang,
@@ -180,24 +183,29 @@ fn facts(visit: &Visit, proposal: &Proposal) -> Markup {
         "PROPOSAL_STATE_",
         proposal.state().as_str_name(),
     );
-    let time = |time: &Option<_>| ui::time(Option::as_ref(time), &TimeZone::UTC);
+    let time = |time: &Option<_>| {
+        html! { (ui::time(Option::as_ref(time), zone)) " " (zone.iana_name().unwrap_or_default()) }
+    };
     html! {
-        dl.facts {
-            (fact(lang.t("proposals.campaign"), &html! { (proposal.campaign_id) }))
-            (fact(lang.t("proposals.act"), &html! { (act(visit, proposal)) }))
-            (fact(lang.t("proposals.state"), &html! { span #proposal-state { (state) } }))
-            (fact(lang.t("proposals.base"), &html! { (proposal.base_version) }))
-            (fact(lang.t("proposals.proposer"), &html! { (proposal.operator) }))
-            (fact(lang.t("proposals.time"), &time(&proposal.propose_time)))
-            (fact(lang.t("proposals.until"), &time(&proposal.expire_time)))
-            @if !proposal.reason.is_empty() {
-                (fact(lang.t("form.reason"), &html! { (proposal.reason) }))
-            }
-            @if !proposal.decided_by.is_empty() {
-                (fact(lang.t("proposals.decider"), &html! {
-                    (proposal.decided_by)
-                    @if !proposal.decision_reason.is_empty() { ": " (proposal.decision_reason) }
-                }))
+        section.card {
+            dl.pairs {
+                dt { (lang.t("proposals.campaign")) } dd { (proposal.campaign_id) }
+                dt { (lang.t("proposals.act")) } dd { (act(visit, proposal)) }
+                dt { (lang.t("proposals.state")) } dd #proposal-state { (state) }
+                dt { (lang.t("proposals.base")) } dd { (proposal.base_version) }
+                dt { (lang.t("proposals.proposer")) } dd { (proposal.operator) }
+                dt { (lang.t("proposals.time")) } dd { (time(&proposal.propose_time)) }
+                dt { (lang.t("proposals.until")) } dd { (time(&proposal.expire_time)) }
+                @if !proposal.reason.is_empty() {
+                    dt { (lang.t("form.reason")) } dd { (proposal.reason) }
+                }
+                @if !proposal.decided_by.is_empty() {
+                    dt { (lang.t("proposals.decider")) }
+                    dd {
+                        (proposal.decided_by)
+                        @if !proposal.decision_reason.is_empty() { ": " (proposal.decision_reason) }
+                    }
+                }
             }
         }
         @if let Some(recall) = &proposal.recall {

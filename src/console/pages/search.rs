@@ -15,13 +15,13 @@ use crate::{
     },
     proto::{
         GetEnvelopeRequest, ListCampaignsRequest, ListDrawsRequest, ListEnvelopesRequest,
-        ListWinsRequest, RecordedDraw, Win,
+        ListWinsRequest, RecordedDraw,
     },
 };
 
 /// Results of each kind.
 const RESULTS: u32 = 20;
-/// Pages of the ledger that are read for a request id or a unit, the newest first, and their size.
+/// Pages of the ledger that are read for a request id, the newest first, and their size.
 const PAGES_MAX: usize = 10;
 const PAGE_SIZE: u32 = 1_000;
 /// Campaigns that are compared with the text.
@@ -32,6 +32,9 @@ const CAMPAIGNS_MAX: u32 = 1_000;
 pub(in crate::console) struct Asked {
     #[serde(default)]
     q: String,
+    /// Where the search for a request id goes on.
+    #[serde(default)]
+    older: String,
     done: Option<String>,
 }
 
@@ -41,7 +44,7 @@ pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -
     let text = asked.q.trim();
     let contents = match text {
         "" => ui::empty(&html! { p { (lang.t("search.begin")) } }),
-        text => results(&visit, text).await,
+        text => results(&visit, &asked, text).await,
     };
     let contents = html! {
         h1 { (lang.t("nav.search")) @if !text.is_empty() { ": " (text) } }
@@ -51,11 +54,11 @@ pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -
     visit.page(Place::Elsewhere, lang.t("nav.search"), Ok(contents))
 }
 
-async fn results(visit: &Visit, text: &str) -> Markup {
+async fn results(visit: &Visit, asked: &Asked, text: &str) -> Markup {
     let lang = visit.language;
     let campaigns = campaigns(visit, text).await;
     let user = user(visit, text).await;
-    let draws = request(visit, text).await;
+    let draws = request(visit, asked, text).await;
     let wins = unit(visit, text).await;
     let envelope = envelope(visit, text).await;
     let sections = [
@@ -154,11 +157,11 @@ async fn user(visit: &Visit, text: &str) -> Contents {
     })
 }
 
-/// The draw of a request id among the latest draws.
-async fn request(visit: &Visit, text: &str) -> Contents {
+/// The draw of a request id, among the latest draws or those that are older than a page.
+async fn request(visit: &Visit, asked: &Asked, text: &str) -> Contents {
+    let lang = visit.language;
     let mut found: Vec<RecordedDraw> = Vec::new();
-    let mut page_token = String::new();
-    let mut is_all = false;
+    let mut page_token = asked.older.clone();
     for _ in 0..PAGES_MAX {
         let request = ListDrawsRequest {
             request_id: text.into(),
@@ -169,48 +172,35 @@ async fn request(visit: &Visit, text: &str) -> Contents {
         let list = visit.ledger().list_draws(request).await?.into_inner();
         found.extend(list.draws);
         page_token = list.next_page_token;
-        is_all = page_token.is_empty();
-        if is_all || !found.is_empty() {
+        if page_token.is_empty() || !found.is_empty() {
             break;
         }
     }
-    let lang = visit.language;
+    let older = ui::address("/search", &[("q", text), ("older", &page_token)]);
     Ok(html! {
-        @if found.is_empty() { (nothing(visit)) (partial(visit, is_all)) }
+        @if found.is_empty() { (nothing(visit)) }
         @else { (rows::draws(lang, &found, &TimeZone::UTC)) }
+        @if !page_token.is_empty() {
+            p.hint { (lang.t("search.partial")) }
+            p { a.button href=(older) { (lang.t("search.older")) } }
+        }
     })
 }
 
-/// The win of a unit among the latest wins.
+/// The wins of a unit. Each campaign has units of its own, which may have the same id.
 async fn unit(visit: &Visit, text: &str) -> Contents {
-    let mut found: Vec<Win> = Vec::new();
-    let mut page_token = String::new();
-    let mut is_all = false;
-    for _ in 0..PAGES_MAX {
-        let request = ListWinsRequest {
-            page_size: PAGE_SIZE,
-            page_token: std::mem::take(&mut page_token),
-            ..ListWinsRequest::default()
-        };
-        let list = visit.ledger().list_wins(request).await?.into_inner();
-        found.extend(list.wins.into_iter().filter(|win| win.unit_id == text));
-        page_token = list.next_page_token;
-        is_all = page_token.is_empty();
-        if is_all || !found.is_empty() {
-            break;
-        }
-    }
     let lang = visit.language;
+    let request = ListWinsRequest {
+        unit_id: text.into(),
+        page_size: RESULTS,
+        ..ListWinsRequest::default()
+    };
+    let wins = visit.ledger().list_wins(request).await?.into_inner().wins;
     let back = ui::address("/search", &[("q", text)]);
     Ok(html! {
-        @if found.is_empty() { (nothing(visit)) (partial(visit, is_all)) }
-        @else { (rows::wins(lang, &found, &TimeZone::UTC, &back)) }
+        @if wins.is_empty() { (nothing(visit)) }
+        @else { (rows::wins(lang, &wins, &TimeZone::UTC, &back)) }
     })
-}
-
-/// Says that only the latest entries were read.
-fn partial(visit: &Visit, is_all: bool) -> Markup {
-    html! { @if !is_all { p.hint { (visit.language.t("search.partial")) } } }
 }
 
 async fn envelope(visit: &Visit, text: &str) -> Contents {

@@ -1,28 +1,38 @@
 //! The service itself and its store, as far as the services tell.
 
 use axum::{extract::State, response::Response};
-use jiff::tz::TimeZone;
+use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
 
-use super::rows;
+use super::{overview::seconds, rows};
 use crate::{
     console::{
-        Shared,
+        About, Shared,
         layout::Place,
         ui::{self, number},
-        visit::{Contents, Visit},
+        visit::Visit,
     },
     grpc::readiness::Phase,
-    model::convert::times::span,
+    metrics::{INJECTOR, STORE, TLS},
+    model::convert::times::{from_wire, span},
     proto::{EnvelopeSums, GetStatsRequest, GetStatsResponse, LedgerStats},
 };
 
 const MIB: u64 = 1024 * 1024;
+const HOUR_S: i64 = 3_600;
 
 /// The page.
 pub(in crate::console) async fn page(State(console): State<Shared>, visit: Visit) -> Response {
     let lang = visit.language;
-    let store = store(&visit).await;
+    let stats = visit
+        .campaigns()
+        .get_stats(GetStatsRequest::default())
+        .await;
+    let stats = stats.map(tonic::Response::into_inner);
+    let clock = stats.as_ref().ok().map(|stats| &stats.read_time);
+    let now = clock.and_then(|time| from_wire(time.as_ref()));
+    let work = work(&visit, &console.about, now.unwrap_or_else(Timestamp::now));
+    let store = stats.map(|stats| store(&visit, &stats));
     let contents = html! {
         h1 { (lang.t("nav.system")) }
         section.card {
@@ -32,6 +42,8 @@ pub(in crate::console) async fn page(State(console): State<Shared>, visit: Visit
                 dd { (phase(&visit, &console.readiness.phase())) }
                 dt { (lang.t("system.version")) }
                 dd { (env!("CARGO_PKG_VERSION")) " " code { (crate::BUILD_ID) } }
+                dt { (lang.t("system.store")) } dd { code { (console.about.store_id) } }
+                dt { (lang.t("system.keeps")) } dd lang="en" { (console.about.promise) }
                 dt { (lang.t("system.access")) }
                 dd {
                     @if console.is_policed { (lang.t("system.policed")) }
@@ -42,9 +54,14 @@ pub(in crate::console) async fn page(State(console): State<Shared>, visit: Visit
                     @if console.has_tls { (lang.t("system.tls-on")) }
                     @else { (lang.t("system.tls-off")) }
                 }
+                @for (certificate, expiry_s) in TLS.expiries() {
+                    dt { (lang.with("system.certificate", &certificate)) }
+                    dd { (until(expiry_s)) }
+                }
             }
             p.hint { (lang.t("system.replica")) }
         }
+        (work)
         (visit.section(store))
         section.card {
             h2 { (lang.t("system.elsewhere")) }
@@ -61,21 +78,59 @@ fn phase(visit: &Visit, phase: &Phase) -> Markup {
         Phase::Starting | Phase::Stopping => html! { (lang.t("away.title")) },
         Phase::NotReady(cause) => html! {
             span.badge.state-paused { (lang.t("system.not-ready")) } " " span lang="en" { (cause) }
+            p.hint { (lang.t("system.recover")) " " code { "tombola recover" } }
         },
     }
 }
 
-async fn store(visit: &Visit) -> Contents {
+/// A moment of Unix time, in UTC.
+fn until(at_s: i64) -> Markup {
+    let at = prost_types::Timestamp {
+        seconds: at_s,
+        nanos: 0,
+    };
+    html! { (ui::time(Some(&at), &TimeZone::UTC)) " UTC" }
+}
+
+/// What the service has done since it was started, and when it puts units in next.
+fn work(visit: &Visit, about: &About, now: Timestamp) -> Markup {
     let lang = visit.language;
-    let request = GetStatsRequest::default();
-    let stats = visit.campaigns().get_stats(request).await?.into_inner();
-    Ok(html! {
+    let lead_s = i64::try_from(about.lead.as_secs()).unwrap_or_default();
+    let next_s = (now.as_second() + lead_s).div_euclid(HOUR_S) * HOUR_S + HOUR_S - lead_s;
+    let mean = |times: &prometheus::Histogram, scale: f64| match times.get_sample_count() {
+        0 => "–".to_owned(),
+        count => format!("{:.1}", times.get_sample_sum() * scale / count as f64),
+    };
+    html! {
+        section.card {
+            h2 { (lang.t("system.work")) }
+            dl.pairs {
+                dt { (lang.t("system.next")) }
+                dd { (until(next_s)) " " (lang.with("system.lead", &number(about.lead.as_secs()))) }
+                dt { (lang.t("system.hours")) }
+                dd { (lang.with("system.in-time", &number(INJECTOR.in_time.get())))
+                    " · " (lang.with("system.late", &number(INJECTOR.late.get())))
+                    " · " (lang.with("system.missed", &number(INJECTOR.missed.get()))) }
+                dt { (lang.t("system.forks")) } dd { (number(STORE.forks.get())) }
+                dt { (lang.t("system.batches")) }
+                dd { (number(STORE.batch_calls.get_sample_count())) " · "
+                    (lang.with("system.calls", &mean(&STORE.batch_calls, 1.0))) }
+                dt { (lang.t("system.waits")) } dd { (mean(&STORE.queue_s, 1e3)) " ms" }
+                dt { (lang.t("system.at-store")) } dd { (mean(&STORE.call_s, 1e3)) " ms" }
+            }
+        }
+    }
+}
+
+fn store(visit: &Visit, stats: &GetStatsResponse) -> Markup {
+    let lang = visit.language;
+    html! {
         @if stats.test_clock {
             (ui::notice("warn", &html! { (lang.t("system.test-clock")) }))
         }
-        @if let Some(ledger) = &stats.ledger { (ledger_of(visit, ledger, &stats)) }
+        @if let Some(ledger) = &stats.ledger { (ledger_of(visit, ledger, stats)) }
         (envelopes(visit, &stats.envelopes))
-    })
+    }
 }
 
 fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> Markup {
@@ -91,7 +146,7 @@ fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> M
                 }
                 dt { (lang.t("system.unsettled")) } dd { (number(ledger.unsettled_entries)) }
                 @if let Some(lag) = &ledger.lag {
-                    dt { (lang.t("system.lag")) } dd { (span(lag)) }
+                    dt { (lang.t("system.lag")) } dd { (seconds(lag)) }
                 }
                 @if ledger.memory_max_bytes > 0 {
                     dt { (lang.t("system.memory")) }
@@ -104,7 +159,8 @@ fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> M
                     }
                 }
                 dt { (lang.t("system.clock")) }
-                dd { (ui::time(stats.read_time.as_ref(), &TimeZone::UTC)) " UTC" }
+                dd { (ui::time(stats.read_time.as_ref(), &TimeZone::UTC)) " UTC"
+                    @if !stats.test_clock { " · " (skew(visit, stats)) } }
             }
             details {
                 summary { (lang.t("system.partitions")) }
@@ -120,6 +176,14 @@ fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> M
             }
         }
     }
+}
+
+/// How far the store's clock is ahead of this machine's, in tenths of a second.
+fn skew(visit: &Visit, stats: &GetStatsResponse) -> String {
+    let store = from_wire(stats.read_time.as_ref()).unwrap_or_default();
+    let ahead_ms = store.as_millisecond() - Timestamp::now().as_millisecond();
+    let text = format!("{:+.1}", ahead_ms as f64 / 1e3);
+    visit.language.with("system.skew", &text)
 }
 
 /// Where the money of envelopes is.

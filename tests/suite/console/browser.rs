@@ -11,12 +11,15 @@ use crate::{
 
 /// Visits pages in Chromium. What it sees stays in target/console.
 fn browse(origin: &str, pages: &[String]) {
-    drive("browser.mjs", origin, pages);
+    drive("browser.mjs", origin, pages, "");
 }
 
-/// Runs a program for Chromium.
-pub(super) fn drive(program: &str, origin: &str, pages: &[String]) {
-    let screenshots = project("target/console");
+/// Runs a program for Chromium, with a token for those that sign in by one.
+pub(super) fn drive(program: &str, origin: &str, pages: &[String], token: &str) {
+    let screenshots = match token {
+        "" => project("target/console"),
+        _ => project("target/console/signed-in"),
+    };
     std::fs::create_dir_all(&screenshots).unwrap();
     let library = project("tests/clients/node_modules/playwright-core/package.json");
     assert!(
@@ -25,7 +28,7 @@ pub(super) fn drive(program: &str, origin: &str, pages: &[String]) {
     );
     let mut node = Command::new("node");
     node.arg(project("tests/clients").join(program)).arg(origin);
-    node.arg(screenshots).args(pages);
+    node.arg(screenshots).args(pages).env("TOKEN", token);
     assert_eq!(Ended::of(&mut node).well(), "good\n");
 }
 

@@ -6,9 +6,15 @@ use super::served;
 use crate::process::Server;
 
 async fn apply(server: &Server, yaml: &str) {
+    apply_to(server, yaml, 0).await;
+}
+
+/// Applies a file on top of a version.
+async fn apply_to(server: &Server, yaml: &str, base_version: u32) {
     let campaign = tombola::model::file::parse(yaml).unwrap().pop();
     let request = ApplyCampaignRequest {
         campaign,
+        base_version,
         operator: "olga".into(),
         reason: "for the test".into(),
         ..Default::default()
@@ -50,11 +56,11 @@ pools: [{{id: hourly, schedule: {{perHour: {{mug: 1}}}}}}]\n"
     );
     let second = yaml
         .replace("stock: 100000", "stock: 200000")
-        .replace("perDay: 5", "perDay: 6");
-    apply(&server, &second).await;
+        .replace("PerDay: 5", "PerDay: 6");
+    apply_to(&server, &second, 1).await;
     let special = "special: [{from: \"2027-01-01T00:00\", to: \"2027-01-01T02:00\", multiply: 3}]";
     let third = second.replace("{mug: 1}}", &format!("{{mug: 1}}, {special}}}"));
-    apply(&server, &third).await;
+    apply_to(&server, &third, 2).await;
 
     let page = browser.get("/campaigns/wheel/history").good();
     for word in [
@@ -117,6 +123,33 @@ pools: [{{id: deck, deck: {{size: 2, cards: {{mug: 2}}, onExhausted: RESHUFFLE}}
         assert!(page.contains(word), "{word}: {page}");
     }
     assert!(browser.get("/").good().contains("The budget holds mug"));
+
+    // It is raised, and then taken away.
+    let form = "version=1&budget_currency=cny&budget_per_day=&budget_total=1%2C250.50";
+    let check = browser.post("/campaigns/wheel/change", form).good();
+    assert!(
+        check.contains("budget.total") && check.contains("1250"),
+        "{check}"
+    );
+    let apply = "/campaigns/wheel/change/apply";
+    let done = "/campaigns/wheel/change?done=changed";
+    browser.post(apply, form).leads_to(done);
+    let page = browser.get("/campaigns/wheel").good();
+    assert!(page.contains("CNY 1,250.50"), "{page}");
+    assert!(!page.contains("would pass the budget"), "{page}");
+    let page = browser.get("/campaigns/wheel/change").good();
+    assert!(page.contains(r#"value="1250.5""#), "{page}");
+    let bad = "version=2&budget_currency=CNY&budget_per_day=ten&budget_total=";
+    let refused = browser.post("/campaigns/wheel/change", bad);
+    assert!(
+        refused.body.contains("ten: write an amount"),
+        "{}",
+        refused.body
+    );
+    let none = "version=2&budget_currency=CNY&budget_per_day=&budget_total=";
+    browser.post(apply, none).leads_to(done);
+    let page = browser.get("/campaigns/wheel").good();
+    assert!(!page.contains("1,250.50"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

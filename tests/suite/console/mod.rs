@@ -3,6 +3,8 @@
 mod browser;
 mod calendar;
 mod changes;
+mod curve;
+mod demo;
 mod files;
 mod foreign;
 mod glance;
@@ -132,6 +134,8 @@ fn all_pages() -> Vec<String> {
         "/search",
         "/search?q=order-1",
         "/campaigns/wheel",
+        "/campaigns/wheel?curve=day",
+        "/campaigns/wheel?curve=month",
         "/campaigns/wheel/schedule",
         "/campaigns/wheel/schedule?day=2026-12-31",
         "/campaigns/wheel/plan",
@@ -144,6 +148,7 @@ fn all_pages() -> Vec<String> {
         "/campaigns/wheel/wins",
         "/campaigns/wheel/users",
         "/campaigns/wheel/history",
+        "/campaigns/wheel/history?version=2",
         "/campaigns/wheel/change",
         "/campaigns/wheel/codes",
         "/campaigns/wheel/many",

@@ -36,7 +36,14 @@ async fn pages_work_on_redis_and_say_what_needs_postgresql() {
     browser.sign_in("olga");
     for path in all_pages() {
         let page = browser.get(&path).good();
-        let is_ledgers = ["/draws", "/wins", "/history", "users?user=", "search?q="];
+        let is_ledgers = [
+            "/draws",
+            "/wins",
+            "/history",
+            "curve=",
+            "users?user=",
+            "search?q=",
+        ];
         if is_ledgers.iter().any(|part| path.contains(part)) || path == "/envelopes" {
             assert!(page.contains("--postgres-url"), "{path}: {page}");
         }

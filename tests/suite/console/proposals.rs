@@ -1,6 +1,6 @@
 //! A change that one person proposes and another approves, by pages alone.
 
-use super::{Browser, address};
+use super::{Browser, address, browser::drive};
 use crate::access::Gate;
 
 const POLICY: &str = "
@@ -87,6 +87,38 @@ async fn what_one_proposes_another_approves_or_rejects() {
     // The brake needs nobody else.
     ann.post("/campaigns/wheel/pause", "")
         .leads_to("/campaigns/wheel?done=paused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn proposals_are_read_on_a_desk_and_on_a_phone() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    gate.by("ann-token").await.apply("wheel").await.unwrap();
+    let (mut pat, mut ann) = (by(&gate, "pat-token"), by(&gate, "ann-token"));
+    let reason = super::encoded(super::HOSTILE);
+    let raise = format!("units=5&version=1&reason={reason}");
+    let stock = "/campaigns/wheel/prizes/mug/stock";
+    let approved = proposed(&mut pat, stock, &raise);
+    ann.post(&format!("{approved}/approve"), "request_id=yes&reason=fine")
+        .leads_to(&format!("{approved}?done=approved"));
+    let close = format!("typed=wheel&reason={reason}");
+    let rejected = proposed(&mut pat, "/campaigns/wheel/close", &close);
+    ann.post(&format!("{rejected}/reject"), "request_id=no&reason=later")
+        .leads_to(&format!("{rejected}?done=rejected"));
+    let open = proposed(&mut pat, stock, &raise.replace("version=1", "version=2"));
+    let pages = ["/", "/campaigns/wheel", &open, &approved, &rejected].map(str::to_owned);
+    let versions = ["/campaigns/wheel/history?version=2".to_owned()];
+    let origin = format!("http://{}", address(&gate.server));
+    drive(
+        "pages.mjs",
+        &origin,
+        &[&pages[..], &versions].concat(),
+        "ann-token",
+    );
+    let page = ann.get(&open).good();
+    assert!(
+        !page.contains(super::HOSTILE) && page.contains("&lt;script&gt;"),
+        "{page}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

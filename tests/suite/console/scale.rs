@@ -15,7 +15,7 @@ use crate::process::Server;
 const CAMPAIGNS: usize = 120;
 const HOURS: usize = 500;
 /// Campaigns of a page.
-const PAGE_SIZE: usize = 50;
+const PAGE_SIZE: usize = 25;
 /// How often each page is loaded.
 const ROUNDS: usize = 5;
 
@@ -25,7 +25,7 @@ fn setting(name: &str) -> Option<usize> {
 
 /// A campaign of two pools and this many hours.
 async fn apply(server: &Server, id: &str, hours: usize) {
-    let start: Timestamp = "2026-11-01T00:00:00+08:00".parse().unwrap();
+    let start: Timestamp = "2026-12-05T00:00:00+08:00".parse().unwrap();
     let end = start + Span::new().hours(i64::try_from(hours).unwrap());
     let mut yaml =
         format!("id: {id}\ntimeZone: Asia/Shanghai\nstartTime: {start}\nendTime: {end}\nprizes:\n");
@@ -83,9 +83,9 @@ async fn pages_of_many_campaigns_and_of_many_hours() {
         "/search?q=user-1",
         "/campaigns/long",
         "/campaigns/long/schedule",
-        "/campaigns/long/schedule?day=2026-11-20",
+        "/campaigns/long/schedule?day=2026-12-20",
         "/campaigns/long/plan",
-        "/campaigns/long/plan?at=2026-11-20",
+        "/campaigns/long/plan?at=2026-12-20",
         "/campaigns/long/edit",
         "/campaigns/long/odds",
         "/campaigns/long/draws",

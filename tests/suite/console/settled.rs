@@ -8,7 +8,8 @@ use super::{Browser, HOSTILE, address, encoded, fill};
 use crate::{faults::redis::House, process::PATIENCE, support::postgres::Postgres};
 
 /// Pages of settled entries, and what each shows.
-const SETTLED: [(&str, &str); 5] = [
+const SETTLED: [(&str, &str); 6] = [
+    ("/campaigns/wheel?curve=week", r#"<td class="n">24</td>"#),
     ("/campaigns/wheel/draws", "order-1"),
     ("/campaigns/wheel/wins", "deck:1:0"),
     ("/campaigns/wheel/history", "applied a version"),
@@ -45,6 +46,16 @@ async fn pages_of_settled_entries_work_on_redis_with_postgresql() {
     let user = format!("/campaigns/wheel/users?user={}", encoded(HOSTILE));
     let page = browser.get(&user).good();
     assert!(!page.contains(absent) && page.contains("order-1"), "{page}");
+    // A unit is found by its id alone, in whichever campaign it was won.
+    let wins = browser.get("/campaigns/wheel/wins").good();
+    let (_, unit) = wins.split_once("<code>deck:").unwrap();
+    let unit = format!("deck:{}", unit.split('<').next().unwrap());
+    let found = browser.get(&format!("/search?q={}", encoded(&unit))).good();
+    let cell = format!("<code>{unit}</code>");
+    assert_eq!(found.matches(&cell).count(), 1, "{found}");
+    let filtered = format!("/campaigns/wheel/wins?unit={}", encoded(&unit));
+    let filtered = browser.get(&filtered).good();
+    assert_eq!(filtered.matches("<code>deck:").count(), 1, "{filtered}");
     let file = browser.get("/campaigns/wheel/draws.csv").good();
     assert!(file.contains("order-1"), "{file}");
 }

@@ -1,18 +1,26 @@
 //! Many viewers of one live page.
 
-use std::time::Instant;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tombola::proto::{ApplyCampaignRequest, DrawRequest};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{Browser, address};
 use crate::{
     access::Gate,
-    process::{PATIENCE, admin::Admin},
+    process::{PATIENCE, Server, Start, admin::Admin},
 };
 
 /// Viewers, and identities that they have.
@@ -103,4 +111,97 @@ async fn two_hundred_viewers_cost_the_store_one_read_a_second() {
     // And what each identity saw was read in its name.
     let least = (IDENTITIES * NEWS) as u64 * KINDS;
     assert!(store + memory >= least, "{store} and {memory}");
+}
+
+/// Callers that draw at the same time, rounds without and with viewers, and how long each lasts
+/// unless `TOMBOLA_SECONDS` says so.
+const CALLERS: usize = 32;
+const ROUNDS: usize = 4;
+const SECONDS: u64 = 5;
+
+const ENDLESS: &str = "
+id: wheel
+timeZone: Asia/Shanghai
+startTime: 2026-11-01T00:00:00+08:00
+endTime: 2030-12-31T00:00:00+08:00
+prizes: [{id: mug, stock: 1000000000}]
+pools: [{id: deck, deck: {size: 2, cards: {mug: 1}, onExhausted: RESHUFFLE}}]
+";
+
+/// Draws a second of all callers, for so long.
+async fn draws_a_second(server: &Server, time: Duration) -> f64 {
+    let made = Arc::new(AtomicU64::new(0));
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let (mut lottery, made) = (server.lottery().await, Arc::clone(&made));
+        callers.spawn(async move {
+            loop {
+                let request = DrawRequest {
+                    campaign_id: "wheel".into(),
+                    user_id: format!("user-{caller}"),
+                    ..DrawRequest::default()
+                };
+                lottery.draw(request).await.unwrap();
+                made.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    let begun = Instant::now();
+    sleep(time).await;
+    let (count, took) = (made.load(Ordering::Relaxed), begun.elapsed());
+    assert!(callers.try_join_next().is_none(), "a caller has ended");
+    count as f64 / took.as_secs_f64()
+}
+
+/// Prints what viewers cost the callers; never asserts a speed. For the release build:
+/// `cargo test --release --test suite draws_beside_two_hundred -- --ignored --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures for a minute"]
+async fn draws_beside_two_hundred_viewers() {
+    let data = tempfile::tempdir().unwrap();
+    let start = Start::on(data.path()).with("--console 127.0.0.1:0 --admin 127.0.0.1:0");
+    let server = start.serve();
+    let request = ApplyCampaignRequest {
+        campaign: tombola::model::file::parse(ENDLESS).unwrap().pop(),
+        operator: "olga".into(),
+        ..ApplyCampaignRequest::default()
+    };
+    server
+        .campaigns()
+        .await
+        .apply_campaign(request)
+        .await
+        .unwrap();
+    let mut browser = Browser::at(address(&server));
+    browser.sign_in("olga");
+    let admin = server.admin();
+    let seconds = std::env::var("TOMBOLA_SECONDS").ok();
+    let seconds = seconds.and_then(|it| it.parse().ok()).unwrap_or(SECONDS);
+    let time = Duration::from_secs(seconds);
+    draws_a_second(&server, time).await;
+    let mut sums = [0.0; 2];
+    for round in 1..=ROUNDS {
+        let without = draws_a_second(&server, time).await;
+        let mut viewers = JoinSet::new();
+        for _ in 0..VIEWERS {
+            let viewer = browser.clone();
+            viewers.spawn(async move {
+                let mut stream = watch(viewer).await;
+                let mut news = vec![0; 64 * 1024];
+                while stream.read(&mut news).await.unwrap() > 0 {}
+            });
+        }
+        // All of them are there.
+        drop(watch(browser.clone()).await);
+        let (before, begun) = (reads(&admin).0, Instant::now());
+        let with = draws_a_second(&server, time).await;
+        let (store, took) = (reads(&admin).0 - before, begun.elapsed());
+        assert!(viewers.try_join_next().is_none(), "a viewer has ended");
+        let most = KINDS * (took.as_secs() + 2);
+        assert!(store <= most, "{store} reads in {took:?}");
+        viewers.shutdown().await;
+        sums = [sums[0] + without, sums[1] + with];
+        eprintln!("round {round}: {without:.0} draws/s without viewers, {with:.0} with {VIEWERS}");
+    }
+    eprintln!("with viewers / without: {:.3}", sums[1] / sums[0]);
 }

@@ -1,6 +1,7 @@
-//! Everyday changes of a campaign: its name and end, limits, names of prizes. A form shows first
-//! what it would change, then applies that to the version that was read and to no other.
+//! Everyday changes of a campaign: its name and end, limits, budget, names of prizes. A form shows
+//! first what it would change, then applies that to the version that was read and to no other.
 
+mod budget;
 mod ending;
 mod proposal;
 
@@ -106,6 +107,13 @@ fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
                     input type="hidden" name="segment" value=(segment.segment);
                     (limits(visit, segment.limits)) (check)
                 }
+            }
+        }
+        section.card {
+            h2 { (lang.t("budget.title")) }
+            p.hint { (lang.t("edit.budget-hint")) }
+            form.line method="post" action=(action) {
+                (hidden) (budget::fields(lang, &campaign)) (check)
             }
         }
         section.card {

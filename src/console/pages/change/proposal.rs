@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{civil::DateTime, tz::TimeZone};
 
+use super::budget;
 use crate::{
     console::i18n::Language,
     model::convert::times::{from_wire, to_wire},
@@ -76,6 +77,9 @@ pub(super) fn change(
             Some(prize) => prize.name = name.into(),
             None => problems.push(lang.with("edit.no-prize", id)),
         }
+    }
+    if let Err(problem) = budget::change(campaign, fields, lang) {
+        problems.push(problem);
     }
     let limits = match field("segment") {
         None | Some("") => Some(&mut campaign.limits),

@@ -82,6 +82,16 @@ pub(super) fn pools(campaign: &proto::Campaign) -> impl Iterator<Item = &proto::
     pools.filter(|pool| matches!(pool.kind, Some(Kind::Schedule(_))))
 }
 
+/// Whether the schedule of a pool has hours: totals alone have none.
+fn has_hours(pool: &proto::Pool) -> bool {
+    match &pool.kind {
+        Some(Kind::Schedule(it)) => {
+            !it.per_hour.is_empty() || !it.daily.is_empty() || !it.special.is_empty()
+        }
+        _ => false,
+    }
+}
+
 /// The schedule of a pool.
 fn schedule(campaign: &Campaign, pool: PoolNo) -> Option<&Schedule> {
     match &campaign.pools.get(usize::from(pool.0))?.kind {
@@ -99,7 +109,10 @@ impl Canvas {
         let definition = status.campaign.clone().unwrap_or_default();
         let campaign = unstocked_from_proto(&definition)?;
         let pool = fields.get("pool");
-        let is_asked = |known: &&proto::Pool| pool.is_empty() || known.id == pool;
+        let is_asked = |known: &&proto::Pool| match pool {
+            "" => has_hours(known),
+            pool => known.id == pool,
+        };
         let pool = pools(&definition).find(is_asked);
         let Some(pool) = pool.or_else(|| pools(&definition).next()) else {
             return Ok(None);

@@ -1,0 +1,82 @@
+// Opens the console of `tombola demo` by its link, sees prizes fall, and makes the pictures of
+// docs/console.md.
+//
+//     demo.mjs ORIGIN SCREENSHOTS PATH
+//
+// PATH is that of the link. It prints `good`, or fails and says what was wrong.
+
+import assert from "node:assert/strict";
+import { accessible, browser, faults, fits, visitor } from "./visits.mjs";
+
+const [origin, screenshots, link] = process.argv.slice(2);
+const CAMPAIGN = "/campaigns/spring-wheel";
+
+// The last moments of the demo's story, and how long that may take.
+const END = "2026-12-01";
+const STORY_MS = 110_000;
+
+// A picture of the page's top, so high.
+async function picture(page, name, height) {
+    await page.setViewportSize({ width: 1280, height });
+    await page.evaluate(() => {
+        document.activeElement.blur();
+        window.scrollTo(0, 0);
+    });
+    await page.screenshot({ path: `${screenshots}/${name}.png` });
+}
+
+try {
+    const page = await visitor({ viewport: { width: 1280, height: 860 }, locale: "en-GB" });
+    await page.goto(link);
+    await page.waitForURL(`${origin}/`);
+    // The link signs in once.
+    assert.equal((await page.request.get(link)).status(), 403);
+
+    await page.goto(CAMPAIGN);
+    const draws = () => page.textContent("[data-live=draws]");
+    const before = await draws();
+    await page.waitForFunction(
+        (text) => document.querySelector("[data-live=draws]").textContent !== text,
+        before,
+    );
+    await accessible(page, "demo");
+    await page.waitForFunction(
+        (end) => document.querySelector("[data-live=read]").textContent.trim() >= end,
+        END,
+        { timeout: STORY_MS },
+    );
+    // All of it is settled soon.
+    await page.goto("/");
+    while (await page.locator(".notice.warn").count() > 0) {
+        await page.reload();
+    }
+    await picture(page, "overview", 420);
+    await page.goto(`${CAMPAIGN}?curve=week`);
+    await page.waitForSelector("#curve polyline");
+    await picture(page, "console", 1460);
+    await page.goto(`${CAMPAIGN}/schedule?day=2026-11-29`);
+    await picture(page, "schedule", 1100);
+
+    await page.goto(`${CAMPAIGN}/plan?at=2026-12-12`);
+    for (const row of [18, 19, 20, 21]) {
+        await page.check(`[id="cell-${row}.1"]`, { force: true });
+    }
+    await page.locator("select[name=op]").first().selectOption("multiply");
+    await page.fill("#value-cells", "1.5");
+    await page.press("#value-cells", "Enter");
+    await page.waitForSelector("#plan-apply");
+    await picture(page, "plan", 2100);
+
+    // The session is the same on a phone, in the dark and in Chinese.
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.goto(`${CAMPAIGN}?curve=week`);
+    await page.click("button[value=zh]");
+    await page.goto(`${CAMPAIGN}?curve=week`);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await fits(page, "demo on a phone");
+    await page.screenshot({ path: `${screenshots}/phone.png` });
+    assert.deepEqual(faults, []);
+    console.log("good");
+} finally {
+    await browser.close();
+}

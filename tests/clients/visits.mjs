@@ -1,0 +1,94 @@
+// What programs that open the console in Chromium share: visitors whose pages report what is wrong,
+// and looks at pages on a desk and on a phone. The programs are called with
+//
+//     PROGRAM ORIGIN SCREENSHOTS PAGE...
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const [origin, screenshots, ...pages] = process.argv.slice(2);
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+const DESK = { viewport: { width: 1280, height: 900 }, locale: "en-GB" };
+const PHONE = {
+    viewport: { width: 360, height: 740 },
+    hasTouch: true,
+    isMobile: true,
+    locale: "zh-CN",
+    colorScheme: "dark",
+};
+
+export const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+});
+
+// What was wrong.
+export const faults = [];
+
+// A new visitor, whose pages report violations of the policy and errors of scripts.
+export async function visitor(options) {
+    // Certificates of tests are of no authority that the browser knows.
+    const known = { baseURL: origin, ignoreHTTPSErrors: true };
+    const context = await browser.newContext({ ...known, ...options });
+    await context.exposeFunction("violated", (what) => faults.push(`policy: ${what}`));
+    await context.addInitScript(() => {
+        document.addEventListener("securitypolicyviolation", (event) => {
+            window.violated(`${location.pathname}: ${event.violatedDirective} ${event.blockedURI}`);
+        });
+    });
+    const page = await context.newPage();
+    page.on("pageerror", (error) => faults.push(`${page.url()}: ${error}`));
+    page.on("console", (message) => {
+        if (["error", "warning"].includes(message.type())) {
+            faults.push(`${page.url()}: ${message.text()}`);
+        }
+    });
+    return page;
+}
+
+export async function accessible(page, where) {
+    // Not as a script of the page, which the policy would refuse.
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(
+        (values) => window.axe.run({ runOnly: { type: "tag", values } }),
+        RULES,
+    );
+    const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+    for (const { id, help, nodes } of serious) {
+        faults.push(`${where}: ${id}: ${help}: ${nodes.map((node) => node.html).join(" | ")}`);
+    }
+}
+
+export async function fits(page, where) {
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    const shown = page.viewportSize().width;
+    if (width > shown) {
+        faults.push(`${where}: ${width} pixels wide on a screen of ${shown}`);
+    }
+}
+
+function name(path) {
+    return path.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "").slice(0, 40) || "overview";
+}
+
+// Every page, on a desk in English and on a dark phone in Chinese, by a visitor who signs in so.
+export async function everything(signIn) {
+    for (const [kind, options] of [["desk", DESK], ["phone", PHONE]]) {
+        const page = await visitor(options);
+        await signIn(page);
+        for (const path of pages) {
+            const where = `${kind} ${path}`;
+            const response = await page.goto(path);
+            assert.equal(response.status(), 200, where);
+            assert.equal(await page.locator("h1").count(), 1, where);
+            await accessible(page, where);
+            await fits(page, where);
+            const file = `${screenshots}/${kind}-${name(path)}.png`;
+            await page.screenshot({ path: file, fullPage: true });
+        }
+        await page.context().close();
+    }
+}
