@@ -56,11 +56,13 @@ pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -
 
 async fn results(visit: &Visit, asked: &Asked, text: &str) -> Markup {
     let lang = visit.language;
-    let campaigns = campaigns(visit, text).await;
-    let user = user(visit, text).await;
-    let draws = request(visit, asked, text).await;
-    let wins = unit(visit, text).await;
-    let envelope = envelope(visit, text).await;
+    let (campaigns, user, draws, wins, envelope) = tokio::join!(
+        campaigns(visit, text),
+        user(visit, text),
+        request(visit, asked, text),
+        unit(visit, text),
+        envelope(visit, text),
+    );
     let sections = [
         (lang.t("nav.campaigns"), campaigns),
         (lang.t("search.user"), user),
