@@ -44,8 +44,8 @@ pub(super) struct OidcArgs {
         requires = "console_oidc_issuer"
     )]
     console_oidc_secret_file: Option<PathBuf>,
-    /// Where browsers reach the console, such as https://console.example. The provider sends people
-    /// back to URL/sign-in/oidc/callback
+    /// Where browsers reach the console, such as `https://console.example`. The provider sends
+    /// people back to URL/sign-in/oidc/callback
     #[arg(
         long,
         env = "TOMBOLA_CONSOLE_URL",
