@@ -1,19 +1,23 @@
-//! Envelopes: packets filled in chunk by chunk as they are grabbed, refunds and removals when
-//! they are due.
+//! Envelopes: created with their packets if these are few, else filled in chunk by chunk as they
+//! are grabbed; refunds and removals when they are due.
 
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use super::{Injector, splits::Packets, turns::Waiter};
+use super::{
+    Injector,
+    splits::{Packets, new_packets},
+    turns::Waiter,
+};
 use crate::{
     chance::{Nonce, Seed},
     model::{Envelope, EnvelopeId, OperatorId, UserId},
     store::{
         CancelEnvelope, CreateEnvelope, EnvelopeReply, EnvelopeView, Executed, FillEnvelope,
         GrabAnswer, GrabCommand, GrabView, Grabbed, Refusal, Result, StoreError,
-        envelope::chunk_packets,
+        envelope::{CHUNK_PACKETS, chunk_packets},
     },
 };
 
@@ -39,7 +43,9 @@ impl Injector {
     ) -> Result<EnvelopeReply> {
         let id = envelope.id.clone();
         let nonce = Nonce(rand::random());
-        let commitment = self.key.envelope_seed(&id, &nonce).commitment();
+        let seed = self.key.envelope_seed(&id, &nonce);
+        let is_small = envelope.packets as usize <= CHUNK_PACKETS;
+        let packets = is_small.then(|| new_packets(&seed, &envelope).collect());
         let reply = self
             .store
             .create_envelope(CreateEnvelope {
@@ -47,10 +53,11 @@ impl Injector {
                 allowed_users: allowed_users.into(),
                 created_by,
                 nonce,
-                commitment,
+                commitment: seed.commitment(),
+                packets: packets.unwrap_or_default(),
             })
             .await?;
-        if !reply.replayed {
+        if !reply.replayed && !is_small {
             self.fill_ahead(id);
         }
         Ok(reply)

@@ -11,7 +11,7 @@ use crate::{
     model::{Envelope, EnvelopeId, Moment},
     store::{
         EnvelopeView, Result, StoreError,
-        envelope::{CHUNK_PACKETS, WaitingPacket},
+        envelope::{CHUNK_PACKETS, NewPacket, WaitingPacket},
     },
 };
 
@@ -69,15 +69,20 @@ impl Splits {
 
 /// All packets of an envelope: pure, so every replica computes the same.
 fn packets(seed: &Seed, envelope: &Envelope, start: Moment) -> Packets {
+    let packets = (1..).zip(new_packets(seed, envelope));
+    packets
+        .map(|(number, packet)| packet.waiting(number, start))
+        .collect()
+}
+
+/// All packets of an envelope, whenever it starts.
+pub(super) fn new_packets(seed: &Seed, envelope: &Envelope) -> impl Iterator<Item = NewPacket> {
     let (total, packets) = (envelope.total_minor, envelope.packets);
     let amounts = chance::split(seed, envelope.split, total, packets, envelope.min_minor);
-    let releases = chance::rain(seed, start, envelope.rain_micros, packets);
-    let packets = (1..).zip(amounts).zip(releases);
-    packets
-        .map(|((number, amount_minor), release)| WaitingPacket {
-            number,
-            amount_minor,
-            release,
-        })
-        .collect()
+    let releases = chance::rain(seed, Moment::EPOCH, envelope.rain_micros, packets);
+    let packets = amounts.into_iter().zip(releases);
+    packets.map(|(amount_minor, release)| NewPacket {
+        amount_minor,
+        after: release.since(Moment::EPOCH),
+    })
 }

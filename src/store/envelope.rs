@@ -4,7 +4,7 @@
 //! Packets are grabbed in the order of their numbers, which of an envelope rain is the order of
 //! their release.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,9 @@ use crate::{
     model::{Envelope, EnvelopeId, Moment, OperatorId, UserId},
 };
 
-/// The packets of a chunk while few have grabbed and few wait: with [`low_packets`] at most 128
-/// wait, which Redis keeps in its compact encoding.
+/// The packets of a chunk while few have grabbed and few wait. An envelope of no more packets is
+/// created with them. With [`low_packets`], at most 128 wait, which Redis keeps in its compact
+/// encoding.
 pub const CHUNK_PACKETS: usize = 100;
 
 /// The most packets that a step adds: the chunk of an envelope from which many have grabbed.
@@ -68,6 +69,28 @@ pub struct CreateEnvelope {
     pub nonce: Nonce,
     /// SHA-256 of its seed, hexadecimal.
     pub commitment: String,
+    /// All its packets in order, if they are few; else empty, and they are filled in afterwards.
+    pub packets: Vec<NewPacket>,
+}
+
+/// A packet of an envelope that does not exist yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewPacket {
+    /// What it holds.
+    pub amount_minor: u64,
+    /// How long after the envelope's start it is released.
+    pub after: Duration,
+}
+
+impl NewPacket {
+    /// The packet with this number of an envelope that starts at `start`.
+    pub fn waiting(self, number: u32, start: Moment) -> WaitingPacket {
+        WaitingPacket {
+            number,
+            amount_minor: self.amount_minor,
+            release: start + self.after,
+        }
+    }
 }
 
 /// The reply to the creation or the end of an envelope.

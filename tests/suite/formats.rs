@@ -20,7 +20,10 @@ use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving
 use crate::{
     faults::redis::{House, assert_not_executed, healthy, request},
     process::{Ended, NOW, Server, Start, project, tombola},
-    support::redis_server::{RedisServer, until},
+    support::{
+        envelope,
+        redis_server::{RedisServer, until},
+    },
 };
 
 /// The versions of dumps of format 2: the first one, and the one that introduced forks.
@@ -79,15 +82,21 @@ async fn goes_on(server: &Server) {
     let limits = lottery.check_limit(limits).await.unwrap().into_inner();
     let total = limits.limits.unwrap().draws_total.unwrap();
     assert_eq!((total.used, total.bonus), (4, 3), "{total:?}");
-    let grab = |user: &str| GrabEnvelopeRequest {
-        envelope_id: "kept-envelope".into(),
-        user_id: user.into(),
-    };
     let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
-    let had = envelopes.grab_envelope(grab("granted")).await.unwrap();
-    assert_eq!(had.into_inner().outcome(), GrabOutcome::AlreadyGrabbed);
-    let new = envelopes.grab_envelope(grab("new")).await.unwrap();
-    assert_eq!(new.into_inner().outcome(), GrabOutcome::Grabbed);
+    let created = envelopes.create_envelope(envelope("new-envelope", 2, 1));
+    created.await.unwrap();
+    for (id, user, outcome) in [
+        ("kept-envelope", "granted", GrabOutcome::AlreadyGrabbed),
+        ("kept-envelope", "new", GrabOutcome::Grabbed),
+        ("new-envelope", "new", GrabOutcome::Grabbed),
+    ] {
+        let grab = GrabEnvelopeRequest {
+            envelope_id: id.into(),
+            user_id: user.into(),
+        };
+        let grabbed = envelopes.grab_envelope(grab).await.unwrap();
+        assert_eq!(grabbed.into_inner().outcome(), outcome, "{id} {user}");
+    }
     let stats = GetStatsRequest {
         campaign_id: "kept".into(),
     };

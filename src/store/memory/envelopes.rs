@@ -168,6 +168,7 @@ impl Core {
         let envelope = &state.record.envelope;
         let id = envelope.id.clone();
         self.add_to_sums(&envelope.currency, changes.sums)?;
+        let packets = changes.packets_in.into_iter();
         let unwritten = || StoreError::corrupt("an envelope was created without an entry");
         let entry = changes.entry.ok_or_else(unwritten)?;
         let known = EnvelopeData {
@@ -175,7 +176,7 @@ impl Core {
             created: self.append_of_envelope(&id, entry, now),
             refund: None,
             allowed: changes.allowed_in.iter().cloned().collect(),
-            packets: BTreeMap::new(),
+            packets: packets.map(|packet| (packet.number, packet)).collect(),
             grabs: BTreeMap::new(),
             by_user: HashMap::new(),
         };

@@ -1,5 +1,5 @@
 //! Lanes: while one batch of a lane is at Redis, arriving calls queue; the next batch takes them
-//! all, up to a bound. Draws, grabs and `CheckLimit` have lanes of their own.
+//! all, up to a bound. Draws, grabs, new envelopes and `CheckLimit` have lanes of their own.
 //!
 //! A user is always in the same lane of a partition, so the user's calls are never reordered. Two
 //! lanes keep two batches of a partition in flight. There is no timer and no added wait.
@@ -74,7 +74,7 @@ pub(super) trait Call: Send + Sync + Sized + 'static {
     /// Runs the script once, for at least one group; the store's time and a reply for each group.
     fn send(
         core: &Core,
-        groups: &[Group<Self>],
+        groups: &mut [Group<Self>],
     ) -> impl Future<Output = Result<(Moment, Parts)>> + Send;
     /// The answers of a group; none if the group must be sent again.
     fn answers(
@@ -402,7 +402,7 @@ async fn do_batch<C: Call>(core: &Core, jobs: Vec<Waiting<C>>) -> Option<StoreEr
         for group in &mut groups {
             group.mark(Executed::Unknown);
         }
-        pending = match C::send(core, &groups).await {
+        pending = match C::send(core, &mut groups).await {
             Ok((now, parts)) => answer(core, groups, now, parts),
             Err(fault) => {
                 fail(groups.into_iter().flat_map(|group| group.waiting), &fault);

@@ -85,8 +85,8 @@ impl Call for Act {
         Vec::new()
     }
 
-    async fn send(_core: &Core, groups: &[Group<Self>]) -> Result<(Moment, Parts)> {
-        for group in groups {
+    async fn send(_core: &Core, groups: &mut [Group<Self>]) -> Result<(Moment, Parts)> {
+        for group in groups.iter() {
             assert_ne!(group.known, Self::PanicAtRedis);
             if group.known == Self::Hang {
                 pending::<()>().await;

@@ -65,7 +65,7 @@ use self::{
     clock::StoreClock,
     core::Core,
     draw::{Lanes, RecentProgress},
-    envelopes::{GrabLanes, KnownEnvelopes},
+    envelopes::{CreateLanes, GrabLanes, KnownEnvelopes},
     forks::Witnesses,
     level::Level,
     memory::Trend,
@@ -93,6 +93,7 @@ pub struct RedisStore {
     info: StoreInfo,
     core: Arc<Core>,
     lanes: Lanes,
+    create_lanes: CreateLanes,
     grab_lanes: GrabLanes,
     limit_checks: LimitChecks,
     turns: Vec<Mutex<()>>,
@@ -140,6 +141,7 @@ impl RedisStore {
         Self {
             info,
             lanes: Lanes::start(&core),
+            create_lanes: CreateLanes::start(&core),
             grab_lanes: GrabLanes::start(&core),
             limit_checks: LimitChecks::start(&core),
             turns: (0..TURNS).map(|_| Mutex::default()).collect(),
@@ -158,6 +160,7 @@ impl RedisStore {
     fn stuck(&self) -> Option<Duration> {
         let lanes = [
             self.lanes.stuck(),
+            self.create_lanes.stuck(),
             self.grab_lanes.stuck(),
             self.limit_checks.stuck(),
         ];
@@ -206,6 +209,7 @@ impl Store for RedisStore {
 
     fn bound_delay(&self, target: Duration) {
         self.lanes.bound_delay(target);
+        self.create_lanes.bound_delay(target);
         self.grab_lanes.bound_delay(target);
         self.limit_checks.bound_delay(target);
     }

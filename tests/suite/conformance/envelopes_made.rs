@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use tombola::{
+    chance::Nonce,
+    model::convert::envelope_from_proto,
     proto::CreateEnvelopeRequest,
-    store::{Refusal, StoreError, envelope::Phase},
+    store::{CreateEnvelope, GrabOutcome, Refusal, StoreError, envelope::Phase},
 };
 
 use crate::support::{
     EnvelopeWords as _, Outcome as _, World, all_of, envelope, envelope_id, hours, seconds,
+    world::key,
 };
 
 promises![
@@ -19,6 +22,9 @@ promises![
     an_id_is_not_used_again_after_its_envelope_was_removed,
     ten_thousand_users_may_grab_and_no_one_else,
     an_envelope_s_state_follows_the_clock,
+    few_packets_come_with_their_envelope_and_many_after_it,
+    an_envelope_whose_packets_come_later_is_like_any_other,
+    envelopes_created_at_once_are_each_one,
     every_packet_can_be_recomputed_from_the_seed,
     grabs_are_read_in_pages_of_any_size,
     sums_are_reported_by_currency,
@@ -165,6 +171,106 @@ async fn an_envelope_s_state_follows_the_clock(world: &mut World) {
     let view = world.envelope("equal").await;
     let luckiest = world.injector().luckiest(&view).await.unwrap().unwrap();
     assert_eq!(luckiest.user.as_str(), "c", "the earliest of equals");
+}
+
+async fn few_packets_come_with_their_envelope_and_many_after_it(world: &mut World) {
+    for (id, packets, filled) in [("one", 1, 1), ("few", 100, 100), ("many", 101, 0)] {
+        let request = envelope(id, 12_345, packets).raining(60);
+        let created = world.create(&request).await;
+        assert_eq!(created.filled, filled, "{id}");
+        let again = world.try_create(&request).await.unwrap();
+        assert!(again.replayed);
+        assert_eq!(again.view.commitment, created.commitment);
+        world.pass(seconds(60)).await;
+        let grab = |n: usize| {
+            let world = world.clone();
+            async move { world.grab(id, &format!("u{n}")).await }
+        };
+        let outcomes = all_of(packets as usize, grab).await;
+        assert!(outcomes.iter().all(|outcome| outcome.got().is_some()));
+        let grabbed = world.envelope(id).await.grabbed;
+        assert_eq!((grabbed.packets, grabbed.amount_minor), (packets, 12_345));
+    }
+}
+
+/// A service of an earlier version, which shares the store, creates envelopes without packets.
+async fn an_envelope_whose_packets_come_later_is_like_any_other(world: &mut World) {
+    let nonce = Nonce([9; 32]);
+    let create = |id: &str| {
+        let (envelope, users) = envelope_from_proto(&envelope(id, 1_000, 10)).unwrap();
+        let command = CreateEnvelope {
+            allowed_users: users.into(),
+            created_by: None,
+            nonce,
+            commitment: key().envelope_seed(&envelope.id, &nonce).commitment(),
+            packets: Vec::new(),
+            envelope: envelope.into(),
+        };
+        let store = world.store().clone();
+        async move { store.create_envelope(command).await.unwrap() }
+    };
+    for id in ["grabbed", "cancelled", "expired"] {
+        assert_eq!(create(id).await.view.filled, 0);
+        let again = world.try_create(&envelope(id, 1_000, 10)).await.unwrap();
+        assert!(again.replayed);
+    }
+    for n in 0..10 {
+        assert!(
+            world
+                .grab("grabbed", &format!("u{n}"))
+                .await
+                .got()
+                .is_some()
+        );
+    }
+    assert_eq!(world.grab("grabbed", "late").await, GrabOutcome::Empty);
+    world.grab("cancelled", "u").await;
+    world.cancel("cancelled").await;
+    world.pass(hours(24)).await;
+    world.tick().await;
+    for id in ["cancelled", "expired"] {
+        let view = world.envelope(id).await;
+        let refund = view.refund.unwrap().refund;
+        assert_eq!(refund.packets, 10 - view.grabbed.packets, "{id}");
+    }
+}
+
+/// Creations of a partition share a script; each id is created once, whatever the others are.
+async fn envelopes_created_at_once_are_each_one(world: &mut World) {
+    const IDS: usize = 60;
+    let early = world.create(&envelope("early", 1_000, 4)).await.created;
+    world.pass(hours(1)).await;
+    let create = |n: usize| {
+        let world = world.clone();
+        let id = format!("e{}", n % IDS);
+        // Of the six calls of each id one has other contents, and one would have expired.
+        let request = match n / IDS {
+            0 => envelope(&id, 1_000, 4),
+            5 => envelope(&id, 1_000, 4).lasting(1).starting(early),
+            _ => envelope(&id, 2_000, 4),
+        };
+        async move { (n, world.try_create(&request).await) }
+    };
+    let mut made = [0; IDS];
+    for (n, reply) in all_of(IDS * 6, create).await {
+        match reply {
+            Ok(reply) => {
+                assert_ne!(n / IDS, 5);
+                made[n % IDS] += usize::from(!reply.replayed);
+            }
+            Err(StoreError::Refused(Refusal::EnvelopeRefused(_))) => assert_eq!(n / IDS, 5),
+            Err(error) => assert_eq!(error, EXISTS),
+        }
+    }
+    assert_eq!(made, [1; IDS]);
+    let sums = world.store().envelope_sums().await.unwrap().sums;
+    assert_eq!((sums[0].envelopes, sums[0].open), (61, 61));
+    for n in 0..IDS {
+        let id = format!("e{n}");
+        for user in ["a", "b", "c", "d"] {
+            assert!(world.grab(&id, user).await.got().is_some());
+        }
+    }
 }
 
 async fn every_packet_can_be_recomputed_from_the_seed(world: &mut World) {

@@ -23,7 +23,7 @@ use tonic::transport::Channel;
 use super::{kill::setting, redis::House};
 use crate::process::{Server, Start};
 
-type Envelopes = EnvelopeServiceClient<Channel>;
+pub(super) type Envelopes = EnvelopeServiceClient<Channel>;
 
 const TOTAL: u64 = 1_000_000;
 const PACKETS: u32 = 400;
@@ -36,17 +36,17 @@ struct Attempt {
     response: Option<GrabEnvelopeResponse>,
 }
 
-fn clock(hours: i64) -> String {
+pub(super) fn clock(hours: i64) -> String {
     let begin: Timestamp = "2026-12-05T04:00:00Z".parse().unwrap();
     (begin + SignedDuration::from_hours(hours)).to_string()
 }
 
-async fn envelopes(server: &Server) -> Envelopes {
+pub(super) async fn envelopes(server: &Server) -> Envelopes {
     EnvelopeServiceClient::new(server.connect().await)
 }
 
 /// Data on which servers are started, one after the other.
-trait Data {
+pub(super) trait Data {
     fn start(&self) -> Start<'_>;
     /// Creates the store, unless the service does so itself.
     fn make(&self, _start: &Start<'_>) {}
@@ -169,7 +169,7 @@ async fn create(server: &Server, id: &str) {
         .unwrap();
 }
 
-async fn grab(
+pub(super) async fn grab(
     server: &mut Envelopes,
     id: &str,
     user: &str,

@@ -15,5 +15,6 @@ mod overload;
 pub mod redis;
 mod rolling;
 mod slow_readers;
+mod small_envelopes;
 mod startup;
 mod stop;

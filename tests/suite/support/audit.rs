@@ -21,6 +21,7 @@ use super::{
     entry_order::{check_numbers, check_sequence},
     envelope_audit,
     envelopes::Acknowledged,
+    patience::patiently,
 };
 
 mod budget;
@@ -34,7 +35,7 @@ pub async fn ledger(store: &dyn Store) -> Vec<Entry> {
     for partition in 0..store.info().partitions {
         let mut last = 0;
         loop {
-            let page = store.ledger(partition, last, 1000).await.unwrap();
+            let page = patiently(|| store.ledger(partition, last, 1000)).await;
             let Some(entry) = page.last() else { break };
             last = entry.id.sequence;
             entries.extend(page);
@@ -61,8 +62,8 @@ pub async fn check_with(store: &dyn Store, acknowledged: &[DrawAnswer], grabs: &
         let id = &stats.view.campaign.id;
         let mut book = Book::default();
         for info in stats.view.versions.iter() {
-            let version = store.version(id, info.version).await;
-            book.versions.insert(info.version, version.unwrap());
+            let version = patiently(|| store.version(id, info.version)).await;
+            book.versions.insert(info.version, version);
         }
         for entry in entries
             .iter()
@@ -133,8 +134,8 @@ async fn snapshot(store: &dyn Store) -> (Vec<Entry>, Vec<Stats>, envelope_audit:
     loop {
         let before = ledger(store).await;
         let mut stats = Vec::new();
-        for view in store.campaigns(None, 1000).await.unwrap() {
-            stats.push(store.stats(&view.campaign.id).await.unwrap());
+        for view in patiently(|| store.campaigns(None, 1000)).await {
+            stats.push(patiently(|| store.stats(&view.campaign.id)).await);
         }
         let envelopes = envelope_audit::read(store, &before).await;
         if ledger(store).await.len() == before.len() {

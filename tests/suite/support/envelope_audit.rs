@@ -12,7 +12,7 @@ use tombola::{
     },
 };
 
-use super::{envelopes::Acknowledged, world::key};
+use super::{envelopes::Acknowledged, patience::patiently, world::key};
 
 /// What the store says of all envelopes.
 pub struct Views {
@@ -29,15 +29,17 @@ pub async fn read(store: &dyn Store, entries: &[Entry]) -> Views {
         .collect();
     let mut by_id = BTreeMap::new();
     for id in ids {
-        let view = match store.envelope(id).await {
-            Ok(view) => Some((view, store.grabs(id, 0, 200_000).await.unwrap())),
-            Err(StoreError::Refused(Refusal::EnvelopeNotFound)) => None,
-            Err(error) => panic!("{error}"),
+        let read = || async {
+            match store.envelope(id).await {
+                Ok(view) => Ok(Some((view, store.grabs(id, 0, 200_000).await?))),
+                Err(StoreError::Refused(Refusal::EnvelopeNotFound)) => Ok(None),
+                Err(error) => Err(error),
+            }
         };
-        by_id.insert(id.clone(), view);
+        by_id.insert(id.clone(), patiently(read).await);
     }
     Views {
-        sums: store.envelope_sums().await.unwrap().sums,
+        sums: patiently(|| store.envelope_sums()).await.sums,
         by_id,
     }
 }

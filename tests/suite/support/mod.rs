@@ -13,6 +13,7 @@ pub mod foreign_ids;
 pub mod in_memory;
 pub mod network;
 pub mod on_redis;
+pub mod patience;
 pub mod plain_replicas;
 pub mod postgres;
 pub mod program;
@@ -29,6 +30,7 @@ pub mod world;
 pub use answers::Answer;
 pub use between::Meddler;
 pub use envelopes::{EnvelopeWords, Outcome, envelope, envelope_id};
+pub use patience::patiently;
 pub use storm::Storm;
 pub use words::{
     DrawWords, all_of, at, author, bonus, campaign, campaign_id, draw, hours, minutes, request,

@@ -82,8 +82,8 @@ impl Call for Job {
         core.read_layouts(ids).await
     }
 
-    fn send(core: &Core, groups: &[Group]) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
-        send(core, groups)
+    async fn send(core: &Core, groups: &mut [Group]) -> Result<(Moment, Parts)> {
+        send(core, groups).await
     }
 
     fn answers(

@@ -18,7 +18,7 @@ use crate::store::redis::format::{
     keys::IdDigest,
 };
 use crate::{
-    model::{Moment, UserId},
+    model::{Envelope, Moment, UserId},
     store::{
         LedgerId, Result,
         entry::Body,
@@ -93,8 +93,15 @@ pub(in crate::store::redis) fn decode_counts(bytes: &[u8]) -> Result<GrabCounts>
     unpacker.finish(counts)
 }
 
-/// A waiting packet as a member of its sorted set. Packets of a rain are scored by their release,
-/// others by their number.
+/// The score of a waiting packet: of a rain its release, else its number.
+pub(super) fn score(envelope: &Envelope, packet: &WaitingPacket) -> i64 {
+    match envelope.is_rain() {
+        true => packet.release.as_micros(),
+        false => packet.number.into(),
+    }
+}
+
+/// A waiting packet as a member of its sorted set.
 pub(super) fn encode_packet(packet: &WaitingPacket) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(12));
     packer

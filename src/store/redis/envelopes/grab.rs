@@ -83,8 +83,8 @@ impl Call for Grab {
         core.know_envelopes(ids).await
     }
 
-    fn send(core: &Core, groups: &[Group]) -> impl Future<Output = Result<(Moment, Parts)>> + Send {
-        send(core, groups)
+    async fn send(core: &Core, groups: &mut [Group]) -> Result<(Moment, Parts)> {
+        send(core, groups).await
     }
 
     fn answers(

@@ -27,11 +27,11 @@ use crate::{
 /// An envelope as it was read from Redis.
 pub(super) struct Loaded {
     pub(super) state: EnvelopeState,
-    /// Where it was read; empty for one that is not there yet.
+    /// Where it was read.
     pub(super) revision: String,
     /// The field `grabbed` as it was read.
     pub(super) counts: Option<Vec<u8>>,
-    /// Entries of its creation, 0 for one that is not there yet, and of its refund.
+    /// Entries of its creation and of its refund.
     pub(super) created_sequence: u64,
     pub(super) refund_sequence: Option<u64>,
     /// Buckets of grabs before this one are removed already.
@@ -82,18 +82,6 @@ impl Loaded {
         })
     }
 
-    /// An envelope that does not exist yet.
-    pub(super) fn new(state: EnvelopeState) -> Self {
-        Self {
-            state,
-            revision: String::new(),
-            counts: None,
-            created_sequence: 0,
-            refund_sequence: None,
-            removed_ahead: 0,
-        }
-    }
-
     /// As readers see it.
     pub(super) fn view(&self, partition: &PartitionKeys, now: Moment) -> Result<EnvelopeView> {
         let ledger = |sequence| LedgerId {
@@ -114,7 +102,10 @@ impl Core {
     }
 
     /// Reads envelopes of one partition, at least one of them, in one moment.
-    async fn load_envelopes(&self, ids: &[EnvelopeId]) -> Result<(Moment, Vec<Result<Found>>)> {
+    pub(super) async fn load_envelopes(
+        &self,
+        ids: &[EnvelopeId],
+    ) -> Result<(Moment, Vec<Result<Found>>)> {
         let partition = self.envelope_partition(&ids[0]);
         let mut keys = vec![
             partition.partition.clone(),
@@ -156,9 +147,9 @@ impl Core {
     pub(super) fn learn_envelope(
         &self,
         partition: &Arc<PartitionKeys>,
-        loaded: &Loaded,
+        record: &EnvelopeRecord,
+        created_sequence: u64,
     ) -> Arc<Known> {
-        let record = &loaded.state.record;
         let known = Arc::new(Known {
             partition: Arc::clone(partition),
             keys: partition.envelope(&record.envelope.id),
@@ -170,7 +161,7 @@ impl Core {
                 created: record.created,
                 ledger: LedgerId {
                     partition: partition.number,
-                    sequence: loaded.created_sequence,
+                    sequence: created_sequence,
                 },
             },
         });
@@ -186,7 +177,8 @@ impl Core {
                 .zip(found)
                 .map(|(id, found)| {
                     let loaded = found?.whole()?;
-                    Ok(self.learn_envelope(self.envelope_partition(id), &loaded))
+                    let (record, created) = (&loaded.state.record, loaded.created_sequence);
+                    Ok(self.learn_envelope(self.envelope_partition(id), record, created))
                 })
                 .collect(),
             Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),

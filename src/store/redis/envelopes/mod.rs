@@ -1,12 +1,13 @@
-//! Envelopes on Redis: grabs in batches ([`grab`]), all other steps ([`steps`], [`mod@write`]),
-//! reads ([`mod@load`], [`read`]), the stored values ([`codec`]), and what the service keeps in
-//! memory ([`known`]).
+//! Envelopes on Redis: new ones and grabs in batches ([`create`], [`grab`]), all other steps
+//! ([`steps`], [`mod@write`]), reads ([`mod@load`], [`read`]), the stored values ([`codec`]), and
+//! what the service keeps in memory ([`known`]).
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 mod codec;
+mod create;
 mod grab;
 mod known;
 mod load;
@@ -18,6 +19,7 @@ mod write;
 pub(super) use self::codec::{Base, decode_counts, decode_grab_of};
 pub(super) use self::{
     codec::{decode_grabs, skip_grab},
+    create::CreateLanes,
     grab::GrabLanes,
     known::KnownEnvelopes,
 };
@@ -35,7 +37,7 @@ use crate::{
 impl EnvelopeStore for RedisStore {
     async fn create_envelope(&self, command: CreateEnvelope) -> Result<EnvelopeReply> {
         self.core.level.admit()?;
-        self.do_create_envelope(&command).await
+        self.create_lanes.create(&self.core, command).await
     }
 
     async fn grab(&self, command: GrabCommand) -> Result<Grabbed> {

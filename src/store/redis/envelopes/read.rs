@@ -33,7 +33,8 @@ impl Core {
     ) -> Result<Vec<GrabView>> {
         let envelope = &loaded.state.record.envelope;
         let partition = self.envelope_partition(&envelope.id);
-        let known = self.learn_envelope(partition, loaded);
+        let record = &loaded.state.record;
+        let known = self.learn_envelope(partition, record, loaded.created_sequence);
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let until = loaded
             .state

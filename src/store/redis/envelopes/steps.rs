@@ -1,9 +1,9 @@
-//! Every step of an envelope but a grab: read it, let the rule decide, and write what it decided if
-//! nothing that it read has changed since; else begin again.
+//! Every step of an envelope that exists, but a grab: read it, let the rule decide, and write what
+//! it decided if nothing that it read has changed since; else begin again.
 
 use std::time::Duration;
 
-use super::load::{Found, Loaded};
+use super::load::Found;
 use crate::store::redis::{
     RedisStore,
     step::decide::{ROUNDS_MAX, contended},
@@ -11,53 +11,12 @@ use crate::store::redis::{
 use crate::{
     model::EnvelopeId,
     store::{
-        CancelEnvelope, CreateEnvelope, EnvelopeReply, FillEnvelope, Refusal, Result, Settled,
-        Step, StoreError, rules::envelope as rules,
+        CancelEnvelope, EnvelopeReply, FillEnvelope, Result, Settled, Step, StoreError,
+        rules::envelope as rules,
     },
 };
 
 impl RedisStore {
-    /// Creates an envelope; for a retry, returns the one that exists.
-    pub(super) async fn do_create_envelope(
-        &self,
-        command: &CreateEnvelope,
-    ) -> Result<EnvelopeReply> {
-        let id = &command.envelope.id;
-        let partition = self.core.envelope_partition(id);
-        let _turn = self.turn(id).lock().await;
-        for _ in 0..ROUNDS_MAX {
-            let (now, found) = self.core.load_envelope(id).await?;
-            let (loaded, replayed) = match found {
-                Found::Envelope(loaded) if rules::is_same(&loaded.state.record, command) => {
-                    let key = partition.partition.as_ref();
-                    self.core.connections.confirm(key).await?;
-                    (*loaded, true)
-                }
-                Found::Envelope(_) | Found::Removed => return Err(Refusal::EnvelopeExists.into()),
-                Found::Nothing => {
-                    let mut loaded =
-                        Loaded::new(rules::create(command, now, self.core.clock.is_test())?);
-                    if !self
-                        .core
-                        .write_envelope(partition, &mut loaded, now)
-                        .await?
-                    {
-                        continue;
-                    }
-                    (loaded, false)
-                }
-            };
-            self.core.learn_envelope(partition, &loaded);
-            return Ok(EnvelopeReply {
-                view: loaded
-                    .view(partition, now)
-                    .map_err(StoreError::after_write)?,
-                replayed,
-            });
-        }
-        Err(contended())
-    }
-
     /// Puts the next packets in.
     pub(super) async fn do_fill_envelope(&self, command: &FillEnvelope) -> Result<Step> {
         let id = &command.envelope;

@@ -1,5 +1,5 @@
-//! Writes what a rule has decided on an envelope, in one call of `commit.lua`, on condition that
-//! what the rule read has not changed.
+//! Writes what a rule has decided on an envelope that exists, in one call of `commit.lua`, on
+//! condition that what the rule read has not changed.
 //!
 //! Every step but a grab changes `revision`, and every grab changes `grabbed`. Every write is made
 //! on condition that `revision` is unchanged; a refund or a removal, which depends on the grabs,
@@ -17,7 +17,6 @@ use crate::store::redis::{
         reply::{self, letter},
         scripts,
     },
-    gone::left_over,
     step::{
         campaign::to_json,
         commit::{Commit, Kind},
@@ -27,7 +26,7 @@ use crate::store::redis::{
 };
 use crate::{
     model::Moment,
-    store::{Result, StoreError, entry::Body, rules::envelope::EnvelopeChanges},
+    store::{Result, StoreError, rules::envelope::EnvelopeChanges},
 };
 
 /// The most buckets of grabs that one script removes, each with its bucket for long ids.
@@ -78,11 +77,7 @@ impl Core {
         let (all, args) = commit.into_parts();
         let (_, mut parts) = self.run(partition, &scripts::COMMIT, &all, args).await?;
         let answer = parts.next().map_err(StoreError::after_write)?;
-        match letter(&answer) {
-            Some(b'S') => Ok(None),
-            Some(b'G') => Err(left_over("the envelope", &reply::bytes(parts.next()?)?)),
-            _ => Ok(Some(answer)),
-        }
+        Ok((letter(&answer) != Some(b'S')).then_some(answer))
     }
 
     /// Writes what a rule has decided at `now`; false if something has changed since it was read.
@@ -96,11 +91,9 @@ impl Core {
         let Some(answer) = self.run_commit(partition, commit).await? else {
             return Ok(false);
         };
-        let sequence = || reply::number(answer).map_err(StoreError::after_write);
-        match &loaded.state.changes.entry {
-            Some(Body::EnvelopeCreated(_)) => loaded.created_sequence = sequence()?,
-            Some(_) => loaded.refund_sequence = Some(sequence()?),
-            None => {}
+        if loaded.state.changes.entry.is_some() {
+            let sequence = reply::number(answer).map_err(StoreError::after_write)?;
+            loaded.refund_sequence = Some(sequence);
         }
         if loaded.state.is_removed() {
             self.envelopes.forget(&loaded.state.record.envelope.id);
@@ -166,7 +159,6 @@ impl Loaded {
         let envelope = &record.envelope;
         let keys = partition.envelope(&envelope.id);
         let mut commit = self.begin_commit(partition, now);
-        let is_new = self.revision.is_empty();
         let goes_by_grabs = changes.packets_out || changes.removal.is_some();
         match &self.counts {
             Some(counts) if goes_by_grabs => {
@@ -175,22 +167,9 @@ impl Loaded {
             None if goes_by_grabs => commit.expect_absent(Commit::CAMPAIGN, b"grabbed"),
             _ => {}
         }
-        let digest = IdDigest::envelope(&envelope.id);
-        if is_new {
-            let removed = commit.key(Kind::Hash, partition.removed_envelopes(digest));
-            commit.expect_absent(removed, &digest.field);
-            // An id is used once: no key of an earlier envelope may exist.
-            for (kind, key) in [
-                (Kind::SortedSet, &keys.packets),
-                (Kind::Hash, &keys.allowed),
-            ] {
-                let key = commit.key(kind, key.clone());
-                commit.expect_gone(key);
-            }
-        }
         if let Some(body) = &changes.entry {
             commit.entry(to_json(body));
-            commit.sequence_into(if is_new { "created" } else { "refunded" });
+            commit.sequence_into("refunded");
         }
         self.write_sums(&mut commit, partition);
         let fields = [
@@ -205,6 +184,7 @@ impl Loaded {
         self.write_rows(&mut commit, &keys);
         self.write_due(&mut commit, partition);
         if changes.removal.is_some_and(|removal| removal.is_last) {
+            let digest = IdDigest::envelope(&envelope.id);
             let removed = commit.key(Kind::Hash, partition.removed_envelopes(digest));
             commit.write("HSET", removed, [digest.field.to_vec(), Vec::new()]);
             commit.write("DEL", Commit::CAMPAIGN, []);
@@ -230,16 +210,9 @@ impl Loaded {
         }
     }
 
-    /// Writes packets, those who may grab, and what is removed.
+    /// Writes packets, and what is removed.
     fn write_rows(&self, commit: &mut Commit, keys: &EnvelopeKeys) {
         let (record, changes) = (&self.state.record, &self.state.changes);
-        let envelope = &record.envelope;
-        if !changes.allowed_in.is_empty() {
-            let allowed = commit.key(Kind::Hash, keys.allowed.clone());
-            let digests = codec::encode_allowed(&changes.allowed_in).into_iter();
-            let fields = digests.flat_map(|(bucket, digests)| [bucket.to_string().into(), digests]);
-            commit.write("HSET", allowed, fields);
-        }
         if !changes.packets_in.is_empty() || changes.packets_out {
             let packets = commit.key(Kind::SortedSet, keys.packets.clone());
             if changes.packets_out {
@@ -247,10 +220,7 @@ impl Loaded {
             }
             if !changes.packets_in.is_empty() {
                 let scored = changes.packets_in.iter().flat_map(|packet| {
-                    let score = match envelope.is_rain() {
-                        true => packet.release.as_micros(),
-                        false => packet.number.into(),
-                    };
+                    let score = codec::score(&record.envelope, packet);
                     [score.to_string().into_bytes(), codec::encode_packet(packet)]
                 });
                 commit.write("ZADD", packets, scored);
@@ -280,10 +250,6 @@ impl Loaded {
             (_, Some(at)) => {
                 commit.write("ZREM", open, [id.clone()]);
                 commit.write("ZADD", settled, scored(at));
-            }
-            // Only a new one is not there yet.
-            (_, None) if self.revision.is_empty() => {
-                commit.write("ZADD", open, scored(self.state.record.expiry));
             }
             (_, None) => {}
         }

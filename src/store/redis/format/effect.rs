@@ -1,5 +1,6 @@
-//! What a batch of draws or grabs did, by its script's reply. It decides whether replicas must
-//! confirm the call: a write and a repeated answer need a confirmation, a refusal does not.
+//! What a batch of draws, grabs or new envelopes did, by its script's reply. It decides whether
+//! replicas must confirm the call: a write and a repeated answer need a confirmation, a refusal
+//! does not.
 //!
 //! A reply that cannot be read counts as a write. At worst, that is one confirmation too many.
 
@@ -31,6 +32,16 @@ pub(crate) fn of_grabs(reply: &Value) -> Effect {
             Some(b'0' | b'1') => of_packets(&replies[1..]),
             _ => Effect::Wrote,
         },
+        _ => Effect::Wrote,
+    })
+}
+
+/// The effect of a batch of new envelopes.
+pub(crate) fn of_creates(reply: &Value) -> Effect {
+    of_groups(reply, |group| match group {
+        Value::BulkString(reply) if matches!(reply.first(), Some(b'S' | b'G' | b'X')) => {
+            Effect::Nothing
+        }
         _ => Effect::Wrote,
     })
 }
@@ -110,5 +121,7 @@ mod tests {
         assert_eq!(of_grabs(&reply(&[b"?"])), Effect::Wrote);
         assert_eq!(of_grabs(&reply(&[b"W", b"2000"])), Effect::Nothing);
         assert_eq!(of_draws(&reply(&[b"K"])), Effect::Nothing);
+        assert_eq!(of_creates(&reply(&[b"S", b"Gkey"])), Effect::Nothing);
+        assert_eq!(of_creates(&reply(&[b"S", b"70001"])), Effect::Wrote);
     }
 }

@@ -76,6 +76,8 @@ scripts! {
     REMOVE = "remove" ["writing"];
     /// Forgets old requests.
     FORGET = "forget" ["writing", "record"];
+    /// Creates envelopes, many at once.
+    CREATE = "create" ["writing", "sums"] => effect::of_creates;
     /// Grabs, many at once.
     GRAB = "grab" ["writing", "backlog", "sums", "envelope", "grabbing"] => effect::of_grabs;
     /// Reads envelopes.

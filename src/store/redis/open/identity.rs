@@ -94,8 +94,8 @@ impl Found {
     /// # Errors
     /// See [`OpenError`].
     pub async fn look(options: Options) -> Result<Self, OpenError> {
-        // One for each lane of draws and grabs, and some for everything else.
-        let size = (options.partitions as usize * 4 + 32).min(CONNECTIONS_MAX);
+        // One for each lane of draws, grabs and new envelopes, and some for everything else.
+        let size = (options.partitions as usize * 6 + 32).min(CONNECTIONS_MAX);
         let mut connections = Connections::new(&options.url, size)?;
         if options.durability == Durability::Strict {
             connections = connections.confirming(options.level.ack_replicas);

@@ -77,12 +77,12 @@ impl Call for LimitCheck {
         core.read_layouts(ids).await
     }
 
-    async fn send(core: &Core, groups: &[Group]) -> Result<(Moment, Parts)> {
+    async fn send(core: &Core, groups: &mut [Group]) -> Result<(Moment, Parts)> {
         let partition = &groups[0].known.partition;
         let (mut keys, mut args) = (Words::default(), Words::default());
         keys.push(&partition.partition);
         args.write(format_args!("{}", groups.len()));
-        for group in groups {
+        for group in groups.iter() {
             keys.push(&group.known.keys.campaign);
             let users = group.calls().map(|check| check.user);
             let (hashes, hash_of) = group.known.keys.push_users(&mut keys, users);

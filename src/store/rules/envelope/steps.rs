@@ -10,7 +10,9 @@ use crate::{
         CancelEnvelope, CreateEnvelope, FillEnvelope, GrabAnswer, GrabOutcome, Refusal, Result,
         Settled, Step, StoreError,
         entry::{Body, EnvelopeCreated, RefundCause},
-        envelope::{CHUNK_PACKETS_MAX, GrabCounts, REMOVED_ROWS_MAX, Refund, low_packets},
+        envelope::{
+            CHUNK_PACKETS_MAX, GrabCounts, REMOVED_ROWS_MAX, Refund, WaitingPacket, low_packets,
+        },
         operation::Author,
     },
 };
@@ -61,7 +63,7 @@ pub(in crate::store) fn create(
         commitment: command.commitment.clone(),
         test_clock,
     }));
-    Ok(EnvelopeState {
+    let mut state = EnvelopeState {
         record,
         grabbed: GrabCounts::default(),
         changes: EnvelopeChanges {
@@ -76,7 +78,13 @@ pub(in crate::store) fn create(
             },
             ..EnvelopeChanges::default()
         },
-    })
+    };
+    if !command.packets.is_empty() {
+        let packets = (1..).zip(&command.packets);
+        let packets = packets.map(|(number, packet)| packet.waiting(number, start));
+        put_in(&mut state, packets.collect())?;
+    }
+    Ok(state)
 }
 
 /// The envelope that is there is what this command asks for; else its id is taken.
@@ -147,18 +155,25 @@ pub(in crate::store) fn fill(
     command: &FillEnvelope,
     now: Moment,
 ) -> Result<Step> {
-    let record = &mut state.record;
+    let record = &state.record;
     let is_over = record.refund.is_some() || record.removed.is_some() || now >= record.expiry;
     if is_over || command.filled != record.filled {
         return Ok(Step::Stale);
     }
+    put_in(state, command.packets.clone())?;
+    Ok(Step::Done)
+}
+
+/// Adds packets to those that were filled in. They must be the envelope's next ones.
+fn put_in(state: &mut EnvelopeState, packets: Vec<WaitingPacket>) -> Result<()> {
+    let record = &mut state.record;
     let envelope = &record.envelope;
-    let numbers = command.packets.iter().map(|packet| packet.number);
-    let in_order = numbers.eq((record.filled + 1..).take(command.packets.len()));
-    let count = u32::try_from(command.packets.len()).unwrap_or(u32::MAX);
+    let numbers = packets.iter().map(|packet| packet.number);
+    let in_order = numbers.eq((record.filled + 1..).take(packets.len()));
+    let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
     let filled = record.filled.saturating_add(count);
-    let added = command.packets.iter();
-    let added = added.fold(0u64, |sum, packet| sum.saturating_add(packet.amount_minor));
+    let amounts = packets.iter().map(|packet| packet.amount_minor);
+    let added = amounts.clone().fold(0, u64::saturating_add);
     let filled_minor = record.filled_minor.saturating_add(added);
     // The rest must hold at least the least of each packet, and the last chunk all that is left.
     let rest = u64::from(envelope.packets.saturating_sub(filled)) * envelope.min_minor;
@@ -166,10 +181,10 @@ pub(in crate::store) fn fill(
         true => filled_minor == envelope.total_minor,
         false => filled_minor.saturating_add(rest) <= envelope.total_minor,
     };
-    let is_chunk = !command.packets.is_empty()
-        && command.packets.len() <= CHUNK_PACKETS_MAX
+    let is_chunk = !packets.is_empty()
+        && packets.len() <= CHUNK_PACKETS_MAX
         && filled <= envelope.packets
-        && (command.packets.iter()).all(|packet| packet.amount_minor >= envelope.min_minor);
+        && amounts.min() >= Some(envelope.min_minor);
     if !(in_order && fits && is_chunk) {
         let id = &envelope.id;
         return Err(StoreError::corrupt(format!(
@@ -180,8 +195,8 @@ pub(in crate::store) fn fill(
     }
     record.filled = filled;
     record.filled_minor = filled_minor;
-    state.changes.packets_in.clone_from(&command.packets);
-    Ok(Step::Done)
+    state.changes.packets_in = packets;
+    Ok(())
 }
 
 /// Takes the rest back at once; false if there is no rest any more.

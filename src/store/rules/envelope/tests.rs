@@ -10,7 +10,7 @@ use crate::{
         Author, CancelEnvelope, CreateEnvelope, FillEnvelope, GrabOutcome, Refusal, Step,
         StoreError,
         entry::{Body, RefundCause},
-        envelope::WaitingPacket,
+        envelope::{NewPacket, WaitingPacket},
     },
 };
 
@@ -42,6 +42,7 @@ fn command(packets: u32, users: &[&str]) -> CreateEnvelope {
         created_by: None,
         nonce: Nonce([7; 32]),
         commitment: "c0ffee".into(),
+        packets: Vec::new(),
     }
 }
 
@@ -90,6 +91,36 @@ fn a_new_envelope_holds_its_whole_amount() {
         Some(Body::EnvelopeCreated(_))
     ));
     assert_eq!(kept(state).refund_due_at(), Some(START + HOUR));
+}
+
+#[test]
+fn packets_that_come_with_a_new_envelope_are_its_first() {
+    let new = |amount_minor, after_seconds| NewPacket {
+        amount_minor,
+        after: Duration::from_secs(after_seconds),
+    };
+    let mut whole = command(3, &[]);
+    whole.packets = vec![new(5, 0), new(10, 2), new(15, 2)];
+    let state = create(&whole, START, true).unwrap();
+    let packets: Vec<_> = state.changes.packets_in.iter().collect();
+    assert_eq!(
+        packets.iter().map(|p| p.number).collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
+    assert_eq!(packets[1].release, START + Duration::from_secs(2));
+    let state = kept(state);
+    assert_eq!((state.waiting(), state.record.filled_minor), (3, 30));
+    for wrong in [
+        |packets: &mut Vec<NewPacket>| packets[0].amount_minor = 6,
+        |packets: &mut Vec<NewPacket>| packets[0].amount_minor = 0,
+        |packets: &mut Vec<NewPacket>| packets.push(packets[0]),
+    ] {
+        let mut command = whole.clone();
+        wrong(&mut command.packets);
+        let refused = create(&command, START, true);
+        assert!(matches!(refused, Err(StoreError::Corrupt { .. })));
+    }
+    assert!(is_same(&state.record, &command(3, &[])));
 }
 
 #[test]

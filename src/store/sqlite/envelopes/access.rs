@@ -7,6 +7,7 @@ use crate::{
     model::{EnvelopeId, Moment},
     store::{
         Refusal, Result, StoreError,
+        envelope::WaitingPacket,
         rules::envelope::{EnvelopeChanges, EnvelopeState, SumsChange},
         sqlite::{columns::to_json, step::Step},
     },
@@ -79,6 +80,7 @@ impl Step<'_> {
         for user in changes.allowed_in.iter() {
             insert.execute(params![no, user.as_str()])?;
         }
+        self.put_packets(no, &changes.packets_in)?;
         Ok(EnvelopeRow {
             no,
             state,
@@ -106,20 +108,25 @@ impl Step<'_> {
                 .prepare_cached("DELETE FROM packets WHERE envelope = ?1")?
                 .execute([row.no])?;
         }
+        self.put_packets(row.no, &changes.packets_in)?;
+        changes
+            .removal
+            .map_or(Ok(()), |removal| remove(self.db, row.no, removal))
+    }
+
+    fn put_packets(&self, envelope: i64, packets: &[WaitingPacket]) -> Result<()> {
         let mut insert = self.db.prepare_cached(
             "INSERT INTO packets (envelope, number, amount_minor, release) VALUES (?1, ?2, ?3, ?4)",
         )?;
-        for packet in &changes.packets_in {
+        for packet in packets {
             insert.execute(params![
-                row.no,
+                envelope,
                 packet.number,
                 packet.amount_minor,
                 packet.release.as_micros()
             ])?;
         }
-        changes
-            .removal
-            .map_or(Ok(()), |removal| remove(self.db, row.no, removal))
+        Ok(())
     }
 
     /// Writes a rule's entry, if it has one, and its part of the sums.

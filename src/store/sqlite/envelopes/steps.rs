@@ -23,7 +23,7 @@ impl Command for CreateEnvelope {
     type Reply = EnvelopeReply;
 
     fn draws(&self) -> Option<usize> {
-        Some(2 + self.allowed_users.len() / 10)
+        Some(2 + self.allowed_users.len() / 10 + self.packets.len() / 5)
     }
 
     fn run(&self, step: &mut Step<'_>) -> Result<EnvelopeReply> {

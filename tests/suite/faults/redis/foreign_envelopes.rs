@@ -100,7 +100,7 @@ fn grab(world: &World, command: GrabCommand) -> impl Future<Output = Result<(), 
 }
 
 /// Creates an envelope without the injector.
-fn create(world: &World, id: &str) -> impl Future<Output = Result<(), StoreError>> {
+fn create(world: &World, id: &str) -> impl Future<Output = Result<(), StoreError>> + use<> {
     let (envelope, users) = envelope_from_proto(&envelope(id, 10, 1)).unwrap();
     let command = CreateEnvelope {
         envelope: Arc::new(envelope),
@@ -108,6 +108,7 @@ fn create(world: &World, id: &str) -> impl Future<Output = Result<(), StoreError
         created_by: None,
         nonce: tombola::chance::Nonce([9; 32]),
         commitment: String::new(),
+        packets: Vec::new(),
     };
     let store = world.store().clone();
     async move { store.create_envelope(command).await.map(drop) }
@@ -144,6 +145,45 @@ async fn a_grab_that_meets_a_foreign_value_writes_nothing_and_other_envelopes_go
         stall.restore(&key);
     }
     world.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_that_meets_a_foreign_value_writes_nothing_and_others_go_on() {
+    let stall = Stall::new().await;
+    let world = &stall.world;
+    for (round, kind) in ["envelope", "packets", "allowed"].into_iter().enumerate() {
+        let id = format!("new-{kind}");
+        let key = format!("{}{kind}:{id}", stall.tag);
+        stall.spoil(&key);
+        stall.refused(kind, async || create(world, &id).await).await;
+        // Creations of one batch: those of other ids are made.
+        let created = all_of(20, |n| {
+            let other = format!("other-{round}-{n}");
+            create(world, if n % 2 == 0 { &id } else { &other })
+        });
+        for (n, created) in created.await.into_iter().enumerate() {
+            match created {
+                Ok(()) => assert_eq!(n % 2, 1),
+                Err(StoreError::Corrupt { .. }) => assert_eq!(n % 2, 0),
+                Err(error) => panic!("{kind}: {error}"),
+            }
+        }
+        stall.restore(&key);
+        create(world, &id).await.unwrap();
+    }
+    let sums = format!("{}envelopes:sums", stall.tag);
+    for field in ["CNY:created", "CNY:waiting:high", "CNY:envelopes"] {
+        let before = stall.redis.command(&["HGET", &sums, field]);
+        stall.redis.command(&["HSET", &sums, field, "x"]);
+        let new = || create(world, "new");
+        stall.refused(field, async || new().await).await;
+        stall.redis.command(&["HDEL", &sums, field]);
+        if !before.is_empty() {
+            stall.redis.command(&["HSET", &sums, field, &before]);
+        }
+    }
+    create(world, "new").await.unwrap();
+    assert!(world.grab("new", "u").await.got().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -44,7 +44,7 @@ use tonic_types::StatusExt as _;
 
 use crate::{
     process::{Server, Start},
-    support::{audit, redis_server::RedisServer, world::key},
+    support::{audit, patiently, redis_server::RedisServer, world::key},
 };
 
 type Lottery = LotteryServiceClient<Channel>;
@@ -114,7 +114,7 @@ fn put_key(directory: &Path, byte: &str) {
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Opens the store as one more service would.
+/// Opens the store as one more service would, which also waits for a Redis that is busy.
 pub(super) async fn store_at(url: &str, partitions: u32) -> RedisStore {
     let options = Options {
         url: RedisUrl::parse(url).unwrap(),
@@ -127,7 +127,7 @@ pub(super) async fn store_at(url: &str, partitions: u32) -> RedisStore {
         fork_pause: FORK_PAUSE,
         store_id: None,
     };
-    let found = Found::look(options).await.unwrap();
+    let found = patiently(|| Found::look(options.clone())).await;
     RedisStore::open(found, &key().fingerprint()).await.unwrap()
 }
 

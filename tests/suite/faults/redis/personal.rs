@@ -20,6 +20,7 @@ use super::House;
 use crate::{
     faults::load::{apply_all, now_and_about_noon},
     process::{Server, Start},
+    support::patiently,
 };
 
 /// Clients that draw at the same time, for fewer users.
@@ -143,9 +144,13 @@ async fn every_users_draws_follow_from_the_seed_through_kills_of_services_and_of
     }
     assert_eq!(answers.len() as u64, ROUNDS * CLIENTS * PULLS);
     // A retry through any of the services is answered as before.
-    let mut lottery = servers[1].lottery().await;
+    let lottery = servers[1].lottery().await;
     for request in requests(0, 0).into_iter().chain(requests(ROUNDS - 1, 3)) {
-        let again = lottery.draw(request).await.unwrap().into_inner();
+        let again = patiently(|| {
+            let (mut lottery, request) = (lottery.clone(), request.clone());
+            async move { lottery.draw(request).await }
+        });
+        let again = again.await.into_inner();
         let first = &answers[&again.request_id];
         assert!(again.replayed);
         assert_eq!(
@@ -156,8 +161,12 @@ async fn every_users_draws_follow_from_the_seed_through_kills_of_services_and_of
     let request = GetStatsRequest {
         campaign_id: "wishes".into(),
     };
-    let stats = servers[0].campaigns().await.get_stats(request).await;
-    let stats = stats.unwrap().into_inner();
+    let campaigns = servers[0].campaigns().await;
+    let stats = patiently(|| {
+        let (mut campaigns, request) = (campaigns.clone(), request.clone());
+        async move { campaigns.get_stats(request).await }
+    });
+    let stats = stats.await.into_inner();
     assert!(stats.balanced, "{stats:#?}");
     let of = |id: &str| {
         stats

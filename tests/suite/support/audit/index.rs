@@ -8,6 +8,7 @@ use tombola::{
 };
 
 use super::ledger;
+use crate::support::patiently;
 
 /// Checks that the index of due campaigns has every campaign at its due time, and no closed
 /// campaign.
@@ -17,8 +18,8 @@ pub(super) async fn check(store: &dyn Store) {
         let before = ledger(store).await.len();
         let index = index(store).await;
         let mut filling = Vec::new();
-        for view in store.campaigns(None, 1000).await.unwrap() {
-            filling.push(store.filling(&view.campaign.id).await.unwrap());
+        for view in patiently(|| store.campaigns(None, 1000)).await {
+            filling.push(patiently(|| store.filling(&view.campaign.id)).await);
         }
         if ledger(store).await.len() != before {
             continue;
@@ -42,8 +43,8 @@ async fn index(store: &dyn Store) -> BTreeMap<CampaignId, Moment> {
     for partition in 0..store.info().partitions {
         let mut after: Option<DueCampaign> = None;
         loop {
-            let page = store.due_campaigns(partition, EVER, after.as_ref(), 1000);
-            let page = page.await.unwrap();
+            let page =
+                patiently(|| store.due_campaigns(partition, EVER, after.as_ref(), 1000)).await;
             let Some(last) = page.last() else { break };
             after = Some(last.clone());
             index.extend(page.into_iter().map(|found| (found.id, found.due)));

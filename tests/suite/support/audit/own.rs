@@ -11,7 +11,7 @@ use tombola::{
 };
 
 use super::Book;
-use crate::support::world::key;
+use crate::support::{patiently, world::key};
 
 /// The entries, in those of campaigns with personal pools pseudonyms for users; and the seeds of
 /// these campaigns.
@@ -33,8 +33,8 @@ pub(super) async fn prepared(
             continue;
         }
         let partition = store.partition_of(id.as_str());
-        let salt = store.salt(partition, id.as_str(), Salt([0; 32])).await;
-        let pseudonyms = key().pseudonyms(id.as_str(), &salt.unwrap());
+        let salt = patiently(|| store.salt(partition, id.as_str(), Salt([0; 32]))).await;
+        let pseudonyms = key().pseudonyms(id.as_str(), &salt);
         let own = |entry: &&mut Entry| entry.subject.campaign() == Some(id);
         for entry in entries.iter_mut().filter(own) {
             let stored = StoredEntry::of(entry, &pseudonyms);
