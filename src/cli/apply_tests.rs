@@ -229,6 +229,13 @@ impl CampaignService for FakeServer {
     ) -> Answer<proto::ListProposalsResponse> {
         absent()
     }
+
+    async fn list_alerts(
+        &self,
+        _: Request<proto::ListAlertsRequest>,
+    ) -> Answer<proto::ListAlertsResponse> {
+        absent()
+    }
 }
 
 fn document(id: &str, name: &str) -> String {

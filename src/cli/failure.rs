@@ -481,6 +481,7 @@ fn hint(reason: ErrorReason, subject: &Subject) -> String {
         | R::ChangeRefused
         | R::EnvelopeNotFound
         | R::LedgerNotSettled
+        | R::EraserMissing
         | R::WinDelivered
         | R::WinRevoked
         | R::UpgradeNeeded

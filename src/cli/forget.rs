@@ -11,9 +11,7 @@ use super::{
     terminal::confirm,
 };
 use crate::{
-    ledger::forget::{
-        Erased, Eraser, ForgetError, PostgresEraser, Reason, SqliteEraser, forget, look,
-    },
+    ledger::forget::{Erasable, Erased, Eraser, ForgetError, Reason, forget, look},
     model::text::{grouped, visible},
 };
 
@@ -78,16 +76,12 @@ pub(super) async fn run(client: &Client, args: ForgetArgs) -> Outcome {
 }
 
 async fn open(ledger: &LedgerArgs) -> Outcome<Box<dyn Eraser>> {
-    Ok(match ledger.place()? {
-        Place::File(data) => {
-            let eraser = SqliteEraser::open(&data);
-            Box::new(eraser.map_err(|error| ledger.failed(&error))?)
-        }
-        Place::Database(url) => {
-            let eraser = PostgresEraser::open(&url).await;
-            Box::new(eraser.map_err(|error| ledger.failed(&error))?)
-        }
-    })
+    let erasable = match ledger.place()? {
+        Place::File(data) => Erasable::File(data),
+        Place::Database(url) => Erasable::Database(url),
+    };
+    let opened = erasable.open().await;
+    opened.map_err(|error| ledger.failed(&error))
 }
 
 fn show(client: &Client, args: &ForgetArgs, erased: &Erased) {

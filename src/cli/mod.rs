@@ -8,6 +8,7 @@
 mod access;
 mod access_args;
 mod admin_args;
+mod alerts;
 mod apply;
 mod audit;
 mod audit_view;
@@ -207,6 +208,8 @@ enum Command {
     /// Create, grab, show or cancel an envelope
     #[command(subcommand)]
     Envelope(envelope::EnvelopeCommand),
+    /// List what needs a look, in all campaigns
+    Alerts(alerts::AlertsArgs),
     /// Show the state of every unit, or all money in envelopes
     Stats(stats::StatsArgs),
     /// Check an access file, or make a token for one
@@ -304,6 +307,7 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Key(command) => key::run(&client, command),
         Command::Bench(args) => bench::run(args),
         Command::Simulate(args) => simulate::run(&client, args).await,
+        Command::Alerts(args) => alerts::run(&client, args).await,
         Command::Apply(args) => apply::run(&client, args).await,
         Command::Campaigns(args) => campaigns::list(&client, args).await,
         Command::Campaign(args) => campaigns::get(&client, args).await,

@@ -20,7 +20,7 @@ use super::{
     log::{self, LogArgs},
     overload_args::OverloadArgs,
     settling::{Settling, reader},
-    sink_args::{BacklogArgs, RemovalArgs, SinkArgs},
+    sink_args::{BacklogArgs, EraserArgs, RemovalArgs, SinkArgs},
     stop::stop_signal,
     store_args::{HomeArgs, StoreArgs},
     time::parse_span,
@@ -35,7 +35,7 @@ use crate::{
         Injector,
         alarm::{self, Alarm, AlarmError},
     },
-    ledger::{self, PostgresUrl},
+    ledger::{self, PostgresUrl, forget::Erasable},
     model::Problems,
     store::{BacklogBound, Durability},
     trace,
@@ -106,6 +106,8 @@ pub(super) struct ServeArgs {
     trace: TraceArgs,
     #[command(flatten)]
     sink: SinkArgs,
+    #[command(flatten)]
+    eraser: EraserArgs,
     #[command(flatten)]
     backlog: BacklogArgs,
     #[command(flatten)]
@@ -183,6 +185,8 @@ struct Configuration {
     wait: bool,
     /// The database that the ledger is settled into.
     sink: Option<PostgresUrl>,
+    /// Where users can be erased, if this service may do that.
+    erasable: Option<Erasable>,
     /// How long closed campaigns stay.
     keep_closed: Duration,
     /// How much may wait to be settled; none where the sink is the store's own file.
@@ -224,6 +228,11 @@ impl Configuration {
         let backlog = args.backlog.bound();
         let backlog = backlog.map_err(|text| problems.add("--backlog-age", text));
         let has_own_file = redis.is_none() && sink.is_none();
+        let eraser = args.eraser.url(&mut problems).map(Box::new);
+        let erasable = match has_own_file {
+            true => Some(Erasable::File(args.home.data.clone())),
+            false => eraser.map(Erasable::Database),
+        };
         let backlog = backlog.ok().filter(|_| !has_own_file);
         let keep_closed = args.removal.keep(request_memory.unwrap_or_default());
         let keep_closed = keep_closed
@@ -263,6 +272,7 @@ impl Configuration {
                 trace,
                 wait: args.wait,
                 sink,
+                erasable,
                 keep_closed,
                 backlog,
                 oidc,
@@ -370,7 +380,8 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
         console_args::serve(listener, settings)
     });
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
-    let ledger = reader(&injector, configuration.sink.clone());
+    let sink = configuration.sink.clone();
+    let ledger = reader(&injector, sink, configuration.erasable);
     let wake = ledger.as_ref().map(|ledger| Arc::clone(&ledger.wake));
     let settling = Settling::start(&injector, configuration.sink, |settler| {
         settler

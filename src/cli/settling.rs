@@ -8,12 +8,19 @@ use crate::{
     injector::Injector,
     ledger::{
         PostgresUrl, Settler, Target,
+        forget::Erasable,
         read::{LedgerReader, SettledLedger, postgres::PostgresReader, sqlite::SqliteReader},
     },
 };
 
 /// What reads the settled ledger, from the same sink as [`Settling`] writes to.
-pub(super) fn reader(injector: &Injector, url: Option<PostgresUrl>) -> Option<SettledLedger> {
+///
+/// `erasable` is where users can be erased.
+pub(super) fn reader(
+    injector: &Injector,
+    url: Option<PostgresUrl>,
+    erasable: Option<Erasable>,
+) -> Option<SettledLedger> {
     let store = injector.store();
     let reader: Arc<dyn LedgerReader> = match url {
         Some(url) => Arc::new(PostgresReader::new(url, &store.info().store_id)),
@@ -22,6 +29,7 @@ pub(super) fn reader(injector: &Injector, url: Option<PostgresUrl>) -> Option<Se
     Some(SettledLedger {
         reader,
         wake: Arc::default(),
+        erasable,
     })
 }
 

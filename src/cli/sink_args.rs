@@ -38,6 +38,39 @@ pub(super) struct SinkArgs {
     postgres_password_file: Option<PathBuf>,
 }
 
+/// The role that erases users.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "PostgreSQL")]
+pub(super) struct EraserArgs {
+    /// Erase users, for operators who may, by this role of the same database, which may change
+    /// entries: postgres://eraser@host/database
+    #[arg(
+        long,
+        env = "TOMBOLA_POSTGRES_ERASER_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        requires = "postgres_url"
+    )]
+    postgres_eraser_url: Option<String>,
+    /// The file whose first line is this role's password, read for each connection
+    #[arg(
+        long,
+        env = "TOMBOLA_POSTGRES_ERASER_PASSWORD_FILE",
+        value_name = "FILE",
+        requires = "postgres_eraser_url"
+    )]
+    postgres_eraser_password_file: Option<PathBuf>,
+}
+
+impl EraserArgs {
+    /// The role, if one is named.
+    pub(super) fn url(&self, problems: &mut Problems) -> Option<PostgresUrl> {
+        let url = self.postgres_eraser_url.as_ref()?;
+        let file = self.postgres_eraser_password_file.clone();
+        parsed("--postgres-eraser-url", url, file, problems)
+    }
+}
+
 /// How much of the ledger may wait to be settled.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "PostgreSQL")]
@@ -111,10 +144,9 @@ impl RemovalArgs {
 impl SinkArgs {
     /// The database, if one is named.
     pub(super) fn url(&self, problems: &mut Problems) -> Option<PostgresUrl> {
-        let url = PostgresUrl::parse(self.postgres_url.as_ref()?);
-        let url = url.map_err(|error| problems.add("--postgres-url", error.to_string()));
+        let url = self.postgres_url.as_ref()?;
         let file = self.postgres_password_file.clone();
-        Some(url.ok()?.with_password_file(file))
+        parsed("--postgres-url", url, file, problems)
     }
 
     /// The database, which must be named.
@@ -132,6 +164,18 @@ impl SinkArgs {
         }
         Err(Failure::options(problems))
     }
+}
+
+/// The database that an option names.
+fn parsed(
+    option: &str,
+    url: &str,
+    password_file: Option<PathBuf>,
+    problems: &mut Problems,
+) -> Option<PostgresUrl> {
+    let url = PostgresUrl::parse(url);
+    let url = url.map_err(|error| problems.add(option, error.to_string()));
+    Some(url.ok()?.with_password_file(password_file))
 }
 
 /// The sink did not do its work.

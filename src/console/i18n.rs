@@ -32,6 +32,9 @@ fn parse(file: &str) -> impl Iterator<Item = (&str, &str)> {
 pub(super) struct Language(usize);
 
 impl Language {
+    /// The language of the command line.
+    pub(super) const ENGLISH: Self = Self(0);
+
     /// All languages.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         (0..LANGUAGES.len()).map(Self)
@@ -49,7 +52,7 @@ impl Language {
             let value = headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?;
             preferred(value)
         };
-        chosen.or_else(accepted).unwrap_or(Self(0))
+        chosen.or_else(accepted).unwrap_or(Self::ENGLISH)
     }
 
     /// Its tag.

@@ -22,7 +22,7 @@ use axum::{
 use tokio::{
     sync::watch,
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
 use tonic::{Code, Status};
@@ -34,7 +34,7 @@ use super::{
     session::{self, Visitor},
     visit::{Contents, Visit},
 };
-use crate::grpc::access::TokenHash;
+use crate::grpc::{access::TokenHash, local::LIVE_AGE_MAX};
 
 /// How often a feed reads.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -57,8 +57,8 @@ struct Key {
 enum News {
     /// Nothing, or it could not be read just now.
     None,
-    /// The part of the page.
-    Part(Arc<str>),
+    /// The part of the page, and when reading it began.
+    Part(Instant, Arc<str>),
     /// The session has ended, or what is shown is gone: the page is to be loaded again.
     Over,
 }
@@ -115,21 +115,23 @@ fn stream(
 }
 
 /// Events until the session ends: what is read from now on, if it differs from what was sent last.
-/// What was read before may be older than the page.
+/// What was read before may be older than the page, and would take back what its visitor has just
+/// done. So may be what is made now of reads that are shared.
 fn events(
     news: watch::Receiver<News>,
     left: Duration,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    let mut last = News::None;
-    let news = WatchStream::from_changes(news).filter_map(move |news| {
-        if news == News::None || news == last {
-            return None;
+    let since = Instant::now() + LIVE_AGE_MAX;
+    let mut last: Option<Arc<str>> = None;
+    let news = WatchStream::from_changes(news).filter_map(move |news| match news {
+        News::None => None,
+        News::Part(begun, part) if begun < since || last.as_ref() == Some(&part) => None,
+        News::Part(_, part) => {
+            let event = Event::default().event("part").data(&*part);
+            last = Some(part);
+            Some(event)
         }
-        last = news.clone();
-        Some(match news {
-            News::Part(part) => Event::default().event("part").data(&*part),
-            News::None | News::Over => Event::default().event("over").data(""),
-        })
+        News::Over => Some(Event::default().event("over").data("")),
     });
     let ended = tokio_stream::once(()).then(move |()| async move {
         sleep(left).await;
@@ -176,12 +178,13 @@ async fn feed(
 ) {
     let visit = visit.live();
     loop {
+        let begun = Instant::now();
         let news = match current(&console, &visit).await {
             Ok(()) => read(visit.clone()).await,
             Err(status) => Err(status),
         };
         let news = match news {
-            Ok(part) => News::Part(part.into_string().into()),
+            Ok(part) => News::Part(begun, part.into_string().into()),
             Err(status) if is_passing(&status) => News::None,
             Err(_) => News::Over,
         };
@@ -230,5 +233,32 @@ impl Feeds {
     pub(super) fn end(&self) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.abort_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_read_before_a_page_was_loaded_is_not_sent_to_it() {
+        let (sender, receiver) = watch::channel(News::None);
+        let mut events = std::pin::pin!(events(receiver, Duration::from_secs(60)));
+        let part = |text: &str| News::Part(Instant::now(), text.into());
+        // Shared reads are as old as a second.
+        sender.send_replace(part("old"));
+        assert!(timeout(PERIOD / 2, events.next()).await.is_err());
+        sender.send_replace(part("old"));
+        assert!(timeout(PERIOD, events.next()).await.is_err());
+        sender.send_replace(part("new"));
+        assert!(events.next().await.is_some());
+        // The same once more is no news.
+        sender.send_replace(part("new"));
+        advance(PERIOD).await;
+        assert!(timeout(PERIOD, events.next()).await.is_err());
+        sender.send_replace(News::Over);
+        assert!(events.next().await.is_some());
     }
 }

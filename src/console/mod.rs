@@ -33,12 +33,20 @@ use axum::{
     routing::{get, post},
 };
 
-use self::{live::Feeds, rates::Rates, session::Sessions, upload::UPLOAD_BYTES_MAX};
+use self::{
+    i18n::Language, live::Feeds, rates::Rates, session::Sessions, upload::UPLOAD_BYTES_MAX,
+};
 pub use self::{server::serve, session::Link};
 use crate::{
     grpc::{local::Local, readiness::Readiness},
+    proto::Alert,
     tls::ServerTls,
 };
+
+/// An alert in English, without its campaign.
+pub(crate) fn alert_in_english(alert: &Alert) -> String {
+    pages::alerts::text(Language::ENGLISH, alert)
+}
 
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 * 1024;
@@ -97,8 +105,8 @@ type Shared = Arc<Console>;
 fn routes(console: Shared) -> Router {
     use pages::lists::{Acts, Draws, Winners, Wins};
     use pages::{
-        acts, campaign, change, codes, envelopes, export, many, new, overview, people, plan,
-        proposals, records, schedule, search, system,
+        acts, alerts, campaign, change, codes, envelopes, export, forget, many, new, overview,
+        people, plan, proposals, records, schedule, search, system,
     };
     let uploads = DefaultBodyLimit::max(UPLOAD_BYTES_MAX);
     let large = || DefaultBodyLimit::max(DRAFT_BYTES_MAX);
@@ -138,12 +146,14 @@ fn routes(console: Shared) -> Router {
         .route("/wins/revoke", post(acts::revoke));
     Router::new()
         .route("/", get(overview::page))
+        .route("/alerts", get(alerts::page))
         .route("/search", get(search::page))
         .route("/new", get(new::page).post(new::submit).layer(large()))
         .route("/new/check", post(new::check).layer(large()))
         .route("/envelopes", get(envelopes::list))
         .route("/envelopes/{envelope}", get(envelopes::page))
         .route("/envelopes/{envelope}/cancel", post(acts::cancel_envelope))
+        .route("/users/forget", get(forget::page).post(forget::submit))
         .route("/system", get(system::page))
         .route("/live/overview", get(live::overview))
         .route("/live/campaigns/{campaign}", get(live::campaign))

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::FromRequestParts,
-    http::{Method, StatusCode, header::SET_COOKIE, request::Parts},
+    http::{
+        HeaderMap, Method, StatusCode,
+        header::{REFERER, SET_COOKIE},
+        request::Parts,
+    },
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
@@ -45,7 +49,7 @@ pub(super) struct Visit {
     /// How fast campaigns draw, for all visitors who may read their sums.
     pub(super) rates: Arc<Rates>,
     calls: Calls,
-    /// The path and query of the page, for ways back.
+    /// The path and query of the page, or of that with the form that was sent, for ways back.
     pub(super) address: String,
 }
 
@@ -58,13 +62,12 @@ impl FromRequestParts<Shared> for Visit {
     async fn from_request_parts(parts: &mut Parts, console: &Shared) -> Result<Self, Response> {
         let language = Language::of(&parts.headers);
         let is_script = parts.headers.contains_key("hx-request");
-        let address = parts.extensions.get::<Address>();
-        let address = address.map_or_else(|| "/".into(), |address| address.0.clone());
-        let back = match parts.method {
-            Method::GET if !is_script => address.as_str(),
-            _ => "/",
+        let address = match parts.method {
+            Method::GET if !is_script => parts.extensions.get::<Address>().cloned(),
+            _ => sender(&parts.headers),
         };
-        let expelled = |is_known: bool| expelled(console, is_known, is_script, back);
+        let address = address.map_or_else(|| "/".into(), |address| address.0);
+        let expelled = |is_known: bool| expelled(console, is_known, is_script, &address);
         let Some((visitor, until)) = console.sessions.of(&parts.headers) else {
             return Err(expelled(false));
         };
@@ -92,6 +95,13 @@ impl FromRequestParts<Shared> for Visit {
             address,
         })
     }
+}
+
+/// The page that sends a form. What a form is sent to may be no page.
+fn sender(headers: &HeaderMap) -> Option<Address> {
+    let (_, rest) = headers.get(REFERER)?.to_str().ok()?.split_once("://")?;
+    let (_, path) = rest.split_once('/')?;
+    Some(Address(format!("/{path}")))
 }
 
 /// Sends a browser to the form to sign in, without the session that it may have, and from there
@@ -175,8 +185,13 @@ impl Visit {
     pub(super) fn trouble(&self, status: &Status) -> Markup {
         let lang = self.language;
         let reason = reason(status);
-        if reason == "LEDGER_NOT_SETTLED" {
-            return ui::notice("info", &html! { (lang.t("ledger.absent")) });
+        let note = match reason.as_str() {
+            "LEDGER_NOT_SETTLED" => Some("ledger.absent"),
+            "ERASER_MISSING" => Some("forget.absent"),
+            _ => None,
+        };
+        if let Some(note) = note {
+            return ui::notice("info", &html! { (lang.t(note)) });
         }
         let text = lang.find(&format!("reason.{reason}"));
         ui::notice(

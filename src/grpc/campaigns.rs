@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tonic::Request;
 
 use super::{
-    apply, codes,
+    alerts, apply, codes,
     desk::{Desk, Reply},
     operations, people, proposals, reads, schedule, stats,
 };
@@ -191,5 +191,12 @@ impl CampaignService for Campaigns {
         request: Request<proto::ListProposalsRequest>,
     ) -> Reply<proto::ListProposalsResponse> {
         proposals::list_proposals(&self.desk, request).await
+    }
+
+    async fn list_alerts(
+        &self,
+        request: Request<proto::ListAlertsRequest>,
+    ) -> Reply<proto::ListAlertsResponse> {
+        alerts::list_alerts(&self.desk, request).await
     }
 }

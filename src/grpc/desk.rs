@@ -13,6 +13,7 @@ use tonic::{
 };
 
 use super::{
+    alerts::Alerts,
     arrival::Arrival,
     live::LiveReads,
     rates::Rates,
@@ -50,7 +51,8 @@ pub(super) type Reply<T> = Result<Response<T>, Status>;
 pub(super) struct Desk {
     injector: Arc<Injector>,
     ledger: Option<Arc<dyn LedgerReader>>,
-    rates: Arc<Rates>,
+    rates: Rates,
+    alerts: Alerts,
     live: LiveReads,
     slots: Semaphore,
     operators_slots: Semaphore,
@@ -58,14 +60,11 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(
-        injector: Arc<Injector>,
-        ledger: Option<Arc<dyn LedgerReader>>,
-        rates: Arc<Rates>,
-    ) -> Self {
+    pub(super) fn new(injector: Arc<Injector>, ledger: Option<Arc<dyn LedgerReader>>) -> Self {
         Self {
             ledger,
-            rates,
+            rates: Rates::default(),
+            alerts: Alerts::default(),
             live: LiveReads::default(),
             test_clock: injector.store().info().test_clock,
             slots: Semaphore::new(CALLS_MAX - OPERATORS_CALLS_MAX),
@@ -90,6 +89,11 @@ impl Desk {
     /// How fast prizes are won.
     pub(super) fn rates(&self) -> &Rates {
         &self.rates
+    }
+
+    /// What operators should look at.
+    pub(super) fn alerts(&self) -> &Alerts {
+        &self.alerts
     }
 
     /// What viewers of live pages share.
@@ -232,7 +236,7 @@ mod tests {
         let store = MemoryStore::new(Arc::new(SystemClock), Duration::from_secs(60));
         let key = MasterKey::from_bytes([7; 32]);
         let injector = Injector::new(Arc::new(store), key, Duration::ZERO);
-        let desk = Desk::new(Arc::new(injector), None, Arc::default());
+        let desk = Desk::new(Arc::new(injector), None);
         let taken = desk
             .slots
             .try_acquire_many((CALLS_MAX - OPERATORS_CALLS_MAX) as u32);

@@ -16,7 +16,7 @@ use tonic::Request;
 use crate::{metrics::LIVE, model::Moment, proto, store::CampaignView};
 
 /// How old what is shared may be.
-const AGE_MAX: Duration = Duration::from_secs(1);
+pub const AGE_MAX: Duration = Duration::from_secs(1);
 /// From this number of kept reads on, those that are older are dropped.
 const KEPT_MAX: usize = 2_000;
 

@@ -18,6 +18,7 @@ use tonic::{
 };
 use tower::Service;
 
+pub use super::live::AGE_MAX as LIVE_AGE_MAX;
 use super::{
     access::{Access, Secret},
     arrival::Arrival,
@@ -99,8 +100,8 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// The same calls for a live page: campaigns and sums may be a second old, since all viewers
-    /// share their reads.
+    /// The same calls for a live page: campaigns and sums may be as old as [`LIVE_AGE_MAX`], since
+    /// all viewers share their reads.
     pub fn live(self) -> Self {
         Self {
             is_live: true,

@@ -5,6 +5,7 @@
 //! statuses in [`status`] and nowhere else.
 
 pub mod access;
+pub(crate) mod alerts;
 mod apply;
 mod arrival;
 mod backup;

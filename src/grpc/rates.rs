@@ -1,8 +1,8 @@
 //! How fast the prizes of each campaign are won, and so when they will run out.
 //!
-//! A service reads the sums of running campaigns once a minute, and keeps those of the last hour.
-//! Nothing of it is stored, so a service knows the rates of a campaign once it has served for some
-//! minutes.
+//! A service reads the sums of campaigns once a minute (see [`super::alerts`]), and keeps those of
+//! the last hour. Nothing of it is stored, so a service knows the rates of a campaign once it has
+//! served for some minutes.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,24 +10,17 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep};
-use tracing::debug;
-
 use crate::{
     model::{CampaignId, Moment, PrizeNo},
-    store::{Result, Stats, Store, StoreError, view::Lifecycle},
+    store::{Stats, view::Lifecycle},
 };
 
 /// How much of the past the rate is of.
 const PAST: Duration = Duration::from_secs(3600);
 /// A rate of a shorter time would say little.
 const PAST_MIN: Duration = Duration::from_secs(600);
-/// The time between two readings.
+/// The least time between two readings that are kept.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The pause is at least this many times as long as reading all campaigns took.
-const PAUSE_TIMES: u32 = 50;
-/// Campaigns that are listed at once.
-const PAGE: usize = 100;
 
 /// The readings of the last hour.
 #[derive(Debug, Default)]
@@ -98,44 +91,11 @@ impl Rates {
         (past >= PAST_MIN).then_some((past, won))
     }
 
-    /// Reads the sums of all running campaigns once a minute. Never ends.
-    pub(super) async fn watch(&self, store: &dyn Store) {
-        let mut pause = PAUSE;
-        loop {
-            sleep(pause).await;
-            let begun = Instant::now();
-            if let Err(error) = self.read(store).await {
-                debug!("the rates of campaigns are not read: {error}");
-            }
-            pause = PAUSE.max(begun.elapsed() * PAUSE_TIMES);
-        }
-    }
-
-    async fn read(&self, store: &dyn Store) -> Result<()> {
-        let now = store.now().await?;
-        let mut after = None;
-        loop {
-            let page = store.campaigns(after.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.campaign.id.to_string());
-            for view in &page {
-                let campaign = &view.campaign;
-                let runs = campaign.start <= now && now < campaign.end;
-                if view.lifecycle == Lifecycle::Closed || !runs {
-                    continue;
-                }
-                match store.stats(&campaign.id).await {
-                    Ok(stats) => self.note(&stats),
-                    // Its data have left the store meanwhile.
-                    Err(StoreError::Refused(_)) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
+    /// Forgets campaigns that were not read within the last hour.
+    pub(super) fn forget(&self, now: Moment) {
         let is_recent = |reading: &Reading| now.since(reading.at) <= PAST;
         self.lock()
             .retain(|_, readings| readings.back().is_some_and(is_recent));
-        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<CampaignId, VecDeque<Reading>>> {

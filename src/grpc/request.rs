@@ -102,18 +102,30 @@ impl Fields {
         (operator, reason): (&str, &str),
     ) -> Option<Author> {
         let request = self.take(request);
+        let operator = self.operator(identity, (operator, reason));
+        let (request, (operator, on_behalf_of)) = (request?, operator?);
+        Some(Author {
+            on_behalf_of,
+            authenticated: identity.is_some(),
+            ..Author::named(request, operator, reason)
+        })
+    }
+
+    /// Who does something, and on whose behalf if that is another one. The reason is only checked.
+    pub(super) fn operator(
+        &mut self,
+        identity: Option<&OperatorId>,
+        (operator, reason): (&str, &str),
+    ) -> Option<(OperatorId, Option<OperatorId>)> {
         let is_named = identity.is_none() || !operator.is_empty();
         let operator = is_named.then(|| self.take(OperatorId::parse("operator", operator)));
         self.text("reason", reason, REASON_BYTES_MAX);
-        let (request, operator) = (request?, operator.map_or(Some(None), |it| it.map(Some))?);
+        let operator = operator.map_or(Some(None), |it| it.map(Some))?;
         let Some(identity) = identity else {
-            return Some(Author::named(request, operator?, reason));
+            return Some((operator?, None));
         };
-        Some(Author {
-            on_behalf_of: operator.filter(|operator| operator != identity),
-            authenticated: true,
-            ..Author::named(request, identity.clone(), reason)
-        })
+        let other = operator.filter(|operator| operator != identity);
+        Some((identity.clone(), other))
     }
 
     /// Users, each once.

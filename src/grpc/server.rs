@@ -19,6 +19,7 @@ use tracing::info;
 
 use super::{
     access::{Access, Guarded, Reflection, Senders, layer::AccessLayer},
+    alerts,
     backup::Admin,
     campaigns::Campaigns,
     connections::{self, Bounds},
@@ -28,7 +29,6 @@ use super::{
     ledger::Ledger,
     local::Local,
     lottery::Lottery,
-    rates::Rates,
     readiness::Readiness,
     unread::legible,
 };
@@ -142,9 +142,11 @@ pub async fn serve(
     let store = Arc::clone(injector.store());
     let access = settings.access.clone();
     let gate = AccessLayer::new(&settings.access, settings.reflection);
-    let rates = Arc::<Rates>::default();
-    let desk = (injector, rates.clone());
-    let routes = routes(desk, (ledger, draining), reporter, settings.reflection)?;
+    let reader = ledger.as_ref().map(|ledger| Arc::clone(&ledger.reader));
+    let desk = Arc::new(Desk::new(injector, reader.clone()));
+    let senders = Arc::new(Senders::new(store.clone(), reader));
+    let behind = (Arc::clone(&desk), senders);
+    let routes = routes(behind, (ledger, draining), reporter, settings.reflection)?;
     let routes = Routes::from(routes.into_axum_router().layer(gate));
     settings.local.open(&routes, &access);
     let local = settings.local.clone();
@@ -178,7 +180,7 @@ pub async fn serve(
         tokio::select! {
             () = connections::serve(listener, services, wire, bounds, stopped) => {}
             () = access.watch() => {}
-            () = rates.watch(&*store) => {}
+            () = alerts::watch(&desk) => {}
         }
     };
     tokio::join!(ending, serving);
@@ -187,15 +189,11 @@ pub async fn serve(
 }
 
 fn routes(
-    (injector, rates): (Arc<Injector>, Arc<Rates>),
+    (desk, senders): (Arc<Desk>, Arc<Senders>),
     (ledger, draining): (Option<SettledLedger>, watch::Receiver<bool>),
     reporter: HealthReporter,
     reflection: Reflection,
 ) -> Result<Routes, ServeError> {
-    let reader = ledger.as_ref().map(|ledger| Arc::clone(&ledger.reader));
-    let store = Arc::clone(injector.store());
-    let senders = Arc::new(Senders::new(store, reader.clone()));
-    let desk = Arc::new(Desk::new(injector, reader, rates));
     let lottery = Guarded::new(Lottery::new(desk.clone()), &senders);
     let lottery = LotteryServiceServer::new(lottery).max_decoding_message_size(CALLER_BYTES_MAX);
     let envelopes = Guarded::new(Envelopes::new(desk.clone()), &senders);

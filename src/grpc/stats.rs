@@ -53,7 +53,7 @@ pub(super) async fn get_stats(
 }
 
 /// Where every unit of a campaign is.
-async fn campaign_stats(
+pub(super) async fn campaign_stats(
     desk: &Desk,
     id: &CampaignId,
 ) -> Result<proto::GetStatsResponse, CallError> {

@@ -57,6 +57,8 @@ pub(super) enum CallError {
     LedgerUnavailable(String),
     /// The ledger is settled nowhere.
     LedgerNotSettled,
+    /// The server may not erase from the settled ledger: what to do.
+    EraserMissing(String),
     /// A stream ends since the server stops.
     WatchEnded,
     /// What a cursor has seen is not there: what is known of it.
@@ -134,6 +136,7 @@ pub(super) fn verdict(error: &CallError) -> Verdict {
         CallError::LedgerNotSettled => {
             return no(Code::FailedPrecondition, R::LedgerNotSettled);
         }
+        CallError::EraserMissing(_) => return no(Code::FailedPrecondition, R::EraserMissing),
         CallError::Unimplemented(_) => return no(Code::Unimplemented, R::InvalidRequest),
         CallError::Denied(denial) => {
             let (code, reason) = denied(denial);
@@ -306,7 +309,9 @@ fn message(error: &CallError, has_request_id: bool) -> String {
         }
         CallError::Denied(denial) => denial.to_string(),
         CallError::WatchEnded => "the server stops: watch again with the last cursor".into(),
-        CallError::Unimplemented(detail) | CallError::CursorLost(detail) => detail.clone(),
+        CallError::Unimplemented(detail)
+        | CallError::CursorLost(detail)
+        | CallError::EraserMissing(detail) => detail.clone(),
         CallError::TimedOut(Executed::No) => "the answer did not come in time: retry".into(),
         CallError::TimedOut(Executed::Unknown) => {
             format!("the answer did not come in time: retry{with_its_id} until it does")
@@ -367,6 +372,7 @@ fn retry_after(error: &CallError) -> Option<Duration> {
         | CallError::Broken(_)
         | CallError::LedgerUnavailable(_)
         | CallError::LedgerNotSettled
+        | CallError::EraserMissing(_)
         | CallError::WatchEnded
         | CallError::CursorLost(_)
         | CallError::Unimplemented(_) => None,
@@ -457,6 +463,7 @@ fn log(error: &CallError, request_id: &str) {
         | CallError::TimedOut(_)
         | CallError::Unread
         | CallError::LedgerNotSettled
+        | CallError::EraserMissing(_)
         | CallError::WatchEnded
         | CallError::CursorLost(_)
         | CallError::Unimplemented(_)

@@ -72,6 +72,12 @@ fn table() -> Vec<(CallError, Code, &'static str, &'static str)> {
             "no",
         ),
         (
+            CallError::EraserMissing("name a role".into()),
+            Code::FailedPrecondition,
+            "ERASER_MISSING",
+            "no",
+        ),
+        (
             CallError::TimedOut(Executed::No),
             Code::DeadlineExceeded,
             "DEADLINE_EXCEEDED",

@@ -11,6 +11,8 @@ import { chromium } from "playwright-core";
 const [origin, screenshots, ...pages] = process.argv.slice(2);
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+// What should take moments fails a program after this long. It is a bound for hangs.
+const PATIENCE_MS = 120_000;
 const DESK = { viewport: { width: 1280, height: 900 }, locale: "en-GB" };
 const PHONE = {
     viewport: { width: 360, height: 740 },
@@ -28,11 +30,25 @@ export const browser = await chromium.launch({
 // What was wrong.
 export const faults = [];
 
-// A new visitor, whose pages report violations of the policy and errors of scripts.
+// Refusals that a program provokes, as statuses of HTTP. Chromium writes an error for each.
+const provoked = new Set();
+
+export function provokes(...statuses) {
+    statuses.forEach((status) => provoked.add(status));
+}
+
+function isProvoked(text) {
+    const [, status] = text.match(/the server responded with a status of (\d+)/) ?? [];
+    return provoked.has(Number(status));
+}
+
+// A new visitor, whose pages report violations of the policy, errors of scripts, and dialogs, which
+// no page of the console opens.
 export async function visitor(options) {
     // Certificates of tests are of no authority that the browser knows.
     const known = { baseURL: origin, ignoreHTTPSErrors: true };
     const context = await browser.newContext({ ...known, ...options });
+    context.setDefaultTimeout(PATIENCE_MS);
     await context.exposeFunction("violated", (what) => faults.push(`policy: ${what}`));
     await context.addInitScript(() => {
         document.addEventListener("securitypolicyviolation", (event) => {
@@ -41,12 +57,42 @@ export async function visitor(options) {
     });
     const page = await context.newPage();
     page.on("pageerror", (error) => faults.push(`${page.url()}: ${error}`));
+    page.on("dialog", (dialog) => {
+        faults.push(`${page.url()}: a dialog: ${dialog.message()}`);
+        dialog.dismiss();
+    });
     page.on("console", (message) => {
-        if (["error", "warning"].includes(message.type())) {
+        const isFault = ["error", "warning"].includes(message.type());
+        if (isFault && !isProvoked(message.text())) {
             faults.push(`${page.url()}: ${message.text()}`);
         }
     });
     return page;
+}
+
+// Signs in by a name, or by a token where the server knows identities. It lands on the page that was
+// asked for before, or on the first one.
+export async function signIn(page, who = "olga") {
+    if (!new URL(page.url(), origin).pathname.startsWith("/sign-in")) {
+        await page.goto("/sign-in");
+    }
+    await page.fill("#name, #token", who);
+    await page.press("#name, #token", "Enter");
+    await page.waitForSelector(".who");
+}
+
+// Waits until the contents of the page have a text.
+export async function shows(page, text) {
+    await page.locator("main", { hasText: text }).waitFor();
+}
+
+// Loads a page until its contents have a text: lists have what was done once it is settled.
+export async function settles(page, path, text) {
+    const end = Date.now() + PATIENCE_MS;
+    do {
+        assert.ok(Date.now() < end, `${path} never shows ${text}`);
+        await page.goto(path);
+    } while (!(await page.locator("main").innerText()).includes(text));
 }
 
 export async function accessible(page, where) {
@@ -74,11 +120,11 @@ function name(path) {
     return path.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "").slice(0, 40) || "overview";
 }
 
-// Every page, on a desk in English and on a dark phone in Chinese, by a visitor who signs in so.
-export async function everything(signIn) {
+// Every page, on a desk in English and on a dark phone in Chinese.
+export async function everything(who) {
     for (const [kind, options] of [["desk", DESK], ["phone", PHONE]]) {
         const page = await visitor(options);
-        await signIn(page);
+        await signIn(page, who);
         for (const path of pages) {
             const where = `${kind} ${path}`;
             const response = await page.goto(path);

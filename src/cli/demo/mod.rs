@@ -36,7 +36,7 @@ use crate::{
         server::{ServeError, Settings},
     },
     injector::{ENVELOPE_RETENTION_DEFAULT, Injector},
-    ledger::read::SettledLedger,
+    ledger::{forget::Erasable, read::SettledLedger},
     model::{Moment, OperatorId, Problems, file},
     proto::{
         ApplyCampaignRequest, campaign_service_client::CampaignServiceClient,
@@ -144,6 +144,7 @@ async fn show(
     if !problems.is_empty() {
         return Err(problems.into());
     }
+    let erasable = redis.is_none().then(|| Erasable::File(data.clone()));
     let injector = house::build(Plan {
         data,
         master_key: None,
@@ -160,7 +161,7 @@ async fn show(
     let settings = Settings::default();
     let console = console.map(|port| open_console(port, &settings, &injector));
     let console = console.transpose()?;
-    let ledger = reader(&injector, None);
+    let ledger = reader(&injector, None, erasable);
     let wake = ledger.as_ref().map(|ledger| Arc::clone(&ledger.wake));
     let settling = Settling::start(&injector, None, |settler| {
         settler.woken_by(wake.unwrap_or_default())

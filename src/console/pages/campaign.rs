@@ -19,6 +19,7 @@ use crate::{
         ui::{self, Column, fact, live, number},
         visit::{Contents, Visit},
     },
+    grpc,
     model::text::percent,
     proto::{
         Campaign, CampaignState, CampaignStatus, DeckOdds, DeckStats, DrawLimits, GetOddsRequest,
@@ -116,7 +117,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus, curve: Option<Markup
         ("nothings", lang.t("sum.nothings"), stats.nothings),
         ("users", lang.t("sum.users"), stats.users),
     ];
-    let alerts = alerts::of(lang, status, &stats);
+    let alerts = grpc::alerts::of(status, &stats);
     Ok(html! {
         div data-live="alerts" { (alerts::shown(lang, &alerts, ALERTS_MAX)) }
         dl.facts {

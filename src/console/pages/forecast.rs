@@ -39,10 +39,8 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 /// One forecast at a time: it takes a core.
 static TURN: Semaphore = Semaphore::const_new(1);
 
-/// The form that asks for a forecast; `state` has what it is of.
-pub(super) fn form(visit: &Visit, asked: &Fields, state: &Markup) -> Markup {
-    let lang = visit.language;
-    let path = visit.address.split('?').next().unwrap_or("/");
+/// The form that asks this page for a forecast; `state` has what it is of.
+pub(super) fn form(lang: Language, path: &str, asked: &Fields, state: &Markup) -> Markup {
     html! {
         section.card #forecast {
             h2 { (lang.t("forecast.title")) }

@@ -1,7 +1,7 @@
 //! The pages, one file each, and what they do in [`acts`].
 
 pub(super) mod acts;
-mod alerts;
+pub(super) mod alerts;
 mod budget;
 mod calendar;
 pub(super) mod campaign;
@@ -12,6 +12,7 @@ pub(super) mod envelopes;
 pub(super) mod export;
 mod fields;
 mod forecast;
+pub(super) mod forget;
 mod forms;
 pub(super) mod lists;
 pub(super) mod many;

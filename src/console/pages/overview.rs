@@ -19,6 +19,7 @@ use crate::{
         ui::{self, live, number},
         visit::{Contents, Visit},
     },
+    grpc,
     model::convert::times::span,
     proto::{
         CampaignState, CampaignStatus, GetStatsRequest, GetStatsResponse, ListCampaignsRequest,
@@ -140,6 +141,7 @@ fn short(state: CampaignState) -> &'static str {
 
 /// A page of campaigns, with their sums.
 struct Listed {
+    alerts: Markup,
     campaigns: Vec<CampaignStatus>,
     stats: Vec<Result<GetStatsResponse, Status>>,
     next: String,
@@ -167,8 +169,9 @@ async fn read(visit: &Visit, asked: &Asked) -> Result<Listed, Status> {
         .list_campaigns(request)
         .await?
         .into_inner();
-    let stats = all_stats(visit, &response.campaigns).await;
+    let (alerts, stats) = tokio::join!(alerts::card(visit), all_stats(visit, &response.campaigns));
     Ok(Listed {
+        alerts,
         campaigns: response.campaigns,
         stats,
         next: response.next_page_token,
@@ -186,6 +189,7 @@ fn shown(visit: &Visit, asked: &Asked, listed: &Listed) -> Markup {
     let is_filtered = !asked.state.is_empty() || !asked.page.is_empty();
     let rows = listed.campaigns.iter().zip(&listed.stats);
     html! {
+        div data-live="alerts" { (listed.alerts) }
         @if listed.campaigns.is_empty() {
             (ui::empty(&html! {
                 @if is_filtered {
@@ -241,7 +245,7 @@ fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, 
                     td.n { (live(&key("minute"), &a_minute(visit, id))) }
                     td.n data-live=(key("left")) { (left(stats, &zone)) }
                     td data-live=(key("alerts")) {
-                        (alerts::shown(lang, &alerts::of(lang, status, stats), ALERTS_MAX))
+                        (alerts::shown(lang, &grpc::alerts::of(status, stats), ALERTS_MAX))
                     }
                 }
                 Err(status) => { td colspan="5" { (visit.trouble(status)) } }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{Tab, definition, forms, head, prize_name, rows, status};
+use super::{Tab, definition, forget, forms, head, prize_name, rows, status};
 use crate::{
     console::{
         layout::Place,
@@ -168,7 +168,7 @@ fn record(visit: &Visit, status: &CampaignStatus, user: &User, zone: &TimeZone) 
             h2 { (lang.t("user.acts")) }
             (forms::user(lang, &campaign.id, user))
             p.hint {
-                (lang.t("user.forget")) " " code { "tombola user forget " (user.user_id) }
+                a href=(forget::address(&user.user_id)) { (lang.t("forget.link")) }
             }
         }
     }

@@ -13,10 +13,18 @@ use crate::{
 };
 
 /// Ids of templates, as their messages have them, and the samples.
-pub(super) const TEMPLATES: [(&str, &str); 6] = [
+pub(super) const TEMPLATES: [(&str, &str); 8] = [
     (
         "spring-wheel",
         include_str!("../../../deploy/campaigns/spring-wheel.yaml"),
+    ),
+    (
+        "red-packets",
+        include_str!("../../../deploy/campaigns/red-packets.yaml"),
+    ),
+    (
+        "gacha",
+        include_str!("../../../deploy/campaigns/gacha.yaml"),
     ),
     (
         "grand-wheel",

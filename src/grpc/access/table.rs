@@ -29,7 +29,8 @@ pub const fn permission(rpc: Rpc) -> Permission {
         | Rpc::ListBlockedUsers
         | Rpc::GetStats
         | Rpc::GetProposal
-        | Rpc::ListProposals => Permission::Read,
+        | Rpc::ListProposals
+        | Rpc::ListAlerts => Permission::Read,
         Rpc::ProposeChange => Permission::Propose,
         Rpc::ApproveProposal | Rpc::RejectProposal => Permission::Approve,
         Rpc::PauseCampaign
@@ -49,6 +50,7 @@ pub const fn permission(rpc: Rpc) -> Permission {
         | Rpc::GetActivity
         | Rpc::WatchEntries => Permission::Read,
         Rpc::MarkDelivered | Rpc::RevokeWin => Permission::Deliver,
+        Rpc::ForgetUser => Permission::Admin,
         // AdminService
         Rpc::Backup => Permission::Admin,
     }
@@ -151,6 +153,7 @@ scoped! {
     RejectProposalRequest => |it| Scope::Campaign(&it.campaign_id);
     GetProposalRequest => |it| Scope::Campaign(&it.campaign_id);
     ListProposalsRequest => |it| campaign_or_listed(&it.campaign_id);
+    ListAlertsRequest => |_it| Scope::Listed;
     // LedgerService
     ListWinsRequest => |it| campaign_or_listed(&it.campaign_id);
     ListDrawsRequest => |it| campaign_or_listed(&it.campaign_id);
@@ -163,6 +166,7 @@ scoped! {
     };
     MarkDeliveredRequest => |it| Scope::Campaign(&it.campaign_id);
     RevokeWinRequest => |it| Scope::Campaign(&it.campaign_id);
+    ForgetUserRequest => |_it| Scope::Store;
     // AdminService
     BackupRequest => |_it| Scope::Store;
 }

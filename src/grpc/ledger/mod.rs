@@ -7,6 +7,7 @@ use tonic::Request;
 
 mod cursor;
 mod deliveries;
+mod forget;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
 mod requests;
@@ -135,7 +136,7 @@ impl Ledger {
 
     /// Waits until what the store has now is settled; see [`fresh::wait`].
     async fn wait_until_settled(&self, of: Option<&str>) -> Result<Option<Moment>, CallError> {
-        let SettledLedger { reader, wake } = self.settled()?;
+        let SettledLedger { reader, wake, .. } = self.settled()?;
         Ok(fresh::wait(self.desk.store(), &**reader, wake, of).await?)
     }
 
@@ -341,6 +342,13 @@ impl LedgerService for Ledger {
         request: Request<proto::RevokeWinRequest>,
     ) -> Reply<proto::RevokeWinResponse> {
         Self::revoke_win(self, request).await
+    }
+
+    async fn forget_user(
+        &self,
+        request: Request<proto::ForgetUserRequest>,
+    ) -> Reply<proto::ForgetUserResponse> {
+        Self::forget_user(self, request).await
     }
 
     async fn get_activity(

@@ -3,7 +3,7 @@
 //!
 //! It works on the sink alone, beside whoever settles. What the store has of the user stays there.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use async_trait::async_trait;
 use thiserror::Error;
@@ -19,7 +19,7 @@ pub use postgres::PostgresEraser;
 pub use sqlite::SqliteEraser;
 
 use self::columns::change;
-use super::{SinkError, entry::Unreadable, read::EntryRow};
+use super::{PostgresUrl, SinkError, entry::Unreadable, read::EntryRow};
 
 /// How often the entries are searched again: settlers add some meanwhile, and may move a month.
 const ROUNDS_MAX: usize = 5;
@@ -81,6 +81,28 @@ impl Erased {
             self.envelopes.extend(change.envelope.clone());
             self.pseudonyms.insert(change.pseudonym.clone());
         }
+    }
+}
+
+/// Where values can be erased.
+#[derive(Clone, Debug)]
+pub enum Erasable {
+    /// In the directory of an embedded store's data.
+    File(PathBuf),
+    /// In PostgreSQL, by a role that may change entries.
+    Database(Box<PostgresUrl>),
+}
+
+impl Erasable {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It is away, or its tables are of another version.
+    pub async fn open(&self) -> Result<Box<dyn Eraser>, SinkError> {
+        Ok(match self {
+            Self::File(directory) => Box::new(SqliteEraser::open(directory)?),
+            Self::Database(url) => Box::new(PostgresEraser::open(url).await?),
+        })
     }
 }
 

@@ -22,7 +22,8 @@ pub use query::{EntryQuery, Kinds, Position, Range, Removed, Rows, Seen, WinQuer
 pub use row::EntryRow;
 
 use super::{
-    activity::Hour, entry::Unreadable, removed::RemovedCampaign, sink::SinkError, wins::Win,
+    activity::Hour, entry::Unreadable, forget::Erasable, removed::RemovedCampaign, sink::SinkError,
+    wins::Win,
 };
 use crate::{
     model::{Campaign, CampaignId, Moment, RequestId, UserId},
@@ -104,6 +105,8 @@ pub struct SettledLedger {
     pub reader: Arc<dyn LedgerReader>,
     /// Wakes the settler of this process.
     pub wake: Arc<Notify>,
+    /// Where users can be erased, if this process may do that.
+    pub erasable: Option<Erasable>,
 }
 
 /// Reads what is settled of one store.

@@ -43,11 +43,11 @@ pub use personal::guarantees_to_proto;
 pub(in crate::model) use plan::is_short_stock;
 pub(in crate::model) use prizes::is_unknown_prize;
 pub use segments::{rule_to_proto, segments_from_proto};
-pub(crate) use wire::shown_money;
 pub use wire::{
     campaign_to_proto, cap_to_proto, duration_to_proto, moment_from_proto, moment_to_proto,
     money_to_proto,
 };
+pub(crate) use wire::{money_nanos, shown_money};
 
 /// Checks a campaign and makes it whole: defaults filled in, odds made cards.
 ///

@@ -68,6 +68,14 @@ pub fn money_to_proto(money: &Money) -> proto::Money {
     }
 }
 
+/// An amount in billionths of its unit, to compare amounts of one currency; none if there is none
+/// or it is negative.
+pub(crate) fn money_nanos(money: Option<&proto::Money>) -> Option<u128> {
+    let money = money?;
+    let whole = u128::try_from(money.units).ok()?;
+    Some(whole * 1_000_000_000 + u128::try_from(money.nanos).ok()?)
+}
+
 /// For example `CNY 120,000.50`; `-` if there is none.
 pub(crate) fn shown_money(money: Option<&proto::Money>) -> String {
     let Some(money) = money else {

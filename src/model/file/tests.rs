@@ -66,6 +66,8 @@ fn the_shipped_samples_plan_what_their_comments_say() {
     assert_eq!(planned("mall-wheel.yaml"), [(30, 0), (3_600, 0), (4, 4)]);
     assert_eq!(planned("coupon-codes.yaml"), [(2, 2)]);
     assert_eq!(planned("budget.yaml"), [(240, 0), (2_400, 0), (3, 3)]);
+    let red_packets = [(28_000, 0), (2_800, 0), (70, 0)];
+    assert_eq!(planned("red-packets.yaml"), red_packets);
     assert_eq!(planned("tenth-wheel.yaml"), [(1_680, 0), (0, 0)]);
     assert_eq!(planned("gacha.yaml"), [(0, 0); 5], "users' draws decide");
     assert_eq!(planned("grand-wheel.yaml"), [(3, 0), (540, 0), (200, 200)]);

@@ -59,11 +59,20 @@ impl Gate {
     /// The same with further arguments.
     pub fn with(policy: &str, more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        Self::of(directory, Start::on(&data).with(more), policy)
+    }
+
+    /// The same on any store.
+    pub fn on(start: Start<'_>, policy: &str) -> Self {
+        Self::of(tempfile::tempdir().unwrap(), start, policy)
+    }
+
+    fn of(directory: TempDir, start: Start<'_>, policy: &str) -> Self {
         let file = directory.path().join("access.yaml");
         std::fs::write(&file, hashed(policy)).unwrap();
-        let data = directory.path().join("data");
-        let line = format!("--access {} --admin 127.0.0.1:0 {more}", file.display());
-        let server = Start::on(&data).with(&line).serve();
+        let line = format!("--access {} --admin 127.0.0.1:0", file.display());
+        let server = start.with(&line).serve();
         Self { server, directory }
     }
 
@@ -78,6 +87,13 @@ impl Gate {
         while self.server.log().matches(IN_FORCE).count() == before {
             std::thread::yield_now();
         }
+    }
+
+    /// Writes an access file that is not in force yet; its path.
+    pub fn prepare(&self, policy: &str) -> PathBuf {
+        let file = self.path("next.yaml");
+        std::fs::write(&file, hashed(policy)).unwrap();
+        file
     }
 
     /// Calls with this token.
@@ -160,13 +176,23 @@ impl Calls {
     }
 
     /// Draws once for a user.
-    async fn draw(&self, campaign: &str, user: &str) -> Result<(), Status> {
+    pub async fn draw(&self, campaign: &str, user: &str) -> Result<(), Status> {
         let request = tombola::proto::DrawRequest {
             campaign_id: campaign.into(),
             user_id: user.into(),
             ..Default::default()
         };
         self.lottery().draw(request).await.map(drop)
+    }
+
+    /// A campaign as it stands.
+    pub async fn status(&self, campaign: &str) -> tombola::proto::CampaignStatus {
+        let request = tombola::proto::GetCampaignRequest {
+            campaign_id: campaign.into(),
+            version: 0,
+        };
+        let response = self.campaigns().get_campaign(request).await.unwrap();
+        response.into_inner().status.unwrap()
     }
 
     /// Asks for a campaign.
@@ -196,7 +222,12 @@ prizes: [{{id: mug, stock: 1000}}]
 pools: [{{id: deck, deck: {{size: 2, cards: {{mug: 1}}, onExhausted: RESHUFFLE}}}}]
 "#
         );
-        let campaign = tombola::model::file::parse(&yaml).unwrap().pop();
+        self.apply_file(&yaml).await
+    }
+
+    /// Creates the campaign of a file.
+    pub async fn apply_file(&self, yaml: &str) -> Result<(), Status> {
+        let campaign = tombola::model::file::parse(yaml).unwrap().pop();
         let request = tombola::proto::ApplyCampaignRequest {
             campaign: Some(campaign.unwrap()),
             ..Default::default()

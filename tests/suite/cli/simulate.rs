@@ -41,6 +41,7 @@ fn each_sample_of_some_days_is_simulated_and_gives_out_no_more_than_it_has() {
         "spring-wheel",
         "grand-wheel",
         "mall-wheel",
+        "red-packets",
         "budget",
         "gacha",
         "tenth-wheel",

@@ -9,16 +9,22 @@ use crate::{
     support::certificates,
 };
 
-/// Visits pages in Chromium. What it sees stays in target/console.
+/// Visits pages in Chromium.
 fn browse(origin: &str, pages: &[String]) {
-    drive("browser.mjs", origin, pages, "");
+    drive("browser.mjs", origin, pages);
 }
 
-/// Runs a program for Chromium, with a token for those that sign in by one.
-pub(super) fn drive(program: &str, origin: &str, pages: &[String], token: &str) {
-    let screenshots = match token {
+/// Runs a program for Chromium. What it sees stays in target/console.
+pub(super) fn drive(program: &str, origin: &str, arguments: &[String]) {
+    drive_as("", program, origin, arguments);
+}
+
+/// Runs a program that signs in by this name or token. What it sees stays in a directory of its
+/// own, as it may visit the same pages as another one.
+pub(super) fn drive_as(who: &str, program: &str, origin: &str, arguments: &[String]) {
+    let screenshots = match who {
         "" => project("target/console"),
-        _ => project("target/console/signed-in"),
+        who => project("target/console").join(who),
     };
     std::fs::create_dir_all(&screenshots).unwrap();
     let library = project("tests/clients/node_modules/playwright-core/package.json");
@@ -28,7 +34,7 @@ pub(super) fn drive(program: &str, origin: &str, pages: &[String], token: &str) 
     );
     let mut node = Command::new("node");
     node.arg(project("tests/clients").join(program)).arg(origin);
-    node.arg(screenshots).args(pages).env("TOKEN", token);
+    node.arg(screenshots).args(arguments).env("WHO", who);
     assert_eq!(Ended::of(&mut node).well(), "good\n");
 }
 

@@ -31,5 +31,5 @@ fn a_newcomer_opens_the_link_of_the_demo_and_sees_prizes_fall() {
     });
     let link = link.unwrap_or_else(|| panic!("{}", output.text()));
     let path = link.find("/sign-in/").unwrap();
-    drive("demo.mjs", &link[..path], &[link[path..].to_owned()], "");
+    drive("demo.mjs", &link[..path], &[link[path..].to_owned()]);
 }

@@ -190,7 +190,7 @@ pools:
         r#"<th scope="row">ssr</th>"#.to_owned(),
         format!(r#"<td class="n">{}</td>"#, progress.draws_since),
         format!(r#"<td class="n">{left}</td>"#),
-        "tombola user forget u-1".into(),
+        r#"<a href="/users/forget?user=u-1">"#.into(),
     ] {
         assert!(table.contains(&word), "{word}: {table}");
     }

@@ -1,5 +1,7 @@
 //! The console, against the real program: over HTTP, and in a real browser.
 
+mod acts;
+mod alerts;
 mod browser;
 mod calendar;
 mod changes;
@@ -7,7 +9,9 @@ mod curve;
 mod demo;
 mod files;
 mod foreign;
+mod forget;
 mod glance;
+mod grounds;
 mod new;
 mod oidc;
 mod overview;
@@ -131,6 +135,7 @@ fn all_pages() -> Vec<String> {
         "/",
         "/?state=RUNNING",
         "/?state=CLOSED",
+        "/alerts",
         "/search",
         "/search?q=order-1",
         "/campaigns/wheel",
@@ -160,6 +165,7 @@ fn all_pages() -> Vec<String> {
     let mut pages: Vec<String> = fixed.map(str::to_owned).into();
     pages.push(format!("/search?q={user}"));
     pages.push(format!("/campaigns/wheel/users?user={user}"));
+    pages.push(format!("/users/forget?user={user}"));
     pages
 }
 

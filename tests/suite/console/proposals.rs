@@ -1,6 +1,6 @@
 //! A change that one person proposes and another approves, by pages alone.
 
-use super::{Browser, address, browser::drive};
+use super::{Browser, address, browser::drive_as};
 use crate::access::Gate;
 
 const POLICY: &str = "
@@ -108,12 +108,8 @@ async fn proposals_are_read_on_a_desk_and_on_a_phone() {
     let pages = ["/", "/campaigns/wheel", &open, &approved, &rejected].map(str::to_owned);
     let versions = ["/campaigns/wheel/history?version=2".to_owned()];
     let origin = format!("http://{}", address(&gate.server));
-    drive(
-        "pages.mjs",
-        &origin,
-        &[&pages[..], &versions].concat(),
-        "ann-token",
-    );
+    let pages = [&pages[..], &versions].concat();
+    drive_as("ann-token", "pages.mjs", &origin, &pages);
     let page = ann.get(&open).good();
     assert!(
         !page.contains(super::HOSTILE) && page.contains("&lt;script&gt;"),

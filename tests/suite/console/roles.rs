@@ -68,6 +68,7 @@ async fn a_forbidden_act_is_refused_by_the_service() {
         ("/campaigns/north-wheel/wins/deliver", "unit=x&reference=r"),
         ("/campaigns/north-wheel/wins/revoke", "unit=x&reason=r"),
         ("/envelopes/gift/cancel", "typed=gift"),
+        ("/users/forget", "user=u&typed=u"),
     ] {
         let answer = reader.post(path, form);
         assert_eq!(answer.status, 403, "{path}: {}", answer.body);

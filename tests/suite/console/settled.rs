@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use tombola::ledger::{PostgresSink, PostgresUrl};
-
-use super::{Browser, HOSTILE, address, encoded, fill};
-use crate::{faults::redis::House, process::PATIENCE, support::postgres::Postgres};
+use super::{
+    Browser, HOSTILE, address, all_pages, browser::drive_as, encoded, fill, grounds::Ground,
+};
+use crate::process::PATIENCE;
 
 /// Pages of settled entries, and what each shows.
 const SETTLED: [(&str, &str); 6] = [
@@ -19,13 +19,8 @@ const SETTLED: [(&str, &str); 6] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_settled_entries_work_on_redis_with_postgresql() {
-    let postgres = Postgres::start();
-    let url = postgres.database("ledger").await;
-    let parsed = PostgresUrl::parse(&url).unwrap();
-    assert!(PostgresSink::migrate(&parsed).await.unwrap());
-    let house = House::new();
-    let line = format!("--console 127.0.0.1:0 --postgres-url {url}");
-    let server = house.start().with(&line).serve();
+    let ground = Ground::redis_with_postgresql().await;
+    let server = ground.start().serve();
     fill(&server).await;
     let mut browser = Browser::at(address(&server));
     browser.sign_in("olga");
@@ -56,6 +51,12 @@ async fn pages_of_settled_entries_work_on_redis_with_postgresql() {
     let filtered = format!("/campaigns/wheel/wins?unit={}", encoded(&unit));
     let filtered = browser.get(&filtered).good();
     assert_eq!(filtered.matches("<code>deck:").count(), 1, "{filtered}");
+    // This server has no role that may erase.
+    let page = browser.get("/users/forget?user=u").good();
+    assert!(page.contains("--postgres-eraser-url"), "{page}");
     let file = browser.get("/campaigns/wheel/draws.csv").good();
     assert!(file.contains("order-1"), "{file}");
+    // As people see them.
+    let origin = format!("http://{}", address(&server));
+    drive_as("igor", "pages.mjs", &origin, &all_pages());
 }

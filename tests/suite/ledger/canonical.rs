@@ -290,6 +290,7 @@ impl Player {
             created_by: None,
             nonce: Nonce([3; 32]),
             commitment: "0".repeat(64),
+            packets: Vec::new(),
         };
         self.envelopes += 1;
         let created = self.world.store().create_envelope(command).await;

@@ -3,7 +3,12 @@
 use std::path::PathBuf;
 
 use rusqlite::Connection;
-use tombola::store::sqlite::DATABASE_FILE;
+use tombola::{
+    proto::{ForgetUserRequest, ForgetUserResponse, ledger_service_client::LedgerServiceClient},
+    store::sqlite::DATABASE_FILE,
+};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 use super::{
     Database,
@@ -202,6 +207,75 @@ async fn a_user_is_erased_from_the_embedded_store_while_it_runs() {
     let data = tempfile::tempdir().unwrap();
     let server = Start::on(data.path()).serve();
     erases_a_user(server, Sink::OwnFile(data.path().into())).await;
+}
+
+/// Asks the service to erase a user, or only what it would erase.
+async fn forget_by_call(
+    server: &Server,
+    user: &str,
+    dry_run: bool,
+) -> Result<ForgetUserResponse, Status> {
+    let request = ForgetUserRequest {
+        user_id: user.into(),
+        dry_run,
+        operator: "olga".into(),
+        reason: "asked for it".into(),
+    };
+    let mut ledger = LedgerServiceClient::new(server.connect().await);
+    Ok(ledger.forget_user(request).await?.into_inner())
+}
+
+async fn erases_by_call(server: Server, sink: Sink) {
+    work(&server).await;
+    more_work(&server).await;
+    // The audit waits until all is settled.
+    let [option, value] = sink.options();
+    holds(&server.run(&["audit", &option, &value]).well());
+    let before = sink.texts(TEXTS).await;
+    let dry = forget_by_call(&server, "user-1", true).await.unwrap();
+    assert_eq!(sink.texts(TEXTS).await, before);
+    let done = forget_by_call(&server, "user-1", false).await.unwrap();
+    assert_eq!(done, dry);
+    assert!(done.entries > 0 && done.wins > 0, "{done:?}");
+    assert_eq!(done.campaign_ids, ["spring"]);
+    assert_eq!((done.envelopes, done.entries_of_format_1), (2, 0));
+    let after = sink.texts(TEXTS).await;
+    assert!(!after.iter().any(|text| text.contains("user-1")));
+    let erasures = "SELECT operator || ' ' || reason FROM tombola.erasures";
+    assert_eq!(sink.texts(erasures).await, ["olga asked for it"]);
+    let again = forget_by_call(&server, "user-1", false).await.unwrap();
+    assert_eq!(again, ForgetUserResponse::default());
+    holds(&server.run(&["audit", &option, &value]).well());
+    let refused = forget_by_call(&server, "", true).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_erases_a_user_from_its_own_file() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Start::on(data.path()).serve();
+    erases_by_call(server, Sink::OwnFile(data.path().into())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_erases_a_user_from_postgres_if_it_has_a_role_for_it() {
+    let database = Database::new().await;
+    let data = tempfile::tempdir().unwrap();
+    let url = database.url_text();
+    let server = Start::on(data.path())
+        .with(&format!("--postgres-url {url}"))
+        .serve();
+    let refused = forget_by_call(&server, "user-1", true).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(
+        refused.get_details_error_info().unwrap().reason,
+        "ERASER_MISSING"
+    );
+    drop(server);
+    let server = Start::on(data.path())
+        .with(&format!("--postgres-url {url} --postgres-eraser-url {url}"))
+        .serve();
+    erases_by_call(server, Sink::Postgres(database)).await;
 }
 
 #[test]

@@ -87,7 +87,6 @@ pub(super) fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
                     button.stop type="submit" { (lang.t("ending.close")) }
                 }
             }
-            p.hint { (lang.t("ending.forget")) }
         }
     }
 }

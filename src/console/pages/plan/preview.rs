@@ -56,7 +56,7 @@ pub(super) fn preview(
                 (apply(visit, canvas))
                 (discard(visit, canvas))
             }
-            (forecast::form(visit, fields, &html! {
+            (forecast::form(lang, &grid::path(canvas), fields, &html! {
                 (grid::state(canvas))
                 input type="hidden" name="do" value="forecast";
             }))

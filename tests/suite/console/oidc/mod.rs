@@ -331,7 +331,7 @@ async fn nobody_is_sent_to_another_site() {
 #[tokio::test(flavor = "multi_thread")]
 async fn people_sign_in_at_the_provider_in_a_browser() {
     let house = House::new().await;
-    drive("oidc.mjs", &house.origin, &[], "");
+    drive("oidc.mjs", &house.origin, &[]);
 }
 
 #[test]

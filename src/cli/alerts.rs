@@ -1,0 +1,60 @@
+//! `tombola alerts`: what needs a look, in all campaigns.
+
+use clap::Args;
+
+use super::{
+    client::{Client, Outcome},
+    failure::Failure,
+    output::{Side, Table},
+};
+use crate::{
+    console::alert_in_english,
+    model::text::grouped,
+    proto::{AlertSeverity, ListAlertsRequest, ListAlertsResponse},
+};
+
+/// Alerts that are asked for.
+const ALERTS_MAX: u32 = 1_000;
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  tombola alerts
+
+The most urgent come first. The server reads all campaigns once a minute, and more often while
+somebody asks.")]
+pub(super) struct AlertsArgs {}
+
+pub(super) async fn run(client: &Client, AlertsArgs {}: AlertsArgs) -> Outcome {
+    let mut server = client.campaigns().await?;
+    let request = ListAlertsRequest {
+        page_size: ALERTS_MAX,
+    };
+    let response = server.list_alerts(request).await.map_err(Failure::read)?;
+    client.show("ListAlertsResponse", response.get_ref(), text);
+    Ok(())
+}
+
+fn text(response: &ListAlertsResponse) -> String {
+    if response.alerts.is_empty() {
+        return "nothing needs a look".into();
+    }
+    let columns = ["severity", "campaign", "alert"];
+    let mut table = Table::new(columns.map(|name| (name, Side::Left)));
+    for alert in &response.alerts {
+        let severity = match alert.severity() {
+            AlertSeverity::Unspecified | AlertSeverity::Note => "note",
+            AlertSeverity::Warning => "warning",
+            AlertSeverity::Danger => "danger",
+        };
+        table.row([
+            severity.to_owned(),
+            alert.campaign_id.clone(),
+            alert_in_english(alert),
+        ]);
+    }
+    let more = response.total - response.alerts.len() as u64;
+    match more {
+        0 => table.render(),
+        more => format!("{}\nand {} more", table.render().trim_end(), grouped(more)),
+    }
+}

@@ -1,0 +1,146 @@
+//! `ListAlerts`: what an operator should look at, in all campaigns that are not closed.
+//!
+//! One task of the service reads the sums of all these campaigns, for everybody who asks: once a
+//! minute, and more often while somebody asks. The same readings feed the rates at which prizes are
+//! won.
+
+mod rule;
+
+use std::{cmp::Reverse, sync::Arc, time::Duration};
+
+use prost_types::Timestamp;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep, timeout},
+};
+use tonic::Request;
+use tracing::debug;
+
+use super::{
+    access::{Caller, Rpc},
+    desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
+    request::Fields,
+    stats::campaign_stats,
+    status::CallError,
+    views,
+};
+use crate::{
+    model::convert::moment_to_proto,
+    proto::{self, Alert},
+    store::{Executed, StoreError, view::Lifecycle},
+};
+pub(crate) use rule::of;
+
+/// The time between two readings if nobody asks.
+const PAUSE: Duration = Duration::from_secs(60);
+/// The least time between two readings.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+/// The pause is also at least this many times as long as the reading took.
+const PAUSE_TIMES: u32 = 50;
+/// Campaigns that are listed at once.
+const PAGE: usize = 100;
+
+/// The alerts of all campaigns.
+#[derive(Clone, Debug, Default)]
+struct Reading {
+    /// The most urgent first.
+    alerts: Vec<Alert>,
+    /// By the store's clock.
+    read_time: Option<Timestamp>,
+}
+
+/// The last reading, or why there is none.
+type Latest = Option<Result<Arc<Reading>, StoreError>>;
+
+/// The last reading, for everybody who asks.
+#[derive(Debug, Default)]
+pub(super) struct Alerts {
+    latest: watch::Sender<Latest>,
+    asked: Notify,
+}
+
+impl Alerts {
+    /// The last reading; the first one is waited for.
+    async fn latest(&self) -> Result<Arc<Reading>, CallError> {
+        self.asked.notify_one();
+        let mut latest = self.latest.subscribe();
+        let found = latest.wait_for(Option::is_some).await;
+        let found = found.map_err(|_| CallError::Broken(Executed::No))?;
+        let found = found.clone().unwrap_or_else(|| Ok(Arc::default()));
+        Ok(found?)
+    }
+}
+
+/// Reads all campaigns again and again. Never ends.
+pub(super) async fn watch(desk: &Desk) {
+    let alerts = desk.alerts();
+    loop {
+        let begun = Instant::now();
+        let reading = read(desk).await.map(Arc::new);
+        if let Err(error) = &reading {
+            debug!("the alerts of campaigns are not read: {error}");
+        }
+        alerts.latest.send_replace(Some(reading));
+        let least = PAUSE_MIN.max(begun.elapsed() * PAUSE_TIMES);
+        sleep(least).await;
+        // Somebody asks, or it is time anyway.
+        drop(timeout(PAUSE.saturating_sub(least), alerts.asked.notified()).await);
+    }
+}
+
+async fn read(desk: &Desk) -> Result<Reading, StoreError> {
+    let store = desk.store();
+    let test_clock = store.info().test_clock;
+    let now = store.now().await?;
+    let mut alerts = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.campaigns(after.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.campaign.id.to_string());
+        for view in page
+            .iter()
+            .filter(|view| view.lifecycle != Lifecycle::Closed)
+        {
+            let stats = match campaign_stats(desk, &view.campaign.id).await {
+                Ok(stats) => stats,
+                // Its data have left the store meanwhile.
+                Err(CallError::Store(StoreError::Refused(_))) => continue,
+                Err(CallError::Store(error)) => return Err(error),
+                Err(error) => return Err(StoreError::corrupt(format!("{error:?}"))),
+            };
+            let status = views::campaign_status(view, now, test_clock);
+            alerts.extend(of(&status, &stats));
+        }
+    }
+    desk.rates().forget(now);
+    alerts.sort_by_key(|alert| Reverse(alert.severity));
+    Ok(Reading {
+        alerts,
+        read_time: Some(moment_to_proto(now)),
+    })
+}
+
+/// The most urgent alerts of campaigns that the caller may see.
+pub(super) async fn list_alerts(
+    desk: &Desk,
+    request: Request<proto::ListAlertsRequest>,
+) -> Reply<proto::ListAlertsResponse> {
+    let deadline = Deadline::of(&request, CALLER_TIME_MAX);
+    let visible = Caller::of(&request)?.visible(Rpc::ListAlerts);
+    let message = request.into_inner();
+    let work = async {
+        let mut fields = Fields::default();
+        let size = fields.page_size(message.page_size);
+        let size = fields.finish(Some(size))?;
+        let reading = desk.alerts().latest().await?;
+        let shown = |alert: &&Alert| visible.has_campaign(&alert.campaign_id);
+        let alerts = || reading.alerts.iter().filter(shown);
+        Ok(proto::ListAlertsResponse {
+            alerts: alerts().take(size).cloned().collect(),
+            total: alerts().count() as u64,
+            read_time: reading.read_time,
+        })
+    };
+    desk.read(deadline, work).await
+}

@@ -1,0 +1,142 @@
+//! What needs a look, in all campaigns: on the first page, on a page of its own, and in the command
+//! line.
+
+use std::time::Instant;
+
+use tombola::proto::ApplyCampaignRequest;
+
+use super::{Browser, address, served};
+use crate::{
+    access::Gate,
+    process::{PATIENCE, Server},
+};
+
+/// More than a page of campaigns.
+const CAMPAIGNS: u32 = 30;
+
+fn yaml(id: &str) -> String {
+    format!(
+        "id: {id}\ntimeZone: UTC\nstartTime: 2026-11-01T00:00:00Z\nendTime: 2030-12-31T00:00:00Z\n\
+         prizes: [{{id: mug, stock: 10}}]\n\
+         pools: [{{id: deck, deck: {{size: 10, cards: {{mug: 1}}, onExhausted: RESHUFFLE}}}}]\n"
+    )
+}
+
+async fn apply(server: &Server, id: &str) {
+    let campaign = tombola::model::file::parse(&yaml(id)).unwrap().pop();
+    let request = ApplyCampaignRequest {
+        campaign,
+        operator: "olga".into(),
+        ..Default::default()
+    };
+    let mut campaigns = server.campaigns().await;
+    campaigns.apply_campaign(request).await.unwrap();
+}
+
+/// Reads a page until it has these words: campaigns are read again every few seconds.
+#[track_caller]
+fn wait_for(browser: &mut Browser, path: &str, words: &str) -> String {
+    let begun = Instant::now();
+    loop {
+        let page = browser.get(path).good();
+        if page.contains(words) {
+            return page;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{words}: {page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_of_campaigns_on_all_pages_are_on_the_first() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    for number in 0..CAMPAIGNS {
+        apply(&server, &format!("wheel-{number:02}")).await;
+    }
+    browser.sign_in("olga");
+    assert!(
+        browser
+            .get("/alerts")
+            .good()
+            .contains("Nothing needs a look")
+    );
+    assert!(!browser.get("/").good().contains(r#"id="alerts""#));
+    let none = server.run(&["alerts"]).well();
+    assert!(none.contains("nothing needs a look"), "{none}");
+
+    // It is on the second page of the list.
+    server.run(&["pause", "wheel-29"]).well();
+    server.run(&["prize", "pause", "wheel-03", "mug"]).well();
+    let page = wait_for(&mut browser, "/", "Alerts (2)");
+    let link = r#"<a href="/campaigns/wheel-29">wheel-29</a>"#;
+    assert!(page.contains(link), "{page}");
+    assert!(page.contains("No draws: the campaign is paused"), "{page}");
+    let page = browser.get("/alerts").good();
+    assert!(
+        page.contains(link) && page.contains("mug is paused"),
+        "{page}"
+    );
+    let listed = server.run(&["alerts"]).well();
+    for words in ["wheel-29", "wheel-03", "mug is paused", "warning"] {
+        assert!(listed.contains(words), "{words}: {listed}");
+    }
+    let json = server.run(&["alerts", "--json"]).well();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["total"], "2");
+    assert_eq!(json["alerts"][0]["severity"], "ALERT_SEVERITY_WARNING");
+
+    // More than the first page shows.
+    for number in 10..20 {
+        server.run(&["pause", &format!("wheel-{number}")]).well();
+    }
+    let page = wait_for(&mut browser, "/", "Alerts (12)");
+    assert!(page.contains(r#"<a href="/alerts">"#), "{page}");
+    let page = browser.get("/alerts").good();
+    assert_eq!(page.matches("the campaign is paused").count(), 11, "{page}");
+    for number in 10..20 {
+        server.run(&["resume", &format!("wheel-{number}")]).well();
+    }
+    wait_for(&mut browser, "/alerts", "Alerts (2)");
+}
+
+const POLICY: &str = "
+roles:
+  all: [read, plan, stop, admin]
+  nobody: [draw]
+identities:
+  - {name: boss, tokens: [{sha256: <boss-token>}]}
+  - {name: north, tokens: [{sha256: <north-token>}]}
+  - {name: shop, tokens: [{sha256: <shop-token>}]}
+bindings:
+  - {identity: boss, role: all, campaigns: ['*'], senders: ['*']}
+  - {identity: north, role: all, campaigns: ['north-*']}
+  - {identity: shop, role: nobody, campaigns: ['*']}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_are_of_campaigns_that_the_visitor_may_see() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let boss = gate.by("boss-token").await;
+    for id in ["north-wheel", "south-wheel"] {
+        boss.apply(id).await.unwrap();
+    }
+    let by = |token: &str| {
+        let mut browser = Browser::at(address(&gate.server));
+        let form = format!("token={token}");
+        browser.post("/sign-in", &form).leads_to("/");
+        browser
+    };
+    let mut all = by("boss-token");
+    for id in ["north-wheel", "south-wheel"] {
+        let paused = all.post(&format!("/campaigns/{id}/pause"), "");
+        assert_eq!(paused.status, 303, "{}", paused.body);
+    }
+    wait_for(&mut all, "/alerts", "Alerts (2)");
+    let page = by("north-token").get("/alerts").good();
+    assert!(
+        page.contains("Alerts (1)") && page.contains("north-wheel"),
+        "{page}"
+    );
+    assert!(!page.contains("south-wheel"), "{page}");
+    assert_eq!(by("shop-token").get("/alerts").status, 403);
+}
