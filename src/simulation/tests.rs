@@ -275,6 +275,76 @@ fn users_are_in_as_many_segments_as_their_shares_say() {
     );
 }
 
+/// A user tries a number of draws a day that is Poisson-distributed, with a mean of 3, and may make
+/// 3 of them: `sum of min(k, 3) e^-3 3^k / k!` are made.
+#[test]
+fn draws_under_a_limit_are_as_many_as_the_distribution_says() {
+    let mean: f64 = 3.0;
+    let mut chance = (-mean).exp();
+    let mut expected = 0.0;
+    for tries in 1..60 {
+        chance *= mean / f64::from(tries);
+        expected += chance * f64::from(tries.min(3));
+    }
+    let campaign = campaign(&format!("limits: {{drawsPerDay: 3}}, {DECK}"));
+    let forecast = simulate(&campaign, &crowd(2_000, mean), 4).unwrap();
+    // 16,000 days of users, each with a standard deviation below 1.
+    let made = forecast.draws.mean / 4_000.0;
+    let tolerance = 4.0 / 16_000.0_f64.sqrt();
+    assert!((made - expected).abs() < tolerance, "{made}, {expected}");
+    assert!(forecast.draws.low < forecast.draws.mean && forecast.draws.mean < forecast.draws.high);
+}
+
+/// Of users who try half a draw a day on two days, `1 - 1/e` draw at all.
+#[test]
+fn users_who_draw_are_as_many_as_the_distribution_says() {
+    let forecast = simulate(&campaign(DECK), &crowd(4_000, 0.5), 4).unwrap();
+    let share = forecast.drawers.mean / 4_000.0;
+    let expected = 1.0 - (-1.0_f64).exp();
+    let tolerance = 4.0 * (expected * (1.0 - expected) / 16_000.0).sqrt();
+    assert!((share - expected).abs() < tolerance, "{share}, {expected}");
+}
+
+/// 2,400 draws a day arrive evenly, and each tenth wins: the 120th phone is won after 12 hours.
+#[test]
+fn stock_runs_out_when_the_draws_say() {
+    let campaign = campaign(
+        "prizes: [{id: phone, stock: 120}], \
+         pools: [{id: cards, deck: {size: 10, cards: {phone: 1}, onExhausted: RESHUFFLE}}]",
+    );
+    let crowd = Crowd {
+        arrivals: Arrivals::Flat,
+        ..crowd(100, 24.0)
+    };
+    let forecast = simulate(&campaign, &crowd, 8).unwrap();
+    let time = forecast.prizes[0].runs_out_time.as_deref().unwrap();
+    // The moment of the 1,200th draw has a standard deviation of 21 minutes, the mean of 8 runs one
+    // of 8.
+    let minutes = |time: &str| -> i32 {
+        let digits = |range: std::ops::Range<usize>| time[range].parse::<i32>().unwrap();
+        digits(11..13) * 60 + digits(14..16)
+    };
+    assert!(time.starts_with("2026-12-01T"), "{time}");
+    assert!((minutes(time) - 12 * 60).abs() < 40, "{time}");
+}
+
+/// 0.6%, from the 74th draw on 6% more each, and surely the 90th: 1.605205% of all draws.
+#[test]
+fn a_guarantee_with_a_ramp_gives_the_share_that_is_published() {
+    let campaign = campaign(
+        "prizes: [{id: ssr, unlimited: true}], \
+         pools: [{id: banner, personal: {odds: {ssr: 0.6%}, guarantees: \
+         [{id: pity, prizes: [ssr], within: 90, ramp: [{from: 74, add: 6%}]}]}}]",
+    );
+    let forecast = simulate(&campaign, &crowd(20, 1_000.0), 2).unwrap();
+    let share = forecast.prizes[0].won.mean / forecast.draws.mean;
+    // 40,000 draws in each of two runs. The number of draws from one to the next has a mean of 62
+    // and a standard deviation of 24, so the share has one of 1.1% of itself. Users end between
+    // two, which takes about 1.3% off.
+    let relative = share / 0.016_052_05;
+    assert!((0.95..1.04).contains(&relative), "{share}");
+}
+
 #[test]
 fn a_simulation_that_is_late_has_the_runs_that_are_done() {
     let (campaign, crowd) = (campaign(DECK), crowd(200, 2.0));

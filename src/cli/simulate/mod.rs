@@ -1,6 +1,7 @@
 //! `tombola simulate`: plays a campaign file through before its first draw, without a server.
 
 mod arrivals;
+mod codes;
 mod page;
 mod segments;
 mod vary;
@@ -18,7 +19,7 @@ use super::{
     output::{note, say},
 };
 use crate::{
-    model::{Campaign, SegmentId, convert::campaign_from_proto, text::grouped},
+    model::{Campaign, PrizeId, SegmentId, convert::campaign_from_proto, text::grouped},
     proto,
     simulation::{
         self,
@@ -32,10 +33,9 @@ const SEEDS_MAX: u64 = 1000;
 
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Draws arrive independently of each other, each by a user picked at random. \
-So how many draws a user tries
-on a day varies. A file of --arrivals has the columns hour,weight, where hour is 0 to 23, or a
-local hour of the campaign like 2026-12-01T20:00.
+    after_help = "Draws arrive independently of each other, each by a user picked at random, so \
+how many draws a user tries on a day varies. A file of --arrivals has the columns hour,weight, \
+where hour is 0 to 23, or a local hour of the campaign like 2026-12-01T20:00.
 
 Example:
   tombola simulate -f wheel.yaml --users 200k --free-per-day 3 --paid-per-day 1.5 --arrivals peak
@@ -69,11 +69,17 @@ pub(super) struct SimulateArgs {
     #[arg(long = "segment", env = "TOMBOLA_SIMULATE_SEGMENT", value_name = "ID=SHARE",
           value_delimiter = ',', value_parser = segments::share)]
     segments: Vec<(SegmentId, f64)>,
+    /// How many codes of a prize with codes are imported, e.g. coupon=5000; may be repeated. Of
+    /// prizes that it does not name there are always enough
+    #[arg(long = "codes", env = "TOMBOLA_SIMULATE_CODES", value_name = "PRIZE=N",
+          value_delimiter = ',', value_parser = codes::import)]
+    codes: Vec<(PrizeId, u64)>,
     /// How often the campaign is played through, each time with other chance
     #[arg(long, env = "TOMBOLA_SIMULATE_SEEDS", value_name = "N", default_value_t = 20,
           value_parser = whole::<u32>(1..=SEEDS_MAX))]
     seeds: u32,
-    /// Simulate five values of one number of the file, e.g. limits.drawsPerDay=1..5
+    /// Simulate five values of one number of the file, e.g. limits.drawsPerDay=1..5 or
+    /// pools[banner].personal.odds.star=0.3%..0.9%
     #[arg(long, env = "TOMBOLA_SIMULATE_VARY", value_name = "PATH=A..B")]
     vary: Option<vary::Vary>,
     /// Write a page with tables and charts of every hour
@@ -122,15 +128,17 @@ fn work(json: bool, args: &SimulateArgs) -> Outcome {
         ));
     }
     if let Some(vary) = &args.vary {
-        if args.report.is_some() {
-            return Err(Failure::usage(
-                "--report shows one simulation: leave --vary out",
-            ));
+        let shown = [
+            ("--report", args.report.is_some()),
+            ("--by-hour", args.by_hour),
+        ];
+        if let Some((option, _)) = shown.iter().find(|(_, is_given)| *is_given) {
+            let text = format!("{option} shows one simulation: leave --vary out");
+            return Err(Failure::usage(text));
         }
-        return compare(json, &file, &message, vary, &crowd, args.seeds);
+        return compare(json, &file, &message, vary, &crowd, args);
     }
-    let campaign = checked(&file, &message)?;
-    segments::check(&campaign, &crowd.segments).map_err(Failure::usage)?;
+    let campaign = checked(&file, &message, args)?;
     let forecast = play(&campaign, &crowd, args.seeds)?;
     if let Some(report) = &args.report {
         std::fs::write(report, page::render(&forecast, &campaign)).map_err(|error| {
@@ -154,20 +162,28 @@ fn compare(
     message: &proto::Campaign,
     vary: &vary::Vary,
     crowd: &Crowd,
-    seeds: u32,
+    args: &SimulateArgs,
 ) -> Outcome {
     let variants = vary.variants(message);
     let variants = variants.map_err(|problems| Failure::problems(file, problems))?;
-    let mut forecasts = Vec::new();
+    // All are checked before the first one is played, which may take minutes.
+    let mut campaigns = Vec::new();
     for (value, message) in variants {
-        let campaign = checked(&format!("{file} with {}={value}", vary.path), &message)?;
-        segments::check(&campaign, &crowd.segments).map_err(Failure::usage)?;
-        forecasts.push((value, play(&campaign, crowd, seeds)?));
+        let file = format!("{file} with {}={value}", vary.path);
+        campaigns.push((value, checked(&file, &message, args)?));
+    }
+    let mut forecasts = Vec::new();
+    for (value, campaign) in campaigns {
+        forecasts.push((value, play(&campaign, crowd, args.seeds)?));
     }
     if json {
         let all = forecasts.iter();
         let all: Vec<_> = all
-            .map(|(value, forecast)| json!({"value": value, "forecast": forecast}))
+            .map(|(value, forecast)| {
+                let number = value.parse::<u64>().map(serde_json::Value::from);
+                let value = number.unwrap_or_else(|_| value.as_str().into());
+                json!({"value": value, "forecast": forecast})
+            })
             .collect();
         say(&format!(
             "{:#}",
@@ -179,11 +195,13 @@ fn compare(
     Ok(())
 }
 
-fn checked(file: &str, message: &proto::Campaign) -> Outcome<Arc<Campaign>> {
+/// The campaign that is played, with the codes that are imported.
+fn checked(file: &str, message: &proto::Campaign, args: &SimulateArgs) -> Outcome<Arc<Campaign>> {
     let campaign = campaign_from_proto(message);
-    campaign
-        .map(Arc::new)
-        .map_err(|problems| Failure::problems(file, problems))
+    let campaign = campaign.map_err(|problems| Failure::problems(file, problems))?;
+    segments::check(&campaign, &args.segments).map_err(Failure::usage)?;
+    let campaign = codes::with(campaign, &args.codes).map_err(Failure::usage)?;
+    Ok(Arc::new(campaign))
 }
 
 /// Plays a campaign through, and says how fast.
@@ -196,12 +214,14 @@ fn play(campaign: &Arc<Campaign>, crowd: &Crowd, seeds: u32) -> Outcome<Forecast
             format!("the simulation failed: {error}"),
         )
     })?;
-    let tried: f64 = forecast.refused.values().map(|refused| refused.mean).sum();
-    let tried = (forecast.draws.mean + tried) * f64::from(seeds);
-    let rate = tried / begun.elapsed().as_secs_f64().max(1e-9);
+    let runs = f64::from(seeds);
+    let refused: f64 = forecast.refused.values().map(|refused| refused.mean).sum();
+    let (made, refused) = (forecast.draws.mean * runs, refused * runs);
+    let rate = (made + refused) / begun.elapsed().as_secs_f64().max(1e-9);
     note(&format!(
-        "{} draws simulated, {} a second",
-        grouped(tried.round() as u64),
+        "{} draws made and {} refused, {} a second",
+        grouped(made.round() as u64),
+        grouped(refused.round() as u64),
         grouped(rate.round() as u64)
     ));
     Ok(forecast)

@@ -11,14 +11,22 @@ use crate::{
 
 /// How many values are simulated.
 const VALUES: u64 = 5;
+/// The most decimals of an end of the range.
+const DECIMALS_MAX: usize = 6;
+/// Decimals that values between the ends have in addition, so that a quarter of a step is exact.
+const DECIMALS_BETWEEN: usize = 2;
 
 /// A number of a campaign file, and the range of its values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Vary {
     /// As in messages about a file: `prizes[0].stock`, or `prizes[coupon].stock` by id.
     pub(super) path: String,
+    /// The ends of the range, as whole numbers of the last decimal.
     first: u64,
     last: u64,
+    decimals: usize,
+    /// The file has a percentage here, such as odds.
+    is_percent: bool,
 }
 
 impl FromStr for Vary {
@@ -27,46 +35,98 @@ impl FromStr for Vary {
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('=').and_then(|(path, range)| {
             let (first, last) = range.split_once("..")?;
+            let (first, last) = (Decimal::parse(first)?, Decimal::parse(last)?);
+            let decimals = match first.decimals.max(last.decimals) {
+                0 if !first.is_percent => 0,
+                most => most + DECIMALS_BETWEEN,
+            };
             Some(Self {
                 path: path.trim().to_owned(),
-                first: first.trim().parse().ok()?,
-                last: last.trim().parse().ok()?,
+                first: first.scaled(decimals)?,
+                last: last.scaled(decimals)?,
+                decimals,
+                is_percent: first.is_percent,
             })
+            .filter(|_| first.is_percent == last.is_percent)
         });
         parsed
             .filter(|vary| !vary.path.is_empty() && vary.first < vary.last)
             .ok_or_else(|| {
-                "write a path of the file and two whole numbers, the smaller one first, e.g. \
-                 limits.drawsPerDay=1..5"
+                "write a path of the file and two numbers of one kind, the smaller one first, \
+                 e.g. limits.drawsPerDay=1..5 or pools[banner].personal.odds.star=0.3%..0.9%"
                     .to_owned()
             })
     }
 }
 
+/// A number as it is written, e.g. `200`, `1.5` or `0.3%`.
+#[derive(Clone, Copy)]
+struct Decimal {
+    /// In units of the last decimal.
+    digits: u64,
+    decimals: usize,
+    is_percent: bool,
+}
+
+impl Decimal {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let number = text.strip_suffix('%').unwrap_or(text);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let is_written = !whole.is_empty() && number.ends_with(|last: char| last.is_ascii_digit());
+        let digits = format!("{whole}{fraction}");
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+        Some(Self {
+            digits: digits.parse().ok()?,
+            decimals: fraction.len(),
+            is_percent: number.len() < text.len(),
+        })
+        .filter(|_| is_written && is_number && fraction.len() <= DECIMALS_MAX)
+    }
+
+    /// In units of this decimal; none if that is too large a number.
+    fn scaled(self, decimals: usize) -> Option<u64> {
+        let more = u32::try_from(decimals - self.decimals).ok()?;
+        self.digits.checked_mul(10_u64.checked_pow(more)?)
+    }
+}
+
 impl Vary {
-    /// The values, spread evenly.
-    fn values(&self) -> Vec<u64> {
+    /// The values as the file writes them, spread evenly.
+    fn values(&self) -> Vec<String> {
         let span = self.last - self.first;
         let steps = span.min(VALUES - 1);
         let at =
             |step| self.first + (u128::from(span) * u128::from(step) / u128::from(steps)) as u64;
-        (0..=steps).map(at).collect()
+        (0..=steps).map(|step| self.written(at(step))).collect()
+    }
+
+    fn written(&self, value: u64) -> String {
+        let mut text = format!("{value:0width$}", width = self.decimals + 1);
+        if self.decimals > 0 {
+            text.insert(text.len() - self.decimals, '.');
+            text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+        }
+        text + if self.is_percent { "%" } else { "" }
     }
 
     /// The campaign with each of the values.
     ///
     /// # Errors
-    /// If the path names nothing in the campaign, or no whole number.
+    /// If the path names nothing in the campaign, or no number.
     pub(super) fn variants(
         &self,
         campaign: &proto::Campaign,
-    ) -> Result<Vec<(u64, proto::Campaign)>, Problems> {
+    ) -> Result<Vec<(String, proto::Campaign)>, Problems> {
         let json = file::to_json("tombola.v1.Campaign", campaign);
         let mut variants = Vec::new();
         for value in self.values() {
             let mut json = json.clone();
             let place = find(&mut json, &self.path).map_err(|message| self.problem(message))?;
-            *place = Value::Number(Number::from(value));
+            *place = match value.parse::<u64>() {
+                Ok(whole) if !place.is_string() => Value::Number(Number::from(whole)),
+                _ => Value::String(value.clone()),
+            };
             let parsed = file::parse(&json.to_string())?.pop();
             let parsed = parsed.ok_or_else(|| self.problem("names no campaign".into()))?;
             variants.push((value, parsed));
@@ -108,7 +168,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Result<&'a mut Value, String
     match place {
         Value::Object(fields) if !fields.is_empty() => Err("is no number".into()),
         Value::Array(_) | Value::Bool(_) => Err("is no number".into()),
-        Value::String(text) if text.parse::<u64>().is_err() => Err("is no whole number".into()),
+        Value::String(text) if Decimal::parse(text).is_none() => Err("is no number".into()),
         _ => Ok(place),
     }
 }
@@ -128,7 +188,7 @@ mod tests {
     const WHEEL: &str = "{id: w, prizes: [{id: car, stock: 1}, {id: coupon, stock: 100}], \
                          pools: [{id: day, schedule: {perHour: {coupon: 5}}}]}";
 
-    fn vary(text: &str) -> Result<Vec<(u64, proto::Campaign)>, String> {
+    fn vary(text: &str) -> Result<Vec<(String, proto::Campaign)>, String> {
         let campaign = file::parse(WHEEL).unwrap().remove(0);
         let vary: Vary = text.parse()?;
         vary.variants(&campaign)
@@ -145,14 +205,41 @@ mod tests {
         let units: Vec<_> = variants
             .iter()
             .map(|(value, it)| match &it.pools[0].kind {
-                Some(proto::pool::Kind::Schedule(plan)) => (*value, plan.per_hour["coupon"]),
+                Some(proto::pool::Kind::Schedule(plan)) => (&value[..], plan.per_hour["coupon"]),
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(units, [(1, 1), (2, 2)]);
+        assert_eq!(units, [("1", 1), ("2", 2)]);
         // What the file leaves out can be varied too.
         let variants = vary("limits.drawsPerDay=1..3").unwrap();
         assert_eq!(variants[2].1.limits.unwrap().draws_per_day, Some(3));
+    }
+
+    #[test]
+    fn odds_and_factors_have_values_with_decimals() {
+        let text = "{id: w, prizes: [{id: star, unlimited: true}], pools: [{id: banner, \
+                    personal: {odds: {star: 0.6%}}}, {id: day, schedule: {perHour: {star: 5}, \
+                    special: [{from: '2026-12-01T20:00', to: '2026-12-01T21:00', factor: '2'}]}}]}";
+        let campaign = file::parse(text).unwrap().remove(0);
+        let values = |text: &str| -> Vec<String> {
+            let vary: Vary = text.parse().unwrap();
+            let variants = vary.variants(&campaign).unwrap();
+            variants.into_iter().map(|(value, _)| value).collect()
+        };
+        let odds = "pools[banner].personal.odds.star";
+        let percents = ["0.3%", "0.45%", "0.6%", "0.75%", "0.9%"];
+        assert_eq!(values(&format!("{odds}=0.3%..0.9%")), percents);
+        let whole = ["1%", "1.25%", "1.5%", "1.75%", "2%"];
+        assert_eq!(values(&format!("{odds}=1%..2%")), whole);
+        let factor = "pools[day].schedule.special[0].factor";
+        let factors = ["1", "1.5", "2", "2.5", "3"];
+        assert_eq!(values(&format!("{factor}=1.0..3.0")), factors);
+        let vary: Vary = format!("{odds}=0.3%..0.9%").parse().unwrap();
+        let variants = vary.variants(&campaign).unwrap();
+        match &variants[1].1.pools[0].kind {
+            Some(proto::pool::Kind::Personal(pool)) => assert_eq!(pool.odds["star"], "0.45%"),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -165,7 +252,12 @@ mod tests {
             ("prizes[car].stokc=1..5", "did you mean stock?"),
             ("prizes=1..5", "is no number"),
             ("prizes[car]=1..5", "is no number"),
-            ("id=1..5", "is no whole number"),
+            ("id=1..5", "is no number"),
+            ("prizes[car].stock=1%..5", "of one kind"),
+            ("prizes[car].stock=1.5..", "of one kind"),
+            ("prizes[car].stock=.5..1", "of one kind"),
+            ("prizes[car].stock=0.1234567..1", "of one kind"),
+            ("prizes[car].stock=0.5..1.5", "stock"),
             ("id.a=1..5", "has no keys"),
         ] {
             let error = vary(text).unwrap_err();

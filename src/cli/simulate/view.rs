@@ -60,6 +60,10 @@ fn headline(forecast: &Forecast) -> String {
     )];
     let mut line = |name: &str, text: String| lines.push(format!("{name:<24}{text}"));
     line("draws", whole(forecast.draws));
+    if forecast.draws.high == 0.0 && !forecast.refused.is_empty() {
+        let advice = "a limit refuses every draw: give users free or paid draws that it allows";
+        line("", advice.into());
+    }
     for (limit, refused) in &forecast.refused {
         line(&format!("refused {limit}"), whole(*refused));
     }
@@ -201,17 +205,24 @@ fn chart(spans: &[Span]) -> String {
     lines.join("\n")
 }
 
-/// Renders what becomes different with each value.
-pub(super) fn compare(path: &str, forecasts: &[(u64, Forecast)]) -> String {
-    let mut table = Table::new([
+/// Renders what becomes different with each value: in all, and how much is won of each prize.
+pub(super) fn compare(path: &str, forecasts: &[(String, Forecast)]) -> String {
+    let has_guarantees = forecasts
+        .iter()
+        .any(|(_, forecast)| forecast.guaranteed.high > 0.0);
+    let guaranteed = has_guarantees.then_some(("users with a guarantee", Side::Right));
+    let columns = [
         (path, Side::Right),
         ("draws", Side::Right),
         ("won", Side::Right),
         ("users who win", Side::Right),
+    ];
+    let more = [
         ("users at a limit", Side::Right),
         ("cost", Side::Left),
         ("runs out", Side::Left),
-    ]);
+    ];
+    let mut table = Table::new(columns.into_iter().chain(guaranteed).chain(more));
     for (value, forecast) in forecasts {
         let won = forecast
             .prizes
@@ -226,15 +237,28 @@ pub(super) fn compare(path: &str, forecasts: &[(u64, Forecast)]) -> String {
         let out: Vec<String> = out
             .map(|prize| format!("{} {}", prize.prize_id, percent(prize.runs_out)))
             .collect();
-        table.row([
-            grouped(*value),
+        let cells = [
+            value.clone(),
             whole(forecast.draws),
             grouped(won.round() as u64),
             whole(forecast.winners),
-            whole(forecast.limited),
-            costs.join(" + "),
-            out.join(", "),
-        ]);
+        ];
+        let more = [whole(forecast.limited), costs.join(" + "), out.join(", ")];
+        let guaranteed = has_guarantees.then(|| whole(forecast.guaranteed));
+        table.row(cells.into_iter().chain(guaranteed).chain(more));
+    }
+    format!("{}\n\n{}", table.render(), won_by_prize(forecasts))
+}
+
+/// How much is won of each prize with each value.
+fn won_by_prize(forecasts: &[(String, Forecast)]) -> String {
+    let values = forecasts.iter().map(|(value, _)| (&value[..], Side::Right));
+    let mut table = Table::new([("won with", Side::Left)].into_iter().chain(values));
+    let prizes = forecasts.first().map_or(0, |(_, it)| it.prizes.len());
+    for index in 0..prizes {
+        let of = |(_, forecast): &(String, Forecast)| whole(forecast.prizes[index].won);
+        let name = forecasts[0].1.prizes[index].prize_id.clone();
+        table.row([name].into_iter().chain(forecasts.iter().map(of)));
     }
     table.render()
 }

@@ -45,6 +45,7 @@ fn each_sample_of_some_days_is_simulated_and_gives_out_no_more_than_it_has() {
         "budget",
         "gacha",
         "tenth-wheel",
+        "coupon-codes",
     ] {
         let path = project(&format!("deploy/campaigns/{name}.yaml"));
         let words = [
@@ -147,7 +148,12 @@ fn values_of_one_number_are_compared() {
     let shown = table
         .simulate(&["--vary", "limits.drawsPerDay=1..3"])
         .well();
-    assert_eq!(shown.lines().count(), 4, "{shown}");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 8, "{shown}");
+    assert!(
+        lines[5].starts_with("won with") && lines[6].starts_with("car"),
+        "{shown}"
+    );
     let shown = table
         .simulate(&["--vary", "limits.drawsPerDay=1..3", "--json"])
         .well();
@@ -164,9 +170,58 @@ fn values_of_one_number_are_compared() {
     assert!(refused(&variants[0]) > refused(&variants[2]));
 }
 
+/// What changes with a guarantee is seen in the comparison, and odds can be varied as well.
+#[test]
+fn guarantees_and_odds_are_compared() {
+    let path = project("deploy/campaigns/gacha.yaml");
+    let compared = |vary: &str| {
+        let file = path.to_str().unwrap();
+        let crowd = ["--users", "20", "--paid-per-day", "5", "--seeds", "1"];
+        let words = ["simulate", file, "--vary", vary];
+        Ended::of(&mut tombola(words.iter().chain(&crowd))).well()
+    };
+    let shown = compared("pools[banner].personal.guarantees[ssr].within=30..90");
+    assert!(shown.contains("users with a guarantee"), "{shown}");
+    let won = shown.lines().find(|line| line.starts_with("ember-dragon"));
+    let won: Vec<&str> = won.unwrap().split_whitespace().skip(1).collect();
+    assert_eq!(won.len(), 5, "{shown}");
+    assert_ne!(won[0], won[4], "{shown}");
+    let shown = compared("pools[banner].personal.guarantees[ssr].ramp[0].add=2%..6%");
+    assert!(shown.contains("\n3%") || shown.contains(" 3%"), "{shown}");
+}
+
+#[test]
+fn codes_run_out_if_it_is_said_how_many_there_are() {
+    let path = project("deploy/campaigns/coupon-codes.yaml");
+    let run = |codes: &[&str]| {
+        let words = ["simulate", path.to_str().unwrap(), "--users", "500"];
+        let more = ["--paid-per-day", "3", "--seeds", "1", "--json"];
+        Ended::of(&mut tombola(words.iter().chain(&more).chain(codes)))
+    };
+    let id = parsed(&run(&[]).well())["prizes"][0]["prizeId"].clone();
+    let id = id.as_str().unwrap();
+    let few = parsed(&run(&["--codes", &format!("{id}=4")]).well());
+    let prize = &few["prizes"][0];
+    assert_eq!(
+        (&prize["stock"], &prize["unlimited"]),
+        (&4.into(), &false.into())
+    );
+    assert_eq!(prize["won"]["mean"], 4.0, "{prize:#}");
+    assert_eq!(prize["runsOut"], 1.0);
+    run(&["--codes", "nothing=3"]).badly(64, &["no prize nothing with codes"]);
+    run(&["--codes", id]).badly(64, &["coupon=5000"]);
+}
+
 #[test]
 fn wrong_options_say_what_to_write() {
     let table = Table::new();
+    table
+        .simulate(&["--vary", "limits.drawsPerDay=1..3", "--by-hour"])
+        .badly(64, &["--by-hour", "leave --vary out"]);
+    // The fourth value needs more than the stock, which is found before the first one is played.
+    let late = table.simulate(&["--vary", "pools[hours].schedule.perHour.coupon=100..10100"]);
+    assert!(!late.stderr.contains("draws made"), "{}", late.stderr);
+    late.badly(1, &["perHour.coupon=7600", "stock"]);
     let many = Ended::of(&mut tombola(["simulate", "wheel.yaml", "--users", "many"]));
     many.badly(64, &["--users", "200k"]);
     table
