@@ -129,8 +129,8 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
     /// health.
     async fn now(&self) -> Result<Moment>;
 
-    /// Partitions that did not do their work when [`Self::now`] asked them last. It fails only if no
-    /// partition works, so that one of many does not stop the others.
+    /// Partitions that did not do their work when [`Self::now`] asked them last. That fails only if
+    /// no partition works, so that one of many does not stop the others.
     fn troubles(&self) -> Vec<Trouble> {
         Vec::new()
     }
