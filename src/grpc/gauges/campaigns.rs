@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -38,11 +39,12 @@ pub(super) struct CampaignReading {
 }
 
 /// What never changes of a campaign.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Known {
     partition: u32,
     created_us: i64,
-    reserved: usize,
+    /// The first version.
+    first: Arc<Campaign>,
 }
 
 /// What a reading has found.
@@ -122,17 +124,17 @@ impl CampaignReading {
         if view.lifecycle == Lifecycle::Closed {
             return Ok(None);
         }
-        let first = if view.version == 1 {
-            view.campaign.clone()
-        } else {
-            store.version(id, 1).await?
+        let first = match self.known.get(id) {
+            Some(known) => Arc::clone(&known.first),
+            None if view.version == 1 => Arc::clone(&view.campaign),
+            None => store.version(id, 1).await?,
         };
         let figures = figures(store, &view, &first).await?;
         let created = view.versions.first().map(|version| version.at);
         let known = Known {
             partition,
             created_us: created.unwrap_or(first.start).as_micros(),
-            reserved: first_series(&first),
+            first,
         };
         Ok(Some((known, figures)))
     }
@@ -147,19 +149,19 @@ impl CampaignReading {
         let strangers = found.failed.iter();
         let strangers = strangers.filter(|id| !self.known.contains_key(id)).count();
         let unreadable = self.known.len() + strangers;
-        let figures_of = |id: &CampaignId, known: Known, figures| CampaignFigures {
+        let figures_of = |id: &CampaignId, known: &Known, figures| CampaignFigures {
             id: id.to_string(),
             created_us: known.created_us,
-            reserved: known.reserved,
+            reserved: first_series(&known.first),
             figures,
         };
         let mut all: Vec<_> = self
             .known
             .iter()
-            .map(|(id, known)| figures_of(id, *known, Vec::new()))
+            .map(|(id, known)| figures_of(id, known, Vec::new()))
             .collect();
         for (id, (known, figures)) in found.campaigns {
-            all.push(figures_of(&id, known, figures));
+            all.push(figures_of(&id, &known, figures));
             self.known.insert(id, known);
         }
         CAMPAIGNS.set(&all);

@@ -102,23 +102,53 @@ impl Failures {
 
     /// Logs the failures of a reading, unless others were logged just now.
     fn log(&mut self) {
-        let mut texts = std::mem::take(&mut self.texts);
-        let is_soon = |logged: Instant| logged.elapsed() < LOG_INTERVAL;
-        if texts.is_empty() || self.logged.is_some_and(is_soon) {
-            return;
+        if let Some(line) = self.line(Instant::now()) {
+            warn!("{line}");
         }
-        self.logged = Some(Instant::now());
+    }
+
+    fn line(&mut self, now: Instant) -> Option<String> {
+        let mut texts = std::mem::take(&mut self.texts);
+        let is_soon = |logged| now.saturating_duration_since(logged) < LOG_INTERVAL;
+        if texts.is_empty() || self.logged.is_some_and(is_soon) {
+            return None;
+        }
+        self.logged = Some(now);
         let count = texts.len();
         texts.truncate(NAMED_MAX);
-        warn!(
-            failures = count,
-            "gauges of the store are not read, {count} failures: {}",
-            texts.join("; ")
-        );
+        let named = texts.join("; ");
+        Some(format!(
+            "gauges of the store are not read, failures: {count}: {named}"
+        ))
     }
 }
 
 fn since_epoch_s(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0.0, |time| time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_read_is_named_and_logged_at_most_once_a_minute() {
+        let (mut failures, begun) = (Failures::default(), Instant::now());
+        assert_eq!(failures.line(begun), None);
+        for campaign in 0..20 {
+            failures.add(format_args!("campaign c-{campaign}"), "damaged");
+        }
+        let line = failures.line(begun).unwrap();
+        assert!(
+            line.contains("failures: 20: campaign c-0: damaged"),
+            "{line}"
+        );
+        assert!(line.contains("c-9") && !line.contains("c-10"), "{line}");
+        for (after_s, is_logged) in [(59, false), (60, true), (61, false)] {
+            failures.add("campaign x", "damaged");
+            let line = failures.line(begun + Duration::from_secs(after_s));
+            assert_eq!(line.is_some(), is_logged, "{after_s}");
+        }
+    }
 }
