@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `/livez` | the process works, whatever its store does | |
 //! | `/startupz` | the store is open | 503 |
-//! | `/readyz` | draws and grabs work | 503, and a line that says why |
+//! | `/readyz` | draws and grabs work, at least in some partitions | 503, and a line that says why |
 //! | `/metrics` | the metrics, in the text format of Prometheus | |
 
 use std::io;
@@ -48,24 +48,39 @@ async fn live() -> &'static str {
     "live\n"
 }
 
-async fn started(State(readiness): State<Readiness>) -> (StatusCode, &'static str) {
+async fn started(State(readiness): State<Readiness>) -> (StatusCode, String) {
     match readiness.phase() {
-        Phase::Starting => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the store is not open yet\n",
-        ),
-        Phase::Ready | Phase::NotReady(_) | Phase::Stopping => (StatusCode::OK, "started\n"),
+        phase @ (Phase::Starting | Phase::Waiting(_)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, line(&not_open(&phase)))
+        }
+        Phase::Ready | Phase::Impaired(_) | Phase::NotReady(_) | Phase::Stopping => {
+            (StatusCode::OK, line("started"))
+        }
     }
 }
 
 async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
     let cause = match readiness.phase() {
-        Phase::Ready => return (StatusCode::OK, "ready\n".into()),
-        Phase::Starting => "the store is not open yet".into(),
-        Phase::NotReady(cause) => cause.replace('\n', " "),
+        Phase::Ready => return (StatusCode::OK, line("ready")),
+        Phase::Impaired(which) => return (StatusCode::OK, line(&format!("ready, but {which}"))),
+        phase @ (Phase::Starting | Phase::Waiting(_)) => not_open(&phase),
+        Phase::NotReady(cause) => cause,
         Phase::Stopping => "the service is stopping".into(),
     };
-    (StatusCode::SERVICE_UNAVAILABLE, format!("{cause}\n"))
+    (StatusCode::SERVICE_UNAVAILABLE, line(&cause))
+}
+
+/// Why the store is not open yet, as far as that is known.
+fn not_open(phase: &Phase) -> String {
+    match phase {
+        Phase::Waiting(cause) => format!("the store is not open yet: {cause}"),
+        _ => "the store is not open yet".into(),
+    }
+}
+
+/// A text as one line.
+fn line(text: &str) -> String {
+    format!("{}\n", text.replace('\n', " "))
 }
 
 async fn measured(State(gauges): State<Gauges>) -> Response {

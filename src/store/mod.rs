@@ -24,6 +24,7 @@ pub mod hold;
 pub mod last_windows;
 pub mod memory;
 pub mod operation;
+pub mod partition;
 pub mod proposal;
 pub mod redis;
 pub mod removal;
@@ -50,6 +51,7 @@ pub use fill::{
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
 pub use operation::{Approved, Author, Operation};
+pub use partition::{PartitionState, Trouble};
 pub use proposal::{
     ApproveCommand, Change, Proposal, ProposalBase, ProposalId, ProposalReply, ProposalState,
     ProposalStore, Proposals, ProposeCommand, Proposed, ProposedAct, RejectCommand,
@@ -127,6 +129,12 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
     /// health.
     async fn now(&self) -> Result<Moment>;
 
+    /// Partitions that did not do their work when [`Self::now`] asked them last. That fails only if
+    /// no partition works, so that one of many does not stop the others.
+    fn troubles(&self) -> Vec<Trouble> {
+        Vec::new()
+    }
+
     /// A copy of everything as of one moment. None if others make copies of the store's data: the
     /// means of its server, or nobody, since it has no data that last.
     async fn backup(&self) -> Result<Option<Backup>> {
@@ -196,6 +204,14 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
 
     /// Campaigns by id, after `after`, at most `limit`; closed ones too.
     async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>>;
+
+    /// Ids of a partition's campaigns, in order, after `after`, at most `limit`; closed ones too.
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&CampaignId>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>>;
 
     /// Campaigns of a partition that the injector has something to do with by `lead` after the
     /// store's clock, the longest due first, those after `after`, at most `limit`. Closed ones are

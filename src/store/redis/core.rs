@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -33,7 +33,7 @@ use super::{
 use crate::{
     metrics::STORE,
     model::{CampaignId, EnvelopeId, Moment},
-    store::{Executed, Result, StoreError},
+    store::{Executed, Result, StoreError, Trouble},
     trace::{self, Operation},
 };
 
@@ -61,6 +61,8 @@ pub(super) struct Core {
     pub(super) fork_pause: Duration,
     /// The store was opened by `tombola recover`, which works in halted partitions.
     pub(super) is_recovery: bool,
+    /// Partitions that failed the last probe.
+    pub(super) troubles: Mutex<Vec<Trouble>>,
     pub(super) level: Level,
 }
 
@@ -97,6 +99,12 @@ impl Core {
     pub(super) fn backlog_argument(&self) -> Arc<str> {
         let backlog = self.backlog.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&backlog)
+    }
+
+    /// Partitions that failed the last probe.
+    pub(super) fn troubles(&self) -> Vec<Trouble> {
+        let troubles = self.troubles.lock();
+        troubles.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The partition of a campaign.

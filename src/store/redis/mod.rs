@@ -79,8 +79,8 @@ use super::{
     AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
     DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
     FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Refusal, Result,
-    StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView,
-    WinCommand, WinOperated, WindowView, fill::CHUNK_UNITS_MAX, rules,
+    StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, Trouble, UserDetails,
+    UserView, WinCommand, WinOperated, WindowView, fill::CHUNK_UNITS_MAX, rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -134,6 +134,7 @@ impl RedisStore {
             witnesses: Witnesses::new(partitions),
             fork_pause: options.fork_pause,
             is_recovery,
+            troubles: std::sync::Mutex::default(),
             level: Level::new(options.durability, options.level.on_weaker)
                 .having_logged(found.warnings),
         });
@@ -223,6 +224,10 @@ impl Store for RedisStore {
                 detail: format!("a batch has been at Redis for {} s", busy.as_secs()),
             }),
         }
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        self.core.troubles()
     }
 
     fn standing_still(&self) -> Vec<StandingStill> {
@@ -335,6 +340,16 @@ impl Store for RedisStore {
             }
         }
         Ok(views)
+    }
+
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&CampaignId>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        let after = after.map(CampaignId::as_str);
+        self.core.campaign_ids(partition, after, limit).await
     }
 
     async fn due_campaigns(

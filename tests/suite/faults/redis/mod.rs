@@ -10,6 +10,7 @@ mod foreign_envelopes;
 mod forks;
 mod full;
 mod gone;
+mod halted;
 mod hang;
 mod kill;
 mod lost;
@@ -174,8 +175,18 @@ pub fn assert_not_executed(status: &Status, code: Code) {
 
 /// Waits until the health is this.
 pub async fn healthy(server: &Server, wanted: ServingStatus) {
+    service_is(server, "", wanted).await;
+}
+
+/// Waits until all partitions of the store work, or until one does not.
+pub async fn whole(server: &Server, wanted: ServingStatus) {
+    service_is(server, "partitions", wanted).await;
+}
+
+async fn service_is(server: &Server, service: &str, wanted: ServingStatus) {
     let mut client = HealthClient::new(server.connect().await);
-    let watch = client.watch(HealthCheckRequest::default()).await.unwrap();
+    let service = service.to_owned();
+    let watch = client.watch(HealthCheckRequest { service }).await.unwrap();
     let mut watch = watch.into_inner();
     while watch.message().await.unwrap().unwrap().status() != wanted {}
 }
