@@ -56,8 +56,8 @@ pub const fn permission(rpc: Rpc) -> Permission {
     }
 }
 
-/// Whether an RPC is for operators, who must be able to act however much callers do. It follows from
-/// its permission, unless services and operators share that one.
+/// Whether an RPC is for operators, who must be able to act however much callers do. Its permission
+/// decides, unless services and operators share that one.
 pub const fn is_operators(rpc: Rpc) -> bool {
     match permission(rpc) {
         Permission::Draw | Permission::Check => false,
