@@ -152,7 +152,7 @@ fn envelope(number: usize) -> String {
 
 /// Envelopes for operators to cancel, sent before there is too much to do.
 async fn send_envelopes(server: &Server) {
-    let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
+    let envelopes = EnvelopeServiceClient::new(server.connect().await);
     for number in 0..ROUNDS {
         let create = CreateEnvelopeRequest {
             envelope_id: envelope(number),
@@ -162,7 +162,10 @@ async fn send_envelopes(server: &Server) {
             packets: 2,
             ..Default::default()
         };
-        envelopes.create_envelope(create).await.unwrap();
+        // A machine that has much else to do refuses some.
+        load::patiently(async || envelopes.clone().create_envelope(create.clone()).await)
+            .await
+            .unwrap();
     }
 }
 
