@@ -64,6 +64,7 @@ mod settling;
 mod shell;
 mod simulate;
 mod sink_args;
+mod spoken;
 mod stats;
 mod stop;
 mod store_args;
@@ -224,13 +225,16 @@ pub fn run() -> ExitCode {
     let matches = command().try_get_matches();
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
-        Ok((cli, Subject::of(&matches)))
+        Ok((cli, Subject::of(&matches), spoken::check(&matches)))
     });
-    let (cli, subject) = match parsed {
+    let (cli, subject, spoken) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return explain(&error),
     };
     let json = cli.client.json;
+    if spoken.is_err() {
+        return finish(json, spoken);
+    }
     // What the writer of the embedded store has done wakes tasks from outside the runtime. Without
     // this bound they would wait behind new calls, of which there are always some under overload.
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -50,7 +50,7 @@ pub use self::{
         fault_kind::FaultKind,
         findings::{CheckError, Checked},
         pool::SetupError,
-        url::{RedisUrl, UrlError},
+        url::{PasswordFiles, RedisUrl, UrlError},
     },
     open::{
         identity::{Found, Made, PARTITIONS_MAX},

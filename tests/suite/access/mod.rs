@@ -16,6 +16,7 @@ mod rates;
 mod record;
 mod secrets;
 mod streams;
+mod taken_away;
 mod tokens;
 
 use std::path::PathBuf;

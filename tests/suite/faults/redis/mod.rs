@@ -15,6 +15,7 @@ mod hang;
 mod kill;
 mod lost;
 mod moved_slot;
+mod passwords;
 mod personal;
 mod rights;
 mod sentinels;
@@ -116,7 +117,7 @@ fn put_key(directory: &Path, byte: &str) {
 }
 
 /// Opens the store as one more service would, which also waits for a Redis that is busy.
-pub(super) async fn store_at(url: &str, partitions: u32) -> RedisStore {
+pub async fn store_at(url: &str, partitions: u32) -> RedisStore {
     let options = Options {
         url: RedisUrl::parse(url).unwrap(),
         prefix: KeyPrefix::parse("tombola").unwrap(),
