@@ -12,8 +12,8 @@ use crate::{
     },
     proto,
     store::{
-        BlockedUser, BonusAnswer, CampaignView, DrawAnswer, DrawResult, Durability, Hold, LedgerId,
-        Lifecycle, UserDetails, view::VersionInfo,
+        BlockedUser, BonusAnswer, CampaignView, DrawAnswer, DrawResult, Durability, HaltedPart,
+        Hold, LedgerId, Lifecycle, UserDetails, view::VersionInfo,
     },
 };
 
@@ -275,6 +275,16 @@ pub(super) fn quantities(
             units: *units,
         })
         .collect()
+}
+
+/// Parts of the store that are halted.
+pub(super) fn halted(halted: Vec<HaltedPart>) -> Vec<proto::HaltedPartition> {
+    let halted = halted.into_iter();
+    let shown = halted.map(|part| proto::HaltedPartition {
+        partition: part.partition,
+        message: part.why,
+    });
+    shown.collect()
 }
 
 /// The plan in full.

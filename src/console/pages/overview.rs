@@ -163,6 +163,7 @@ async fn read(visit: &Visit, asked: &Asked) -> Result<Listed, Status> {
         page_size: PAGE_SIZE,
         page_token: asked.page.clone(),
         state: state.unwrap_or_default().into(),
+        ..ListCampaignsRequest::default()
     };
     let response = visit
         .campaigns()

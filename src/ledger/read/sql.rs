@@ -238,7 +238,10 @@ impl Sql {
         sql.equal("campaign", campaign.map(|campaign| campaign.as_str()));
         let envelope = query.envelope.as_ref();
         sql.equal("envelope", envelope.map(|envelope| envelope.as_str()));
-        let has_index = matches!(query.kinds, Kinds::EnvelopesCreated | Kinds::Refunds);
+        let request = query.request.as_ref();
+        sql.equal("request_id", request.map(|request| request.as_str()));
+        let has_index =
+            request.is_some() || matches!(query.kinds, Kinds::EnvelopesCreated | Kinds::Refunds);
         if !has_index && query.user.is_none() && campaign.is_none() && envelope.is_none() {
             sql.add(BY_TIME);
         }

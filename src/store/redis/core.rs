@@ -229,7 +229,7 @@ impl Core {
     /// The error of a partition whose acknowledged entries are lost; logs it the first time.
     fn halted(&self, partition: u32, halt: &Halt) -> StoreError {
         let error = forks::halted(partition, halt);
-        if self.witnesses.is_news(partition) {
+        if self.witnesses.is_news(partition, &error.to_string()) {
             error!(partition, "{error}");
         }
         error
