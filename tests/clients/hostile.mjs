@@ -80,7 +80,7 @@ async function type(page, hands) {
     await hands.press("#brake-mug");
     const reason = page.locator(`form.line[action='${WHEEL}/prizes/mug/pause']`);
     await hands.send(reason, { reason: STYLE });
-    await page.waitForURL(/done=prize-paused/);
+    await reason.waitFor({ state: "detached" });
     for (const user of [SCRIPT, CLOSER, HTMX]) {
         await page.goto(`${WHEEL}/users`);
         await hands.send(`form[role=search][action='${WHEEL}/users']`, { user });
