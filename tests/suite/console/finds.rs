@@ -6,7 +6,7 @@ use tombola::{
         EntryQuery, Kinds, Range, Seen,
         sql::{Sql, Value},
     },
-    model::RequestId,
+    model::{CampaignId, RequestId, UserId},
     proto::{ApplyCampaignRequest, DrawRequest, ListCampaignsRequest},
     store::sqlite::DATABASE_FILE,
 };
@@ -96,11 +96,11 @@ async fn a_request_is_found_at_once_however_many_draws_came_after_it() {
     assert_eq!(server.ended().0, Some(0));
     let db = Connection::open(data.path().join(DATABASE_FILE)).unwrap();
     db.execute(LATER, []).unwrap();
-    let query = EntryQuery {
+    let query = |campaign, user| EntryQuery {
         kinds: Kinds::Draws,
-        campaign: None,
+        campaign,
         envelope: None,
-        user: None,
+        user,
         request: RequestId::parse("id", "order-1").ok(),
         seen: Seen::default(),
         range: Range {
@@ -108,8 +108,17 @@ async fn a_request_is_found_at_once_however_many_draws_came_after_it() {
             ..Range::default()
         },
     };
-    let plan = plan(&db, &Sql::list(&query, ""));
-    assert!(plan.contains("entries_draws_by_request"), "{plan}");
+    let campaign = || CampaignId::parse("id", "wheel").ok();
+    let user = || UserId::parse("id", "carl").ok();
+    for query in [
+        query(None, None),
+        query(campaign(), None),
+        query(None, user()),
+        query(campaign(), user()),
+    ] {
+        let plan = plan(&db, &Sql::list(&query, ""));
+        assert!(plan.contains("entries_draws_by_request"), "{plan}");
+    }
     drop(db);
 
     let server = Start::on(data.path()).with("--console 127.0.0.1:0").serve();
