@@ -32,6 +32,13 @@ async function remembers(...texts) {
     }
 }
 
+// Says why something is paused, and waits for the page that comes.
+async function explains(what, reason) {
+    const loaded = page.waitForEvent("load");
+    await hands.send(`form.line[action='${WHEEL}${what}/pause']`, { reason });
+    await loaded;
+}
+
 async function brake() {
     await page.goto(WHEEL);
     await hands.press("#brake");
@@ -41,9 +48,8 @@ async function brake() {
     // The page was not loaded again, and the focus is where it was.
     assert.equal(new URL(page.url()).search, "");
     await page.waitForFunction(() => document.activeElement.id === "brake");
-    await hands.send(`form.line[action='${WHEEL}/pause']`, { reason: "smoke" });
+    await explains("", "smoke");
     await done("The campaign is paused");
-    await page.waitForSelector("form.line[action$='/pause']", { state: "detached" });
     await hands.press("#brake");
     await page.waitForSelector("#brake.stop");
     await page.waitForSelector("[data-live=state] .state-running");
@@ -51,9 +57,8 @@ async function brake() {
     await hands.press("#brake-mug");
     await page.waitForSelector("#brake-mug.go");
     await shows(page, "mug is paused");
-    await hands.send(`form.line[action='${WHEEL}/prizes/mug/pause']`, { reason: "broken mugs" });
+    await explains("/prizes/mug", "broken mugs");
     await done("The prize is paused");
-    await page.waitForSelector("form.line[action$='/mug/pause']", { state: "detached" });
     await hands.press("#brake-mug");
     await page.waitForSelector("#brake-mug.stop");
     await remembers("smoke", "broken mugs", "resumed the campaign");
