@@ -68,6 +68,8 @@ pub struct Settings {
     pub about: About,
     /// TLS, if browsers must speak it.
     pub tls: Option<Arc<ServerTls>>,
+    /// Browsers come over TLS that ends before this server.
+    pub is_behind_tls: bool,
     /// A link that signs in once.
     pub link: Option<Link>,
     /// The provider where people sign in, if there is one.
@@ -92,6 +94,8 @@ struct Console {
     readiness: Readiness,
     about: About,
     has_tls: bool,
+    /// Browsers come over TLS, which ends here or before this server.
+    is_https: bool,
     sessions: Sessions,
     feeds: Feeds,
     rates: Arc<Rates>,

@@ -13,7 +13,7 @@ use crate::{
     proto,
     store::{
         BlockedUser, BonusAnswer, CampaignView, DrawAnswer, DrawResult, Durability, Hold, LedgerId,
-        Lifecycle, UserDetails, view::VersionInfo,
+        Lifecycle, PartitionState, Trouble, UserDetails, view::VersionInfo,
     },
 };
 
@@ -275,6 +275,18 @@ pub(super) fn quantities(
             units: *units,
         })
         .collect()
+}
+
+/// Parts of the store that are halted.
+pub(super) fn halted(troubles: Vec<Trouble>) -> Vec<proto::HaltedPartition> {
+    let halted = troubles
+        .into_iter()
+        .filter(|trouble| trouble.state() == PartitionState::Halted);
+    let shown = halted.map(|trouble| proto::HaltedPartition {
+        partition: trouble.partition,
+        message: trouble.to_string(),
+    });
+    shown.collect()
 }
 
 /// The plan in full.

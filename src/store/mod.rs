@@ -22,6 +22,7 @@ pub mod error;
 pub mod fill;
 pub mod hold;
 pub mod last_windows;
+pub mod listing;
 pub mod memory;
 pub mod operation;
 pub mod partition;
@@ -50,6 +51,7 @@ pub use fill::{
     AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, FreezeCommand, Step, Sweep, Swept,
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
+pub use listing::{CampaignPage, Unread};
 pub use operation::{Approved, Author, Operation};
 pub use partition::{PartitionState, Trouble};
 pub use proposal::{
@@ -146,6 +148,15 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
         Vec::new()
     }
 
+    /// The time of what operators read: the store's clock, as far as it is known while a part of
+    /// the store is halted or damaged.
+    async fn read_time(&self) -> Result<Moment> {
+        match self.now().await {
+            Err(StoreError::Halted(_) | StoreError::Corrupt { .. }) => Ok(self.clock_hint()),
+            now => now,
+        }
+    }
+
     /// Sets how long calls may wait in the queues of draws and grabs while these stand: from then
     /// on, calls that wait for longer are [`StoreError::Overloaded`]. Without it none is dropped.
     fn bound_delay(&self, _target: Duration) {}
@@ -212,6 +223,10 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
         after: Option<&CampaignId>,
         limit: usize,
     ) -> Result<Vec<CampaignId>>;
+    /// The same without those that cannot be read now. Fails if none can be read.
+    async fn readable_campaigns(&self, after: Option<&str>, limit: usize) -> Result<CampaignPage> {
+        Ok(CampaignPage::of(self.campaigns(after, limit).await?, limit))
+    }
 
     /// Campaigns of a partition that the injector has something to do with by `lead` after the
     /// store's clock, the longest due first, those after `after`, at most `limit`. Closed ones are

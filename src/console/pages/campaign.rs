@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{
     Tab, alerts, budget, curve, definition, head, prize_label, prize_name, prizes, proposals,
-    status,
+    status, troubles,
 };
 use crate::{
     console::{
@@ -119,6 +119,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus, curve: Option<Markup
     ];
     let alerts = grpc::alerts::of(status, &stats);
     Ok(html! {
+        div data-live="halted" { (troubles::halted(lang, &stats.halted)) }
         div data-live="alerts" { (alerts::shown(lang, &alerts, ALERTS_MAX)) }
         dl.facts {
             @for (key, name, value) in sums { (fact(name, &live(key, &number(value)))) }

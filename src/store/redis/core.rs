@@ -101,10 +101,21 @@ impl Core {
         Arc::clone(&backlog)
     }
 
-    /// Partitions that failed the last probe.
+    /// Partitions that failed the last probe, or of which a call has found since that they are
+    /// halted.
     pub(super) fn troubles(&self) -> Vec<Trouble> {
-        let troubles = self.troubles.lock();
-        troubles.unwrap_or_else(PoisonError::into_inner).clone()
+        let mut troubles = self.witnesses.halted();
+        let probed = self.troubles.lock();
+        for trouble in probed.unwrap_or_else(PoisonError::into_inner).iter() {
+            if troubles
+                .iter()
+                .all(|other| other.partition != trouble.partition)
+            {
+                troubles.push(trouble.clone());
+            }
+        }
+        troubles.sort_unstable_by_key(|trouble| trouble.partition);
+        troubles
     }
 
     /// The partition of a campaign.
@@ -237,7 +248,7 @@ impl Core {
     /// The error of a partition whose acknowledged entries are lost; logs it the first time.
     fn halted(&self, partition: u32, halt: &Halt) -> StoreError {
         let error = forks::halted(partition, halt);
-        if self.witnesses.is_news(partition) {
+        if self.witnesses.is_news(partition, &error.to_string()) {
             error!(partition, "{error}");
         }
         error

@@ -76,11 +76,12 @@ use self::{
     },
 };
 use super::{
-    AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
-    DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
-    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Refusal, Result,
-    StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, Trouble, UserDetails,
-    UserView, WinCommand, WinOperated, WindowView, fill::CHUNK_UNITS_MAX, rules,
+    AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignPage,
+    CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry,
+    Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Refusal,
+    Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, Trouble,
+    Unread, UserDetails, UserView, WinCommand, WinOperated, WindowView, fill::CHUNK_UNITS_MAX,
+    rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -325,21 +326,30 @@ impl Store for RedisStore {
     }
 
     async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>> {
-        let mut ids = Vec::new();
-        for partition in 0..self.info.partitions {
-            ids.extend(self.core.campaign_ids(partition, after, limit).await?);
-        }
-        ids.sort_unstable();
-        ids.truncate(limit);
+        self.readable_campaigns(after, limit).await?.whole()
+    }
+
+    async fn readable_campaigns(&self, after: Option<&str>, limit: usize) -> Result<CampaignPage> {
+        let (ids, mut unread) = self.core.readable_ids(after, limit).await?;
+        let next = ids.last().filter(|_| ids.len() == limit).cloned();
         let mut views = Vec::with_capacity(ids.len());
         for id in ids {
             match self.campaign(&id).await {
+                Ok(view) => views.push(view),
                 // Its data have begun to leave since the ids were read.
                 Err(StoreError::Refused(Refusal::Removed { .. })) => {}
-                view => views.push(view?),
+                Err(error) => unread.push(Unread {
+                    partition: self.core.partition(&id).number,
+                    campaign: Some(id),
+                    error,
+                }),
             }
         }
-        Ok(views)
+        Ok(CampaignPage {
+            views,
+            unread,
+            next,
+        })
     }
 
     async fn campaign_ids(

@@ -125,7 +125,7 @@ fn hashed(policy: &str) -> String {
 
 /// Adds a token to calls.
 #[derive(Clone)]
-struct Bearer(Option<MetadataValue<Ascii>>);
+pub struct Bearer(Option<MetadataValue<Ascii>>);
 
 impl tonic::service::Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
@@ -138,7 +138,7 @@ impl tonic::service::Interceptor for Bearer {
     }
 }
 
-type Connection = InterceptedService<Channel, Bearer>;
+pub type Connection = InterceptedService<Channel, Bearer>;
 
 /// Clients of one identity.
 #[derive(Clone)]
@@ -164,7 +164,7 @@ impl Calls {
         LotteryServiceClient::new(self.connection())
     }
 
-    fn campaigns(&self) -> CampaignServiceClient<Connection> {
+    pub fn campaigns(&self) -> CampaignServiceClient<Connection> {
         CampaignServiceClient::new(self.connection())
     }
 

@@ -25,7 +25,7 @@ use crate::{
     model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
     store::{
         DrawAnswer, Entry, Executed, LEDGER_PAGE_BYTES, LedgerId, Refusal, Result, StoreError,
-        Subject, Trouble, entry::Body,
+        Subject, Trouble, Unread, entry::Body,
     },
 };
 
@@ -237,6 +237,43 @@ impl Core {
         let (_, mut parts) = self.ask(keys, &scripts::CAMPAIGNS, &all, args).await?;
         let ids = reply::list(self.first(&mut parts)?)?.into_iter();
         ids.map(|id| campaign_id(&reply::text(id)?)).collect()
+    }
+
+    /// Ids of campaigns of all partitions, in order, after one of them, at most `limit`; and the
+    /// partitions that cannot be read. All are asked at once, so those that are away cost no more
+    /// time than one of them. Fails if none can be read.
+    pub(crate) async fn readable_ids(
+        self: &Arc<Self>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<CampaignId>, Vec<Unread>)> {
+        let mut asked = JoinSet::new();
+        for partition in self.partitions.iter().map(|keys| keys.number) {
+            let (core, after) = (Arc::clone(self), after.map(str::to_owned));
+            asked.spawn(async move {
+                let ids = core.campaign_ids(partition, after.as_deref(), limit);
+                (partition, ids.await)
+            });
+        }
+        let (mut ids, mut unread) = (Vec::new(), Vec::new());
+        while let Some(answer) = asked.join_next().await {
+            let (partition, found) = answer.map_err(|_| unexpected("answer"))?;
+            match found {
+                Ok(found) => ids.extend(found),
+                Err(error) => unread.push(Unread {
+                    partition,
+                    campaign: None,
+                    error,
+                }),
+            }
+        }
+        unread.sort_unstable_by_key(|unread| unread.partition);
+        if unread.len() == self.partitions.len() {
+            return Err(unread.swap_remove(0).error);
+        }
+        ids.sort_unstable();
+        ids.truncate(limit);
+        Ok((ids, unread))
     }
 
     /// Forgets some old draws of each partition; true if there may be more. Goes on after a
