@@ -16,7 +16,6 @@ mod rates;
 mod record;
 mod secrets;
 mod streams;
-mod taken_away;
 mod tokens;
 
 use std::path::PathBuf;

@@ -178,7 +178,7 @@ async fn authority_and_certificate_towards_postgresql_are_replaced_while_the_ser
     postgres.use_authority(&old.authority);
     let own = PostgresUrl::parse(&postgres.url("postgres", "postgres")).unwrap();
     PostgresSink::migrate(&own).await.unwrap();
-    let (mount, data) = (Mount::new(&old.files()), directory_with_key());
+    let (mount, data) = (Mount::new(&old.files()), tempfile::tempdir().unwrap());
     let [ca, cert, key] = FILES.map(|name| mount.file(name).display().to_string());
     let url = postgres.tls_url(&format!("&sslrootcert={ca}&sslcert={cert}&sslkey={key}"));
     let options = format!("--postgres-url {url} --admin 127.0.0.1:0");
