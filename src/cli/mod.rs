@@ -15,6 +15,7 @@ mod audit_view;
 mod backup;
 mod bench;
 mod block;
+mod bonus;
 mod campaigns;
 mod change_view;
 mod check;
@@ -178,6 +179,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Give users bonus draws
     Grant(grant::GrantArgs),
+    /// Give a user bonus draws as a caller does
+    Bonus(bonus::BonusArgs),
     /// Exclude users from the pools; they get the consolation prize
     Block(block::BlockArgs),
     /// Undo a block
@@ -334,6 +337,7 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Settle(args) => settle::run(args).await,
         Command::Audit(args) => audit::run(&client, args).await,
         Command::Grant(args) => grant::run(&client, args).await,
+        Command::Bonus(args) => bonus::run(&client, args).await,
         Command::Block(args) => block::block(&client, args).await,
         Command::Unblock(args) => block::unblock(&client, args).await,
         Command::Wins(args) => lists::wins::run(&client, args).await,

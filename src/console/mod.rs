@@ -109,8 +109,8 @@ type Shared = Arc<Console>;
 fn routes(console: Shared) -> Router {
     use pages::lists::{Acts, Draws, Winners, Wins};
     use pages::{
-        acts, alerts, campaign, change, codes, envelopes, export, forget, many, new, overview,
-        people, plan, proposals, records, schedule, search, system,
+        acts, alerts, campaign, change, codes, envelopes, export, forget, many, new, odds,
+        overview, people, plan, proposals, records, schedule, search, system,
     };
     let uploads = DefaultBodyLimit::max(UPLOAD_BYTES_MAX);
     let large = || DefaultBodyLimit::max(DRAFT_BYTES_MAX);
@@ -119,7 +119,7 @@ fn routes(console: Shared) -> Router {
         .route("/schedule", get(schedule::page))
         .route("/plan", get(plan::page).post(plan::submit).layer(large()))
         .route("/edit", get(new::edit))
-        .route("/odds", get(campaign::odds))
+        .route("/odds", get(odds::page))
         .route("/history", get(records::page::<Acts>))
         .route("/draws", get(records::page::<Draws>))
         .route("/wins", get(records::page::<Wins>))

@@ -17,6 +17,7 @@ mod forms;
 pub(super) mod lists;
 pub(super) mod many;
 pub(super) mod new;
+pub(super) mod odds;
 pub(super) mod overview;
 pub(super) mod people;
 pub(super) mod plan;

@@ -273,18 +273,27 @@ fn packed_id(bytes: &[u8]) -> bool {
 
 /// The reply to a draw that was planned from something else.
 fn wrong_guess(bytes: &[u8]) -> bool {
-    let Ok((held, progress)) = decode_guess(bytes) else {
+    let read = [false, true].map(|is_watched| can_be_read(bytes, is_watched));
+    read.contains(&true)
+}
+
+fn can_be_read(bytes: &[u8], is_watched: bool) -> bool {
+    let Ok(stored) = decode_guess(bytes, is_watched) else {
         return false;
     };
     let mut packer = Packer::default();
-    packer.bytes(held_text(&held).as_bytes());
-    if !progress.is_empty() {
-        pack_progress(&mut packer, &progress);
+    packer.bytes(held_text(&stored.held).as_bytes());
+    if let Some(over) = &stored.over {
+        packer.count(over.pool.0.into()).count(over.step.into());
+        packer.bytes(held_text(&over.prizes).as_bytes());
+    }
+    if !stored.progress.is_empty() {
+        pack_progress(&mut packer, &stored.progress);
     }
     let written = packer.done();
     assert_eq!(
-        decode_guess(&written).expect("a written guess"),
-        (held, progress)
+        decode_guess(&written, is_watched).expect("a written guess"),
+        stored
     );
     true
 }

@@ -96,7 +96,7 @@ impl House {
     }
 
     /// Opens the store while the services run, and compares its ledger with its sums.
-    async fn audit(&self) {
+    pub(super) async fn audit(&self) {
         let store = store_at(&self.redis.url(), PARTITIONS).await;
         audit::check(&store, &[]).await;
     }
