@@ -16,13 +16,16 @@ use crate::{
 
 const UNREADABLE: &str = "tombola_campaigns_unreadable";
 
-/// A campaign with a deck of this many prizes.
-fn campaign(id: &str, prizes: usize) -> String {
-    let names = |form: &str| {
-        let prizes = (0..prizes).map(|prize| form.replace('#', &format!("p{prize}")));
-        prizes.collect::<Vec<_>>().join(", ")
+/// A campaign with this many prizes, and a deck of the first ones.
+fn campaign(id: &str, prizes: usize, cards: usize) -> String {
+    let names = |form: &str, count: usize| {
+        let names = (0..count).map(|prize| form.replace('#', &format!("p{prize}")));
+        names.collect::<Vec<_>>().join(", ")
     };
-    let (prizes, cards) = (names("{id: #, stock: 100000}"), names("#: 1"));
+    let (prizes, cards) = (
+        names("{id: #, stock: 100000}", prizes),
+        names("#: 1", cards),
+    );
     load::now_and_about_noon(&format!(
         "
 id: {id}
@@ -61,7 +64,7 @@ async fn a_campaign_that_cannot_be_read_is_counted_and_does_not_freeze_the_other
     let server = served(&house);
     // The first two are in partitions of their own.
     for id in ["one", "two"] {
-        load::apply_all(&server, &campaign(id, 2)).await;
+        load::apply_all(&server, &campaign(id, 2, 2)).await;
     }
     let mut lottery = server.lottery().await;
     let mut number = 0;
@@ -108,7 +111,7 @@ async fn services_name_the_same_campaigns_after_restarts_and_versions_too() {
     let first = served(&house);
     // In the order of creation; each takes about 570 series, and two have room.
     for id in ["c", "b", "a"] {
-        load::apply_all(&first, &campaign(id, 93)).await;
+        load::apply_all(&first, &campaign(id, 93, 93)).await;
     }
     let wanted: BTreeSet<_> = ["_OTHER", "b", "c"].map(String::from).into();
     until("they are read", || named(&first) == wanted);
@@ -117,7 +120,7 @@ async fn services_name_the_same_campaigns_after_restarts_and_versions_too() {
         named(&second) == wanted
     });
     // A version adds prizes to the first one.
-    let campaigns = file::parse(&campaign("c", 100)).unwrap();
+    let campaigns = file::parse(&campaign("c", 100, 93)).unwrap();
     let request = tombola::proto::ApplyCampaignRequest {
         request_id: "more".into(),
         campaign: campaigns.into_iter().next(),
