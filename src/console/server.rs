@@ -44,7 +44,6 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
         has_tls: tls.is_some(),
         sessions,
         feeds: Feeds::default(),
-        rates: Arc::default(),
         link: settings.link,
         provider: settings.oidc.map(Provider::new),
     };

@@ -1,7 +1,7 @@
 //! A request of someone who has signed in: who it is, what the services are called with, and the
 //! pages that answer it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{
     extract::FromRequestParts,
@@ -21,7 +21,6 @@ use super::{
     browser::Address,
     i18n::Language,
     layout::{self, Frame, Place},
-    rates::Rates,
     session::Visitor,
     ui,
 };
@@ -47,7 +46,6 @@ pub(super) struct Visit {
     /// Until when the session lasts, since 1970.
     pub(super) until: Duration,
     /// How fast campaigns draw, for all visitors who may read their sums.
-    pub(super) rates: Arc<Rates>,
     calls: Calls,
     /// The path and query of the page, or of that with the form that was sent, for ways back.
     pub(super) address: String,
@@ -90,7 +88,6 @@ impl FromRequestParts<Shared> for Visit {
             name,
             visitor,
             until,
-            rates: Arc::clone(&console.rates),
             calls,
             address,
         })

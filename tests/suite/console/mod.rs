@@ -8,6 +8,7 @@ mod changes;
 mod curve;
 mod demo;
 mod files;
+mod filters;
 mod foreign;
 mod forget;
 mod glance;
