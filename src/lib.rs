@@ -3,7 +3,7 @@
 //!
 //! The modules are layers, and each may use only those before it: `model` < `chance` < `store` <
 //! `injector`, `ledger` < `grpc`, `simulation` < `admin`, `console` < `cli`. Any may report to
-//! `metrics` and `trace` and use `tls`, which use none.
+//! `metrics` and `trace` and use `tls` and `password`, which use no layer.
 //!
 //! | layer | contents | must not know |
 //! |---|---|---|
@@ -18,6 +18,7 @@
 //! | [`console`] | pages for operators | stores, ledgers |
 //! | [`cli`] | a file for each subcommand | how a draw is made |
 //! | [`tls`] | certificates and handshakes | what callers may do |
+//! | [`password`] | passwords in files | whose they are |
 //! | [`metrics`] | what the service counts and measures | the layers |
 //! | [`trace`] | spans of calls and batches, and their export | the layers |
 
@@ -32,6 +33,7 @@ pub mod injector;
 pub mod ledger;
 pub mod metrics;
 pub mod model;
+pub mod password;
 pub mod proto;
 pub mod simulation;
 pub mod store;

@@ -41,7 +41,7 @@ pub struct PersonalDraw {
     pub prize: Option<PrizeNo>,
     /// The index of the guarantee that gave it surely.
     pub guarantee: Option<usize>,
-    /// How far the user is afterwards. It does not depend on stock, or on what users may have: no
+    /// How far the user is afterwards. It does not depend on stock, or on the user's limits: no
     /// prize of a guarantee has any of these.
     pub after: PoolProgress,
 }
@@ -53,7 +53,8 @@ impl UserChance {
     }
 
     /// What the next draw gives to the user, who is so far; none if the pool is not personal, or
-    /// gives the user nothing more.
+    /// gives the user nothing more. `is_held` says which prizes nobody may have now: they are
+    /// paused, or beyond the budget.
     ///
     /// # Panics
     /// If the pool is not of this campaign.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::{net::TcpListener, task::JoinHandle};
-use tracing::{error, info};
+use tracing::info;
 
 use super::{
     listen::{BindError, Listen},
@@ -64,11 +64,7 @@ pub(super) struct AdminPort(TcpListener);
 impl AdminPort {
     /// Answers there until the value is dropped.
     pub(super) fn serve(self, readiness: Readiness, gauges: Gauges) -> Serving {
-        Serving(tokio::spawn(async move {
-            if let Err(error) = admin::serve(self.0, readiness, gauges).await {
-                error!(%error, "nothing answers on the admin port any more");
-            }
-        }))
+        Serving(tokio::spawn(admin::serve(self.0, readiness, gauges)))
     }
 }
 

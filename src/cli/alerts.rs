@@ -35,7 +35,11 @@ pub(super) async fn run(client: &Client, AlertsArgs {}: AlertsArgs) -> Outcome {
 }
 
 fn text(response: &ListAlertsResponse) -> String {
-    if response.alerts.is_empty() {
+    let note = match response.incomplete {
+        true => "\nsome campaigns could not be read: there may be more alerts",
+        false => "",
+    };
+    if response.alerts.is_empty() && !response.incomplete {
         return "nothing needs a look".into();
     }
     let columns = ["severity", "campaign", "alert"];
@@ -54,7 +58,11 @@ fn text(response: &ListAlertsResponse) -> String {
     }
     let more = response.total - response.alerts.len() as u64;
     match more {
-        0 => table.render(),
-        more => format!("{}\nand {} more", table.render().trim_end(), grouped(more)),
+        0 => table.render().trim_end().to_owned() + note,
+        more => format!(
+            "{}\nand {} more{note}",
+            table.render().trim_end(),
+            grouped(more)
+        ),
     }
 }

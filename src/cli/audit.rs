@@ -8,6 +8,7 @@ use std::{
 
 use clap::Args;
 use tokio::time::{Instant, sleep};
+use tonic::Status;
 
 use super::{
     audit_view as view,
@@ -197,6 +198,10 @@ async fn campaigns(server: &mut Campaigns) -> Outcome<Vec<Campaign>> {
         };
         let page = server.list_campaigns(request).await;
         let page = page.map_err(Failure::read)?.into_inner();
+        // An audit of a part would say that all is well.
+        if let Some(unread) = page.unread.first() {
+            return Err(Failure::read(Status::unavailable(unread.message.clone())));
+        }
         let campaigns = page.campaigns.into_iter();
         all.extend(campaigns.filter_map(|status| status.campaign));
         page_token = page.next_page_token;

@@ -38,6 +38,12 @@ pub(super) async fn list(client: &Client, ListArgs {}: ListArgs) -> Outcome {
             .map_err(Failure::read)?
             .into_inner();
         all.campaigns.extend(page.campaigns);
+        all.halted = page.halted;
+        for unread in page.unread {
+            if !all.unread.contains(&unread) {
+                all.unread.push(unread);
+            }
+        }
         all.next_page_token = page.next_page_token;
         if all.next_page_token.is_empty() {
             break;
@@ -49,7 +55,7 @@ pub(super) async fn list(client: &Client, ListArgs {}: ListArgs) -> Outcome {
 
 fn table(response: &ListCampaignsResponse) -> String {
     use Side::{Left, Right};
-    if response.campaigns.is_empty() {
+    if response.campaigns.is_empty() && response.unread.is_empty() {
         return "no campaigns yet: \"tombola apply -f FILE\" creates one".into();
     }
     let columns = [
@@ -72,7 +78,22 @@ fn table(response: &ListCampaignsResponse) -> String {
             campaign.name,
         ]);
     }
-    table.render()
+    let halted = response.halted.iter().map(|part| part.message.clone());
+    let unread = response
+        .unread
+        .iter()
+        .map(|unread| match unread.campaign_id.as_str() {
+            "" => format!(
+                "campaigns of partition {} are missing: {}",
+                unread.partition, unread.message
+            ),
+            id => format!("campaign {id} is missing: {}", unread.message),
+        });
+    let notes: String = halted
+        .chain(unread)
+        .map(|note| format!("\n{note}"))
+        .collect();
+    table.render().trim_end().to_owned() + &notes
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -63,7 +63,7 @@ pub(super) async fn run(client: &Client, args: GrantArgs) -> Outcome {
 
 /// A retry must have the same contents, but a time span counts from now. So the hint names the
 /// moment to write.
-fn repeatable(
+pub(super) fn repeatable(
     failure: Box<Failure>,
     named: Option<Time>,
     expire: Option<Timestamp>,

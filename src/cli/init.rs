@@ -154,7 +154,22 @@ fn show(client: &Client, on_redis: &OnRedis, home: &Home, made: &Made) {
     } else {
         "nothing to do: there is the store"
     };
-    let mut options = format!("--redis-url {}", on_redis.url);
+    // A URL with a password came from its variable.
+    let mut options = match on_redis.url.has_password() {
+        true => "with TOMBOLA_REDIS_URL as here: tombola serve".to_owned(),
+        false => format!("tombola serve --redis-url {}", on_redis.url),
+    };
+    for (option, file) in [
+        ("--redis-password-file", &on_redis.password_files.servers),
+        (
+            "--sentinel-password-file",
+            &on_redis.password_files.sentinels,
+        ),
+    ] {
+        if let Some(file) = file {
+            options.push_str(&format!(" {option} {}", file.display()));
+        }
+    }
     if prefix != PREFIX {
         options.push_str(&format!(" --redis-prefix {prefix}"));
     }
@@ -163,7 +178,7 @@ fn show(client: &Client, on_redis: &OnRedis, home: &Home, made: &Made) {
     }
     say(&format!(
         "{what} {id} in Redis at {}, with {} partitions under the prefix {prefix}\nServe from it, \
-         with the same master key everywhere:\n  tombola serve {options} --store-id {id}",
+         with the same master key everywhere:\n  {options} --store-id {id}",
         on_redis.url, on_redis.partitions
     ));
 }

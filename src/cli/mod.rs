@@ -15,6 +15,7 @@ mod audit_view;
 mod backup;
 mod bench;
 mod block;
+mod bonus;
 mod campaigns;
 mod change_view;
 mod check;
@@ -64,6 +65,7 @@ mod settling;
 mod shell;
 mod simulate;
 mod sink_args;
+mod spoken;
 mod stats;
 mod stop;
 mod store_args;
@@ -177,6 +179,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Give users bonus draws
     Grant(grant::GrantArgs),
+    /// Give a user bonus draws as a caller does
+    Bonus(bonus::BonusArgs),
     /// Exclude users from the pools; they get the consolation prize
     Block(block::BlockArgs),
     /// Undo a block
@@ -224,13 +228,16 @@ pub fn run() -> ExitCode {
     let matches = command().try_get_matches();
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
-        Ok((cli, Subject::of(&matches)))
+        Ok((cli, Subject::of(&matches), spoken::check(&matches)))
     });
-    let (cli, subject) = match parsed {
+    let (cli, subject, spoken) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return explain(&error),
     };
     let json = cli.client.json;
+    if spoken.is_err() {
+        return finish(json, spoken);
+    }
     // What the writer of the embedded store has done wakes tasks from outside the runtime. Without
     // this bound they would wait behind new calls, of which there are always some under overload.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -330,6 +337,7 @@ async fn dispatch(cli: Cli, subject: Subject) -> ExitCode {
         Command::Settle(args) => settle::run(args).await,
         Command::Audit(args) => audit::run(&client, args).await,
         Command::Grant(args) => grant::run(&client, args).await,
+        Command::Bonus(args) => bonus::run(&client, args).await,
         Command::Block(args) => block::block(&client, args).await,
         Command::Unblock(args) => block::unblock(&client, args).await,
         Command::Wins(args) => lists::wins::run(&client, args).await,

@@ -7,14 +7,16 @@ use super::{
     client::{Client, Outcome, campaign_id, whole},
     failure::Failure,
     output::{Side, Table, counted},
-    phrases::{caps, for_whom, limit_of_wins, listed, open_when, percent, promise},
+    phrases::{
+        caps, for_whom, limit_of_wins, listed, open_when, percent, promise, wins_of_segments,
+    },
     time::shown,
 };
 use crate::{
-    model::text::grouped,
+    model::{convert::shown_money, text::grouped},
     proto::{
-        CardCount, DeckOdds, GetOddsRequest, GetOddsResponse, Guarantee, PersonalOdds, PoolOdds,
-        ScheduleOdds, pool_odds::Kind,
+        BudgetOdds, CardCount, DeckOdds, GetOddsRequest, GetOddsResponse, Guarantee, PersonalOdds,
+        PoolOdds, ScheduleOdds, pool_odds::Kind,
     },
 };
 
@@ -76,10 +78,22 @@ fn view(response: &GetOddsResponse, zone: &TimeZone) -> String {
         &response.prizes_beyond_limit,
         response.pools.iter().any(is_deck),
     ));
+    parts.extend(wins_of_segments(
+        &response.segment_wins,
+        &response.prizes_beyond_limit,
+        response.pools.iter().any(is_deck),
+    ));
     parts.extend(caps(
         &response.capped_prizes,
         response.pools.iter().any(is_deck),
     ));
+    parts.extend(response.budget.as_ref().map(budget));
+    let supply = [
+        ("never run out", &response.unlimited_prizes),
+        ("each with a code of its own", &response.prizes_with_codes),
+    ];
+    let supply = supply.iter().filter(|(_, prizes)| !prizes.is_empty());
+    parts.extend(supply.map(|(what, prizes)| format!("{what}: {}", prizes.join(", "))));
     let seed = match response.seed.as_str() {
         "" => "revealed when the campaign has ended",
         seed => seed,
@@ -114,6 +128,26 @@ fn pool(pool: &PoolOdds, zone: &TimeZone) -> String {
         None => ("unknown kind", String::new()),
     };
     format!("pool {}: {kind}{rules}\n{table}", pool.pool_id)
+}
+
+/// What users may win in all, and what happens beyond that.
+fn budget(budget: &BudgetOdds) -> String {
+    let bounds = [(&budget.per_day, "a day"), (&budget.total, "in all")];
+    let bounds = bounds.iter().filter_map(|(most, when)| {
+        let most = most.as_ref()?;
+        Some(format!("{} {when}", shown_money(Some(most))))
+    });
+    let bounds: Vec<_> = bounds.collect();
+    let values = budget.values.iter();
+    let values =
+        values.map(|prize| format!("{} {}", prize.prize_id, shown_money(prize.value.as_ref())));
+    let values: Vec<_> = values.collect();
+    format!(
+        "budget: {}; a prize that would pass it is held for everybody, and a card of it is \
+         forfeited\nvalues: {}",
+        bounds.join(", "),
+        values.join("; ")
+    )
 }
 
 /// The rounds of a deck.
@@ -161,8 +195,12 @@ fn cards(cards: &[CardCount]) -> String {
 /// The odds of a personal pool, and its guarantees.
 fn own(personal: &PersonalOdds) -> String {
     use Side::{Left, Right};
+    let fallback = match personal.fallback_prize_id.as_str() {
+        "" => String::new(),
+        prize => format!("\n{prize} in place of a prize that cannot be given"),
+    };
     if let Some(deck) = &personal.deck {
-        return decks(deck);
+        return decks(deck) + &fallback;
     }
     let columns = [
         ("prize", Left),
@@ -185,7 +223,7 @@ fn own(personal: &PersonalOdds) -> String {
     }
     let promises = personal.guarantees.iter().map(promised);
     let promises: String = promises.map(|text| format!("\n{text}")).collect();
-    format!("{}{promises}", table.render())
+    format!("{}{fallback}{promises}", table.render())
 }
 
 fn promised(guarantee: &Guarantee) -> String {

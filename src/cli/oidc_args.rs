@@ -14,6 +14,14 @@ use crate::{
 /// The variable that has the client's secret.
 const VARIABLE: &str = "TOMBOLA_CONSOLE_OIDC_SECRET";
 
+/// What a URL lacks that is none of these.
+const PLAIN: &str = "is no https:// URL: http:// is for the loopback interface only, and a URL has \
+                     neither a query nor a fragment";
+
+fn is_plain(uri: &Uri) -> bool {
+    is_safe(uri) && uri.query().is_none()
+}
+
 /// Where people sign in at the console.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Sign-in at the console by OpenID Connect")]
@@ -44,13 +52,13 @@ pub(super) struct OidcArgs {
         requires = "console_oidc_issuer"
     )]
     console_oidc_secret_file: Option<PathBuf>,
-    /// Where browsers reach the console, such as `https://console.example`. The provider sends
-    /// people back to URL/sign-in/oidc/callback
+    /// Where browsers reach the console, such as `https://console.example`, where a proxy may speak
+    /// TLS for it. A provider sends people back to URL/sign-in/oidc/callback
     #[arg(
         long,
         env = "TOMBOLA_CONSOLE_URL",
         value_name = "URL",
-        requires = "console_oidc_issuer"
+        requires = "console"
     )]
     console_url: Option<String>,
     /// A file with authorities of the provider's certificate; the system's unless named
@@ -81,27 +89,33 @@ impl OidcArgs {
             let text = "whoever signs in must be in an access file: name one with --access";
             problems.add("--console-oidc-issuer", text);
         }
-        let plain = "is no https:// URL: http:// is for the loopback interface only, and a URL has \
-                     neither a query nor a fragment";
-        let is_plain = |uri: &Uri| is_safe(uri) && uri.query().is_none();
         if issuer.contains('#') || !issuer.parse().is_ok_and(|uri| is_plain(&uri)) {
-            problems.add("--console-oidc-issuer", format!("`{issuer}` {plain}"));
-        }
-        let url = self.console_url.clone().unwrap_or_default();
-        let url = url.strip_suffix('/').map(str::to_owned).unwrap_or(url);
-        let has_no_path = |uri: &Uri| is_plain(uri) && uri.path() == "/";
-        if url.contains('#') || !url.parse().is_ok_and(|uri| has_no_path(&uri)) {
-            let text = format!("`{url}` {plain}; the console's has no path either");
-            problems.add("--console-url", text);
+            problems.add("--console-oidc-issuer", format!("`{issuer}` {PLAIN}"));
         }
         Some(Settings {
             issuer,
             client_id: self.console_oidc_client_id.clone().unwrap_or_default(),
             secret: self.secret(problems),
-            url,
+            url: self.url().unwrap_or_default(),
             ca_file: self.console_oidc_ca.clone(),
             scopes: self.console_oidc_scopes.clone(),
         })
+    }
+
+    /// Checks where browsers reach the console, and says whether they come over TLS.
+    pub(super) fn is_https(&self, problems: &mut Problems) -> bool {
+        let Some(url) = self.url() else { return false };
+        let has_no_path = |uri: &Uri| is_plain(uri) && uri.path() == "/";
+        if url.contains('#') || !url.parse().is_ok_and(|uri| has_no_path(&uri)) {
+            let text = format!("`{url}` {PLAIN}; the console's has no path either");
+            problems.add("--console-url", text);
+        }
+        url.starts_with("https:")
+    }
+
+    fn url(&self) -> Option<String> {
+        let url = self.console_url.as_deref()?;
+        Some(url.strip_suffix('/').unwrap_or(url).to_owned())
     }
 
     fn secret(&self, problems: &mut Problems) -> Option<Secret> {

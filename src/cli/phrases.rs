@@ -4,7 +4,7 @@ use super::output::counted;
 pub(super) use crate::model::text::percent;
 use crate::{
     model::text::grouped,
-    proto::{CappedPrize, Guarantee, PrizeCap, PrizeQuantity, SegmentRule},
+    proto::{CappedPrize, Guarantee, PrizeCap, PrizeQuantity, SegmentRule, SegmentWins},
 };
 
 /// `20 mug, 1 car`
@@ -37,6 +37,25 @@ pub(super) fn limit_of_wins(
                  goes back to stock";
     }
     Some(text)
+}
+
+/// What the limits of wins of segments mean; none if no segment has its own.
+pub(super) fn wins_of_segments(
+    segments: &[SegmentWins],
+    beyond: &[String],
+    has_decks: bool,
+) -> Option<String> {
+    if segments.is_empty() {
+        return None;
+    }
+    let lines = segments.iter().map(|entry| {
+        let limit = limit_of_wins(entry.wins_per_user, beyond, has_decks);
+        let limit = limit.unwrap_or_else(|| "no limit of wins".into());
+        format!("  {}: {limit}", entry.segment)
+    });
+    let lines: Vec<_> = lines.collect();
+    let title = "in a segment (the first of these that a user is in)";
+    Some(format!("{title}\n{}", lines.join("\n")))
 }
 
 /// `2 a day, 10 in all`
@@ -127,6 +146,21 @@ mod tests {
         assert_eq!(
             limit_of_wins(Some(5), &beyond, true).unwrap(),
             format!("{schedules}{decks}")
+        );
+    }
+
+    #[test]
+    fn each_segment_says_what_its_limit_means() {
+        assert_eq!(wins_of_segments(&[], &[], true), None);
+        let wins = |segment: &str, wins_per_user| SegmentWins {
+            segment: segment.into(),
+            wins_per_user,
+        };
+        let both = [wins("gold", Some(2)), wins("staff", None)];
+        assert_eq!(
+            wins_of_segments(&both, &[], false).unwrap(),
+            "in a segment (the first of these that a user is in)\n  gold: after 2 wins a user wins \
+             nothing more: no pool is tried\n  staff: no limit of wins"
         );
     }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     model::{convert::shown_money, text::grouped},
-    proto::{CardCount, DeckPlan, PlanSummary, PlannedHour, PrizePlan},
+    proto::{CardCount, DeckPlan, PersonalPlan, PlanSummary, PlannedHour, PrizePlan},
 };
 
 /// Consecutive hours with equal releases. The start of the first and the start of the last hour
@@ -243,6 +243,29 @@ fn deck(plan: &DeckPlan) -> Vec<String> {
     lines
 }
 
+/// How far stock brings the draws of a personal pool.
+fn personal(plan: &PersonalPlan) -> String {
+    let at_most = if plan.shares_stock { "at most " } else { "" };
+    if plan.per_user.is_empty() {
+        let shared = if plan.shares_stock {
+            ", and another such pool takes of it too"
+        } else {
+            ""
+        };
+        return format!(
+            "pool {}: chance decides how many each user takes of {} in stock{shared}",
+            plan.pool_id,
+            listed(&plan.stock)
+        );
+    }
+    format!(
+        "pool {}: each user's round takes {}: the stock lasts for {at_most}{}",
+        plan.pool_id,
+        listed(&plan.per_user),
+        counted(plan.users, "user"),
+    )
+}
+
 /// The odds that a prize has instead of those that were written.
 fn rounded(plan: &DeckPlan, card: &CardCount) -> String {
     format!(
@@ -258,7 +281,7 @@ fn rounded(plan: &DeckPlan, card: &CardCount) -> String {
 }
 
 /// The whole plan for people: a table for each pool with a schedule, then the sums, then how far
-/// decks go, then what the limit of wins and caps mean.
+/// decks and personal pools go, then what the limit of wins and caps mean.
 pub(super) fn plan(plan: &PlanSummary) -> String {
     let mut pools: Vec<(&str, Vec<&PlannedHour>)> = Vec::new();
     for hour in &plan.hours {
@@ -282,6 +305,8 @@ pub(super) fn plan(plan: &PlanSummary) -> String {
         parts.push(prize_table(&plan.prizes));
     }
     let decks: Vec<String> = plan.decks.iter().flat_map(deck).collect();
+    let personal = plan.personal.iter().map(personal);
+    let decks: Vec<String> = decks.into_iter().chain(personal).collect();
     if !decks.is_empty() {
         parts.push(decks.join("\n"));
     }

@@ -193,6 +193,8 @@ struct Configuration {
     backlog: Option<BacklogBound>,
     /// Where people sign in at the console.
     oidc: Option<oidc::Settings>,
+    /// Browsers reach the console over TLS.
+    is_behind_tls: bool,
 }
 
 impl Configuration {
@@ -213,6 +215,7 @@ impl Configuration {
         let tls = args.tls.open(tls, &mut problems);
         let queue_target = args.overload.queue_target(&mut problems);
         let access = args.access.open(&mut problems);
+        let is_behind_tls = args.console.oidc.is_https(&mut problems);
         let oidc = args
             .console
             .oidc
@@ -276,6 +279,7 @@ impl Configuration {
                 keep_closed,
                 backlog,
                 oidc,
+                is_behind_tls,
             }),
             _ => Err(problems),
         }
@@ -377,6 +381,7 @@ async fn serve(args: &ServeArgs, configuration: Configuration) -> Result<(), Ser
     let console = console.map(|listener| {
         let mut settings = console_of(&configuration.settings, &injector, None);
         settings.oidc = configuration.oidc;
+        settings.is_behind_tls = configuration.is_behind_tls;
         console_args::serve(listener, settings)
     });
     let alarm = alarm::run(Arc::clone(&injector), configuration.alarm);
@@ -430,6 +435,7 @@ pub(super) fn console_of(
         },
         tls: settings.tls.clone(),
         link,
+        is_behind_tls: false,
         oidc: None,
     }
 }

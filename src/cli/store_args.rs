@@ -10,7 +10,7 @@ use crate::{
     store::{
         Durability,
         clock::{Clock, ShiftedClock},
-        redis::{KeyPrefix, LevelOptions, OnWeakerLevel, PARTITIONS_MAX, RedisUrl},
+        redis::{KeyPrefix, LevelOptions, OnWeakerLevel, PARTITIONS_MAX, PasswordFiles, RedisUrl},
     },
 };
 
@@ -53,6 +53,22 @@ pub(super) struct StoreArgs {
         hide_env_values = true
     )]
     redis_url: Option<String>,
+    /// The file whose first line is the password of the Redis servers, read for each connection
+    #[arg(
+        long,
+        env = "TOMBOLA_REDIS_PASSWORD_FILE",
+        value_name = "FILE",
+        requires = "redis_url"
+    )]
+    redis_password_file: Option<PathBuf>,
+    /// The same for the password of the sentinels
+    #[arg(
+        long,
+        env = "TOMBOLA_SENTINEL_PASSWORD_FILE",
+        value_name = "FILE",
+        requires = "redis_url"
+    )]
+    sentinel_password_file: Option<PathBuf>,
     /// What an acknowledged draw survives [default: strict with Sentinel and in a cluster, else
     /// local]
     #[arg(
@@ -154,6 +170,7 @@ pub(super) fn read_clock(start: &str) -> Result<Arc<dyn Clock>, String> {
 #[derive(Clone, Debug)]
 pub(super) struct OnRedis {
     pub(super) url: RedisUrl,
+    pub(super) password_files: PasswordFiles,
     pub(super) prefix: KeyPrefix,
     pub(super) partitions: u32,
     pub(super) durability: Durability,
@@ -166,7 +183,11 @@ impl StoreArgs {
     /// none.
     pub(super) fn on_redis(&self, prefix: &str, problems: &mut Problems) -> Option<OnRedis> {
         let url = self.redis_url.as_ref()?;
-        let url = RedisUrl::parse(url)
+        let files = PasswordFiles {
+            servers: self.redis_password_file.clone(),
+            sentinels: self.sentinel_password_file.clone(),
+        };
+        let url = RedisUrl::parse_with(url, files.clone())
             .map_err(|error| problems.add("--redis-url", error.to_string()))
             .ok();
         let prefix = KeyPrefix::parse(self.redis_prefix.as_deref().unwrap_or(prefix))
@@ -179,6 +200,7 @@ impl StoreArgs {
         }
         Some(OnRedis {
             url,
+            password_files: files,
             prefix: prefix?,
             partitions: self.partitions,
             durability,

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::house::{self, BuildError, Plan};
 use crate::{
-    grpc::{server::Settings, waiting},
+    grpc::{readiness::Readiness, server::Settings, waiting},
     injector::Injector,
 };
 
@@ -31,7 +31,7 @@ pub(super) async fn build(
 ) -> Result<Arc<Injector>, BuildError> {
     match house::build(plan.clone()).await {
         Err(absence) if absence.may_pass() => {
-            let again = build_again(plan, absence);
+            let again = build_again(plan, absence, &settings.readiness);
             match same(listener) {
                 Ok(listener) => waiting::serve_until(listener, settings, again).await,
                 Err(error) => {
@@ -45,11 +45,16 @@ pub(super) async fn build(
 }
 
 /// Tries until it succeeds or fails for good.
-async fn build_again(plan: Plan, absence: BuildError) -> Result<Arc<Injector>, BuildError> {
+async fn build_again(
+    plan: Plan,
+    absence: BuildError,
+    readiness: &Readiness,
+) -> Result<Arc<Injector>, BuildError> {
     let begun = Instant::now();
     let (mut absence, mut pause) = (absence, PAUSE_MIN);
     let mut logged: Option<Instant> = None;
     loop {
+        readiness.wait(absence.to_string());
         if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
             let waited_s = begun.elapsed().as_secs();
             warn!(waited_s, "not ready, waiting for the store: {absence}");

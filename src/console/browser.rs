@@ -5,15 +5,15 @@ use axum::{
     http::{
         HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
         header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, ORIGIN, REFERRER_POLICY,
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY,
             STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
         },
     },
     middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 
-use super::Shared;
+use super::{Shared, i18n::Language, layout, visit::sender};
 
 /// No inline script or style, no eval, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -28,6 +28,25 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 #[derive(Clone, Debug)]
 pub(super) struct Address(pub(super) String);
 
+impl Address {
+    /// The path alone.
+    pub(super) fn path(&self) -> &str {
+        self.0.split('?').next().unwrap_or_default()
+    }
+
+    /// The address without what was just done, which is said once.
+    fn of(text: &str) -> Self {
+        let Some((path, query)) = text.split_once('?') else {
+            return Self(text.into());
+        };
+        let kept = query.split('&').filter(|part| !part.starts_with("done="));
+        match kept.collect::<Vec<_>>().join("&") {
+            kept if kept.is_empty() => Self(path.into()),
+            kept => Self(format!("{path}?{kept}")),
+        }
+    }
+}
+
 /// Refuses requests that another site makes a browser send, and adds the headers.
 pub(super) async fn guard(
     State(console): State<Shared>,
@@ -35,19 +54,25 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let address = request.uri().path_and_query();
-    let address = address.map_or_else(|| "/".into(), ToString::to_string);
-    request.extensions_mut().insert(Address(address));
+    let address = Address::of(&address.map_or_else(|| "/".into(), ToString::to_string));
+    request.extensions_mut().insert(address.clone());
     let host = host(&request);
     let refusal = if !console.is_policed && !is_unambiguous(host.as_deref()) {
-        Some("without an access file, open the console by an IP address or as localhost\n")
+        Some("problem.host")
     } else if !is_safe(request.method()) && !is_own(request.headers(), host.as_deref()) {
-        Some("the request comes from another site\n")
+        Some("problem.foreign")
     } else {
         None
     };
+    let language = Language::of(request.headers());
+    let back = if is_safe(request.method()) && address.path() != address.0 {
+        address.path().to_owned()
+    } else {
+        sender(request.headers()).map_or_else(|| "/".into(), |from| from.0)
+    };
     let mut response = match refusal {
-        Some(text) => (StatusCode::FORBIDDEN, text).into_response(),
-        None => next.run(request).await,
+        Some(key) => layout::problem(language, StatusCode::FORBIDDEN, key, "/"),
+        None => explained(next.run(request).await, language, &back),
     };
     let headers = response.headers_mut();
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
@@ -63,13 +88,31 @@ pub(super) async fn guard(
         HeaderName::from_static("cross-origin-resource-policy"),
         "same-origin",
     );
-    if console.has_tls {
+    if console.is_https {
         set(STRICT_TRANSPORT_SECURITY, "max-age=31536000");
     }
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
+}
+
+/// The response as a page, if it says in plain words why a request cannot be read.
+fn explained(response: Response, language: Language, back: &str) -> Response {
+    let status = response.status();
+    let kind = response.headers().get(CONTENT_TYPE);
+    let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    let has_target = response.headers().contains_key("hx-redirect");
+    if !status.is_client_error() || is_page || has_target {
+        return response;
+    }
+    let key = match status {
+        StatusCode::NOT_FOUND => "error.missing",
+        StatusCode::PAYLOAD_TOO_LARGE => "problem.large",
+        StatusCode::METHOD_NOT_ALLOWED => "problem.method",
+        _ => "problem.value",
+    };
+    layout::problem(language, status, key, back)
 }
 
 /// The host and port that the browser asked for: of the header, or in HTTP/2 of the address.

@@ -6,13 +6,14 @@ use axum::{
 };
 use maud::{DOCTYPE, Markup, html};
 
-use super::{assets::address, i18n::Language, visit::Visit};
+use super::{assets::address, i18n::Language, ui, visit::Visit};
 
 /// What htmx may do: no eval, no style of its own, requests to this site only. Errors are shown in
 /// place of the page, as they are without scripts.
 const HTMX: &str = r#"{
     "allowEval": false, "includeIndicatorStyles": false, "attributesToSettle": ["class"],
     "allowScriptTags": false, "selfRequestsOnly": true, "historyEnabled": false,
+    "timeout": 60000,
     "responseHandling": [{"code": "204", "swap": false}, {"code": "...", "swap": true}]
 }"#;
 
@@ -51,7 +52,7 @@ pub(super) fn page(frame: &Frame<'_>, contents: &Markup) -> Markup {
                 script src=(address("htmx.min.js")) defer {}
                 script src=(address("live.js")) defer {}
             }
-            body {
+            body data-unsent=(lang.t("live.unsent")) data-stale=(lang.t("live.stale")) {
                 a.skip href="#main" { (lang.t("nav.skip")) }
                 (header(frame))
                 main #main tabindex="-1" { (contents) }
@@ -111,17 +112,46 @@ fn languages(lang: Language, address: &str) -> Markup {
     }
 }
 
-/// The page while the server does not serve.
-pub(super) fn away(language: Language) -> Response {
+/// Links back to where a visitor came from, and to the first page. The page itself is no way back.
+pub(super) fn ways_back(lang: Language, back: &str, path: &str) -> Markup {
+    let is_elsewhere = back != "/" && (back != path || back.contains('?'));
+    html! {
+        p {
+            @if is_elsewhere { a href=(ui::own_path(back)) { (lang.t("form.back")) } " · " }
+            a href="/" { (lang.t("error.home")) }
+        }
+    }
+}
+
+/// A page without a visitor.
+fn bare(language: Language, status: StatusCode, title: &str, text: &Markup) -> Response {
     let frame = Frame {
         language,
         place: Place::Elsewhere,
-        title: language.t("away.title"),
+        title,
         visit: None,
     };
-    let contents = html! {
-        h1 { (language.t("away.title")) }
-        p { (language.t("away.text")) }
+    let contents = html! { h1 { (title) } (text) };
+    (status, page(&frame, &contents)).into_response()
+}
+
+/// The page while the server does not serve.
+pub(super) fn away(language: Language) -> Response {
+    let text = html! { p { (language.t("away.text")) } };
+    let title = language.t("away.title");
+    bare(language, StatusCode::SERVICE_UNAVAILABLE, title, &text)
+}
+
+/// The page of a request that cannot be read: `key` is the message that says why.
+pub(super) fn problem(
+    language: Language,
+    status: StatusCode,
+    key: &'static str,
+    back: &str,
+) -> Response {
+    let text = html! {
+        (ui::notice("bad", &html! { (language.t(key)) }))
+        (ways_back(language, back, ""))
     };
-    (StatusCode::SERVICE_UNAVAILABLE, page(&frame, &contents)).into_response()
+    bare(language, status, language.t("error.title"), &text)
 }

@@ -68,6 +68,8 @@ pub struct Settings {
     pub about: About,
     /// TLS, if browsers must speak it.
     pub tls: Option<Arc<ServerTls>>,
+    /// Browsers come over TLS that ends before this server.
+    pub is_behind_tls: bool,
     /// A link that signs in once.
     pub link: Option<Link>,
     /// The provider where people sign in, if there is one.
@@ -92,6 +94,8 @@ struct Console {
     readiness: Readiness,
     about: About,
     has_tls: bool,
+    /// Browsers come over TLS, which ends here or before this server.
+    is_https: bool,
     sessions: Sessions,
     feeds: Feeds,
     rates: Arc<Rates>,
@@ -105,8 +109,8 @@ type Shared = Arc<Console>;
 fn routes(console: Shared) -> Router {
     use pages::lists::{Acts, Draws, Winners, Wins};
     use pages::{
-        acts, alerts, campaign, change, codes, envelopes, export, forget, many, new, overview,
-        people, plan, proposals, records, schedule, search, system,
+        acts, alerts, campaign, change, codes, envelopes, export, forget, many, new, odds,
+        overview, people, plan, proposals, records, schedule, search, system,
     };
     let uploads = DefaultBodyLimit::max(UPLOAD_BYTES_MAX);
     let large = || DefaultBodyLimit::max(DRAFT_BYTES_MAX);
@@ -115,7 +119,7 @@ fn routes(console: Shared) -> Router {
         .route("/schedule", get(schedule::page))
         .route("/plan", get(plan::page).post(plan::submit).layer(large()))
         .route("/edit", get(new::edit))
-        .route("/odds", get(campaign::odds))
+        .route("/odds", get(odds::page))
         .route("/history", get(records::page::<Acts>))
         .route("/draws", get(records::page::<Draws>))
         .route("/wins", get(records::page::<Wins>))

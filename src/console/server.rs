@@ -6,15 +6,21 @@ use axum::{Router, body::Body, http::Request};
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
-    service::service_fn,
+    service::{HttpService, service_fn},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time::sleep};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::Semaphore,
+    task::JoinSet,
+    time::sleep,
+};
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use super::{Console, Settings, Shared, live::Feeds, oidc::Provider, routes, session::Sessions};
-use crate::tls::ServerTls;
+use crate::tls::{HTTP2, ServerTls};
 
 /// The most connections at once; more wait until one ends.
 const CONNECTIONS_MAX: usize = 512;
@@ -33,7 +39,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The key of sessions cannot be used.
 pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> {
     let tls = settings.tls;
-    let sessions = Sessions::new(&settings.key, tls.is_some());
+    let is_https = tls.is_some() || settings.is_behind_tls;
+    let sessions = Sessions::new(&settings.key, is_https);
     let sessions = sessions.ok_or_else(|| io::Error::other("the key of sessions has no use"))?;
     settings.local.opened().await;
     let console = Console {
@@ -42,6 +49,7 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
         readiness: settings.readiness,
         about: settings.about,
         has_tls: tls.is_some(),
+        is_https,
         sessions,
         feeds: Feeds::default(),
         rates: Arc::default(),
@@ -84,28 +92,41 @@ impl Drop for Ending {
     }
 }
 
+async fn http1<S>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    service: S,
+) -> Result<(), hyper::Error>
+where
+    S: HttpService<Incoming, ResBody = Body>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
 async fn serve_one(stream: tokio::net::TcpStream, routes: Router, tls: Option<Arc<ServerTls>>) {
     let service = service_fn(move |request: Request<Incoming>| {
         routes.clone().oneshot(request.map(Body::new))
     });
     let served = match tls {
-        None => {
-            http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIME_MAX)
-                .serve_connection(TokioIo::new(stream), service)
-                .await
-        }
+        None => http1(stream, service).await,
         Some(tls) => {
-            let Some((stream, _)) = tls.accept(stream).await else {
+            let Some((stream, _)) = tls.accept_browser(stream).await else {
                 return;
             };
-            http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .keep_alive_interval(KEEPALIVE_INTERVAL)
-                .max_concurrent_streams(STREAMS_MAX)
-                .serve_connection(TokioIo::new(stream), service)
-                .await
+            if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
+                http2::Builder::new(TokioExecutor::new())
+                    .timer(TokioTimer::new())
+                    .keep_alive_interval(KEEPALIVE_INTERVAL)
+                    .max_concurrent_streams(STREAMS_MAX)
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await
+            } else {
+                http1(stream, service).await
+            }
         }
     };
     if let Err(error) = served {

@@ -1,7 +1,10 @@
 //! A request of someone who has signed in: who it is, what the services are called with, and the
 //! pages that answer it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     extract::FromRequestParts,
@@ -51,6 +54,19 @@ pub(super) struct Visit {
     calls: Calls,
     /// The path and query of the page, or of that with the form that was sent, for ways back.
     pub(super) address: String,
+    /// The path that this request was sent to, for a form that is shown again.
+    pub(super) path: String,
+    /// The campaign's page that is made, once its head is.
+    heading: Arc<OnceLock<Heading>>,
+}
+
+/// Which page of a campaign is shown, for its title.
+#[derive(Debug)]
+struct Heading {
+    id: String,
+    /// The name of the campaign, and that of its page.
+    campaign: String,
+    tab: &'static str,
 }
 
 /// What a handler of a page gives: its contents, or why there are none.
@@ -67,6 +83,8 @@ impl FromRequestParts<Shared> for Visit {
             _ => sender(&parts.headers),
         };
         let address = address.map_or_else(|| "/".into(), |address| address.0);
+        let path = parts.extensions.get::<Address>();
+        let path = path.map_or("/", |asked| asked.path()).to_owned();
         let expelled = |is_known: bool| expelled(console, is_known, is_script, &address);
         let Some((visitor, until)) = console.sessions.of(&parts.headers) else {
             return Err(expelled(false));
@@ -93,12 +111,14 @@ impl FromRequestParts<Shared> for Visit {
             rates: Arc::clone(&console.rates),
             calls,
             address,
+            path,
+            heading: Arc::default(),
         })
     }
 }
 
 /// The page that sends a form. What a form is sent to may be no page.
-fn sender(headers: &HeaderMap) -> Option<Address> {
+pub(super) fn sender(headers: &HeaderMap) -> Option<Address> {
     let (_, rest) = headers.get(REFERER)?.to_str().ok()?.split_once("://")?;
     let (_, path) = rest.split_once('/')?;
     Some(Address(format!("/{path}")))
@@ -159,23 +179,47 @@ impl Visit {
         }
     }
 
+    /// Notes which page of which campaign is made.
+    pub(super) fn is_of(&self, id: &str, campaign: &str, tab: &'static str) {
+        let heading = Heading {
+            id: id.into(),
+            campaign: campaign.into(),
+            tab,
+        };
+        self.heading.set(heading).ok(); // a page has one head
+    }
+
+    /// The title of a page. Those of a campaign name the page first and then the campaign; if the
+    /// title that is given is the campaign's id, the page is that of its tab.
+    fn title(&self, given: &str) -> String {
+        match self.heading.get() {
+            None => given.into(),
+            Some(of) if of.id == given => format!("{} · {}", of.tab, of.campaign),
+            Some(of) => format!("{given} · {}", of.campaign),
+        }
+    }
+
     /// A page with these contents, or one that says why there are none.
     pub(super) fn page(&self, place: Place, title: &str, contents: Contents) -> Response {
-        let frame = Frame {
-            language: self.language,
-            place,
-            title,
-            visit: Some(self),
+        let frame = |title: &str, contents: &Markup| {
+            let frame = Frame {
+                language: self.language,
+                place,
+                title,
+                visit: Some(self),
+            };
+            layout::page(&frame, contents)
         };
         match contents {
-            Ok(contents) => layout::page(&frame, &contents).into_response(),
+            Ok(contents) => frame(&self.title(title), &contents).into_response(),
             Err(status) => {
+                let title = self.language.t("error.title");
                 let contents = html! {
-                    h1 { (self.language.t("error.title")) }
+                    h1 { (title) }
                     (self.trouble(&status))
-                    p { a href="/" { (self.language.t("error.home")) } }
+                    (layout::ways_back(self.language, &self.address, &self.path))
                 };
-                (http_status(&status), layout::page(&frame, &contents)).into_response()
+                (http_status(&status), frame(title, &contents)).into_response()
             }
         }
     }
@@ -192,6 +236,15 @@ impl Visit {
         };
         if let Some(note) = note {
             return ui::notice("info", &html! { (lang.t(note)) });
+        }
+        if is_halt(status) {
+            return ui::notice(
+                "bad",
+                &html! {
+                    strong { (lang.t("halt.title")) } " " (lang.t("halt.text")) " "
+                    code { "tombola recover" } " " span lang="en" { (status.message()) }
+                },
+            );
         }
         let text = lang.find(&format!("reason.{reason}"));
         ui::notice(
@@ -213,6 +266,12 @@ impl Visit {
 pub(super) fn reason(status: &Status) -> String {
     let info = status.get_details_error_info();
     info.map(|info| info.reason).unwrap_or_default()
+}
+
+/// Whether a part of the store is halted.
+fn is_halt(status: &Status) -> bool {
+    let info = status.get_details_error_info();
+    info.is_some_and(|info| info.metadata.contains_key("halted"))
 }
 
 /// The status of HTTP for that of a service.

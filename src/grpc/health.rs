@@ -13,6 +13,7 @@ use super::{
     envelopes::Envelopes,
     ledger_health::LedgerHealth,
     lottery::Lottery,
+    partition_health::PartitionHealth,
     readiness::{Phase, Readiness},
 };
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
         envelope_service_server::EnvelopeServiceServer,
         lottery_service_server::LotteryServiceServer,
     },
-    store::Store,
+    store::{Executed, Store, StoreError},
 };
 
 /// How often the store is asked.
@@ -53,6 +54,7 @@ pub(super) struct Health {
     serving: Option<bool>,
     clock: ClockHealth,
     ledger: LedgerHealth,
+    partitions: PartitionHealth,
 }
 
 impl Health {
@@ -65,6 +67,7 @@ impl Health {
         Self {
             clock: ClockHealth::new(reporter.clone()),
             ledger: LedgerHealth::new(reporter.clone()),
+            partitions: PartitionHealth::new(reporter.clone()),
             reporter,
             readiness,
             store,
@@ -76,15 +79,19 @@ impl Health {
     pub(super) async fn probe(&mut self) {
         let failure = match timeout(PROBE_TIME_MAX, self.store.now()).await {
             Ok(Ok(_)) => None,
-            Ok(Err(error)) => Some(format!("{error:?}")),
-            Err(_) => Some("it does not answer".to_owned()),
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some(StoreError::Unavailable {
+                executed: Executed::No,
+                detail: "it does not answer".into(),
+            }),
         };
+        let impaired = self.partitions.report(&*self.store, failure.as_ref()).await;
         self.clock.report(&*self.store).await;
         // A store that does not answer is known already.
         drop(timeout(PROBE_TIME_MAX, self.ledger.report(&*self.store)).await);
         let serving = failure.is_none();
         self.readiness.set(match &failure {
-            None => Phase::Ready,
+            None => impaired.map_or(Phase::Ready, Phase::Impaired),
             Some(failure) => Phase::NotReady(format!("the store is not serving: {failure}")),
         });
         if self.serving == Some(serving) {
@@ -92,7 +99,7 @@ impl Health {
         }
         match failure {
             None => info!("the store is serving"),
-            Some(failure) => warn!(failure, "the store is not serving"),
+            Some(failure) => warn!(%failure, "the store is not serving"),
         }
         self.report(serving).await;
     }
@@ -122,6 +129,7 @@ impl Health {
         }
         self.clock.stop().await;
         self.ledger.stop().await;
+        self.partitions.stop().await;
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {

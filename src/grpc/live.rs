@@ -13,7 +13,7 @@ use std::{
 use tokio::time::Instant;
 use tonic::Request;
 
-use crate::{metrics::LIVE, model::Moment, proto, store::CampaignView};
+use crate::{metrics::LIVE, model::Moment, proto, store::CampaignPage};
 
 /// How old what is shared may be.
 pub const AGE_MAX: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub(super) struct LiveReads {
     /// The store's time.
     pub(super) now: Shelf<(), Moment>,
     /// Campaigns after an id, at most so many.
-    pub(super) lists: Shelf<(Option<String>, usize), Vec<CampaignView>>,
+    pub(super) lists: Shelf<(Option<String>, usize), CampaignPage>,
 }
 
 /// What was read, and when that began. Whoever reads has the lock.

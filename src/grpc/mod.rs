@@ -30,6 +30,7 @@ mod lottery;
 mod odds;
 mod once_a_second;
 mod operations;
+mod partition_health;
 mod people;
 mod proposals;
 mod rates;

@@ -9,7 +9,8 @@ use std::{
 use crate::{
     chance::Seed,
     model::{
-        Campaign, CampaignId, Pool, PoolKind,
+        Campaign, CampaignId, Pool, PoolKind, Prize,
+        budget::Budget,
         convert::{self, moment_to_proto, rule_to_proto},
         deck::Deck,
         personal::{
@@ -103,7 +104,52 @@ pub(super) fn published(
         guarantees: convert::guarantees_to_proto(&definition.guarantees, |no| {
             definition.prize(no).id.to_string()
         }),
+        budget: definition
+            .budget
+            .as_ref()
+            .map(|budget| budget_odds(budget, definition)),
+        segment_wins: segment_wins(definition),
+        unlimited_prizes: ids_of(definition, |prize| prize.unlimited),
+        prizes_with_codes: ids_of(definition, |prize| prize.codes),
     }
+}
+
+/// The ids of some prizes, in the order of the campaign.
+fn ids_of(campaign: &Campaign, is_meant: impl Fn(&Prize) -> bool) -> Vec<String> {
+    let prizes = campaign.prizes.iter().filter(|prize| is_meant(prize));
+    prizes.map(|prize| prize.id.to_string()).collect()
+}
+
+fn budget_odds(budget: &Budget, campaign: &Campaign) -> proto::BudgetOdds {
+    let money = |minor: u64| convert::money_to_proto(&budget.money(minor));
+    let values = campaign
+        .numbered_prizes()
+        .map(|(no, prize)| proto::PrizeValue {
+            prize_id: prize.id.to_string(),
+            value: Some(money(budget.value(no))),
+        });
+    proto::BudgetOdds {
+        per_day: budget.per_day.map(money),
+        total: budget.total.map(money),
+        values: values.collect(),
+    }
+}
+
+/// The limits of wins of all segments that have limits; nothing if no segment has a limit of wins
+/// of its own. An entry with another limit counts too: it is the first one of its users.
+fn segment_wins(campaign: &Campaign) -> Vec<proto::SegmentWins> {
+    let entries = &campaign.segment_limits;
+    if entries
+        .iter()
+        .all(|entry| entry.own.wins_per_user.is_none())
+    {
+        return Vec::new();
+    }
+    let wins = entries.iter().map(|entry| proto::SegmentWins {
+        segment: entry.segment.to_string(),
+        wins_per_user: entry.limits.wins_per_user,
+    });
+    wins.collect()
 }
 
 fn pool_odds(pool: &Pool, campaign: &Campaign, effective: Option<&Shares>) -> proto::PoolOdds {
@@ -137,8 +183,9 @@ fn personal_odds(
     campaign: &Campaign,
     effective: Option<&Shares>,
 ) -> proto::PersonalOdds {
-    let guarantees =
-        convert::guarantees_to_proto(&personal.guarantees, |no| campaign.prize(no).id.to_string());
+    let id = |no| campaign.prize(no).id.to_string();
+    let guarantees = convert::guarantees_to_proto(&personal.guarantees, id);
+    let fallback_prize_id = personal.fallback.map(id).unwrap_or_default();
     match &personal.kind {
         PersonalKind::Odds(written) => proto::PersonalOdds {
             base: prize_odds(&odds::base(written), campaign),
@@ -147,9 +194,11 @@ fn personal_odds(
                 .unwrap_or_default(),
             guarantees,
             deck: None,
+            fallback_prize_id,
         },
         PersonalKind::Deck(deck) => proto::PersonalOdds {
             deck: Some(deck_odds(deck, campaign)),
+            fallback_prize_id,
             ..proto::PersonalOdds::default()
         },
     }

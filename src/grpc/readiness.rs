@@ -11,8 +11,12 @@ pub enum Phase {
     /// The store is not open yet.
     #[default]
     Starting,
+    /// The store cannot be opened for this cause, which may pass.
+    Waiting(String),
     /// Draws and grabs work.
     Ready,
+    /// Draws and grabs work, but not in some partitions of the store: which, and what to do.
+    Impaired(String),
     /// The store does not do its work, for this cause.
     NotReady(String),
     /// A signal has stopped the service.
@@ -30,11 +34,17 @@ impl Readiness {
         phase.clone()
     }
 
+    /// The store cannot be opened yet, for this cause.
+    pub fn wait(&self, cause: String) {
+        self.set(Phase::Waiting(cause));
+    }
+
     /// Changes the state. A service that stops never becomes ready again.
     pub(super) fn set(&self, next: Phase) {
         let mut phase = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if *phase != Phase::Stopping {
-            STATE.is_ready.set(i64::from(next == Phase::Ready));
+            let is_ready = matches!(next, Phase::Ready | Phase::Impaired(_));
+            STATE.is_ready.set(i64::from(is_ready));
             *phase = next;
         }
     }
@@ -49,7 +59,9 @@ mod tests {
         let readiness = Readiness::default();
         assert_eq!(readiness.phase(), Phase::Starting);
         for phase in [
+            Phase::Waiting("away".into()),
             Phase::Ready,
+            Phase::Impaired("partition 3".into()),
             Phase::NotReady("full".into()),
             Phase::Stopping,
         ] {

@@ -7,17 +7,19 @@ use super::{
     desk::{CALLER_TIME_MAX, Deadline, Desk, Reply},
     live::Live,
     request::{self, Fields},
-    status::CallError,
+    status::{self, CallError},
     views,
 };
 use crate::{
     model::{CampaignId, Moment, convert::campaign_to_proto},
     proto,
-    store::{CampaignView, Result, Store},
+    store::{CampaignPage, CampaignView, Result, Store, Unread},
 };
 
 /// Campaigns that are read at once if not all of them are listed.
 const READ_AT_ONCE: usize = 100;
+/// The longest text that campaigns are found by: that of a name.
+const TEXT_BYTES_MAX: usize = 256;
 
 /// A campaign as it stands.
 pub(super) async fn status_now(
@@ -25,7 +27,7 @@ pub(super) async fn status_now(
     id: &CampaignId,
 ) -> Result<proto::CampaignStatus> {
     let view = store.campaign(id).await?;
-    let now = store.now().await?;
+    let now = store.read_time().await?;
     Ok(views::campaign_status(&view, now, store.info().test_clock))
 }
 
@@ -42,7 +44,7 @@ pub(super) async fn get_campaign(
         let read = async {
             let view = desk.campaign(&id).await?;
             let store = desk.store();
-            let now = store.now().await?;
+            let now = store.read_time().await?;
             let status = views::campaign_status(&view, now, store.info().test_clock);
             Ok::<_, CallError>(status)
         };
@@ -71,7 +73,7 @@ struct Lists<'a> {
 impl Lists<'_> {
     /// The store's time.
     async fn now(&self) -> std::result::Result<Moment, CallError> {
-        let read = self.desk.store().now();
+        let read = self.desk.store().read_time();
         match self.is_live {
             true => Ok(self.desk.live().now.get((), read).await?),
             false => Ok(read.await?),
@@ -83,7 +85,7 @@ impl Lists<'_> {
         &self,
         after: Option<&str>,
         limit: usize,
-    ) -> std::result::Result<Vec<CampaignView>, CallError> {
+    ) -> std::result::Result<CampaignPage, CallError> {
         let read = self.desk.campaigns(after, limit);
         match self.is_live {
             true => {
@@ -95,36 +97,71 @@ impl Lists<'_> {
     }
 }
 
-/// Campaigns by id, after `after`, at most `limit`, without those in other states and those that
-/// are not visible. A page and its token show neither the number nor the ids of the latter.
+/// Which campaigns a list has.
+struct Wanted {
+    visible: Visible,
+    /// In this state at this moment.
+    state: Option<(proto::CampaignState, Moment)>,
+    /// With this text in the id or the name, in lower case; empty: all.
+    text: String,
+}
+
+impl Wanted {
+    fn is_all(&self) -> bool {
+        self.visible.campaigns.is_none() && self.state.is_none() && self.text.is_empty()
+    }
+
+    fn has(&self, view: &CampaignView) -> bool {
+        let campaign = &view.campaign;
+        let has_text = |part: &str| part.to_lowercase().contains(&self.text);
+        let is_in = |(state, now)| views::campaign_state(view, now) == state;
+        self.state.is_none_or(is_in)
+            && (self.text.is_empty() || has_text(campaign.id.as_str()) || has_text(&campaign.name))
+            && self.visible.has_campaign(campaign.id.as_str())
+    }
+}
+
+/// Campaigns by id, after `after`, at most `limit`, without those that are not wanted. A page and
+/// its token show neither the number nor the ids of those that are not visible.
 async fn campaigns(
     lists: &Lists<'_>,
-    visible: &Visible,
-    state: Option<(proto::CampaignState, Moment)>,
+    wanted: &Wanted,
     after: Option<&str>,
     limit: usize,
-) -> std::result::Result<Vec<CampaignView>, CallError> {
-    if visible.campaigns.is_none() && state.is_none() {
-        return lists.read(after, limit).await;
-    }
+) -> std::result::Result<(Vec<CampaignView>, Vec<Unread>), CallError> {
+    let at_once = if wanted.is_all() { limit } else { READ_AT_ONCE };
     let mut after = after.map(str::to_owned);
-    let mut found = Vec::new();
-    while found.len() < limit {
-        let read = lists.read(after.as_deref(), READ_AT_ONCE).await?;
-        let is_end = read.len() < READ_AT_ONCE;
-        after = read.last().map(|view| view.campaign.id.to_string());
-        let shown = |view: &CampaignView| {
-            let is_asked =
-                state.is_none_or(|(state, now)| views::campaign_state(view, now) == state);
-            is_asked && visible.has_campaign(view.campaign.id.as_str())
-        };
-        found.extend(read.into_iter().filter(shown));
-        if is_end {
-            break;
+    let (mut found, mut unread) = (Vec::new(), Vec::<Unread>::new());
+    loop {
+        let read = lists.read(after.as_deref(), at_once).await?;
+        found.extend(read.views.into_iter().filter(|view| wanted.has(view)));
+        for left_out in read.unread {
+            let is_new = |known: &Unread| {
+                (known.partition, &known.campaign) != (left_out.partition, &left_out.campaign)
+            };
+            let id = left_out.campaign.as_ref();
+            let is_visible = id.is_none_or(|id| wanted.visible.has_campaign(id.as_str()));
+            if is_visible && unread.iter().all(is_new) {
+                unread.push(left_out);
+            }
+        }
+        after = read.next.map(|id| id.to_string());
+        if after.is_none() || found.len() >= limit {
+            found.truncate(limit);
+            return Ok((found, unread));
         }
     }
-    found.truncate(limit);
-    Ok(found)
+}
+
+fn unread_campaigns(unread: Unread) -> proto::UnreadCampaigns {
+    let why = status::status(&unread.error.into(), "");
+    proto::UnreadCampaigns {
+        partition: unread.partition,
+        campaign_id: unread
+            .campaign
+            .map_or_else(String::new, |id| id.to_string()),
+        message: why.message().into(),
+    }
 }
 
 /// A page of campaigns. Its token is the last id of the page before.
@@ -150,14 +187,21 @@ pub(super) async fn list_campaigns(
         if state.is_err() {
             fields.add("state", "is no state of a campaign");
         }
+        if message.text.len() > TEXT_BYTES_MAX {
+            fields.add("text", format!("has more than {TEXT_BYTES_MAX} bytes"));
+        }
         fields.finish(Some(()))?;
         let state = state.unwrap_or_default();
         let is_any = state == proto::CampaignState::Unspecified;
         let store = desk.store();
         let after = (!token.is_empty()).then_some(token);
         let now = lists.now().await?;
-        let state = (!is_any).then_some((state, now));
-        let mut views = campaigns(&lists, &visible, state, after, size + 1).await?;
+        let wanted = Wanted {
+            visible,
+            state: (!is_any).then_some((state, now)),
+            text: message.text.to_lowercase(),
+        };
+        let (mut views, unread) = campaigns(&lists, &wanted, after, size + 1).await?;
         let more = views.len() > size;
         views.truncate(size);
         let last = views.last().map(|view| view.campaign.id.to_string());
@@ -169,6 +213,8 @@ pub(super) async fn list_campaigns(
         Ok(proto::ListCampaignsResponse {
             campaigns: campaigns.collect(),
             next_page_token: last.filter(|_| more).unwrap_or_default(),
+            halted: views::halted(store.troubles()),
+            unread: unread.into_iter().map(unread_campaigns).collect(),
         })
     };
     desk.read(deadline, work).await

@@ -10,8 +10,9 @@ use crate::{
     },
     model::{Campaign, CampaignId, RequestId, UserId, limits::UserRecord},
     store::{
-        BlockedUser, BlockedUsers, CampaignView, DrawAnswer, HoldNote, Operation, Refusal, Stats,
-        StoreError, UserDetails, UserView, WindowView, entry::Body, last_windows::last_windows,
+        BlockedUser, BlockedUsers, CampaignPage, CampaignView, DrawAnswer, HoldNote, Operation,
+        Refusal, Stats, StoreError, UserDetails, UserView, WindowView, entry::Body,
+        last_windows::last_windows,
     },
 };
 
@@ -53,23 +54,24 @@ impl Desk {
     }
 
     /// Campaigns by id, after `after`, at most `limit`, those too whose data have left the store.
+    /// Those that cannot be read are named.
     pub(super) async fn campaigns(
         &self,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<CampaignView>, CallError> {
+    ) -> Result<CampaignPage, CallError> {
         // The store is read first: what leaves it meanwhile is in the ledger by then.
-        let stored = self.store().campaigns(after, limit).await?;
+        let stored = self.store().readable_campaigns(after, limit).await?;
         let Some(reader) = self.ledger() else {
             return Ok(stored);
         };
         let removed = Removed::After(after.unwrap_or_default(), limit);
-        let removed = reader.removed(removed).await?.into_iter();
-        let removed = removed.map(|campaign| campaign.stats.view);
-        let by_id = |view: CampaignView| (view.campaign.id.clone(), view);
-        // A campaign that has a row may still be in the store, which counts then.
-        let views: BTreeMap<_, _> = removed.chain(stored).map(by_id).collect();
-        Ok(views.into_values().take(limit).collect())
+        let removed = reader.removed(removed).await?;
+        let removed = CampaignPage::of(
+            removed.into_iter().map(|gone| gone.stats.view).collect(),
+            limit,
+        );
+        Ok(stored.beside(removed, limit))
     }
 
     /// Where every unit is, and the last windows; none of the windows is secret any more if the
@@ -217,6 +219,7 @@ fn entries_of(id: &CampaignId, kinds: Kinds, limit: usize) -> EntryQuery {
         campaign: Some(id.clone()),
         envelope: None,
         user: None,
+        request: None,
         // The campaign was admitted already.
         seen: Seen::default(),
         range: Range {

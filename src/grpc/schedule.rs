@@ -111,7 +111,7 @@ pub(super) async fn get_schedule(
             .map(|(no, _)| no)
             .filter(|no| only.is_none_or(|only| only == *no))
             .collect();
-        let now = store.now().await?;
+        let now = store.read_time().await?;
         let (mut windows, mut days) = (Vec::new(), Vec::new());
         let next;
         if message.by_day {

@@ -66,7 +66,12 @@ pub(super) async fn campaign_stats(
     };
     let rates = desk.rates();
     rates.note(&stats);
-    Ok(response(&stats, windows, rates, store.info().test_clock))
+    let mut halted = store.troubles();
+    halted.retain(|halted| halted.partition == stats.head.partition);
+    Ok(proto::GetStatsResponse {
+        halted: views::halted(halted),
+        ..response(&stats, windows, rates, store.info().test_clock)
+    })
 }
 
 /// Where all money of envelopes is.
@@ -75,7 +80,8 @@ async fn envelope_stats(store: &dyn Store) -> crate::store::Result<proto::GetSta
     Ok(proto::GetStatsResponse {
         balanced: sums.iter().all(EnvelopeSums::balanced),
         envelopes: sums.iter().map(envelope_views::sums).collect(),
-        read_time: Some(moment_to_proto(store.now().await?)),
+        read_time: Some(moment_to_proto(store.read_time().await?)),
+        halted: views::halted(store.troubles()),
         ledger_heads: heads.into_iter().map(views::ledger_id).collect(),
         test_clock: store.info().test_clock,
         ..proto::GetStatsResponse::default()
@@ -109,6 +115,7 @@ fn response(
         envelopes: Vec::new(),
         ledger_heads: vec![views::ledger_id(stats.head)],
         ledger: None,
+        halted: Vec::new(),
         decks: stats
             .decks
             .iter()

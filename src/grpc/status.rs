@@ -255,6 +255,9 @@ pub(super) fn status(error: &CallError, request_id: &str) -> Status {
     if !request_id.is_empty() {
         metadata.insert("request_id".into(), request_id.into());
     }
+    if let CallError::Store(StoreError::Halted(_)) = error {
+        metadata.insert("halted".into(), "true".into());
+    }
     if let CallError::Denied(Denial::Forbidden { permission, on }) = error {
         add_permission(&mut metadata, *permission, on);
     }

@@ -8,12 +8,12 @@ use crate::{
         deck::{CardCount, Deck},
         limits::{Bonus, Quota, Quotas},
         personal::GuaranteeProgress,
-        summary::{DeckPlan, PlanSummary, PlannedHour, PrizePlan},
+        summary::{DeckPlan, PersonalPlan, PlanSummary, PlannedHour, PrizePlan},
     },
     proto,
     store::{
         BlockedUser, BonusAnswer, CampaignView, DrawAnswer, DrawResult, Durability, Hold, LedgerId,
-        Lifecycle, UserDetails, view::VersionInfo,
+        Lifecycle, PartitionState, Trouble, UserDetails, view::VersionInfo,
     },
 };
 
@@ -277,6 +277,18 @@ pub(super) fn quantities(
         .collect()
 }
 
+/// Parts of the store that are halted.
+pub(super) fn halted(troubles: Vec<Trouble>) -> Vec<proto::HaltedPartition> {
+    let halted = troubles
+        .into_iter()
+        .filter(|trouble| trouble.state() == PartitionState::Halted);
+    let shown = halted.map(|trouble| proto::HaltedPartition {
+        partition: trouble.partition,
+        message: trouble.to_string(),
+    });
+    shown.collect()
+}
+
 /// The plan in full.
 pub(super) fn plan(summary: &PlanSummary, campaign: &Campaign) -> proto::PlanSummary {
     let prizes = summary.prizes.iter();
@@ -296,6 +308,21 @@ pub(super) fn plan(summary: &PlanSummary, campaign: &Campaign) -> proto::PlanSum
         wins_per_user: campaign.limits.wins_per_user,
         prizes_beyond_limit: prizes_beyond_limit(campaign),
         capped_prizes: capped_prizes(campaign),
+        personal: summary
+            .personal
+            .iter()
+            .map(|plan| personal_plan(plan, campaign))
+            .collect(),
+    }
+}
+
+fn personal_plan(plan: &PersonalPlan, campaign: &Campaign) -> proto::PersonalPlan {
+    proto::PersonalPlan {
+        pool_id: pool_id(campaign, plan.pool),
+        stock: quantities(&plan.stock, campaign),
+        per_user: quantities(&plan.per_user, campaign),
+        users: plan.users,
+        shares_stock: plan.shares_stock,
     }
 }
 
@@ -309,9 +336,11 @@ pub(super) fn capped_prizes(campaign: &Campaign) -> Vec<proto::CappedPrize> {
     capped.collect()
 }
 
-/// Prizes that a user who has reached the limit of wins may still have.
+/// Prizes that a user who has reached the limit of wins, of everybody or of a segment, may still
+/// have.
 pub(super) fn prizes_beyond_limit(campaign: &Campaign) -> Vec<String> {
-    if campaign.limits.wins_per_user.is_none() {
+    let mut limits = campaign.all_limits();
+    if limits.all(|limits| limits.wins_per_user.is_none()) {
         return Vec::new();
     }
     let prizes = campaign.prizes.iter();

@@ -2,17 +2,18 @@
 //! Every service reads the same numbers from the store, so dashboards take one service's, not the
 //! sum.
 
-use std::{
-    collections::BTreeSet,
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use prometheus::IntGaugeVec;
 
 use super::{OTHER, gauges};
 
-/// The most series of campaigns. Those for which there is no room are summed up under [`OTHER`].
+/// The most series of campaigns. What finds no room is summed up under [`OTHER`].
 const SERIES_MAX: usize = 2_000;
+
+/// How many of them are reserved: the first campaigns whose first versions fit have series of their
+/// own. The others are for what later versions add.
+const RESERVED_MAX: usize = 1_500;
 
 /// The campaigns of the store.
 pub(crate) static CAMPAIGNS: LazyLock<Campaigns> = LazyLock::new(|| Campaigns {
@@ -76,7 +77,7 @@ pub(crate) static CAMPAIGNS: LazyLock<Campaigns> = LazyLock::new(|| Campaigns {
         "Prizes that are held since one more unit would pass the budget",
         &["campaign"],
     ),
-    named: Mutex::default(),
+    whole: Mutex::default(),
 });
 
 /// One figure of a campaign.
@@ -110,7 +111,22 @@ pub(crate) enum Figure {
 #[derive(Clone, Debug)]
 pub(crate) struct CampaignFigures {
     pub(crate) id: String,
+    /// When its first version came into force, in microseconds of Unix time.
+    pub(crate) created_us: i64,
+    /// The series of its first version.
+    pub(crate) reserved: usize,
+    /// Those of its first version first.
     pub(crate) figures: Vec<Figure>,
+}
+
+impl Figure {
+    /// The series that it takes.
+    fn series(&self) -> usize {
+        match self {
+            Self::Budget(..) => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// The gauges of campaigns.
@@ -127,35 +143,37 @@ pub(crate) struct Campaigns {
     budget: IntGaugeVec,
     budget_won: IntGaugeVec,
     budget_holds: IntGaugeVec,
-    /// Campaigns with series of their own. They keep them as long as they exist.
-    named: Mutex<BTreeSet<String>>,
+    /// Held while the gauges are read or changed.
+    whole: Mutex<()>,
 }
 
 impl Campaigns {
     /// Keeps the gauges as they are while the value lives, so that they are read as a whole.
-    pub(super) fn hold(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces all figures.
+    ///
+    /// Which campaigns have series of their own depends only on when each was created and on its
+    /// first version, which never change: so all services agree, also after a restart, and a
+    /// campaign keeps its series while it exists. Those that are created later come after it, and
+    /// once one has found no room, none that comes later has any.
     pub(crate) fn set(&self, all: &[CampaignFigures]) {
-        let mut named = self.hold();
+        let _whole = self.hold();
         for family in self.families() {
             family.reset();
         }
-        named.retain(|id| all.iter().any(|campaign| campaign.id == *id));
-        let (known, new): (Vec<_>, Vec<_>) = all.iter().partition(|one| named.contains(&one.id));
-        let mut series = 0;
-        for campaign in known.into_iter().chain(new) {
-            let count = campaign.figures.len();
-            let fits = series + count <= SERIES_MAX;
-            if fits {
-                series += count;
-                named.insert(campaign.id.clone());
-            } else {
-                named.remove(&campaign.id);
-            }
+        let mut ordered: Vec<_> = all.iter().collect();
+        ordered.sort_by_key(|campaign| (campaign.created_us, &campaign.id));
+        let (mut reserved, mut added) = (RESERVED_MAX, SERIES_MAX - RESERVED_MAX);
+        let mut has_room = true;
+        for campaign in ordered {
+            has_room = has_room && take(&mut reserved, campaign.reserved);
+            let mut own = campaign.reserved;
             for figure in &campaign.figures {
+                let series = figure.series();
+                let fits = has_room && (take(&mut own, series) || take(&mut added, series));
                 self.add(fits.then_some(&*campaign.id), figure);
             }
         }
@@ -222,17 +240,27 @@ impl Campaigns {
     }
 }
 
+/// Takes this much of a room, if it has as much.
+fn take(room: &mut usize, series: usize) -> bool {
+    let left = room.checked_sub(series);
+    *room = left.unwrap_or(*room);
+    left.is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use prometheus::core::Collector as _;
 
     use super::*;
 
-    fn campaign(id: &str, prizes: usize) -> CampaignFigures {
+    /// A campaign with so many prizes in its first version, and others since.
+    fn campaign(id: &str, created_us: i64, first: usize, added: usize) -> CampaignFigures {
         let figure = |prize| Figure::Units(format!("p{prize}"), "left", 1);
         CampaignFigures {
             id: id.into(),
-            figures: (0..prizes).map(figure).collect(),
+            created_us,
+            reserved: first,
+            figures: (0..first + added).map(figure).collect(),
         }
     }
 
@@ -251,24 +279,37 @@ mod tests {
     }
 
     #[test]
-    fn series_are_bounded_and_a_campaign_keeps_its_own() {
-        CAMPAIGNS.set(&[campaign("a", 1_200), campaign("b", 700), campaign("c", 300)]);
-        assert_eq!(found("a"), (1_200, 1_200));
-        assert_eq!(found("b"), (700, 700));
-        assert_eq!((found("c"), found(OTHER)), ((0, 0), (1, 300)));
-        // An earlier campaign comes: those with series keep them.
-        CAMPAIGNS.set(&[
-            campaign("_", 900),
-            campaign("a", 1_200),
-            campaign("b", 700),
-            campaign("c", 300),
-        ]);
-        assert_eq!((found("a").0, found("b").0), (1_200, 700));
-        assert_eq!(found(OTHER), (1, 1_200));
-        // One of them is gone.
-        CAMPAIGNS.set(&[campaign("b", 700), campaign("c", 300)]);
-        assert_eq!((found("a"), found(OTHER)), ((0, 0), (0, 0)));
-        assert_eq!(found("c"), (300, 300));
+    fn series_are_bounded_and_go_by_the_order_of_creation() {
+        let z = campaign("z", 1, 900, 0);
+        let b = campaign("b", 2, 500, 0);
+        let a = campaign("a", 3, 200, 0);
+        let small = campaign("small", 4, 10, 0);
+        // Whatever order a store lists them in, and whatever was set before.
+        for order in [[&a, &b, &small, &z], [&z, &small, &b, &a]] {
+            CAMPAIGNS.set(&order.map(Clone::clone));
+            assert_eq!((found("z"), found("b")), ((900, 900), (500, 500)));
+            // One that comes later gets no room that an earlier one has not found: it would lose it
+            // again.
+            assert_eq!((found("a"), found("small")), ((0, 0), (0, 0)));
+            assert_eq!(found(OTHER), (1, 210));
+        }
+        // One of them is gone: those that had series keep them, others follow.
+        CAMPAIGNS.set(&[a.clone(), b.clone(), small.clone()]);
+        assert_eq!(found("b"), (500, 500));
+        assert_eq!((found("a"), found("small")), ((200, 200), (10, 10)));
+        // One that could not be read keeps its room.
+        let unread = CampaignFigures {
+            figures: Vec::new(),
+            ..z.clone()
+        };
+        CAMPAIGNS.set(&[a.clone(), b.clone(), small.clone(), unread]);
+        assert_eq!((found("z"), found("b")), ((0, 0), (500, 500)));
+        assert_eq!((found("a"), found("small")), ((0, 0), (0, 0)));
+        // A version that adds prizes takes no series from others, and keeps its own.
+        let grown = campaign("z", 1, 900, 600);
+        CAMPAIGNS.set(&[campaign("b", 2, 500, 100), a, small, grown]);
+        assert_eq!((found("z"), found("b")), ((1_400, 1_400), (500, 500)));
+        assert_eq!(found(OTHER), (1, 100 + 100 + 210));
         CAMPAIGNS.set(&[]);
     }
 }

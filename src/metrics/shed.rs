@@ -1,10 +1,11 @@
-//! Calls that were refused since there was too much to do.
+//! Calls that arrive: how long they wait, and those that were refused since there was too much to
+//! do.
 
 use std::sync::LazyLock;
 
-use prometheus::IntCounter;
+use prometheus::{Histogram, IntCounter};
 
-use super::counters;
+use super::{counters, histogram, store::BOUNDS_S};
 
 /// The calls that the process refused.
 pub(crate) static SHED: LazyLock<Shed> = LazyLock::new(|| {
@@ -14,6 +15,12 @@ pub(crate) static SHED: LazyLock<Shed> = LazyLock::new(|| {
         &["stage"],
     );
     Shed {
+        arrival_s: histogram(
+            "tombola_arrival_queue_duration_seconds",
+            "How long calls waited until they were looked at: in their sockets, as the last task \
+             has waited for its turn, and since their headers were read",
+            &BOUNDS_S,
+        ),
         at_arrival: calls.with_label_values(&["arrival"]),
         open: calls.with_label_values(&["calls"]),
         in_queue: calls.with_label_values(&["queue"]),
@@ -22,6 +29,9 @@ pub(crate) static SHED: LazyLock<Shed> = LazyLock::new(|| {
 
 /// What is counted of them.
 pub(crate) struct Shed {
+    /// How long calls waited before they were looked at, in seconds; those that are refused then
+    /// too.
+    pub(crate) arrival_s: Histogram,
     /// They waited for too long before they were looked at.
     pub(crate) at_arrival: IntCounter,
     /// Too many calls had begun.

@@ -3,12 +3,12 @@
 
 use std::sync::LazyLock;
 
-use prometheus::{Gauge, Histogram, IntCounter, IntGauge};
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntGauge, IntGaugeVec, Opts};
 
-use super::{counter, gauge, histogram, seconds};
+use super::{counter, gauge, gauges, histogram, registered, seconds};
 
-/// Upper bounds of buckets of times at the store and in its queue, in seconds.
-const BOUNDS_S: [f64; 14] = [
+/// Upper bounds of buckets of times at the store and in queues, in seconds.
+pub(super) const BOUNDS_S: [f64; 14] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 20.0,
 ];
 
@@ -67,8 +67,8 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
     ),
     sink_is_up: gauge(
         "tombola_ledger_sink_up",
-        "1 while this service reaches the database of the ledger, and it takes what the service \
-         settles, else 0",
+        "1 while this service reaches the sink of the ledger (PostgreSQL, or the directory of the \
+         embedded store), and it takes what the service settles, else 0",
     ),
     unsettled_entries: gauge(
         "tombola_ledger_unsettled_entries",
@@ -76,7 +76,7 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
     ),
     unsettled_age_s: seconds(
         "tombola_ledger_unsettled_age_seconds",
-        "Age of the oldest of them; 0 if there is none",
+        "Age of the oldest of them; 0 if there is none, or if nothing was ever settled",
     ),
     memory_used_bytes: gauge(
         "tombola_store_memory_used_bytes",
@@ -90,11 +90,26 @@ pub(crate) static STORE: LazyLock<Store> = LazyLock::new(|| Store {
         "tombola_store_clock_skew_seconds",
         "How far the store's clock is ahead of this machine's; 0 on a test clock",
     ),
-    read_at_s: seconds(
-        "tombola_store_read_timestamp_seconds",
-        "When the gauges of campaigns, ledger, memory and clock were read from the store, in Unix \
-         time",
+    partitions: gauges(
+        "tombola_store_partitions",
+        "Partitions of the store by what they do, as this service finds them",
+        &["state"],
     ),
+    campaigns_unreadable: gauge(
+        "tombola_campaigns_unreadable",
+        "Campaigns whose gauges could not be read from the store: they have none",
+    ),
+    campaigns_read_at_s: READ_AT_S.with_label_values(&["campaigns"]),
+    shared_read_at_s: READ_AT_S.with_label_values(&["shared"]),
+});
+
+static READ_AT_S: LazyLock<GaugeVec> = LazyLock::new(|| {
+    let options = Opts::new(
+        "tombola_store_read_timestamp_seconds",
+        "When gauges were read from the store, in Unix time: those of campaigns, and those that \
+         are shared by all of them, of ledger, memory and clock",
+    );
+    registered(GaugeVec::new(options, &["gauges"]))
 });
 
 /// What is measured of the store.
@@ -131,6 +146,12 @@ pub(crate) struct Store {
     pub(crate) memory_max_bytes: IntGauge,
     /// How far the store's clock is ahead, in seconds.
     pub(crate) clock_skew_s: Gauge,
-    /// When the store was read for its gauges, in seconds of Unix time.
-    pub(crate) read_at_s: Gauge,
+    /// Partitions by state.
+    pub(crate) partitions: IntGaugeVec,
+    /// Campaigns that could not be read.
+    pub(crate) campaigns_unreadable: IntGauge,
+    /// When campaigns were read, in seconds of Unix time.
+    pub(crate) campaigns_read_at_s: Gauge,
+    /// When ledger, memory and clock were.
+    pub(crate) shared_read_at_s: Gauge,
 }

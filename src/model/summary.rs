@@ -1,12 +1,13 @@
 //! What a campaign needs, and when: what `dry_run` shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     campaign::{Campaign, PoolKind},
     deck::{CardCount, Deck, OnExhausted},
     moment::Moment,
     number::{PoolNo, PrizeNo, Quantities},
+    personal::{Personal, PersonalKind},
     rounds::{Rounds, whole_rounds},
     schedule::Schedule,
     zone::Window,
@@ -24,6 +25,25 @@ pub struct PlanSummary {
     pub hours_omitted: u32,
     /// Every deck.
     pub decks: Vec<DeckPlan>,
+    /// Every personal pool of which draws take prizes with a fixed stock.
+    pub personal: Vec<PersonalPlan>,
+}
+
+/// How far stock brings the draws of a personal pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonalPlan {
+    /// The pool.
+    pub pool: PoolNo,
+    /// Units of its prizes that are in stock and that no other pool plans.
+    pub stock: Quantities,
+    /// What the first round of each user takes of them; empty if the pool has odds, since chance
+    /// decides.
+    pub per_user: Quantities,
+    /// The users whose whole first round this stock pays for, if no other pool takes of it; 0 with
+    /// odds.
+    pub users: u64,
+    /// Another personal pool takes units of the same stock.
+    pub shares_stock: bool,
 }
 
 /// What a prize needs.
@@ -91,7 +111,39 @@ pub fn plan_summary(
         hours,
         hours_omitted,
         decks: deck_plans(campaign, needed, dealt),
+        personal: personal_plans(campaign, needed),
     }
+}
+
+fn personal_plans(campaign: &Campaign, needed: &Quantities) -> Vec<PersonalPlan> {
+    let spare = |prize: PrizeNo| {
+        let stock = campaign.prize(prize).stock;
+        (prize, stock.saturating_sub(units(needed, prize)))
+    };
+    let limited = |personal: &Personal| -> BTreeSet<PrizeNo> {
+        let is_limited = |prize: &PrizeNo| campaign.prize(*prize).has_fixed_stock();
+        personal.prizes().filter(is_limited).collect()
+    };
+    let plan = |(pool, _, personal): (PoolNo, _, &Personal)| {
+        let prizes = limited(personal);
+        let stock: Quantities = prizes.iter().copied().map(spare).collect();
+        let mut per_user = match &personal.kind {
+            PersonalKind::Deck(deck) => deck.cards.clone(),
+            PersonalKind::Odds(_) => Quantities::new(),
+        };
+        per_user.retain(|prize, cards| prizes.contains(prize) && *cards > 0);
+        let users = per_user.iter().map(|(prize, cards)| stock[prize] / cards);
+        let mut others = campaign.personal_pools().filter(|(no, ..)| *no != pool);
+        PersonalPlan {
+            pool,
+            users: users.min().unwrap_or(0),
+            shares_stock: others.any(|(_, _, other)| !limited(other).is_disjoint(&prizes)),
+            stock,
+            per_user,
+        }
+    };
+    let plans = campaign.personal_pools().map(plan);
+    plans.filter(|plan| !plan.stock.is_empty()).collect()
 }
 
 /// Units that the plan of a campaign of which nothing is used takes off stock from `from` on: those

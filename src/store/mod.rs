@@ -22,8 +22,10 @@ pub mod error;
 pub mod fill;
 pub mod hold;
 pub mod last_windows;
+pub mod listing;
 pub mod memory;
 pub mod operation;
+pub mod partition;
 pub mod proposal;
 pub mod redis;
 pub mod removal;
@@ -49,7 +51,9 @@ pub use fill::{
     AdjustCommand, DealCommand, DueCampaign, FillCommand, Filled, FreezeCommand, Step, Sweep, Swept,
 };
 pub use hold::{BlockedUser, BlockedUsers, Hold, HoldNote, Holds};
+pub use listing::{CampaignPage, Unread};
 pub use operation::{Approved, Author, Operation};
+pub use partition::{PartitionState, Trouble};
 pub use proposal::{
     ApproveCommand, Change, Proposal, ProposalBase, ProposalId, ProposalReply, ProposalState,
     ProposalStore, Proposals, ProposeCommand, Proposed, ProposedAct, RejectCommand,
@@ -127,6 +131,12 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
     /// health.
     async fn now(&self) -> Result<Moment>;
 
+    /// Partitions that did not do their work when [`Self::now`] asked them last. That fails only if
+    /// no partition works, so that one of many does not stop the others.
+    fn troubles(&self) -> Vec<Trouble> {
+        Vec::new()
+    }
+
     /// A copy of everything as of one moment. None if others make copies of the store's data: the
     /// means of its server, or nobody, since it has no data that last.
     async fn backup(&self) -> Result<Option<Backup>> {
@@ -136,6 +146,15 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
     /// Parts of the store whose clock stands still for now.
     fn standing_still(&self) -> Vec<StandingStill> {
         Vec::new()
+    }
+
+    /// The time of what operators read: the store's clock, as far as it is known while a part of
+    /// the store is halted or damaged.
+    async fn read_time(&self) -> Result<Moment> {
+        match self.now().await {
+            Err(StoreError::Halted(_) | StoreError::Corrupt { .. }) => Ok(self.clock_hint()),
+            now => now,
+        }
     }
 
     /// Sets how long calls may wait in the queues of draws and grabs while these stand: from then
@@ -196,6 +215,18 @@ pub trait Store: EnvelopeStore + SettleStore + RemovalStore + CodeStore + Propos
 
     /// Campaigns by id, after `after`, at most `limit`; closed ones too.
     async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>>;
+
+    /// Ids of a partition's campaigns, in order, after `after`, at most `limit`; closed ones too.
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&CampaignId>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>>;
+    /// The same without those that cannot be read now. Fails if none can be read.
+    async fn readable_campaigns(&self, after: Option<&str>, limit: usize) -> Result<CampaignPage> {
+        Ok(CampaignPage::of(self.campaigns(after, limit).await?, limit))
+    }
 
     /// Campaigns of a partition that the injector has something to do with by `lead` after the
     /// store's clock, the longest due first, those after `after`, at most `limit`. Closed ones are

@@ -19,7 +19,7 @@ pub(crate) use self::{
     client::{ClientMaterial, ClientTls, Names},
     exchange::exchange,
     files::{File, Watched},
-    server::{Caller, ClientAuth, ClientFiles, ServerFiles},
+    server::{Caller, ClientAuth, ClientFiles, HTTP2, ServerFiles},
 };
 pub use self::{files::TlsError, peer::Peer, server::ServerTls};
 

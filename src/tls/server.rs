@@ -27,7 +27,9 @@ use super::{
 use crate::metrics::TLS;
 
 /// The protocol that callers must speak within TLS.
-const HTTP2: &[u8] = b"h2";
+pub(crate) const HTTP2: &[u8] = b"h2";
+/// The same of HTTP/1.1.
+const HTTP1: &[u8] = b"http/1.1";
 
 /// The longest wait until a client's certificate is checked again: clocks may be set.
 const CHECK_PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -100,6 +102,8 @@ impl Failures {
 /// What a handshake needs.
 struct Config {
     tls: Arc<ServerConfig>,
+    /// The same for browsers, and for what stands before them: some speak HTTP/1.1 only.
+    browsers: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
@@ -128,7 +132,31 @@ impl ServerTls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.watched.value().tls));
+        let tls = Arc::clone(&self.watched.value().tls);
+        self.accept_by(tls, stream).await
+    }
+
+    /// The same for a browser, which chooses HTTP/2 or HTTP/1.1.
+    pub(crate) async fn accept_browser<S>(
+        self: &Arc<Self>,
+        stream: S,
+    ) -> Option<(TlsStream<S>, Caller)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let tls = Arc::clone(&self.watched.value().browsers);
+        self.accept_by(tls, stream).await
+    }
+
+    async fn accept_by<S>(
+        self: &Arc<Self>,
+        tls: Arc<ServerConfig>,
+        stream: S,
+    ) -> Option<(TlsStream<S>, Caller)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = TlsAcceptor::from(tls);
         let accepting = acceptor.accept(stream).into_fallible();
         let failure = match timeout(self.handshake_time_max, accepting).await {
             Ok(Ok(stream)) => {
@@ -251,9 +279,12 @@ fn config(files: &ServerFiles, contents: &[Vec<u8>]) -> Result<Loaded<Config>, T
     // A session that is resumed would skip the check of the client's certificate.
     tls.session_storage = Arc::new(NoServerSessionStorage {});
     tls.send_tls13_tickets = 0;
+    let mut browsers = tls.clone();
+    browsers.alpn_protocols.push(HTTP1.to_vec());
     Ok(Loaded {
         value: Config {
             tls: Arc::new(tls),
+            browsers: Arc::new(browsers),
             verifier,
         },
         expiries,

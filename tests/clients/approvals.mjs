@@ -25,7 +25,7 @@ async function identity(token, how = "mouse") {
 
 // Waits for the page of a proposal that was just made; its path.
 async function proposed({ page }) {
-    await page.waitForURL(/\/proposals\/.*\?done=proposed$/);
+    await page.waitForURL(/\/proposals\//);
     assert.equal(await page.locator("#approve").count(), 0, "nobody approves it alone");
     return new URL(page.url()).pathname;
 }
@@ -35,7 +35,8 @@ async function decide({ page, hands }, path, button, reason) {
     await page.goto("/");
     await hands.press(`#proposals a[href='${path}']`);
     await hands.send(`form:has(#${button})`, { reason });
-    await page.waitForURL(new RegExp(`done=${button === "approve" ? "approved" : "rejected"}$`));
+    const done = button === "approve" ? "approved" : "rejected";
+    await page.locator(".notice.good", { hasText: done }).waitFor();
     await shows(page, reason);
     await accessible(page, button);
 }
@@ -95,11 +96,15 @@ async function approvals(ann, bea) {
 // Lines of files, by the act that is done with each.
 const LINES = {
     grant: "user-1,1", block: "user-1", unblock: "user-1", deliver: "unit-1,parcel",
+    revoke: "unit-1,fraud", forget: "user-1",
 };
 
 // Something that each field of a form may have.
 async function fill(form, id) {
-    const acts = await form.locator("[name=act]").evaluateAll((all) => all.map((it) => it.value));
+    const values = (name) => form.locator(`[name=${name}]`).evaluateAll(
+        (all) => all.map((it) => it.value),
+    );
+    const [acts, units] = [await values("act"), await values("unit")];
     for (const field of await form.locator("input, textarea").all()) {
         const [kind, name, value] = await field.evaluate((it) => [it.type, it.name, it.value]);
         // Of codes and a file only one may be given.
@@ -108,7 +113,7 @@ async function fill(form, id) {
                 name: "one.csv", mimeType: "text/csv", buffer: Buffer.from(LINES[acts[0]]),
             });
         } else if (name === "typed") {
-            await field.fill(id);
+            await field.fill(units[0] ?? id);
         } else if (kind === "number") {
             await field.fill("1");
         } else if (kind === "textarea" || (kind === "text" && value === "")) {

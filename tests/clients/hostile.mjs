@@ -79,8 +79,9 @@ async function type(page, hands) {
     await page.goto(WHEEL);
     await hands.press("#brake-mug");
     const reason = page.locator(`form.line[action='${WHEEL}/prizes/mug/pause']`);
+    const loaded = page.waitForEvent("load");
     await hands.send(reason, { reason: STYLE });
-    await page.waitForURL(/done=prize-paused/);
+    await loaded;
     for (const user of [SCRIPT, CLOSER, HTMX]) {
         await page.goto(`${WHEEL}/users`);
         await hands.send(`form[role=search][action='${WHEEL}/users']`, { user });

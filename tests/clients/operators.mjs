@@ -35,7 +35,7 @@ async function paint({ page, hands }, cell, units) {
 async function apply({ page, hands }, reason) {
     await hands.enter("#plan-reason", reason);
     await hands.press("#plan-apply");
-    await page.waitForURL(/done=plan-applied/);
+    await page.locator(".notice.good", { hasText: "The plan is in force" }).waitFor();
 }
 
 // Both paint the same day. The second draft is put on the version of the first one.
@@ -71,7 +71,7 @@ async function forms(one, other) {
     await one.page.goto(`${WHEEL}/change`);
     await one.hands.send("main form:has([name=end])", { name: "Olga's wheel" });
     await one.hands.send("form[action$='/apply']", { reason: "a name" });
-    await one.page.waitForURL(/done=changed$/);
+    await one.page.locator(".notice.good", { hasText: "in force" }).waitFor();
     const before = await version(one.page);
 
     await other.hands.send("main form:has([name=end])", { name: "Igor's wheel" });
@@ -90,7 +90,7 @@ async function forms(one, other) {
     await other.hands.press("main a.button");
     await other.hands.send("main form:has([name=end])", { name: "Igor's wheel" });
     await other.hands.send("form[action$='/apply']", { reason: "a better name" });
-    await other.page.waitForURL(/done=changed$/);
+    await other.page.locator(".notice.good", { hasText: "in force" }).waitFor();
     assert.equal(await version(one.page), before + 1);
     assert.equal(await one.page.textContent("h1"), "Igor's wheel");
 }

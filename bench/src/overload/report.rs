@@ -73,6 +73,8 @@ pub(super) struct Recovery {
     pub(super) before: f64,
     pub(super) during: f64,
     pub(super) after: f64,
+    /// Answers a second after the storm over those before it.
+    pub(super) after_over_before: f64,
     /// From the end of the storm to the first tenth of a second in which the service answered
     /// nine of ten calls; absent if there was none.
     pub(super) seconds: Option<f64>,
@@ -94,11 +96,13 @@ impl Recovery {
         };
         let mut after = part(2).iter();
         let recovered = after.position(|answered| *answered as f64 >= wanted * RECOVERED);
+        let (before, after) = (share(part(0)), share(part(2)));
         Self {
             rate,
-            before: share(part(0)),
+            before,
             during: share(part(1)),
-            after: share(part(2)),
+            after,
+            after_over_before: after / before.max(f64::MIN_POSITIVE),
             seconds: recovered.map(|slices| slices as f64 * SLICE.as_secs_f64()),
         }
     }
@@ -144,8 +148,8 @@ pub(crate) fn render(found: &Overload) -> String {
     format!(
         "tombola {} on {cores} of {}, load {} before\na peak of {} draws a second on {}\n\n{}\n\
          answered over the peak {:.2}\np99 over that of the normal load {:.2}\n\
-         a storm of retries: {:.2} of the calls answered before, {:.2} during, {:.2} after it; \
-         nine of ten again {back}",
+         a storm of retries on {}: {:.2} of the calls answered before, {:.2} during, {:.2} after \
+         it; goodput after over before {:.2}, nine of ten again {back}",
         found.tombola,
         host.processor,
         host.load,
@@ -154,9 +158,11 @@ pub(crate) fn render(found: &Overload) -> String {
         table.render(),
         found.goodput_over_peak,
         found.p99_over_normal,
+        found.store,
         recovery.before,
         recovery.during,
         recovery.after,
+        recovery.after_over_before,
     )
 }
 
@@ -175,6 +181,7 @@ mod tests {
         let recovery = Recovery::of(&record, 1000, second);
         assert_eq!((recovery.before, recovery.during), (1.0, 0.5));
         assert_eq!((recovery.after, recovery.seconds), (0.9, Some(0.2)));
+        assert_eq!(recovery.after_over_before, 0.9);
         record.slices[20..].fill(10);
         assert_eq!(Recovery::of(&record, 1000, second).seconds, None);
     }

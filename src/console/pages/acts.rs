@@ -5,12 +5,15 @@ use axum::{
     extract::Path,
     response::{IntoResponse as _, Redirect, Response},
 };
-use serde::Deserialize;
 use tonic::Status;
 
 use super::{
+    change, definition,
+    fields::Fields,
     proposals::{self, Wanted},
-    refused, rows, status,
+    rows,
+    sent::Sent,
+    status,
 };
 use crate::{
     console::{
@@ -26,21 +29,8 @@ use crate::{
     },
 };
 
-/// What forms of acts have; each act uses its own fields.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::console) struct Fields {
-    reason: String,
-    user: String,
-    draws: u32,
-    request_id: String,
-    unit: String,
-    reference: String,
-    units: u64,
-    version: u32,
-    typed: String,
-    back: String,
-}
+/// The field that most forms have.
+const REASON: (&str, &str) = ("reason", "form.reason");
 
 /// Goes to the page that shows the effect, or shows why there is none.
 pub(super) fn finish<T>(
@@ -50,15 +40,30 @@ pub(super) fn finish<T>(
     done: &str,
 ) -> Response {
     match result {
-        Ok(_) => {
-            let mark = if target.contains('?') { '&' } else { '?' };
-            Redirect::to(&format!("{target}{mark}done={done}")).into_response()
-        }
+        Ok(_) => gone_to(target, done),
         Err(status) => {
             let contents: Contents = Err(status);
             visit.page(Place::Elsewhere, visit.language.t("error.title"), contents)
         }
     }
+}
+
+/// The same for a form that people fill in: what they typed is not lost.
+pub(super) fn finish_form<T>(
+    visit: &Visit,
+    result: Result<T, Status>,
+    (target, done): (&str, &str),
+    sent: &Sent<'_>,
+) -> Response {
+    match result {
+        Ok(_) => gone_to(target, done),
+        Err(status) => sent.refused(visit, &status),
+    }
+}
+
+fn gone_to(target: &str, done: &str) -> Response {
+    let mark = if target.contains('?') { '&' } else { '?' };
+    Redirect::to(&format!("{target}{mark}done={done}")).into_response()
 }
 
 pub(super) fn campaign_address(id: &str) -> String {
@@ -74,7 +79,7 @@ pub(in crate::console) async fn pause(
     let request = PauseCampaignRequest {
         campaign_id: id.clone(),
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
         ..PauseCampaignRequest::default()
     };
     let result = visit.campaigns().pause_campaign(request).await;
@@ -90,7 +95,7 @@ pub(in crate::console) async fn resume(
     let request = ResumeCampaignRequest {
         campaign_id: id.clone(),
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
         ..ResumeCampaignRequest::default()
     };
     let result = visit.campaigns().resume_campaign(request).await;
@@ -107,7 +112,7 @@ pub(in crate::console) async fn pause_prize(
         campaign_id: id.clone(),
         prize_id: prize,
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
         ..PausePrizeRequest::default()
     };
     let result = visit.campaigns().pause_prize(request).await;
@@ -124,7 +129,7 @@ pub(in crate::console) async fn resume_prize(
         campaign_id: id.clone(),
         prize_id: prize,
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
         ..ResumePrizeRequest::default()
     };
     let result = visit.campaigns().resume_prize(request).await;
@@ -139,26 +144,32 @@ pub(in crate::console) async fn raise_stock(
     Form(fields): Form<Fields>,
 ) -> Response {
     let target = campaign_address(&id);
-    let campaign = match raised(&visit, &id, &prize, fields.units).await {
-        Ok(campaign) => campaign,
-        Err(status) => return finish::<()>(&visit, Err(status), &target, ""),
+    let shown = [("units", "stock.add"), REASON];
+    let sent = Sent::of(fields.pairs(), &shown, None);
+    let (Some(units), Some(version)) = (fields.parsed("units"), fields.parsed("version")) else {
+        return sent.wrong(&visit, visit.language.t("form.whole"));
     };
+    let campaign = match raised(&visit, &id, &prize, units).await {
+        Ok(campaign) => campaign,
+        Err(status) => return sent.refused(&visit, &status),
+    };
+    let reason = fields.get("reason").to_owned();
     let request = ApplyCampaignRequest {
         campaign: Some(campaign.clone()),
-        base_version: fields.version,
+        base_version: version,
         operator: visit.operator(),
-        reason: fields.reason.clone(),
+        reason: reason.clone(),
         ..ApplyCampaignRequest::default()
     };
     let result = visit.campaigns().apply_campaign(request).await;
     let wanted = Wanted {
         campaign: id,
         change: Change::Campaign(campaign),
-        base: Some(fields.version),
+        base: Some(version),
         request_id: String::new(),
-        reason: fields.reason,
+        reason,
     };
-    proposals::finish(&visit, result, wanted, (&target, "stock-raised")).await
+    proposals::finish(&visit, result, wanted, (&target, "stock-raised"), &sent).await
 }
 
 /// The campaign with more units of a prize.
@@ -176,18 +187,63 @@ pub(in crate::console) async fn grant(
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
-    let target = rows::user_address(&id, &fields.user);
+    let target = rows::user_address(&id, fields.exact("user"));
+    let shown = [
+        ("draws", "user.grant-draws"),
+        ("expire", "user.grant-until"),
+        REASON,
+    ];
+    let sent = Sent::of(fields.pairs(), &shown, None);
+    let Some(draws) = fields.parsed("draws") else {
+        return sent.wrong(&visit, visit.language.t("form.whole"));
+    };
+    let expire_time = match moment(&visit, &id, fields.get("expire")).await {
+        Ok(moment) => moment,
+        Err(trouble) => return trouble.page(&visit, &sent),
+    };
     let request = GrantDrawsRequest {
         campaign_id: id,
-        user_ids: vec![fields.user],
-        draws: fields.draws,
-        request_id: fields.request_id,
+        user_ids: vec![fields.exact("user").into()],
+        draws,
+        expire_time,
+        request_id: fields.get("request_id").into(),
         operator: visit.operator(),
-        reason: fields.reason,
-        ..GrantDrawsRequest::default()
+        reason: fields.get("reason").into(),
     };
     let result = visit.campaigns().grant_draws(request).await;
-    finish(&visit, result, &target, "granted")
+    finish_form(&visit, result, (&target, "granted"), &sent)
+}
+
+/// Why a form has no moment.
+pub(super) enum NoMoment {
+    /// What was typed is none.
+    Wrong(String),
+    /// The campaign, whose zone counts, cannot be read.
+    Refused(Status),
+}
+
+impl NoMoment {
+    pub(super) fn page(self, visit: &Visit, sent: &Sent<'_>) -> Response {
+        match self {
+            Self::Wrong(text) => sent.wrong(visit, &visit.language.with("edit.bad-time", &text)),
+            Self::Refused(status) => sent.refused(visit, &status),
+        }
+    }
+}
+
+/// The moment of a field with a local time in the campaign's zone; none if it is empty.
+pub(super) async fn moment(
+    visit: &Visit,
+    campaign: &str,
+    text: &str,
+) -> Result<Option<prost_types::Timestamp>, NoMoment> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let status = status(visit, campaign).await.map_err(NoMoment::Refused)?;
+    let (_, zone) = definition(&status);
+    let moment = change::moment(text, &zone);
+    moment.map(Some).ok_or_else(|| NoMoment::Wrong(text.into()))
 }
 
 /// Blocks a user.
@@ -196,16 +252,17 @@ pub(in crate::console) async fn block(
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
-    let target = rows::user_address(&id, &fields.user);
+    let target = rows::user_address(&id, fields.exact("user"));
     let request = BlockUsersRequest {
         campaign_id: id,
-        user_ids: vec![fields.user],
+        user_ids: vec![fields.exact("user").into()],
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
         ..BlockUsersRequest::default()
     };
     let result = visit.campaigns().block_users(request).await;
-    finish(&visit, result, &target, "blocked")
+    let sent = Sent::of(fields.pairs(), &[REASON], None);
+    finish_form(&visit, result, (&target, "blocked"), &sent)
 }
 
 /// Unblocks a user.
@@ -214,16 +271,17 @@ pub(in crate::console) async fn unblock(
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
-    let target = rows::user_address(&id, &fields.user);
+    let target = rows::user_address(&id, fields.exact("user"));
     let request = UnblockUsersRequest {
         campaign_id: id,
-        user_ids: vec![fields.user],
+        user_ids: vec![fields.exact("user").into()],
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
         ..UnblockUsersRequest::default()
     };
     let result = visit.campaigns().unblock_users(request).await;
-    finish(&visit, result, &target, "unblocked")
+    let sent = Sent::of(fields.pairs(), &[REASON], None);
+    finish_form(&visit, result, (&target, "unblocked"), &sent)
 }
 
 /// Marks a win as delivered.
@@ -234,30 +292,40 @@ pub(in crate::console) async fn deliver(
 ) -> Response {
     let request = MarkDeliveredRequest {
         campaign_id: id,
-        unit_id: fields.unit,
-        reference: fields.reference,
+        unit_id: fields.exact("unit").into(),
+        reference: fields.get("reference").into(),
         operator: visit.operator(),
         ..MarkDeliveredRequest::default()
     };
     let result = visit.ledger().mark_delivered(request).await;
-    finish(&visit, result, ui::own_path(&fields.back), "delivered")
+    let target = (ui::own_path(fields.exact("back")), "delivered");
+    let sent = Sent::of(fields.pairs(), &[("reference", "win.reference")], None);
+    finish_form(&visit, result, target, &sent)
 }
 
-/// Revokes a win; its unit goes back to stock.
+/// Revokes a win; its unit goes back to stock, or leaves the campaign once the unit's id is typed.
 pub(in crate::console) async fn revoke(
     visit: Visit,
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
+    let withdraw = fields.get("units") == "withdraw";
+    let unit = fields.exact("unit");
+    let sent = Sent::of(fields.pairs(), &[REASON], withdraw.then_some(unit));
+    if let Some(page) = sent.mistyped(&visit) {
+        return page;
+    }
     let request = RevokeWinRequest {
         campaign_id: id,
-        unit_id: fields.unit,
-        reason: fields.reason,
+        unit_id: unit.into(),
+        reason: fields.get("reason").into(),
+        withdraw,
         operator: visit.operator(),
         ..RevokeWinRequest::default()
     };
     let result = visit.ledger().revoke_win(request).await;
-    finish(&visit, result, ui::own_path(&fields.back), "revoked")
+    let target = (ui::own_path(fields.exact("back")), "revoked");
+    finish_form(&visit, result, target, &sent)
 }
 
 /// Cancels an envelope whose id was typed.
@@ -267,16 +335,16 @@ pub(in crate::console) async fn cancel_envelope(
     Form(fields): Form<Fields>,
 ) -> Response {
     let target = format!("/envelopes/{}", ui::encoded(&id));
-    let typed = (fields.typed.as_str(), id.as_str());
-    if let Some(page) = refused::typed(&visit, Place::Envelopes, typed, &target) {
+    let sent = Sent::of(fields.pairs(), &[REASON], Some(&id));
+    if let Some(page) = sent.mistyped(&visit) {
         return page;
     }
     let request = CancelEnvelopeRequest {
-        envelope_id: id,
+        envelope_id: id.clone(),
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
         ..CancelEnvelopeRequest::default()
     };
     let result = visit.envelopes().cancel_envelope(request).await;
-    finish(&visit, result, &target, "cancelled")
+    finish_form(&visit, result, (&target, "cancelled"), &sent)
 }

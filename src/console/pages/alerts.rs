@@ -78,14 +78,36 @@ fn linked(lang: Language, alerts: &[Alert]) -> Markup {
     }
 }
 
-/// The most urgent alerts of all campaigns, for the first page; nothing if there are none.
-pub(super) async fn card(visit: &Visit) -> Markup {
+/// The most urgent alerts of all campaigns, for the first page.
+#[derive(Default)]
+pub(super) struct Card {
+    pub(super) shown: Markup,
+    alerts: Vec<Alert>,
+}
+
+impl Card {
+    /// Alerts of a campaign that the card does not show already, as a list.
+    pub(super) fn others(&self, lang: Language, alerts: &[Alert], most: usize) -> Markup {
+        let is_other = |alert: &&Alert| {
+            let same = |shown: &Alert| {
+                let of = |it: &Alert| (it.campaign_id.clone(), text(lang, it));
+                of(shown) == of(alert)
+            };
+            !self.alerts.iter().any(same)
+        };
+        let others: Vec<_> = alerts.iter().filter(is_other).cloned().collect();
+        shown(lang, &others, most)
+    }
+}
+
+/// The card; empty if there are no alerts.
+pub(super) async fn card(visit: &Visit) -> Card {
     let lang = visit.language;
     // The list of campaigns says why, if campaigns cannot be read.
     let Ok(found) = read(visit, CARD_MAX).await else {
-        return html! {};
+        return Card::default();
     };
-    html! {
+    let shown = html! {
         @if !found.alerts.is_empty() {
             section.card #alerts {
                 h2 { (lang.t("alerts.title")) " (" (number(found.total)) ")" }
@@ -95,6 +117,10 @@ pub(super) async fn card(visit: &Visit) -> Markup {
                 }
             }
         }
+    };
+    Card {
+        shown,
+        alerts: found.alerts,
     }
 }
 
@@ -109,6 +135,7 @@ async fn all(visit: &Visit) -> Contents {
     let found = read(visit, PAGE_MAX).await?;
     Ok(html! {
         h1 { (lang.t("alerts.title")) " (" (number(found.total)) ")" }
+        @if found.incomplete { (ui::notice("warn", &html! { (lang.t("alerts.incomplete")) })) }
         @if found.alerts.is_empty() {
             (ui::empty(&html! { p { (lang.t("alerts.none")) } }))
         } @else {

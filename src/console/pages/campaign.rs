@@ -1,4 +1,4 @@
-//! A campaign: its state and brake, where every unit is, limits; and its odds as published.
+//! A campaign: its state and brake, where every unit is, limits.
 
 use axum::{
     extract::{Path, Query},
@@ -9,22 +9,18 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{
-    Tab, alerts, budget, curve, definition, head, prize_label, prize_name, prizes, proposals,
-    status,
+    Tab, alerts, budget, curve, definition, head, prize_name, prizes, proposals, status, troubles,
 };
 use crate::{
     console::{
-        i18n::Language,
         layout::Place,
-        ui::{self, Column, fact, live, number},
+        ui::{self, fact, live, number},
         visit::{Contents, Visit},
     },
     grpc,
-    model::text::percent,
     proto::{
-        Campaign, CampaignState, CampaignStatus, DeckOdds, DeckStats, DrawLimits, GetOddsRequest,
-        GetOddsResponse, GetStatsRequest, GetStatsResponse, Guarantee, Hold, PersonalOdds,
-        pool_odds::Kind,
+        Campaign, CampaignState, CampaignStatus, DeckStats, DrawLimits, GetStatsRequest,
+        GetStatsResponse, Hold,
     },
 };
 
@@ -119,6 +115,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus, curve: Option<Markup
     ];
     let alerts = grpc::alerts::of(status, &stats);
     Ok(html! {
+        div data-live="halted" { (troubles::halted(lang, &stats.halted)) }
         div data-live="alerts" { (alerts::shown(lang, &alerts, ALERTS_MAX)) }
         dl.facts {
             @for (key, name, value) in sums { (fact(name, &live(key, &number(value)))) }
@@ -281,158 +278,4 @@ fn limits(visit: &Visit, limits: Option<&DrawLimits>) -> Markup {
             }
         }
     }
-}
-
-/// The odds of a campaign, as they are published.
-pub(in crate::console) async fn odds(visit: Visit, Path(id): Path<String>) -> Response {
-    let contents = odds_of(&visit, &id).await;
-    visit.page(Place::Campaigns, &id, contents)
-}
-
-async fn odds_of(visit: &Visit, id: &str) -> Contents {
-    let lang = visit.language;
-    let status = status(visit, id).await?;
-    let (campaign, _) = definition(&status);
-    let request = GetOddsRequest {
-        campaign_id: id.into(),
-        version: 0,
-    };
-    let odds = visit.lottery().get_odds(request).await;
-    let odds = odds.map(|odds| published(visit, &campaign, &odds.into_inner()));
-    Ok(html! {
-        (head(visit, &status, Tab::Odds))
-        p.hint { (lang.t("odds.hint")) }
-        (visit.section(odds))
-    })
-}
-
-fn published(visit: &Visit, campaign: &Campaign, odds: &GetOddsResponse) -> Markup {
-    let lang = visit.language;
-    html! {
-        @if !odds.guarantees.is_empty() {
-            section.card {
-                h2 { (lang.t("guarantee.title")) }
-                p { (lang.t("guarantee.first")) }
-                (promises(lang, campaign, &odds.guarantees))
-            }
-        }
-        @for pool in &odds.pools {
-            section.card {
-                h2 { (lang.with("odds.pool", &pool.pool_id)) }
-                @match &pool.kind {
-                    Some(Kind::Deck(deck)) => { (rounds(lang, campaign, deck)) }
-                    Some(Kind::Personal(personal)) => {
-                        p { (lang.t("odds.personal")) }
-                        @if let Some(deck) = &personal.deck { (rounds(lang, campaign, deck)) }
-                        @else { (own_odds(lang, campaign, personal)) }
-                        @if !personal.guarantees.is_empty() {
-                            h3 { (lang.t("guarantee.title")) }
-                            (promises(lang, campaign, &personal.guarantees))
-                        }
-                    }
-                    Some(Kind::Schedule(schedule)) => {
-                        p { (lang.t("odds.schedule")) }
-                        dl.pairs {
-                            @for prize in &schedule.totals {
-                                dt { (prize_name(campaign, &prize.prize_id)) }
-                                dd { (number(prize.units)) }
-                            }
-                        }
-                    }
-                    None => {}
-                }
-            }
-        }
-        section.card {
-            h2 { (lang.t("odds.proof")) }
-            dl.pairs {
-                dt { (lang.t("odds.commitment")) } dd { code.long { (odds.seed_commitment) } }
-                @if !odds.seed.is_empty() {
-                    dt { (lang.t("odds.seed")) } dd { code.long { (odds.seed) } }
-                }
-            }
-        }
-    }
-}
-
-/// The rounds of a deck.
-fn rounds(lang: Language, campaign: &Campaign, deck: &DeckOdds) -> Markup {
-    let rounds = [
-        (lang.t("odds.first-round"), &deck.first_round),
-        (lang.t("odds.later-rounds"), &deck.later_rounds),
-    ];
-    html! {
-        @for (title, cards) in rounds { @if !cards.is_empty() {
-            h3 { (title) }
-            (ui::scroll(title, &html! { table {
-                thead { tr {
-                    th scope="col" { (lang.t("units.prize")) }
-                    th.n scope="col" { (lang.t("odds.cards")) }
-                    th.n scope="col" { (lang.t("odds.odds")) }
-                } }
-                tbody { @for card in cards { tr {
-                    th scope="row" {
-                        @if card.prize_id.is_empty() { (lang.t("odds.blank")) }
-                        @else { (prize_name(campaign, &card.prize_id)) }
-                    }
-                    td.n { (number(card.cards)) " / " (number(card.size)) }
-                    td.n { (percent(card.cards, card.size)) }
-                } } }
-            } }))
-        } }
-    }
-}
-
-/// Guarantees: which prizes, within how many draws, and how chances rise and are shared.
-fn promises(lang: Language, campaign: &Campaign, all: &[Guarantee]) -> Markup {
-    let names = |prizes: &[String]| {
-        let names = prizes.iter().map(|prize| prize_label(campaign, prize));
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let columns = [
-        Column::Text(lang.t("guarantee.id")),
-        Column::Text(lang.t("guarantee.prizes")),
-        Column::Number(lang.t("guarantee.within")),
-        Column::Text(lang.t("guarantee.ramp")),
-        Column::Text(lang.t("guarantee.among")),
-    ];
-    let rows = html! {
-        @for it in all { tr {
-            th scope="row" { (it.id) }
-            td { (names(&it.prizes)) }
-            td.n { @if it.within > 0 { (number(it.within.into())) } @else { "–" } }
-            td { @for ramp in &it.ramp {
-                div { (lang.with("guarantee.from", &ramp.from.to_string())) " +" (ramp.add) }
-            } }
-            td { (names(&it.among)) }
-        } }
-    };
-    ui::table(lang.t("guarantee.title"), &columns, &rows)
-}
-
-/// The odds of a personal pool: of each draw, and with its guarantees.
-fn own_odds(lang: Language, campaign: &Campaign, personal: &PersonalOdds) -> Markup {
-    let base = |prize: &str| {
-        let found = personal.base.iter().find(|odds| odds.prize_id == prize);
-        found.map_or("0", |odds| odds.percent.as_str())
-    };
-    let title = lang.t("odds.odds");
-    ui::scroll(
-        title,
-        &html! { table {
-            thead { tr {
-                th scope="col" { (lang.t("units.prize")) }
-                th.n scope="col" { (lang.t("odds.each-draw")) }
-                th.n scope="col" { (lang.t("odds.long-run")) }
-            } }
-            tbody { @for odds in &personal.effective { tr {
-                th scope="row" {
-                    @if odds.prize_id.is_empty() { (lang.t("odds.blank")) }
-                    @else { (prize_name(campaign, &odds.prize_id)) }
-                }
-                td.n { (base(&odds.prize_id)) " %" }
-                td.n { (odds.percent) " %" }
-            } } }
-        } },
-    )
 }

@@ -59,7 +59,7 @@ pub(in crate::console) async fn list(visit: Visit, Query(asked): Query<Asked>) -
 async fn events(visit: &Visit, asked: &Asked) -> Contents {
     let lang = visit.language;
     let request = ListEnvelopesRequest {
-        user_id: asked.user.clone(),
+        user_id: asked.user.trim().into(),
         page_size: PAGE_SIZE,
         page_token: asked.page.clone(),
         ..ListEnvelopesRequest::default()
@@ -70,10 +70,13 @@ async fn events(visit: &Visit, asked: &Asked) -> Contents {
         (rows::behind(lang, list.complete_until.as_ref(), &TimeZone::UTC))
         @if list.events.is_empty() {
             (ui::empty(&html! {
+                @if !asked.user.is_empty() { p { (lang.t("list.no-match")) } }
+                @else {
                 p { strong { (lang.t("envelope.none")) } }
                 p { (lang.t("envelope.begin")) }
                 pre { code { "tombola envelope create new-year --sender boss --total 8888 \
                               --currency CNY --packets 10" } }
+                }
             }))
         } @else {
             p.hint { (lang.t("envelope.utc")) }

@@ -13,6 +13,11 @@ impl Fields {
         self.all(name).next().unwrap_or_default().trim()
     }
 
+    /// The value of a field as it was sent, such as an id that may begin with a blank.
+    pub(super) fn exact<'a>(&'a self, name: &'a str) -> &'a str {
+        self.all(name).next().unwrap_or_default()
+    }
+
     /// The value of a field as a type; none if it is absent or wrong.
     pub(super) fn parsed<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         self.get(name).parse().ok()
@@ -23,6 +28,12 @@ impl Fields {
         let fields = self.0.iter();
         let fields = fields.filter(move |(known, _)| known == name);
         fields.map(|(_, value)| value.as_str())
+    }
+
+    /// All names and values.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.0.iter();
+        fields.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The other fields.

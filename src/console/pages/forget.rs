@@ -4,7 +4,7 @@ use axum::{Form, extract::Query, response::Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{acts, refused::typed};
+use super::{acts, fields::Fields, sent::Sent};
 use crate::{
     console::{
         layout::Place,
@@ -22,15 +22,6 @@ pub(in crate::console) struct Asked {
     done: Option<String>,
 }
 
-/// What the form has.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::console) struct Fields {
-    user: String,
-    typed: String,
-    reason: String,
-}
-
 /// The address of a user's page.
 pub(super) fn address(user: &str) -> String {
     ui::address("/users/forget", &[("user", user)])
@@ -39,13 +30,15 @@ pub(super) fn address(user: &str) -> String {
 /// The page.
 pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -> Response {
     let lang = visit.language;
-    let found = found(&visit, &asked.user).await;
+    let user = asked.user.trim();
+    let found = found(&visit, user).await;
+    let title = format!("{}: {user}", lang.t("forget.title"));
     let contents = html! {
-        h1 { (lang.t("forget.title")) ": " (asked.user) }
+        h1 { (title) }
         @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
         (visit.section(found))
     };
-    visit.page(Place::Elsewhere, lang.t("forget.title"), Ok(contents))
+    visit.page(Place::Elsewhere, &title, Ok(contents))
 }
 
 async fn found(visit: &Visit, user: &str) -> Contents {
@@ -97,17 +90,17 @@ fn sums(visit: &Visit, found: &ForgetUserResponse) -> Markup {
 
 /// Erases a user whose id was typed.
 pub(in crate::console) async fn submit(visit: Visit, Form(fields): Form<Fields>) -> Response {
-    let back = address(&fields.user);
-    let names = (fields.typed.as_str(), fields.user.as_str());
-    if let Some(page) = typed(&visit, Place::Elsewhere, names, &back) {
+    let user = fields.exact("user");
+    let sent = Sent::of(fields.pairs(), &[("reason", "form.reason")], Some(user));
+    if let Some(page) = sent.mistyped(&visit) {
         return page;
     }
     let request = ForgetUserRequest {
-        user_id: fields.user,
+        user_id: user.into(),
         dry_run: false,
         operator: visit.operator(),
-        reason: fields.reason,
+        reason: fields.get("reason").into(),
     };
     let result = visit.ledger().forget_user(request).await;
-    acts::finish(&visit, result, &back, "forgotten")
+    acts::finish_form(&visit, result, (&address(user), "forgotten"), &sent)
 }

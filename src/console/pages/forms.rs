@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::{
     console::{i18n::Language, ui},
-    proto::{DeliveryState, User, Win},
+    proto::{Campaign, DeliveryState, User, Win},
 };
 
 /// Marks a win as delivered, or revokes it.
@@ -36,14 +36,24 @@ pub(super) fn delivery(lang: Language, win: &Win, back: &str) -> Markup {
                     button.stop type="submit" { (lang.t("win.revoke")) }
                 }
                 p.hint { (lang.t("win.revoke-hint")) }
+                form.line method="post" action={ (base) "/revoke" } {
+                    (hidden)
+                    input type="hidden" name="units" value="withdraw";
+                    label { (lang.t("form.reason")) input name="reason" required maxlength="1024"; }
+                    label { (lang.with("form.type-id", &win.unit_id))
+                        input name="typed" required maxlength="256" autocomplete="off";
+                    }
+                    button.stop type="submit" { (lang.t("win.withdraw")) }
+                }
+                p.hint { (lang.t("win.withdraw-hint")) }
             }
         }
     }
 }
 
 /// Grants a user draws, and blocks or unblocks the user.
-pub(super) fn user(lang: Language, campaign: &str, user: &User) -> Markup {
-    let base = format!("/campaigns/{campaign}/users");
+pub(super) fn user(lang: Language, campaign: &Campaign, user: &User) -> Markup {
+    let base = format!("/campaigns/{}/users", campaign.id);
     let id = html! { input type="hidden" name="user" value=(user.user_id); };
     // A form that is sent twice grants once.
     let request = format!("console-{:016x}", rand::random::<u64>());
@@ -54,6 +64,9 @@ pub(super) fn user(lang: Language, campaign: &str, user: &User) -> Markup {
             label { (lang.t("user.grant-draws"))
                 input name="draws" type="number" min="1" max="10000" value="1" required
                     inputmode="numeric";
+            }
+            label { (lang.t("user.grant-until")) " (" (campaign.time_zone) ")"
+                input name="expire" type="datetime-local" step="1";
             }
             label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
             button type="submit" { (lang.t("user.grant")) }

@@ -1,5 +1,5 @@
-//! Many users or wins by file: grant, block, unblock, deliver. The report says of each line what
-//! became of it.
+//! Many users or wins by file: grant, block, unblock, deliver, revoke, forget. The report says of
+//! each line what became of it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,12 +20,15 @@ use crate::{
         visit::{Contents, Visit, http_status},
     },
     model::{UserId, text::grouped},
-    proto::{BlockUsersRequest, GrantDrawsRequest, MarkDeliveredRequest, UnblockUsersRequest},
+    proto::{
+        BlockUsersRequest, ForgetUserRequest, GrantDrawsRequest, MarkDeliveredRequest,
+        RevokeWinRequest, UnblockUsersRequest,
+    },
 };
 
 /// The most lines of a file: as many users as a call takes.
 const LINES_MAX: usize = 1_000;
-/// Deliveries that are noted at once.
+/// Calls for one line each that are made at once.
 const CALLS_MAX: usize = 16;
 
 /// What is done with each line.
@@ -35,10 +38,19 @@ enum Act {
     Block,
     Unblock,
     Deliver,
+    Revoke,
+    Forget,
 }
 
 impl Act {
-    const ALL: [Self; 4] = [Self::Grant, Self::Block, Self::Unblock, Self::Deliver];
+    const ALL: [Self; 6] = [
+        Self::Grant,
+        Self::Block,
+        Self::Unblock,
+        Self::Deliver,
+        Self::Revoke,
+        Self::Forget,
+    ];
 
     /// Its name in forms.
     fn name(self) -> &'static str {
@@ -47,6 +59,8 @@ impl Act {
             Self::Block => "block",
             Self::Unblock => "unblock",
             Self::Deliver => "deliver",
+            Self::Revoke => "revoke",
+            Self::Forget => "forget",
         }
     }
 
@@ -57,6 +71,8 @@ impl Act {
             Self::Block => "user.block",
             Self::Unblock => "user.unblock",
             Self::Deliver => "win.deliver",
+            Self::Revoke => "win.revoke",
+            Self::Forget => "forget.title",
         }
     }
 
@@ -64,9 +80,20 @@ impl Act {
     fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Grant => &["user", "draws"],
-            Self::Block | Self::Unblock => &["user"],
+            Self::Block | Self::Unblock | Self::Forget => &["user"],
             Self::Deliver => &["unit", "reference"],
+            Self::Revoke => &["unit", "reason"],
         }
+    }
+
+    /// Whether it acts on a campaign that is over, too.
+    fn is_for_ever(self) -> bool {
+        matches!(self, Self::Deliver | Self::Revoke | Self::Forget)
+    }
+
+    /// Whether the form has a reason for all lines.
+    fn has_reason(self) -> bool {
+        !matches!(self, Self::Deliver | Self::Revoke)
     }
 }
 
@@ -102,15 +129,14 @@ fn address(id: &str) -> String {
 /// The page with the forms.
 pub(in crate::console) async fn page(visit: Visit, Path(id): Path<String>) -> Response {
     let contents = forms(&visit, &id).await;
-    visit.page(Place::Campaigns, &id, contents)
+    visit.page(Place::Campaigns, visit.language.t("many.link"), contents)
 }
 
 async fn forms(visit: &Visit, id: &str) -> Contents {
     let lang = visit.language;
     let status = status(visit, id).await?;
     let acts = Act::ALL.into_iter();
-    // After a campaign's end its wins are still delivered.
-    let acts = acts.filter(|act| !is_over(&status) || *act == Act::Deliver);
+    let acts = acts.filter(|act| !is_over(&status) || act.is_for_ever());
     Ok(html! {
         (head(visit, &status, Tab::Users))
         p.hint { (lang.with("many.hint", &number(LINES_MAX as u64))) }
@@ -120,16 +146,28 @@ async fn forms(visit: &Visit, id: &str) -> Contents {
             section.card {
                 h2 { (lang.t(act.key())) }
                 p.hint { (lang.t("many.columns")) " " code { (act.columns().join(",")) } }
+                @match act {
+                    Act::Revoke => p.hint { (lang.t("win.revoke-hint")) },
+                    Act::Forget => p.hint { (lang.t("forget.hint")) },
+                    _ => {}
+                }
                 form.line method="post" enctype="multipart/form-data" action=(address(id)) {
                     input type="hidden" name="act" value=(act.name());
                     input type="hidden" name="request_id" value=(request);
                     label { (lang.t("codes.file"))
                         input type="file" name="file" required accept="text/csv,.csv,.txt";
                     }
-                    @if act != Act::Deliver {
+                    @if act.has_reason() {
                         label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
                     }
-                    button type="submit" { (lang.t(act.key())) }
+                    @if act == Act::Forget {
+                        label { (lang.with("form.type-id", id))
+                            input name="typed" required maxlength="128" autocomplete="off";
+                        }
+                    }
+                    button.stop[matches!(act, Act::Revoke | Act::Forget)] type="submit" {
+                        (lang.t(act.key()))
+                    }
                 }
             }
         }
@@ -155,6 +193,9 @@ pub(in crate::console) async fn submit(
     let Some(act) = act else {
         return wrong(lang.t("upload.broken"));
     };
+    if act == Act::Forget && given.text("typed").trim() != id {
+        return wrong(lang.t("form.not-typed"));
+    }
     let mut lines = match read(act, given.text("file")) {
         Some(lines) if lines.is_empty() => return wrong(lang.t("many.empty")),
         Some(lines) => lines,
@@ -167,8 +208,8 @@ pub(in crate::console) async fn submit(
         reason: given.text("reason").into(),
     };
     match act {
-        Act::Deliver => deliver(&visit, &said, &mut lines).await,
-        act => users(&visit, act, &said, &mut lines).await,
+        Act::Deliver | Act::Revoke | Act::Forget => singly(&visit, act, &said, &mut lines).await,
+        Act::Grant | Act::Block | Act::Unblock => users(&visit, act, &said, &mut lines).await,
     }
     report(&visit, act, &lines, &back)
 }
@@ -191,7 +232,9 @@ fn read(act: Act, text: &str) -> Option<Vec<Line>> {
         let outcome = match act {
             _ if record.len() != columns.len() => Outcome::Wrong("many.cells"),
             _ if !seen.insert(id.clone()) => Outcome::Wrong("many.again"),
-            Act::Grant | Act::Block | Act::Unblock if UserId::parse("user", &id).is_err() => {
+            Act::Grant | Act::Block | Act::Unblock | Act::Forget
+                if UserId::parse("user", &id).is_err() =>
+            {
                 Outcome::Wrong("many.no-user")
             }
             Act::Grant if value.parse::<u32>().is_err() => Outcome::Wrong("many.no-draws"),
@@ -217,6 +260,7 @@ fn cells(line: &str) -> csv::StringRecord {
 }
 
 /// What the form says of all lines.
+#[derive(Clone)]
 struct Said {
     campaign: String,
     request: String,
@@ -287,7 +331,7 @@ async fn call(
             };
             client.block_users(request).await.map(drop)
         }
-        Act::Unblock | Act::Deliver => {
+        Act::Unblock | Act::Deliver | Act::Revoke | Act::Forget => {
             let request = UnblockUsersRequest {
                 campaign_id,
                 user_ids,
@@ -300,8 +344,9 @@ async fn call(
     }
 }
 
-/// Marks wins as delivered, one call for each. Noting the same reference again changes nothing.
-async fn deliver(visit: &Visit, said: &Said, lines: &mut [Line]) {
+/// Acts on wins, or on users in all campaigns: one call for each line. To do it again changes
+/// nothing.
+async fn singly(visit: &Visit, act: Act, said: &Said, lines: &mut [Line]) {
     let open: Vec<usize> = (0..lines.len())
         .filter(|index| matches!(lines[*index].outcome, Outcome::Open))
         .collect();
@@ -309,27 +354,55 @@ async fn deliver(visit: &Visit, said: &Said, lines: &mut [Line]) {
     for part in open.chunks(CALLS_MAX) {
         let mut calls = JoinSet::new();
         for index in part.iter().copied().filter(|_| !is_stopped) {
-            let mut client = visit.ledger();
-            let request = MarkDeliveredRequest {
-                campaign_id: said.campaign.clone(),
-                unit_id: lines[index].id.clone(),
-                reference: lines[index].value.clone(),
-                operator: said.operator.clone(),
-                ..MarkDeliveredRequest::default()
-            };
-            calls.spawn(async move { (index, client.mark_delivered(request).await) });
+            let call = call_singly(visit.clone(), act, said.clone(), lines[index].clone());
+            calls.spawn(async move { (index, call.await) });
         }
         for index in part {
             lines[*index].outcome = Outcome::Skipped;
         }
         for (index, result) in calls.join_all().await {
             lines[index].outcome = match result {
-                Ok(_) => Outcome::Done,
+                Ok(()) => Outcome::Done,
                 Err(status) => {
                     is_stopped |= !is_of_line(&status);
                     Outcome::Refused(status)
                 }
             };
+        }
+    }
+}
+
+async fn call_singly(visit: Visit, act: Act, said: Said, line: Line) -> Result<(), Status> {
+    let mut client = visit.ledger();
+    match act {
+        Act::Revoke => {
+            let request = RevokeWinRequest {
+                campaign_id: said.campaign,
+                unit_id: line.id,
+                reason: line.value,
+                operator: said.operator,
+                ..RevokeWinRequest::default()
+            };
+            client.revoke_win(request).await.map(drop)
+        }
+        Act::Forget => {
+            let request = ForgetUserRequest {
+                user_id: line.id,
+                dry_run: false,
+                operator: said.operator,
+                reason: said.reason,
+            };
+            client.forget_user(request).await.map(drop)
+        }
+        Act::Deliver | Act::Grant | Act::Block | Act::Unblock => {
+            let request = MarkDeliveredRequest {
+                campaign_id: said.campaign,
+                unit_id: line.id,
+                reference: line.value,
+                operator: said.operator,
+                ..MarkDeliveredRequest::default()
+            };
+            client.mark_delivered(request).await.map(drop)
         }
     }
 }
@@ -423,6 +496,8 @@ mod tests {
         assert_eq!(outcomes(Act::Grant, text), expected);
         assert_eq!(outcomes(Act::Block, "user\nuser\n"), [(2, "")]);
         assert_eq!(outcomes(Act::Deliver, "u:1,parcel 9"), [(1, "")]);
+        assert_eq!(outcomes(Act::Revoke, "unit,reason\nu:1,fraud"), [(2, "")]);
+        assert_eq!(outcomes(Act::Forget, "user\n,"), [(2, "many.cells")]);
         assert!(outcomes(Act::Block, "\n\n").is_empty());
     }
 

@@ -17,6 +17,7 @@ mod forms;
 pub(super) mod lists;
 pub(super) mod many;
 pub(super) mod new;
+pub(super) mod odds;
 pub(super) mod overview;
 pub(super) mod people;
 pub(super) mod plan;
@@ -28,24 +29,19 @@ mod refused;
 mod rows;
 pub(super) mod schedule;
 pub(super) mod search;
+mod sent;
 mod since;
 pub(super) mod system;
 mod templates;
+mod troubles;
 mod versions;
 
-use axum::{
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
+use axum::{http::StatusCode, response::Response};
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use tonic::Status;
 
-use super::{
-    layout::{self, Frame, Place},
-    ui,
-    visit::Visit,
-};
+use super::{layout, ui, visit::Visit};
 use crate::{
     model::convert::times::zone_named,
     proto::{Campaign, CampaignStatus, GetCampaignRequest},
@@ -115,14 +111,17 @@ fn head(visit: &Visit, status: &CampaignStatus, tab: Tab) -> Markup {
         (Tab::Codes, "/codes", lang.t("tab.codes")),
     ];
     let has_codes = campaign.prizes.iter().any(|prize| prize.codes);
-    let tabs = tabs
-        .into_iter()
+    let shown = tabs
+        .iter()
         .filter(|(tab, ..)| *tab != Tab::Codes || has_codes);
     let name = if campaign.name.is_empty() {
         &campaign.id
     } else {
         &campaign.name
     };
+    let mut all = tabs.iter();
+    let current = all.find(|(known, ..)| *known == tab);
+    visit.is_of(&campaign.id, name, current.map_or("", |(.., text)| text));
     html! {
         div.title {
             h1 { (name) }
@@ -137,8 +136,10 @@ fn head(visit: &Visit, status: &CampaignStatus, tab: Tab) -> Markup {
         }
         @if campaign.approval_required { p.hint { (lang.t("proposals.required")) } }
         nav.tabs aria-label=(lang.t("tab.label")) {
-            @for (which, path, text) in tabs {
-                a href={ (base) (path) } aria-current=[(which == tab).then_some("page")] { (text) }
+            @for (which, path, text) in shown {
+                a href={ (base) (path) } aria-current=[(*which == tab).then_some("page")] {
+                    (text)
+                }
             }
         }
     }
@@ -147,15 +148,5 @@ fn head(visit: &Visit, status: &CampaignStatus, tab: Tab) -> Markup {
 /// No page has this address.
 pub(super) async fn missing(headers: axum::http::HeaderMap) -> Response {
     let language = super::i18n::Language::of(&headers);
-    let frame = Frame {
-        language,
-        place: Place::Elsewhere,
-        title: language.t("error.missing"),
-        visit: None,
-    };
-    let contents = html! {
-        h1 { (language.t("error.missing")) }
-        p { a href="/" { (language.t("error.home")) } }
-    };
-    (StatusCode::NOT_FOUND, layout::page(&frame, &contents)).into_response()
+    layout::problem(language, StatusCode::NOT_FOUND, "error.missing", "/")
 }

@@ -84,7 +84,8 @@ pub(in crate::console) async fn edit(visit: Visit, Path(id): Path<String>) -> Re
             (editor(lang, &sheet, &html! {}))
         }
     });
-    visit.page(Place::Campaigns, &id, contents)
+    let title = lang.with("new.edit", &id);
+    visit.page(Place::Campaigns, &title, contents)
 }
 
 /// Tries, plays through, or applies what was typed.
@@ -302,7 +303,7 @@ fn changes(lang: Language, base: u32, changes: &[Change]) -> Markup {
 }
 
 /// What each prize needs, and what it is worth.
-fn sums(lang: Language, plan: &PlanSummary) -> Markup {
+pub(super) fn sums(lang: Language, plan: &PlanSummary) -> Markup {
     html! {
         h3 { (lang.t("plan.sums")) }
         (ui::scroll(lang.t("plan.sums"), &html! { table {
@@ -323,7 +324,7 @@ fn sums(lang: Language, plan: &PlanSummary) -> Markup {
 }
 
 /// How far stock brings each deck.
-fn decks(lang: Language, plan: &PlanSummary) -> Markup {
+pub(super) fn decks(lang: Language, plan: &PlanSummary) -> Markup {
     html! {
         @if !plan.decks.is_empty() {
             h3 { (lang.t("deck.title")) }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::task::JoinSet;
 use tonic::Status;
 
-use super::{alerts, campaign::a_minute, definition, proposals, since};
+use super::{alerts, campaign::a_minute, definition, proposals, since, troubles};
 use crate::{
     console::{
         Shared,
@@ -59,14 +59,17 @@ pub(in crate::console) async fn page(
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Response {
-    let listed = read(&visit, &asked).await;
-    let now_s = listed.as_ref().ok().and_then(Listed::read_s);
-    let (changes, cookie) = match now_s {
-        Some(now_s) => since::last_visit(&console, &visit, &headers, now_s).await,
-        None => (html! {}, None),
+    let listed = async {
+        let listed = read(&visit, &asked).await;
+        let now_s = listed.as_ref().ok().and_then(Listed::read_s);
+        let since = match now_s {
+            Some(now_s) => since::last_visit(&console, &visit, &headers, now_s).await,
+            None => (html! {}, None),
+        };
+        (listed, since)
     };
-    let lag = lag(&visit).await;
-    let proposals = proposals::open(&visit, "").await;
+    let ((listed, (changes, cookie)), lag, proposals) =
+        tokio::join!(listed, lag(&visit), proposals::open(&visit, ""));
     let contents = listed.map(|listed| {
         let list = shown(&visit, &asked, &listed);
         framed(
@@ -141,7 +144,8 @@ fn short(state: CampaignState) -> &'static str {
 
 /// A page of campaigns, with their sums.
 struct Listed {
-    alerts: Markup,
+    troubles: Markup,
+    alerts: alerts::Card,
     campaigns: Vec<CampaignStatus>,
     stats: Vec<Result<GetStatsResponse, Status>>,
     next: String,
@@ -163,6 +167,7 @@ async fn read(visit: &Visit, asked: &Asked) -> Result<Listed, Status> {
         page_size: PAGE_SIZE,
         page_token: asked.page.clone(),
         state: state.unwrap_or_default().into(),
+        ..ListCampaignsRequest::default()
     };
     let response = visit
         .campaigns()
@@ -171,6 +176,7 @@ async fn read(visit: &Visit, asked: &Asked) -> Result<Listed, Status> {
         .into_inner();
     let (alerts, stats) = tokio::join!(alerts::card(visit), all_stats(visit, &response.campaigns));
     Ok(Listed {
+        troubles: troubles::shown(visit.language, &response),
         alerts,
         campaigns: response.campaigns,
         stats,
@@ -189,7 +195,8 @@ fn shown(visit: &Visit, asked: &Asked, listed: &Listed) -> Markup {
     let is_filtered = !asked.state.is_empty() || !asked.page.is_empty();
     let rows = listed.campaigns.iter().zip(&listed.stats);
     html! {
-        div data-live="alerts" { (listed.alerts) }
+        div data-live="troubles" { (listed.troubles) }
+        div data-live="alerts" { (listed.alerts.shown) }
         @if listed.campaigns.is_empty() {
             (ui::empty(&html! {
                 @if is_filtered {
@@ -213,7 +220,9 @@ fn shown(visit: &Visit, asked: &Asked, listed: &Listed) -> Markup {
                         th.n scope="col" { (lang.t("overview.left")) }
                         th scope="col" { (lang.t("overview.alerts")) }
                     } }
-                    tbody { @for (status, stats) in rows { (row(visit, status, stats)) } }
+                    tbody { @for (status, stats) in rows {
+                        (row(visit, status, stats, &listed.alerts))
+                    } }
                 }
             }))
         }
@@ -221,7 +230,12 @@ fn shown(visit: &Visit, asked: &Asked, listed: &Listed) -> Markup {
     }
 }
 
-fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, Status>) -> Markup {
+fn row(
+    visit: &Visit,
+    status: &CampaignStatus,
+    stats: &Result<GetStatsResponse, Status>,
+    card: &alerts::Card,
+) -> Markup {
     let lang = visit.language;
     let (campaign, zone) = definition(status);
     let id = &campaign.id;
@@ -245,7 +259,10 @@ fn row(visit: &Visit, status: &CampaignStatus, stats: &Result<GetStatsResponse, 
                     td.n { (live(&key("minute"), &a_minute(visit, id))) }
                     td.n data-live=(key("left")) { (left(stats, &zone)) }
                     td data-live=(key("alerts")) {
-                        (alerts::shown(lang, &grpc::alerts::of(status, stats), ALERTS_MAX))
+                        @if !stats.halted.is_empty() {
+                            span.badge.window-missed { (lang.t("halt.badge")) }
+                        }
+                        (card.others(lang, &grpc::alerts::of(status, stats), ALERTS_MAX))
                     }
                 }
                 Err(status) => { td colspan="5" { (visit.trouble(status)) } }

@@ -46,20 +46,26 @@ pub(in crate::console) async fn page(
         Ok(status) => Ok(framed(&visit, &status, &asked).await),
         Err(status) => Err(status),
     };
-    visit.page(Place::Campaigns, &id, contents)
+    match asked.user.trim() {
+        "" => visit.page(Place::Campaigns, &id, contents),
+        user => {
+            let title = format!("{user} · {}", visit.language.t("tab.users"));
+            visit.page(Place::Campaigns, &title, contents)
+        }
+    }
 }
 
 async fn framed(visit: &Visit, status: &CampaignStatus, asked: &Asked) -> Markup {
     let lang = visit.language;
     let (campaign, _) = definition(status);
-    let rest = match asked.user.as_str() {
+    let rest = match asked.user.trim() {
         "" => visit.section(blocked(visit, status, asked).await),
         id => user(visit, status, id).await,
     };
     html! {
         (head(visit, status, Tab::Users))
         @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
-        (forms::find_user(lang, &campaign.id, &asked.user))
+        (forms::find_user(lang, &campaign.id, asked.user.trim()))
         p { a href={ "/campaigns/" (campaign.id) "/many" } { (lang.t("many.link")) } }
         (rest)
     }
@@ -166,7 +172,7 @@ fn record(visit: &Visit, status: &CampaignStatus, user: &User, zone: &TimeZone) 
         }
         section.card {
             h2 { (lang.t("user.acts")) }
-            (forms::user(lang, &campaign.id, user))
+            (forms::user(lang, &campaign, user))
             p.hint {
                 a href=(forget::address(&user.user_id)) { (lang.t("forget.link")) }
             }

@@ -94,12 +94,15 @@ fn brake(lang: Language, campaign: &Campaign, prize: &PrizeStats) -> Markup {
     )
 }
 
+/// How long a click on the brake waits before the page says that no answer has come.
+const BRAKE: &str = r#"{"timeout": 10000}"#;
+
 /// A form of one button, which acts at once. With scripts the page is not loaded again, and the
 /// button that takes its place gets the focus.
 pub(super) fn button(path: &str, id: &str, (text, name): (&str, &str), class: &str) -> Markup {
     html! {
         form method="post" action=(path) hx-post=(path) hx-target="#main" hx-select="#main"
-            hx-swap="outerHTML show:none"
+            hx-swap="outerHTML show:none" hx-request=(BRAKE)
         {
             button id=(id) class=(class) type="submit" aria-label=(name) { (text) }
         }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use tonic::Status;
 
-use super::{acts, status};
+use super::{acts, change, new, sent::Sent, status};
 use crate::{
     console::{
         layout::Place,
@@ -80,13 +80,14 @@ pub(super) async fn finish<T>(
     result: Result<T, Status>,
     wanted: Wanted,
     (target, done): (&str, &str),
+    sent: &Sent<'_>,
 ) -> Response {
     match result {
         Err(status) if is_needed(&status) => match send(visit, wanted).await {
             Ok(address) => acts::finish(visit, Ok(()), &address, "proposed"),
-            Err(status) => acts::finish::<()>(visit, Err(status), target, done),
+            Err(status) => sent.refused(visit, &status),
         },
-        result => acts::finish(visit, result, target, done),
+        result => acts::finish_form(visit, result, (target, done), sent),
     }
 }
 
@@ -141,9 +142,9 @@ pub(in crate::console) async fn page(
     Path((id, proposal)): Path<(String, String)>,
     axum::extract::Query(asked): axum::extract::Query<Asked>,
 ) -> Response {
-    let title = visit.language.t("proposals.one");
+    let title = format!("{} {proposal} · {id}", visit.language.t("proposals.one"));
     let contents = contents(&visit, &id, proposal, &asked).await;
-    visit.page(Place::Campaigns, title, contents)
+    visit.page(Place::Campaigns, &title, contents)
 }
 
 async fn contents(visit: &Visit, id: &str, proposal_id: String, asked: &Asked) -> Contents {
@@ -171,6 +172,7 @@ async fn contents(visit: &Visit, id: &str, proposal_id: String, asked: &Asked) -
             }))
         }
         (changes(visit, &response))
+        (plan(visit, &response, &zone))
         @if is_open { (forms(visit, &proposal)) }
     })
 }
@@ -251,6 +253,17 @@ fn changes(visit: &Visit, response: &GetProposalResponse) -> Markup {
                 h2 { (lang.t("proposals.file")) }
                 pre tabindex="0" { (crate::model::file::to_yaml(campaign)) }
             }
+        }
+    }
+}
+
+/// What the change does to hours that are injected already, and what the campaign needs then.
+fn plan(visit: &Visit, response: &GetProposalResponse, zone: &TimeZone) -> Markup {
+    let lang = visit.language;
+    html! {
+        (change::hours(lang, &response.window_changes, zone))
+        @if let Some(plan) = &response.plan {
+            section.card #needs { (new::sums(lang, plan)) (new::decks(lang, plan)) }
         }
     }
 }

@@ -57,7 +57,6 @@ async fn list<L: List>(visit: &Visit, status: &CampaignStatus, asked: &Asked) ->
         size: PAGE_SIZE,
         token: asked.page.clone(),
     };
-    let page = L::read(visit, query).await?;
     let base = format!("/campaigns/{}", campaign.id);
     let path = format!("{base}/{}", L::PATH);
     let filters = L::filters(asked);
@@ -71,8 +70,19 @@ async fn list<L: List>(visit: &Visit, status: &CampaignStatus, asked: &Asked) ->
         .map(|(name, key, value)| (*name, lang.t(key), *value))
         .collect();
     let file = |name: &str| ui::address(&format!("{base}/{name}.csv"), &used);
+    let filter = forms::filter(lang, &path, &labelled, Some([&asked.from, &asked.to]));
+    let page = match L::read(visit, query).await {
+        Ok(page) => page,
+        Err(status) => return Ok(html! { (filter) (visit.trouble(&status)) }),
+    };
+    let is_filtered = used.iter().any(|(_, value)| !value.is_empty());
+    let empty = if is_filtered {
+        "list.no-match"
+    } else {
+        L::EMPTY
+    };
     Ok(html! {
-        (forms::filter(lang, &path, &labelled, Some([&asked.from, &asked.to])))
+        (filter)
         p.files {
             a href=(file(L::PATH)) download { (lang.t("csv.file")) }
             @if L::PATH == Wins::PATH {
@@ -80,7 +90,7 @@ async fn list<L: List>(visit: &Visit, status: &CampaignStatus, asked: &Asked) ->
             }
         }
         (rows::behind(lang, page.complete_until.as_ref(), &zone))
-        @if page.elements.is_empty() { (ui::empty(&html! { p { (lang.t(L::EMPTY)) } })) }
+        @if page.elements.is_empty() { (ui::empty(&html! { p { (lang.t(empty)) } })) }
         @else { (L::table(lang, &page.elements, &zone, &ui::address(&path, &used))) }
         (ui::next(lang, &path, &used, &page.next))
     })

@@ -25,17 +25,6 @@ pub(super) fn refused(visit: &Visit, place: Place, why: &Markup, back: &str) -> 
     (StatusCode::BAD_REQUEST, page).into_response()
 }
 
-/// Asks whether a name was typed as it is; if not, gives the page that says so.
-pub(super) fn typed(
-    visit: &Visit,
-    place: Place,
-    (typed, name): (&str, &str),
-    back: &str,
-) -> Option<Response> {
-    let why = html! { (visit.language.t("form.not-typed")) };
-    (typed.trim() != name).then(|| refused(visit, place, &why, back))
-}
-
 /// The contents of a form with a file, or the page that says why it cannot be read.
 pub(super) fn given(visit: &Visit, upload: Upload, back: &str) -> Result<Given, Box<Response>> {
     upload.0.map_err(|why| {

@@ -15,26 +15,18 @@ use crate::{
     },
     proto::{
         GetEnvelopeRequest, ListCampaignsRequest, ListDrawsRequest, ListEnvelopesRequest,
-        ListWinsRequest, RecordedDraw,
+        ListWinsRequest,
     },
 };
 
 /// Results of each kind.
 const RESULTS: u32 = 20;
-/// Pages of the ledger that are read for a request id, the newest first, and their size.
-const PAGES_MAX: usize = 10;
-const PAGE_SIZE: u32 = 1_000;
-/// Campaigns that are compared with the text.
-const CAMPAIGNS_MAX: u32 = 1_000;
 
 /// What is searched.
 #[derive(Debug, Default, Deserialize)]
 pub(in crate::console) struct Asked {
     #[serde(default)]
     q: String,
-    /// Where the search for a request id goes on.
-    #[serde(default)]
-    older: String,
     done: Option<String>,
 }
 
@@ -44,22 +36,26 @@ pub(in crate::console) async fn page(visit: Visit, Query(asked): Query<Asked>) -
     let text = asked.q.trim();
     let contents = match text {
         "" => ui::empty(&html! { p { (lang.t("search.begin")) } }),
-        text => results(&visit, &asked, text).await,
+        text => results(&visit, text).await,
     };
     let contents = html! {
         h1 { (lang.t("nav.search")) @if !text.is_empty() { ": " (text) } }
         @if let Some(done) = ui::done(lang, asked.done.as_deref()) { (done) }
         (contents)
     };
-    visit.page(Place::Elsewhere, lang.t("nav.search"), Ok(contents))
+    let title = match text {
+        "" => lang.t("nav.search").into(),
+        text => format!("{text} · {}", lang.t("nav.search")),
+    };
+    visit.page(Place::Elsewhere, &title, Ok(contents))
 }
 
-async fn results(visit: &Visit, asked: &Asked, text: &str) -> Markup {
+async fn results(visit: &Visit, text: &str) -> Markup {
     let lang = visit.language;
     let (campaigns, user, draws, wins, envelope) = tokio::join!(
         campaigns(visit, text),
         user(visit, text),
-        request(visit, asked, text),
+        request(visit, text),
         unit(visit, text),
         envelope(visit, text),
     );
@@ -84,7 +80,8 @@ fn nothing(visit: &Visit) -> Markup {
 /// Campaigns whose id or name contains the text.
 async fn campaigns(visit: &Visit, text: &str) -> Contents {
     let request = ListCampaignsRequest {
-        page_size: CAMPAIGNS_MAX,
+        text: text.into(),
+        page_size: RESULTS,
         ..ListCampaignsRequest::default()
     };
     let list = visit
@@ -92,23 +89,17 @@ async fn campaigns(visit: &Visit, text: &str) -> Contents {
         .list_campaigns(request)
         .await?
         .into_inner();
-    let wanted = text.to_lowercase();
-    let found = list
-        .campaigns
-        .iter()
-        .map(|status| (status, definition(status).0));
-    let found = found.filter(|(_, campaign)| {
-        [&campaign.id, &campaign.name]
-            .iter()
-            .any(|part| part.to_lowercase().contains(&wanted))
-    });
-    let found: Vec<_> = found.take(RESULTS as usize).collect();
+    let found = list.campaigns.iter();
+    let found: Vec<_> = found.map(|status| (status, definition(status).0)).collect();
     Ok(html! {
         @if found.is_empty() { (nothing(visit)) }
         ul.plain { @for (status, campaign) in &found { li {
             a href={ "/campaigns/" (campaign.id) } { (campaign.name) " " span.id { (campaign.id) } }
             " " (ui::state(visit.language, status.state()))
         } } }
+        @if !list.next_page_token.is_empty() {
+            p.hint { (visit.language.with("search.more", &RESULTS.to_string())) }
+        }
     })
 }
 
@@ -159,33 +150,18 @@ async fn user(visit: &Visit, text: &str) -> Contents {
     })
 }
 
-/// The draw of a request id, among the latest draws or those that are older than a page.
-async fn request(visit: &Visit, asked: &Asked, text: &str) -> Contents {
+/// The draws of a request id: callers of several campaigns may have chosen the same.
+async fn request(visit: &Visit, text: &str) -> Contents {
     let lang = visit.language;
-    let mut found: Vec<RecordedDraw> = Vec::new();
-    let mut page_token = asked.older.clone();
-    for _ in 0..PAGES_MAX {
-        let request = ListDrawsRequest {
-            request_id: text.into(),
-            page_size: PAGE_SIZE,
-            page_token: std::mem::take(&mut page_token),
-            ..ListDrawsRequest::default()
-        };
-        let list = visit.ledger().list_draws(request).await?.into_inner();
-        found.extend(list.draws);
-        page_token = list.next_page_token;
-        if page_token.is_empty() || !found.is_empty() {
-            break;
-        }
-    }
-    let older = ui::address("/search", &[("q", text), ("older", &page_token)]);
+    let request = ListDrawsRequest {
+        request_id: text.into(),
+        page_size: RESULTS,
+        ..ListDrawsRequest::default()
+    };
+    let draws = visit.ledger().list_draws(request).await?.into_inner().draws;
     Ok(html! {
-        @if found.is_empty() { (nothing(visit)) }
-        @else { (rows::draws(lang, &found, &TimeZone::UTC)) }
-        @if !page_token.is_empty() {
-            p.hint { (lang.t("search.partial")) }
-            p { a.button href=(older) { (lang.t("search.older")) } }
-        }
+        @if draws.is_empty() { (nothing(visit)) }
+        @else { (rows::draws(lang, &draws, &TimeZone::UTC)) }
     })
 }
 

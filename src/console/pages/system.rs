@@ -75,7 +75,11 @@ fn phase(visit: &Visit, phase: &Phase) -> Markup {
     let lang = visit.language;
     match phase {
         Phase::Ready => html! { span.badge.state-running { (lang.t("system.ready")) } },
-        Phase::Starting | Phase::Stopping => html! { (lang.t("away.title")) },
+        Phase::Impaired(which) => html! {
+            span.badge.state-running { (lang.t("system.ready")) } " "
+            span.badge.state-paused { (lang.t("system.impaired")) } " " span lang="en" { (which) }
+        },
+        Phase::Starting | Phase::Waiting(_) | Phase::Stopping => html! { (lang.t("away.title")) },
         Phase::NotReady(cause) => html! {
             span.badge.state-paused { (lang.t("system.not-ready")) } " " span lang="en" { (cause) }
             p.hint { (lang.t("system.recover")) " " code { "tombola recover" } }

@@ -1,7 +1,10 @@
 //! The gate of the services: a request reaches a handler only if its caller has the permission of
 //! the RPC on what the request is about.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
 
 use tonic::{Request, Status};
 
@@ -15,6 +18,16 @@ use crate::{
 };
 
 include!(concat!(env!("OUT_DIR"), "/guard.rs"));
+
+static BY_PATH: LazyLock<HashMap<&'static str, Rpc>> =
+    LazyLock::new(|| Rpc::ALL.map(|rpc| (rpc.path(), rpc)).into());
+
+impl Rpc {
+    /// The method that a request's path names, if it is one of `tombola.v1`.
+    pub fn of_path(path: &str) -> Option<Self> {
+        BY_PATH.get(path).copied()
+    }
+}
 
 /// A service behind the gate. `build.rs` generates the traits of all services for it.
 pub(in crate::grpc) struct Guarded<S> {

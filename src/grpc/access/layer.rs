@@ -1,11 +1,10 @@
 //! The gate before the services: who calls, how often, and whether at all.
 
 use std::{
-    collections::HashMap,
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::{Arc, LazyLock},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -26,9 +25,6 @@ use crate::{
 
 /// The beginning of the paths of reflection, in all its versions.
 const REFLECTION_PATH: &str = "/grpc.reflection.";
-
-static RPCS: LazyLock<HashMap<&'static str, Rpc>> =
-    LazyLock::new(|| Rpc::ALL.map(|rpc| (rpc.path(), rpc)).into());
 
 /// What a path needs.
 #[derive(Clone, Copy)]
@@ -58,10 +54,10 @@ impl AccessLayer {
     /// balancers have no identity, and it says only whether the server serves. Nobody implements
     /// any further path.
     fn permission(&self, path: &str) -> Option<Needed> {
-        match RPCS.get(path) {
+        match Rpc::of_path(path) {
             Some(rpc) => Some(Needed {
-                permission: permission(*rpc),
-                is_proposable: is_proposable(*rpc),
+                permission: permission(rpc),
+                is_proposable: is_proposable(rpc),
             }),
             None if path.starts_with(REFLECTION_PATH) => (self.reflection == Reflection::Admin)
                 .then_some(Needed {

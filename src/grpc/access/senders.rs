@@ -69,6 +69,7 @@ impl Senders {
             campaign: None,
             envelope: Some(id.clone()),
             user: None,
+            request: None,
             seen: Seen::default(),
             range: Range {
                 limit: 1,

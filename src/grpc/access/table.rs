@@ -56,6 +56,31 @@ pub const fn permission(rpc: Rpc) -> Permission {
     }
 }
 
+/// Whether an RPC is for operators, who must be able to act however much callers do. Its permission
+/// decides, unless services and operators share that one.
+pub const fn is_operators(rpc: Rpc) -> bool {
+    match permission(rpc) {
+        Permission::Draw | Permission::Check => false,
+        Permission::Grant => matches!(rpc, Rpc::GrantDraws),
+        Permission::Deliver => matches!(rpc, Rpc::RevokeWin),
+        Permission::CodesRead
+        | Permission::Read
+        | Permission::Plan
+        | Permission::Propose
+        | Permission::Approve
+        | Permission::Stop
+        | Permission::Admin => true,
+    }
+}
+
+/// Whether an RPC only shows something.
+pub const fn is_read(rpc: Rpc) -> bool {
+    matches!(
+        permission(rpc),
+        Permission::Check | Permission::CodesRead | Permission::Read
+    )
+}
+
 /// Whether the change that an RPC makes can be proposed. Whoever may propose it gets its dry run,
 /// and else the advice to propose it, in place of a refusal.
 pub const fn is_proposable(rpc: Rpc) -> bool {

@@ -47,6 +47,8 @@ struct Reading {
     alerts: Vec<Alert>,
     /// By the store's clock.
     read_time: Option<Timestamp>,
+    /// All campaigns could be read.
+    is_whole: bool,
 }
 
 /// The last reading, or why there is none.
@@ -91,26 +93,31 @@ pub(super) async fn watch(desk: &Desk) {
 async fn read(desk: &Desk) -> Result<Reading, StoreError> {
     let store = desk.store();
     let test_clock = store.info().test_clock;
-    let now = store.now().await?;
+    let now = store.read_time().await?;
+    let mut is_whole = true;
     let mut alerts = Vec::new();
     let mut after = None;
     loop {
-        let page = store.campaigns(after.as_deref(), PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.campaign.id.to_string());
-        for view in page
-            .iter()
-            .filter(|view| view.lifecycle != Lifecycle::Closed)
-        {
+        let page = store.readable_campaigns(after.as_deref(), PAGE).await?;
+        is_whole &= page.unread.is_empty();
+        let views = page.views.iter();
+        for view in views.filter(|view| view.lifecycle != Lifecycle::Closed) {
             let stats = match campaign_stats(desk, &view.campaign.id).await {
                 Ok(stats) => stats,
                 // Its data have left the store meanwhile.
                 Err(CallError::Store(StoreError::Refused(_))) => continue,
-                Err(CallError::Store(error)) => return Err(error),
-                Err(error) => return Err(StoreError::corrupt(format!("{error:?}"))),
+                // Other campaigns may be in a part of the store that answers.
+                Err(_) => {
+                    is_whole = false;
+                    continue;
+                }
             };
             let status = views::campaign_status(view, now, test_clock);
             alerts.extend(of(&status, &stats));
+        }
+        match page.next {
+            Some(next) => after = Some(next.to_string()),
+            None => break,
         }
     }
     desk.rates().forget(now);
@@ -118,6 +125,7 @@ async fn read(desk: &Desk) -> Result<Reading, StoreError> {
     Ok(Reading {
         alerts,
         read_time: Some(moment_to_proto(now)),
+        is_whole,
     })
 }
 
@@ -140,6 +148,7 @@ pub(super) async fn list_alerts(
             alerts: alerts().take(size).cloned().collect(),
             total: alerts().count() as u64,
             read_time: reading.read_time,
+            incomplete: !reading.is_whole,
         })
     };
     desk.read(deadline, work).await

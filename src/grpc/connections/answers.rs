@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     grpc::{
+        access::{Rpc, table},
         arrival::Arrival,
         status::{CallError, status},
         unread::legible_to_all,
@@ -45,7 +46,7 @@ const COPIED_BYTES_MIN: usize = 64 * 1024;
 /// The path of our methods begins with this; health and reflection are answered in any case.
 const OURS: &str = "/tombola.v1.";
 
-/// What a method's path says about its answer.
+/// What a method's path says about its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     is_ours: bool,
@@ -55,6 +56,8 @@ struct Kind {
     is_large: bool,
     /// It changes nothing, so its answer can be refused when it is ready.
     is_read: bool,
+    /// It is an operator's change, whose answer is small.
+    is_act: bool,
 }
 
 impl Kind {
@@ -68,12 +71,15 @@ impl Kind {
             "LedgerService" => method.starts_with("List"),
             _ => false,
         };
-        let is_read = method.starts_with("Get") || method.starts_with("List");
+        let rpc = Rpc::of_path(path);
+        let is_operators = rpc.is_some_and(table::is_operators);
+        let is_read = rpc.is_some_and(table::is_read);
         Self {
             is_ours: !ours.is_empty(),
-            is_operators: service == "CampaignService",
+            is_operators,
             is_large,
             is_read: is_read && is_large,
+            is_act: is_operators && !is_read,
         }
     }
 }
@@ -172,7 +178,7 @@ fn refusal(peer: &Peer, kind: Kind, arrival: &Arrival, headers: &HeaderMap) -> O
         let message = format!("is too large: it must be no larger than {kib} KiB");
         return Some(status(&CallError::from(Problem { path, message }), ""));
     }
-    if kind.is_ours && !peer.may_begin(kind.is_operators && !kind.is_read) {
+    if kind.is_ours && !peer.may_begin(kind.is_act) {
         return Some(status(&CallError::Unread, ""));
     }
     (kind.is_ours && arrival.is_late(Instant::now())).then(late)
@@ -330,34 +336,46 @@ mod tests {
 
     #[test]
     fn methods_with_large_answers_take_turns_and_only_reads_are_refused_late() {
-        for (path, is_ours, is_large, is_read) in [
-            ("/tombola.v1.LotteryService/Draw", true, false, false),
-            ("/tombola.v1.LotteryService/GetDraw", true, false, false),
-            ("/tombola.v1.LotteryService/GetOdds", true, true, true),
-            (
-                "/tombola.v1.CampaignService/ListCampaigns",
-                true,
-                true,
-                true,
-            ),
-            (
-                "/tombola.v1.CampaignService/ApplyCampaign",
-                true,
-                true,
-                false,
-            ),
-            ("/tombola.v1.EnvelopeService/ListGrabs", true, true, true),
-            ("/tombola.v1.LedgerService/ListWins", true, true, true),
-            ("/grpc.health.v1.Health/Watch", false, false, false),
-            ("/", false, false, false),
+        for (path, is_large, is_read) in [
+            ("LotteryService/Draw", false, false),
+            ("LotteryService/GetDraw", false, false),
+            ("LotteryService/GetOdds", true, true),
+            ("CampaignService/ListCampaigns", true, true),
+            ("CampaignService/ApplyCampaign", true, false),
+            ("EnvelopeService/ListGrabs", true, true),
+            ("LedgerService/ListWins", true, true),
+            ("LedgerService/RevokeWin", false, false),
         ] {
-            let kind = Kind {
-                is_ours,
-                is_operators: path.contains(".CampaignService/"),
-                is_large,
-                is_read,
-            };
-            assert_eq!(Kind::of(path), kind, "{path}");
+            let kind = Kind::of(&format!("{OURS}{path}"));
+            assert_eq!((kind.is_large, kind.is_read), (is_large, is_read), "{path}");
+            assert!(kind.is_ours);
+        }
+        for path in ["/grpc.health.v1.Health/Watch", "/"] {
+            let kind = Kind::of(path);
+            assert!(!(kind.is_ours || kind.is_operators || kind.is_large || kind.is_read));
+        }
+    }
+
+    #[test]
+    fn what_operators_must_be_able_to_do_is_theirs_in_every_service() {
+        let services = "LotteryService/Draw LotteryService/GrantBonus LotteryService/GetOdds \
+                        EnvelopeService/GrabEnvelope EnvelopeService/CreateEnvelope \
+                        LedgerService/ListWins LedgerService/MarkDelivered";
+        let acts = "CampaignService/PauseCampaign CampaignService/GrantDraws \
+                    EnvelopeService/CancelEnvelope LedgerService/RevokeWin \
+                    LedgerService/ForgetUser AdminService/Backup";
+        let reads = "CampaignService/GetStats LedgerService/ListOperations \
+                     LedgerService/WatchEntries CampaignService/ListCodes";
+        for (paths, is_operators, is_act) in [
+            (services, false, false),
+            (acts, true, true),
+            (reads, true, false),
+        ] {
+            for path in paths.split_whitespace() {
+                let kind = Kind::of(&format!("{OURS}{path}"));
+                let found = (kind.is_operators, kind.is_act);
+                assert_eq!(found, (is_operators, is_act), "{path}");
+            }
         }
     }
 }

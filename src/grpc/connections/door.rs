@@ -22,7 +22,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::store::{Store, delay::DelayControl};
+use crate::{
+    metrics::SHED,
+    store::{Store, delay::DelayControl},
+};
 
 /// How often the time between two calls is measured.
 const MEASURE_TIME: Duration = Duration::from_millis(50);
@@ -162,13 +165,18 @@ impl Waiting {
     pub(super) fn enter(self, arrived: Instant) -> bool {
         let door = Arc::clone(&self.0);
         drop(self);
-        let Some(pace) = &door.pace else {
-            return true;
-        };
         let now = Instant::now();
         let waited = now.saturating_duration_since(arrived);
+        let Some(pace) = &door.pace else {
+            SHED.arrival_s.observe(waited.as_secs_f64());
+            return true;
+        };
         let waiting = door.waiting.load(Ordering::Relaxed);
-        lock(pace).admits(waiting, waited, now) && !door.is_congested()
+        let mut pace = lock(pace);
+        let (in_socket, is_admitted) = (pace.turns.last, pace.admits(waiting, waited, now));
+        drop(pace);
+        SHED.arrival_s.observe((in_socket + waited).as_secs_f64());
+        is_admitted && !door.is_congested()
     }
 }
 
@@ -254,5 +262,31 @@ mod tests {
         assert_eq!(door.waiting.load(Ordering::Relaxed), 1);
         assert!(two.enter(Instant::now()));
         assert_eq!(door.waiting.load(Ordering::Relaxed), 0);
+    }
+
+    /// The sum and the number of waits so far.
+    fn measured() -> (f64, u64) {
+        (
+            SHED.arrival_s.get_sample_sum(),
+            SHED.arrival_s.get_sample_count(),
+        )
+    }
+
+    #[test]
+    fn what_calls_wait_is_measured_with_and_without_a_bound_and_in_their_sockets_too() {
+        for target in [None, Some(TARGET)] {
+            let door = Arc::new(Door::new(target, None));
+            let in_socket = Duration::from_secs(1_000);
+            if let Some(pace) = &door.pace {
+                lock(pace).turns.last = in_socket;
+            }
+            let (sum, count) = measured();
+            let arrived = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+            door.arrive().enter(arrived);
+            let wanted = if target.is_some() { 1_001.0 } else { 1.0 };
+            let (sum_after, count_after) = measured();
+            assert!(sum_after - sum >= wanted, "{sum} {sum_after}");
+            assert!(count_after > count);
+        }
     }
 }

@@ -301,7 +301,6 @@ impl DrawFilter {
         };
         self.funding.is_none_or(|funding| funding == draw.funding)
             && self.outcome.is_none_or(outcome)
-            && self.request.as_ref().is_none_or(|id| *id == draw.request)
     }
 }
 

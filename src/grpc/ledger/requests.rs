@@ -215,7 +215,6 @@ pub(super) fn wins(
 pub(super) struct DrawFilter {
     pub(super) funding: Option<Funding>,
     pub(super) outcome: Option<Outcome>,
-    pub(super) request: Option<RequestId>,
 }
 
 pub(super) fn draws(
@@ -237,12 +236,8 @@ pub(super) fn draws(
             proto::Funding::Free | proto::Funding::Unspecified => Funding::Free,
         }),
         outcome: filter(&mut fields, "outcome", message.outcome),
-        request: optional(&mut fields, &message.request_id, |id| {
-            RequestId::parse("request_id", id)
-        }),
     };
-    let has_residue =
-        filter.funding.is_some() || filter.outcome.is_some() || filter.request.is_some();
+    let has_residue = filter.funding.is_some() || filter.outcome.is_some();
     let asked = Page {
         size: message.page_size,
         token: &message.page_token,
@@ -255,6 +250,9 @@ pub(super) fn draws(
         campaign: campaign(&mut fields, &message.campaign_id),
         envelope: None,
         user: user(&mut fields, &message.user_id),
+        request: optional(&mut fields, &message.request_id, |id| {
+            RequestId::parse("request_id", id)
+        }),
         seen: seen(visible, &message.campaign_id),
         range,
     };
@@ -301,6 +299,7 @@ pub(super) fn envelopes(
             EnvelopeId::parse("envelope_id", id)
         }),
         user: user(&mut fields, &message.user_id),
+        request: None,
         seen: seen(visible, &message.envelope_id),
         range,
     };
@@ -360,6 +359,7 @@ pub(super) fn operations(
         envelope: None,
         // An index finds the winner; users whom other acts name are in no index.
         user: filter.user.clone().filter(|_| is_delivery),
+        request: None,
         seen: seen(visible, &message.campaign_id),
         range,
     };

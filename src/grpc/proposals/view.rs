@@ -30,7 +30,7 @@ pub(super) async fn view(
         },
         ProposedAct::Version(_) => None,
     };
-    let now = store.now().await?;
+    let now = store.read_time().await?;
     Ok(message(id, known, known.state(base, now), recall))
 }
 

@@ -291,7 +291,7 @@ impl Walk<'_> {
     /// A draw that reaches a personal pool.
     fn reach(&mut self, no: PoolNo, personal: &Personal, given: Given) {
         let before = self.progress.of(no);
-        let is_held = |prize: PrizeNo| self.held.contains(&prize);
+        let is_held = |prize: PrizeNo| self.held.contains(&prize) || self.passes_budget(prize);
         let chance = self.chance.as_ref();
         let computed = chance.and_then(|it| it.draw(self.campaign, no, &before, is_held));
         if let Some(text) = self.flaw(no, personal, given, &before, computed) {
@@ -366,8 +366,12 @@ impl Walk<'_> {
         let has_all = most.is_some_and(|most| self.wins >= u64::from(most));
         let cap = definition.per_user;
         let is_capped = cap.is_some_and(|cap| cap.is_reached(self.prizes.of(prize)));
+        !(has_all && definition.counts_as_win || is_capped || self.passes_budget(prize))
+    }
+
+    /// One more unit of a prize would pass the budget.
+    fn passes_budget(&self, prize: PrizeNo) -> bool {
         let budget = self.campaign.budget.as_ref();
-        let is_over = budget.is_some_and(|budget| budget.holds(prize, self.spent));
-        !(has_all && definition.counts_as_win || is_capped || is_over)
+        budget.is_some_and(|budget| budget.holds(prize, self.spent))
     }
 }

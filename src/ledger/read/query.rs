@@ -4,7 +4,7 @@
 //! begins after a [`Position`], so entries that are settled in between never move it.
 
 use crate::{
-    model::{CampaignId, EnvelopeId, Moment, Patterns, UserId},
+    model::{CampaignId, EnvelopeId, Moment, Patterns, RequestId, UserId},
     store::{Entry, LedgerId},
 };
 
@@ -106,6 +106,8 @@ pub struct EntryQuery {
     pub envelope: Option<EnvelopeId>,
     /// Of this user.
     pub user: Option<UserId>,
+    /// With this request id; only of draws.
+    pub request: Option<RequestId>,
     /// Which of them the reader may see.
     pub seen: Seen,
     /// Which part.

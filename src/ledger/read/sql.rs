@@ -233,12 +233,21 @@ impl Sql {
         sql.begin_page(NEWEST_FIRST);
         let condition = condition(query.kinds);
         sql.add(&format!("{schema}entries AS entries WHERE {condition}"));
-        sql.equal("user_id", query.user.as_ref().map(|user| user.as_str()));
+        let request = query.request.as_ref();
+        // Few draws have the same request id, but a planner without statistics would take the
+        // index of a user or a campaign, which also has the order.
+        let (user_column, campaign_column) = match request {
+            Some(_) => ("coalesce(user_id, '')", "coalesce(campaign, '')"),
+            None => ("user_id", "campaign"),
+        };
+        sql.equal(user_column, query.user.as_ref().map(|user| user.as_str()));
         let campaign = query.campaign.as_ref();
-        sql.equal("campaign", campaign.map(|campaign| campaign.as_str()));
+        sql.equal(campaign_column, campaign.map(|campaign| campaign.as_str()));
         let envelope = query.envelope.as_ref();
         sql.equal("envelope", envelope.map(|envelope| envelope.as_str()));
-        let has_index = matches!(query.kinds, Kinds::EnvelopesCreated | Kinds::Refunds);
+        sql.equal("request_id", request.map(|request| request.as_str()));
+        let has_index =
+            request.is_some() || matches!(query.kinds, Kinds::EnvelopesCreated | Kinds::Refunds);
         if !has_index && query.user.is_none() && campaign.is_none() && envelope.is_none() {
             sql.add(BY_TIME);
         }

@@ -9,8 +9,7 @@ use std::{
 
 use thiserror::Error;
 
-use super::postgres::PasswordError;
-use crate::{store::StoreError, tls::TlsError};
+use crate::{password::PasswordError, store::StoreError, tls::TlsError};
 
 /// Why the sink did not do what it was asked. Whether a transaction was committed is then not
 /// known: the cursor says it.

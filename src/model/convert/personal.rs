@@ -366,10 +366,27 @@ pub(super) fn check_states(kinds: &[Option<PoolKind>], problems: &mut Problems) 
             && let PersonalKind::Odds(odds) = &personal.kind
             && shares::check(personal, odds).is_err()
         {
+            // A ramp alone counts until the chance has risen to 1.
+            let by_ramp = personal.guarantees.iter().filter(|guarantee| {
+                let within = guarantee.within.unwrap_or(1);
+                guarantee.last_draw() > within
+            });
+            let by_ramp = by_ramp.map(|guarantee| {
+                let last = grouped(guarantee.last_draw().into());
+                format!("the ramp of {} counts up to draw {last}", guarantee.id)
+            });
+            let by_ramp: Vec<_> = by_ramp.collect();
+            let advice = match by_ramp.is_empty() {
+                true => "lower `within`, or have fewer of them".to_owned(),
+                false => format!(
+                    "{}: let it rise faster or begin earlier, lower `within`, or have fewer \
+                     guarantees",
+                    by_ramp.join(", ")
+                ),
+            };
             problems.add(
                 format!("pools[{i}].personal.guarantees"),
-                "have more counters together than odds can be computed of: lower `within`, or \
-                 have fewer of them",
+                format!("have more counters together than odds can be computed of: {advice}"),
             );
         }
     }

@@ -35,8 +35,6 @@ impl<'a> Prizes<'a> {
         let of_segments = message.segment_limits.iter();
         let mut limits = limits.chain(of_segments.filter_map(|entry| entry.limits.as_ref()));
         let is_limited = limits.any(|limits| limits.wins_per_user.is_some());
-        let is_worth = |value: &proto::Money| value.units != 0 || value.nanos != 0;
-        let has_budget = message.budget.is_some();
         Self::new(prizes.iter().map(|prize| Known {
             id: &prize.id,
             is_grand: prize.grand,
@@ -45,7 +43,6 @@ impl<'a> Prizes<'a> {
                 prize.unlimited,
                 prize.per_user.is_some(),
                 is_limited && prize.counts_as_win.unwrap_or(true),
-                has_budget && prize.value.as_ref().is_some_and(is_worth),
             ),
         }))
     }
@@ -54,8 +51,7 @@ impl<'a> Prizes<'a> {
     pub(super) fn of_campaign(campaign: &'a Campaign) -> Self {
         let mut limits = campaign.all_limits();
         let is_limited = limits.any(|limits| limits.wins_per_user.is_some());
-        let budget = campaign.budget.as_ref();
-        Self::new(campaign.numbered_prizes().map(|(no, prize)| Known {
+        Self::new(campaign.prizes.iter().map(|prize| Known {
             id: prize.id.as_str(),
             is_grand: prize.grand,
             has_codes: prize.codes,
@@ -63,7 +59,6 @@ impl<'a> Prizes<'a> {
                 prize.unlimited,
                 prize.per_user.is_some(),
                 is_limited && prize.counts_as_win,
-                budget.is_some_and(|budget| budget.value(no) > 0),
             ),
         }))
     }
@@ -170,27 +165,16 @@ impl<'a> Prizes<'a> {
 const LISTED_MAX: usize = 200;
 
 /// Why a prize can be no prize of a guarantee.
-fn not_guaranteed(
-    is_unlimited: bool,
-    has_cap: bool,
-    is_limited: bool,
-    is_of_budget: bool,
-) -> Option<&'static str> {
+fn not_guaranteed(is_unlimited: bool, has_cap: bool, is_limited: bool) -> Option<&'static str> {
     if !is_unlimited {
         return Some("is not unlimited: a guarantee could not be kept once it runs out");
     }
     if has_cap {
         return Some("has a cap (perUser): a guarantee could not be kept beyond it");
     }
-    if is_limited {
-        return Some(
-            "counts as a win, and winsPerUser is set: a guarantee could not be kept beyond that \
-             limit; set countsAsWin to false",
-        );
-    }
-    is_of_budget.then_some(
-        "is worth something, and there is a budget: a guarantee could not be kept beyond it; give \
-         the prize a value of 0, or leave the budget out",
+    is_limited.then_some(
+        "counts as a win, and winsPerUser is set: a guarantee could not be kept beyond that limit; \
+         set countsAsWin to false",
     )
 }
 

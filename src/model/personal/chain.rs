@@ -1,33 +1,55 @@
 //! The long-run shares of a Markov chain in layers.
 //!
 //! The states of a layer lead to the next layer or to the first one, those of the last layer also
-//! to the last one. So whoever leaves a state of the first or the last layer comes back to one of
-//! them after each layer once at most: these are the cuts. The probabilities from cut to cut follow
+//! to the last one. So whoever leaves a state of the first layer, or one of the last layer that may
+//! lead to the last layer, comes back to one of them after each layer once at most: these are the
+//! cuts. Each counter makes layers of the states; those with the fewest cuts are taken. The
+//! probabilities from cut to cut follow
 //! by one pass through the layers, without a series that would have to converge (a chain without
 //! chance never would). The share of each cut then follows by the elimination of Grassmann, Taksar
 //! and Heyman (*Regenerative analysis and steady state distributions for Markov chains*, Operations
 //! Research 33, 1985), which subtracts nothing, so no digit is lost.
 
-/// The most states in the first and the last layer, and of steps through the layers from all of
-/// them: what a second is enough for.
+/// The most cuts, and the most steps through the layers from all of them: what a second is enough
+/// for.
 const CUTS_MAX: usize = 600;
 const STEPS_MAX: usize = 200_000_000;
 
 /// A state.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) layer: u32,
     /// States that a draw leads to, with their probabilities.
     pub(super) next: Vec<(usize, f64)>,
     /// Outcomes of a draw, with their probabilities.
     pub(super) given: Vec<(usize, f64)>,
 }
 
+/// A way to divide the states into layers.
+#[derive(Debug)]
+pub(super) struct Layers {
+    /// By state.
+    pub(super) of: Vec<u32>,
+    pub(super) last: u32,
+}
+
+impl Layers {
+    fn is_cut(&self, states: &[State], index: usize) -> bool {
+        let is_last = |state: usize| self.of[state] == self.last;
+        let mut next = states[index].next.iter();
+        self.of[index] == 0 || is_last(index) && next.any(|(next, _)| is_last(*next))
+    }
+
+    fn cuts(&self, states: &[State]) -> usize {
+        let cuts = (0..states.len()).filter(|index| self.is_cut(states, *index));
+        cuts.count()
+    }
+}
+
 /// A chain that begins in state 0.
 #[derive(Debug)]
 pub(super) struct Chain {
     states: Vec<State>,
-    /// The states of the first and the last layer.
+    /// Those of the first layer, and those of the last one that may lead to it.
     cuts: Vec<usize>,
     /// By state, its index among the cuts.
     cut_of: Vec<Option<usize>>,
@@ -36,18 +58,18 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// A chain; none if it would take too long to solve.
-    pub(super) fn new(states: Vec<State>, last_layer: u32) -> Option<Self> {
-        let is_cut = |state: &State| state.layer == 0 || state.layer == last_layer;
+    /// A chain that one of these ways divides into layers; none if it would take too long to solve.
+    pub(super) fn new(states: Vec<State>, ways: Vec<Layers>) -> Option<Self> {
+        let layers = ways.into_iter().min_by_key(|way| way.cuts(&states))?;
         let (cuts, mut between): (Vec<usize>, Vec<usize>) =
-            (0..states.len()).partition(|index| is_cut(&states[*index]));
-        between.sort_by_key(|index| states[*index].layer);
+            (0..states.len()).partition(|index| layers.is_cut(&states, *index));
+        between.sort_by_key(|index| layers.of[*index]);
         let mut cut_of = vec![None; states.len()];
         for (index, cut) in cuts.iter().enumerate() {
             cut_of[*cut] = Some(index);
         }
         let steps: usize = states.iter().map(|state| state.next.len()).sum();
-        let passes = cuts.iter().filter(|cut| states[**cut].layer == 0).count();
+        let passes = cuts.iter().filter(|cut| layers.of[**cut] == 0).count();
         (cuts.len() <= CUTS_MAX && steps.saturating_mul(passes) <= STEPS_MAX).then_some(Self {
             states,
             cuts,

@@ -10,7 +10,10 @@ pub mod odds;
 mod progress;
 pub mod rule;
 
-use std::{collections::BTreeMap, iter::once};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter::once,
+};
 
 use super::{
     apportion::greatest_common_divisor,
@@ -221,6 +224,19 @@ impl Campaign {
             .personal_pools()
             .map(|(no, _, personal)| (no, personal.prizes().collect()));
         once((PoolNo::GUARANTEES, guaranteed.copied().collect())).chain(own)
+    }
+
+    /// Prizes of guarantees of personal pools that the budget may hold, in ascending order, each
+    /// once. While it does, the rule of these pools decides otherwise.
+    pub fn guaranteed_in_budget(&self) -> Vec<PrizeNo> {
+        let Some(budget) = &self.budget else {
+            return Vec::new();
+        };
+        let pools = self.personal_pools();
+        let guarantees = pools.flat_map(|(_, _, personal)| &personal.guarantees);
+        let prizes = guarantees.flat_map(|guarantee| &guarantee.prizes).copied();
+        let prizes: BTreeSet<_> = prizes.filter(|prize| budget.value(*prize) > 0).collect();
+        prizes.into_iter().collect()
     }
 
     /// Users draw alone from a pool.

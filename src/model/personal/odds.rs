@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 
 use super::{
     Personal, PersonalOdds,
-    chain::{Chain, State},
+    chain::{Chain, Layers, State},
     progress::Counter,
     rule::{self, Chance},
 };
@@ -68,11 +68,6 @@ fn explore(
         .iter()
         .map(|it| it.last_draw())
         .collect();
-    // Each draw raises the largest counter by one, or it begins anew.
-    let largest = (0..last.len()).max_by_key(|index| last[*index]);
-    let layer = |counters: &[Counter]| largest.map_or(0, |it| counters[it].since);
-    let last_layer = largest.map_or(0, |it| last[it] - 1);
-
     let first = vec![Counter::default(); last.len()];
     let mut number_of = HashMap::from([(first.clone(), 0)]);
     let mut found = vec![first];
@@ -101,12 +96,21 @@ fn explore(
             *given.entry(outcome.unwrap_or(0)).or_default() += probability;
         }
         states.push(State {
-            layer: layer(&counters),
             next: next.into_iter().collect(),
             given: given.into_iter().collect(),
         });
     }
-    let chain = Chain::new(states, last_layer).ok_or(TooManyStates)?;
+    // Each draw raises a counter by one, or it begins anew.
+    let by_counter = last.iter().enumerate().map(|(index, last)| Layers {
+        of: found.iter().map(|it| it[index].since).collect(),
+        last: last - 1,
+    });
+    let mut ways: Vec<Layers> = by_counter.collect();
+    if ways.is_empty() {
+        let of = vec![0; states.len()];
+        ways.push(Layers { of, last: 0 });
+    }
+    let chain = Chain::new(states, ways).ok_or(TooManyStates)?;
     Ok((chain, outcomes))
 }
 

@@ -97,6 +97,133 @@ fn of_a_50_50_the_named_prize_is_two_of_three() {
     assert_share(&shares, Some(OTHER_STAR), shares[&Some(STAR)] / 2.0);
 }
 
+/// The states of a user just after an SSR, and what a draw may count.
+const SR_WITHIN: usize = 10;
+const R_WITHIN: usize = 20;
+
+/// The chances of SSR, SR and R of the draw of this number since the last SSR, for a user who has
+/// drawn so many times since the last SR and the last R: an SSR within 90 with 0.6% and 6% more
+/// from draw 74 on, else an SR within 10 with 5.1%, else an R within 20 with 20%.
+fn chances(draw: u32, since_sr: usize, since_r: usize) -> [f64; 3] {
+    let (ssr, sr, r) = (0.006, 0.051, 0.2);
+    if draw >= 90 {
+        return [1.0, 0.0, 0.0];
+    } else if since_sr + 1 >= SR_WITHIN {
+        return [0.0, 1.0, 0.0];
+    } else if since_r + 1 >= R_WITHIN {
+        return [0.0, 0.0, 1.0];
+    }
+    let raised = (ssr + 0.06 * f64::from(draw.saturating_sub(73))).min(1.0);
+    let rest = (1.0 - raised) / (1.0 - ssr);
+    [raised, sr * rest, r * rest]
+}
+
+/// From one SSR to the next one, beginning with these draws since the last SR and R: where it ends,
+/// and how many draws, SR and R there are until then.
+fn until_next_ssr(since_sr: usize, since_r: usize) -> (Vec<f64>, [f64; 3]) {
+    let state = |since_sr: usize, since_r: usize| since_sr * R_WITHIN + since_r;
+    let mut now = vec![0.0; SR_WITHIN * R_WITHIN];
+    now[state(since_sr, since_r)] = 1.0;
+    let (mut ends, mut sums) = (vec![0.0; now.len()], [0.0; 3]);
+    for draw in 1..=90 {
+        let mut next = vec![0.0; now.len()];
+        for since_sr in 0..SR_WITHIN {
+            for since_r in 0..R_WITHIN {
+                let here = now[state(since_sr, since_r)];
+                let [ssr, sr, r] = chances(draw, since_sr, since_r);
+                let later_sr = (since_sr + 1).min(SR_WITHIN - 1);
+                let later_r = (since_r + 1).min(R_WITHIN - 1);
+                ends[state(later_sr, later_r)] += here * ssr;
+                next[state(0, later_r)] += here * sr;
+                next[state(later_sr, 0)] += here * r;
+                next[state(later_sr, later_r)] += here * (1.0 - ssr - sr - r);
+                for (sum, part) in sums.iter_mut().zip([1.0, sr, r]) {
+                    *sum += here * part;
+                }
+            }
+        }
+        now = next;
+    }
+    (ends, sums)
+}
+
+#[test]
+fn several_guarantees_have_the_odds_of_an_independent_computation() {
+    let (sr, r) = (CARD, PrizeNo(3));
+    let fifty = Guarantee {
+        among: vec![STAR],
+        ..soft_pity(&[STAR, OTHER_STAR])
+    };
+    let weights = [(STAR, 3), (OTHER_STAR, 3), (sr, 51), (r, 200)];
+    let guarantees = vec![
+        fifty,
+        guarantee("sr", &[sr], SR_WITHIN as u32),
+        guarantee("r", &[r], R_WITHIN as u32),
+    ];
+    let shares = shares(odds(&weights, 1000), guarantees);
+
+    let cycles = (0..SR_WITHIN * R_WITHIN).map(|at| until_next_ssr(at / R_WITHIN, at % R_WITHIN));
+    let cycles: Vec<_> = cycles.collect();
+    // How often each state is the one after an SSR, by going from SSR to SSR.
+    let mut often = vec![1.0 / cycles.len() as f64; cycles.len()];
+    for _ in 0..400 {
+        let mut next = vec![0.0; often.len()];
+        for (part, (ends, _)) in often.iter().zip(&cycles) {
+            for (sum, end) in next.iter_mut().zip(ends) {
+                *sum += part * end;
+            }
+        }
+        often = next;
+    }
+    let mut sums = [0.0; 3];
+    for (part, (_, of_cycle)) in often.iter().zip(&cycles) {
+        for (sum, one) in sums.iter_mut().zip(of_cycle) {
+            *sum += part * one;
+        }
+    }
+    let [draws, srs, rs] = sums;
+    // Of three SSR, two are the named prize: in the long run every miss is followed by it.
+    assert_share(&shares, Some(STAR), 2.0 / 3.0 / draws);
+    assert_share(&shares, Some(OTHER_STAR), 1.0 / 3.0 / draws);
+    assert_share(&shares, Some(sr), srs / draws);
+    assert_share(&shares, Some(r), rs / draws);
+    assert_share(&shares, None, 1.0 - (1.0 + srs + rs) / draws);
+}
+
+/// Whether odds can be computed of guarantees of a prize each, within these numbers of draws.
+fn can_be_computed(within: &[u32]) -> bool {
+    let prizes = || (0..).map(PrizeNo);
+    let weights: Vec<_> = prizes().zip(within).map(|(no, _)| (no, 1)).collect();
+    let odds = odds(&weights, 100);
+    let guarantees = prizes().zip(within).map(|(no, within)| {
+        let id = format!("g{}", no.0);
+        guarantee(&id, &[no], *within)
+    });
+    let personal = personal(odds.clone(), guarantees.collect());
+    crate::model::personal::odds::check(&personal, &odds).is_ok()
+}
+
+#[test]
+fn odds_of_a_hundred_thousand_states_are_computed_and_of_more_are_not() {
+    // 99,856 states and 100,172.
+    assert!(can_be_computed(&[316, 316]));
+    assert!(!can_be_computed(&[317, 316]));
+}
+
+#[test]
+fn the_states_after_a_prize_are_at_most_six_hundred() {
+    // 577 and 601.
+    assert!(can_be_computed(&[26, 25, 25]));
+    assert!(!can_be_computed(&[26, 26, 25]));
+}
+
+#[test]
+fn the_steps_from_all_states_after_a_prize_are_at_most_200_million() {
+    // 199.5 and 200.7 million, of 97,068 states at most.
+    assert!(can_be_computed(&[168, 25, 24]));
+    assert!(!can_be_computed(&[169, 25, 24]));
+}
+
 #[test]
 fn a_chain_without_chance_has_odds() {
     // Nothing but guarantees gives a prize: card, card, star, and so on.

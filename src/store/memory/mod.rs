@@ -171,6 +171,21 @@ impl Store for MemoryStore {
         Ok(self.turn().await?.campaigns(after, limit))
     }
 
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&CampaignId>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        if partition != PARTITION {
+            return Ok(Vec::new());
+        }
+        let after = after.map(CampaignId::as_str);
+        let views = self.turn().await?.campaigns(after, limit);
+        let ids = views.iter().map(|view| view.campaign.id.clone());
+        Ok(ids.collect())
+    }
+
     async fn due_campaigns(
         &self,
         partition: u32,

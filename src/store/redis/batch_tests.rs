@@ -30,6 +30,7 @@ pub(crate) fn core() -> Core {
         witnesses: Witnesses::new(1),
         fork_pause: FORK_PAUSE,
         is_recovery: false,
+        troubles: std::sync::Mutex::default(),
         level: Level::new(Durability::Local, OnWeakerLevel::default()),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -33,7 +33,7 @@ use super::{
 use crate::{
     metrics::STORE,
     model::{CampaignId, EnvelopeId, Moment},
-    store::{Executed, Result, StoreError},
+    store::{Executed, Result, StoreError, Trouble},
     trace::{self, Operation},
 };
 
@@ -61,6 +61,8 @@ pub(super) struct Core {
     pub(super) fork_pause: Duration,
     /// The store was opened by `tombola recover`, which works in halted partitions.
     pub(super) is_recovery: bool,
+    /// Partitions that failed the last probe.
+    pub(super) troubles: Mutex<Vec<Trouble>>,
     pub(super) level: Level,
 }
 
@@ -97,6 +99,23 @@ impl Core {
     pub(super) fn backlog_argument(&self) -> Arc<str> {
         let backlog = self.backlog.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&backlog)
+    }
+
+    /// Partitions that failed the last probe, or of which a call has found since that they are
+    /// halted.
+    pub(super) fn troubles(&self) -> Vec<Trouble> {
+        let mut troubles = self.witnesses.halted();
+        let probed = self.troubles.lock();
+        for trouble in probed.unwrap_or_else(PoisonError::into_inner).iter() {
+            if troubles
+                .iter()
+                .all(|other| other.partition != trouble.partition)
+            {
+                troubles.push(trouble.clone());
+            }
+        }
+        troubles.sort_unstable_by_key(|trouble| trouble.partition);
+        troubles
     }
 
     /// The partition of a campaign.
@@ -229,7 +248,7 @@ impl Core {
     /// The error of a partition whose acknowledged entries are lost; logs it the first time.
     fn halted(&self, partition: u32, halt: &Halt) -> StoreError {
         let error = forks::halted(partition, halt);
-        if self.witnesses.is_news(partition) {
+        if self.witnesses.is_news(partition, &error.to_string()) {
             error!(partition, "{error}");
         }
         error

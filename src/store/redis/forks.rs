@@ -9,10 +9,7 @@
 
 use std::{
     fmt::Write as _,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -21,7 +18,7 @@ use redis::Value;
 use super::format::reply::{Parts, letter, number, text, unexpected};
 use crate::{
     model::Moment,
-    store::{Result, StoreError},
+    store::{Result, StoreError, Trouble},
 };
 
 /// How long a fork waits before it takes writes. Every running service probes each second, so each
@@ -67,8 +64,8 @@ impl Acknowledged {
 /// What this service has acknowledged, by partition.
 pub(super) struct Witnesses {
     by_partition: Vec<Mutex<Acknowledged>>,
-    /// By partition: it is halted, and the log says so.
-    logged: Vec<AtomicBool>,
+    /// By partition: why it is halted, once the log says so.
+    halted: Vec<Mutex<Option<String>>>,
 }
 
 impl Witnesses {
@@ -76,7 +73,7 @@ impl Witnesses {
     pub(super) fn new(partitions: usize) -> Self {
         Self {
             by_partition: (0..partitions).map(|_| Mutex::default()).collect(),
-            logged: (0..partitions).map(|_| AtomicBool::new(false)).collect(),
+            halted: (0..partitions).map(|_| Mutex::default()).collect(),
         }
     }
 
@@ -132,14 +129,29 @@ impl Witnesses {
         self.of(partition).add(Witness { replid, number });
     }
 
-    /// Notes that the partition is halted; true if the log does not say so yet.
-    pub(super) fn is_news(&self, partition: u32) -> bool {
-        !self.logged[partition as usize].swap(true, Ordering::Relaxed)
+    fn halt(&self, partition: u32) -> std::sync::MutexGuard<'_, Option<String>> {
+        let halt = &self.halted[partition as usize];
+        halt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes why the partition is halted; true if the log does not say so yet.
+    pub(super) fn is_news(&self, partition: u32, why: &str) -> bool {
+        self.halt(partition).replace(why.to_owned()).is_none()
     }
 
     /// Notes that the partition is not halted.
     pub(super) fn is_well(&self, partition: u32) {
-        self.logged[partition as usize].store(false, Ordering::Relaxed);
+        self.halt(partition).take();
+    }
+
+    /// The partitions that are halted.
+    pub(super) fn halted(&self) -> Vec<Trouble> {
+        let partitions = 0..u32::try_from(self.halted.len()).unwrap_or(u32::MAX);
+        let halted = partitions.filter_map(|partition| {
+            let error = StoreError::Halted(self.halt(partition).clone()?);
+            Some(Trouble { partition, error })
+        });
+        halted.collect()
     }
 }
 

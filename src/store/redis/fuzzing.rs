@@ -17,12 +17,13 @@ use super::{
         script::Effect,
     },
     read::read_item,
+    step::campaign::from_json,
 };
 use crate::{
     fuzzing::{assert_json_reads_back, fields},
     model::{CampaignId, Moment, RequestId, UserId, limits::Funding},
     store::{
-        BonusCommand, BonusEntry, DrawCommand, DrawResult, LedgerId,
+        BonusCommand, BonusEntry, DrawCommand, DrawResult, LedgerId, ProposalBase, Proposals,
         entry::{Body, DrawEntry},
     },
 };
@@ -32,7 +33,7 @@ pub(crate) fn record(data: &[u8]) -> bool {
     let Some((kind, bytes)) = data.split_first() else {
         return false;
     };
-    match kind % 12 {
+    match kind % 13 {
         0 => user_record(bytes),
         1 => remembered(bytes),
         2 => drawn(bytes),
@@ -44,7 +45,8 @@ pub(crate) fn record(data: &[u8]) -> bool {
         8 => effects(bytes),
         9 => ledger_item(bytes),
         10 => packed_id(bytes),
-        _ => wrong_guess(bytes),
+        11 => wrong_guess(bytes),
+        _ => proposals(bytes),
     }
 }
 
@@ -271,19 +273,47 @@ fn packed_id(bytes: &[u8]) -> bool {
 
 /// The reply to a draw that was planned from something else.
 fn wrong_guess(bytes: &[u8]) -> bool {
-    let Ok((held, progress)) = decode_guess(bytes) else {
+    let read = [false, true].map(|is_watched| can_be_read(bytes, is_watched));
+    read.contains(&true)
+}
+
+fn can_be_read(bytes: &[u8], is_watched: bool) -> bool {
+    let Ok(stored) = decode_guess(bytes, is_watched) else {
         return false;
     };
     let mut packer = Packer::default();
-    packer.bytes(held_text(&held).as_bytes());
-    if !progress.is_empty() {
-        pack_progress(&mut packer, &progress);
+    packer.bytes(held_text(&stored.held).as_bytes());
+    if let Some(over) = &stored.over {
+        packer.count(over.pool.0.into()).count(over.step.into());
+        packer.bytes(held_text(&over.prizes).as_bytes());
+    }
+    if !stored.progress.is_empty() {
+        pack_progress(&mut packer, &stored.progress);
     }
     let written = packer.done();
     assert_eq!(
-        decode_guess(&written).expect("a written guess"),
-        (held, progress)
+        decode_guess(&written, is_watched).expect("a written guess"),
+        stored
     );
+    true
+}
+
+/// The proposals of a campaign. Each stands somewhere at any moment.
+fn proposals(bytes: &[u8]) -> bool {
+    let Ok(list) = from_json::<Proposals>(bytes) else {
+        return false;
+    };
+    for proposal in &list.0 {
+        for now in [Moment::EPOCH, proposal.at, proposal.expires] {
+            proposal.state(ProposalBase::default(), now);
+        }
+        assert_eq!(
+            list.get(&proposal.id).map(|found| &found.id),
+            Some(&proposal.id)
+        );
+    }
+    list.kept_until();
+    assert_json_reads_back(&list);
     true
 }
 

@@ -50,7 +50,7 @@ pub use self::{
         fault_kind::FaultKind,
         findings::{CheckError, Checked},
         pool::SetupError,
-        url::{RedisUrl, UrlError},
+        url::{PasswordFiles, RedisUrl, UrlError},
     },
     open::{
         identity::{Found, Made, PARTITIONS_MAX},
@@ -76,11 +76,12 @@ use self::{
     },
 };
 use super::{
-    AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignView,
-    DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry, Executed,
-    FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Refusal, Result,
-    StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, UserDetails, UserView,
-    WinCommand, WinOperated, WindowView, fill::CHUNK_UNITS_MAX, rules,
+    AdjustCommand, ApplyCommand, BlockedUsers, BonusAnswer, BonusCommand, CampaignPage,
+    CampaignView, DealCommand, DrawAnswer, DrawCommand, Drawn, DueCampaign, Durability, Entry,
+    Executed, FillCommand, Filled, Filling, FreezeCommand, OperateCommand, Operated, Refusal,
+    Result, StandingStill, Stats, Step, Store, StoreError, StoreInfo, Sweep, Swept, Trouble,
+    Unread, UserDetails, UserView, WinCommand, WinOperated, WindowView, fill::CHUNK_UNITS_MAX,
+    rules,
 };
 use crate::model::{Campaign, CampaignId, Moment, PoolNo, RequestId, UserId};
 
@@ -134,6 +135,7 @@ impl RedisStore {
             witnesses: Witnesses::new(partitions),
             fork_pause: options.fork_pause,
             is_recovery,
+            troubles: std::sync::Mutex::default(),
             level: Level::new(options.durability, options.level.on_weaker)
                 .having_logged(found.warnings),
         });
@@ -223,6 +225,10 @@ impl Store for RedisStore {
                 detail: format!("a batch has been at Redis for {} s", busy.as_secs()),
             }),
         }
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        self.core.troubles()
     }
 
     fn standing_still(&self) -> Vec<StandingStill> {
@@ -320,21 +326,40 @@ impl Store for RedisStore {
     }
 
     async fn campaigns(&self, after: Option<&str>, limit: usize) -> Result<Vec<CampaignView>> {
-        let mut ids = Vec::new();
-        for partition in 0..self.info.partitions {
-            ids.extend(self.core.campaign_ids(partition, after, limit).await?);
-        }
-        ids.sort_unstable();
-        ids.truncate(limit);
+        self.readable_campaigns(after, limit).await?.whole()
+    }
+
+    async fn readable_campaigns(&self, after: Option<&str>, limit: usize) -> Result<CampaignPage> {
+        let (ids, mut unread) = self.core.readable_ids(after, limit).await?;
+        let next = ids.last().filter(|_| ids.len() == limit).cloned();
         let mut views = Vec::with_capacity(ids.len());
         for id in ids {
             match self.campaign(&id).await {
+                Ok(view) => views.push(view),
                 // Its data have begun to leave since the ids were read.
                 Err(StoreError::Refused(Refusal::Removed { .. })) => {}
-                view => views.push(view?),
+                Err(error) => unread.push(Unread {
+                    partition: self.core.partition(&id).number,
+                    campaign: Some(id),
+                    error,
+                }),
             }
         }
-        Ok(views)
+        Ok(CampaignPage {
+            views,
+            unread,
+            next,
+        })
+    }
+
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&CampaignId>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        let after = after.map(CampaignId::as_str);
+        self.core.campaign_ids(partition, after, limit).await
     }
 
     async fn due_campaigns(

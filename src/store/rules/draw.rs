@@ -294,8 +294,13 @@ impl<P: Pools> Search<'_, P> {
     /// The user may have a unit of this prize now.
     pub(super) fn may_have(&self, prize: PrizeNo) -> bool {
         let has_all = self.campaign.prize(prize).counts_as_win && self.has_all_wins();
+        !has_all && !self.has_reached_cap(prize) && !self.passes_budget(prize)
+    }
+
+    /// One more unit of this prize would pass the budget.
+    pub(super) fn passes_budget(&self, prize: PrizeNo) -> bool {
         let passes = |budget: &Budget| budget.holds(prize, self.made.spent);
-        !has_all && !self.has_reached_cap(prize) && !self.budget.is_some_and(passes)
+        self.budget.is_some_and(passes)
     }
 
     /// There is a prize of which one more unit would pass the budget.

@@ -1,7 +1,9 @@
 //! What a draw takes off stock itself, by the user's progress.
 //!
 //! - In a personal pool the user's own chance decides it. What cannot be given is the pool's
-//!   fallback, else what the next pools give. The user's progress is the same in any case.
+//!   fallback, else what the next pools give. The user's progress is the same in any case. A prize
+//!   of a guarantee cannot be given only while it is held: paused, or beyond the budget. The rule
+//!   of the pool knows that, so a guarantee that is due stays due.
 //! - A guarantee of the campaign that is due gives the first of its prizes that can be given,
 //!   before any pool is tried; no chance is needed. While there is none it stays due, the next
 //!   guarantee is tried, and then the pools. Whatever a draw gives counts for all guarantees.
@@ -64,10 +66,8 @@ impl<P: Pools> Search<'_, P> {
         let Some(chance) = self.chance else {
             return Found::NeedChance;
         };
-        let (before, paused) = (self.made.progress.of(pool), self.paused);
-        let draw = chance.draw(self.campaign, pool, &before, |prize| {
-            paused.contains(&prize)
-        });
+        let before = self.made.progress.of(pool);
+        let draw = chance.draw(self.campaign, pool, &before, |prize| self.is_held(prize));
         let Some(draw) = draw else {
             return Found::Nothing;
         };
@@ -86,6 +86,11 @@ impl<P: Pools> Search<'_, P> {
             prize,
             guarantee: guarantee.and_then(|index| u16::try_from(index).ok()),
         })
+    }
+
+    /// Nobody may have a unit of a prize now: it is paused, or one more would pass the budget.
+    fn is_held(&self, prize: PrizeNo) -> bool {
+        self.paused.contains(&prize) || self.passes_budget(prize)
     }
 
     /// A unit of a prize is in stock, not held, and one that the user may have.

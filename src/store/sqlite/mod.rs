@@ -366,6 +366,25 @@ impl Store for SqliteStore {
         Ok(views.into_iter().take(limit).cloned().collect())
     }
 
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&CampaignId>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        if partition != columns::PARTITION {
+            return Ok(Vec::new());
+        }
+        let published = self.published.read();
+        let published = published.unwrap_or_else(PoisonError::into_inner);
+        let ids = published.keys();
+        let mut ids: Vec<_> = ids
+            .filter(|id| after.is_none_or(|after| *id > after))
+            .collect();
+        ids.sort_unstable();
+        Ok(ids.into_iter().take(limit).cloned().collect())
+    }
+
     async fn due_campaigns(
         &self,
         partition: u32,

@@ -43,9 +43,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
         include_str!("schema_proposals.sql"),
         include_str!("schema_activity.sql")
     ),
+    include_str!("schema_requests.sql"),
 ];
 /// The version of the schema.
-pub(super) const SCHEMA_VERSION: u32 = 15;
+pub(super) const SCHEMA_VERSION: u32 = 16;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 32 MiB of pages; readers, whose pages every commit makes stale, keep few.

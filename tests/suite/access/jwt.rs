@@ -59,6 +59,24 @@ async fn tokens_of_all_three_algorithms_are_accepted() {
     assert!(server.heads().starts_with("GET /keys HTTP/1.1\n"));
 }
 
+/// A pod that calls with the token of its ServiceAccount, and one of another namespace.
+#[tokio::test]
+async fn a_service_account_of_kubernetes_is_known_by_its_subject() {
+    let key = SigningKey::rsa();
+    let server = KeyServer::new(&key_set(&[key.public("k")]));
+    let subject = "value: \"system:serviceaccount:shop:backend\"";
+    let gate = Gate::new(&behind(&server).replace("value: shop", subject));
+    for (namespace, wanted) in [("shop", Ok(())), ("other", refused("INVALID"))] {
+        let mut claims = claims(&format!("system:serviceaccount:{namespace}:backend"), 300);
+        // As Kubernetes signs them: several audiences, and claims of its own.
+        claims["aud"] = json!(["tombola", "https://kubernetes.default.svc"]);
+        claims["kubernetes.io"] = json!({"namespace": namespace, "serviceaccount": {
+            "name": "backend", "uid": "3b2a1f2c-0000-4000-8000-000000000000"}});
+        let token = key.token("k", &claims);
+        assert_eq!(try_token(&gate, &token).await, wanted, "{namespace}");
+    }
+}
+
 #[tokio::test]
 async fn what_a_token_must_say_is_checked() {
     let key = SigningKey::ed25519();

@@ -124,7 +124,7 @@ fn hashed(policy: &str) -> String {
 
 /// Adds a token to calls.
 #[derive(Clone)]
-struct Bearer(Option<MetadataValue<Ascii>>);
+pub struct Bearer(Option<MetadataValue<Ascii>>);
 
 impl tonic::service::Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
@@ -137,7 +137,7 @@ impl tonic::service::Interceptor for Bearer {
     }
 }
 
-type Connection = InterceptedService<Channel, Bearer>;
+pub type Connection = InterceptedService<Channel, Bearer>;
 
 /// Clients of one identity.
 #[derive(Clone)]
@@ -163,7 +163,7 @@ impl Calls {
         LotteryServiceClient::new(self.connection())
     }
 
-    fn campaigns(&self) -> CampaignServiceClient<Connection> {
+    pub fn campaigns(&self) -> CampaignServiceClient<Connection> {
         CampaignServiceClient::new(self.connection())
     }
 

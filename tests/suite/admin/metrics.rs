@@ -28,16 +28,16 @@ pools: [{id: deck, deck: {cards: {coupon: 1}}}]
 type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
 
 /// Metrics that were read.
-struct Metrics {
-    text: String,
+pub struct Metrics {
+    pub text: String,
     /// The type of each.
     types: BTreeMap<String, String>,
-    samples: Samples,
+    pub samples: Samples,
 }
 
 impl Metrics {
     /// Reads a server's metrics, and checks their form.
-    fn of(server: &Server) -> Self {
+    pub fn of(server: &Server) -> Self {
         let (status, head, text) = server.admin().get("/metrics");
         assert_eq!(status, 200, "{text}");
         assert!(
@@ -98,7 +98,7 @@ impl Metrics {
         }
     }
 
-    fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let labels = labels
             .iter()
             .map(|(name, value)| ((*name).into(), (*value).into()));
@@ -132,7 +132,7 @@ fn read_series(series: &str) -> (String, BTreeMap<String, String>) {
     (name.into(), labels.collect())
 }
 
-fn served(data: &tempfile::TempDir) -> Server {
+pub fn served(data: &tempfile::TempDir) -> Server {
     Start::on(data.path()).with("--admin 127.0.0.1:0").serve()
 }
 
@@ -214,8 +214,11 @@ async fn the_units_of_each_prize_add_up_to_its_stock() {
     };
     let outcomes = ["win", "consolation", "nothing"];
     assert_eq!(outcomes.map(draws).iter().sum::<f64>(), 20.0);
-    let read_at = metrics.value("tombola_store_read_timestamp_seconds", &[]);
-    assert!(read_at.unwrap() > 0.0);
+    for gauges in ["campaigns", "shared"] {
+        let labels = [("gauges", gauges)];
+        let read_at = metrics.value("tombola_store_read_timestamp_seconds", &labels);
+        assert!(read_at.unwrap() > 0.0);
+    }
     assert!(!metrics.text.contains("u-secret"));
 }
 

@@ -24,8 +24,11 @@ fn probes_follow_the_store_and_the_process_lives_meanwhile() {
     };
     let server = start.wait();
     let admin = server.admin();
-    assert!(admin.says("/readyz", 503).contains("not open yet"));
-    admin.says("/startupz", 503);
+    for probe in ["/readyz", "/startupz"] {
+        let cause = admin.says(probe, 503);
+        assert!(cause.contains("not open yet"), "{cause}");
+        assert!(cause.contains("cannot be reached"), "{cause}");
+    }
     admin.says("/livez", 200);
 
     house.redis.restart();
@@ -36,6 +39,7 @@ fn probes_follow_the_store_and_the_process_lives_meanwhile() {
     house.redis.kill();
     let cause = admin.becomes("/readyz", 503);
     assert!(cause.contains("the store is not serving"), "{cause}");
+    assert!(!cause.contains("Unavailable {"), "{cause}");
     admin.says("/startupz", 200);
     admin.says("/livez", 200);
 

@@ -1,9 +1,14 @@
 //! Codes from a file to their winners.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, OpenFlags};
 
 use super::Desk;
-use crate::process::{Ended, project, tombola};
+use crate::process::{Ended, Start, project, tombola};
 
 const CAMPAIGN: &str = "
 id: coupons
@@ -177,4 +182,84 @@ fn unused_codes_are_exported_and_won_ones_are_not() {
         .badly(1, &["has no codes"]);
     let acts = desk.json("stats coupons");
     assert_eq!(acts["prizes"][0]["codesLeft"], "2495");
+}
+
+/// The files of a directory and of those within it.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let found = directory
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let files = found.map(|path| match path.is_dir() {
+        true => files(&path),
+        false => vec![path],
+    });
+    files.flatten().collect()
+}
+
+#[test]
+fn the_text_of_a_code_stands_in_no_file_no_log_and_at_no_admin_port() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let start = Start::on(&data).with("--admin 127.0.0.1:0");
+    let mut server = start.serve();
+    let put = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let campaign = put("coupons.yaml", CAMPAIGN);
+    let codes = put("codes.txt", &lines(0..1_000));
+    server.run(&["apply", "-f", &campaign]).well();
+    let import = ["codes", "import", "coupons", "coupon", "-f", &codes];
+    server.run(&import).well();
+    let mut is_seen = false;
+    for user in ["ann", "bob", "carl"] {
+        let draw = ["draw", "coupons", user, "--paid", "--count", "20"];
+        is_seen |= server.run(&draw).well().contains("CODE-0");
+    }
+    assert!(is_seen, "their winners see them");
+    let listed = server
+        .run(&["wins", "--campaign", "coupons", "--json"])
+        .well();
+    assert!(listed.contains("coupon"), "the ledger is settled: {listed}");
+    let backup = data.join("copy.backup");
+    server.run(&["backup", backup.to_str().unwrap()]).well();
+    let (_, _, metrics) = server.admin().get("/metrics");
+    let log = server.log();
+    server.kill();
+    let read = files(&data).into_iter().map(|path| {
+        let bytes = std::fs::read(&path).unwrap();
+        (path.display().to_string(), bytes)
+    });
+    let mut all: Vec<_> = read.collect();
+    assert!(all.len() >= 3, "database, log of it, backup: {}", all.len());
+    all.push(("metrics".into(), metrics.into_bytes()));
+    all.push(("log".into(), log.into_bytes()));
+    for (name, bytes) in all {
+        let found = bytes.windows(6).any(|part| part == b"CODE-0");
+        assert!(!found, "the text of a code is in {name}");
+    }
+}
+
+#[test]
+fn a_code_takes_at_most_40_bytes_more_than_its_text_in_the_store_s_file() {
+    const CODES: u64 = 30_000;
+    let desk = with_coupons();
+    let import = "codes import coupons coupon -f";
+    let first = desk.file("codes.txt", &lines(0..1_000));
+    desk.run(import, &[&first]).well();
+    let size = || {
+        let path = desk.directory.path().join("data/tombola.sqlite3");
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let of = |name| db.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+        of("page_count").unwrap() * of("page_size").unwrap()
+    };
+    let before = size();
+    let all = desk.file("codes.txt", &lines(0..1_000 + CODES));
+    desk.run(import, &[&all]).well();
+    let each = (size() - before) / CODES;
+    let text = lines(0..1).trim().len() as u64;
+    println!("{each} bytes for each code of {text} bytes");
+    assert!(each <= text + 40, "{each}");
 }

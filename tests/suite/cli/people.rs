@@ -134,3 +134,34 @@ async fn a_page_of_blocked_users_is_bounded_and_goes_on_by_its_token() {
     };
     refused(server.get_user(nobody).await.unwrap_err(), "user_id");
 }
+
+#[test]
+fn a_caller_s_bonus_draws_are_granted_once_and_within_their_limit() {
+    let desk = Desk::new();
+    let file = desk.file(
+        "invited.yaml",
+        "
+id: invited
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+limits: {drawsPerDay: 1, grantedPerDay: 3}
+prizes: [{id: mug, stock: 10}]
+pools: [{id: hours, schedule: {total: {mug: 1}}}]
+",
+    );
+    desk.run("apply -f", &[&file]).well();
+    let bonus = "bonus invited ann 2 --request-id friend-1";
+    let granted = desk.json(bonus);
+    assert_eq!(granted["limits"]["drawsToday"]["bonus"], "2", "{granted:#}");
+    let again = desk.json(bonus);
+    assert_eq!(again["replayed"], true, "{again:#}");
+    assert_eq!(again["limits"], granted["limits"]);
+    let shown = desk.run("bonus invited ann 1 --expire +24h", &[]).well();
+    assert!(shown.contains("ann got 1 bonus draw "), "{shown}");
+    desk.run("bonus invited ann 1", &[])
+        .badly(1, &["bonus draws"]);
+    desk.run("bonus invited ann 0", &[]).badly(64, &["DRAWS"]);
+    let draw = desk.json("draw invited ann --count 4");
+    assert_eq!(draw["results"].as_array().unwrap().len(), 4, "{draw:#}");
+}

@@ -170,6 +170,97 @@ pools:
 }
 
 #[test]
+fn published_odds_name_every_rule_that_changes_what_is_won() {
+    let desk = Desk::new();
+    let file = desk.file(
+        "rules.yaml",
+        "
+id: rules
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+segmentLimits:
+  - {segment: gold, limits: {winsPerUser: 5}}
+  - {segment: staff, limits: {drawsPerDay: 9}}
+budget: {perDay: {currencyCode: CNY, units: 20}, total: {currencyCode: CNY, units: 500}}
+prizes:
+  - {id: phone, stock: 3, value: {currencyCode: CNY, units: 10}}
+  - {id: coupon, codes: true, value: {currencyCode: CNY, units: 2}}
+  - {id: sticker, unlimited: true, countsAsWin: false, value: {currencyCode: CNY}}
+pools:
+  - {id: own, personal: {odds: {phone: 1%}, fallback: sticker}}
+  - {id: round, personal: {deck: {size: 10, cards: {phone: 2}}, fallback: sticker}}
+  - {id: deck, deck: {size: 10, cards: {coupon: 1}, onExhausted: RESHUFFLE}}
+",
+    );
+    desk.run("apply -f", &[&file]).well();
+    let odds = desk.json("odds rules");
+    let budget = &odds["budget"];
+    assert_eq!(budget["perDay"]["units"], "20", "{odds:#}");
+    assert_eq!(budget["total"]["units"], "500", "{odds:#}");
+    let values = budget["values"].as_array().unwrap().iter();
+    let values: Vec<_> = values.map(|it| it["prizeId"].as_str().unwrap()).collect();
+    assert_eq!(values, ["phone", "coupon", "sticker"]);
+    // Without a limit for everybody, one segment has a limit, and another one has none.
+    assert!(odds["winsPerUser"].is_null(), "{odds:#}");
+    let wins = &odds["segmentWins"];
+    assert_eq!(
+        (&wins[0]["segment"], &wins[0]["winsPerUser"]),
+        (&"gold".into(), &5.into())
+    );
+    assert_eq!(wins[1]["segment"], "staff", "{odds:#}");
+    assert!(wins[1]["winsPerUser"].is_null(), "{odds:#}");
+    assert_eq!(odds["prizesBeyondLimit"][0], "sticker", "{odds:#}");
+    assert_eq!(odds["unlimitedPrizes"][0], "sticker", "{odds:#}");
+    assert_eq!(odds["prizesWithCodes"][0], "coupon", "{odds:#}");
+    for pool in 0..2 {
+        let personal = &odds["pools"][pool]["personal"];
+        assert_eq!(personal["fallbackPrizeId"], "sticker", "{odds:#}");
+    }
+    let shown = desk.run("odds", &["rules"]).well();
+    for part in [
+        "sticker in place of a prize that cannot be given",
+        "gold: after 5 wins a user wins only: sticker",
+        "staff: no limit of wins",
+        "budget: CNY 20 a day, CNY 500 in all",
+        "values: phone CNY 10; coupon CNY 2; sticker CNY 0",
+        "never run out: sticker",
+        "each with a code of its own: coupon",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+#[test]
+fn a_plan_says_for_how_many_users_the_stock_of_personal_pools_lasts() {
+    let desk = Desk::new();
+    let file = desk.file(
+        "alone.yaml",
+        "
+id: alone
+timeZone: Asia/Shanghai
+startTime: 2026-12-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+prizes:
+  - {id: phone, stock: 4}
+  - {id: mug, stock: 100}
+  - {id: pin, unlimited: true}
+pools:
+  - {id: round, personal: {deck: {size: 10, cards: {phone: 2, pin: 3}}}}
+  - {id: chance, personal: {odds: {mug: 5%, pin: 10%}}}
+  - {id: hours, schedule: {total: {phone: 1}}}
+",
+    );
+    let shown = desk.run("apply --dry-run -f", &[&file]).well();
+    for line in [
+        "pool round: each user's round takes 2 phone: the stock lasts for 1 user",
+        "pool chance: chance decides how many each user takes of 100 mug in stock",
+    ] {
+        assert!(shown.contains(&format!("\n{line}\n")), "{line}: {shown}");
+    }
+}
+
+#[test]
 fn the_demo_ends_balanced() {
     let demo = "demo --exit --users 50 --listen 127.0.0.1:0";
     let output = Ended::of(&mut tombola(demo.split_whitespace())).well();

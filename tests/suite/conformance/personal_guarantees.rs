@@ -30,6 +30,9 @@ promises![
     parallel_draws_keep_every_promise,
     responses_and_replays_show_the_guarantees_as_they_were,
     prizes_of_guarantees_are_given_beyond_the_limit_of_wins,
+    a_prize_beyond_the_budget_stays_due,
+    a_cheaper_prize_keeps_the_guarantee_while_the_budget_holds_the_other,
+    parallel_draws_keep_budget_and_guarantees,
 ];
 
 const POOL: PoolNo = PoolNo(0);
@@ -375,4 +378,81 @@ async fn prizes_of_guarantees_are_given_beyond_the_limit_of_wins(world: &mut Wor
         .await;
     let answer = world.draw(draw("u").times(6)).await;
     assert_eq!(answer.prizes(), ["mug", "", "star", "", "", "star"]);
+}
+
+/// The campaign of which a unit of the star is worth 2 yuan, and this is won on a day at most.
+fn within_a_budget(per_day: u32) -> String {
+    let cny = |units: u32| format!("{{currencyCode: CNY, units: {units}}}");
+    let (worth, nothing) = (cny(2), cny(0));
+    let priced = FIFTH
+        .replace(
+            "{id: star, unlimited: true}",
+            &format!("{{id: star, unlimited: true, value: {worth}}}"),
+        )
+        .replace(
+            "{id: pin, unlimited: true}",
+            &format!("{{id: pin, unlimited: true, value: {nothing}}}"),
+        );
+    format!(
+        "budget: {{perDay: {}}}\n{}",
+        cny(per_day),
+        priced.replace("\n    ", "\n")
+    )
+}
+
+async fn a_prize_beyond_the_budget_stays_due(world: &mut World) {
+    world.begin(&within_a_budget(5)).await;
+    // Two stars fit. From then on it is due, and stays so.
+    let answer = world.draw(draw("u").times(17)).await;
+    assert_eq!(places(&answer, "star"), (vec![4, 9], vec![4, 9]));
+    let own = progress(world, "u").await;
+    let since: Vec<_> = own.counters.values().map(|it| it.since).collect();
+    assert_eq!((own.position, since), (17, vec![7]));
+    let answer = world.draw(draw("u").times(3)).await;
+    assert_eq!(places(&answer, "star"), (vec![], vec![]));
+    // Another user finds the same.
+    let answer = world.draw(draw("v").times(6)).await;
+    assert_eq!(places(&answer, "star"), (vec![], vec![]));
+    world.pass(hours(24)).await;
+    for name in ["u", "v"] {
+        let answer = world.draw(draw(name).times(2)).await;
+        assert_eq!(places(&answer, "star"), (vec![0], vec![0]), "{name}");
+    }
+}
+
+async fn a_cheaper_prize_keeps_the_guarantee_while_the_budget_holds_the_other(world: &mut World) {
+    world
+        .begin(
+            "
+            budget: {total: {currencyCode: CNY, units: 9}}
+            prizes:
+              - {id: hero, unlimited: true, value: {currencyCode: CNY, units: 5}}
+              - {id: star, unlimited: true, value: {currencyCode: CNY, units: 2}}
+            pools:
+              - id: own
+                personal:
+                  odds: {hero: 1/100000000000}
+                  guarantees: [{id: half, prizes: [hero, star], within: 2}]
+            ",
+        )
+        .await;
+    // Only the odds of the hero are above 0, so it is the hero while it fits.
+    let answer = world.draw(draw("u").times(10)).await;
+    let given = ["", "hero", "", "star", "", "star", "", "", "", ""];
+    assert_eq!(answer.prizes(), given);
+    assert_eq!(answer.causes().last(), Some(&Cause::Budget));
+}
+
+async fn parallel_draws_keep_budget_and_guarantees(world: &mut World) {
+    world.begin(&within_a_budget(40)).await;
+    let calls = (0..300).map(|i| draw(["u", "v", "w"][i % 3]).times(1 + i as u32 % 7));
+    let answers = world.storm(calls.collect()).await;
+    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+    let stars: usize = answers.iter().map(|it| it.count("star")).sum();
+    assert_eq!(stars, 20, "as many as fit, of 240");
+    world.pass(hours(24)).await;
+    for name in ["u", "v", "w"] {
+        let answer = world.draw(draw(name)).await;
+        assert_eq!(answer.prizes(), ["star"], "{name}");
+    }
 }

@@ -71,6 +71,8 @@ async fn alerts_of_campaigns_on_all_pages_are_on_the_first() {
     let link = r#"<a href="/campaigns/wheel-29">wheel-29</a>"#;
     assert!(page.contains(link), "{page}");
     assert!(page.contains("No draws: the campaign is paused"), "{page}");
+    // Once: not in the row of the campaign, too.
+    assert_eq!(page.matches("mug is paused").count(), 1, "{page}");
     let page = browser.get("/alerts").good();
     assert!(
         page.contains(link) && page.contains("mug is paused"),

@@ -47,6 +47,14 @@ async fn people_use_the_console_in_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_click_that_does_not_arrive_is_said() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, browser) = served(data.path());
+    fill(&server).await;
+    drive("brake.mjs", &format!("http://{}", browser.address), &[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn people_use_the_console_over_tls() {
     let files = tempfile::tempdir().unwrap();
     let authority = certificates::make(files.path(), "server");
@@ -60,4 +68,17 @@ async fn people_use_the_console_over_tls() {
     let server = server.over_tls(&authority.pem);
     fill(&server).await;
     browse(&format!("https://{}", address(&server)), &["/".into()]);
+    speaks_http_1(&format!("https://{}/sign-in", address(&server)));
+}
+
+/// Asks for a page by a client that knows no HTTP/2, as proxies do.
+fn speaks_http_1(url: &str) {
+    const ASK: &str = "
+        require('https').get(process.argv[1], {rejectUnauthorized: false}, (answer) => {
+            console.log(answer.httpVersion, answer.statusCode);
+            answer.resume();
+        });";
+    let mut node = Command::new("node");
+    node.args(["-e", ASK, url]);
+    assert_eq!(Ended::of(&mut node).well(), "1.1 200\n");
 }

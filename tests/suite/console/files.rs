@@ -219,3 +219,48 @@ async fn users(server: &Server, browser: &mut Browser) {
     assert_eq!(answer.status, 400, "{}", answer.body);
     assert!(answer.body.contains("Done: 0 of 1"), "{}", answer.body);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_revokes_wins_and_erases_users() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let path = "/campaigns/wheel/many";
+    draw(&server, "winner-1").await;
+    draw(&server, "winner-2").await;
+    let wins = "/campaigns/wheel/wins.csv?user=winner-1";
+    let unit = rows(&browser.get(wins).good())[1][5].to_owned();
+    let file = format!("unit,reason\n{unit},a robot\nhourly:1:1,nobody\n");
+    let report = browser
+        .upload(path, &[("act", "revoke"), ("file", &file)])
+        .good();
+    for words in ["Done: 1 of 2", "There is no such win", "a robot"] {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+    let history = browser.get("/campaigns/wheel/history").good();
+    assert!(
+        history.contains("revoked a win") && history.contains("a robot"),
+        "{history}"
+    );
+
+    // What cannot be undone needs the campaign's id to be typed.
+    let erase = |typed: &'static str| {
+        [
+            ("act", "forget"),
+            ("file", "user\nwinner-1\nwinner-2\n"),
+            ("reason", "asked for it"),
+            ("typed", typed),
+        ]
+    };
+    let answer = browser.upload(path, &erase("whee"));
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert!(answer.body.contains("nothing was done"), "{}", answer.body);
+    assert_eq!(rows(&browser.get(wins).good()).len(), 2);
+    let report = browser.upload(path, &erase("wheel")).good();
+    assert!(report.contains("Done: 2 of 2"), "{report}");
+    for user in ["winner-1", "winner-2"] {
+        let left = format!("/campaigns/wheel/draws.csv?user={user}");
+        assert_eq!(rows(&browser.get(&left).good()).len(), 1, "{user}");
+    }
+}

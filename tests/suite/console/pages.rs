@@ -236,3 +236,64 @@ async fn a_page_is_live() {
     browser.post("/campaigns/wheel/pause", "");
     event("state-paused");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn draws_lapse_units_leave_and_one_hour_is_taken_back() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let grant = "user=carl&draws=7&request_id=g&expire=2030-01-31T12:30";
+    browser
+        .post("/campaigns/wheel/users/grant", grant)
+        .leads_to("/campaigns/wheel/users?user=carl&done=granted");
+    let page = browser.get("/campaigns/wheel/users?user=carl").good();
+    assert!(page.contains("2030-01-31 12:30:00"), "{page}");
+
+    let wins = browser.get("/campaigns/wheel/wins").good();
+    let (_, unit) = wins.split_once(r#"name="unit" value=""#).unwrap();
+    let unit = encoded(unit.split('"').next().unwrap());
+    let back = "back=/campaigns/wheel/wins&reason=stolen";
+    let withdraw = format!("unit={unit}&units=withdraw&{back}");
+    let untyped = browser.post("/campaigns/wheel/wins/revoke", &withdraw);
+    assert_eq!(untyped.status, 400, "{}", untyped.body);
+    browser
+        .post(
+            "/campaigns/wheel/wins/revoke",
+            &format!("{withdraw}&typed={unit}"),
+        )
+        .leads_to("/campaigns/wheel/wins?done=revoked");
+    let summary = browser.get("/campaigns/wheel").good();
+    let left = |prize: &str| summary.contains(&format!(r#"data-live="withdrawn:{prize}">1<"#));
+    assert!(left("mug") || left("coupon"), "{summary}");
+
+    // An hour that is not injected has nothing to take back: the service says so.
+    let recall = "pool=hourly&typed=wheel&hour=2030-01-31T12:00";
+    let answer = browser.post("/campaigns/wheel/recall", recall);
+    assert!((400..500).contains(&answer.status), "{}", answer.body);
+    assert!(
+        answer
+            .body
+            .contains(r#"name="hour" value="2030-01-31T12:00""#),
+        "{}",
+        answer.body
+    );
+    let stats = server.run(&["--json", "stats", "wheel"]).well();
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    let windows = stats["windows"].as_array().unwrap();
+    let current = windows.last().unwrap()["startTime"].as_str().unwrap();
+    let current: jiff::Timestamp = current.parse().unwrap();
+    let local = current.in_tz("Asia/Shanghai").unwrap();
+    let hour = local.strftime("%Y-%m-%dT%H:%M");
+    browser
+        .post(
+            "/campaigns/wheel/recall",
+            &format!("pool=hourly&typed=wheel&hour={hour}"),
+        )
+        .leads_to("/campaigns/wheel?done=recalled");
+    let day = local.strftime("%Y-%m-%d");
+    let page = browser
+        .get(&format!("/campaigns/wheel/schedule?day={day}"))
+        .good();
+    assert!(page.contains("window-recalled"), "{page}");
+}

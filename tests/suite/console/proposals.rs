@@ -1,7 +1,14 @@
 //! A change that one person proposes and another approves, by pages alone.
 
+use std::time::Instant;
+
+use tombola::proto::{
+    ApplyCampaignRequest, Campaign, GetStatsRequest, ProposeChangeRequest, WindowState,
+    propose_change_request::Change,
+};
+
 use super::{Browser, address, browser::drive_as};
-use crate::access::Gate;
+use crate::{access::Gate, process::PATIENCE};
 
 const POLICY: &str = "
 roles:
@@ -143,4 +150,70 @@ async fn a_campaign_that_requires_approval_says_so_and_its_forms_propose() {
     bea.post(&format!("{page}/approve"), "request_id=yes")
         .leads_to(&format!("{page}?done=approved"));
     assert!(ann.get("/campaigns/wheel").good().contains("Other"));
+}
+
+/// A campaign with a schedule, whose hours are injected as they come.
+fn hourly(units: u32) -> Campaign {
+    let yaml = format!(
+        "
+id: wheel
+approvalRequired: true
+timeZone: Asia/Shanghai
+startTime: 2026-11-01T00:00:00+08:00
+endTime: 2026-12-31T00:00:00+08:00
+prizes: [{{id: mug, stock: 500000}}]
+pools: [{{id: hourly, schedule: {{perHour: {{mug: {units}}}}}}}]
+"
+    );
+    tombola::model::file::parse(&yaml).unwrap().pop().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approver_sees_what_the_plan_does() {
+    let gate = Gate::with(POLICY, "--console 127.0.0.1:0");
+    let ann = gate.by("ann-token").await;
+    let request = ApplyCampaignRequest {
+        campaign: Some(hourly(10)),
+        ..Default::default()
+    };
+    ann.campaigns().apply_campaign(request).await.unwrap();
+    let begun = Instant::now();
+    loop {
+        let request = GetStatsRequest {
+            campaign_id: "wheel".into(),
+        };
+        let stats = ann.campaigns().get_stats(request).await.unwrap();
+        let windows = stats.into_inner().windows;
+        if windows
+            .iter()
+            .any(|hour| hour.state() == WindowState::Injected)
+        {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{windows:?}");
+    }
+    let request = ProposeChangeRequest {
+        campaign_id: "wheel".into(),
+        change: Some(Change::Campaign(hourly(37))),
+        base_version: 1,
+        ..Default::default()
+    };
+    let proposed = ann.campaigns().propose_change(request).await.unwrap();
+    let id = proposed.into_inner().proposal.unwrap().proposal_id;
+    let mut bea = by(&gate, "bea-token");
+    let page = bea.get(&format!("/campaigns/wheel/proposals/{id}")).good();
+    let part = |id: &str| {
+        let (_, part) = page.split_once(&format!(r#"id="{id}""#)).unwrap();
+        part.split("</section>").next().unwrap()
+    };
+    // Before, after, and what is injected of the hour.
+    let hours = part("hours");
+    for cell in ["10", "37", "hourly", "mug"] {
+        assert!(hours.contains(&format!(">{cell}</td>")), "{cell}: {hours}");
+    }
+    let needs = part("needs");
+    assert!(
+        needs.contains("Needed in all") && needs.contains("500,000"),
+        "{needs}"
+    );
 }

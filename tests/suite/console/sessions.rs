@@ -80,6 +80,43 @@ fn a_console_that_others_can_reach_must_be_asked_for() {
 }
 
 #[test]
+fn behind_a_proxy_that_speaks_tls_cookies_never_leave_tls() {
+    let data = tempfile::tempdir().unwrap();
+    let line = "--console 127.0.0.1:0 --console-url https://console.example/";
+    let server = Start::on(data.path()).with(line).serve();
+    let mut browser = Browser::at(address(&server));
+    let begun = browser.post("/sign-in", "name=olga");
+    begun.leads_to("/");
+    let cookie = begun.header("set-cookie").unwrap();
+    assert!(
+        cookie.starts_with("__Host-tombola=") && cookie.ends_with("; Secure"),
+        "{cookie}"
+    );
+    let page = browser.get("/");
+    assert_eq!(
+        page.header("strict-transport-security"),
+        Some("max-age=31536000")
+    );
+    page.good();
+
+    let other = tempfile::tempdir().unwrap();
+    let (_server, mut plain) = served(other.path());
+    assert_eq!(
+        plain.get("/sign-in").header("strict-transport-security"),
+        None
+    );
+    for (line, words) in [
+        ("--console-url https://c.example", ["--console", ""]),
+        (
+            "--console 127.0.0.1:0 --console-url http://c.example",
+            ["--console-url", "https://"],
+        ),
+    ] {
+        Start::on(data.path()).with(line).fail().badly(64, &words);
+    }
+}
+
+#[test]
 fn the_language_is_the_browser_s_or_the_chosen_one() {
     let data = tempfile::tempdir().unwrap();
     let (_server, mut browser) = served(data.path());

@@ -3,10 +3,12 @@
 //! and paths.
 
 mod apply_over_tls;
+mod components;
 mod image;
 mod jobs;
 mod manifests;
 mod pods;
 mod prometheus;
 mod render;
+mod restore;
 pub mod times;

@@ -12,6 +12,7 @@ pub mod kill;
 pub mod load;
 mod log;
 mod overload;
+mod personal_decks;
 pub mod redis;
 mod rolling;
 mod slow_readers;

@@ -10,8 +10,9 @@ use std::{
 
 use tokio::{sync::mpsc, task::JoinSet};
 use tombola::proto::{
-    GetStatsRequest, PauseCampaignRequest, ResumeCampaignRequest,
-    lottery_service_client::LotteryServiceClient,
+    CancelEnvelopeRequest, CreateEnvelopeRequest, GetStatsRequest, ListOperationsRequest,
+    PauseCampaignRequest, ResumeCampaignRequest, envelope_service_client::EnvelopeServiceClient,
+    ledger_service_client::LedgerServiceClient, lottery_service_client::LotteryServiceClient,
 };
 use tonic::{Code, Status, transport::Channel};
 use tonic_health::pb::{
@@ -100,32 +101,42 @@ fn is_refused_in_time(status: &Status) {
     assert!(delays.contains(&delay), "{delay:?}");
 }
 
-/// What an operator does in an emergency.
+/// How often an operator does it: a call that is refused by chance is refused in one of them.
+const ROUNDS: usize = 20;
+
+/// What an operator does in an emergency, in every service that has something for operators.
 async fn operate(server: &Server) {
     let mut operators = server.campaigns().await;
-    let pause = PauseCampaignRequest {
-        campaign_id: "cards".into(),
-        operator: "ops".into(),
-        ..Default::default()
-    };
-    operators.pause_campaign(pause).await.unwrap();
-    let resume = ResumeCampaignRequest {
-        campaign_id: "cards".into(),
-        operator: "ops".into(),
-        ..Default::default()
-    };
-    operators.resume_campaign(resume).await.unwrap();
-    let stats = GetStatsRequest {
-        campaign_id: "flow".into(),
-    };
-    assert!(
-        operators
-            .get_stats(stats)
-            .await
-            .unwrap()
-            .into_inner()
-            .balanced
-    );
+    let mut envelopes = EnvelopeServiceClient::new(server.connect().await);
+    let mut ledger = LedgerServiceClient::new(server.connect().await);
+    for round in 0..ROUNDS {
+        let pause = PauseCampaignRequest {
+            campaign_id: "cards".into(),
+            operator: "ops".into(),
+            ..Default::default()
+        };
+        operators.pause_campaign(pause).await.unwrap();
+        let resume = ResumeCampaignRequest {
+            campaign_id: "cards".into(),
+            operator: "ops".into(),
+            ..Default::default()
+        };
+        operators.resume_campaign(resume).await.unwrap();
+        let cancel = CancelEnvelopeRequest {
+            envelope_id: envelope(round),
+            operator: "ops".into(),
+            ..Default::default()
+        };
+        envelopes.cancel_envelope(cancel).await.unwrap();
+        let list = ListOperationsRequest::default();
+        let listed = ledger.list_operations(list).await.unwrap().into_inner();
+        assert!(!listed.operations.is_empty());
+        let stats = GetStatsRequest {
+            campaign_id: "flow".into(),
+        };
+        let stats = operators.get_stats(stats).await.unwrap().into_inner();
+        assert!(stats.balanced);
+    }
     let mut health = HealthClient::new(server.connect().await);
     let checked = health.check(HealthCheckRequest::default()).await;
     assert_eq!(
@@ -135,12 +146,36 @@ async fn operate(server: &Server) {
     assert_eq!(server.admin().get("/readyz").0, 200);
 }
 
+fn envelope(number: usize) -> String {
+    format!("e-{number}")
+}
+
+/// Envelopes for operators to cancel, sent before there is too much to do.
+async fn send_envelopes(server: &Server) {
+    let envelopes = EnvelopeServiceClient::new(server.connect().await);
+    for number in 0..ROUNDS {
+        let create = CreateEnvelopeRequest {
+            envelope_id: envelope(number),
+            sender_id: "boss".into(),
+            total_minor: 100,
+            currency: "CNY".into(),
+            packets: 2,
+            ..Default::default()
+        };
+        // A machine that has much else to do refuses some.
+        load::patiently(async || envelopes.clone().create_envelope(create.clone()).await)
+            .await
+            .unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_calls_are_refused_while_others_are_answered_and_operators_get_through() {
     let data = tempfile::tempdir().unwrap();
     let options = "--admin 127.0.0.1:0 --queue-target 1ms";
     let server = Start::on(data.path()).with(options).serve();
     load::apply(&server).await;
+    send_envelopes(&server).await;
     let mut crowd = Crowd::start(&server).await;
     is_refused_in_time(&crowd.refusal().await);
     let before = crowd.answered.load(Ordering::Relaxed);

@@ -85,7 +85,7 @@ impl Settler {
         let child = tombola(["settle", "--redis-url", &house.redis.url()])
             .arg("--data")
             .arg(house.data())
-            .args(["--postgres-url", url])
+            .env("TOMBOLA_POSTGRES_URL", url)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

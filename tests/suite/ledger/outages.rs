@@ -112,7 +112,7 @@ impl Rig {
         self.until_metric(AGE, |age| age > AWAY_S);
         assert!(self.metric(WAITING) > 0.0);
         let alerts = fs::read_to_string(project("deploy/compose/alerts.yaml")).unwrap();
-        assert!(alerts.contains(&format!("expr: max({AGE}) > ")));
+        assert!(alerts.contains(&format!("expr: max by (job, namespace) ({AGE}) > ")));
         self.callers.go_on(DRAWS).await;
         assert_eq!(self.callers.faults(), 0);
         self.server.admin().says("/readyz", 200);

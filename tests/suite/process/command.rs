@@ -10,8 +10,34 @@ const BINARY: &str = env!("CARGO_BIN_EXE_tombola");
 /// The program with these arguments, without the caller's settings.
 pub fn tombola<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = alone(BINARY);
-    command.args(arguments);
+    give(&mut command, arguments);
     command
+}
+
+/// Adds arguments. A URL with a password goes into its variable, since the program refuses it on
+/// its command line.
+pub fn give<S: AsRef<OsStr>>(command: &mut Command, arguments: impl IntoIterator<Item = S>) {
+    let mut arguments = arguments.into_iter().peekable();
+    while let Some(argument) = arguments.next() {
+        let url = arguments.next_if(|next| has_password(&next.as_ref().to_string_lossy()));
+        let option = argument.as_ref().to_string_lossy();
+        match (option.strip_prefix("--"), url) {
+            (Some(option), Some(url)) => {
+                let name = option.replace('-', "_").to_uppercase();
+                command.env(format!("TOMBOLA_{name}"), url);
+            }
+            (_, url) => {
+                command.arg(&argument).args(url);
+            }
+        }
+    }
+}
+
+fn has_password(url: &str) -> bool {
+    let rest = url.split_once("://").map(|(_, rest)| rest);
+    let credentials = rest.and_then(|rest| rest.split_once('@'));
+    credentials.is_some_and(|(credentials, _)| credentials.contains(':'))
+        || url.contains("?sentinel=")
 }
 
 /// The same with a limit on the size of files: a write beyond it fails, as on a full disk.

@@ -16,7 +16,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use super::{
     NOW, PATIENCE,
     admin::Admin,
-    command::{in_namespaces_of, on_a_small_disk, tombola},
+    command::{give, in_namespaces_of, on_a_small_disk, tombola},
     ended::Ended,
     output::Output,
 };
@@ -82,7 +82,7 @@ impl<'a> Start<'a> {
         if let Some(clock) = &self.clock {
             command.args(["--clock-start", clock]);
         }
-        command.args(&self.more);
+        give(&mut command, &self.more);
         command
     }
 
@@ -93,7 +93,8 @@ impl<'a> Start<'a> {
         if let Some(clock) = &self.clock {
             command.args(["--clock-start", clock]);
         }
-        Ended::of(command.args(&self.more))
+        give(&mut command, &self.more);
+        Ended::of(&mut command)
     }
 
     /// Starts the server, and waits until it serves.

@@ -127,3 +127,33 @@ async fn of_two_services_the_one_that_remembers_longer_counts() {
     assert_eq!(remembered(&server), 0);
     day.audit().await;
 }
+
+#[tokio::test]
+async fn a_code_takes_at_most_40_bytes_more_than_its_text() {
+    const CODES: usize = 30_000;
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    let coupons = YAML.replace("stock: 5000", "codes: true");
+    world.begin(&coupons).await;
+    let codes: Vec<_> = (0..CODES + 1_000)
+        .map(|index| format!("CODE-{index:011}"))
+        .collect();
+    // What the first import makes besides is there before.
+    world.import("coupon", 0, &codes[..1_000]).await;
+    let used = || {
+        let info = server.command(&["INFO", "memory"]);
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix("used_memory:"));
+        line.unwrap().trim().parse::<usize>().unwrap()
+    };
+    let before = used();
+    for (number, part) in codes[1_000..].chunks(10_000).enumerate() {
+        world
+            .import("coupon", 1_000 + 10_000 * number as u64, part)
+            .await;
+    }
+    let each = (used() - before) / CODES;
+    println!("{each} bytes for each code of {} bytes", codes[0].len());
+    assert!(each <= codes[0].len() + 40, "{each}");
+}

@@ -1,5 +1,6 @@
 //! Connections to Redis: the checks at the start, the names of faults, and the life of connections.
 
+mod calls;
 mod checks;
 mod cluster;
 mod connections;

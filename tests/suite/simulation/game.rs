@@ -14,14 +14,17 @@ pub(super) const PRIZES: usize = 4;
 const SCARCE_FROM: usize = 2;
 /// The prize that may have codes.
 pub(super) const CODED: usize = 2;
-/// Two more prizes are in personal pools only, each with its value in fen: an unlimited one that
-/// guarantees give, and a scarce one.
-const OWN_PRIZES: [(&str, &str, u32); 2] = [
-    ("p4", "unlimited: true, countsAsWin: false", 0),
+/// More prizes are in personal pools only, each with its value in fen: two unlimited ones that
+/// guarantees give, and between them a scarce one.
+const OWN_PRIZES: [(&str, &str, u32); 3] = [
+    ("p4", "unlimited: true, countsAsWin: false", 90),
     ("p5", "stock: 6", 70),
+    ("p6", "unlimited: true, countsAsWin: false", 40),
 ];
 /// The prizes of personal pools.
-const IN_OWN_POOLS: [usize; 4] = [0, 1, 4, 5];
+const IN_OWN_POOLS: [usize; 5] = [0, 1, 4, 5, 6];
+/// Those that guarantees give.
+const GUARANTEED: [&str; 2] = ["p4", "p6"];
 /// A deck stays below the number of cards from which on more are dealt beside the draws.
 const DECK_SIZE_MAX: u64 = 40;
 
@@ -93,12 +96,44 @@ enum Kind {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum OwnRule {
-    /// Odds, and the draw that gives the fifth prize at the latest; 0: none does.
-    Odds { within: u32 },
+    /// Odds.
+    Odds { guarantees: Vec<OwnGuarantee> },
     /// A deck.
     Deck { reshuffles: bool },
+}
+
+#[derive(Clone, Debug)]
+struct OwnGuarantee {
+    /// Of [`GUARANTEED`]: bits of these.
+    prizes: u8,
+    within: u32,
+    /// From which draw on, and by how many percentage points.
+    ramp: Option<(u32, u32)>,
+    /// Of both prizes it is the first with even odds, or surely once it was missed.
+    is_split: bool,
+}
+
+impl OwnGuarantee {
+    fn yaml(&self, id: &str, is_first: bool) -> String {
+        let prizes = GUARANTEED.iter().enumerate();
+        let prizes = prizes.filter(|(index, _)| self.prizes >> index & 1 == 1);
+        let prizes: Vec<_> = prizes.map(|(_, prize)| *prize).collect();
+        let mut text = format!(
+            "id: {id}, prizes: [{}], within: {}",
+            prizes.join(", "),
+            self.within
+        );
+        if let Some((from, add)) = self.ramp {
+            write!(text, ", ramp: [{{from: {from}, add: {add}%}}]").unwrap();
+        }
+        // A prize is in one guarantee with `among`.
+        if self.is_split && is_first && prizes == GUARANTEED {
+            write!(text, ", among: [{}]", prizes[0]).unwrap();
+        }
+        format!("{{{text}}}")
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -137,7 +172,7 @@ pub fn any_game() -> impl Strategy<Value = Game> {
         vec(any_limits(), 0..3),
         (vec(any::<bool>(), PRIZES), vec(any_cap(), PRIZES)),
         (any::<bool>(), any_budget(), any::<bool>()),
-        prop_oneof![Just(Vec::new()), vec((1..9_u32, 1..16_u8), 1..3)],
+        prop_oneof![Just(Vec::new()), vec((1..9_u32, 1..32_u8), 1..3)],
         vec(any_step(), 30),
     )
         .prop_map(
@@ -233,16 +268,28 @@ fn any_kind() -> impl Strategy<Value = Kind> {
             }
         });
     let rule = prop_oneof![
-        2 => (0..5_u32).prop_map(|within| OwnRule::Odds { within }),
+        2 => vec(any_own_guarantee(), 0..=3).prop_map(|guarantees| OwnRule::Odds { guarantees }),
         1 => any::<bool>().prop_map(|reshuffles| OwnRule::Deck { reshuffles }),
     ];
-    let weights = vec(0..25_u64, IN_OWN_POOLS.len());
+    let weights = vec(0..20_u64, IN_OWN_POOLS.len());
     let own = (weights, rule, any::<bool>()).prop_map(|(weights, rule, falls_back)| Kind::Own {
         weights,
         rule,
         falls_back,
     });
     prop_oneof![schedule, deck, own]
+}
+
+fn any_own_guarantee() -> impl Strategy<Value = OwnGuarantee> {
+    let ramp = prop::option::of((1..5_u32, prop_oneof![Just(10), Just(25), Just(60)]));
+    (1..4_u8, 1..7_u32, ramp, any::<bool>()).prop_map(|(prizes, within, ramp, is_split)| {
+        OwnGuarantee {
+            prizes,
+            within,
+            ramp,
+            is_split,
+        }
+    })
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -392,13 +439,13 @@ impl Kind {
                 };
                 let fallback = if *falls_back { ", fallback: p0" } else { "" };
                 match rule {
-                    OwnRule::Odds { within } => {
+                    OwnRule::Odds { guarantees } => {
                         let odds = some.iter().map(|(no, weight)| format!("p{no}: {weight}%"));
                         let odds = odds.collect::<Vec<_>>().join(", ");
-                        let guarantees = match within {
-                            0 => String::new(),
-                            n => format!("{{id: g{no}, prizes: [p4], within: {n}}}"),
-                        };
+                        let guarantees = guarantees.iter().enumerate();
+                        let guarantees = guarantees
+                            .map(|(index, it)| it.yaml(&format!("g{no}-{index}"), index == 0));
+                        let guarantees = guarantees.collect::<Vec<_>>().join(", ");
                         format!(
                             "personal: {{odds: {{{odds}}}, guarantees: [{guarantees}]{fallback}}}"
                         )

@@ -13,11 +13,12 @@ mod step;
 
 use std::env;
 
-use self::step::Game;
+use self::model::Game;
 
 use proptest::{
     collection::vec,
-    strategy::Strategy,
+    prop_oneof,
+    strategy::{Just, Strategy},
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
@@ -29,22 +30,22 @@ const STEPS: usize = 40;
 
 #[test]
 fn the_embedded_store_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(Embedded::new, 64, Game::WithPersonalPool);
+    simulate(Embedded::new, 64);
 }
 
 #[test]
 fn the_store_in_memory_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(InMemory::new, 256, Game::WithPersonalPool);
+    simulate(InMemory::new, 256);
 }
 
 #[test]
 fn a_store_on_redis_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(OnRedis::single, 32, Game::WithPersonalPool);
+    simulate(OnRedis::single, 32);
 }
 
 #[test]
 fn a_store_on_a_cluster_keeps_its_promises_whatever_is_done_in_whatever_order() {
-    simulate(OnRedis::cluster, 16, Game::Plain);
+    simulate(OnRedis::cluster, 16);
 }
 
 #[test]
@@ -59,11 +60,12 @@ fn the_script_of_redis_gives_the_units_that_the_rule_gives() {
 }
 
 /// Random runs, each on new data.
-fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64, game: Game) {
+fn simulate<H: Host + 'static>(data: impl Fn() -> H, cases_default: u64) {
+    let game = prop_oneof![3 => Just(Game::Odds), 2 => Just(Game::Deck)];
     run_random(
         cases_default,
-        vec(operations::any_step(), STEPS..=STEPS),
-        |operations| step::run(World::new(data()), operations, game),
+        (vec(operations::any_step(), STEPS..=STEPS), game),
+        |(operations, game)| step::run(World::new(data()), operations, game),
     );
 }
 

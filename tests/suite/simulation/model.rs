@@ -24,6 +24,7 @@ pub const GRANTED_A_DAY: u32 = 4;
 pub const PAID_A_DAY: u32 = 2;
 pub const DRAWS_IN_ALL: u32 = 14;
 pub const WINS_IN_ALL: u64 = 3;
+pub const GOLD_WINS: u64 = 2;
 /// The prize that does not count as a win, and has caps.
 pub const STICKER: u16 = 2;
 pub const STICKERS_A_DAY: u32 = 2;
@@ -31,17 +32,38 @@ pub const STICKERS_IN_ALL: u64 = 3;
 /// The prize with codes.
 pub const MUG: u16 = 1;
 /// What units are worth, by prize, and the budget of a day and in all, in yuan.
-pub const WORTH: [u64; 5] = [2, 3, 0, 0, 1];
+pub const WORTH: [u64; 7] = [2, 3, 0, 0, 1, 1, 0];
 pub const BUDGET_A_DAY: u64 = 7;
 pub const BUDGET_IN_ALL: u64 = 20;
-/// The pool that is a deck.
+/// The pool that is a deck, and the wins with which it is locked.
 const DECK: u16 = 1;
-/// The personal pool, which is for gold users alone.
+pub const DECK_WINS: u64 = 2;
+/// The personal pool, which is for gold users alone. Stickers are its fallback.
 pub const OWN: u16 = 2;
-/// Its prize that a guarantee gives, which does not count as a win.
+/// Its prizes that guarantees give, which do not count as wins. A star is worth nothing, a moon is.
 pub const STAR: u16 = 3;
-/// The draw that gives a star at the latest.
+pub const MOON: u16 = 5;
+pub const CHARM: u16 = 6;
+/// The draw that gives a star or a moon at the latest, and the one before it, whose chance is 1. It
+/// is a star with even odds, and surely once it was a moon.
 pub const STAR_WITHIN: u32 = 4;
+pub const STAR_RISEN: u32 = 3;
+/// The draw that gives a charm at the latest. Nothing else does.
+pub const CHARM_WITHIN: u32 = 6;
+/// Cards of the personal pool if it is a deck: blanks, coupons, stars, and of those two any that
+/// could not be given.
+pub const ROUND: [u64; 3] = [2, 2, 1];
+
+/// What users draw from: a schedule, a deck, and in its place for users in the segment `gold` a
+/// personal pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Game {
+    /// With odds, and guarantees of all kinds.
+    #[default]
+    Odds,
+    /// With a deck for each user.
+    Deck,
+}
 
 /// The prizes that a guarantee of the campaign gives, the first that can be given, and the draw
 /// that gives one at the latest. Of the first there are a few; the second never runs out.
@@ -54,8 +76,7 @@ pub const PROMISED_WITHIN: u32 = 4;
 /// A campaign as the model expects it.
 #[derive(Default)]
 pub struct Model {
-    /// There is a personal pool.
-    has_own: bool,
+    game: Game,
     /// In stock.
     pub tokens: u64,
     pub users: BTreeMap<String, User>,
@@ -101,12 +122,24 @@ pub struct User {
     pub wins: u64,
     /// On the day, and in all.
     pub stickers: (u32, u64),
-    /// Draws that reached the personal pool, and those since the last star of it.
-    pub own: (u64, u32),
+    pub own: Own,
     /// Draws that the guarantee of the campaign has counted, and those since it was last kept.
     pub promised: (u64, u32),
     /// The expiry of each unused bonus draw, soonest first.
     bonus: Vec<Moment>,
+}
+
+/// What was counted of a user in the personal pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Draws that reached it.
+    pub position: u64,
+    /// Those since its last star or moon, and since its last charm.
+    pub since: [u32; 2],
+    /// The last of stars and moons was a moon.
+    pub missed: bool,
+    /// Of a deck: blanks, coupons, stars of this round, and all that is no blank.
+    cards: [u64; 4],
 }
 
 impl User {
@@ -136,11 +169,16 @@ impl User {
         today >= STICKERS_A_DAY || in_all >= STICKERS_IN_ALL
     }
 
-    fn may_have(&self, prize: u16) -> bool {
+    /// A user who is in the segment `gold`, or not.
+    fn has_all_wins(&self, is_gold: bool) -> bool {
+        self.wins >= if is_gold { GOLD_WINS } else { WINS_IN_ALL }
+    }
+
+    fn may_have(&self, prize: u16, is_gold: bool) -> bool {
         match prize {
             STICKER => !self.has_all_stickers(),
-            STAR => true,
-            _ => self.wins < WINS_IN_ALL,
+            STAR | MOON | CHARM => true,
+            _ => !self.has_all_wins(is_gold),
         }
     }
 
@@ -150,37 +188,100 @@ impl User {
                 self.stickers.0 += 1;
                 self.stickers.1 += 1;
             }
-            STAR => {}
+            STAR | MOON | CHARM => {}
             _ => self.wins += 1,
         }
     }
 
     /// A result of a draw that reaches the personal pool if no pool before it gave anything.
-    fn reach_own(&mut self, result: &DrawResult, is_star_stopped: bool) {
-        let (position, since) = self.own;
-        let by = match *result {
-            DrawResult::Won { pool, prize, .. } if (pool.0, prize.0) != (OWN, STAR) => {
-                if pool.0 != OWN {
-                    return; // the schedule gave it
-                }
-                None
-            }
-            DrawResult::Won { guarantee, .. } => Some(guarantee),
+    /// `is_held` says which prizes nobody may have.
+    fn reach_own(&mut self, game: Game, result: &DrawResult, is_held: impl Fn(u16) -> bool) {
+        let (given, is_blank) = match *result {
+            DrawResult::Won { pool, .. } if pool.0 != OWN => return, // an earlier one gave it
+            DrawResult::Won {
+                prize, guarantee, ..
+            } => (Some((prize.0, guarantee)), false),
             DrawResult::NotWon { cause, .. } => match cause {
                 Cause::Blocked | Cause::ConsolationOnly => return,
                 Cause::Blank { unit, .. } => {
-                    assert_eq!(unit.number, position, "{result:?} of {self:?}");
-                    None
+                    assert_eq!(unit.number, self.own.position, "{result:?} of {self:?}");
+                    (None, true)
                 }
-                _ => None,
+                _ => (None, false),
             },
         };
-        let is_due = since + 1 >= STAR_WITHIN && !is_star_stopped;
-        let given = by.map(|guarantee| guarantee == Some(0));
-        if is_due || given.is_some() {
-            assert_eq!(given, Some(is_due), "{result:?} of {self:?}");
+        let can_give = |prize| !is_held(prize) && self.may_have(prize, true);
+        let is_drawn = given.is_none_or(|(prize, _)| prize == STICKER) && !is_blank;
+        if is_drawn {
+            // What was drawn could not be given.
+            let no_star = is_held(STAR) && (game == Game::Deck || is_held(MOON));
+            assert!(no_star || !can_give(COUPON), "{result:?} of {self:?}");
+            assert_eq!(given.is_some(), can_give(STICKER), "{result:?} of {self:?}");
         }
-        self.own = (position + 1, if by.is_some() { 0 } else { since + 1 });
+        match game {
+            Game::Odds => self.keep_promises(given, is_held),
+            Game::Deck => self.take_card(given, is_blank),
+        }
+        self.own.position += 1;
+    }
+
+    /// What a draw of the personal pool gives, by its guarantees.
+    fn keep_promises(&mut self, given: Option<(u16, Option<u16>)>, is_held: impl Fn(u16) -> bool) {
+        let [since, since_charm] = self.own.since.map(|since| since + 1);
+        let free = [STAR, MOON]
+            .iter()
+            .filter(|prize| !is_held(**prize))
+            .count();
+        let is_due = since >= STAR_WITHIN && free > 0;
+        let is_charm_due = !is_due && since_charm >= CHARM_WITHIN && !is_held(CHARM);
+        let has_risen = !is_charm_due && since >= STAR_RISEN && free > 0;
+        let is_star = matches!(given, Some((STAR | MOON, _)));
+        let is_charm = matches!(given, Some((CHARM, _)));
+        assert!(is_star || !(is_due || has_risen), "{given:?} of {self:?}");
+        assert_eq!(is_charm, is_charm_due, "{given:?} of {self:?}");
+        if let Some((prize, by)) = given {
+            let is_next = is_star && self.own.missed && free == 2;
+            let expected = if is_due || is_next {
+                Some(0)
+            } else {
+                is_charm_due.then_some(1)
+            };
+            assert_eq!(by, expected, "{given:?} of {self:?}");
+            assert!(!is_next || prize == STAR, "{given:?} of {self:?}");
+        }
+        if is_star {
+            self.own.missed = matches!(given, Some((MOON, _)));
+        }
+        self.own.since = [
+            if is_star { 0 } else { since },
+            if is_charm { 0 } else { since_charm },
+        ];
+    }
+
+    /// Counts a card of the user's own deck: no round has more of any kind than its cards.
+    fn take_card(&mut self, given: Option<(u16, Option<u16>)>, is_blank: bool) {
+        let [blanks, coupons, stars] = ROUND;
+        let size = blanks + coupons + stars;
+        if self.own.position.is_multiple_of(size) {
+            self.own.cards = [0; 4];
+        }
+        let prize = given.map(|(prize, by)| {
+            assert_eq!(by, None, "{given:?}");
+            prize
+        });
+        let [of_blanks, of_coupons, of_stars, others] = &mut self.own.cards;
+        *of_blanks += u64::from(is_blank);
+        *of_coupons += u64::from(prize == Some(COUPON));
+        *of_stars += u64::from(prize == Some(STAR));
+        *others += u64::from(!is_blank);
+        let most = [blanks, coupons, stars, coupons + stars];
+        let is_within = self
+            .own
+            .cards
+            .iter()
+            .zip(most)
+            .all(|(had, most)| *had <= most);
+        assert!(is_within, "{given:?} of {self:?}");
     }
 
     /// A result of a draw that the guarantee of the campaign counts: it gives a prize that can be
@@ -262,9 +363,9 @@ pub enum Expected {
 
 impl Model {
     /// Nothing has happened yet.
-    pub fn new(has_own: bool) -> Self {
+    pub fn new(game: Game) -> Self {
         Self {
-            has_own,
+            game,
             tokens: TOKENS,
             ..Self::default()
         }
@@ -357,12 +458,14 @@ impl Model {
             let known = user.clone();
             user.count_promised(result, |prize| {
                 let is_left = prize != TOKEN || self.tokens > 0;
-                let is_free = !self.stopped.contains(&prize) && known.may_have(prize);
+                let is_free = !self.stopped.contains(&prize) && known.may_have(prize, is_gold);
                 is_left && is_free && !passes(prize)
             });
-            if is_gold && self.has_own {
-                user.reach_own(result, self.stopped.contains(&STAR));
+            if is_gold {
+                let is_held = |prize| self.stopped.contains(&prize) || passes(prize);
+                user.reach_own(self.game, result, is_held);
             }
+            let reaches_deck = user.wins < DECK_WINS;
             let (prize, pool, unit, release) = match *result {
                 DrawResult::Won {
                     prize,
@@ -373,8 +476,9 @@ impl Model {
                     guarantee,
                 } => {
                     let is_promised = pool == PoolNo::GUARANTEES;
-                    let is_own = is_gold && self.has_own && release.is_none() && !is_promised;
+                    let is_own = is_gold && release.is_none() && !is_promised;
                     assert_eq!(pool.0 == OWN, is_own, "{result:?}");
+                    assert!(pool.0 != DECK || reaches_deck, "{result:?}");
                     let has_guarantees = pool.0 == OWN || is_promised;
                     assert!(guarantee.is_none() || has_guarantees, "{result:?}");
                     self.tokens -= u64::from(prize.0 == TOKEN);
@@ -387,6 +491,7 @@ impl Model {
                 DrawResult::NotWon { cause, .. } => match cause {
                     Cause::Forfeited { prize, pool, unit } => {
                         assert_eq!(pool.0, DECK, "schedules hold what a user may not have");
+                        assert!(reaches_deck, "{result:?}");
                         (prize.0, pool.0, unit, None)
                     }
                     // Its number is that of a user's draw.
@@ -394,6 +499,7 @@ impl Model {
                         pool: PoolNo(OWN), ..
                     } => continue,
                     Cause::Blank { pool, unit } => {
+                        assert!(reaches_deck, "{result:?}");
                         assert!(self.won.insert((pool.0, unit)), "{unit:?} drawn twice");
                         continue;
                     }
@@ -406,22 +512,22 @@ impl Model {
                         continue;
                     }
                     Cause::WinsLimit => {
-                        assert!(user.wins >= WINS_IN_ALL, "with {} wins", user.wins);
+                        assert!(user.has_all_wins(is_gold), "with {} wins", user.wins);
                         continue;
                     }
                     Cause::NothingDue => {
-                        assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
+                        assert!(!user.has_all_wins(is_gold), "with {} wins", user.wins);
                         assert!(!user.has_all_stickers(), "{:?}", user.stickers);
                         assert!(!is_any_over, "{spent_today}, {spent}");
                         continue;
                     }
                     Cause::PrizeCap => {
-                        assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
+                        assert!(!user.has_all_wins(is_gold), "with {} wins", user.wins);
                         assert!(user.has_all_stickers(), "{:?}", user.stickers);
                         continue;
                     }
                     Cause::Budget => {
-                        assert!(user.wins < WINS_IN_ALL, "with {} wins", user.wins);
+                        assert!(!user.has_all_wins(is_gold), "with {} wins", user.wins);
                         assert!(!user.has_all_stickers(), "{:?}", user.stickers);
                         assert!(is_any_over, "{spent_today}, {spent}");
                         continue;
@@ -435,7 +541,7 @@ impl Model {
             assert!(!self.blocked.contains(&id), "a blocked user touched a pool");
             assert!(!command.consolation_only, "consolation only");
             let has_won = matches!(result, DrawResult::Won { .. });
-            let may_have = user.may_have(prize) && !passes(prize);
+            let may_have = user.may_have(prize, is_gold) && !passes(prize);
             assert_eq!(has_won, may_have, "P5: {result:?} of {user:?}");
             if has_won {
                 user.win(prize);

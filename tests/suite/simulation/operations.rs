@@ -111,7 +111,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
 /// Any step of a campaign; steps that end the campaign are rare.
 fn of_campaigns() -> impl Strategy<Value = Step> {
     let user = || 0..USERS;
-    let prize = || 0..5_u16;
+    let prize = || 0..7_u16;
     prop_oneof![
         12 => (
             user(),

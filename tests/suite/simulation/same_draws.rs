@@ -108,7 +108,7 @@ pub async fn play(
 /// fills in the background, and so does what an unlimited prize was given.
 fn sums(prizes: &[PrizeStats], is_unlimited: bool) -> Vec<[u64; 5]> {
     let sums = prizes.iter().enumerate().map(|(no, prize)| {
-        let given = if is_unlimited && no == 1 || no == PRIZES {
+        let given = if is_unlimited && no == 1 || [PRIZES, PRIZES + 2].contains(&no) {
             0
         } else {
             prize.stock

@@ -14,9 +14,10 @@ use tombola::{
 use super::{
     envelopes::Envelopes,
     model::{
-        BUDGET_A_DAY, BUDGET_IN_ALL, DRAWS_IN_ALL, Expected, FREE_A_DAY, FREE_AN_HOUR, Fate, GOLD,
-        GOLD_A_DAY, GOLD_AN_HOUR, GRANTED_A_DAY, Model, OWN, PAID_A_DAY, PROMISED_WITHIN,
-        STAR_WITHIN, STICKER, STICKERS_A_DAY, STICKERS_IN_ALL, TOKEN, TOKENS, WINS_IN_ALL, WORTH,
+        BUDGET_A_DAY, BUDGET_IN_ALL, CHARM_WITHIN, DECK_WINS, DRAWS_IN_ALL, Expected, FREE_A_DAY,
+        FREE_AN_HOUR, Fate, GOLD, GOLD_A_DAY, GOLD_AN_HOUR, GOLD_WINS, GRANTED_A_DAY, Game, Model,
+        OWN, PAID_A_DAY, PROMISED_WITHIN, ROUND, STAR_RISEN, STAR_WITHIN, STICKER, STICKERS_A_DAY,
+        STICKERS_IN_ALL, TOKEN, TOKENS, WINS_IN_ALL, WORTH,
     },
     operations::{Step, USERS},
 };
@@ -33,22 +34,13 @@ struct Simulation {
     game: Game,
 }
 
-/// What users draw from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Game {
-    /// A schedule, and a deck for users without a segment and with one.
-    Plain,
-    /// The same with a personal pool in place of the deck for users in the segment `gold`.
-    WithPersonalPool,
-}
-
 /// Runs a simulation.
 pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>, game: Game) {
     let world = world.await;
     let campaign = world.begin(&yaml(2000, 3, game)).await;
     let mut simulation = Simulation {
         world,
-        model: Model::new(game == Game::WithPersonalPool),
+        model: Model::new(game),
         envelopes: Envelopes::default(),
         campaign,
         stock: 2000,
@@ -63,22 +55,33 @@ pub async fn run(world: impl Future<Output = World>, steps: Vec<Step>, game: Gam
 }
 
 fn yaml(stock: u64, per_hour: u64, game: Game) -> String {
-    let (deck_is_for, own) = match game {
-        Game::Plain => (String::new(), String::new()),
-        Game::WithPersonalPool => (
-            format!("segments: {{none: [{GOLD}]}}"),
-            format!(
-                "- id: own
-            segments: {{any: [{GOLD}]}}
-            personal:
-              odds: {{coupon: 40%, star: 10%}}
-              guarantees: [{{id: star, prizes: [star], within: {STAR_WITHIN}}}]"
-            ),
+    let own = match game {
+        Game::Odds => format!(
+            "odds: {{coupon: 40%, star: 5%, moon: 5%}}
+              fallback: sticker
+              guarantees:
+                - id: star
+                  prizes: [star, moon]
+                  within: {STAR_WITHIN}
+                  ramp: [{{from: {STAR_RISEN}, add: 100%}}]
+                  among: [star]
+                - {{id: charm, prizes: [charm], within: {CHARM_WITHIN}}}"
         ),
+        Game::Deck => {
+            let [blanks, coupons, stars] = ROUND;
+            let size = blanks + coupons + stars;
+            format!(
+                "fallback: sticker
+              deck:
+                size: {size}
+                cards: {{coupon: {coupons}, star: {stars}}}
+                onExhausted: RESHUFFLE"
+            )
+        }
     };
     let cny = |units: u64| format!("{{currencyCode: CNY, units: {units}}}");
     let (a_day, in_all) = (cny(BUDGET_A_DAY), cny(BUDGET_IN_ALL));
-    let [coupon, mug, sticker, star, token] = WORTH.map(cny);
+    let [coupon, mug, sticker, star, token, moon, charm] = WORTH.map(cny);
     format!(
         "
         endTime: 2026-11-27T00:00:00+08:00
@@ -91,7 +94,10 @@ fn yaml(stock: u64, per_hour: u64, game: Game) -> String {
           winsPerUser: {WINS_IN_ALL}
         segmentLimits:
           - segment: {GOLD}
-            limits: {{drawsPerDay: {GOLD_A_DAY}, drawsPerHour: {GOLD_AN_HOUR}}}
+            limits:
+              drawsPerDay: {GOLD_A_DAY}
+              drawsPerHour: {GOLD_AN_HOUR}
+              winsPerUser: {GOLD_WINS}
         consolation: {{id: points}}
         budget: {{perDay: {a_day}, total: {in_all}}}
         prizes:
@@ -104,6 +110,8 @@ fn yaml(stock: u64, per_hour: u64, game: Game) -> String {
             perUser: {{perDay: {STICKERS_A_DAY}, total: {STICKERS_IN_ALL}}}
           - {{id: star, unlimited: true, countsAsWin: false, value: {star}}}
           - {{id: token, stock: {TOKENS}, value: {token}}}
+          - {{id: moon, unlimited: true, countsAsWin: false, value: {moon}}}
+          - {{id: charm, unlimited: true, countsAsWin: false, value: {charm}}}
         guarantees: [{{id: kept, prizes: [token, coupon], within: {PROMISED_WITHIN}}}]
         pools:
           - id: hours
@@ -113,9 +121,13 @@ fn yaml(stock: u64, per_hour: u64, game: Game) -> String {
               unclaimed: RETURN
               returnAfter: 7200s
           - id: deck
-            {deck_is_for}
+            segments: {{none: [{GOLD}]}}
+            lockAfterWins: {DECK_WINS}
             deck: {{size: 20, cards: {{mug: 6, sticker: 4}}, onExhausted: RESHUFFLE}}
-          {own}
+          - id: own
+            segments: {{any: [{GOLD}]}}
+            personal:
+              {own}
         "
     )
 }
@@ -481,7 +493,16 @@ impl Simulation {
             assert_eq!((stickers.today, stickers.total), model.stickers, "{user}");
             let own = record.progress.of(PoolNo(OWN));
             let since = own.counters.values().map(|it| it.since).sum::<u32>();
-            assert_eq!((own.position, since), model.own, "{user}");
+            let is_missed = own.counters.values().any(|it| it.missed);
+            assert_eq!(
+                (own.position, since, is_missed),
+                (
+                    model.own.position,
+                    model.own.since.iter().sum(),
+                    model.own.missed
+                ),
+                "{user}"
+            );
             let promised = record.progress.of(PoolNo::GUARANTEES);
             let since = promised.counters.values().map(|it| it.since).sum::<u32>();
             assert_eq!((promised.position, since), model.promised, "{user}");

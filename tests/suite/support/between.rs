@@ -164,6 +164,15 @@ impl<M: Meddler> Store for Between<M> {
         self.store.campaigns(after, limit).await
     }
 
+    async fn campaign_ids(
+        &self,
+        partition: u32,
+        after: Option<&CampaignId>,
+        limit: usize,
+    ) -> Result<Vec<CampaignId>> {
+        self.store.campaign_ids(partition, after, limit).await
+    }
+
     async fn freeze(&self, command: FreezeCommand) -> Result<Step> {
         self.store.freeze(command).await
     }

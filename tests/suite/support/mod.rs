@@ -11,6 +11,7 @@ pub mod envelope_audit;
 pub mod envelopes;
 pub mod foreign_ids;
 pub mod in_memory;
+pub mod mount;
 pub mod network;
 pub mod on_redis;
 pub mod patience;

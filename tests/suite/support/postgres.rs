@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls, Row, types::ToSql};
 
 use super::{
-    certificates::{self, Wanted},
+    certificates::{self, Authority, Wanted},
     redis_server::free_port,
     small_disk::SmallDisk,
 };
@@ -82,12 +82,17 @@ impl Postgres {
         authority
             .sign(&Wanted::client("postgres"))
             .write(directory.path(), "client");
-        let key = directory.path().join("server.key");
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-        if let Some((user, group)) = unprivileged() {
-            chown(key, Some(user), Some(group)).unwrap();
-        }
+        own_key(directory.path());
         Self::start_with(directory, &TLS)
+    }
+
+    /// Changes the authority that it trusts and that has signed its certificate.
+    pub fn use_authority(&self, authority: &Authority) {
+        let path = self.directory.path();
+        fs::write(path.join("ca.crt"), &authority.pem).unwrap();
+        authority.sign(&Wanted::server()).write(path, "server");
+        own_key(path);
+        signal(self.child.id(), "HUP");
     }
 
     fn start_with(directory: TempDir, settings: &'static [&'static str]) -> Self {
@@ -297,6 +302,15 @@ impl Drop for Postgres {
         if std::thread::panicking() {
             eprintln!("-- PostgreSQL said:\n{}", log(self.directory.path()));
         }
+    }
+}
+
+/// Makes the server's key one that it accepts: its owner's alone.
+fn own_key(directory: &Path) {
+    let key = directory.join("server.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    if let Some((user, group)) = unprivileged() {
+        chown(key, Some(user), Some(group)).unwrap();
     }
 }
 

@@ -4,12 +4,23 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::task::JoinSet;
+use tombola::proto::{DrawRequest, lottery_service_client::LotteryServiceClient};
+use tonic::transport::Channel;
 
 use super::{Files, PATIENCE, answer_to, check, metric, until};
-use crate::process::{Raw, Server, Start, alone};
+use crate::{
+    faults::load,
+    process::{Raw, Server, Start, alone},
+};
 
 /// The most handshakes that may take long.
 const HANDSHAKES_MAX: usize = 1000;
@@ -173,9 +184,16 @@ fn fill(server: &Server, wanted: usize) -> Vec<Raw> {
     open
 }
 
-/// Those that were let in are served, others are refused, and room that is made is used again.
+/// As many as there may be are let in and served, others are refused, and room that is made is used
+/// again.
 fn holds(server: &Server, most: usize) {
-    let mut open = fill(server, most + 1);
+    let mut open = Vec::new();
+    // A connection that was closed before may still count.
+    until("there is room for all", || {
+        open.extend(fill(server, most - open.len()));
+        open.len() == most
+    });
+    open.extend(fill(server, 1));
     assert_eq!(open.len(), most);
     for client in &mut open {
         client.ping();
@@ -198,17 +216,81 @@ fn holds(server: &Server, most: usize) {
     });
 }
 
-#[test]
-fn ten_thousand_connections_are_served_and_one_more_is_refused() {
+/// The descriptors that a process with ten thousand connections needs.
+const DESCRIPTORS: u64 = 12_000;
+
+/// The most memory that a server may use: what the manifests give it.
+const MEMORY_MAX: u64 = 1 << 30;
+
+/// Lets this process, and the servers that it starts, have so many descriptors.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= DESCRIPTORS) {
+        return;
+    }
+    let maximum = limit.maximum.map(|maximum| maximum.max(DESCRIPTORS));
+    let wanted = Rlimit {
+        current: Some(DESCRIPTORS),
+        maximum,
+    };
+    setrlimit(Resource::Nofile, wanted).unwrap_or_else(|error| {
+        panic!("this test needs {DESCRIPTORS} file descriptors (`ulimit -Hn`): {error}")
+    });
+}
+
+/// Draws without pause until `is_over`; how many were answered is counted.
+async fn draw_until(
+    lottery: LotteryServiceClient<Channel>,
+    name: String,
+    is_over: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+) {
+    let mut lottery = lottery;
+    for number in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let request = DrawRequest {
+            campaign_id: "flow".into(),
+            user_id: format!("{name}-{number}"),
+            request_id: format!("{name}-{number}"),
+            ..Default::default()
+        };
+        lottery.draw(request).await.unwrap();
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_connections_are_served_while_some_draw_and_one_more_is_refused() {
+    const ALL: usize = 10_000;
+    const DRAWING: usize = 4;
+    raise_descriptors();
     let data = tempfile::tempdir().unwrap();
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let permitted = limit
-        .current
-        .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
-    let most = permitted.saturating_sub(1000).min(10_000);
-    let start = Start::on(data.path()).with(&format!("--max-connections {most}"));
+    let start = Start::on(data.path()).with(&format!("--max-connections {ALL}"));
     let server = start.with("--idle-timeout 10m").serve();
-    holds(&server, most);
+    load::apply(&server).await;
+    let (is_over, answered) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
+    let mut drawing = JoinSet::new();
+    for caller in 0..DRAWING {
+        let (lottery, name) = (server.lottery().await, format!("u-{caller}"));
+        let (is_over, answered) = (Arc::clone(&is_over), Arc::clone(&answered));
+        drawing.spawn(draw_until(lottery, name, is_over, answered));
+    }
+    tokio::task::block_in_place(|| {
+        holds(&server, ALL - DRAWING);
+    });
+    let (_, most) = server.memory_bytes();
+    assert!(most < MEMORY_MAX, "{most} bytes");
+    let before = answered.load(Ordering::Relaxed);
+    tokio::task::block_in_place(|| {
+        until("draws go on", || answered.load(Ordering::Relaxed) > before);
+    });
+    is_over.store(true, Ordering::Relaxed);
+    drawing.join_all().await;
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod command_line;
 mod floods;
 mod handshakes;
 mod reload;
+mod stores;
 
 use std::{
     fs,

@@ -52,6 +52,38 @@ async fn a_call_goes_on_from_its_caller_s_trace() {
     assert!(!all.contains("secret"), "{all}");
 }
 
+/// A trace is for those who look at spans: what lasts, and what auditors are given, has none of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_and_its_ledger_keep_nothing_of_a_trace() {
+    let collector = Collector::start().await;
+    let (data, server) = serve(&collector, "").await;
+    let mut lottery = server.lottery().await;
+    let id = "5ca1ab1e0ddba11c0ffee123deadbeef";
+    let mut request = traced(draw("a-user-in-the-ledger"), id, "01");
+    let state = "shop=a-traced-state".parse().unwrap();
+    request.metadata_mut().insert("tracestate", state);
+    lottery.draw(request).await.unwrap();
+    collector.span(id, DRAW).await;
+    stopped(server);
+    let mut kept = Vec::new();
+    for file in std::fs::read_dir(data.path()).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_file() {
+            kept.extend(std::fs::read(path).unwrap());
+        }
+    }
+    let has = |bytes: &[u8]| kept.windows(bytes.len()).any(|window| window == bytes);
+    assert!(has(b"a-user-in-the-ledger"));
+    let binary: Vec<u8> = id
+        .as_bytes()
+        .chunks(2)
+        .map(|digits| u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap())
+        .collect();
+    for word in [id.as_bytes(), &binary, SPAN.as_bytes(), b"a-traced-state"] {
+        assert!(!has(word), "{word:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_caller_s_decision_the_share_decides_and_begins_a_trace() {
     let collector = Collector::start().await;

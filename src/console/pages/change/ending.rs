@@ -3,16 +3,16 @@
 
 use axum::{Form, extract::Path, response::Response};
 use maud::{Markup, html};
-use serde::Deserialize;
 
-use super::{address, definition};
+use super::definition;
 use crate::{
     console::{
-        layout::Place,
         pages::{
-            acts, prize_label,
+            acts,
+            fields::Fields,
+            prize_label,
             proposals::{self, Wanted},
-            refused::typed,
+            sent::Sent,
         },
         visit::Visit,
     },
@@ -22,17 +22,8 @@ use crate::{
     },
 };
 
-/// What the forms have.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::console) struct Fields {
-    typed: String,
-    reason: String,
-    pool: String,
-    prize: String,
-    /// `withdraw` if the units are to leave the campaign.
-    units: String,
-}
+/// What people fill in.
+const SHOWN: [(&str, &str); 2] = [("hour", "ending.one-hour"), ("reason", "form.reason")];
 
 /// The forms.
 pub(super) fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
@@ -68,6 +59,9 @@ pub(super) fn forms(visit: &Visit, status: &CampaignStatus) -> Markup {
                                 }
                             }
                         }
+                        label { (lang.with("ending.hour", &campaign.time_zone))
+                            input name="hour" type="datetime-local" step="3600";
+                        }
                         label { (lang.t("ending.units"))
                             select name="units" {
                                 option value="stock" { (lang.t("ending.to-stock")) }
@@ -97,70 +91,67 @@ pub(in crate::console) async fn close(
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
-    if let Some(page) = typed(
-        &visit,
-        Place::Campaigns,
-        (&fields.typed, &id),
-        &address(&id),
-    ) {
+    let sent = Sent::of(fields.pairs(), &SHOWN, Some(&id));
+    if let Some(page) = sent.mistyped(&visit) {
         return page;
     }
     let target = acts::campaign_address(&id);
     let request = CloseCampaignRequest {
         campaign_id: id.clone(),
         operator: visit.operator(),
-        reason: fields.reason.clone(),
+        reason: fields.get("reason").into(),
         ..CloseCampaignRequest::default()
     };
     let result = visit.campaigns().close_campaign(request).await;
-    let wanted = wanted(id, Change::Close(ProposedClose {}), fields.reason);
-    proposals::finish(&visit, result, wanted, (&target, "closed")).await
+    let wanted = wanted(&id, Change::Close(ProposedClose {}), &fields);
+    proposals::finish(&visit, result, wanted, (&target, "closed"), &sent).await
 }
 
-/// Takes units of all injected hours back that are not released.
+/// Takes units of one injected hour or of all of them back that are not released.
 pub(in crate::console) async fn recall(
     visit: Visit,
     Path(id): Path<String>,
     Form(fields): Form<Fields>,
 ) -> Response {
-    if let Some(page) = typed(
-        &visit,
-        Place::Campaigns,
-        (&fields.typed, &id),
-        &address(&id),
-    ) {
+    let sent = Sent::of(fields.pairs(), &SHOWN, Some(&id));
+    if let Some(page) = sent.mistyped(&visit) {
         return page;
     }
+    let window_start_time = match acts::moment(&visit, &id, fields.get("hour")).await {
+        Ok(moment) => moment,
+        Err(trouble) => return trouble.page(&visit, &sent),
+    };
     let target = acts::campaign_address(&id);
-    let withdraw = fields.units == "withdraw";
+    let withdraw = fields.get("units") == "withdraw";
+    let recall = ProposedRecall {
+        pool_id: fields.get("pool").into(),
+        window_start_time,
+        prize_id: fields.get("prize").into(),
+        withdraw,
+    };
     let request = RecallUnitsRequest {
         campaign_id: id.clone(),
-        pool_id: fields.pool.clone(),
-        prize_id: fields.prize.clone(),
+        pool_id: recall.pool_id.clone(),
+        window_start_time,
+        prize_id: recall.prize_id.clone(),
         withdraw,
         operator: visit.operator(),
-        reason: fields.reason.clone(),
+        reason: fields.get("reason").into(),
         ..RecallUnitsRequest::default()
     };
     let result = visit.campaigns().recall_units(request).await;
-    let recall = ProposedRecall {
-        pool_id: fields.pool,
-        window_start_time: None,
-        prize_id: fields.prize,
-        withdraw,
-    };
-    let wanted = wanted(id, Change::Recall(recall), fields.reason);
+    let wanted = wanted(&id, Change::Recall(recall), &fields);
     let done = if withdraw { "withdrawn" } else { "recalled" };
-    proposals::finish(&visit, result, wanted, (&target, done)).await
+    proposals::finish(&visit, result, wanted, (&target, done), &sent).await
 }
 
 /// What is proposed if it needs an approval.
-fn wanted(campaign: String, change: Change, reason: String) -> Wanted {
+fn wanted(campaign: &str, change: Change, fields: &Fields) -> Wanted {
     Wanted {
-        campaign,
+        campaign: campaign.into(),
         change,
         base: None,
         request_id: String::new(),
-        reason,
+        reason: fields.get("reason").into(),
     }
 }

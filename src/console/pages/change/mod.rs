@@ -13,29 +13,32 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tonic::Status;
 
 pub(in crate::console) use self::ending::{close, recall};
+pub(super) use self::proposal::moment;
 use super::{
     Tab, acts,
     campaign::is_over,
     definition, head,
     proposals::{self, Wanted},
-    refused::refused,
+    sent::Sent,
     status,
 };
 use crate::{
     console::{
+        i18n::Language,
         layout::Place,
-        ui::{self, number},
+        ui::{self, Column, number},
         visit::{Contents, Visit, reason},
     },
     model::text::visible,
     proto::{
         ApplyCampaignRequest, ApplyCampaignResponse, Campaign, CampaignStatus, DrawLimits,
-        GetCampaignRequest, propose_change_request::Change,
+        GetCampaignRequest, WindowChange, propose_change_request::Change,
     },
 };
 
@@ -184,7 +187,9 @@ pub(in crate::console) async fn apply(
                 reason: fields.get("reason").cloned().unwrap_or_default(),
             };
             let result = Err::<(), _>(refusal);
-            proposals::finish(&visit, result, wanted, (&address(&id), "changed")).await
+            let target = (address(&id), "changed");
+            let sent = sent(&fields);
+            proposals::finish(&visit, result, wanted, (&target.0, target.1), &sent).await
         }
         Err(trouble) => trouble.page(&visit, &id, &fields).await,
     }
@@ -245,18 +250,23 @@ async fn propose(
 impl Trouble {
     async fn page(self, visit: &Visit, id: &str, fields: &Fields) -> Response {
         match self {
-            Self::Form(problems) => {
-                let why = html! { ul.plain { @for problem in &problems { li { (problem) } } } };
-                refused(visit, Place::Campaigns, &why, &address(id))
-            }
+            Self::Form(problems) => sent(fields).wrong(visit, &problems.join(" · ")),
             Self::Refused(refusal) if reason(&refusal) == "VERSION_STALE" => {
                 let contents = stale(visit, id, base_version(fields), &refusal).await;
                 let page = visit.page(Place::Campaigns, id, contents);
                 (StatusCode::CONFLICT, page).into_response()
             }
-            Self::Refused(refusal) => visit.page(Place::Campaigns, id, Err(refusal)),
+            Self::Refused(refusal) => sent(fields).refused(visit, &refusal),
         }
     }
+}
+
+/// A form of the page as it was sent: what it changes, and the reason.
+fn sent(fields: &Fields) -> Sent<'_> {
+    let pairs = fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    Sent::of(pairs, &proposal::SHOWN, None)
 }
 
 /// Who changed the campaign since the form was made, and why.
@@ -302,29 +312,7 @@ fn checked(visit: &Visit, id: &str, fields: &Fields, would: &ApplyCampaignRespon
                     td { (or_none(&change.after)) }
                 } } }
             } }))
-            @if !would.window_changes.is_empty() {
-                section.card {
-                    h2 { (lang.t("edit.hours")) }
-                    (ui::scroll(lang.t("edit.hours"), &html! { table {
-                        thead { tr {
-                            th scope="col" { (lang.t("schedule.hour")) }
-                            th scope="col" { (lang.t("deck.pool")) }
-                            th scope="col" { (lang.t("units.prize")) }
-                            th.n scope="col" { (lang.t("edit.before")) }
-                            th.n scope="col" { (lang.t("edit.after")) }
-                            th.n scope="col" { (lang.t("schedule.injected")) }
-                        } }
-                        tbody { @for hour in &would.window_changes { tr {
-                            td { (ui::time(hour.start_time.as_ref(), &zone)) }
-                            td { (hour.pool_id) }
-                            td { (hour.prize_id) }
-                            td.n { (number(hour.before)) }
-                            td.n { (number(hour.after)) }
-                            td.n { (number(hour.injected)) }
-                        } } }
-                    } }))
-                }
-            }
+            (hours(lang, &would.window_changes, &zone))
             form.line method="post" action={ (address(id)) "/apply" } {
                 @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
                 label { (lang.t("form.reason")) input name="reason" maxlength="1024"; }
@@ -335,6 +323,32 @@ fn checked(visit: &Visit, id: &str, fields: &Fields, would: &ApplyCampaignRespon
         }
         p { a href=(address(id)) { (lang.t("form.back")) } }
     }
+}
+
+/// What a change does to hours that are injected already.
+pub(super) fn hours(lang: Language, changes: &[WindowChange], zone: &TimeZone) -> Markup {
+    let columns = [
+        Column::Text(lang.t("schedule.hour")),
+        Column::Text(lang.t("deck.pool")),
+        Column::Text(lang.t("units.prize")),
+        Column::Number(lang.t("edit.before")),
+        Column::Number(lang.t("edit.after")),
+        Column::Number(lang.t("schedule.injected")),
+    ];
+    let rows = html! { @for hour in changes { tr {
+        td { (ui::time(hour.start_time.as_ref(), zone)) }
+        td { (hour.pool_id) }
+        td { (hour.prize_id) }
+        td.n { (number(hour.before)) }
+        td.n { (number(hour.after)) }
+        td.n { (number(hour.injected)) }
+    } } };
+    html! { @if !changes.is_empty() {
+        section.card #hours {
+            h2 { (lang.t("edit.hours")) }
+            (ui::table(lang.t("edit.hours"), &columns, &rows))
+        }
+    } }
 }
 
 fn named(campaign: &Campaign) -> &str {

@@ -43,6 +43,23 @@ pub(super) const LIMITS: [LimitField; 6] = [
     }),
 ];
 
+/// All fields that people fill in, and the names of their messages.
+pub(super) const SHOWN: [(&str, &str); 13] = [
+    ("name", "edit.name"),
+    ("end", "edit.end-local"),
+    (LIMITS[0].0, LIMITS[0].1),
+    (LIMITS[1].0, LIMITS[1].1),
+    (LIMITS[2].0, LIMITS[2].1),
+    (LIMITS[3].0, LIMITS[3].1),
+    (LIMITS[4].0, LIMITS[4].1),
+    (LIMITS[5].0, LIMITS[5].1),
+    ("budget_currency", "envelope.currency"),
+    ("budget_per_day", "edit.budget-day"),
+    ("budget_total", "edit.budget-total"),
+    ("prize_name", "units.prize"),
+    ("reason", "form.reason"),
+];
+
 /// A moment as a form has it.
 pub(super) fn local(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) -> String {
     let at = from_wire(moment).map(|at| at.to_zoned(zone.clone()));
@@ -120,7 +137,10 @@ pub(super) fn change(
 
 /// A local time in a zone; none if it is no time, or if it is there twice or not at all because
 /// clocks change.
-fn moment(text: &str, zone: &TimeZone) -> Option<prost_types::Timestamp> {
+pub(in crate::console::pages) fn moment(
+    text: &str,
+    zone: &TimeZone,
+) -> Option<prost_types::Timestamp> {
     let local: DateTime = text.parse().ok()?;
     let zoned = zone.to_ambiguous_zoned(local).unambiguous().ok()?;
     Some(to_wire(zoned.timestamp()))

@@ -42,7 +42,11 @@ pub(in crate::console) async fn page(
     Query(fields): Query<Fields>,
 ) -> Response {
     let contents = edited(&visit, &id, &fields).await;
-    visit.page(Place::Campaigns, &id, contents)
+    visit.page(
+        Place::Campaigns,
+        visit.language.t("schedule.edit"),
+        contents,
+    )
 }
 
 /// Paints, goes elsewhere in the calendar, or applies.
@@ -82,7 +86,11 @@ pub(in crate::console) async fn submit(
         }
     }
     let contents = edited(&visit, &id, &fields).await;
-    visit.page(Place::Campaigns, &id, contents)
+    visit.page(
+        Place::Campaigns,
+        visit.language.t("schedule.edit"),
+        contents,
+    )
 }
 
 async fn edited(visit: &Visit, id: &str, fields: &Fields) -> Contents {

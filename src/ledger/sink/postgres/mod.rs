@@ -18,7 +18,7 @@ mod schema;
 mod url;
 mod write;
 
-pub use url::{PasswordError, PostgresUrl, UrlError};
+pub use url::{PostgresUrl, UrlError};
 
 use super::{Batch, Cursor, Sink, SinkError};
 use crate::{

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, error::SqlState};
 use super::super::SinkError;
 
 /// Each migration's name, `V` and the schema version it leads to, and its text.
-const MIGRATIONS: [(&str, &str); 8] = [
+const MIGRATIONS: [(&str, &str); 9] = [
     (
         "V1__ledger",
         include_str!("../../migrations/V1__ledger.sql"),
@@ -37,6 +37,10 @@ const MIGRATIONS: [(&str, &str); 8] = [
     (
         "V8__activity",
         include_str!("../../migrations/V8__activity.sql"),
+    ),
+    (
+        "V9__requests",
+        include_str!("../../migrations/V9__requests.sql"),
     ),
 ];
 /// The schema version that this program knows: its last migration.

@@ -1,7 +1,7 @@
 //! Where PostgreSQL is, as one URL. A password is never shown.
 
 use std::{
-    fmt, io,
+    fmt,
     path::PathBuf,
     str::FromStr as _,
     sync::{Arc, OnceLock},
@@ -13,7 +13,10 @@ use tokio_postgres::{
     config::{Host, SslMode},
 };
 
-use crate::tls::{ClientMaterial, ClientTls, Names, TlsError, Watched};
+use crate::{
+    password::{self, PasswordError},
+    tls::{ClientMaterial, ClientTls, Names, TlsError, Watched},
+};
 
 /// What a URL can look like, for whoever wrote another one.
 const FORM: &str = "postgres://[user[:password]@]host[:port]/database, followed by \
@@ -44,22 +47,6 @@ pub struct PostgresUrl {
     /// What the files contain, from the first connection on; shared by all copies of the URL.
     watched: Arc<OnceLock<Arc<Watched<ClientMaterial>>>>,
     password_file: Option<PathBuf>,
-}
-
-/// The file of the password cannot be used.
-#[derive(Debug, Error)]
-pub enum PasswordError {
-    /// It cannot be read.
-    #[error("the password file {} cannot be read: {cause}", .file.display())]
-    Unreadable {
-        /// Which file.
-        file: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// It has no password.
-    #[error("the password file {} is empty: write the password into its first line", .0.display())]
-    Empty(PathBuf),
 }
 
 impl PostgresUrl {
@@ -111,20 +98,16 @@ impl PostgresUrl {
         }
     }
 
+    /// Whether the URL itself has a password.
+    pub fn has_password(&self) -> bool {
+        self.config.get_password().is_some()
+    }
+
     /// What the driver connects with.
     pub(super) fn config(&self) -> Result<Config, PasswordError> {
         let mut config = self.config.clone();
         if let Some(file) = &self.password_file {
-            let text =
-                std::fs::read_to_string(file).map_err(|cause| PasswordError::Unreadable {
-                    file: file.clone(),
-                    cause,
-                })?;
-            let password = text.lines().next().unwrap_or_default();
-            if password.is_empty() {
-                return Err(PasswordError::Empty(file.clone()));
-            }
-            config.password(password);
+            config.password(password::read(file)?);
         }
         Ok(config)
     }
@@ -197,7 +180,7 @@ impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let config = &self.config;
         f.write_str("postgres://")?;
-        let has_password = config.get_password().is_some() || self.password_file.is_some();
+        let has_password = self.has_password() || self.password_file.is_some();
         if let Some(user) = config.get_user() {
             let password = if has_password { ":***" } else { "" };
             write!(f, "{user}{password}@")?;
@@ -291,19 +274,17 @@ mod tests {
     }
 
     #[test]
-    fn the_password_is_the_first_line_of_its_file() {
+    fn the_password_of_its_file_is_used_and_not_shown() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let url = PostgresUrl::parse("postgres://u@h/db").unwrap();
+        assert!(!url.has_password());
         let url = url.with_password_file(Some(file.path().into()));
-        assert!(matches!(url.config(), Err(PasswordError::Empty(_))));
-        std::fs::write(file.path(), "secret\n").unwrap();
-        let config = url.config().unwrap();
-        assert_eq!(config.get_password(), Some("secret".as_bytes()));
+        assert!(url.config().is_err());
+        for password in ["secret", "another"] {
+            std::fs::write(file.path(), password).unwrap();
+            let config = url.config().unwrap();
+            assert_eq!(config.get_password(), Some(password.as_bytes()));
+        }
         assert_eq!(url.to_string(), "postgres://u:***@h:5432/db");
-        drop(file);
-        assert!(matches!(
-            url.config(),
-            Err(PasswordError::Unreadable { .. })
-        ));
     }
 }

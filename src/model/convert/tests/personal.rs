@@ -199,6 +199,37 @@ fn guarantees_of_a_campaign_are_few_and_have_ids_of_their_own() {
     // Their counters are the states of the published odds.
     let states = "{id: a, prizes: [hero], within: 5000}, {id: b, prizes: [star], within: 5001}";
     assert_refused(&pool(states), "guarantees", "lower `within`");
+    // A ramp alone counts for as long as it rises.
+    let ramp = "{id: slow, prizes: [hero], ramp: [{from: 1, add: 0.0001%}]}";
+    assert_refused(
+        &pool(ramp),
+        "guarantees",
+        "the ramp of slow counts up to draw",
+    );
+}
+
+#[test]
+fn a_guarantees_prize_may_be_worth_something_within_a_budget() {
+    let mut message = message(&guaranteed("id: g, prizes: [hero], within: 3"));
+    let cny = |units| proto::Money {
+        currency_code: "CNY".into(),
+        units,
+        nanos: 0,
+    };
+    message.budget = Some(proto::Budget {
+        per_day: Some(cny(900)),
+        total: None,
+    });
+    for (prize, value) in message
+        .prizes
+        .iter_mut()
+        .zip([300].into_iter().chain([0; 99]))
+    {
+        prize.value = Some(cny(value));
+    }
+    let campaign = campaign_from_proto(&message).unwrap();
+    let hero = campaign.prize_no("hero").unwrap();
+    assert_eq!(campaign.guaranteed_in_budget(), [hero]);
 }
 
 /// A campaign with these guarantees over all pools, and one of its pool.

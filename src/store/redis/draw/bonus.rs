@@ -8,6 +8,7 @@ use crate::store::redis::{
     core::Core,
     format::{
         asked,
+        plans::Over,
         record::{self, Remembered},
         reply::unexpected,
     },
@@ -32,8 +33,8 @@ pub(crate) enum Answer {
     Drawn(Drawn),
     Granted(BonusAnswer),
     /// Nothing happened: the draw was planned from something else than what is stored, which the
-    /// service knows now.
-    WrongGuess,
+    /// service knows now: besides other things, what the budget holds in a step.
+    WrongGuess(Option<Over>),
 }
 
 impl Ask {

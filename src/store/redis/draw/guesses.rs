@@ -4,6 +4,7 @@
 
 use std::{
     collections::HashMap,
+    iter::once,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -12,7 +13,7 @@ use crate::store::redis::format::{
     codec::{Packer, Unpacker},
     counts::{decode_progress, pack_progress},
     keys::{Field, IdDigest},
-    plans::{PoolPlan, held_text},
+    plans::{Over, PoolPlan, held_text},
 };
 use crate::{
     model::{Campaign, CampaignId, PrizeNo, personal::Progress},
@@ -46,6 +47,10 @@ pub(crate) struct Guessed {
     campaign: Field,
     /// In the order in which they are stored.
     held: Mutex<Arc<[PrizeNo]>>,
+    /// Prizes of guarantees that the budget may hold.
+    watched: Vec<PrizeNo>,
+    /// Those of them that it held when a request last began to draw.
+    over: Mutex<Arc<[PrizeNo]>>,
 }
 
 impl Default for RecentProgress {
@@ -113,6 +118,8 @@ impl Guessed {
         campaign.has_personal_pools().then(|| Self {
             campaign: digest(&campaign.id),
             held: Mutex::new([].into()),
+            watched: campaign.guaranteed_in_budget(),
+            over: Mutex::new([].into()),
         })
     }
 
@@ -123,16 +130,37 @@ impl Guessed {
         key
     }
 
-    fn held(&self) -> Arc<[PrizeNo]> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&held)
+    /// There are prizes of guarantees that the budget may hold.
+    pub(super) fn is_watched(&self) -> bool {
+        !self.watched.is_empty()
     }
 
-    /// Remembers the held prizes.
-    pub(super) fn put_held(&self, held: Vec<PrizeNo>) {
-        let mut known = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = held.into();
+    /// Remembers what is stored: the held prizes, and those that the budget holds. What it holds
+    /// within a request may have come from a win of that request, which is not made yet.
+    pub(super) fn put(&self, held: Vec<PrizeNo>, over: Option<&Over>) {
+        set(&self.held, held);
+        if let Some(over) = over.filter(|over| over.step == 0) {
+            set(&self.over, over.prizes.clone());
+        }
     }
+}
+
+fn get(known: &Mutex<Arc<[PrizeNo]>>) -> Arc<[PrizeNo]> {
+    Arc::clone(&known.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn set(known: &Mutex<Arc<[PrizeNo]>>, prizes: Vec<PrizeNo>) {
+    *known.lock().unwrap_or_else(PoisonError::into_inner) = prizes.into();
+}
+
+/// Adds what one more attempt of a request has found: what was found of later steps of that pool
+/// followed from something else.
+pub(super) fn learned(mut known: Vec<Over>, found: Option<Over>) -> Vec<Over> {
+    if let Some(found) = found {
+        known.retain(|over| over.pool != found.pool || over.step < found.step);
+        known.push(found);
+    }
+    known
 }
 
 fn digest(id: &CampaignId) -> Field {
@@ -147,9 +175,20 @@ pub(super) fn plans(recent: &RecentProgress, group: &Group) -> Vec<u8> {
     let Some(guessed) = &group.known.guessed else {
         return Vec::new();
     };
-    let (campaign, held) = (&*group.known.campaign, guessed.held());
+    let campaign = &*group.known.campaign;
+    let (held, over) = (get(&guessed.held), get(&guessed.over));
     let mut packer = Packer::default();
     packer.bytes(held_text(&held).as_bytes());
+    packer.list(guessed.watched.len());
+    for prize in &guessed.watched {
+        packer.int(prize.0.into());
+    }
+    let guess = Guess {
+        campaign,
+        held: &held,
+        is_watched: guessed.is_watched(),
+        over: &over,
+    };
     let mut planned = HashMap::<Field, Progress>::new();
     for job in group.calls() {
         let plan = match &job.ask {
@@ -157,7 +196,7 @@ pub(super) fn plans(recent: &RecentProgress, group: &Group) -> Vec<u8> {
                 let progress = planned
                     .entry(job.user.field)
                     .or_insert_with(|| recent.get(guessed, job.user));
-                plan(campaign, &held, command, progress)
+                plan(&guess, &job.over, command, progress)
             }
             Ask::Grant(_) => Vec::new(),
         };
@@ -166,14 +205,25 @@ pub(super) fn plans(recent: &RecentProgress, group: &Group) -> Vec<u8> {
     packer.done()
 }
 
+/// What draws of a batch are planned from.
+struct Guess<'a> {
+    campaign: &'a Campaign,
+    held: &'a [PrizeNo],
+    is_watched: bool,
+    /// Watched prizes that the budget holds as a request begins.
+    over: &'a [PrizeNo],
+}
+
 /// The plan of a draw for a user who is so far, which is brought to how far the user probably is
 /// afterwards: the first pool that everybody may draw from gives all of the draws something.
+/// `found` is what earlier attempts have found the budget to hold.
 fn plan(
-    campaign: &Campaign,
-    held: &[PrizeNo],
+    guess: &Guess<'_>,
+    found: &[Over],
     command: &DrawCommand,
     progress: &mut Progress,
 ) -> Vec<u8> {
+    let Guess { campaign, held, .. } = *guess;
     let Some(chance) = command
         .chance
         .as_deref()
@@ -188,10 +238,14 @@ fn plan(
         if closed.contains(&pool) {
             continue;
         }
+        let found = found.iter().filter(|over| over.pool == pool);
+        let found = found.map(|over| (over.step, &*over.prizes));
         let plan = PoolPlan {
             campaign,
             pool,
             held,
+            is_watched: guess.is_watched,
+            over: once((0, guess.over)).chain(found).collect(),
         };
         let before = progress.0.get(&pool);
         let after = plan.pack(&mut packer, chance, before, command.count);
@@ -234,6 +288,8 @@ mod tests {
         let guessed = Guessed {
             campaign: digest(&campaign.id),
             held: Mutex::new([].into()),
+            watched: Vec::new(),
+            over: Mutex::new([].into()),
         };
         let recent = RecentProgress::default();
         let users = 5 * SHARD_USERS as u64;
@@ -249,12 +305,27 @@ mod tests {
     }
 
     #[test]
+    fn what_an_attempt_finds_replaces_what_followed_from_something_else() {
+        let over = |pool, step, prize| Over {
+            pool: PoolNo(pool),
+            step,
+            prizes: vec![PrizeNo(prize)],
+        };
+        let known = vec![over(0, 3, 1), over(1, 4, 1), over(0, 7, 2)];
+        let now = learned(known.clone(), Some(over(0, 5, 3)));
+        assert_eq!(now, [over(0, 3, 1), over(1, 4, 1), over(0, 5, 3)]);
+        assert_eq!(learned(known.clone(), None), known);
+    }
+
+    #[test]
     fn a_user_without_progress_takes_no_room() {
         let campaign = campaign_from_proto(&spring_wheel()).unwrap();
         assert!(Guessed::new(&campaign).is_none(), "no personal pools");
         let guessed = Guessed {
             campaign: digest(&campaign.id),
             held: Mutex::new([].into()),
+            watched: Vec::new(),
+            over: Mutex::new([].into()),
         };
         let recent = RecentProgress::default();
         recent.put(&guessed, user(1), &at(5));

@@ -7,7 +7,7 @@ use tracing::error;
 
 use super::{
     bonus::{Answer, Ask, lifecycle, read_grant},
-    guesses::plans,
+    guesses::{learned, plans},
 };
 use crate::store::redis::{
     batch::{self, Call},
@@ -15,7 +15,7 @@ use crate::store::redis::{
     format::{
         codec::Unpacker,
         keys::{IdDigest, RequestField, request_field},
-        plans::decode_guess,
+        plans::{Over, decode_guess},
         record::{self, Remembered},
         reply::{self, Parts, unexpected},
         scripts,
@@ -34,8 +34,9 @@ use crate::{
 /// Estimates for allocation: the bytes of a bucket's key, and of the arguments of one draw.
 const KEY_BYTES: usize = 48;
 const ARG_BYTES: usize = 64;
-/// How often a draw is planned anew because another service has drawn for the same user, or prizes
-/// were held or released, in between each time.
+/// How often a draw is planned anew because another service has drawn for the same user, prizes
+/// were held or released in between each time, or one of its own wins makes the budget hold a
+/// prize.
 const GUESSES_MAX: usize = 64;
 
 /// A draw or a grant that waits for its reply.
@@ -43,6 +44,8 @@ pub(crate) struct Job {
     pub(super) user: IdDigest,
     request: RequestField,
     pub(super) ask: Ask,
+    /// What earlier attempts of the draw have found the budget to hold.
+    pub(super) over: Vec<Over>,
 }
 
 impl Job {
@@ -52,6 +55,7 @@ impl Job {
             request: request_field(user, request),
             user: IdDigest::user(user),
             ask,
+            over: Vec::new(),
         }
     }
 }
@@ -115,17 +119,23 @@ impl Lanes {
     /// stored.
     pub(crate) async fn draw(&self, core: &Core, command: DrawCommand) -> Result<Drawn> {
         let partition = core.partition(&command.campaign).number;
-        let mut next = Some(command);
+        let (mut next, mut over) = (Some(command), Vec::new());
         for _ in 0..GUESSES_MAX {
             let Some(command) = next.take() else {
                 return Ok(Drawn::NeedChance);
             };
             // Only draws that can be planned can be planned again.
             let again = command.chance.is_some().then(|| Box::new(command.clone()));
-            let job = Job::new(Ask::Draw(command));
+            let job = Job {
+                over: over.clone(),
+                ..Job::new(Ask::Draw(command))
+            };
             match self.call(partition, job.user.hash(), job).await? {
                 Answer::Drawn(drawn) => return finish(core, partition, drawn).await,
-                Answer::WrongGuess => next = again.map(|command| *command),
+                Answer::WrongGuess(found) => {
+                    next = again.map(|command| *command);
+                    over = learned(over, found);
+                }
                 Answer::Granted(_) => return Err(unexpected("draw").after_write()),
             }
         }
@@ -153,25 +163,25 @@ async fn finish(core: &Core, partition: u32, drawn: Drawn) -> Result<Drawn> {
     }
 }
 
-/// Learns from a reply how far a user is in personal pools. Whether it is the reply to a draw that
-/// was planned from something else.
-fn learn(core: &Core, group: &Group, user: IdDigest, reply: &Reply<'_>) -> Result<bool> {
+/// Learns from a reply how far a user is in personal pools. The answer if it is the reply to a draw
+/// that was planned from something else.
+fn learn(core: &Core, group: &Group, user: IdDigest, reply: &Reply<'_>) -> Result<Option<Answer>> {
     let guessed = group.known.guessed.as_ref();
     match reply {
         Reply::Made(drawn) => {
             if let Some(guessed) = guessed {
                 core.recent.put(guessed, user, drawn.progress());
             }
-            Ok(false)
+            Ok(None)
         }
         Reply::Other(b'G', stored) => {
             let guessed = guessed.ok_or_else(|| unexpected("personal pool"))?;
-            let (held, progress) = decode_guess(stored)?;
-            guessed.put_held(held);
-            core.recent.put(guessed, user, &progress);
-            Ok(true)
+            let stored = decode_guess(stored, guessed.is_watched())?;
+            guessed.put(stored.held, stored.over.as_ref());
+            core.recent.put(guessed, user, &stored.progress);
+            Ok(Some(Answer::WrongGuess(stored.over)))
         }
-        Reply::Other(..) => Ok(false),
+        Reply::Other(..) => Ok(None),
     }
 }
 
@@ -323,9 +333,9 @@ fn read_group(
         let reply = replies.next(job);
         answers.push(reply.and_then(|reply| match &job.ask {
             Ask::Draw(command) => {
-                let known = learn(core, group, job.user, &reply);
-                if known.map_err(StoreError::after_write)? {
-                    return Ok(Answer::WrongGuess);
+                let wrong = learn(core, group, job.user, &reply);
+                if let Some(wrong) = wrong.map_err(StoreError::after_write)? {
+                    return Ok(wrong);
                 }
                 let drawn = read_draw(&group.known, command, now, reply, &mut running_low);
                 drawn.map(Answer::Drawn)

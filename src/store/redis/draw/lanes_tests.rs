@@ -109,7 +109,7 @@ fn answers(value: Value) -> Result<Option<Vec<Result<Drawn>>>> {
     let answers = Job::answers(&core, &draws(&core), now, value)?;
     let drawn = |answer| match answer {
         Answer::Drawn(drawn) => drawn,
-        Answer::Granted(_) | Answer::WrongGuess => panic!("a draw was answered otherwise"),
+        Answer::Granted(_) | Answer::WrongGuess(_) => panic!("a draw was answered otherwise"),
     };
     Ok(answers.map(|all| all.into_iter().map(|answer| answer.map(drawn)).collect()))
 }

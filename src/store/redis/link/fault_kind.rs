@@ -139,8 +139,8 @@ impl FaultKind {
             }
             Self::Password => {
                 "refuses the user or password: write the right ones into the URL, user:password@ \
-                 (or :password@ for the default user); those of sentinels follow as \
-                 ?sentinel=user:password"
+                 (or :password@ for the default user), or the password into the file of \
+                 --redis-password-file; those of sentinels follow as ?sentinel=user:password"
             }
             Self::Permission => {
                 "does not permit this to the URL's user: permit it, `ACL SETUSER <user> ~* +@all \

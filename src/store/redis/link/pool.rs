@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use deadpool::managed::{self, Metrics, RecycleResult};
 use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, IntoConnectionInfo as _,
-    RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value,
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ErrorKind,
+    IntoConnectionInfo as _, RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value,
     aio::{MultiplexedConnection, PubSub},
     io::tcp::TcpSettings,
 };
@@ -17,10 +17,11 @@ use thiserror::Error;
 use super::{
     fault::Fault,
     timeouts::{CONNECT_MAX, WAIT_MAX},
-    url::{Address, Login, RedisUrl},
+    url::{Address, RedisUrl},
 };
 use crate::{
     metrics::STORE,
+    password::PasswordError,
     tls::{ClientMaterial, ClientTls, Names, TlsError, Watched},
 };
 
@@ -39,6 +40,9 @@ pub enum SetupError {
     /// A file of TLS cannot be used.
     #[error("the Redis URL: {0}")]
     Tls(#[from] TlsError),
+    /// A file of a password cannot be used.
+    #[error("the Redis URL: {0}")]
+    Password(#[from] PasswordError),
     /// The driver does not take the settings.
     #[error("the Redis URL cannot be used: {0}")]
     Driver(String),
@@ -67,8 +71,12 @@ pub(crate) enum Peer {
 }
 
 impl Dialer {
-    /// Reads the files of TLS, now and when they change; nothing is connected yet.
+    /// Reads the files of TLS, now and when they change; nothing is connected yet. The files of
+    /// passwords are read for each connection, and must be there now.
     pub(crate) fn new(url: &RedisUrl) -> Result<Self, SetupError> {
+        for login in url.logins_by_file() {
+            login.password()?;
+        }
         let has_files = url.tls_files != ClientTls::default();
         let files = has_files.then(|| url.tls_files.clone().watch(NAMES));
         Ok(Self {
@@ -111,7 +119,7 @@ impl Dialer {
         let info = address(&self.url, to)
             .into_connection_info()?
             .set_tcp_settings(TcpSettings::default().set_nodelay(true))
-            .set_redis_settings(entrance(&self.url, peer));
+            .set_redis_settings(entrance(&self.url, peer)?);
         match &self.files {
             Some(files) => Client::build_with_tls(info, certificates(&files.value())),
             None => Client::open(info),
@@ -269,18 +277,22 @@ fn address(url: &RedisUrl, Address { host, port }: &Address) -> ConnectionAddr {
 }
 
 /// The login and the database for a peer. Sentinels have logins of their own and no databases.
-fn entrance(url: &RedisUrl, peer: Peer) -> RedisConnectionInfo {
+fn entrance(url: &RedisUrl, peer: Peer) -> RedisResult<RedisConnectionInfo> {
     let entrance = RedisConnectionInfo::default();
     let (entrance, login) = match peer {
         Peer::Server => (entrance.set_db(url.db.into()), &url.login),
         Peer::Sentinel => (entrance, &url.sentinel_login),
     };
-    let Some(Login { user, password }) = login else {
-        return entrance;
+    let Some(login) = login else {
+        return Ok(entrance);
     };
+    let password = login.password().map_err(|error| {
+        let told = error.to_string();
+        RedisError::from((ErrorKind::AuthenticationFailed, "no password", told))
+    })?;
     let entrance = entrance.set_password(password);
-    match user {
+    Ok(match &login.user {
         Some(user) => entrance.set_username(user),
         None => entrance,
-    }
+    })
 }

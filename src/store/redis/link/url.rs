@@ -4,7 +4,10 @@ use std::{fmt, path::PathBuf};
 
 use thiserror::Error;
 
-use crate::tls::ClientTls;
+use crate::{
+    password::{self, PasswordError},
+    tls::ClientTls,
+};
 
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -14,7 +17,7 @@ const FORMS: &str = "redis://[user:password@]host[:port][/db] for one server, \
      redis+cluster://[user:password@]host:port,host:port for a cluster; rediss:// instead of \
      redis:// for TLS, with ?ca=FILE if a CA of your own signed the certificate, and \
      &cert=FILE&key=FILE if the server asks for one; \
-     ?sentinel=[user]:password if the sentinels ask for one";
+     ?sentinel=[user]:password if the sentinels ask for one; passwords are better in files";
 
 /// A URL that does not say where Redis is.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -38,12 +41,46 @@ pub struct RedisUrl {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
-    pub(crate) password: String,
+    password: Password,
+}
+
+/// Where a password is.
+#[derive(Clone, PartialEq, Eq)]
+enum Password {
+    InUrl(String),
+    InFile(PathBuf),
+}
+
+/// The files of passwords that are not in a URL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PasswordFiles {
+    /// The servers' password.
+    pub servers: Option<PathBuf>,
+    /// The sentinels' password.
+    pub sentinels: Option<PathBuf>,
+}
+
+impl Login {
+    /// The password; one in a file is read now.
+    pub(crate) fn password(&self) -> Result<String, PasswordError> {
+        match &self.password {
+            Password::InUrl(password) => Ok(password.clone()),
+            Password::InFile(file) => password::read(file),
+        }
+    }
+
+    fn is_in_url(&self) -> bool {
+        matches!(self.password, Password::InUrl(_))
+    }
 }
 
 impl fmt::Display for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:***", self.user.as_deref().unwrap_or_default())
+        f.write_str(self.user.as_deref().unwrap_or_default())?;
+        match self.password {
+            Password::InUrl(_) => f.write_str(":***"),
+            Password::InFile(_) => Ok(()),
+        }
     }
 }
 
@@ -90,6 +127,22 @@ impl RedisUrl {
     /// # Errors
     /// What is wrong with it and what to write instead, without the password.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
+        Self::parse_with(text, PasswordFiles::default())
+    }
+
+    /// Reads a URL whose passwords may be in files: then it names at most the users.
+    ///
+    /// ```
+    /// use tombola::store::redis::{PasswordFiles, RedisUrl};
+    /// let servers = Some("/run/secrets/redis".into());
+    /// let files = PasswordFiles { servers, sentinels: None };
+    /// let url = RedisUrl::parse_with("redis://draws@redis.example", files).unwrap();
+    /// assert_eq!(url.to_string(), "redis://draws@redis.example:6379");
+    /// ```
+    ///
+    /// # Errors
+    /// What is wrong with it and what to write instead, without the password.
+    pub fn parse_with(text: &str, files: PasswordFiles) -> Result<Self, UrlError> {
         let (scheme, rest) = text
             .split_once("://")
             .ok_or_else(|| wrong("has no redis:// before the host"))?;
@@ -98,7 +151,7 @@ impl RedisUrl {
             Some((credentials, rest)) => (Some(credentials), rest),
             None => (None, rest),
         };
-        let login = credentials.map(parse_login).transpose()?;
+        let login = login(credentials, files.servers)?;
         if rest.contains('#') {
             return Err(wrong(
                 "has a `#`: there is nothing to set after one; a certificate is always checked",
@@ -125,15 +178,23 @@ impl RedisUrl {
             sentinel_login: None,
             db,
         };
-        url.read_query(query)?;
+        let sentinels = url.read_query(query)?;
+        let has_sentinels = matches!(url.topology, Topology::Sentinel { .. });
+        if !has_sentinels && files.sentinels.is_some() {
+            return Err(wrong(
+                "has no sentinels, and there is a file of their password",
+            ));
+        }
+        url.sentinel_login = self::login(sentinels, files.sentinels)?;
         Ok(url)
     }
 }
 
 impl RedisUrl {
-    /// Reads what follows the `?`: `name=value`, several with `&` between them.
-    fn read_query(&mut self, query: &str) -> Result<(), UrlError> {
-        let (mut cert, mut key) = (None, None);
+    /// Reads what follows the `?`: `name=value`, several with `&` between them. The result is the
+    /// credentials for the sentinels.
+    fn read_query<'a>(&mut self, query: &'a str) -> Result<Option<&'a str>, UrlError> {
+        let (mut cert, mut key, mut sentinels) = (None, None, None);
         for part in query.split('&').filter(|part| !part.is_empty()) {
             match part.split_once('=') {
                 Some((name @ ("ca" | "cert" | "key"), file)) if !file.is_empty() => {
@@ -147,11 +208,11 @@ impl RedisUrl {
                         _ => key = file,
                     }
                 }
-                Some(("sentinel", login)) if login.contains(':') => {
+                Some(("sentinel", credentials)) if !credentials.is_empty() => {
                     if !matches!(self.topology, Topology::Sentinel { .. }) {
                         return Err(wrong("has ?sentinel= and names no sentinels"));
                     }
-                    self.sentinel_login = Some(parse_login(login)?);
+                    sentinels = Some(credentials);
                 }
                 _ => {
                     return Err(wrong(
@@ -167,7 +228,22 @@ impl RedisUrl {
             ));
         }
         self.tls_files.pair = cert.zip(key);
-        Ok(())
+        Ok(sentinels)
+    }
+
+    /// Whether the URL itself has a password.
+    pub fn has_password(&self) -> bool {
+        let logins = [&self.login, &self.sentinel_login];
+        logins.into_iter().flatten().any(Login::is_in_url)
+    }
+
+    /// The logins whose passwords are in files.
+    pub(crate) fn logins_by_file(&self) -> impl Iterator<Item = &Login> {
+        let logins = [&self.login, &self.sentinel_login];
+        logins
+            .into_iter()
+            .flatten()
+            .filter(|login| !login.is_in_url())
     }
 
     /// Whether Redis fails over to replicas by itself: Sentinel and clusters do.
@@ -183,11 +259,29 @@ fn wrong(problem: impl Into<String>) -> UrlError {
     UrlError(problem.into())
 }
 
+/// The login of these credentials; with a password file they are at most a user.
+fn login(credentials: Option<&str>, file: Option<PathBuf>) -> Result<Option<Login>, UrlError> {
+    let Some(file) = file else {
+        return credentials.map(parse_login).transpose();
+    };
+    let user = credentials.unwrap_or_default();
+    if user.contains(':') {
+        return Err(wrong(
+            "has a password, and there is a file of it: leave the password and its `:` out",
+        ));
+    }
+    Ok(Some(Login {
+        user: Some(decode(user)?).filter(|user| !user.is_empty()),
+        password: Password::InFile(file),
+    }))
+}
+
 fn parse_login(text: &str) -> Result<Login, UrlError> {
     let (user, password) = text.split_once(':').ok_or_else(|| {
         wrong(
-            "has a user without a password before the `@`: `user:password@`, or `:password@` for \
-             the default user",
+            "has a user without a password: write `user:password`, `:password` for the default \
+             user, or the user alone if its password is in a file (--redis-password-file, \
+             --sentinel-password-file)",
         )
     })?;
     if password.is_empty() {
@@ -196,7 +290,7 @@ fn parse_login(text: &str) -> Result<Login, UrlError> {
     let user = decode(user)?;
     Ok(Login {
         user: Some(user).filter(|user| !user.is_empty()),
-        password: decode(password)?,
+        password: Password::InUrl(decode(password)?),
     })
 }
 
@@ -294,8 +388,9 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, UrlError> {
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "rediss" } else { "redis" };
-        let login = self.login.as_ref().map(|login| format!("{login}@"));
-        let credentials = login.unwrap_or_default();
+        let login = self.login.as_ref().map(ToString::to_string);
+        let login = login.filter(|login| !login.is_empty());
+        let credentials = login.map_or_else(String::new, |login| format!("{login}@"));
         let list = |hosts: &[Address]| {
             let hosts: Vec<String> = hosts.iter().map(Address::to_string).collect();
             hosts.join(",")
@@ -321,6 +416,8 @@ impl fmt::Display for RedisUrl {
             pair.as_ref().map(|(_, key)| file("key", key)),
             self.sentinel_login
                 .as_ref()
+                .map(ToString::to_string)
+                .filter(|login| !login.is_empty())
                 .map(|login| format!("sentinel={login}")),
         ];
         let query: Vec<_> = query.into_iter().flatten().collect();
@@ -389,9 +486,42 @@ mod tests {
     #[test]
     fn escapes_in_a_password_are_undone() {
         let url = RedisUrl::parse("redis://u%40x:a%2Fb%25@h").unwrap();
-        let login = url.login.unwrap();
+        let login = url.login.as_ref().unwrap();
         assert_eq!(login.user.as_deref(), Some("u@x"));
-        assert_eq!(login.password, "a/b%");
+        assert_eq!(login.password().unwrap(), "a/b%");
+        assert!(url.has_password());
+    }
+
+    #[test]
+    fn passwords_may_be_in_files_and_are_read_for_each_use() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let in_file = || Some(file.path().to_owned());
+        let both = || PasswordFiles {
+            servers: in_file(),
+            sentinels: in_file(),
+        };
+        let text = "redis+sentinel://u@a/main?sentinel=s";
+        let url = RedisUrl::parse_with(text, both()).unwrap();
+        assert_eq!(
+            url.to_string(),
+            "redis+sentinel://u@a:26379/main?sentinel=s"
+        );
+        assert!(!url.has_password());
+        assert_eq!(url.logins_by_file().count(), 2);
+        for password in ["one", "two"] {
+            std::fs::write(file.path(), password).unwrap();
+            for login in url.logins_by_file() {
+                assert_eq!(login.password().unwrap(), password);
+            }
+        }
+        let url = RedisUrl::parse_with("redis+sentinel://a/main", both()).unwrap();
+        assert!(url.logins_by_file().all(|login| login.user.is_none()));
+
+        let twice = RedisUrl::parse_with("redis+sentinel://:secret@a/main", both());
+        let error = twice.unwrap_err().to_string();
+        assert!(error.contains("leave the password") && !error.contains("secret"));
+        let error = RedisUrl::parse_with("redis://a", both()).unwrap_err();
+        assert!(error.to_string().contains("no sentinels"));
     }
 
     #[test]
@@ -399,7 +529,7 @@ mod tests {
         for (text, expected) in [
             ("localhost:6379", "has no redis://"),
             ("", "has no redis://"),
-            ("http://secret@h", "before the `@`"),
+            ("http://secret@h", "a user without a password"),
             ("http://h", "starts with `http://`"),
             ("redis+tls://h", "starts with `redis+tls://`"),
             ("unix:///run/redis.sock", "starts with `unix://`"),
@@ -424,7 +554,10 @@ mod tests {
             ("rediss://h?cert=x", "needs its key"),
             ("rediss://h?insecure=secret", "something else than ?ca=FILE"),
             ("redis://h?sentinel=:secret", "names no sentinels"),
-            ("redis+sentinel://a/m?sentinel=secret", "something else"),
+            (
+                "redis+sentinel://a/m?sentinel=secret",
+                "a user without a password",
+            ),
             ("redis+sentinel://a/m?sentinel=u:", "an empty password"),
             ("rediss://h#insecure", "always checked"),
             ("redis://u:secret%2@h", "hexadecimal"),

@@ -21,8 +21,9 @@
 --       - for each draw one byte: the index of its kind, from 0
 --       - what the ledger keeps of each draw, one after another
 --       - for each draw two bytes: the length of its part of the value before
---       - nothing, or if there are personal pools: the held prizes and for each draw its plan, both
---         as those know them who planned it (see plans.rs)
+--       - nothing, or if there are personal pools: the held prizes, as those know them who planned
+--         the draws, a list of the prizes of guarantees that the budget may hold, and for each draw
+--         its plan (see plans.rs)
 --       then for each draw: user field, request field
 --       (layout, days and braces are msgpack, see codec.rs; records and draws: see record.rs)
 -- reply {head}, then for each campaign {the replies to its draws; the pools that run low or are
@@ -36,7 +37,8 @@
 --                                             user's record
 --       'F' a fill is needed: {pool, cards}   'B' too many entries are not settled
 --       'O' the data are of a format whose readers know no grants
---       'G' it was planned from other progress or held prizes: these (see own.lua)
+--       'G' it was planned from other progress, or held prizes, or prizes that the budget holds:
+--         these (see own.lua)
 --
 -- Reads  clock, writing, backlog, campaign, batch
 local refusal, now, last, replid, mark, format = open_to_write()

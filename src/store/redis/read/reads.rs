@@ -2,7 +2,7 @@
 //! store: the probe, and forgetting old requests.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -25,7 +25,7 @@ use crate::{
     model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
     store::{
         DrawAnswer, Entry, Executed, LEDGER_PAGE_BYTES, LedgerId, Refusal, Result, StoreError,
-        Subject, entry::Body,
+        Subject, Trouble, Unread, entry::Body,
     },
 };
 
@@ -40,50 +40,59 @@ const PROBES_KEPT: u32 = 16;
 /// How often a probe is tried while its partition forks.
 const PROBE_ROUNDS_MAX: usize = 4;
 
+/// The error of a partition that has not answered in time.
+fn silent() -> StoreError {
+    StoreError::Unavailable {
+        executed: Executed::No,
+        detail: "no answer in time".into(),
+    }
+}
+
 impl Core {
     /// The time of a campaign's partition.
     pub(crate) async fn time(&self, id: &CampaignId) -> Result<Moment> {
         self.probe_partition(self.partition(id)).await
     }
 
-    /// Probes all partitions at once; returns the latest of their times. Fails if none of them
-    /// answers: a node that is away, hangs, or has lost its data stops only its own campaigns. Also
-    /// fails if a partition is halted or damaged, since an operator has to act then.
+    /// Probes all partitions at once; returns the latest of their times, and notes those that fail.
+    /// Fails if none of them works: a partition that is halted or damaged, or whose node is away or
+    /// hangs, stops only its own campaigns. Also fails while the durability level is not kept, as
+    /// no draw is made then.
     pub(crate) async fn probe(self: &Arc<Self>) -> Result<Moment> {
         let mut asked = JoinSet::new();
         for partition in &self.partitions {
             let (core, partition) = (Arc::clone(self), Arc::clone(partition));
-            asked.spawn(async move { core.probe_partition(&partition).await });
+            asked.spawn(async move { (partition.number, core.probe_partition(&partition).await) });
         }
-        let mut latest: Result<Moment> = Err(unexpected("partition"));
-        let mut damage = None;
-        let mut is_whole = true;
+        let mut answers: Vec<Option<Result<Moment>>> = vec![None; self.partitions.len()];
+        let mut latest: Option<Moment> = None;
         loop {
-            let next = match &latest {
-                Ok(_) => timeout(PROBE_SLACK, asked.join_next())
+            let next = match latest {
+                Some(_) => timeout(PROBE_SLACK, asked.join_next())
                     .await
                     .unwrap_or(None),
-                Err(_) => asked.join_next().await,
+                None => asked.join_next().await,
             };
-            let Some(answer) = next else {
-                if is_whole {
-                    self.has_logged_loss.store(false, Ordering::Relaxed);
-                }
-                // A store that refuses draws is not healthy.
-                let latest = damage.map_or(latest, Err);
-                return latest.and_then(|now| self.level.admit().map(|()| now));
-            };
-            let answer = answer.unwrap_or_else(|_| Err(unexpected("answer")));
-            is_whole &= answer.is_ok();
-            if let Err(error @ (StoreError::Corrupt { .. } | StoreError::Halted(_))) = &answer {
-                damage = Some(error.clone());
+            let Some(answered) = next else { break };
+            // A task that panicked has not answered.
+            if let Ok((number, answer)) = answered {
+                latest = latest.max(answer.as_ref().ok().copied());
+                answers[number as usize] = Some(answer);
             }
-            latest = match (latest, answer) {
-                (Ok(before), Ok(now)) => Ok(before.max(now)),
-                (Ok(now), Err(_)) | (Err(_), Ok(now)) => Ok(now),
-                (Err(_), Err(error)) => Err(error),
-            };
         }
+        let failed = (0..).zip(answers).filter_map(|(partition, answer)| {
+            let error = answer.unwrap_or_else(|| Err(silent())).err()?;
+            Some(Trouble { partition, error })
+        });
+        let troubles: Vec<_> = failed.collect();
+        if troubles.is_empty() {
+            self.has_logged_loss.store(false, Ordering::Relaxed);
+        }
+        let worst = troubles.iter().max_by_key(|trouble| trouble.state());
+        let worst = worst.map(|trouble| trouble.error.clone());
+        *self.troubles.lock().unwrap_or_else(PoisonError::into_inner) = troubles;
+        let now = latest.ok_or_else(|| worst.unwrap_or_else(|| unexpected("partition")))?;
+        self.level.admit().map(|()| now)
     }
 
     /// Checks that a partition exists, is whole, and takes writes, by writing to it; returns its
@@ -228,6 +237,43 @@ impl Core {
         let (_, mut parts) = self.ask(keys, &scripts::CAMPAIGNS, &all, args).await?;
         let ids = reply::list(self.first(&mut parts)?)?.into_iter();
         ids.map(|id| campaign_id(&reply::text(id)?)).collect()
+    }
+
+    /// Ids of campaigns of all partitions, in order, after one of them, at most `limit`; and the
+    /// partitions that cannot be read. All are asked at once, so those that are away cost no more
+    /// time than one of them. Fails if none can be read.
+    pub(crate) async fn readable_ids(
+        self: &Arc<Self>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<CampaignId>, Vec<Unread>)> {
+        let mut asked = JoinSet::new();
+        for partition in self.partitions.iter().map(|keys| keys.number) {
+            let (core, after) = (Arc::clone(self), after.map(str::to_owned));
+            asked.spawn(async move {
+                let ids = core.campaign_ids(partition, after.as_deref(), limit);
+                (partition, ids.await)
+            });
+        }
+        let (mut ids, mut unread) = (Vec::new(), Vec::new());
+        while let Some(answer) = asked.join_next().await {
+            let (partition, found) = answer.map_err(|_| unexpected("answer"))?;
+            match found {
+                Ok(found) => ids.extend(found),
+                Err(error) => unread.push(Unread {
+                    partition,
+                    campaign: None,
+                    error,
+                }),
+            }
+        }
+        unread.sort_unstable_by_key(|unread| unread.partition);
+        if unread.len() == self.partitions.len() {
+            return Err(unread.swap_remove(0).error);
+        }
+        ids.sort_unstable();
+        ids.truncate(limit);
+        Ok((ids, unread))
     }
 
     /// Forgets some old draws of each partition; true if there may be more. Goes on after a

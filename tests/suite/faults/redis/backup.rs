@@ -3,7 +3,7 @@
 use tonic_health::pb::health_check_response::ServingStatus::Serving;
 
 use super::{
-    healthy,
+    whole,
     witness::{Loss, Witness},
 };
 use crate::support::redis_server::{RedisServer, until};
@@ -37,7 +37,7 @@ async fn notices(witness: &mut Witness) -> Loss {
 
 /// Asserts that the draws go on after a recovery, with numbers beyond all that were given out.
 async fn goes_on(witness: &mut Witness, loss: &Loss) {
-    healthy(&witness.server, Serving).await;
+    whole(&witness.server, Serving).await;
     witness.draw("after", 100).await;
     witness.assert_numbers_differ();
     let first = witness.number(2 * DRAWS);

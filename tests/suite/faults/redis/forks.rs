@@ -5,7 +5,7 @@ use tombola::store::{Entry, entry::Body};
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus::Serving;
 
-use super::{PARTITIONS, assert_not_executed, draws, healthy, request, witness::Witness};
+use super::{PARTITIONS, assert_not_executed, draws, request, whole, witness::Witness};
 use crate::{
     process::Start,
     support::{network::Link, program::Program, redis_server::until, replicated::Replicated},
@@ -98,7 +98,7 @@ async fn what_could_be_won_is_withdrawn_so_that_none_is_won_twice() {
         .recover("--withdraw-due --yes --operator ops --reason failover");
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     assert!(recovered.stdout.contains("wheel"), "{recovered:?}");
-    healthy(&pair.witness.server, Serving).await;
+    whole(&pair.witness.server, Serving).await;
     pair.witness.draw("after", 150).await;
     pair.witness.assert_numbers_differ();
     assert_eq!(pair.witness.doubled(), [""; 0], "P1");
@@ -117,7 +117,7 @@ async fn a_loss_that_is_accepted_doubles_units_and_no_number() {
     pair.witness.is_halted().await;
     let recovered = pair.witness.recover("--accept --yes");
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
-    healthy(&pair.witness.server, Serving).await;
+    whole(&pair.witness.server, Serving).await;
     pair.witness.draw("after", 100).await;
     pair.witness.assert_numbers_differ();
     assert_ne!(
@@ -141,7 +141,7 @@ async fn a_halted_partition_goes_on_by_itself_once_its_data_are_restored() {
     until("the service reaches it", || {
         pair.witness.recover("").stdout.contains("no partition")
     });
-    healthy(&pair.witness.server, Serving).await;
+    whole(&pair.witness.server, Serving).await;
     for number in 0..20 {
         let id = format!("lost-{number}");
         let again = draws(&mut pair.witness.lottery, "wheel", &id, &id).await;

@@ -10,10 +10,12 @@ mod foreign_envelopes;
 mod forks;
 mod full;
 mod gone;
+mod halted;
 mod hang;
 mod kill;
 mod lost;
 mod moved_slot;
+mod passwords;
 mod personal;
 mod rights;
 mod sentinels;
@@ -94,7 +96,7 @@ impl House {
     }
 
     /// Opens the store while the services run, and compares its ledger with its sums.
-    async fn audit(&self) {
+    pub(super) async fn audit(&self) {
         let store = store_at(&self.redis.url(), PARTITIONS).await;
         audit::check(&store, &[]).await;
     }
@@ -115,7 +117,7 @@ fn put_key(directory: &Path, byte: &str) {
 }
 
 /// Opens the store as one more service would, which also waits for a Redis that is busy.
-pub(super) async fn store_at(url: &str, partitions: u32) -> RedisStore {
+pub async fn store_at(url: &str, partitions: u32) -> RedisStore {
     let options = Options {
         url: RedisUrl::parse(url).unwrap(),
         prefix: KeyPrefix::parse("tombola").unwrap(),
@@ -174,8 +176,18 @@ pub fn assert_not_executed(status: &Status, code: Code) {
 
 /// Waits until the health is this.
 pub async fn healthy(server: &Server, wanted: ServingStatus) {
+    service_is(server, "", wanted).await;
+}
+
+/// Waits until all partitions of the store work, or until one does not.
+pub async fn whole(server: &Server, wanted: ServingStatus) {
+    service_is(server, "partitions", wanted).await;
+}
+
+async fn service_is(server: &Server, service: &str, wanted: ServingStatus) {
     let mut client = HealthClient::new(server.connect().await);
-    let watch = client.watch(HealthCheckRequest::default()).await.unwrap();
+    let service = service.to_owned();
+    let watch = client.watch(HealthCheckRequest { service }).await.unwrap();
     let mut watch = watch.into_inner();
     while watch.message().await.unwrap().unwrap().status() != wanted {}
 }

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-use super::{directory_with_key, draws, healthy, request, witness::Witness};
+use super::{directory_with_key, draws, request, whole, witness::Witness};
 
 const USER: &str = "deploy/redis/user.conf";
 const SENTINEL_USER: &str = "deploy/redis/sentinel-user.conf";
@@ -86,7 +86,7 @@ async fn lives_under_its_rules(program: Program) {
     redis.restart_from_backup();
     until("a partition is halted", || witness.loss().is_some());
     witness.recover("--withdraw-due --yes").well();
-    healthy(&witness.server, Serving).await;
+    whole(&witness.server, Serving).await;
     witness.draw("after", 20).await;
     witness.assert_numbers_differ();
     assert_eq!(refused(&redis), [""; 0]);

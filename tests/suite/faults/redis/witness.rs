@@ -10,7 +10,7 @@ use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus::NotServing;
 
 use super::{
-    Lottery, PARTITIONS, assert_not_executed, directory_with_key, draws, healthy, request, store_at,
+    Lottery, PARTITIONS, assert_not_executed, directory_with_key, draws, request, store_at, whole,
 };
 use crate::{
     faults::load,
@@ -84,7 +84,7 @@ impl Witness {
 
     /// Asserts that every draw is refused and that the service says so. The draw `lost-1` is lost.
     pub async fn is_halted(&mut self) {
-        healthy(&self.server, NotServing).await;
+        whole(&self.server, NotServing).await;
         let refused = self.lottery.draw(request("wheel", "late", "late")).await;
         let refused = refused.unwrap_err();
         assert_not_executed(&refused, Code::Unavailable);

@@ -14,16 +14,13 @@ use tokio::{task::JoinSet, time::sleep};
 use tombola::proto::{
     DrawRequest, DrawResponse, GetDrawRequest, lottery_service_client::LotteryServiceClient,
 };
-use tonic::{
-    Code, Request, Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, Request, Status, service::interceptor::InterceptedService, transport::Channel};
 use tonic_types::StatusExt as _;
 
-use super::ring::Endpoints;
+use super::{entrance::Entrance, ring::Endpoints};
 use crate::faults::load::{Attempt, Heard, heard_from, request};
 
-type Lottery = LotteryServiceClient<Channel>;
+type Lottery = LotteryServiceClient<InterceptedService<Channel, Entrance>>;
 
 /// Callers that run in parallel.
 const CALLERS: u64 = 24;
@@ -274,9 +271,10 @@ impl Caller {
             if self.connections.iter().any(|(own, _)| *own == address) {
                 continue;
             }
-            let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-            if let Ok(channel) = endpoint.connect_timeout(CALL_MAX).connect().await {
-                let lottery = LotteryServiceClient::new(channel);
+            let entrance = &self.shared.endpoints.entrance;
+            let endpoint = entrance.endpoint(address).connect_timeout(CALL_MAX);
+            if let Ok(channel) = endpoint.connect().await {
+                let lottery = LotteryServiceClient::with_interceptor(channel, entrance.clone());
                 self.connections.push((address, lottery));
             }
         }

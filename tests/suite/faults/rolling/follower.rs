@@ -10,7 +10,7 @@ use tombola::{
     proto::{WatchEntriesRequest, ledger_service_client::LedgerServiceClient},
     store::{Entry, LedgerId},
 };
-use tonic::{Code, transport::Endpoint};
+use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use super::ring::Endpoints;
@@ -76,8 +76,9 @@ async fn follow(
         let addresses = endpoints.all();
         let address = addresses[number % addresses.len()];
         number += 1;
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-        let mut ledger = LedgerServiceClient::new(endpoint.connect_lazy());
+        let entrance = &endpoints.entrance;
+        let channel = entrance.endpoint(address).connect_lazy();
+        let mut ledger = LedgerServiceClient::with_interceptor(channel, entrance.clone());
         let mut stream = match ledger.watch_entries(request.clone()).await {
             Ok(stream) => stream.into_inner(),
             Err(status) => {

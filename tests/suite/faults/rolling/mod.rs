@@ -5,6 +5,7 @@
 //! `TOMBOLA_ROLLS` sets how often the whole ring is replaced, `TOMBOLA_SEED` what is drawn.
 
 mod callers;
+mod entrance;
 mod follower;
 mod ring;
 mod upgrade;
@@ -13,7 +14,12 @@ use std::time::Duration;
 
 use tombola::ledger::{PostgresSink, PostgresUrl};
 
-use self::{callers::Callers, follower::Follower, ring::Ring};
+use self::{
+    callers::Callers,
+    entrance::{Entrance, Guarded},
+    follower::Follower,
+    ring::Ring,
+};
 use super::{
     book::Book,
     kill::setting,
@@ -101,6 +107,18 @@ async fn adds_up(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_replicas_are_replaced_under_load_and_no_call_fails() {
+    are_replaced(Entrance::default(), "").await;
+}
+
+/// As the overlay `production` has it: over TLS, by callers with a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_replicas_that_know_their_callers_are_replaced_under_load_and_no_call_fails() {
+    let guarded = Guarded::new();
+    are_replaced(guarded.entrance(), &guarded.options()).await;
+}
+
+/// Replaces replicas with these further options, to which callers come like this.
+async fn are_replaced(entrance: Entrance, more: &str) {
     let rolls = setting("TOMBOLA_ROLLS").unwrap_or(2);
     let seed = setting("TOMBOLA_SEED").unwrap_or_else(rand::random);
     eprintln!("to repeat: TOMBOLA_SEED={seed} TOMBOLA_ROLLS={rolls}");
@@ -108,12 +126,13 @@ async fn three_replicas_are_replaced_under_load_and_no_call_fails() {
     let (house, database) = (House::new(), database().await);
     let options = options(&times, &database);
     let start = |listen: &str| {
-        let start = house.start().with(&options);
+        let start = house.start().with(&options).with(more);
         Start { listen, ..start }.serve()
     };
-    let mut ring = Ring::start(times, start).await;
+    // A server of its own, which asks nobody who it is.
+    load::apply_now(&house.start().serve()).await;
+    let mut ring = Ring::start_behind(entrance, times, start).await;
     assert_eq!(ring.servers.len(), 3);
-    load::apply_now(&ring.servers[0]).await;
     let callers = Callers::start(ring.endpoints(), seed, times.connection_age);
     let followers = followers(&ring, &[STOPPED]);
     callers.go_on(DRAWS).await;

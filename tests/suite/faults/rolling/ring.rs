@@ -11,16 +11,22 @@ use std::{
 use tokio::task::block_in_place;
 use tonic_health::pb::health_check_response::ServingStatus::Serving;
 
-use super::{DRAWS, callers::Callers};
+use super::{DRAWS, callers::Callers, entrance::Entrance};
 use crate::{deploy::times::Times, faults::redis::healthy, process::Server};
 
-/// The addresses that a headless Service has in DNS: those of ready replicas.
+/// The addresses that a headless Service has in DNS, those of ready replicas, and how callers come
+/// to them.
 #[derive(Clone, Default)]
-pub struct Endpoints(Arc<Mutex<Vec<SocketAddr>>>);
+pub struct Endpoints {
+    addresses: Arc<Mutex<Vec<SocketAddr>>>,
+    pub entrance: Entrance,
+}
 
 impl Endpoints {
     fn lock(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All of them, as a client finds them when it looks the name up.
@@ -52,10 +58,23 @@ impl<'a> Ring<'a> {
     /// Starts the replicas, each with the address that it listens on, and waits until they are
     /// ready.
     pub async fn start(times: Times, start: impl Fn(&str) -> Server + 'a) -> Self {
+        Self::start_behind(Entrance::default(), times, start).await
+    }
+
+    /// The same if callers come to them like this.
+    pub async fn start_behind(
+        entrance: Entrance,
+        times: Times,
+        start: impl Fn(&str) -> Server + 'a,
+    ) -> Self {
+        let endpoints = Endpoints {
+            entrance,
+            ..Endpoints::default()
+        };
         let mut ring = Self {
             servers: Vec::new(),
             start: Box::new(start),
-            endpoints: Endpoints::default(),
+            endpoints,
             times,
         };
         for _ in 0..times.replicas {

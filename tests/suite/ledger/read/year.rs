@@ -11,7 +11,7 @@ use tombola::{
         postgres::{PostgresReader, SCHEMA},
         sql::{Sql, Value},
     },
-    model::{CampaignId, EnvelopeId, Moment, UserId},
+    model::{CampaignId, EnvelopeId, Moment, RequestId, UserId},
     store::LedgerId,
 };
 
@@ -108,6 +108,7 @@ fn entries(kinds: Kinds, range: Range) -> EntryQuery {
         campaign: None,
         envelope: None,
         user: None,
+        request: None,
         seen: Seen::default(),
         range,
     }
@@ -165,6 +166,16 @@ fn lists(range: &Range) -> Vec<(&'static str, Sql)> {
                 unit: Some("unit-1000".into()),
                 ..all()
             }),
+        ),
+        (
+            "a draw by its request id",
+            Sql::list(
+                &EntryQuery {
+                    request: RequestId::parse("id", "r777").ok(),
+                    ..entries(Kinds::Draws, *range)
+                },
+                SCHEMA,
+            ),
         ),
         ("draws", list(Kinds::Draws, None, None, None)),
         (

@@ -8,6 +8,9 @@
 -- Sets   a campaign with such pools or guarantees: own, a table of
 --          held    the held prizes as text; is_known: the plans were made from these
 --          is_held the same as a set
+--          watched prizes of guarantees that the budget may hold; nil: none
+--          width   values of a step
+--          over    of these, the prizes that the budget holds, as text; over_of: made from this set
 --          taken   by prize the units that draws have taken off stock, with this batch
 --          now     the same of this batch alone
 --          most    by prize how many they may take, forfeited cards aside; unlimited ones have none
@@ -30,6 +33,7 @@ local function read_own(c, held, gates)
         most = {}, given = {}, new = {},
         mark = c.mark == '0' and '' or '\241' .. string.sub(struct.pack('>I4', c.mark), 2),
         plans = { cmsgpack.unpack(c.plans) }, heads = {},
+        watched = nil, width = 4, over = '', over_of = nil,
         plan = nil, progress = nil, before = nil, reached = nil, units = nil, prizes = nil,
     }
     local names, pools, prizes = {}, {}, {}
@@ -64,13 +68,16 @@ local function read_own(c, held, gates)
         own.taken[prizes[index]] = tonumber(values[#pools + index] or 0)
     end
     own.is_known = own.plans[1] == own.held
+    if own.plans[2] and #own.plans[2] > 0 then
+        own.watched, own.width = own.plans[2], 5
+    end
     c.own = own
 end
 
 -- Begins draw `number` of the batch, for a user with these fields of the record.
 local function begin_own(c, number, more)
     local own = c.own
-    local plan, progress = own.plans[number + 1], more and more.progress or {}
+    local plan, progress = own.plans[number + 2], more and more.progress or {}
     own.plan = own.is_known and plan and plan ~= '' and { cmsgpack.unpack(plan) }
     own.progress, own.reached, own.before, own.units, own.prizes = progress, {}, {}, {}, {}
     for index = 1, #progress, 2 do
@@ -78,17 +85,41 @@ local function begin_own(c, number, more)
     end
 end
 
--- What is replied to a draw that was planned from something else than what is stored: the held
--- prizes as text, and the progress in all personal pools if there is any.
-local function wrong_guess(c)
+-- Which of the watched prizes the budget holds, as text; `over` are all prizes that it holds, as a
+-- set; nil: none.
+local function watched_over(own, over)
+    if over == nil then
+        return ''
+    elseif over ~= own.over_of then
+        local held = {}
+        for index = 1, #own.watched do
+            local prize = own.watched[index]
+            held[#held + 1] = over[prize] and prize or nil
+        end
+        own.over, own.over_of = table.concat(held, ','), over
+    end
+    return own.over
+end
+
+-- What is replied to a draw that was planned from something else than what is stored, or than what
+-- the budget holds when it reaches a pool: the held prizes as text; if prizes are watched, the
+-- pool, the index of the step there, and those that the budget holds in it; the progress in all
+-- personal pools if there is any.
+local function wrong_guess(c, pool, over)
     local own = c.own
-    local held = cmsgpack.pack(own.held)
-    return #own.progress > 0 and held .. cmsgpack.pack(own.progress) or held
+    local reply = cmsgpack.pack(own.held)
+    if own.watched then
+        local reached = own.reached[pool.number]
+        local step = reached and reached.at / own.width or 0
+        reply = reply .. cmsgpack.pack(pool.number, step, watched_over(own, over))
+    end
+    return #own.progress > 0 and reply .. cmsgpack.pack(own.progress) or reply
 end
 
 -- The steps of the draw at hand in a pool, each of four values: the prize (-1: none), the result if
 -- there is none, the index of the guarantee that gives it (-1: chance does), the progress after it.
--- Nil if they were planned from something else.
+-- If prizes are watched, before the progress those of them that it takes the budget to hold. Nil if
+-- they were planned from something else.
 local function steps_of(own, pool)
     local plan, reached = own.plan, own.reached[pool.number]
     if reached then
@@ -162,8 +193,9 @@ local function give_off_stock(c, number, prize, guarantee)
 end
 
 -- What a personal pool gives to the next draw that reaches it: whether that is known, the result
--- (nil: nothing), and the prize (nil: none). The user may not have the prizes in `denied`.
-local function take_own(c, pool, denied)
+-- (nil: nothing), and the prize (nil: none). The user may not have the prizes in `denied`, among
+-- them those that the budget holds, which are in `over`.
+local function take_own(c, pool, denied, over)
     local own = c.own
     local reached = steps_of(own, pool)
     if not reached then
@@ -173,8 +205,10 @@ local function take_own(c, pool, denied)
     local prize = steps[at + 1]
     if not prize then
         return true -- it gives the user nothing more
+    elseif own.watched and steps[at + 4] ~= watched_over(own, over) then
+        return false
     end
-    reached.at = at + 4
+    reached.at = at + own.width
     if prize < 0 then
         return true, steps[at + 2]
     end

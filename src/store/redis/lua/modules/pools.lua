@@ -44,9 +44,9 @@ end
 -- wins nothing; nil and what is replied if nothing can be decided: the need of a pool that must be
 -- filled first, or the letter and the text of another reply. Besides, the wins after it, and the
 -- queue of a forfeited card, the result of a blank if results name cards, and the prize if a
--- personal pool gives it. The user may not have the prizes in `denied`; nil: any. The pools in
--- `closed`, by number, are not for the user; nil: all are.
-local function take(c, drawn, today, won, denied, closed)
+-- personal pool gives it. The user may not have the prizes in `denied`; nil: any; the budget holds
+-- those in `over`; nil: none. The pools in `closed`, by number, are not for the user; nil: all are.
+local function take(c, drawn, today, won, denied, closed, over)
     local pools = c.pools
     for number = 1, #pools do
         local pool = pools[number]
@@ -77,13 +77,13 @@ local function take(c, drawn, today, won, denied, closed)
                 return (queue.coded or queue.code) .. unit, won + c.counts_as_win[queue.prize + 1]
             end
             if pool.is_own then
-                local is_known, result, prize = take_own(c, pool, denied)
+                local is_known, result, prize = take_own(c, pool, denied, over)
                 if prize then
                     return result, won + c.counts_as_win[prize + 1], nil, nil, prize
                 elseif result then
                     return false, won, nil, result
                 elseif not is_known then
-                    return nil, wrong_guess(c), 'G'
+                    return nil, wrong_guess(c, pool, over), 'G'
                 end
             else
                 local need = need_of(c, pool)
@@ -189,7 +189,7 @@ local function draw_units(c, kind, field, drawn, today, won, more)
             won = won + c.counts_as_win[own_prize + 1]
         else
             result, won, card, blank, own_prize =
-                take(c, number, today + number - drawn, won, denied, closed)
+                take(c, number, today + number - drawn, won, denied, closed, over)
         end
         if result == nil then
             give_back(c)

@@ -1,0 +1,163 @@
+//! The search finds campaigns and draws however many there are.
+
+use rusqlite::Connection;
+use tombola::{
+    ledger::read::{
+        EntryQuery, Kinds, Range, Seen,
+        sql::{Sql, Value},
+    },
+    model::{CampaignId, RequestId, UserId},
+    proto::{ApplyCampaignRequest, DrawRequest, ListCampaignsRequest},
+    store::sqlite::DATABASE_FILE,
+};
+
+use super::{Browser, address, fill, served};
+use crate::process::{Server, Start};
+
+/// More campaigns than a page of `ListCampaigns` has.
+const CAMPAIGNS: usize = 1_010;
+
+async fn apply(server: &Server, id: &str, name: &str) {
+    let yaml = format!(
+        "
+id: {id}
+name: {name}
+timeZone: Asia/Shanghai
+startTime: 2026-11-01T00:00:00+08:00
+endTime: 2030-12-31T00:00:00+08:00
+prizes: [{{id: mug, stock: 10}}]
+pools: [{{id: deck, deck: {{size: 10, cards: {{mug: 1}}, onExhausted: RESHUFFLE}}}}]
+"
+    );
+    let request = ApplyCampaignRequest {
+        campaign: tombola::model::file::parse(&yaml).unwrap().pop(),
+        operator: "olga".into(),
+        ..Default::default()
+    };
+    let mut campaigns = server.campaigns().await;
+    campaigns.apply_campaign(request).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_of_more_than_a_thousand_campaigns_is_found_by_its_name() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut browser) = served(data.path());
+    for number in 0..CAMPAIGNS {
+        apply(&server, &format!("c{number:05}"), "Many").await;
+    }
+    apply(&server, "zebra", "Winter <GALA>").await;
+    browser.sign_in("olga");
+    for text in ["zebra", "winter+%3Cgala", "ZEBRA"] {
+        let page = browser.get(&format!("/search?q={text}")).good();
+        assert!(page.contains(r#"href="/campaigns/zebra""#), "{page}");
+        assert!(!page.contains("/campaigns/c0"), "{page}");
+    }
+    let many = browser.get("/search?q=many").good();
+    assert!(many.contains("The first 20 are shown"), "{many}");
+
+    let mut campaigns = server.campaigns().await;
+    let mut request = ListCampaignsRequest {
+        text: "C0000".into(),
+        page_size: 7,
+        ..Default::default()
+    };
+    let page = campaigns.list_campaigns(request.clone()).await.unwrap();
+    let page = page.into_inner();
+    assert_eq!(page.campaigns.len(), 7);
+    request.page_token = page.next_page_token;
+    let rest = campaigns.list_campaigns(request).await.unwrap();
+    let rest = rest.into_inner();
+    assert_eq!(
+        (rest.campaigns.len(), rest.next_page_token.as_str()),
+        (3, "")
+    );
+}
+
+/// Draws of other requests after all that there are, as many as the search once read, and more.
+const LATER: &str = r#"
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 25000)
+INSERT INTO entries (partition, sequence, at, kind, campaign, user_id, request_id, format, body,
+    number, fork)
+SELECT partition, 1000000 + n, at + n, kind, campaign, user_id, 'later-' || n, format, body,
+    number, fork
+FROM numbers, (SELECT * FROM entries WHERE request_id = 'order-1')
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_found_at_once_however_many_draws_came_after_it() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut server, mut browser) = served(data.path());
+    fill(&server).await;
+    browser.sign_in("olga");
+    let found = r#"<code>order-1</code>"#;
+    // The page of settled draws waits for what is not settled yet.
+    assert!(browser.get("/campaigns/wheel/draws").good().contains(found));
+    server.signal("TERM");
+    assert_eq!(server.ended().0, Some(0));
+    let db = Connection::open(data.path().join(DATABASE_FILE)).unwrap();
+    db.execute(LATER, []).unwrap();
+    let query = |campaign, user| EntryQuery {
+        kinds: Kinds::Draws,
+        campaign,
+        envelope: None,
+        user,
+        request: RequestId::parse("id", "order-1").ok(),
+        seen: Seen::default(),
+        range: Range {
+            limit: 21,
+            ..Range::default()
+        },
+    };
+    let campaign = || CampaignId::parse("id", "wheel").ok();
+    let user = || UserId::parse("id", "carl").ok();
+    for query in [
+        query(None, None),
+        query(campaign(), None),
+        query(None, user()),
+        query(campaign(), user()),
+    ] {
+        let plan = plan(&db, &Sql::list(&query, ""));
+        assert!(plan.contains("entries_draws_by_request"), "{plan}");
+    }
+    drop(db);
+
+    let server = Start::on(data.path()).with("--console 127.0.0.1:0").serve();
+    let mut browser = Browser {
+        address: address(&server),
+        ..browser
+    };
+    let page = browser.get("/search?q=order-1").good();
+    assert!(page.contains(found) && !page.contains("older="), "{page}");
+    let filtered = browser.get("/campaigns/wheel/draws?request=order-1").good();
+    assert!(filtered.contains(found), "{filtered}");
+    // A request that was made now is found, too.
+    let request = DrawRequest {
+        campaign_id: "wheel".into(),
+        user_id: "carl".into(),
+        request_id: "order-2".into(),
+        ..Default::default()
+    };
+    server.lottery().await.draw(request).await.unwrap();
+    let page = browser.get("/search?q=order-2").good();
+    assert!(page.contains("<code>order-2</code>"), "{page}");
+}
+
+/// What the planner says of a statement.
+fn plan(db: &Connection, sql: &Sql) -> String {
+    let mut statement = db
+        .prepare(&format!("EXPLAIN QUERY PLAN {}", sql.text))
+        .unwrap();
+    let values = sql.values.iter().map(|value| match value {
+        Value::Text(text) => rusqlite::types::Value::from(text.clone()),
+        Value::Number(number) => (*number).into(),
+        Value::Small(number) => (*number).into(),
+        Value::Moment(moment) => moment.as_micros().into(),
+    });
+    let rows = statement
+        .query_map(rusqlite::params_from_iter(values), |row| {
+            row.get::<_, String>(3)
+        })
+        .unwrap();
+    let lines: Vec<_> = rows.map(Result::unwrap).collect();
+    lines.join("\n")
+}

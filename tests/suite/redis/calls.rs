@@ -1,0 +1,77 @@
+//! How often draws from personal pools call Redis. What a service remembers of a user is right
+//! after its own draws, so a draw is planned once.
+
+use std::sync::Arc;
+
+use tombola::store::Operation;
+
+use crate::support::{
+    Answer as _, DrawWords as _, World, draw, on_redis::OnRedis, redis_server::RedisServer,
+};
+
+const DRAWS: usize = 300;
+/// Calls beside draws: probes each second, and what is planned anew.
+const MORE: usize = DRAWS / 3;
+
+const YAML: &str = "
+    prizes: [{id: hero, unlimited: true}, {id: mug, unlimited: true}]
+    pools:
+      - id: own
+        personal:
+          odds: {hero: 5%, mug: 50%}
+          guarantees: [{id: tenth, prizes: [hero], within: 10}]
+";
+
+/// Scripts that Redis was asked to run since it was last asked to forget them.
+fn scripts(server: &RedisServer) -> usize {
+    let stats = server.command(&["INFO", "commandstats"]);
+    let calls = stats.lines().filter_map(|line| {
+        let counts = line.strip_prefix("cmdstat_evalsha:calls=");
+        counts.or_else(|| line.strip_prefix("cmdstat_eval:calls="))
+    });
+    let calls = calls.map(|counts| counts.split(',').next().unwrap().parse::<usize>().unwrap());
+    calls.sum()
+}
+
+/// Asserts that this many requests of ten draws of a user, one after another, are as many calls.
+async fn assert_one_call_each(world: &World, server: &RedisServer, count: u32) {
+    assert_eq!(server.command(&["CONFIG", "RESETSTAT"]), "OK");
+    for _ in 0..DRAWS {
+        world.draw(draw("u").times(count)).await;
+    }
+    let calls = scripts(server);
+    assert!((DRAWS..DRAWS + MORE).contains(&calls), "{calls}");
+}
+
+#[tokio::test]
+async fn most_draws_from_personal_pools_are_one_call() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    world.begin(YAML).await;
+    assert_one_call_each(&world, &server, 1).await;
+    assert_one_call_each(&world, &server, 10).await;
+    // The first draw after a pause finds it, and the others know it.
+    let prize = world.prize_no("hero").await;
+    world.operate(Operation::PausePrize { prize }).await;
+    assert_one_call_each(&world, &server, 1).await;
+    world.operate(Operation::ResumePrize { prize }).await;
+    assert_one_call_each(&world, &server, 10).await;
+}
+
+#[tokio::test]
+async fn ten_pulls_of_a_user_at_once_are_no_more_calls_than_requests() {
+    let server = Arc::new(RedisServer::start(&[]));
+    let world = World::new(OnRedis::at(&server.url(), server.clone())).await;
+    world.begin(YAML).await;
+    world.draw(draw("u").times(10)).await;
+    assert_eq!(server.command(&["CONFIG", "RESETSTAT"]), "OK");
+    let pulls = (0..DRAWS).map(|_| draw("u").times(10)).collect();
+    let answers = world.storm(pulls).await;
+    let heroes: usize = answers
+        .into_iter()
+        .map(|it| it.unwrap().count("hero"))
+        .sum();
+    assert!(heroes >= DRAWS, "one in ten: {heroes}");
+    let calls = scripts(&server);
+    assert!(calls < DRAWS + MORE, "{calls}");
+}
