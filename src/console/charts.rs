@@ -51,6 +51,19 @@ pub(super) fn legend(parts: &[(&'static str, &str)]) -> Markup {
     }
 }
 
+/// The legend of lines, which differ by their dashes, too.
+pub(super) fn line_legend(lines: &[Line<'_>]) -> Markup {
+    html! {
+        ul.legend.curve {
+            @for line in lines {
+                li { svg.line viewBox="0 0 34 10" aria-hidden="true" {
+                    polyline class=(line.class) points="1,5 33,5" {}
+                } (line.name) }
+            }
+        }
+    }
+}
+
 /// An hour of a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hour {
@@ -58,19 +71,20 @@ pub(super) struct Hour {
     pub(super) label: String,
     /// Units that the plan gives it, with what it took over from missed hours.
     pub(super) planned: u64,
+    pub(super) injected: u64,
     pub(super) released: u64,
     pub(super) won: u64,
 }
 
-/// The hours of a day as bars: planned behind, then released, then won.
-pub(super) fn hours(name: &str, words: [&str; 3], hours: &[Hour]) -> Markup {
+/// The hours of a day as bars: planned behind, then injected, then released, then won.
+pub(super) fn hours(name: &str, words: [&str; 4], hours: &[Hour]) -> Markup {
     const WIDTH: f64 = 760.0;
     const HEIGHT: f64 = 240.0;
     const LEFT: f64 = 56.0;
     const BOTTOM: f64 = 28.0;
     let most = hours
         .iter()
-        .map(|hour| hour.planned.max(hour.released))
+        .map(|hour| hour.planned.max(hour.injected).max(hour.released))
         .max();
     let top = nice(most.unwrap_or_default());
     let (inner, base) = (WIDTH - LEFT, HEIGHT - BOTTOM);
@@ -91,12 +105,16 @@ pub(super) fn hours(name: &str, words: [&str; 3], hours: &[Hour]) -> Markup {
                 @let x = LEFT + step * index as f64;
                 g {
                     title {
-                        (hour.label) " · " (words[0]) " " (number(hour.planned)) " · " (words[1])
-                        " " (number(hour.released)) " · " (words[2]) " " (number(hour.won))
+                        (hour.label)
+                        @let all = [hour.planned, hour.injected, hour.released, hour.won];
+                        @for (word, units) in words.iter().zip(all) {
+                            " · " (word) " " (number(units))
+                        }
                     }
                     @for (class, units, inset) in [
-                        ("planned", hour.planned, 0.12),
-                        ("released", hour.released, 0.2),
+                        ("planned", hour.planned, 0.1),
+                        ("injected", hour.injected, 0.16),
+                        ("released", hour.released, 0.22),
                         ("won", hour.won, 0.28),
                     ] {
                         @let tall = height(units);

@@ -100,6 +100,9 @@ mod tests {
     use super::*;
     use crate::proto;
 
+    /// Fields of a campaign and files that look like keys.
+    const NO_KEYS: [&str; 0] = [];
+
     fn keys(file: &'static str) -> BTreeSet<&'static str> {
         let all: Vec<_> = parse(file).map(|(key, _)| key).collect();
         let keys: BTreeSet<_> = all.iter().copied().collect();
@@ -155,6 +158,8 @@ mod tests {
             "done.",
             "template.",
             "template-hint.",
+            "funding.",
+            "unit.",
             "proposal.",
             "proposed.",
         ];
@@ -162,12 +167,30 @@ mod tests {
             let is_by_data = by_data.iter().any(|family| key.starts_with(family));
             assert!(is_by_data || used.contains(key), "nothing says {key}");
         }
-        for call in [".t(", ".with("] {
-            for rest in text.split(call).skip(1) {
-                if let Some(key) = rest.trim_start().strip_prefix('"') {
-                    let key = key.split('"').next().unwrap();
-                    assert!(first.contains(key), "no language has {key}");
-                }
+        // And whatever looks like a key is one, however it comes to the page.
+        let families: BTreeSet<_> = first
+            .iter()
+            .filter_map(|key| key.split('.').next())
+            .collect();
+        let is_part = |part: &str| {
+            let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+            !part.is_empty()
+                && part
+                    .bytes()
+                    .all(|byte| is_letter(byte) || byte.is_ascii_digit())
+        };
+        for word in text.split('"') {
+            let Some((family, name)) = word.split_once('.') else {
+                continue;
+            };
+            if families.contains(family) && is_part(name) && !NO_KEYS.contains(&word) {
+                assert!(first.contains(word), "no language has {word}");
+            }
+        }
+        // What was done is said in the address of a page.
+        for key in &first {
+            if let Some(done) = key.strip_prefix("done.") {
+                assert!(text.contains(&format!("\"{done}\"")), "nothing says {key}");
             }
         }
     }
@@ -204,6 +227,11 @@ mod tests {
             value.as_str_name()
         });
         names("reason", |value: proto::ErrorReason| value.as_str_name());
+        names("funding", |value: proto::Funding| value.as_str_name());
+        names("proposal", |value: proto::ProposalState| {
+            value.as_str_name()
+        });
+        names("proposed", |value: proto::ProposedAct| value.as_str_name());
     }
 
     #[test]

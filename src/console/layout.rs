@@ -155,3 +155,28 @@ pub(super) fn problem(
     };
     bare(language, status, language.t("error.title"), &text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_of_the_editor_stay_small() {
+        let lines = include_str!("assets/plan.js").lines().count();
+        assert!(lines < 400, "{lines} lines");
+    }
+
+    #[test]
+    fn htmx_evaluates_nothing_and_brings_no_style_of_its_own() {
+        let settings: serde_json::Value = serde_json::from_str(HTMX).unwrap();
+        for name in [
+            "allowEval",
+            "includeIndicatorStyles",
+            "allowScriptTags",
+            "historyEnabled",
+        ] {
+            assert_eq!(settings[name], false, "{name}");
+        }
+        assert_eq!(settings["selfRequestsOnly"], true);
+    }
+}

@@ -16,7 +16,6 @@ mod layout;
 mod live;
 pub mod oidc;
 mod pages;
-mod rates;
 mod server;
 mod session;
 mod sign_in;
@@ -33,9 +32,7 @@ use axum::{
     routing::{get, post},
 };
 
-use self::{
-    i18n::Language, live::Feeds, rates::Rates, session::Sessions, upload::UPLOAD_BYTES_MAX,
-};
+use self::{i18n::Language, live::Feeds, session::Sessions, upload::UPLOAD_BYTES_MAX};
 pub use self::{server::serve, session::Link};
 use crate::{
     grpc::{local::Local, readiness::Readiness},
@@ -98,7 +95,6 @@ struct Console {
     is_https: bool,
     sessions: Sessions,
     feeds: Feeds,
-    rates: Arc<Rates>,
     link: Option<Link>,
     provider: Option<oidc::Provider>,
 }
@@ -155,6 +151,7 @@ fn routes(console: Shared) -> Router {
         .route("/new", get(new::page).post(new::submit).layer(large()))
         .route("/new/check", post(new::check).layer(large()))
         .route("/envelopes", get(envelopes::list))
+        .route("/envelopes.csv", get(export::envelopes))
         .route("/envelopes/{envelope}", get(envelopes::page))
         .route("/envelopes/{envelope}/cancel", post(acts::cancel_envelope))
         .route("/users/forget", get(forget::page).post(forget::submit))

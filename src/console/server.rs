@@ -52,7 +52,6 @@ pub async fn serve(listener: TcpListener, settings: Settings) -> io::Result<()> 
         is_https,
         sessions,
         feeds: Feeds::default(),
-        rates: Arc::default(),
         link: settings.link,
         provider: settings.oidc.map(Provider::new),
     };

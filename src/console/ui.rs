@@ -70,6 +70,18 @@ pub(super) fn time(moment: Option<&prost_types::Timestamp>, zone: &TimeZone) -> 
     }
 }
 
+/// A time span: `5m`, `1h 30m`, with the units of the language.
+pub(super) fn span(lang: Language, span: &prost_types::Duration) -> String {
+    let text = times::span(span);
+    let parts = text.split(' ').map(|part| {
+        let digits = part.trim_end_matches(char::is_alphabetic);
+        let unit = &part[digits.len()..];
+        let unit = lang.find(&format!("unit.{unit}")).unwrap_or(unit);
+        format!("{digits}{}{unit}", if unit.is_ascii() { "" } else { " " })
+    });
+    parts.collect::<Vec<_>>().join(" ")
+}
+
 /// A number with thousands separators.
 pub(super) fn number(value: u64) -> String {
     grouped(value)
@@ -166,6 +178,18 @@ mod tests {
         ] {
             assert_eq!(own_path(foreign), "/", "{foreign:?}");
         }
+    }
+
+    #[test]
+    fn spans_have_units_of_the_language() {
+        let span = |tag, seconds| {
+            let language = Language::of_tag(tag).unwrap();
+            let span = prost_types::Duration { seconds, nanos: 0 };
+            super::span(language, &span)
+        };
+        assert_eq!(span("en", 5_400), "1h 30m");
+        assert_eq!(span("zh", 5_400), "1 小时 30 分钟");
+        assert_eq!(span("zh", 45), "45 秒");
     }
 
     #[test]

@@ -24,7 +24,6 @@ use super::{
     browser::Address,
     i18n::Language,
     layout::{self, Frame, Place},
-    rates::Rates,
     session::Visitor,
     ui,
 };
@@ -50,7 +49,6 @@ pub(super) struct Visit {
     /// Until when the session lasts, since 1970.
     pub(super) until: Duration,
     /// How fast campaigns draw, for all visitors who may read their sums.
-    pub(super) rates: Arc<Rates>,
     calls: Calls,
     /// The path and query of the page, or of that with the form that was sent, for ways back.
     pub(super) address: String,
@@ -108,7 +106,6 @@ impl FromRequestParts<Shared> for Visit {
             name,
             visitor,
             until,
-            rates: Arc::clone(&console.rates),
             calls,
             address,
             path,

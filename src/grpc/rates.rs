@@ -1,8 +1,9 @@
-//! How fast the prizes of each campaign are won, and so when they will run out.
+//! How fast campaigns draw: what came in each minute of the last hour, and when prizes will run
+//! out.
 //!
-//! A service reads the sums of campaigns once a minute (see [`super::alerts`]), and keeps those of
-//! the last hour. Nothing of it is stored, so a service knows the rates of a campaign once it has
-//! served for some minutes.
+//! A service reads the sums of campaigns once a minute (see [`super::alerts`]), whether anybody
+//! asks or not, and keeps those of the last hour. Nothing of it is stored, so a service knows the
+//! rates of a campaign once it has served for some minutes.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,45 +13,166 @@ use std::{
 
 use crate::{
     model::{CampaignId, Moment, PrizeNo},
-    store::{Stats, view::Lifecycle},
+    proto::{ActivityMinute, ActivityRate},
+    store::{
+        Stats,
+        view::{DrawCounts, Lifecycle},
+    },
 };
 
 /// How much of the past the rate is of.
 const PAST: Duration = Duration::from_secs(3600);
 /// A rate of a shorter time would say little.
 const PAST_MIN: Duration = Duration::from_secs(600);
-/// The least time between two readings that are kept.
-const PAUSE: Duration = Duration::from_secs(60);
+/// What a curve shows as one point, in seconds.
+const MINUTE_S: i64 = 60;
+/// The most minutes between two readings that share what came between them; after more of them
+/// nobody knows when it came.
+const MINUTES_SHARED: i64 = 3;
+/// The time over which draws a minute are counted, and the shortest one that says anything.
+const LATELY: Duration = Duration::from_secs(60);
+const LATELY_MIN: Duration = Duration::from_secs(5);
+/// The most numbers that are kept of all campaigns: 16 MiB. A campaign has at most 61 readings of
+/// four numbers, and one more for each prize; those beyond the bound have no rates.
+const NUMBERS_MAX: usize = 2 << 20;
 
 /// The readings of the last hour.
 #[derive(Debug, Default)]
-pub(super) struct Rates(Mutex<HashMap<CampaignId, VecDeque<Reading>>>);
+pub(super) struct Rates(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    campaigns: HashMap<CampaignId, VecDeque<Reading>>,
+    numbers: usize,
+}
 
 /// The sums of a campaign at a moment of the store's clock.
 #[derive(Debug)]
 struct Reading {
     at: Moment,
+    counts: DrawCounts,
     /// Units that were ever won, by [`PrizeNo`].
     won: Box<[u64]>,
 }
 
+impl Reading {
+    fn of(stats: &Stats) -> Self {
+        let won = stats.prizes.iter().map(|prize| prize.won + prize.revoked);
+        Self {
+            at: stats.now,
+            counts: stats.draws,
+            won: won.collect(),
+        }
+    }
+
+    fn minute(&self) -> i64 {
+        self.at.as_seconds().div_euclid(MINUTE_S)
+    }
+
+    fn draws(&self) -> u64 {
+        self.counts.wins + self.counts.consolations + self.counts.nothings
+    }
+
+    fn numbers(&self) -> usize {
+        4 + self.won.len()
+    }
+
+    /// The draws, wins and consolations a minute from this reading to a later one, rounded.
+    fn a_minute(&self, later: &Self) -> [u64; 3] {
+        let ms = u64::try_from(later.at.since(self.at).as_millis()).unwrap_or(u64::MAX);
+        let scaled = |before: u64, after: u64| {
+            let difference = after.saturating_sub(before);
+            (difference.saturating_mul(60_000) + ms / 2) / ms.max(1)
+        };
+        [
+            scaled(self.draws(), later.draws()),
+            scaled(self.counts.wins, later.counts.wins),
+            scaled(self.counts.consolations, later.counts.consolations),
+        ]
+    }
+}
+
+impl Kept {
+    fn is_full(&self) -> bool {
+        self.numbers >= NUMBERS_MAX
+    }
+
+    /// Drops readings, and campaigns without any.
+    fn retain(&mut self, keeps: impl Fn(&Reading) -> bool) {
+        self.campaigns.retain(|_, readings| {
+            readings.retain(&keeps);
+            !readings.is_empty()
+        });
+        let readings = self.campaigns.values().flatten();
+        self.numbers = readings.map(Reading::numbers).sum();
+    }
+}
+
 impl Rates {
-    /// Keeps a reading, unless the last one is younger than a minute.
+    /// Keeps the first reading of each minute.
     pub(super) fn note(&self, stats: &Stats) {
-        let mut campaigns = self.lock();
-        let readings = campaigns.entry(stats.view.campaign.id.clone()).or_default();
-        if readings.back().is_some_and(|last| last.at > stats.now) {
-            readings.clear(); // the clock was set back
+        let reading = Reading::of(stats);
+        let mut kept = self.lock();
+        let is_full = kept.is_full();
+        let Kept { campaigns, numbers } = &mut *kept;
+        let id = &stats.view.campaign.id;
+        if is_full && !campaigns.contains_key(id) {
+            return;
         }
-        let is_due = |last: &Reading| stats.now.since(last.at) >= PAUSE;
-        if readings.back().is_none_or(is_due) {
-            readings.retain(|reading| stats.now.since(reading.at) <= PAST);
-            let won = stats.prizes.iter().map(|prize| prize.won + prize.revoked);
-            readings.push_back(Reading {
-                at: stats.now,
-                won: won.collect(),
-            });
+        let readings = campaigns.entry(id.clone()).or_default();
+        let mut dropped = 0;
+        if readings.back().is_some_and(|last| last.at > reading.at) {
+            // The clock was set back.
+            dropped += readings.drain(..).map(|old| old.numbers()).sum::<usize>();
         }
+        if (readings.back()).is_none_or(|last| last.minute() < reading.minute()) {
+            let is_old = |old: &Reading| reading.minute() - old.minute() > 60;
+            while readings.front().is_some_and(is_old) {
+                dropped += readings.pop_front().map_or(0, |old| old.numbers());
+            }
+            *numbers += reading.numbers();
+            readings.push_back(reading);
+        }
+        *numbers -= dropped;
+    }
+
+    /// What came in each minute of the last hour. Readings that are a few minutes apart share what
+    /// came between them; a longer time is a gap.
+    pub(super) fn minutes(&self, stats: &Stats) -> Vec<ActivityMinute> {
+        let kept = self.lock();
+        let Some(readings) = kept.campaigns.get(&stats.view.campaign.id) else {
+            return Vec::new();
+        };
+        let pairs = readings.iter().zip(readings.iter().skip(1));
+        let shared = pairs.filter(|(a, b)| b.minute() - a.minute() <= MINUTES_SHARED);
+        let minutes = shared.flat_map(|(a, b)| {
+            let [draws, wins, consolations] = a.a_minute(b);
+            (a.minute()..b.minute()).map(move |minute| ActivityMinute {
+                start_time: Some(prost_types::Timestamp {
+                    seconds: minute * MINUTE_S,
+                    nanos: 0,
+                }),
+                draws,
+                wins,
+                consolations,
+            })
+        });
+        minutes.collect()
+    }
+
+    /// Draws and wins a minute: from the youngest reading of a minute ago or before, else from the
+    /// first one.
+    pub(super) fn lately(&self, stats: &Stats) -> Option<ActivityRate> {
+        let kept = self.lock();
+        let readings = kept.campaigns.get(&stats.view.campaign.id)?;
+        let age = |reading: &Reading| stats.now.since(reading.at);
+        let mut old = readings.iter().rev();
+        let from = old.find(|reading| age(reading) >= LATELY);
+        let from = from.or(readings.front())?;
+        (age(from) >= LATELY_MIN).then(|| {
+            let [draws, wins, _] = from.a_minute(&Reading::of(stats));
+            ActivityRate { draws, wins }
+        })
     }
 
     /// When nothing will be left of a prize, if users go on winning it as they did in the last
@@ -81,8 +203,8 @@ impl Rates {
     /// How long ago the earliest reading was, if that is long enough, and what had been won of a
     /// prize then.
     fn earliest(&self, stats: &Stats, prize: usize) -> Option<(Duration, u64)> {
-        let campaigns = self.lock();
-        let readings = campaigns.get(&stats.view.campaign.id)?;
+        let kept = self.lock();
+        let readings = kept.campaigns.get(&stats.view.campaign.id)?;
         let in_past = |reading: &&Reading| stats.now.since(reading.at) <= PAST;
         let reading = readings.iter().find(in_past)?;
         let past = stats.now.since(reading.at);
@@ -91,14 +213,13 @@ impl Rates {
         (past >= PAST_MIN).then_some((past, won))
     }
 
-    /// Forgets campaigns that were not read within the last hour.
+    /// Forgets what is older than an hour, and campaigns of which nothing is younger.
     pub(super) fn forget(&self, now: Moment) {
-        let is_recent = |reading: &Reading| now.since(reading.at) <= PAST;
-        self.lock()
-            .retain(|_, readings| readings.back().is_some_and(is_recent));
+        let minute = now.as_seconds().div_euclid(MINUTE_S);
+        self.lock().retain(|old| minute - old.minute() <= 60);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<CampaignId, VecDeque<Reading>>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -204,7 +325,101 @@ pools: [{id: hours, schedule: {perHour: {coupon: 10, sticker: 10}}}]
         rates.note(&begun);
         assert_eq!(out(&rates, &after(&begun, 5, 80)), None);
         assert_eq!(out(&rates, &after(&begun, 20, 80)), Some(20 + 920 / 4));
-        let counted = rates.lock().values().map(VecDeque::len).sum::<usize>();
+        let kept = rates.lock();
+        let counted = kept.campaigns.values().map(VecDeque::len).sum::<usize>();
         assert_eq!(counted, 1, "what was read before is forgotten");
+        assert_eq!(kept.numbers, 4 + 2);
+    }
+
+    /// The same sums so many seconds after the start, after so many draws, of which half won.
+    fn drawn(begun: &Stats, seconds: u64, draws: u64) -> Stats {
+        let mut stats = begun.clone();
+        stats.now = stats.now + Duration::from_secs(seconds);
+        stats.draws.wins = draws / 2;
+        stats.draws.consolations = draws / 4;
+        stats.draws.nothings = draws - draws / 2 - draws / 4;
+        stats
+    }
+
+    #[tokio::test]
+    async fn the_curve_has_the_minutes_of_the_last_hour_and_is_bounded() {
+        let (rates, begun) = (Rates::default(), begun().await);
+        for second in (0..2 * 3_600).step_by(7) {
+            rates.note(&drawn(&begun, second, 4 * second));
+        }
+        let last = drawn(&begun, 2 * 3_600, 8 * 3_600);
+        rates.note(&last);
+        let minutes = rates.minutes(&last);
+        assert_eq!(minutes.len(), 60);
+        let first_s = minutes[0].start_time.as_ref().unwrap().seconds;
+        assert_eq!(first_s, last.now.as_seconds() - 3_600);
+        for minute in &minutes {
+            let counts = (minute.draws, minute.wins, minute.consolations);
+            assert_eq!(counts, (240, 120, 60));
+        }
+        assert_eq!(rates.lock().numbers, 61 * 6);
+        rates.forget(last.now + Duration::from_secs(7_200));
+        assert_eq!(rates.minutes(&last), []);
+        assert_eq!(rates.lock().numbers, 0);
+    }
+
+    #[tokio::test]
+    async fn readings_a_few_minutes_apart_share_what_came_and_longer_times_are_gaps() {
+        let (rates, begun) = (Rates::default(), begun().await);
+        for (seconds, draws) in [(0, 0), (60, 30), (180, 90), (900, 1_000), (960, 1_010)] {
+            rates.note(&drawn(&begun, seconds, draws));
+        }
+        let minutes = rates.minutes(&drawn(&begun, 960, 1_010));
+        let start = begun.now.as_seconds();
+        let minutes: Vec<_> = minutes
+            .iter()
+            .map(|it| {
+                (
+                    (it.start_time.as_ref().unwrap().seconds - start) / 60,
+                    it.draws,
+                )
+            })
+            .collect();
+        assert_eq!(minutes, [(0, 30), (1, 30), (2, 30), (15, 10)]);
+    }
+
+    #[tokio::test]
+    async fn draws_a_minute_are_those_of_late() {
+        let (rates, begun) = (Rates::default(), begun().await);
+        let lately = |seconds, draws| {
+            let stats = drawn(&begun, seconds, draws);
+            rates.note(&stats);
+            rates.lately(&stats).map(|rate| (rate.draws, rate.wins))
+        };
+        assert_eq!(lately(0, 0), None);
+        assert_eq!(lately(4, 100), None, "too short to tell");
+        assert_eq!(lately(30, 100), Some((200, 100)));
+        assert_eq!(lately(60, 100), Some((100, 50)));
+        assert_eq!(
+            lately(120, 340),
+            Some((240, 120)),
+            "the first minute is over"
+        );
+        assert_eq!(lately(150, 340), Some((160, 80)));
+    }
+
+    #[tokio::test]
+    async fn campaigns_beyond_the_bound_have_no_rates() {
+        let (rates, begun) = (Rates::default(), begun().await);
+        rates.note(&begun);
+        rates.lock().numbers = NUMBERS_MAX;
+        let mut other = begun.clone();
+        let mut campaign = (*other.view.campaign).clone();
+        campaign.id = CampaignId::parse("id", "other").unwrap();
+        other.view.campaign = Arc::new(campaign);
+        rates.note(&other);
+        assert_eq!(rates.lock().campaigns.len(), 1);
+        rates.forget(begun.now);
+        rates.note(&other);
+        assert_eq!(
+            rates.lock().campaigns.len(),
+            2,
+            "what is kept is counted anew"
+        );
     }
 }

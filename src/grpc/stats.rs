@@ -122,6 +122,8 @@ fn response(
             .map(|deck| deck_stats(deck, stats))
             .collect(),
         budget: budget_stats(stats),
+        minutes: rates.minutes(stats),
+        rate: rates.lately(stats),
     }
 }
 

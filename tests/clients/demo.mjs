@@ -6,7 +6,7 @@
 // PATH is that of the link. It prints `good`, or fails and says what was wrong.
 
 import assert from "node:assert/strict";
-import { accessible, browser, faults, fits, visitor } from "./visits.mjs";
+import { accessible, browser, faults, fits, leaves, visitor } from "./visits.mjs";
 
 const [origin, screenshots, link] = process.argv.slice(2);
 const CAMPAIGN = "/campaigns/spring-wheel";
@@ -50,6 +50,11 @@ try {
     while (await page.locator(".notice.warn").count() > 0) {
         await page.reload();
     }
+    // Time has passed hour by hour: nothing was missed, and nothing needs a look.
+    assert.equal(await page.locator("#alerts").count(), 0);
+    await page.goto("/system");
+    assert.match(await page.textContent("main"), / 0 missed/);
+    await page.goto("/");
     await picture(page, "overview", 420);
     await page.goto(`${CAMPAIGN}?curve=week`);
     await page.waitForSelector("#curve polyline");
@@ -69,7 +74,7 @@ try {
 
     // The session is the same on a phone, in the dark and in Chinese.
     await page.emulateMedia({ colorScheme: "dark" });
-    await page.goto(`${CAMPAIGN}?curve=week`);
+    await leaves(page, () => page.goto(`${CAMPAIGN}?curve=week`));
     await page.click("button[value=zh]");
     await page.goto(`${CAMPAIGN}?curve=week`);
     await page.setViewportSize({ width: 390, height: 844 });

@@ -42,6 +42,15 @@ function isProvoked(text) {
     return provoked.has(Number(status));
 }
 
+// Pages that ask before they are left, and shall be.
+const leaving = new Set();
+
+export async function leaves(page, act) {
+    leaving.add(page);
+    await act();
+    assert.ok(!leaving.has(page), "the page did not ask");
+}
+
 // A new visitor, whose pages report violations of the policy, errors of scripts, and dialogs, which
 // no page of the console opens.
 export async function visitor(options) {
@@ -58,6 +67,12 @@ export async function visitor(options) {
     const page = await context.newPage();
     page.on("pageerror", (error) => faults.push(`${page.url()}: ${error}`));
     page.on("dialog", (dialog) => {
+        // Whoever leaves with a draft is asked; a program that means to leave says so.
+        if (dialog.type() === "beforeunload" && leaving.has(page)) {
+            leaving.delete(page);
+            dialog.accept();
+            return;
+        }
         faults.push(`${page.url()}: a dialog: ${dialog.message()}`);
         dialog.dismiss();
     });
@@ -116,6 +131,23 @@ export async function fits(page, where) {
     }
 }
 
+// Texts that are keys of messages: no language has them.
+async function translated(page, where) {
+    const keys = await page.evaluate(() => {
+        const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        const found = [];
+        while (texts.nextNode()) {
+            const text = texts.currentNode.data.trim();
+            const isCode = texts.currentNode.parentElement.closest("code, pre, textarea, script");
+            if (!isCode && /^[a-z][a-z-]*\.[a-zA-Z_-]+$/.test(text)) {
+                found.push(text);
+            }
+        }
+        return found;
+    });
+    keys.forEach((key) => faults.push(`${where}: ${key} looks like the key of a message`));
+}
+
 function name(path) {
     return path.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "").slice(0, 40) || "overview";
 }
@@ -132,6 +164,7 @@ export async function everything(who) {
             assert.equal(await page.locator("h1").count(), 1, where);
             await accessible(page, where);
             await fits(page, where);
+            await translated(page, where);
             const file = `${screenshots}/${kind}-${name(path)}.png`;
             await page.screenshot({ path: file, fullPage: true });
         }

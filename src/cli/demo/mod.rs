@@ -54,9 +54,12 @@ const OPERATOR: &str = "demo";
 /// 28 November 2026, 18:00 in Shanghai: before an evening peak, a midnight and a special day with
 /// twice the units.
 const START_SECONDS: i64 = 1_795_860_000;
-/// The clock's step, and the number of steps: 30 hours.
+/// The users' step, and the number of steps: 30 hours.
 const STEP: Duration = Duration::from_secs(600);
 const STEPS: u32 = 180;
+/// The clock moves by so much at once, and the injector ticks each time: each hour is injected
+/// within its lead, as it would be in real time.
+const STRIDE: Duration = Duration::from_secs(150);
 /// How long before its start an hour is injected.
 const LEAD: Duration = Duration::from_secs(300);
 const REQUEST_MEMORY: Duration = Duration::from_secs(86_400);
@@ -235,13 +238,25 @@ async fn play(
         crowd.draw(local_hour(step)).await?;
         bar.set_message(format!("{} draws", crowd.tally().draws));
         bar.inc(1);
-        clock.advance(STEP);
+        pass(STEP, clock, injector).await?;
     }
     bar.finish_and_clear();
     let tally: &Tally = crowd.tally();
     report::show(&mut operators, &id, tally).await?;
     red_packet::show(&channel, clock, injector).await?;
     Ok(crowd)
+}
+
+/// Lets time pass.
+async fn pass(time: Duration, clock: &ShiftedClock, injector: &Arc<Injector>) -> Result<(), Fault> {
+    let mut left = time;
+    while !left.is_zero() {
+        let stride = left.min(STRIDE);
+        clock.advance(stride);
+        injector.tick().await?;
+        left -= stride;
+    }
+    Ok(())
 }
 
 /// Serves the console, and prints the link that signs in.

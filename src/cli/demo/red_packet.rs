@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use super::{fault::Fault, report::section};
+use super::{fault::Fault, pass, report::section};
 use crate::{
     cli::envelope_view,
     injector::Injector,
@@ -45,8 +45,7 @@ pub(super) async fn show(
         })
         .await?;
     let again = clicks(&server, &envelope_id).await?;
-    clock.advance(DAY);
-    injector.tick().await?;
+    pass(DAY, clock, injector).await?;
 
     let request = GetEnvelopeRequest {
         envelope_id: envelope_id.clone(),

@@ -78,9 +78,13 @@ pub(super) struct SimulateArgs {
     #[arg(long, env = "TOMBOLA_SIMULATE_SEEDS", value_name = "N", default_value_t = 20,
           value_parser = whole::<u32>(1..=SEEDS_MAX))]
     seeds: u32,
-    #[arg(long, env = "TOMBOLA_SIMULATE_VARY", value_name = "PATH=A..B",
-          help = "Simulate five values of one number of the file, e.g. limits.drawsPerDay=1..5 or \
-                  pools[banner].personal.odds.star=0.3%..0.9%")]
+    #[arg(
+        long,
+        env = "TOMBOLA_SIMULATE_VARY",
+        value_name = "PATH=A..B",
+        help = "Simulate five values of one number of the file, e.g. limits.drawsPerDay=1..5 or \
+                  pools[banner].personal.odds.star=0.3%..0.9%"
+    )]
     vary: Option<vary::Vary>,
     /// Write a page with tables and charts of every hour
     #[arg(long, env = "TOMBOLA_SIMULATE_REPORT", value_name = "FILE.html")]

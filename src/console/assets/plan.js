@@ -4,6 +4,8 @@
 //     arrows, Home, End    go to another cell; with Shift, select all from where it began
 //     Space                selects the cell, or not
 //     Ctrl+A, Escape       selects all cells, or none
+//
+// It also warns those who leave the page with a draft.
 "use strict";
 
 (() => {
@@ -183,6 +185,23 @@
     document.addEventListener("focusin", (event) => {
         if (grid()?.contains(event.target) && place(event.target)) {
             stopAt(event.target);
+        }
+    });
+
+    // Those who apply or discard the draft know what they do.
+    let isMeant = false;
+
+    document.addEventListener("click", (event) => {
+        isMeant = Boolean(event.target.closest?.("a[data-leave]"));
+    });
+
+    document.addEventListener("submit", (event) => {
+        isMeant = event.target.matches("[data-leave]");
+    });
+
+    window.addEventListener("beforeunload", (event) => {
+        if (document.querySelector("[data-draft]") && !isMeant) {
+            event.preventDefault();
         }
     });
 

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 use maud::{Markup, html};
 
-use super::schedule::Days;
+use super::schedule::{Asked, Days, waiting};
 use crate::{
     console::{
         charts::{self, Part},
+        i18n::Language,
         ui::{self, number},
         visit::Visit,
     },
-    proto::ScheduleDay,
+    proto::{Campaign, Pool, ScheduleDay, pool::Kind},
 };
 
 /// What a day has over all prizes.
@@ -21,6 +22,7 @@ struct Sums {
     planned: u64,
     injected: u64,
     released: u64,
+    waiting: u64,
     won: u64,
     missed: u32,
 }
@@ -34,13 +36,19 @@ fn sums(day: &ScheduleDay) -> Sums {
         sums.planned += prize.planned + prize.carried;
         sums.injected += prize.injected;
         sums.released += prize.released;
+        sums.waiting += waiting(prize);
         sums.won += prize.won;
     }
     sums
 }
 
 /// The month of the day, with links to the days of the campaign.
-pub(super) fn month(visit: &Visit, id: &str, days: &Days, sums_of: &[ScheduleDay]) -> Markup {
+pub(super) fn month(
+    visit: &Visit,
+    campaign: &Campaign,
+    (days, asked): (&Days, &Asked),
+    sums_of: &[ScheduleDay],
+) -> Markup {
     let lang = visit.language;
     let first = days.day.first_of_month();
     let blanks = i32::from(first.weekday().to_monday_zero_offset());
@@ -50,11 +58,15 @@ pub(super) fn month(visit: &Visit, id: &str, days: &Days, sums_of: &[ScheduleDay
         .iter()
         .map(|day| (day.local_date.as_str(), sums(day)))
         .collect();
-    let path = format!("/campaigns/{id}/schedule");
-    let link = |day: Date| ui::address(&path, &[("day", &day.to_string())]);
+    let path = format!("/campaigns/{}/schedule", campaign.id);
+    let link = |day: Date| asked.address(&path, day);
     let before = first.yesterday().ok().filter(|day| *day >= days.first);
     let next = days.day.last_of_month().tomorrow().ok();
     let next = next.filter(|day| *day <= days.last);
+    let prizes: Vec<_> = campaign.prizes.iter().map(|prize| &prize.id).collect();
+    let is_schedule = |pool: &&Pool| matches!(pool.kind, Some(Kind::Schedule(_)));
+    let pools = campaign.pools.iter().filter(is_schedule);
+    let pools: Vec<_> = pools.map(|pool| &pool.id).collect();
     html! {
         nav.card.calendar aria-label=(lang.t("schedule.calendar")) {
             div.month {
@@ -89,7 +101,29 @@ pub(super) fn month(visit: &Visit, id: &str, days: &Days, sums_of: &[ScheduleDay
                     input type="date" name="day" value=(days.day.to_string())
                         min=(days.first.to_string()) max=(days.last.to_string());
                 }
+                (choice(lang, "prize", "units.prize", &asked.prize, &prizes))
+                (choice(lang, "pool", "deck.pool", &asked.pool, &pools))
                 button type="submit" { (lang.t("schedule.show")) }
+            }
+        }
+    }
+}
+
+/// A choice among ids, if there are several.
+fn choice(
+    lang: Language,
+    name: &str,
+    label: &'static str,
+    chosen: &str,
+    ids: &[&String],
+) -> Markup {
+    html! {
+        @if ids.len() > 1 {
+            label { (lang.t(label))
+                select name=(name) {
+                    option value="" { (lang.t("list.any")) }
+                    @for id in ids { option value=(id) selected[*id == chosen] { (id) } }
+                }
             }
         }
     }
@@ -99,11 +133,10 @@ pub(super) fn month(visit: &Visit, id: &str, days: &Days, sums_of: &[ScheduleDay
 fn bar(visit: &Visit, day: Date, sums: Sums) -> Markup {
     let lang = visit.language;
     let part = |class, name, units| Part { class, name, units };
-    let waiting = sums.released.saturating_sub(sums.won);
     let injected = sums.injected.saturating_sub(sums.released);
     let parts = [
         part("won", lang.t("schedule.won"), sums.won),
-        part("waiting", lang.t("units.waiting"), waiting),
+        part("waiting", lang.t("units.waiting"), sums.waiting),
         part("injected", lang.t("schedule.injected"), injected),
         part(
             "left",
@@ -134,6 +167,7 @@ pub(super) fn table(visit: &Visit, days: &Days, sums_of: &[ScheduleDay]) -> Mark
                         th.n scope="col" { (lang.t("schedule.planned")) }
                         th.n scope="col" { (lang.t("schedule.injected")) }
                         th.n scope="col" { (lang.t("schedule.released")) }
+                        th.n scope="col" { (lang.t("units.waiting")) }
                         th.n scope="col" { (lang.t("schedule.won")) }
                         th.n scope="col" { (lang.t("schedule.missed-hours")) }
                     } }
@@ -144,6 +178,7 @@ pub(super) fn table(visit: &Visit, days: &Days, sums_of: &[ScheduleDay]) -> Mark
                             td.n { (number(sums.planned)) }
                             td.n { (number(sums.injected)) }
                             td.n { (number(sums.released)) }
+                            td.n { (number(sums.waiting)) }
                             td.n { (number(sums.won)) }
                             td.n { (number(sums.missed.into())) }
                         }

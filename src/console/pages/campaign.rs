@@ -100,8 +100,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus, curve: Option<Markup
         campaign_id: campaign.id.clone(),
     };
     let stats = visit.campaigns().get_stats(request).await?.into_inner();
-    visit.rates.note(&campaign.id, &stats);
-    let curve = curve.unwrap_or_else(|| curve::last_hour(visit, status));
+    let curve = curve.unwrap_or_else(|| curve::last_hour(visit, status, &stats));
     let sums = [
         ("draws", lang.t("sum.draws"), stats.draws),
         ("wins", lang.t("sum.wins"), stats.wins),
@@ -120,7 +119,7 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus, curve: Option<Markup
         dl.facts {
             @for (key, name, value) in sums { (fact(name, &live(key, &number(value)))) }
             (fact(lang.t("sum.win-rate"), &live("rate", &rate(stats.wins, stats.draws))))
-            (fact(lang.t("sum.a-minute"), &live("minute", &a_minute(visit, &campaign.id))))
+            (fact(lang.t("sum.a-minute"), &live("minute", &a_minute(&stats))))
         }
         (curve)
         section.card {
@@ -136,11 +135,10 @@ async fn numbers_of(visit: &Visit, status: &CampaignStatus, curve: Option<Markup
 }
 
 /// Draws and wins a minute: `120 / 14`.
-pub(super) fn a_minute(visit: &Visit, id: &str) -> String {
-    let rates = visit.rates.a_minute(id);
-    rates.map_or_else(
+pub(super) fn a_minute(stats: &GetStatsResponse) -> String {
+    stats.rate.as_ref().map_or_else(
         || "–".into(),
-        |(draws, wins)| format!("{} / {}", number(draws), number(wins)),
+        |rate| format!("{} / {}", number(rate.draws), number(rate.wins)),
     )
 }
 

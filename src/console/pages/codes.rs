@@ -86,6 +86,16 @@ fn prizes(visit: &Visit, status: &CampaignStatus, stats: &GetStatsResponse) -> M
     };
     let prizes: Vec<_> = stats.prizes.iter().filter(has_codes).collect();
     let path = address(&campaign.id);
+    if prizes.is_empty() {
+        let edit = format!("/campaigns/{}/edit", campaign.id);
+        return ui::empty(&html! {
+            p { strong { (lang.t("codes.no-prizes")) } }
+            @if !is_over(status) {
+                p { (lang.t("codes.begin")) }
+                p { a.button href=(edit) { (lang.t("new.edit-link")) } }
+            }
+        });
+    }
     html! {
         section.card {
             h2 { (lang.t("codes.title")) }

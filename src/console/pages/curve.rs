@@ -1,5 +1,5 @@
 //! Draws, wins and consolations over time: a chart, and the same as a table. The last hour is in
-//! memory, longer times are sums of settled entries.
+//! the memory of the service, longer times are sums of settled entries.
 
 use jiff::{Timestamp, Unit, tz::TimeZone};
 use maud::{Markup, html};
@@ -10,15 +10,24 @@ use crate::{
     console::{
         charts::{self, Line},
         i18n::Language,
-        rates::Point,
         ui::{self, number},
         visit::{Contents, Visit},
     },
     model::convert::times::{from_wire, to_wire},
-    proto::{ActivityHour, CampaignStatus, GetActivityRequest},
+    proto::{ActivityHour, CampaignStatus, GetActivityRequest, GetStatsResponse},
 };
 
 const HOUR_S: i64 = 3_600;
+
+/// What came in a step of a curve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Point {
+    /// Its beginning, in steps since 1970.
+    at: i64,
+    draws: u64,
+    wins: u64,
+    consolations: u64,
+}
 
 /// The time that a curve shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -54,11 +63,21 @@ impl Span {
     }
 }
 
-/// The last hour, as far as it is in memory; nothing before two minutes are known.
-pub(super) fn last_hour(visit: &Visit, status: &CampaignStatus) -> Markup {
+/// The last hour, as far as the service knows it; nothing before two minutes are known.
+pub(super) fn last_hour(
+    visit: &Visit,
+    status: &CampaignStatus,
+    stats: &GetStatsResponse,
+) -> Markup {
     let lang = visit.language;
     let (campaign, zone) = definition(status);
-    let points = visit.rates.curve(&campaign.id);
+    let minutes = stats.minutes.iter().map(|minute| Point {
+        at: minute.start_time.as_ref().map_or(0, |at| at.seconds / 60),
+        draws: minute.draws,
+        wins: minute.wins,
+        consolations: minute.consolations,
+    });
+    let points: Vec<_> = minutes.collect();
     let label = |minute: i64| clock(minute.saturating_mul(60), &zone, "%H:%M");
     let contents = html! {
         @if points.len() < 2 { (ui::empty(&html! { p { (lang.t("curve.begins")) } })) }
@@ -192,10 +211,9 @@ fn chart(lang: Language, points: &[Point], label: impl Fn(i64) -> String) -> Mar
         name,
         points,
     });
-    let legend = [0, 1, 2].map(|index: usize| (lines[index].class, lines[index].name));
     let name = lang.t("curve.title");
     html! {
-        (charts::legend(&legend))
+        (charts::line_legend(&lines))
         (ui::scroll(name, &charts::curve(name, &lines, &label)))
         details {
             summary { (lang.t("curve.table")) }

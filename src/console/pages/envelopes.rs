@@ -8,7 +8,11 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{forms, rows};
+use super::{
+    forms::{self, Filter},
+    lists::{self, Events, List as _},
+    rows,
+};
 use crate::{
     console::{
         charts::{self, Part},
@@ -16,9 +20,7 @@ use crate::{
         ui::{self, fact, named, number},
         visit::{Contents, Visit},
     },
-    proto::{
-        Envelope, EnvelopeState, GetEnvelopeRequest, Grab, ListEnvelopesRequest, ListGrabsRequest,
-    },
+    proto::{Envelope, EnvelopeState, GetEnvelopeRequest, Grab, ListGrabsRequest},
 };
 
 /// Events or grabs on a page.
@@ -31,58 +33,68 @@ pub(in crate::console) struct Asked {
     #[serde(default)]
     envelope: String,
     #[serde(default)]
-    user: String,
-    #[serde(default)]
     page: String,
     done: Option<String>,
 }
 
 /// The latest events.
-pub(in crate::console) async fn list(visit: Visit, Query(asked): Query<Asked>) -> Response {
+pub(in crate::console) async fn list(
+    visit: Visit,
+    Query(opened): Query<Asked>,
+    Query(asked): Query<lists::Asked>,
+) -> Response {
     let lang = visit.language;
-    let id = asked.envelope.trim();
+    let id = opened.envelope.trim();
     if !id.is_empty() {
         return Redirect::to(&format!("/envelopes/{}", ui::encoded(id))).into_response();
     }
+    let mut fields = vec![Filter::text("envelope", "envelope.envelope", "")];
+    fields.extend(Events::filters(&asked));
     let events = events(&visit, &asked).await;
     let contents = html! {
         h1 { (lang.t("nav.envelopes")) }
-        (forms::filter(lang, "/envelopes", &[
-            ("envelope", lang.t("envelope.envelope"), ""),
-            ("user", lang.t("envelope.user"), &asked.user),
-        ], None))
+        (forms::filter(lang, "/envelopes", &fields, Some([&asked.from, &asked.to])))
         (visit.section(events))
     };
     visit.page(Place::Envelopes, lang.t("nav.envelopes"), Ok(contents))
 }
 
-async fn events(visit: &Visit, asked: &Asked) -> Contents {
+async fn events(visit: &Visit, asked: &lists::Asked) -> Contents {
     let lang = visit.language;
-    let request = ListEnvelopesRequest {
-        user_id: asked.user.trim().into(),
-        page_size: PAGE_SIZE,
-        page_token: asked.page.clone(),
-        ..ListEnvelopesRequest::default()
+    let query = lists::Query {
+        campaign: "",
+        zone: &TimeZone::UTC,
+        asked,
+        size: PAGE_SIZE,
+        token: asked.page.clone(),
     };
-    let list = visit.ledger().list_envelopes(request).await?.into_inner();
-    let query = [("user", asked.user.as_str())];
+    let list = Events::read(visit, query).await?;
+    let filters = Events::filters(asked);
+    let mut used: Vec<_> = filters
+        .iter()
+        .map(|filter| (filter.name, filter.value))
+        .collect();
+    used.extend([("from", asked.from.as_str()), ("to", asked.to.as_str())]);
+    let is_filtered = used.iter().any(|(_, value)| !value.is_empty());
     Ok(html! {
+        p.files { a href=(ui::address("/envelopes.csv", &used)) download {
+            (lang.t("csv.file"))
+        } }
         (rows::behind(lang, list.complete_until.as_ref(), &TimeZone::UTC))
-        @if list.events.is_empty() {
+        @if list.elements.is_empty() && is_filtered {
+            (ui::empty(&html! { p { (lang.t("list.no-match")) } }))
+        } @else if list.elements.is_empty() {
             (ui::empty(&html! {
-                @if !asked.user.is_empty() { p { (lang.t("list.no-match")) } }
-                @else {
                 p { strong { (lang.t("envelope.none")) } }
                 p { (lang.t("envelope.begin")) }
                 pre { code { "tombola envelope create new-year --sender boss --total 8888 \
                               --currency CNY --packets 10" } }
-                }
             }))
         } @else {
             p.hint { (lang.t("envelope.utc")) }
-            (rows::events(lang, &list.events))
+            (rows::events(lang, &list.elements))
         }
-        (ui::next(lang, "/envelopes", &query, &list.next_page_token))
+        (ui::next(lang, "/envelopes", &used, &list.next))
     })
 }
 

@@ -15,7 +15,7 @@ use tonic::Status;
 
 use super::{
     definition,
-    lists::{Asked, List, Query},
+    lists::{Asked, Events, List, Query},
     status,
 };
 use crate::{
@@ -34,26 +34,44 @@ pub(in crate::console) async fn file<L: List>(
     Path(id): Path<String>,
     Asking(asked): Asking<Asked>,
 ) -> Response {
-    match begin::<L>(visit.clone(), id, asked).await {
+    let begun = match status(&visit, &id).await {
+        Ok(status) => begin::<L>(&visit, id, asked, definition(&status).1).await,
+        Err(status) => Err(status),
+    };
+    answer(&visit, Place::Campaigns, begun)
+}
+
+/// What happened to envelopes, as CSV in UTC.
+pub(in crate::console) async fn envelopes(visit: Visit, Asking(asked): Asking<Asked>) -> Response {
+    let begun = begin::<Events>(&visit, String::new(), asked, TimeZone::UTC).await;
+    answer(&visit, Place::Envelopes, begun)
+}
+
+/// The file, or a page that says why there is none.
+fn answer(visit: &Visit, place: Place, begun: Result<(String, Body), Status>) -> Response {
+    match begun {
         Ok((name, body)) => {
             let name = format!("attachment; filename=\"{name}\"");
             let kind = "text/csv; charset=utf-8";
             ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, &name)], body).into_response()
         }
-        Err(status) => visit.page(
-            Place::Campaigns,
-            visit.language.t("error.title"),
-            Err(status),
-        ),
+        Err(status) => visit.page(place, visit.language.t("error.title"), Err(status)),
     }
 }
 
 /// The name of the file, and its contents; or why there are none.
-async fn begin<L: List>(visit: Visit, id: String, asked: Asked) -> Result<(String, Body), Status> {
-    let (_, zone) = definition(&status(&visit, &id).await?);
-    let name = id.replace([':', '@'], "-");
+async fn begin<L: List>(
+    visit: &Visit,
+    id: String,
+    asked: Asked,
+    zone: TimeZone,
+) -> Result<(String, Body), Status> {
+    let name = match id.as_str() {
+        "" => format!("{}.csv", L::PATH),
+        id => format!("{}-{}.csv", id.replace([':', '@'], "-"), L::PATH),
+    };
     let mut file = File::<L> {
-        visit,
+        visit: visit.clone(),
         id,
         asked,
         zone,
@@ -72,7 +90,7 @@ async fn begin<L: List>(visit: Visit, id: String, asked: Asked) -> Result<(Strin
     let rest = rest.take_while(|part| !matches!(part, Ok(None)));
     let parts = tokio_stream::once(Ok(first)).chain(rest);
     let parts = parts.map(|part| part.map(Option::unwrap_or_default));
-    Ok((format!("{name}-{}.csv", L::PATH), Body::from_stream(parts)))
+    Ok((name, Body::from_stream(parts)))
 }
 
 /// Where a file goes on.

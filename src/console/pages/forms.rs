@@ -1,5 +1,6 @@
 //! Forms of acts on users and their wins.
 
+use jiff::civil::Date;
 use maud::{Markup, html};
 
 use crate::{
@@ -117,11 +118,93 @@ pub(super) fn cancel(lang: Language, envelope: &str) -> Markup {
     }
 }
 
-/// A filter of a list: a name, a label and a value for each field, and the first and the last day.
+/// A field of a filter.
+#[derive(Clone, Debug)]
+pub(in crate::console) struct Filter<'a> {
+    /// Its name in addresses.
+    pub(super) name: &'static str,
+    /// The key of its label.
+    pub(super) label: &'static str,
+    pub(super) value: &'a str,
+    /// What it can be besides empty, if it is not any text.
+    pub(super) choices: Option<Choices>,
+}
+
+/// Values of an enum of the API, without the beginning that all have.
+#[derive(Clone, Debug)]
+pub(in crate::console) struct Choices {
+    /// What the keys of their messages begin with.
+    family: &'static str,
+    names: Vec<&'static str>,
+}
+
+impl Choices {
+    /// All values but 0, which stands for none.
+    pub(super) fn of<E: TryFrom<i32>>(
+        family: &'static str,
+        prefix: &str,
+        name: impl Fn(&E) -> &'static str,
+    ) -> Self {
+        let values = (1..100).filter_map(|number| E::try_from(number).ok());
+        let names = values.map(|value| name(&value).trim_start_matches(prefix));
+        Self {
+            family,
+            names: names.collect(),
+        }
+    }
+}
+
+impl<'a> Filter<'a> {
+    /// Any text.
+    pub(super) fn text(name: &'static str, label: &'static str, value: &'a str) -> Self {
+        Self {
+            name,
+            label,
+            value,
+            choices: None,
+        }
+    }
+
+    /// One of some values.
+    pub(super) fn choice(
+        name: &'static str,
+        label: &'static str,
+        value: &'a str,
+        choices: Choices,
+    ) -> Self {
+        Self {
+            name,
+            label,
+            value,
+            choices: Some(choices),
+        }
+    }
+
+    fn field(&self, lang: Language) -> Markup {
+        html! {
+            label { (lang.t(self.label))
+                @if let Some(choices) = &self.choices {
+                    select name=(self.name) {
+                        option value="" { (lang.t("list.any")) }
+                        @for name in &choices.names {
+                            option value=(name) selected[*name == self.value] {
+                                (ui::named(lang, choices.family, "", name))
+                            }
+                        }
+                    }
+                } @else {
+                    input name=(self.name) value=(self.value) maxlength="128";
+                }
+            }
+        }
+    }
+}
+
+/// A filter of a list: its fields, and the first and the last day.
 pub(super) fn filter(
     lang: Language,
     path: &str,
-    fields: &[(&str, &str, &str)],
+    fields: &[Filter<'_>],
     days: Option<[&str; 2]>,
 ) -> Markup {
     let days = days.map(|[from, to]| {
@@ -131,20 +214,25 @@ pub(super) fn filter(
         ]
     });
     let days = days.as_ref().map_or(&[][..], |days| days);
-    let is_used = fields
-        .iter()
-        .chain(days)
-        .any(|(.., value)| !value.is_empty());
+    let values = fields.iter().map(|field| field.value);
+    let mut values = values.chain(days.iter().map(|(.., value)| *value));
+    let is_used = values.any(|value| !value.is_empty());
     html! {
         form.line.filter method="get" action=(path) role="search" {
-            @for (name, label, value) in fields {
-                label { (label) input name=(name) value=(value) maxlength="128"; }
-            }
+            @for field in fields { (field.field(lang)) }
             @for (name, label, value) in days {
-                label { (label) input type="date" name=(name) value=(value); }
+                label { (label) input type="date" name=(name) value=(day(value)); }
             }
             button type="submit" { (lang.t("list.filter")) }
             @if is_used { a href=(ui::address(path, &[])) { (lang.t("list.unfilter")) } }
         }
+    }
+}
+
+/// A day as a field for days takes it. Browsers show nothing of another text, and warn.
+fn day(value: &str) -> &str {
+    match value.parse::<Date>() {
+        Ok(date) if date.to_string() == value => value,
+        _ => "",
     }
 }

@@ -1,5 +1,5 @@
-//! The lists of a campaign that the ledger has: draws, wins, and acts of operators. Each is shown
-//! as pages and given as a file.
+//! The lists that the ledger has: draws, wins and acts of operators of a campaign, and what
+//! happened to envelopes. Each is shown as pages and given as a file.
 
 use std::future::Future;
 
@@ -8,15 +8,27 @@ use maud::Markup;
 use serde::Deserialize;
 use tonic::Status;
 
-use super::{Tab, rows};
+use super::{
+    Tab,
+    forms::{Choices, Filter},
+    rows,
+};
 use crate::{
     console::{i18n::Language, visit::Visit},
     model::convert::{sheets, times::to_wire},
     proto::{
-        ListDrawsRequest, ListOperationsRequest, ListWinsRequest, RecordedDraw, RecordedOperation,
-        Win,
+        DeliveryState, EnvelopeEvent, EnvelopeEventKind, Funding, ListDrawsRequest,
+        ListEnvelopesRequest, ListOperationsRequest, ListWinsRequest, OperationKind, Outcome,
+        RecordedDraw, RecordedOperation, Win,
     },
 };
+
+/// What names of the API begin with.
+const OUTCOME: &str = "OUTCOME_";
+const FUNDING: &str = "FUNDING_";
+const DELIVERY: &str = "DELIVERY_STATE_";
+const ACT: &str = "OPERATION_KIND_";
+const EVENT: &str = "ENVELOPE_EVENT_KIND_";
 
 /// The filters of a list; each list has its own of them.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -27,6 +39,10 @@ pub(in crate::console) struct Asked {
     prize: String,
     unit: String,
     operator: String,
+    outcome: String,
+    funding: String,
+    delivery: String,
+    pub(super) kind: String,
     /// The first and the last day, in the campaign's zone: `2026-11-29`.
     pub(super) from: String,
     pub(super) to: String,
@@ -78,13 +94,23 @@ pub(in crate::console) struct Page<T> {
     pub(super) complete_until: Option<prost_types::Timestamp>,
 }
 
-/// A filter: its name in addresses, that of its message, and its value.
-pub(super) type Filter<'a> = (&'static str, &'static str, &'a str);
+/// The value of an enum of the API that a filter names; 0 for none.
+fn chosen<E: Into<i32>>(
+    (name, value): (&str, &str),
+    prefix: &str,
+    parse: impl Fn(&str) -> Option<E>,
+) -> Result<i32, Status> {
+    if value.is_empty() {
+        return Ok(0);
+    }
+    let known = parse(&format!("{prefix}{value}"));
+    let unknown = || Status::invalid_argument(format!("{name}: {value} is none of the choices"));
+    known.map(Into::into).ok_or_else(unknown)
+}
 
 /// A list.
 pub(in crate::console) trait List: 'static {
     type Element: Send;
-    const TAB: Tab;
     /// The last part of the page's address.
     const PATH: &'static str;
     /// The message of an empty list.
@@ -109,19 +135,47 @@ pub(in crate::console) trait List: 'static {
     fn row(element: &Self::Element, zone: &TimeZone) -> Vec<String>;
 }
 
+/// A list on a page of a campaign.
+pub(in crate::console) trait Tabbed: List {
+    const TAB: Tab;
+}
+
+impl Tabbed for Draws {
+    const TAB: Tab = Tab::Draws;
+}
+
+impl Tabbed for Wins {
+    const TAB: Tab = Tab::Wins;
+}
+
+impl Tabbed for Acts {
+    const TAB: Tab = Tab::History;
+}
+
 /// Draws.
 pub(in crate::console) struct Draws;
 
 impl List for Draws {
     type Element = RecordedDraw;
-    const TAB: Tab = Tab::Draws;
     const PATH: &'static str = "draws";
     const EMPTY: &'static str = "list.no-draws";
 
     fn filters(asked: &Asked) -> Vec<Filter<'_>> {
         vec![
-            ("user", "list.user", &asked.user),
-            ("request", "list.request", &asked.request),
+            Filter::text("user", "list.user", &asked.user),
+            Filter::text("request", "list.request", &asked.request),
+            Filter::choice(
+                "outcome",
+                "list.result",
+                &asked.outcome,
+                Choices::of("outcome", OUTCOME, Outcome::as_str_name),
+            ),
+            Filter::choice(
+                "funding",
+                "list.funding",
+                &asked.funding,
+                Choices::of("funding", FUNDING, Funding::as_str_name),
+            ),
         ]
     }
 
@@ -135,7 +189,16 @@ impl List for Draws {
             page_token: query.token,
             start_time,
             end_time,
-            ..ListDrawsRequest::default()
+            outcome: chosen(
+                ("outcome", &query.asked.outcome),
+                OUTCOME,
+                Outcome::from_str_name,
+            )?,
+            funding: chosen(
+                ("funding", &query.asked.funding),
+                FUNDING,
+                Funding::from_str_name,
+            )?,
         };
         let list = visit.ledger().list_draws(request).await?.into_inner();
         Ok(Page {
@@ -146,7 +209,7 @@ impl List for Draws {
     }
 
     fn table(lang: Language, draws: &[RecordedDraw], zone: &TimeZone, _: &str) -> Markup {
-        rows::draws(lang, draws, zone)
+        rows::own_draws(lang, draws, zone)
     }
 
     fn columns() -> Vec<&'static str> {
@@ -163,15 +226,20 @@ pub(in crate::console) struct Wins;
 
 impl List for Wins {
     type Element = Win;
-    const TAB: Tab = Tab::Wins;
     const PATH: &'static str = "wins";
     const EMPTY: &'static str = "list.no-wins";
 
     fn filters(asked: &Asked) -> Vec<Filter<'_>> {
         vec![
-            ("user", "list.user", &asked.user),
-            ("prize", "units.prize", &asked.prize),
-            ("unit", "list.unit", &asked.unit),
+            Filter::text("user", "list.user", &asked.user),
+            Filter::text("prize", "units.prize", &asked.prize),
+            Filter::text("unit", "list.unit", &asked.unit),
+            Filter::choice(
+                "delivery",
+                "list.delivery",
+                &asked.delivery,
+                Choices::of("delivery", DELIVERY, DeliveryState::as_str_name),
+            ),
         ]
     }
 
@@ -186,6 +254,11 @@ impl List for Wins {
             page_token: query.token,
             start_time,
             end_time,
+            delivery_state: chosen(
+                ("delivery", &query.asked.delivery),
+                DELIVERY,
+                DeliveryState::from_str_name,
+            )?,
         };
         let list = visit.ledger().list_wins(request).await?.into_inner();
         Ok(Page {
@@ -196,7 +269,7 @@ impl List for Wins {
     }
 
     fn table(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
-        rows::wins(lang, wins, zone, back)
+        rows::own_wins(lang, wins, zone, back)
     }
 
     fn columns() -> Vec<&'static str> {
@@ -214,7 +287,6 @@ pub(in crate::console) struct Winners;
 
 impl List for Winners {
     type Element = Win;
-    const TAB: Tab = Wins::TAB;
     const PATH: &'static str = "winners";
     const EMPTY: &'static str = Wins::EMPTY;
 
@@ -246,14 +318,19 @@ pub(in crate::console) struct Acts;
 
 impl List for Acts {
     type Element = RecordedOperation;
-    const TAB: Tab = Tab::History;
     const PATH: &'static str = "history";
     const EMPTY: &'static str = "history.none";
 
     fn filters(asked: &Asked) -> Vec<Filter<'_>> {
         vec![
-            ("operator", "list.operator", &asked.operator),
-            ("user", "list.user", &asked.user),
+            Filter::text("operator", "list.operator", &asked.operator),
+            Filter::text("user", "list.user", &asked.user),
+            Filter::choice(
+                "kind",
+                "list.act",
+                &asked.kind,
+                Choices::of("act", ACT, OperationKind::as_str_name),
+            ),
         ]
     }
 
@@ -267,7 +344,11 @@ impl List for Acts {
             page_token: query.token,
             start_time,
             end_time,
-            ..ListOperationsRequest::default()
+            kind: chosen(
+                ("kind", &query.asked.kind),
+                ACT,
+                OperationKind::from_str_name,
+            )?,
         };
         let list = visit.ledger().list_operations(request).await?.into_inner();
         Ok(Page {
@@ -287,5 +368,61 @@ impl List for Acts {
 
     fn row(act: &RecordedOperation, zone: &TimeZone) -> Vec<String> {
         sheets::operations::row(act, zone)
+    }
+}
+
+/// What happened to envelopes.
+pub(in crate::console) struct Events;
+
+impl List for Events {
+    type Element = EnvelopeEvent;
+    const PATH: &'static str = "envelopes";
+    const EMPTY: &'static str = "envelope.none";
+
+    fn filters(asked: &Asked) -> Vec<Filter<'_>> {
+        vec![
+            Filter::text("user", "envelope.user", &asked.user),
+            Filter::choice(
+                "kind",
+                "list.act",
+                &asked.kind,
+                Choices::of("event", EVENT, EnvelopeEventKind::as_str_name),
+            ),
+        ]
+    }
+
+    async fn read(visit: &Visit, query: Query<'_>) -> Result<Page<EnvelopeEvent>, Status> {
+        let (start_time, end_time) = query.between()?;
+        let request = ListEnvelopesRequest {
+            user_id: query.asked.user.clone(),
+            page_size: query.size,
+            page_token: query.token,
+            start_time,
+            end_time,
+            kind: chosen(
+                ("kind", &query.asked.kind),
+                EVENT,
+                EnvelopeEventKind::from_str_name,
+            )?,
+            ..ListEnvelopesRequest::default()
+        };
+        let list = visit.ledger().list_envelopes(request).await?.into_inner();
+        Ok(Page {
+            elements: list.events,
+            next: list.next_page_token,
+            complete_until: list.complete_until,
+        })
+    }
+
+    fn table(lang: Language, events: &[EnvelopeEvent], _: &TimeZone, _: &str) -> Markup {
+        rows::events(lang, events)
+    }
+
+    fn columns() -> Vec<&'static str> {
+        sheets::events::COLUMNS.into()
+    }
+
+    fn row(event: &EnvelopeEvent, zone: &TimeZone) -> Vec<String> {
+        sheets::events::row(event, zone)
     }
 }

@@ -256,7 +256,7 @@ fn row(
                 Ok(stats) => {
                     td.n { (live(&key("draws"), &number(stats.draws))) }
                     td.n { (live(&key("wins"), &number(stats.wins))) }
-                    td.n { (live(&key("minute"), &a_minute(visit, id))) }
+                    td.n { (live(&key("minute"), &a_minute(stats))) }
                     td.n data-live=(key("left")) { (left(stats, &zone)) }
                     td data-live=(key("alerts")) {
                         @if !stats.halted.is_empty() {
@@ -317,11 +317,6 @@ async fn all_stats(
     stats.sort_by_key(|(index, _)| *index);
     let stats = stats.into_iter();
     stats
-        .zip(campaigns)
-        .map(|((_, response), status)| {
-            let stats = response.map(tonic::Response::into_inner)?;
-            visit.rates.note(&definition(status).0.id, &stats);
-            Ok(stats)
-        })
+        .map(|(_, response)| response.map(tonic::Response::into_inner))
         .collect()
 }

@@ -278,7 +278,7 @@ async fn draws(visit: &Visit, campaign: &str, user: &str, zone: &TimeZone) -> Co
     Ok(html! {
         (rows::behind(lang, list.complete_until.as_ref(), zone))
         @if list.draws.is_empty() { (ui::empty(&html! { p { (lang.t("list.no-draws")) } })) }
-        @else { (rows::draws(lang, &list.draws, zone)) }
+        @else { (rows::own_draws(lang, &list.draws, zone)) }
         @if !list.next_page_token.is_empty() { p { a href=(all) { (lang.t("list.all")) } } }
     })
 }
@@ -297,7 +297,7 @@ async fn wins(visit: &Visit, campaign: &str, user: &str, zone: &TimeZone) -> Con
     Ok(html! {
         (rows::behind(lang, list.complete_until.as_ref(), zone))
         @if list.wins.is_empty() { (ui::empty(&html! { p { (lang.t("list.no-wins")) } })) }
-        @else { (rows::wins(lang, &list.wins, zone, &back)) }
+        @else { (rows::own_wins(lang, &list.wins, zone, &back)) }
         @if !list.next_page_token.is_empty() { p { a href=(all) { (lang.t("list.all")) } } }
     })
 }

@@ -8,7 +8,7 @@ use maud::html;
 
 use super::{
     Tab, definition, forms, head,
-    lists::{Asked, List, Query, Winners, Wins},
+    lists::{Asked, List as _, Query, Tabbed, Winners, Wins},
     rows, status, versions,
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 const PAGE_SIZE: u32 = 50;
 
 /// A list of a campaign.
-pub(in crate::console) async fn page<L: List>(
+pub(in crate::console) async fn page<L: Tabbed>(
     visit: Visit,
     Path(id): Path<String>,
     Asking(asked): Asking<Asked>,
@@ -47,7 +47,7 @@ pub(in crate::console) async fn page<L: List>(
     visit.page(Place::Campaigns, &id, contents)
 }
 
-async fn list<L: List>(visit: &Visit, status: &CampaignStatus, asked: &Asked) -> Contents {
+async fn list<L: Tabbed>(visit: &Visit, status: &CampaignStatus, asked: &Asked) -> Contents {
     let lang = visit.language;
     let (campaign, zone) = definition(status);
     let query = Query {
@@ -62,15 +62,11 @@ async fn list<L: List>(visit: &Visit, status: &CampaignStatus, asked: &Asked) ->
     let filters = L::filters(asked);
     let mut used: Vec<_> = filters
         .iter()
-        .map(|(name, _, value)| (*name, *value))
+        .map(|filter| (filter.name, filter.value))
         .collect();
     used.extend([("from", asked.from.as_str()), ("to", asked.to.as_str())]);
-    let labelled: Vec<_> = filters
-        .iter()
-        .map(|(name, key, value)| (*name, lang.t(key), *value))
-        .collect();
     let file = |name: &str| ui::address(&format!("{base}/{name}.csv"), &used);
-    let filter = forms::filter(lang, &path, &labelled, Some([&asked.from, &asked.to]));
+    let filter = forms::filter(lang, &path, &filters, Some([&asked.from, &asked.to]));
     let page = match L::read(visit, query).await {
         Ok(page) => page,
         Err(status) => return Ok(html! { (filter) (visit.trouble(&status)) }),

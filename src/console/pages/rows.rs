@@ -15,8 +15,7 @@ use crate::{
     },
     model::{convert::sheets::operations::reason as why, money::Money},
     proto::{
-        DeliveryState, EnvelopeEvent, EnvelopeEventKind, Outcome, RecordedDraw, RecordedOperation,
-        RecordedResult, Win,
+        DeliveryState, EnvelopeEvent, Outcome, RecordedDraw, RecordedOperation, RecordedResult, Win,
     },
 };
 
@@ -30,21 +29,58 @@ pub(super) fn amount(currency: &str, minor: u64) -> String {
     Money::of_minor(currency, minor).to_string()
 }
 
-/// Draws with the cause of each result.
+/// Draws of several campaigns.
 pub(super) fn draws(lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> Markup {
+    draws_of(Of::Several, lang, draws, zone)
+}
+
+/// Draws of one campaign.
+pub(super) fn own_draws(lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> Markup {
+    draws_of(Of::One, lang, draws, zone)
+}
+
+/// The campaigns of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// No column says which.
+    One,
+    Several,
+}
+
+impl Of {
+    /// The columns of a table, of which the second one is the campaign's.
+    fn columns<'a>(self, lang: Language, others: &[&'a str]) -> Vec<ui::Column<'a>> {
+        let mut columns: Vec<_> = others.iter().copied().map(Text).collect();
+        if self == Self::Several {
+            columns.insert(1, Text(lang.t("list.campaign")));
+        }
+        columns
+    }
+
+    fn cell(self, campaign: &str) -> Markup {
+        html! {
+            @if self == Self::Several {
+                td { a href={ "/campaigns/" (campaign) } { (campaign) } }
+            }
+        }
+    }
+}
+
+/// Draws with the cause of each result.
+fn draws_of(of: Of, lang: Language, draws: &[RecordedDraw], zone: &TimeZone) -> Markup {
+    let columns = [
+        lang.t("list.time"),
+        lang.t("list.user"),
+        lang.t("list.result"),
+        lang.t("list.request"),
+    ];
     ui::table(
         lang.t("tab.draws"),
-        &[
-            Text(lang.t("list.time")),
-            Text(lang.t("list.campaign")),
-            Text(lang.t("list.user")),
-            Text(lang.t("list.result")),
-            Text(lang.t("list.request")),
-        ],
+        &of.columns(lang, &columns),
         &html! {
             @for draw in draws { tr {
                 td { (ui::time(draw.draw_time.as_ref(), zone)) }
-                td { a href={ "/campaigns/" (draw.campaign_id) } { (draw.campaign_id) } }
+                (of.cell(&draw.campaign_id))
                 td { a href=(user_address(&draw.campaign_id, &draw.user_id)) { (draw.user_id) } }
                 td { ul.plain { @for one in &draw.results { li { (result(lang, one)) } } } }
                 td { code { (draw.request_id) } }
@@ -71,22 +107,32 @@ fn result(lang: Language, recorded: &RecordedResult) -> Markup {
     }
 }
 
-/// Wins with their delivery, and the forms that change it.
+/// Wins of several campaigns.
 pub(super) fn wins(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
+    wins_of(Of::Several, lang, wins, zone, back)
+}
+
+/// Wins of one campaign.
+pub(super) fn own_wins(lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
+    wins_of(Of::One, lang, wins, zone, back)
+}
+
+/// Wins with their delivery, and the forms that change it.
+fn wins_of(of: Of, lang: Language, wins: &[Win], zone: &TimeZone, back: &str) -> Markup {
+    let columns = [
+        lang.t("list.time"),
+        lang.t("list.user"),
+        lang.t("units.prize"),
+        lang.t("list.unit"),
+        lang.t("list.delivery"),
+    ];
     ui::table(
         lang.t("tab.wins"),
-        &[
-            Text(lang.t("list.time")),
-            Text(lang.t("list.campaign")),
-            Text(lang.t("list.user")),
-            Text(lang.t("units.prize")),
-            Text(lang.t("list.unit")),
-            Text(lang.t("list.delivery")),
-        ],
+        &of.columns(lang, &columns),
         &html! {
             @for win in wins { tr {
                 td { (ui::time(win.draw_time.as_ref(), zone)) }
-                td { a href={ "/campaigns/" (win.campaign_id) } { (win.campaign_id) } }
+                (of.cell(&win.campaign_id))
                 td { a href=(user_address(&win.campaign_id, &win.user_id)) { (win.user_id) } }
                 td { (if win.prize_name.is_empty() { &win.prize_id } else { &win.prize_name }) }
                 td { code { (win.unit_id) } }
@@ -180,13 +226,7 @@ pub(super) fn events(lang: Language, events: &[EnvelopeEvent]) -> Markup {
                 td { a href={ "/envelopes/" (event.envelope_id) } { (event.envelope_id) } }
                 td { (named(lang, "event", "ENVELOPE_EVENT_KIND_", event.kind().as_str_name())) }
                 td { (event.user_id) }
-                td.n {
-                    @if event.kind() == EnvelopeEventKind::Created {
-                        (amount(&event.currency, event.amount_minor))
-                    } @else {
-                        (lang.with("envelope.minor", &number(event.amount_minor)))
-                    }
-                }
+                td.n { (amount(&event.currency, event.amount_minor)) }
             } }
         },
     )

@@ -16,7 +16,7 @@ use crate::{
         ui::{self, number},
         visit::{Contents, Visit},
     },
-    model::convert::times::{from_wire, span, to_wire},
+    model::convert::times::{from_wire, to_wire},
     proto::{Campaign, CampaignStatus, GetScheduleRequest, Pool, Window, WindowPrize, pool::Kind},
 };
 
@@ -29,6 +29,26 @@ pub(in crate::console) struct Asked {
     /// `2026-11-29`; empty: today by the store's clock.
     #[serde(default)]
     day: String,
+    /// Of this prize alone; empty: of all.
+    #[serde(default)]
+    pub(super) prize: String,
+    /// Of this pool alone; empty: of all.
+    #[serde(default)]
+    pub(super) pool: String,
+}
+
+impl Asked {
+    /// The address of a day with the same filters.
+    pub(super) fn address(&self, path: &str, day: Date) -> String {
+        let day = day.to_string();
+        let query = [("day", &*day), ("prize", &self.prize), ("pool", &self.pool)];
+        ui::address(path, &query)
+    }
+
+    /// Leaves the other prizes out.
+    fn filter(&self, prizes: &mut Vec<WindowPrize>) {
+        prizes.retain(|prize| self.prize.is_empty() || prize.prize_id == self.prize);
+    }
 }
 
 /// The page.
@@ -40,7 +60,7 @@ pub(in crate::console) async fn page(
     let contents = match status(&visit, &id).await {
         Ok(status) => {
             let days = Days::of(&status, &asked.day);
-            let shown = day(&visit, &status, &days).await;
+            let shown = day(&visit, &status, &days, &asked).await;
             Ok(html! {
                 (head(&visit, &status, Tab::Schedule))
                 (visit.section(shown))
@@ -101,7 +121,7 @@ impl Days {
     }
 }
 
-async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
+async fn day(visit: &Visit, status: &CampaignStatus, days: &Days, asked: &Asked) -> Contents {
     let lang = visit.language;
     let (campaign, _) = definition(status);
     let is_schedule = |pool: &Pool| matches!(pool.kind, Some(Kind::Schedule(_)));
@@ -110,6 +130,7 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
     }
     let hours = GetScheduleRequest {
         campaign_id: campaign.id.clone(),
+        pool_id: asked.pool.clone(),
         from_time: Some(to_wire(days.begin(days.day))),
         until_time: Some(to_wire(days.begin(after(days.day)))),
         page_size: HOURS_MAX,
@@ -118,30 +139,40 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
     let hours = visit.campaigns().get_schedule(hours).await?.into_inner();
     let month = GetScheduleRequest {
         campaign_id: campaign.id.clone(),
+        pool_id: asked.pool.clone(),
         from_time: Some(to_wire(days.begin(days.day.first_of_month()))),
         until_time: Some(to_wire(days.begin(after(days.day.last_of_month())))),
         by_day: true,
         ..GetScheduleRequest::default()
     };
-    let month = visit.campaigns().get_schedule(month).await?.into_inner();
+    let mut month = visit.campaigns().get_schedule(month).await?.into_inner();
+    for day in &mut month.days {
+        asked.filter(&mut day.prizes);
+    }
     let mut windows = hours.windows;
+    for window in &mut windows {
+        asked.filter(&mut window.prizes);
+    }
+    windows.retain(|window| !window.prizes.is_empty());
     windows.sort_by(|a, b| a.local_start.cmp(&b.local_start));
     let words = [
         lang.t("schedule.planned"),
+        lang.t("schedule.injected"),
         lang.t("schedule.released"),
         lang.t("schedule.won"),
     ];
     let next = &hours.next_injection_time;
     Ok(html! {
         div.split {
-            (calendar::month(visit, &campaign.id, days, &month.days))
+            (calendar::month(visit, &campaign, (days, asked), &month.days))
             section.card {
                 h2 { (lang.with("schedule.day", &days.day.to_string())) }
                 @if windows.is_empty() {
                     (ui::empty(&html! { p { (lang.t("schedule.empty")) } }))
                 } @else {
                     (charts::legend(&[
-                        ("planned", words[0]), ("released", words[1]), ("won", words[2]),
+                        ("planned", words[0]), ("injected", words[1]),
+                        ("released", words[2]), ("won", words[3]),
                     ]))
                     @let name = lang.with("schedule.chart", &days.day.to_string());
                     (ui::scroll(&name, &charts::hours(&name, words, &by_hour(&windows))))
@@ -150,7 +181,9 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
                     @if next.is_some() {
                         (lang.t("schedule.next")) " " (ui::time(next.as_ref(), &days.zone)) " · "
                     }
-                    @if let Some(lead) = &hours.lead { (lang.with("schedule.lead", &span(lead))) }
+                    @if let Some(lead) = &hours.lead {
+                        (lang.with("schedule.lead", &ui::span(lang, lead)))
+                    }
                 }
                 p.hint { (lang.t("schedule.totals")) }
                 @let editor = format!("/campaigns/{}/plan", campaign.id);
@@ -165,6 +198,11 @@ async fn day(visit: &Visit, status: &CampaignStatus, days: &Days) -> Contents {
     })
 }
 
+/// Units that are released, and that nobody has taken.
+pub(super) fn waiting(prize: &WindowPrize) -> u64 {
+    prize.released.saturating_sub(prize.won + prize.returned)
+}
+
 /// The hours of a day, each with the sums of its pools and prizes.
 fn by_hour(windows: &[Window]) -> Vec<Hour> {
     windows
@@ -175,6 +213,7 @@ fn by_hour(windows: &[Window]) -> Vec<Hour> {
             Hour {
                 label: start.get(11..16).unwrap_or(start).into(),
                 planned: prizes().map(|prize| prize.planned + prize.carried).sum(),
+                injected: prizes().map(|prize| prize.injected).sum(),
                 released: prizes().map(|prize| prize.released).sum(),
                 won: prizes().map(|prize| prize.won).sum(),
             }
@@ -191,6 +230,7 @@ fn table(visit: &Visit, campaign: &Campaign, windows: &[Window]) -> Markup {
             prize.carried,
             prize.injected,
             prize.released,
+            waiting(prize),
             prize.won,
             prize.recalled,
             prize.returned,
@@ -209,6 +249,7 @@ fn table(visit: &Visit, campaign: &Campaign, windows: &[Window]) -> Markup {
                     th.n scope="col" { (lang.t("schedule.carried")) }
                     th.n scope="col" { (lang.t("schedule.injected")) }
                     th.n scope="col" { (lang.t("schedule.released")) }
+                    th.n scope="col" { (lang.t("units.waiting")) }
                     th.n scope="col" { (lang.t("schedule.won")) }
                     th.n scope="col" { (lang.t("schedule.recalled")) }
                     th.n scope="col" { (lang.t("schedule.returned")) }
@@ -264,6 +305,7 @@ mod tests {
             prizes: vec![WindowPrize {
                 planned: 10,
                 carried: 2,
+                injected: 7,
                 released: 5,
                 won,
                 ..WindowPrize::default()
@@ -275,12 +317,26 @@ mod tests {
             window("b", "20:00", 2),
             window("a", "21:00", 4),
         ]);
-        let hour = |label: &str, planned, released, won| Hour {
+        let hour = |label: &str, planned, injected, released, won| Hour {
             label: label.into(),
             planned,
+            injected,
             released,
             won,
         };
-        assert_eq!(hours, [hour("20:00", 24, 10, 3), hour("21:00", 12, 5, 4)]);
+        let both = hour("20:00", 24, 14, 10, 3);
+        assert_eq!(hours, [both, hour("21:00", 12, 7, 5, 4)]);
+    }
+
+    #[test]
+    fn what_is_released_waits_until_it_is_won_or_returned() {
+        let prize = |released, won, returned| WindowPrize {
+            released,
+            won,
+            returned,
+            ..WindowPrize::default()
+        };
+        let found = [prize(5, 2, 1), prize(5, 0, 5), prize(0, 0, 0)];
+        assert_eq!(found.each_ref().map(waiting), [2, 0, 0]);
     }
 }

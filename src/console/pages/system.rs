@@ -14,7 +14,7 @@ use crate::{
     },
     grpc::readiness::Phase,
     metrics::{INJECTOR, STORE, TLS},
-    model::convert::times::{from_wire, span},
+    model::convert::times::from_wire,
     proto::{EnvelopeSums, GetStatsRequest, GetStatsResponse, LedgerStats},
 };
 
@@ -146,7 +146,7 @@ fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> M
                 dt { (lang.t("system.settled")) }
                 dd {
                     @if ledger.settled { (lang.t("system.yes")) }
-                    @else { (lang.t("ledger.absent")) }
+                    @else { (lang.t("system.no")) }
                 }
                 dt { (lang.t("system.unsettled")) } dd { (number(ledger.unsettled_entries)) }
                 @if let Some(lag) = &ledger.lag {
@@ -158,7 +158,7 @@ fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> M
                         (number(ledger.memory_used_bytes / MIB)) " / "
                         (number(ledger.memory_max_bytes / MIB)) " MiB"
                         @if let Some(lasts) = &ledger.memory_lasts {
-                            " · " (lang.with("system.memory-lasts", &span(lasts)))
+                            " · " (lang.with("system.memory-lasts", &ui::span(lang, lasts)))
                         }
                     }
                 }
@@ -166,6 +166,7 @@ fn ledger_of(visit: &Visit, ledger: &LedgerStats, stats: &GetStatsResponse) -> M
                 dd { (ui::time(stats.read_time.as_ref(), &TimeZone::UTC)) " UTC"
                     @if !stats.test_clock { " · " (skew(visit, stats)) } }
             }
+            @if !ledger.settled { p.hint { (lang.t("ledger.absent")) } }
             details {
                 summary { (lang.t("system.partitions")) }
                 (ui::scroll(lang.t("system.partitions"), &html! { table {

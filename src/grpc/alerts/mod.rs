@@ -153,3 +153,83 @@ pub(super) async fn list_alerts(
     };
     desk.read(deadline, work).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chance::MasterKey,
+        grpc::stats::get_stats,
+        injector::Injector,
+        model::{
+            OperatorId, RequestId, UserId, convert::campaign_from_proto, file, limits::Funding,
+        },
+        store::{
+            Author, DrawCommand,
+            clock::{Clock as _, ManualClock},
+            memory::MemoryStore,
+        },
+    };
+
+    const CAMPAIGN: &str = "
+id: wheel
+timeZone: UTC
+startTime: 2998-01-01T00:00:00Z
+endTime: 2998-01-03T00:00:00Z
+prizes: [{id: coupon, stock: 1000}]
+pools: [{id: deck, deck: {size: 10, cards: {coupon: 5}, onExhausted: RESHUFFLE}}]
+";
+
+    #[tokio::test]
+    async fn the_last_hour_is_known_of_campaigns_that_nobody_looked_at() {
+        let campaign = campaign_from_proto(&file::parse(CAMPAIGN).unwrap()[0]).unwrap();
+        let clock = Arc::new(ManualClock::at(campaign.start));
+        let store = MemoryStore::new(Arc::<ManualClock>::clone(&clock), Duration::from_secs(60));
+        let key = MasterKey::from_bytes([7; 32]);
+        let injector = Arc::new(Injector::new(Arc::new(store), key, Duration::ZERO));
+        let author = Author {
+            request: RequestId::parse("request", "r").unwrap(),
+            operator: OperatorId::parse("operator", "o").unwrap(),
+            reason: String::new(),
+            on_behalf_of: None,
+            authenticated: false,
+            approved: None,
+        };
+        let id = campaign.id.clone();
+        injector.apply(Arc::new(campaign), 0, author).await.unwrap();
+        let desk = Desk::new(Arc::clone(&injector), None);
+        read(&desk).await.unwrap();
+        for minute in 0..30 {
+            // The first minute of three has no draw, the next one, the last two.
+            for number in 0..minute % 3 {
+                let command = DrawCommand {
+                    campaign: id.clone(),
+                    user: UserId::parse("user_id", &format!("u-{minute}")).unwrap(),
+                    request: RequestId::parse("request", &format!("{minute}.{number}")).unwrap(),
+                    count: 1,
+                    funding: Funding::Free,
+                    payment_ref: String::new(),
+                    consolation_only: false,
+                    segments: Vec::new(),
+                    expire: None,
+                    not_after: clock.now() + PAUSE,
+                    chance: None,
+                };
+                injector.draw(command).await.unwrap();
+            }
+            clock.advance(PAUSE);
+            read(&desk).await.unwrap();
+        }
+        let request = proto::GetStatsRequest {
+            campaign_id: id.to_string(),
+        };
+        let stats = get_stats(&desk, Request::new(request)).await.unwrap();
+        let stats = stats.into_inner();
+        let draws: Vec<_> = stats.minutes.iter().map(|minute| minute.draws).collect();
+        assert_eq!(draws, (0..30).map(|minute| minute % 3).collect::<Vec<_>>());
+        assert_eq!(
+            stats.wins,
+            stats.minutes.iter().map(|minute| minute.wins).sum::<u64>()
+        );
+    }
+}

@@ -5,6 +5,7 @@ use std::{pin::pin, sync::Arc};
 use prost::Message;
 use tonic::Request;
 
+mod currency;
 mod cursor;
 mod deliveries;
 mod forget;
@@ -19,6 +20,7 @@ mod watch_access;
 mod watched;
 
 use self::{
+    currency::Currencies,
     requests::{Asked, DrawFilter, OperationFilter},
     token::{Binding, Token},
     watch::{Watch, Watches},
@@ -49,6 +51,7 @@ pub(super) struct Ledger {
     desk: Arc<Desk>,
     settled: Option<SettledLedger>,
     definitions: Arc<Definitions>,
+    currencies: Currencies,
     watches: Watches,
 }
 
@@ -122,6 +125,7 @@ impl Ledger {
             desk,
             settled,
             definitions: Arc::default(),
+            currencies: Currencies::default(),
             watches: Watches::new(stopping, senders),
         }
     }
@@ -158,7 +162,7 @@ impl Ledger {
         message: &proto::ListWinsRequest,
         visible: Visible,
     ) -> Result<proto::ListWinsResponse, CallError> {
-        let asked = requests::wins(self.store_id(), message, visible)?;
+        let (asked, delivery) = requests::wins(self.store_id(), message, visible)?;
         let reader = self.reader()?;
         let until = self.complete_until(&asked).await?;
         let found = reader.wins(&asked.query).await?;
@@ -166,6 +170,9 @@ impl Ledger {
         for settled in &found.rows {
             if !page.takes(Position::of_win(settled)) {
                 break;
+            }
+            if delivery.is_some_and(|state| views::delivery_state(settled) != state) {
+                continue;
             }
             let win = &settled.win;
             let id = CampaignId::parse("campaign_id", &win.campaign)?;
@@ -219,13 +226,15 @@ impl Ledger {
     ) -> Result<proto::ListEnvelopesResponse, CallError> {
         let asked = requests::envelopes(self.store_id(), message, visible)?;
         let until = self.complete_until(&asked).await?;
-        let found = self.reader()?.list(&asked.query).await?;
+        let reader = self.reader()?;
+        let found = reader.list(&asked.query).await?;
         let mut page = Page::new(asked.size);
         for entry in &found.rows {
             if !page.takes(Position::of_entry(entry)) {
                 break;
             }
-            if let Some(event) = views::envelope_event(entry) {
+            if let Some(mut event) = views::envelope_event(entry) {
+                event.currency = self.currencies.of(reader, entry).await?;
                 page.add(event);
             }
         }

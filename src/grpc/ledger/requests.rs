@@ -8,7 +8,7 @@ use crate::{
         CampaignId, EnvelopeId, Moment, OperatorId, PrizeId, Problems, RequestId, UserId,
         limits::Funding,
     },
-    proto::{self, EnvelopeEventKind, OperationKind, Outcome},
+    proto::{self, DeliveryState, EnvelopeEventKind, OperationKind, Outcome},
 };
 
 /// Entries that a page looks at if a filter is not one of the index: few of them may be of the
@@ -170,7 +170,7 @@ pub(super) fn wins(
     store_id: &str,
     message: &proto::ListWinsRequest,
     visible: Visible,
-) -> Result<Asked<WinQuery>, Problems> {
+) -> Result<(Asked<WinQuery>, Option<DeliveryState>), Problems> {
     let mut fields = Fields::default();
     let filters = proto::ListWinsRequest {
         page_size: 0,
@@ -184,7 +184,8 @@ pub(super) fn wins(
         start: message.start_time.as_ref(),
         end: message.end_time.as_ref(),
     };
-    let (size, token, range) = page(&mut fields, &asked, binding, false);
+    let delivery = filter(&mut fields, "delivery_state", message.delivery_state);
+    let (size, token, range) = page(&mut fields, &asked, binding, delivery.is_some());
     let campaign = campaign(&mut fields, &message.campaign_id);
     let prize = optional(&mut fields, &message.prize_id, |id| {
         PrizeId::parse("prize_id", id)
@@ -202,13 +203,14 @@ pub(super) fn wins(
         range,
     };
     let of = query.campaign.as_ref().map(ToString::to_string);
-    fields.finish(Some(Asked {
+    let asked = Asked {
         query,
         size,
         binding,
         token,
         of,
-    }))
+    };
+    fields.finish(Some((asked, delivery)))
 }
 
 /// What a draw must be like, besides what an index finds.

@@ -7,7 +7,7 @@ use crate::{
     },
     ledger::{
         activity::Hour,
-        read::{Delivery, DeliveryState, SettledWin},
+        read::{DeliveryState, SettledWin},
     },
     model::{Campaign, PoolNo, PrizeNo, UserId, convert::moment_to_proto, limits::Funding},
     proto::{self, DrawCause, EnvelopeEventKind, OperationKind},
@@ -40,21 +40,26 @@ pub(super) fn win(settled: &SettledWin, campaign: Option<&Campaign>) -> proto::W
         request_id: win.request.clone(),
         draw_time: Some(moment_to_proto(win.at)),
         ledger_id: Some(ledger_id(id)),
-        delivery: Some(delivery(&settled.delivery)),
+        delivery: Some(delivery(settled)),
         pool_id: win.pool.clone(),
         release_time: win.release.map(moment_to_proto),
         version: win.version,
     }
 }
 
-fn delivery(delivery: &Delivery) -> proto::Delivery {
-    let state = match delivery.state {
+/// How far the delivery of a win is.
+pub(super) fn delivery_state(settled: &SettledWin) -> proto::DeliveryState {
+    match settled.delivery.state {
         DeliveryState::Pending => proto::DeliveryState::Pending,
         DeliveryState::Delivered => proto::DeliveryState::Delivered,
         DeliveryState::Revoked => proto::DeliveryState::Revoked,
-    };
+    }
+}
+
+fn delivery(settled: &SettledWin) -> proto::Delivery {
+    let delivery = &settled.delivery;
     proto::Delivery {
-        state: state.into(),
+        state: delivery_state(settled).into(),
         reference: delivery.reference.clone(),
         update_time: delivery.at.map(moment_to_proto),
     }

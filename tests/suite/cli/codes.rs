@@ -6,9 +6,14 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
+use tombola::ledger::{PostgresSink, PostgresUrl};
 
 use super::Desk;
-use crate::process::{Ended, Start, project, tombola};
+use crate::{
+    faults::redis::directory_with_key,
+    process::{Ended, NOW, Server, Start, project, tombola},
+    support::{postgres::Postgres, redis_server::RedisServer},
+};
 
 const CAMPAIGN: &str = "
 id: coupons
@@ -197,14 +202,10 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     files.flatten().collect()
 }
 
-#[test]
-fn the_text_of_a_code_stands_in_no_file_no_log_and_at_no_admin_port() {
-    let directory = tempfile::tempdir().unwrap();
-    let data = directory.path().join("data");
-    let start = Start::on(&data).with("--admin 127.0.0.1:0");
-    let mut server = start.serve();
+/// Imports codes and wins some of them. Returns what the metrics and the log say then.
+fn win_codes(server: &Server, directory: &Path) -> [(String, Vec<u8>); 2] {
     let put = |name: &str, text: &str| {
-        let path = directory.path().join(name);
+        let path = directory.join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
@@ -223,23 +224,67 @@ fn the_text_of_a_code_stands_in_no_file_no_log_and_at_no_admin_port() {
         .run(&["wins", "--campaign", "coupons", "--json"])
         .well();
     assert!(listed.contains("coupon"), "the ledger is settled: {listed}");
-    let backup = data.join("copy.backup");
-    server.run(&["backup", backup.to_str().unwrap()]).well();
     let (_, _, metrics) = server.admin().get("/metrics");
-    let log = server.log();
-    server.kill();
-    let read = files(&data).into_iter().map(|path| {
+    [
+        ("metrics".into(), metrics.into_bytes()),
+        ("log".into(), server.log().into_bytes()),
+    ]
+}
+
+/// Fails if one of these texts, or a file of one of these directories, has the text of a code.
+fn have_no_code(texts: impl IntoIterator<Item = (String, Vec<u8>)>, directories: &[&Path]) {
+    let read = |path: PathBuf| {
         let bytes = std::fs::read(&path).unwrap();
         (path.display().to_string(), bytes)
-    });
-    let mut all: Vec<_> = read.collect();
-    assert!(all.len() >= 3, "database, log of it, backup: {}", all.len());
-    all.push(("metrics".into(), metrics.into_bytes()));
-    all.push(("log".into(), log.into_bytes()));
-    for (name, bytes) in all {
+    };
+    let found = directories.iter().flat_map(|directory| files(directory));
+    for (name, bytes) in texts.into_iter().chain(found.map(read)) {
         let found = bytes.windows(6).any(|part| part == b"CODE-0");
         assert!(!found, "the text of a code is in {name}");
     }
+}
+
+#[test]
+fn the_text_of_a_code_stands_in_no_file_no_log_and_at_no_admin_port() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let start = Start::on(&data).with("--admin 127.0.0.1:0");
+    let mut server = start.serve();
+    let texts = win_codes(&server, directory.path());
+    let backup = data.join("copy.backup");
+    server.run(&["backup", backup.to_str().unwrap()]).well();
+    server.kill();
+    assert!(files(&data).len() >= 3, "database, log of it, backup");
+    have_no_code(texts, &[&data]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_code_stands_in_no_file_of_redis_or_postgresql() {
+    let (mut redis, mut postgres) = (RedisServer::start(&[]), Postgres::start());
+    let ledger = postgres.database("ledger").await;
+    let parsed = PostgresUrl::parse(&ledger).unwrap();
+    assert!(PostgresSink::migrate(&parsed).await.unwrap());
+    let (key, texts) = (directory_with_key(), tempfile::tempdir().unwrap());
+    let options = format!("--admin 127.0.0.1:0 --postgres-url {ledger}");
+    let start = || {
+        let start = Start::on_redis(key.path(), &redis.url());
+        start.at(NOW.into()).with(&options)
+    };
+    start().init().well();
+    let mut server = start().serve();
+    let said = win_codes(&server, texts.path());
+    server.kill();
+    redis.kill();
+    postgres.stop();
+    let kept = |path: &Path, text: &[u8]| {
+        let mut read = files(path)
+            .into_iter()
+            .map(|path| std::fs::read(path).unwrap());
+        read.any(|bytes| bytes.windows(text.len()).any(|part| part == text))
+    };
+    let kept_by_all = [redis.directory(), postgres.directory()].map(|at| kept(at, b"carl"));
+    assert_eq!(kept_by_all, [true, true], "the files have the draws");
+    have_no_code(said, &[redis.directory(), postgres.directory()]);
 }
 
 #[test]

@@ -167,14 +167,8 @@ pools:
     assert_eq!(bea.status("wheel").await.version, 3);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn identities_do_what_they_may() {
-    identities(&Ground::embedded()).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn texts_stay_texts_and_other_sites_cannot_act() {
-    let ground = Ground::embedded();
+/// A hostile page has every text of the store, and another site tries every act.
+async fn attack(ground: &Ground) {
     let server = ground.start().serve();
     fill(&server).await;
     let origin = format!("http://{}", address(&server));
@@ -183,4 +177,24 @@ async fn texts_stay_texts_and_other_sites_cannot_act() {
     let holds = campaign(&server).await.holds;
     let held: Vec<_> = holds.iter().map(|hold| hold.prize_id.as_str()).collect();
     assert_eq!(held, ["mug"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn identities_do_what_they_may() {
+    identities(&Ground::embedded()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn identities_do_what_they_may_on_redis_with_postgresql() {
+    identities(&Ground::redis_with_postgresql().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_stay_texts_and_other_sites_cannot_act() {
+    attack(&Ground::embedded()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_stay_texts_and_other_sites_cannot_act_on_redis_with_postgresql() {
+    attack(&Ground::redis_with_postgresql().await).await;
 }

@@ -8,6 +8,7 @@ mod changes;
 mod curve;
 mod demo;
 mod files;
+mod filters;
 mod finds;
 mod foreign;
 mod forget;

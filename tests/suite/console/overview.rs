@@ -49,7 +49,7 @@ async fn changes_since_the_last_visit_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn draws_a_minute_appear_while_somebody_looks() {
+async fn draws_a_minute_appear_after_some_seconds() {
     let data = tempfile::tempdir().unwrap();
     let (server, mut browser) = served(data.path());
     fill(&server).await;
@@ -59,7 +59,7 @@ async fn draws_a_minute_appear_while_somebody_looks() {
         assert!(page.contains(words), "{words}: {page}");
     }
     let page = browser.get("/campaigns/wheel").good();
-    assert!(page.contains("The curve begins once"), "{page}");
+    assert!(page.contains("The curve begins two minutes"), "{page}");
     let cookie = &browser.cookies["tombola"];
     let mut stream = TcpStream::connect(browser.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -145,7 +145,9 @@ async fn users_are_granted_draws_blocked_and_their_wins_delivered_and_revoked() 
     );
     assert!(!browser.get(&path).good().contains("Blocked since"));
 
-    let (_, unit) = page.split_once(r#"name="unit" value=""#).unwrap();
+    let (_, unit) = page
+        .split_once(r#"type="hidden" name="unit" value=""#)
+        .unwrap();
     let unit = encoded(unit.split('"').next().unwrap());
     let deliver = format!("unit={unit}&reference=parcel-9&back=/campaigns/wheel/wins");
     let delivered = browser.post("/campaigns/wheel/wins/deliver", &deliver);
@@ -251,7 +253,9 @@ async fn draws_lapse_units_leave_and_one_hour_is_taken_back() {
     assert!(page.contains("2030-01-31 12:30:00"), "{page}");
 
     let wins = browser.get("/campaigns/wheel/wins").good();
-    let (_, unit) = wins.split_once(r#"name="unit" value=""#).unwrap();
+    let (_, unit) = wins
+        .split_once(r#"type="hidden" name="unit" value=""#)
+        .unwrap();
     let unit = encoded(unit.split('"').next().unwrap());
     let back = "back=/campaigns/wheel/wins&reason=stolen";
     let withdraw = format!("unit={unit}&units=withdraw&{back}");

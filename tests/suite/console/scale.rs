@@ -77,6 +77,9 @@ async fn pages_of_many_campaigns_and_of_many_hours() {
     eprintln!("{campaigns} campaigns, one of {hours} hours; milliseconds of {ROUNDS} loads");
     for path in [
         "/",
+        "/alerts",
+        "/new",
+        "/envelopes",
         "/?state=RUNNING",
         "/?state=CLOSED",
         "/search?q=long",

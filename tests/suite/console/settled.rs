@@ -8,10 +8,12 @@ use super::{
 use crate::process::PATIENCE;
 
 /// Pages of settled entries, and what each shows.
-const SETTLED: [(&str, &str); 6] = [
+const SETTLED: [(&str, &str); 8] = [
     ("/campaigns/wheel?curve=week", r#"<td class="n">24</td>"#),
     ("/campaigns/wheel/draws", "order-1"),
     ("/campaigns/wheel/wins", "deck:1:0"),
+    ("/campaigns/wheel/wins?delivery=PENDING", "deck:1:0"),
+    ("/envelopes?kind=GRABBED", "CNY"),
     ("/campaigns/wheel/history", "applied a version"),
     ("/search?q=order-1", "/campaigns/wheel"),
     ("/envelopes", "gift"),

@@ -141,6 +141,11 @@ impl Postgres {
         panic!("PostgreSQL does not start:\n{}", log(path));
     }
 
+    /// Where its files are, unless they are on a small disk.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// The port that it listens at.
     pub fn port(&self) -> u16 {
         self.port

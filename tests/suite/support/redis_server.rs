@@ -99,6 +99,11 @@ impl RedisServer {
         );
     }
 
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// The URL, with the password if there is one.
     pub fn url(&self) -> String {
         format!("redis://{}127.0.0.1:{}", self.credentials(), self.port)

@@ -76,7 +76,7 @@ pub(super) fn editor(
 ) -> Markup {
     let lang = visit.language;
     html! {
-        section.card.plan {
+        section.card.plan data-draft[canvas.is_changed()] {
             h2 { (lang.with("plan.title", canvas.pool_id())) }
             (choice(visit, canvas))
             (form(canvas, &html! {
@@ -162,16 +162,27 @@ fn act(lang: Language, fields: &Fields, name: &str) -> Markup {
     }
 }
 
-/// The ways to other months and days. They keep the draft.
+/// The way to another month or day. It keeps the draft; while there is none it is a link, so that
+/// each month and each day has an address.
+fn go(canvas: &Canvas, view: View, text: &Markup) -> Markup {
+    let at = view.text();
+    let id = format!("go-{at}");
+    if canvas.is_changed() || canvas.last.is_some() {
+        return html! {
+            button.quiet id=(id) name="go" value=(at) type="submit" { (text) }
+        };
+    }
+    let with = canvas.with.iter();
+    let with = with.map(|no| canvas.campaign.prize(*no).id.as_str());
+    let mut query = vec![("pool", canvas.pool_id()), ("at", at.as_str())];
+    query.extend(with.map(|id| ("with", id)));
+    html! { a.button.quiet id=(id) href=(ui::address(&path(canvas), &query)) { (text) } }
+}
+
+/// The ways to other months and days.
 fn calendar(lang: Language, canvas: &Canvas) -> Markup {
     let (first, last) = canvas.days();
-    let go = |text: &str, view: View| {
-        html! {
-            button.quiet id={ "go-" (view.text()) } name="go" value=(view.text()) type="submit" {
-                (text)
-            }
-        }
-    };
+    let go = |text: &str, view: View| go(canvas, view, &html! { (text) });
     let day = |day: Date, text: &str| {
         html! { @if day >= first && day <= last { (go(text, View::Day(day))) } }
     };
@@ -254,11 +265,10 @@ fn row_name(lang: Language, canvas: &Canvas, row: &Row) -> Markup {
         @match canvas.view {
             View::Day(_) => { (format!("{:02}:00", row.number)) }
             View::Month(_) => {
-                @let text = View::Day(row.day).text();
-                button.quiet id={ "go-" (text) } name="go" value=(text) type="submit" {
+                (go(canvas, View::Day(row.day), &html! {
                     span.hidden { (row.day.strftime("%Y-%m-")) }
                     (row.day.strftime("%d")) " " (weekday(lang, row.day))
-                }
+                }))
             }
         }
     }

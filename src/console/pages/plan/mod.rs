@@ -145,7 +145,10 @@ fn stroke(visit: &Visit, canvas: &mut Canvas, fields: &Fields) -> Markup {
         "cells" | "range" | "copy" => match strokes::of(canvas, fields) {
             Ok(painted) => {
                 if let Err(found) = canvas.paint(&painted) {
-                    return problems::list(lang, &found);
+                    return html! {
+                        (problems::list(lang, &found))
+                        p.hint { (lang.t("plan.fold")) }
+                    };
                 }
             }
             Err(key) => return ui::notice("warn", &html! { (lang.t(key)) }),

@@ -208,7 +208,7 @@ fn apply(visit: &Visit, canvas: &Canvas) -> Markup {
     // A form that is sent twice applies once.
     let request = format!("console-{:016x}", rand::random::<u64>());
     html! {
-        form.line method="post" action=(grid::path(canvas)) {
+        form.line method="post" action=(grid::path(canvas)) data-leave {
             (grid::state(canvas))
             input type="hidden" name="request_id" value=(request);
             input type="hidden" name="do" value="apply";
@@ -232,7 +232,9 @@ fn discard(visit: &Visit, canvas: &Canvas) -> Markup {
                     button #plan-undo type="submit" { (lang.t("plan.undo")) }
                 }))
             }
-            a.button href=(ui::address(&grid::path(canvas), &query)) { (lang.t("plan.discard")) }
+            a.button data-leave href=(ui::address(&grid::path(canvas), &query)) {
+                (lang.t("plan.discard"))
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod csv;
 pub(crate) mod draws;
+pub(crate) mod events;
 pub(crate) mod operations;
 pub(crate) mod wins;
 

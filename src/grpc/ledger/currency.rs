@@ -1,0 +1,69 @@
+//! The currencies of envelopes. Only the entry that created an envelope says it.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use crate::{
+    ledger::read::{EntryQuery, Kinds, LedgerReader, Range, ReadError, Seen},
+    store::{Entry, entry::Body},
+};
+
+/// The most that are kept; after that, keeping begins again.
+const KEPT_MAX: usize = 10_000;
+
+/// Currencies by envelope. They never change.
+#[derive(Debug, Default)]
+pub(super) struct Currencies(Mutex<HashMap<String, String>>);
+
+impl Currencies {
+    /// The currency of an entry's envelope; empty if its creation is not settled.
+    pub(super) async fn of(
+        &self,
+        reader: &dyn LedgerReader,
+        entry: &Entry,
+    ) -> Result<String, ReadError> {
+        let Some(envelope) = entry.subject.envelope() else {
+            return Ok(String::new());
+        };
+        if let Body::EnvelopeCreated(created) = &entry.body {
+            return Ok(created.envelope.currency.clone());
+        }
+        if let Some(known) = self.known(envelope.as_str()) {
+            return Ok(known);
+        }
+        let query = EntryQuery {
+            kinds: Kinds::EnvelopesCreated,
+            campaign: None,
+            envelope: Some(envelope.clone()),
+            user: None,
+            request: None,
+            seen: Seen::default(),
+            range: Range {
+                limit: 1,
+                ..Range::default()
+            },
+        };
+        let created = reader.list(&query).await?.rows.into_iter().next();
+        let Some(Body::EnvelopeCreated(created)) = created.map(|entry| entry.body) else {
+            return Ok(String::new());
+        };
+        let currency = created.envelope.currency.clone();
+        self.keep(envelope.as_str(), &currency);
+        Ok(currency)
+    }
+
+    fn known(&self, envelope: &str) -> Option<String> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(envelope).cloned()
+    }
+
+    fn keep(&self, envelope: &str, currency: &str) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KEPT_MAX {
+            known.clear();
+        }
+        known.insert(envelope.into(), currency.into());
+    }
+}
