@@ -174,7 +174,9 @@ async fn calls_are_counted_by_method_and_outcome_before_they_are_answered() {
     let batches = metrics.value("tombola_store_batch_calls_count", &[]);
     assert!(batches >= Some(4.0), "{batches:?}");
     let transactions = metrics.value("tombola_store_call_duration_seconds_count", &[]);
-    assert!(transactions >= batches, "{transactions:?}");
+    // A probe may be at work, which is counted as a batch before its transaction ends.
+    let ended = transactions.map(|count| count + 1.0);
+    assert!(ended >= batches, "{transactions:?}, {batches:?}");
     assert!(!metrics.text.contains("u-secret"));
 }
 

@@ -265,13 +265,10 @@ async fn the_text_of_a_code_stands_in_no_file_of_redis_or_postgresql() {
     let parsed = PostgresUrl::parse(&ledger).unwrap();
     assert!(PostgresSink::migrate(&parsed).await.unwrap());
     let (key, texts) = (directory_with_key(), tempfile::tempdir().unwrap());
-    let options = format!("--admin 127.0.0.1:0 --postgres-url {ledger}");
-    let start = || {
-        let start = Start::on_redis(key.path(), &redis.url());
-        start.at(NOW.into()).with(&options)
-    };
+    let start = || Start::on_redis(key.path(), &redis.url()).at(NOW.into());
     start().init().well();
-    let mut server = start().serve();
+    let options = format!("--admin 127.0.0.1:0 --postgres-url {ledger}");
+    let mut server = start().with(&options).serve();
     let said = win_codes(&server, texts.path());
     server.kill();
     redis.kill();
