@@ -5,7 +5,8 @@ use std::time::Instant;
 use super::{Browser, address, all_pages, encoded, fill, served};
 use crate::{access::Gate, process::PATIENCE};
 
-/// The last table of a page, or what is there in place of one, once it has a text: lists have what was done once it is settled.
+/// The last table of a page, or what is there in place of one, once it has a text: lists have what
+/// was done once it is settled.
 #[track_caller]
 fn contents(browser: &mut Browser, path: &str, words: &str) -> String {
     let begun = Instant::now();
@@ -37,7 +38,7 @@ async fn lists_are_filtered_by_all_that_the_service_can_filter_by() {
     contents(
         &mut browser,
         &format!("{draws}?funding=PAID"),
-        "No draws here",
+        "Nothing matches the filter",
     );
     let bad = browser.get(&format!("{draws}?outcome=ALL"));
     assert!(bad.body.contains("none of the choices"), "{}", bad.body);
@@ -92,7 +93,7 @@ async fn events_of_envelopes_have_a_currency_filters_and_a_file() {
     contents(
         &mut browser,
         "/envelopes?to=2020-01-01",
-        "There are no envelopes",
+        "Nothing matches the filter",
     );
     let page = browser.get("/envelopes?kind=GRABBED").good();
     assert!(page.contains("/envelopes.csv?kind=GRABBED"), "{page}");
