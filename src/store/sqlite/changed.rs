@@ -25,7 +25,7 @@ use crate::model::{RequestId, UserId};
 /// Rows that wait for each page of the database, so that a written page takes several. A store
 /// without users has about as many pages as are left out.
 const WAITING_PER_PAGE: usize = 10;
-const PAGES_LEFT_OUT: usize = 128;
+const PAGES_LEFT_OUT: usize = 64;
 /// Bounds of the number of rows that wait; after a start it may be twice as large for a while. A
 /// user who has drawn once has two rows, which take about 340 bytes of memory together.
 const WAITING_MIN: usize = 64;
@@ -173,7 +173,7 @@ impl Changed {
         changed.committed.last = first - 1;
         changed.catch_up(db)?;
         changed.committed.begun = changed.committed.last;
-        changed.undo();
+        changed.progress.clone_from(&changed.committed);
         Ok(changed)
     }
 
@@ -195,8 +195,9 @@ impl Changed {
 
     /// At the end of a batch: writes its changes to the log, and some of what waits to the table.
     pub(super) fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        let (changes, first, last) = (self.staged.len(), self.progress.first, self.progress.last);
-        if changes == 0 && (self.asked == 0 || first > last) {
+        let changes = self.staged.len();
+        let is_empty = self.progress.first > self.progress.last;
+        if changes == 0 && (self.asked == 0 || is_empty) {
             return Ok(());
         }
         self.write_log(db)?;
@@ -209,7 +210,7 @@ impl Changed {
         let chunk = 2 * changes + CHUNK;
         let rows = excess.min(chunk).max(self.asked);
         if rows > 0 {
-            self.write_rows(db, rows, last)?;
+            self.write_rows(db, rows)?;
         }
         self.trim_log(db, chunk.max(self.asked))
     }
@@ -231,17 +232,16 @@ impl Changed {
         self.committed.clone_from(&self.progress);
     }
 
-    /// After a rollback: the batch changed nothing.
+    /// After a rollback: the batch changed nothing. [`Self::catch_up`] must follow.
     pub(super) fn undo(&mut self) {
         self.staged.clear();
         self.written.clear();
         self.asked = 0;
         self.removing = None;
-        self.progress.clone_from(&self.committed);
     }
 
-    /// Reads rows of the log that are not known yet: at a start, and if a commit counts that had
-    /// failed.
+    /// Begins again as of the last commit, with rows of the log that are not known yet: at a start
+    /// all, after a rollback those of a commit that has failed and yet counts.
     pub(super) fn catch_up(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let mut statement = db.prepare_cached(
             "SELECT campaign, user, request, sequence, draws IS NOT NULL, no,
@@ -342,9 +342,8 @@ impl Changed {
         Ok(())
     }
 
-    /// Writes the next rows of the round to the table; `last` was the last row of the log before
-    /// this batch.
-    fn write_rows(&mut self, db: &Connection, count: usize, last: i64) -> rusqlite::Result<()> {
+    /// Writes the next rows of the round to the table.
+    fn write_rows(&mut self, db: &Connection, count: usize) -> rusqlite::Result<()> {
         let from = match &self.progress.hand {
             Some(hand) => Bound::Excluded(hand.clone()),
             None => Bound::Unbounded,
@@ -357,8 +356,7 @@ impl Changed {
         let forgotten = forgotten(db)?;
         for (key, row) in rows {
             self.progress.hand = Some(key.clone());
-            // What this batch has changed waits on, with a later row of the log.
-            if self.staged.contains_key(&key) || self.stuck.contains(&key) {
+            if self.stuck.contains(&key) {
                 continue;
             }
             if let Err(error) = write_row(db, &key, &row, forgotten) {
@@ -373,7 +371,8 @@ impl Changed {
             if self.stuck.is_empty() {
                 self.progress.done = self.progress.begun;
             }
-            self.progress.begun = last;
+            // The next round begins after this batch: what it has changed waits by then.
+            self.progress.begun = self.progress.last;
             self.progress.hand = None;
         }
         Ok(())

@@ -97,11 +97,7 @@ fn operate(
 }
 
 /// What rules must know of the users that an operation names.
-fn subjects(
-    step: &Step<'_>,
-    campaign: &CampaignState,
-    operation: &Operation,
-) -> Result<Subjects> {
+fn subjects(step: &Step<'_>, campaign: &CampaignState, operation: &Operation) -> Result<Subjects> {
     let (users, blocked) = match operation {
         Operation::Grant { users, .. } => {
             let records = users.iter().map(|user| {

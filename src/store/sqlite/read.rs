@@ -55,7 +55,9 @@ pub(super) fn user(
 ) -> Result<UserView> {
     let no = campaign_no(db, &view.campaign.id)?;
     let today = view.campaign.zone.day(now);
-    let record = load_user(db, waiting, no, user)?.unwrap_or_default().on(today, now);
+    let record = load_user(db, waiting, no, user)?
+        .unwrap_or_default()
+        .on(today, now);
     Ok(UserView { view, record, now })
 }
 
