@@ -7,7 +7,8 @@
 //! round began is in `users` when it ends, so the log's rows from before the round are deleted
 //! then, a few per batch.
 //!
-//! A start reads the log into memory again. Every reader looks into memory first, then begins to
+//! A start reads the log into memory again, and goes on with the round: the log's row 0 says how far
+//! it was. Every reader looks into memory first, then begins to
 //! read the database: a row leaves memory only after it was committed to `users`.
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use rusqlite::{Connection, Row as DbRow, params};
+use rusqlite::{Connection, OptionalExtension as _, Row as DbRow, params};
 
 use super::faults::is_damage;
 use crate::model::{RequestId, UserId};
@@ -38,7 +39,7 @@ const CHUNK_AT_TICK: usize = 500;
 const SEARCHED_MAX: i64 = 10_000;
 
 /// The key of a row, in the order of the table.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     campaign: i64,
     /// The user and the request, with a zero byte between, which no id contains. The request is
@@ -156,24 +157,33 @@ struct Progress {
     begun: i64,
     /// All up to this row of the log are in the table.
     done: i64,
-    /// The row that was written last in this round.
-    hand: Option<Key>,
+    /// The row that was written last in this round, or one before all others.
+    hand: Key,
 }
 
 impl Changed {
     /// Reads the log.
     pub(super) fn load(db: &Connection, waiting: Waiting) -> rusqlite::Result<Self> {
-        let sql = "SELECT COALESCE(MIN(no), 1) FROM changed_users";
+        let sql = "SELECT COALESCE(MIN(no), 1) FROM changed_users WHERE no > 0";
         let first = db.query_row(sql, [], |row| row.get(0))?;
+        let sql = "SELECT sequence, campaign, user, request FROM changed_users WHERE no = 0";
+        let round = db.query_row(sql, [], |row| {
+            let (user, request) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
+            Ok((row.get(0)?, Key::new(row.get(1)?, user, request)))
+        });
+        let (begun, hand) = round.optional()?.unwrap_or_default();
         let mut changed = Self {
             waiting,
             ..Self::default()
         };
-        changed.committed.first = first;
-        changed.committed.last = first - 1;
+        changed.committed = Progress {
+            first,
+            last: first - 1,
+            begun,
+            done: first - 1,
+            hand,
+        };
         changed.catch_up(db)?;
-        changed.committed.begun = changed.committed.last;
-        changed.progress.clone_from(&changed.committed);
         Ok(changed)
     }
 
@@ -246,24 +256,31 @@ impl Changed {
         let mut statement = db.prepare_cached(
             "SELECT campaign, user, request, sequence, draws IS NOT NULL, no,
                     day, free_today, paid_today, draws, bonus_used, wins, bonus, more
-             FROM changed_users WHERE no > ?1 ORDER BY no",
+             FROM changed_users WHERE no > max(?1, 0) ORDER BY no",
         )?;
+        let mut read = Vec::new();
         let mut rows = statement.query([self.committed.last])?;
         while let Some(row) = rows.next()? {
-            let (campaign, user, request) = (row.get(0)?, row.get_ref(1)?, row.get_ref(2)?);
-            let (user, request) = (user.as_str()?, request.as_str()?);
-            let record = match row.get(4)? {
-                true => Some(Row::Record(Box::new(Columns::read(row, 6)?))),
-                false => None,
-            };
-            let sequence = row.get::<_, Option<u64>>(3)?;
-            self.waiting.write(|waiting| {
-                waiting.extend(record.map(|record| (Key::new(campaign, user, ""), record)));
-                let key = || Key::new(campaign, user, request);
-                waiting.extend(sequence.map(|sequence| (key(), Row::Remembered(sequence))));
-            });
-            self.committed.last = row.get(5)?;
+            let (campaign, no): (_, i64) = (row.get(0)?, row.get(5)?);
+            let (user, request) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+            // What waited when the round began is in the table up to its hand.
+            let Progress { begun, hand, .. } = &self.committed;
+            let waits = |key: &Key| no > *begun || key > hand;
+            let key = Key::new(campaign, user, "");
+            if row.get(4)? && waits(&key) {
+                read.push((key, Row::Record(Box::new(Columns::read(row, 6)?))));
+            }
+            let key = Key::new(campaign, user, request);
+            if let Some(sequence) = row.get(3)?
+                && waits(&key)
+            {
+                read.push((key, Row::Remembered(sequence)));
+            }
+            self.committed.last = no;
         }
+        // Of equal keys the last one counts.
+        let mut read = read.into_iter().collect();
+        self.waiting.write(|waiting| waiting.append(&mut read));
         self.progress.clone_from(&self.committed);
         Ok(())
     }
@@ -344,10 +361,7 @@ impl Changed {
 
     /// Writes the next rows of the round to the table.
     fn write_rows(&mut self, db: &Connection, count: usize) -> rusqlite::Result<()> {
-        let from = match &self.progress.hand {
-            Some(hand) => Bound::Excluded(hand.clone()),
-            None => Bound::Unbounded,
-        };
+        let from = Bound::Excluded(self.progress.hand.clone());
         let rows: Vec<_> = self.waiting.read(|rows| {
             let rows = rows.range((from, Bound::Unbounded)).take(count);
             rows.map(|(key, row)| (key.clone(), row.clone())).collect()
@@ -355,7 +369,7 @@ impl Changed {
         let is_end = rows.len() < count;
         let forgotten = forgotten(db)?;
         for (key, row) in rows {
-            self.progress.hand = Some(key.clone());
+            self.progress.hand.clone_from(&key);
             if self.stuck.contains(&key) {
                 continue;
             }
@@ -373,8 +387,26 @@ impl Changed {
             }
             // The next round begins after this batch: what it has changed waits by then.
             self.progress.begun = self.progress.last;
-            self.progress.hand = None;
+            self.progress.hand = Key::default();
         }
+        self.write_round(db)
+    }
+
+    /// Notes how far the round is. If rows could not be written, a start reads all of the log.
+    fn write_round(&self, db: &Connection) -> rusqlite::Result<()> {
+        let hand = match self.stuck.is_empty() {
+            true => &self.progress.hand,
+            false => &Key::default(),
+        };
+        let (user, request) = hand.parts();
+        let sql = "INSERT OR REPLACE INTO changed_users (no, campaign, user, request, sequence)
+                   VALUES (0, ?1, ?2, ?3, ?4)";
+        db.prepare_cached(sql)?.execute(params![
+            hand.campaign,
+            user,
+            request,
+            self.progress.begun
+        ])?;
         Ok(())
     }
 
@@ -383,7 +415,7 @@ impl Changed {
         let Progress { first, done, .. } = self.progress;
         let end = done.min(first.saturating_add_unsigned(count as u64) - 1);
         if end >= first {
-            db.prepare_cached("DELETE FROM changed_users WHERE no <= ?1")?
+            db.prepare_cached("DELETE FROM changed_users WHERE no > 0 AND no <= ?1")?
                 .execute([end])?;
             self.progress.first = end + 1;
         }
