@@ -28,7 +28,7 @@ use crate::model::{RequestId, UserId};
 const WAITING_PER_PAGE: usize = 10;
 const PAGES_LEFT_OUT: usize = 64;
 /// Bounds of the number of rows that wait; after a start it may be twice as large for a while. A
-/// user who has drawn once has two rows, which take about 340 bytes of memory together.
+/// user who has drawn once has two rows, which take about 345 bytes of memory together.
 const WAITING_MIN: usize = 64;
 const WAITING_MAX: usize = 500_000;
 /// Rows that a batch writes, or deletes from the log, beyond twice as many as it has changed.

@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use super::*;
 use crate::store::sqlite::open::prepare_schema;
 
@@ -243,42 +241,4 @@ fn a_damaged_table_fails_the_batch_once_and_its_rows_stay_in_the_log() {
     world.check();
     world.reopen();
     world.check();
-}
-
-/// `cargo test --release --lib changed:: -- --ignored --nocapture`
-#[test]
-#[ignore = "measures"]
-fn measure_the_log_at_its_bound() {
-    let db = Connection::open_in_memory().unwrap();
-    prepare_schema(&db).unwrap();
-    let mut changed = Changed::load(&db, Waiting::default()).unwrap();
-    let mut dice = Dice(1);
-    let users = WAITING_MAX as u64; // twice the bound
-    for sequence in 0..users {
-        let user = format!("{:018}{:018}", dice.below(1 << 60), sequence);
-        let columns = Columns {
-            draws: 1,
-            day: Some(20_000),
-            ..Columns::default()
-        };
-        changed.put(Key::new(1, &user, ""), Row::Record(Box::new(columns)));
-        let request = Key::new(1, &user, &format!("{sequence:036}"));
-        changed.put(request, Row::Remembered(sequence));
-    }
-    changed.write_log(&db).unwrap();
-    drop(changed);
-    let resident = || {
-        let status = std::fs::read_to_string("/proc/self/statm").unwrap();
-        status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-    };
-    let before = resident();
-    let begun = Instant::now();
-    let changed = Changed::load(&db, Waiting::default()).unwrap();
-    let rows = changed.waiting.read(Rows::len);
-    let bytes = resident() - before;
-    println!(
-        "{rows} rows of {users} users read in {:?}, {} bytes per user",
-        begun.elapsed(),
-        bytes / users
-    );
 }
