@@ -7,9 +7,9 @@
 //! round began is in `users` when it ends, so the log's rows from before the round are deleted
 //! then, a few per batch.
 //!
-//! A start reads the log into memory again, and goes on with the round: the log's row 0 says how far
-//! it was. Every reader looks into memory first, then begins to
-//! read the database: a row leaves memory only after it was committed to `users`.
+//! A start reads the log into memory again, and goes on with the round: row 0 of the log says how
+//! far it was. Every reader looks into memory first, then begins to read the database: a row leaves
+//! memory only after it was committed to `users`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
