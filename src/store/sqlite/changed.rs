@@ -164,14 +164,14 @@ struct Progress {
 impl Changed {
     /// Reads the log.
     pub(super) fn load(db: &Connection, waiting: Waiting) -> rusqlite::Result<Self> {
-        let sql = "SELECT COALESCE(MIN(no), 1) FROM changed_users WHERE no > 0";
-        let first = db.query_row(sql, [], |row| row.get(0))?;
         let sql = "SELECT sequence, campaign, user, request FROM changed_users WHERE no = 0";
         let round = db.query_row(sql, [], |row| {
             let (user, request) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
             Ok((row.get(0)?, Key::new(row.get(1)?, user, request)))
         });
         let (begun, hand) = round.optional()?.unwrap_or_default();
+        let sql = "SELECT COALESCE(MIN(no), 1 + ?1) FROM changed_users WHERE no > 0";
+        let first: i64 = db.query_row(sql, [begun], |row| row.get(0))?;
         let mut changed = Self {
             waiting,
             ..Self::default()
@@ -184,6 +184,9 @@ impl Changed {
             hand,
         };
         changed.catch_up(db)?;
+        // No number is given again that is of before the round, also if its row is gone.
+        changed.committed.last = changed.committed.last.max(begun);
+        changed.progress.clone_from(&changed.committed);
         Ok(changed)
     }
 

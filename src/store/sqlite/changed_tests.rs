@@ -112,6 +112,13 @@ impl World {
         self.expected.retain(|_, row| is_kept(row));
     }
 
+    /// Ticks at which nothing is forgotten.
+    fn rest(&mut self, ticks: u64) {
+        for _ in 0..ticks {
+            self.forget(self.forgotten);
+        }
+    }
+
     fn remove_campaign(&mut self) {
         let campaign = self.campaign;
         while self.changed.remove(&self.db, campaign).unwrap() {}
@@ -165,7 +172,7 @@ impl World {
 
 #[test]
 fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
-    for seed in 0..6 {
+    for seed in 0..8 {
         let (mut world, mut dice) = (World::new(), Dice(seed));
         for _ in 0..150 {
             match dice.below(20) {
@@ -175,6 +182,10 @@ fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
                     world.forget(world.forgotten + dice.below(span + 1));
                 }
                 2 if dice.below(3) == 0 => world.remove_campaign(),
+                3 if dice.below(3) == 0 => {
+                    world.rest(dice.below(12));
+                    world.reopen();
+                }
                 _ => {
                     let draws = dice.below(60);
                     let expected = world.stage(&mut dice, draws);
@@ -186,9 +197,7 @@ fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
             assert!(waiting < 1600, "{waiting}");
         }
         // A store at rest gets to an empty log, and its table has everything.
-        for _ in 0..60 {
-            world.forget(world.forgotten);
-        }
+        world.rest(60);
         assert_eq!(
             world.count("SELECT COUNT(*) FROM changed_users WHERE no > 0", []),
             0
