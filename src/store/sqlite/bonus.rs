@@ -6,7 +6,6 @@ use super::{
     job::Command,
     state::CampaignState,
     step::{Step, definition},
-    users::{load_user, remember, remembered, save_user},
 };
 use crate::store::{
     Entry, Refusal, Result, StoreError,
@@ -33,21 +32,20 @@ fn grant(
     step: &mut Step<'_>,
     state: &mut CampaignState,
 ) -> Result<BonusAnswer> {
-    let oldest = step.now - step.core.request_memory;
     let name = (&command.user, &command.request);
-    if let Some(entry) = remembered(step.db, state.no, name, oldest)? {
+    if let Some(entry) = step.remembered(state.no, name)? {
         // Whatever hides the answer, the grant was made.
         return replay(command, step, state, entry).map_err(StoreError::after_write);
     }
     rules::admit_bonus_time(&state.view, command, step.now)?;
     step.admit_backlog()?;
     let campaign = Arc::clone(&state.view.campaign);
-    let stored = load_user(step.db, state.no, &command.user)?;
+    let stored = step.load_user(state.no, &command.user)?;
     let is_new = stored.is_none();
     let user = rules::grant_bonus(&campaign, command, stored, step.now)?;
     state.users += u64::from(is_new);
     state.touch();
-    save_user(step.db, state.no, &command.user, &user)?;
+    step.save_user(state.no, &command.user, &user);
     let entry = BonusEntry {
         version: state.view.version,
         user: command.user.clone(),
@@ -57,7 +55,7 @@ fn grant(
         counts: user.counts(),
     };
     let ledger = step.append(state, &Body::Bonus(entry.clone()))?;
-    remember(step.db, state.no, name, ledger)?;
+    step.remember(state.no, name, ledger);
     Ok(BonusAnswer {
         entry: Arc::new(entry),
         ledger,

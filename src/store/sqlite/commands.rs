@@ -12,7 +12,7 @@ use super::{
     state::CampaignState,
     step::Step,
     units,
-    users::{is_blocked, load_user},
+    users::is_blocked,
 };
 use crate::{
     model::{CampaignId, Moment, PoolNo, RequestId},
@@ -88,7 +88,7 @@ fn operate(
     if let Some(operated) = replayed {
         return Ok(operated);
     }
-    let subjects = subjects(step.db, campaign, operation)?;
+    let subjects = subjects(step, campaign, operation)?;
     let asked = rules::windows_needed(operation);
     let mut state = load(step.db, campaign, step.now, &asked)?;
     let users = rules::operate(&mut state, command, &subjects)?;
@@ -97,11 +97,11 @@ fn operate(
 }
 
 /// What rules must know of the users that an operation names.
-fn subjects(db: &Connection, campaign: &CampaignState, operation: &Operation) -> Result<Subjects> {
+fn subjects(step: &Step<'_>, campaign: &CampaignState, operation: &Operation) -> Result<Subjects> {
     let (users, blocked) = match operation {
         Operation::Grant { users, .. } => {
             let records = users.iter().map(|user| {
-                let record = load_user(db, campaign.no, user)?;
+                let record = step.load_user(campaign.no, user)?;
                 Ok((user.clone(), record))
             });
             return Ok(Subjects::Records(records.collect::<Result<_>>()?));
@@ -112,7 +112,7 @@ fn subjects(db: &Connection, campaign: &CampaignState, operation: &Operation) ->
     };
     let mut changed = Vec::new();
     for user in users {
-        if is_blocked(db, campaign, user)? == blocked {
+        if is_blocked(step.db, campaign, user)? == blocked {
             changed.push(user.clone());
         }
     }

@@ -10,7 +10,7 @@ use super::{
     state::CampaignState,
     step::{Step, definition},
     units::Queue,
-    users::{is_blocked, load_user, remember, remembered, save_user},
+    users::is_blocked,
 };
 use crate::{
     model::{Moment, PoolNo, PrizeNo},
@@ -36,9 +36,8 @@ impl Command for DrawCommand {
 }
 
 fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -> Result<Drawn> {
-    let oldest = step.now - step.core.request_memory;
     let name = (&command.user, &command.request);
-    if let Some(entry) = remembered(step.db, state.no, name, oldest)? {
+    if let Some(entry) = step.remembered(state.no, name)? {
         // Whatever hides the answer, the draw was made.
         return replay(command, step.db, state, entry).map_err(StoreError::after_write);
     }
@@ -46,7 +45,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     step.admit_backlog()?;
 
     let campaign = Arc::clone(&state.view.campaign);
-    let stored = load_user(step.db, state.no, &command.user)?;
+    let stored = step.load_user(state.no, &command.user)?;
     let is_new = stored.is_none();
     let (mut user, charge, hour) = rules::admit_user(&campaign, command, stored, step.now)?;
 
@@ -80,7 +79,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
     }
     state.users += u64::from(is_new);
     state.touch();
-    save_user(step.db, state.no, &command.user, &user)?;
+    step.save_user(state.no, &command.user, &user);
     let body = Body::Draw(DrawEntry {
         version: state.view.version,
         user: command.user.clone(),
@@ -93,7 +92,7 @@ fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -
         segments: campaign.known_segments(&command.segments).to_vec(),
     });
     let ledger = step.append(state, &body)?;
-    remember(step.db, state.no, name, ledger)?;
+    step.remember(state.no, name, ledger);
     let Body::Draw(entry) = body else {
         return Err(StoreError::corrupt("a draw is a draw"));
     };

@@ -3,7 +3,8 @@
 use rusqlite::params;
 
 use super::{
-    columns::{entry_columns, read_entry, scalar},
+    changed::forgotten,
+    columns::{entry_columns, read_entry},
     job::Command,
     step::Step,
 };
@@ -16,11 +17,8 @@ impl Command for ForgetCommand {
     type Reply = bool;
 
     fn run(&self, step: &mut Step<'_>) -> Result<bool> {
-        let from: u64 = scalar(
-            step.db,
-            "SELECT COALESCE((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'forgotten'), 0)",
-            [],
-        )?;
+        step.core.users.ask();
+        let from = forgotten(step.db)?;
         let oldest = step.now - step.core.request_memory;
         let entries: Vec<_> = {
             let mut statement = step.db.prepare_cached(

@@ -5,11 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::{faults::unavailable, read, readers::Readers};
+use super::{
+    changed::{Key, Waiting},
+    faults::unavailable,
+    open::KnownCampaign,
+    read,
+    readers::Readers,
+};
 use crate::{
     metrics::SHED,
     model::{Moment, UserId},
-    store::{CampaignView, Executed, Result, StoreError, UserView},
+    store::{Executed, Result, StoreError, UserView},
     trace::{self, Operation, Span},
 };
 
@@ -20,7 +26,7 @@ const WAITING_MAX: usize = 16_384;
 
 /// A call that waits for its answer.
 struct LimitCheck {
-    view: CampaignView,
+    campaign: KnownCampaign,
     user: UserId,
     now: Moment,
     /// The span of its call, if that is recorded.
@@ -32,6 +38,7 @@ struct LimitCheck {
 #[derive(Clone)]
 pub(super) struct LimitChecks {
     readers: Readers,
+    waiting: Waiting,
     queue: Arc<Mutex<Queue>>,
 }
 
@@ -43,9 +50,10 @@ struct Queue {
 }
 
 impl LimitChecks {
-    pub(super) fn new(readers: Readers) -> Self {
+    pub(super) fn new(readers: Readers, waiting: Waiting) -> Self {
         Self {
             readers,
+            waiting,
             queue: Arc::default(),
         }
     }
@@ -53,13 +61,13 @@ impl LimitChecks {
     /// Reads a user's record.
     pub(super) async fn user(
         &self,
-        view: CampaignView,
+        campaign: KnownCampaign,
         user: UserId,
         now: Moment,
     ) -> Result<UserView> {
         let (reply, answer) = oneshot::channel();
         let check = LimitCheck {
-            view,
+            campaign,
             user,
             now,
             call: trace::current(),
@@ -96,27 +104,29 @@ impl LimitChecks {
 
     async fn run(self) {
         while let Some(batch) = self.next() {
-            let readers = self.readers.clone();
+            let (readers, waiting) = (self.readers.clone(), self.waiting.clone());
             // If it fails, the replies are dropped, which those who wait notice.
-            let _ = tokio::task::spawn_blocking(move || read_all(&readers, batch)).await;
+            let _ = tokio::task::spawn_blocking(move || read_all(&readers, &waiting, batch)).await;
         }
     }
 }
 
-fn read_all(readers: &Readers, batch: Vec<LimitCheck>) {
+fn read_all(readers: &Readers, waiting: &Waiting, batch: Vec<LimitCheck>) {
     let calls = batch.iter().map(|check| check.call.as_ref());
     let span = trace::batch(Operation::Reading, calls);
     let (mut asked, mut replies) = (Vec::new(), Vec::new());
     for check in batch {
         if !check.reply.is_closed() {
-            asked.push((check.view, check.user, check.now));
+            let KnownCampaign { no, view } = check.campaign;
+            let waiting = waiting.get(&Key::record(no, &check.user));
+            asked.push((waiting, view, check.user, check.now));
             replies.push(check.reply);
         }
     }
     let answers = readers.with(|db| {
         Ok(asked
             .into_iter()
-            .map(|(view, user, now)| read::user(db, view, &user, now))
+            .map(|(waiting, view, user, now)| read::user(db, waiting, view, &user, now))
             .collect::<Vec<_>>())
     });
     if let Some(span) = span {

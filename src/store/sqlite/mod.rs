@@ -20,6 +20,7 @@ use rusqlite::Connection;
 
 mod backup;
 mod bonus;
+mod changed;
 mod codes;
 mod columns;
 mod commands;
@@ -57,12 +58,14 @@ pub use open_error::OpenError;
 pub use tables::LedgerTables;
 
 use self::{
+    changed::{Key, Waiting},
     commands::{IndexCommand, SweepCommand},
     faults::stopped,
     forget::ForgetCommand,
     inbox::{Inbox, NotTaken},
     job::{Command, job},
     limit_checks::LimitChecks,
+    open::KnownCampaign,
     probe::{Committed, ProbeCommand},
     readers::Readers,
     reserve::Reserve,
@@ -91,6 +94,8 @@ pub struct SqliteStore {
     inbox: Arc<Inbox>,
     published: Published,
     readers: Readers,
+    /// Changed users that are not in their table yet: looked at before a reader begins.
+    waiting: Waiting,
     limit_checks: LimitChecks,
     failing: Arc<AtomicBool>,
     /// The moment of the last batch, in microseconds.
@@ -139,11 +144,13 @@ impl SqliteStore {
         let database = options.directory.join(DATABASE_FILE);
         let (wal, checkpointer) = Wal::new(&database, opened.checkpointer, reserve.clone());
         let bound = Bound::default();
+        let waiting = Waiting::default();
         let core = Core::load(
             &opened.writer,
             options.request_memory,
             options.clock.is_test(),
             Arc::clone(&published),
+            waiting.clone(),
             Arc::clone(&bound),
         )
         .map_err(OpenError::database)?;
@@ -183,8 +190,9 @@ impl SqliteStore {
             request_memory: options.request_memory,
             inbox,
             published,
-            limit_checks: LimitChecks::new(readers.clone()),
+            limit_checks: LimitChecks::new(readers.clone(), waiting.clone()),
             readers,
+            waiting,
             failing,
             last,
             committed,
@@ -209,14 +217,19 @@ impl SqliteStore {
 
     /// A campaign as of the last commit.
     async fn view(&self, id: &CampaignId) -> Result<CampaignView> {
-        if let Some(view) = self.published(id) {
-            return Ok(view);
+        Ok(self.known(id).await?.view)
+    }
+
+    /// The same with its number.
+    async fn known(&self, id: &CampaignId) -> Result<KnownCampaign> {
+        if let Some(known) = self.published(id) {
+            return Ok(known);
         }
         let id = id.clone();
         self.read(move |db| Err(removal::not_found(db, &id)?)).await
     }
 
-    fn published(&self, id: &CampaignId) -> Option<CampaignView> {
+    fn published(&self, id: &CampaignId) -> Option<KnownCampaign> {
         let published = self
             .published
             .read()
@@ -302,22 +315,26 @@ impl Store for SqliteStore {
         user: &UserId,
         request: &RequestId,
     ) -> Result<DrawAnswer> {
+        let no = self.known(campaign).await?.no;
+        let waiting = self.waiting.get(&Key::request(no, (user, request)));
         let oldest = self.clock_now() - self.request_memory;
         let (campaign, user, request) = (campaign.clone(), user.clone(), request.clone());
-        self.read(move |db| read::find_draw(db, &campaign, &user, &request, oldest))
+        self.read(move |db| read::find_draw(db, waiting, &campaign, (&user, &request), oldest))
             .await
     }
 
     async fn user(&self, campaign: &CampaignId, user: &UserId) -> Result<UserView> {
-        let view = self.view(campaign).await?;
+        let known = self.known(campaign).await?;
         self.limit_checks
-            .user(view, user.clone(), self.clock_now())
+            .user(known, user.clone(), self.clock_now())
             .await
     }
 
     async fn user_details(&self, campaign: &CampaignId, user: &UserId) -> Result<UserDetails> {
-        let (view, user, now) = (self.view(campaign).await?, user.clone(), self.clock_now());
-        self.read(move |db| read::user_details(db, view, &user, now))
+        let KnownCampaign { no, view } = self.known(campaign).await?;
+        let waiting = self.waiting.get(&Key::record(no, user));
+        let (user, now) = (user.clone(), self.clock_now());
+        self.read(move |db| read::user_details(db, waiting, view, &user, now))
             .await
     }
 
@@ -360,6 +377,7 @@ impl Store for SqliteStore {
             .unwrap_or_else(PoisonError::into_inner);
         let mut views: Vec<&CampaignView> = published
             .values()
+            .map(|known| &known.view)
             .filter(|view| after.is_none_or(|after| view.campaign.id.as_str() > after))
             .collect();
         views.sort_unstable_by(|a, b| a.campaign.id.cmp(&b.campaign.id));

@@ -44,9 +44,10 @@ const SCHEMAS: [&str; SCHEMA_VERSION as usize] = [
         include_str!("schema_activity.sql")
     ),
     include_str!("schema_requests.sql"),
+    include_str!("schema_changed.sql"),
 ];
 /// The version of the schema.
-pub(super) const SCHEMA_VERSION: u32 = 16;
+pub(super) const SCHEMA_VERSION: u32 = 17;
 /// Marks our files (`PRAGMA application_id`): "Tomb".
 const APPLICATION_ID: i64 = 0x546f_6d62;
 /// The writer keeps up to 32 MiB of pages; readers, whose pages every commit makes stale, keep few.
@@ -86,7 +87,14 @@ pub struct Inspected {
 }
 
 /// Campaigns by id, as of the last commit.
-pub(super) type Campaigns = HashMap<CampaignId, CampaignView>;
+pub(super) type Campaigns = HashMap<CampaignId, KnownCampaign>;
+
+/// A campaign, and its number in the tables.
+#[derive(Clone)]
+pub(super) struct KnownCampaign {
+    pub(super) no: i64,
+    pub(super) view: CampaignView,
+}
 
 /// A directory that no other process uses while this value lives.
 #[derive(Debug)]
@@ -316,7 +324,7 @@ pub fn is_up_to_date(db: &Connection) -> rusqlite::Result<bool> {
     Ok(pragma(db, "user_version")? >= i64::from(SCHEMA_VERSION))
 }
 
-fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
+pub(super) fn prepare_schema(db: &Connection) -> Result<(), OpenError> {
     let version = pragma(db, "user_version").map_err(OpenError::database)?;
     let version = usize::try_from(version).unwrap_or(usize::MAX);
     let Some(missing) = SCHEMAS.get(version..).filter(|missing| !missing.is_empty()) else {
@@ -398,7 +406,8 @@ fn load_campaigns(db: &Connection) -> Result<Campaigns, OpenError> {
         let loaded = load_view(db, &id, None)
             .map_err(|error| OpenError::reading(error.about(format_args!("campaign {id}"))))?;
         if let Some(loaded) = loaded {
-            campaigns.insert(id, loaded.view);
+            let (no, view) = (loaded.no, loaded.view);
+            campaigns.insert(id, KnownCampaign { no, view });
         }
     }
     Ok(campaigns)

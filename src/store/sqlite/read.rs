@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
+    changed::Row,
     columns::{definition, entry_columns, ledger_id, moment, read_entry, scalar},
     draw::deck_stop,
     load::load,
@@ -44,29 +45,33 @@ pub(super) fn campaign_no(db: &Connection, id: &CampaignId) -> Result<i64> {
     }
 }
 
-/// A user's record as it stands now.
+/// A user's record as it stands now. `waiting` is its row if it is not in the table yet.
 pub(super) fn user(
     db: &Connection,
+    waiting: Option<Row>,
     view: CampaignView,
     user: &UserId,
     now: Moment,
 ) -> Result<UserView> {
     let no = campaign_no(db, &view.campaign.id)?;
     let today = view.campaign.zone.day(now);
-    let record = load_user(db, no, user)?.unwrap_or_default().on(today, now);
+    let record = load_user(db, waiting, no, user)?
+        .unwrap_or_default()
+        .on(today, now);
     Ok(UserView { view, record, now })
 }
 
-/// A user's record and block.
+/// A user's record and block, in the same way.
 pub(super) fn user_details(
     db: &Connection,
+    waiting: Option<Row>,
     known: CampaignView,
     id: &UserId,
     now: Moment,
 ) -> Result<UserDetails> {
     let no = campaign_no(db, &known.campaign.id)?;
     Ok(UserDetails {
-        view: user(db, known, id, now)?,
+        view: user(db, waiting, known, id, now)?,
         block: find_block(db, no, id)?,
     })
 }
@@ -89,16 +94,16 @@ pub(super) fn blocked_users(
     })
 }
 
-/// What a remembered draw answered.
+/// What a remembered draw answered. `waiting` is its row if it is not in the table yet.
 pub(super) fn find_draw(
     db: &Connection,
+    waiting: Option<Row>,
     id: &CampaignId,
-    user: &UserId,
-    request: &RequestId,
+    name: (&UserId, &RequestId),
     oldest: Moment,
 ) -> Result<DrawAnswer> {
     let no = campaign_no(db, id)?;
-    let found = remembered(db, no, (user, request), oldest);
+    let found = remembered(db, waiting, no, name, oldest);
     let found = found.map_err(|error| error.with_executed(Executed::No))?;
     let entry = found.ok_or(Refusal::DrawNotFound)?;
     let Body::Draw(draw) = entry.body else {

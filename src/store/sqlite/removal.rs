@@ -160,7 +160,7 @@ impl Command for RemoveCommand {
         let Some(no) = no.optional()? else {
             return Ok(false);
         };
-        if remove_rows(step.db, no)? == REMOVED_FIELDS_MAX {
+        if step.core.users.remove(step.db, no)? || remove_rows(step.db, no)? == REMOVED_FIELDS_MAX {
             return Ok(true);
         }
         // If the ledger is settled into this file, the table has the sink's salts.

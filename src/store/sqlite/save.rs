@@ -10,7 +10,7 @@ use super::{
     state::{CampaignState, Pool, Stock},
     step::Step,
     units,
-    users::{block, save_user, unblock},
+    users::{block, unblock},
 };
 use crate::{
     model::{Moment, OperatorId, PoolNo, RequestId, convert},
@@ -43,7 +43,7 @@ pub(super) fn save(
     }
     move_units(step.db, campaign, &changes)?;
     for change in &changes.users {
-        save_user(step.db, campaign.no, &change.user, &change.after)?;
+        step.save_user(campaign.no, &change.user, &change.after);
         campaign.users += u64::from(change.before.is_none());
         campaign.dirty = true;
     }

@@ -355,7 +355,7 @@ fn load_stock(db: &Connection, campaign: i64) -> Result<Vec<Stock>> {
 
 /// A campaign's row, as readers see it and with its counters.
 pub(super) struct LoadedView {
-    no: i64,
+    pub(super) no: i64,
     pub(super) view: CampaignView,
     users: u64,
     counts: DrawCounts,

@@ -11,18 +11,20 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) use super::columns::definition;
 use super::{
+    changed::{Changed, Waiting},
     columns::{fork_mark, ledger_id, moment, to_json},
     envelopes::Envelopes,
+    open::{Campaigns, KnownCampaign},
     removal::not_found,
     state::CampaignState,
 };
 use crate::{
     model::{CampaignId, EnvelopeId, Moment},
-    store::{BacklogBound, CampaignView, LedgerId, Refusal, Result, StoreError, entry::Body},
+    store::{BacklogBound, LedgerId, Refusal, Result, StoreError, entry::Body},
 };
 
 /// Campaigns as readers see them: as of the last commit.
-pub(super) type Published = Arc<RwLock<HashMap<CampaignId, CampaignView>>>;
+pub(super) type Published = Arc<RwLock<Campaigns>>;
 
 /// The bound of the backlog, if there is one.
 pub(super) type Bound = Arc<RwLock<Option<BacklogBound>>>;
@@ -75,6 +77,8 @@ pub(super) struct Core {
     pub(super) test_clock: bool,
     pub(super) campaigns: HashMap<CampaignId, CampaignState>,
     pub(super) envelopes: Envelopes,
+    /// Changed users that are not in their table yet.
+    pub(super) users: Changed,
     pub(super) sequence: u64,
     /// The mark of the current fork.
     pub(super) fork: u32,
@@ -99,6 +103,7 @@ impl Core {
         request_memory: Duration,
         test_clock: bool,
         published: Published,
+        waiting: Waiting,
         bound: Bound,
     ) -> rusqlite::Result<Self> {
         let (sequence, last) = last_entry(db)?;
@@ -108,6 +113,7 @@ impl Core {
             test_clock,
             campaigns: HashMap::new(),
             envelopes: Envelopes::default(),
+            users: Changed::load(db, waiting)?,
             sequence,
             fork: fork_mark(db)?,
             jump: Jump::read(db)?,
@@ -126,6 +132,7 @@ impl Core {
     pub(super) fn forget(&mut self, db: &Connection) -> rusqlite::Result<()> {
         self.campaigns.clear();
         self.envelopes.forget();
+        self.users.undo();
         self.changed.clear();
         self.is_lost = true;
         self.find_again(db)
@@ -140,12 +147,13 @@ impl Core {
             self.entries = envelope_entries(db)?;
             self.written_entries = self.entries;
             self.settled = settled_entry(db)?;
+            self.users.catch_up(db)?;
             self.is_lost = false;
         }
         Ok(())
     }
 
-    /// At the end of a batch: writes how many entries envelopes have.
+    /// At the end of a batch: writes how many entries envelopes have, and the users.
     pub(super) fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
         if self.entries != self.written_entries {
             let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('entries', ?1)";
@@ -153,12 +161,13 @@ impl Core {
                 .execute([self.entries.to_string()])?;
             self.written_entries = self.entries;
         }
-        Ok(())
+        self.users.flush(db)
     }
 
     /// After a commit: readers see what was changed.
     pub(super) fn publish(&mut self) {
         self.envelopes.tidy();
+        self.users.publish();
         if self.changed.is_empty() {
             return;
         }
@@ -168,7 +177,10 @@ impl Core {
             .unwrap_or_else(PoisonError::into_inner);
         for id in self.changed.drain(..) {
             match self.campaigns.get(&id) {
-                Some(state) => published.insert(id, state.view.clone()),
+                Some(state) => {
+                    let (no, view) = (state.no, state.view.clone());
+                    published.insert(id, KnownCampaign { no, view })
+                }
                 None => published.remove(&id), // it was removed
             };
         }

@@ -1,11 +1,13 @@
 //! What is kept of each user: the record, the draws remembered beside it, and who is blocked.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row as DbRow, params};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    changed::{Columns, Key, Row, forgotten},
     columns::{entry, from_json, to_json},
     state::CampaignState,
+    step::Step,
 };
 use crate::{
     model::{
@@ -43,29 +45,76 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+impl Step<'_> {
+    /// The entry of the draw, or of the caller's grant, that is remembered under this request id.
+    pub(super) fn remembered(
+        &self,
+        campaign: i64,
+        name: (&UserId, &RequestId),
+    ) -> Result<Option<Entry>> {
+        let waiting = self.core.users.get(&Key::request(campaign, name));
+        let oldest = self.now - self.core.request_memory;
+        remembered(self.db, waiting, campaign, name, oldest)
+    }
+
+    /// Remembers the entry that answers a request.
+    pub(super) fn remember(
+        &mut self,
+        campaign: i64,
+        name: (&UserId, &RequestId),
+        ledger: LedgerId,
+    ) {
+        let key = Key::request(campaign, name);
+        self.core.users.put(key, Row::Remembered(ledger.sequence));
+    }
+
+    /// A user's record as it was last written; none for a user never seen.
+    pub(super) fn load_user(&self, campaign: i64, user: &UserId) -> Result<Option<UserRecord>> {
+        let waiting = self.core.users.get(&Key::record(campaign, user));
+        load_user(self.db, waiting, campaign, user)
+    }
+
+    /// Writes a user's record.
+    pub(super) fn save_user(&mut self, campaign: i64, user: &UserId, record: &UserRecord) {
+        let key = Key::record(campaign, user);
+        self.core.users.put(key, Row::Record(columns_of(record)));
+    }
+}
+
 /// The entry of the draw, or of the caller's grant, that is remembered under this request id, if it
-/// is not older than `oldest`.
+/// is not older than `oldest`. `waiting` is the request's row if it is not in the table yet.
 pub(super) fn remembered(
     db: &Connection,
+    waiting: Option<Row>,
     campaign: i64,
     (user, request): (&UserId, &RequestId),
     oldest: Moment,
 ) -> Result<Option<Entry>> {
-    let sequence: Option<u64> = db
-        .prepare_cached(
-            "SELECT sequence FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3",
-        )?
-        .query_row(params![campaign, user.as_str(), request.as_str()], |row| {
-            row.get(0)
-        })
-        .optional()?;
+    let sequence = match waiting {
+        Some(Row::Remembered(sequence)) => Some(sequence),
+        Some(Row::Record(_)) => None, // no request id is empty
+        None => db
+            .prepare_cached(
+                "SELECT sequence FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3",
+            )?
+            .query_row(params![campaign, user.as_str(), request.as_str()], |row| {
+                row.get::<_, u64>(0)
+            })
+            .optional()?,
+    };
     let Some(sequence) = sequence else {
         return Ok(None);
     };
     // From here on it is known that the draw was made, whatever hides its answer.
     let found = entry(db, sequence).map_err(StoreError::after_write)?;
-    let found = found
-        .ok_or_else(|| StoreError::corrupt_after(format!("ledger entry {sequence} is missing")))?;
+    let Some(found) = found else {
+        // What waits may be forgotten, and its entry given up.
+        if sequence <= forgotten(db)? {
+            return Ok(None);
+        }
+        let text = format!("ledger entry {sequence} is missing");
+        return Err(StoreError::corrupt_after(text));
+    };
     if found.at < oldest {
         return Ok(None);
     }
@@ -77,83 +126,63 @@ pub(super) fn remembered(
     }
 }
 
-/// Remembers the entry that answers a request.
-pub(super) fn remember(
-    db: &Connection,
-    campaign: i64,
-    (user, request): (&UserId, &RequestId),
-    ledger: LedgerId,
-) -> Result<()> {
-    db.prepare_cached(
-        "INSERT OR REPLACE INTO users (campaign, user, request, sequence) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute(params![
-        campaign,
-        user.as_str(),
-        request.as_str(),
-        ledger.sequence
-    ])?;
-    Ok(())
-}
-
-/// A user's record as it was last written; none for a user never seen.
+/// A user's record as it was last written; none for a user never seen. `waiting` is its row if it
+/// is not in the table yet.
 pub(super) fn load_user(
     db: &Connection,
+    waiting: Option<Row>,
     campaign: i64,
     user: &UserId,
 ) -> Result<Option<UserRecord>> {
-    let found = db
-        .prepare_cached(
-            "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus, more FROM users
-             WHERE campaign = ?1 AND user = ?2 AND request = ''",
-        )?
-        .query_row(params![campaign, user.as_str()], |row| {
-            let record = UserRecord {
-                day: row.get::<_, Option<i32>>(0)?.map(Day),
-                free_today: row.get(1)?,
-                paid_today: row.get(2)?,
-                draws: row.get(3)?,
-                bonus_used: row.get(4)?,
-                wins: row.get(5)?,
-                bonus: Vec::new(),
-                prizes: PrizeCounts::default(),
-                hour: None,
-                granted_today: 0,
-                bonus_today: 0,
-                progress: Progress::default(),
+    let columns = match waiting {
+        Some(Row::Record(columns)) => *columns,
+        Some(Row::Remembered(_)) | None => {
+            let found = db
+                .prepare_cached(
+                    "SELECT day, free_today, paid_today, draws, bonus_used, wins, bonus, more
+                     FROM users WHERE campaign = ?1 AND user = ?2 AND request = ''",
+                )?
+                .query_row(params![campaign, user.as_str()], |row| {
+                    Columns::read(row, 0)
+                })
+                .optional()?;
+            let Some(columns) = found else {
+                return Ok(None);
             };
-            let (bonus, more): (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
-            Ok((record, bonus, more))
-        })
-        .optional()?;
-    let Some((mut record, bonus, more)) = found else {
-        return Ok(None);
+            columns
+        }
     };
-    if let Some(more) = more {
-        let more: More = from_json(&more)?;
-        (record.prizes, record.hour) = (more.prizes, more.hour);
-        (record.granted_today, record.bonus_today) = (more.granted_today, more.bonus_today);
-        record.progress = more.progress;
-    }
-    if let Some(bonus) = bonus {
-        record.bonus = from_json(&bonus)?;
-    }
-    if record.bonus_used > record.draws {
-        let (used, draws) = (record.bonus_used, record.draws);
+    if columns.bonus_used > columns.draws {
+        let (used, draws) = (columns.bonus_used, columns.draws);
         let text = format!("of {draws} draws of user {user} {used} were bonus draws");
         return Err(StoreError::corrupt(text));
     }
-    Ok(Some(record))
+    record_of(&columns).map(Some)
 }
 
-/// Writes a user's record.
-pub(super) fn save_user(
-    db: &Connection,
-    campaign: i64,
-    user: &UserId,
-    record: &UserRecord,
-) -> Result<()> {
-    let bonus = (!record.bonus.is_empty()).then(|| to_json(&record.bonus));
+/// Makes a record of its columns.
+fn record_of(columns: &Columns) -> Result<UserRecord> {
+    let more = columns.more.as_deref().map(from_json).transpose()?;
+    let bonus = columns.bonus.as_deref().map(from_json).transpose()?;
+    let more: More = more.unwrap_or_default();
+    Ok(UserRecord {
+        day: columns.day.map(Day),
+        free_today: columns.free_today,
+        paid_today: columns.paid_today,
+        draws: columns.draws,
+        bonus_used: columns.bonus_used,
+        wins: columns.wins,
+        bonus: bonus.unwrap_or_default(),
+        prizes: more.prizes,
+        hour: more.hour,
+        granted_today: more.granted_today,
+        bonus_today: more.bonus_today,
+        progress: more.progress,
+    })
+}
+
+/// Makes the columns of a record.
+fn columns_of(record: &UserRecord) -> Box<Columns> {
     let more = More {
         prizes: record.prizes.clone(),
         hour: record.hour,
@@ -161,26 +190,16 @@ pub(super) fn save_user(
         bonus_today: record.bonus_today,
         progress: record.progress.clone(),
     };
-    let more = (more != More::default()).then(|| to_json(&more));
-    db.prepare_cached(
-        "INSERT OR REPLACE INTO users
-         (campaign, user, request, day, free_today, paid_today, draws, bonus_used, wins, bonus,
-          more)
-         VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-    )?
-    .execute(params![
-        campaign,
-        user.as_str(),
-        record.day.map(|day| day.0),
-        record.free_today,
-        record.paid_today,
-        record.draws,
-        record.bonus_used,
-        record.wins,
-        bonus,
-        more
-    ])?;
-    Ok(())
+    Box::new(Columns {
+        day: record.day.map(|day| day.0),
+        free_today: record.free_today,
+        paid_today: record.paid_today,
+        draws: record.draws,
+        bonus_used: record.bonus_used,
+        wins: record.wins,
+        bonus: (!record.bonus.is_empty()).then(|| to_json(&record.bonus).into()),
+        more: (more != More::default()).then(|| to_json(&more).into()),
+    })
 }
 
 /// A user is blocked.
@@ -243,7 +262,7 @@ pub(super) fn list_blocks(
 }
 
 /// Columns of a block: user, note.
-fn block_columns(row: &Row<'_>) -> rusqlite::Result<(String, Option<String>)> {
+fn block_columns(row: &DbRow<'_>) -> rusqlite::Result<(String, Option<String>)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 

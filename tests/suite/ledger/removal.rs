@@ -38,7 +38,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 const KEEP: Duration = Duration::from_secs(30 * 86_400);
 
 /// The tables that the embedded store keeps of campaigns.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "units",
     "queues",
     "windows",
@@ -46,6 +46,7 @@ const TABLES: [&str; 11] = [
     "pools",
     "stock",
     "users",
+    "changed_users",
     "operations",
     "deliveries",
     "blocked",

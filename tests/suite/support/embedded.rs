@@ -21,6 +21,14 @@ const REQUEST_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Changes the tables back to schema version 2.
 pub const WITHOUT_INDEX: &str = "
+    INSERT OR REPLACE INTO users (campaign, user, request, day, free_today, paid_today, draws,
+                                  bonus_used, wins, bonus, more)
+    SELECT campaign, user, '', day, free_today, paid_today, draws, bonus_used, wins, bonus, more
+    FROM changed_users WHERE draws IS NOT NULL ORDER BY no;
+    INSERT OR REPLACE INTO users (campaign, user, request, sequence)
+    SELECT campaign, user, request, sequence
+    FROM changed_users WHERE sequence IS NOT NULL ORDER BY no;
+    DROP TABLE changed_users;
     DROP INDEX campaigns_by_due; ALTER TABLE campaigns DROP COLUMN due;
     ALTER TABLE campaigns DROP COLUMN holds; ALTER TABLE blocked DROP COLUMN note;
     ALTER TABLE stock DROP COLUMN forfeited; ALTER TABLE stock DROP COLUMN revoked;

@@ -1,0 +1,474 @@
+//! Changed rows of `users` that are not in that table yet.
+//!
+//! Draws come from users all over the table, so each would write a page of its own. Instead, a
+//! batch appends its changes to the log `changed_users` within its transaction, and keeps them in
+//! memory. Once many wait there, each batch also writes about as many of them to `users` as it has
+//! changed, going round in key order, so that neighbours share pages. Every row that waited when a
+//! round began is in `users` when it ends, so the log's rows from before the round are deleted
+//! then, a few per batch.
+//!
+//! A start reads the log into memory again, and goes on with the round: row 0 of the log says how
+//! far it was. Every reader looks into memory first, then begins to read the database: a row leaves
+//! memory only after it was committed to `users`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    ops::Bound,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use rusqlite::{Connection, OptionalExtension as _, Row as DbRow, params};
+
+use super::faults::is_damage;
+use crate::model::{RequestId, UserId};
+
+/// Rows that wait for each page of the database, so that a written page takes several. A store
+/// without users has about as many pages as are left out.
+const WAITING_PER_PAGE: usize = 10;
+const PAGES_LEFT_OUT: usize = 64;
+/// Bounds of the number of rows that wait; after a start it may be twice as large for a while. A
+/// user who has drawn once has two rows, which take about 345 bytes of memory together.
+const WAITING_MIN: usize = 64;
+const WAITING_MAX: usize = 500_000;
+/// Rows that a batch writes, or deletes from the log, beyond twice as many as it has changed.
+const CHUNK: usize = 64;
+/// Rows that are written at a tick although few wait, so that a store at rest gets to an empty log.
+const CHUNK_AT_TICK: usize = 500;
+/// Rows of the log that a step looks through for those of a removed campaign.
+const SEARCHED_MAX: i64 = 10_000;
+
+/// The key of a row, in the order of the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    campaign: i64,
+    /// The user and the request, with a zero byte between, which no id contains. The request is
+    /// empty for the user's record.
+    name: Box<str>,
+}
+
+impl Key {
+    /// The key of a user's record.
+    pub(super) fn record(campaign: i64, user: &UserId) -> Self {
+        Self::new(campaign, user.as_str(), "")
+    }
+
+    /// The key of a request that is remembered.
+    pub(super) fn request(campaign: i64, (user, request): (&UserId, &RequestId)) -> Self {
+        Self::new(campaign, user.as_str(), request.as_str())
+    }
+
+    fn new(campaign: i64, user: &str, request: &str) -> Self {
+        let name = [user, "\0", request].concat().into_boxed_str();
+        Self { campaign, name }
+    }
+
+    /// The user and the request.
+    fn parts(&self) -> (&str, &str) {
+        self.name.split_once('\0').unwrap_or((&self.name, ""))
+    }
+}
+
+/// A row without its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Row {
+    /// A user's record.
+    Record(Box<Columns>),
+    /// A request: the number of the ledger entry that answers it.
+    Remembered(u64),
+}
+
+/// The columns of a user's record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Columns {
+    pub(super) day: Option<i32>,
+    pub(super) free_today: u32,
+    pub(super) paid_today: u32,
+    pub(super) draws: u64,
+    pub(super) bonus_used: u64,
+    pub(super) wins: u64,
+    pub(super) bonus: Option<Box<str>>,
+    pub(super) more: Option<Box<str>>,
+}
+
+impl Columns {
+    /// Reads them from here on.
+    pub(super) fn read(row: &DbRow<'_>, from: usize) -> rusqlite::Result<Self> {
+        Ok(Self {
+            day: row.get(from)?,
+            free_today: row.get(from + 1)?,
+            paid_today: row.get(from + 2)?,
+            draws: row.get(from + 3)?,
+            bonus_used: row.get(from + 4)?,
+            wins: row.get(from + 5)?,
+            bonus: row.get(from + 6)?,
+            more: row.get(from + 7)?,
+        })
+    }
+}
+
+type Rows = BTreeMap<Key, Row>;
+
+/// The rows that wait, as of the last commit.
+#[derive(Clone, Default)]
+pub(super) struct Waiting(Arc<RwLock<Rows>>);
+
+impl Waiting {
+    /// A row that waits. If there is none, it is as the table has it from now on.
+    pub(super) fn get(&self, key: &Key) -> Option<Row> {
+        self.read(|rows| rows.get(key).cloned())
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Rows) -> T) -> T {
+        work(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, work: impl FnOnce(&mut Rows) -> T) -> T {
+        work(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What the writer knows of the rows that wait.
+#[derive(Default)]
+pub(super) struct Changed {
+    waiting: Waiting,
+    /// The changes of the batch.
+    staged: Rows,
+    /// Rows that the batch has written to the table.
+    written: Vec<Key>,
+    /// How far the work is: as of the last commit, and as the batch leaves it.
+    committed: Progress,
+    progress: Progress,
+    /// Rows to write in this batch in any case.
+    asked: usize,
+    /// Rows that cannot be written, since the table is damaged: they stay in the log and here.
+    stuck: BTreeSet<Key>,
+    /// The campaign whose rows are being removed, and the first row of the log to look at.
+    removing: Option<(i64, i64)>,
+}
+
+/// How far the rows are written.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    /// The first row of the log that may be there, and the last one.
+    first: i64,
+    last: i64,
+    /// The last row of the log when the round began.
+    begun: i64,
+    /// All up to this row of the log are in the table.
+    done: i64,
+    /// The row that was written last in this round, or one before all others.
+    hand: Key,
+}
+
+impl Changed {
+    /// Reads the log.
+    pub(super) fn load(db: &Connection, waiting: Waiting) -> rusqlite::Result<Self> {
+        let sql = "SELECT sequence, campaign, user, request FROM changed_users WHERE no = 0";
+        let round = db.query_row(sql, [], |row| {
+            let (user, request) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
+            Ok((row.get(0)?, Key::new(row.get(1)?, user, request)))
+        });
+        let (begun, hand) = round.optional()?.unwrap_or_default();
+        let sql = "SELECT COALESCE(MIN(no), 1 + ?1) FROM changed_users WHERE no > 0";
+        let first: i64 = db.query_row(sql, [begun], |row| row.get(0))?;
+        let mut changed = Self {
+            waiting,
+            ..Self::default()
+        };
+        changed.committed = Progress {
+            first,
+            last: first - 1,
+            begun,
+            done: first - 1,
+            hand,
+        };
+        changed.catch_up(db)?;
+        // No number is given again that is of before the round, also if its row is gone.
+        changed.committed.last = changed.committed.last.max(begun);
+        changed.progress.clone_from(&changed.committed);
+        Ok(changed)
+    }
+
+    /// A row as this batch sees it; none if it is as in the table.
+    pub(super) fn get(&self, key: &Key) -> Option<Row> {
+        let staged = self.staged.get(key).cloned();
+        staged.or_else(|| self.waiting.get(key))
+    }
+
+    /// Changes a row.
+    pub(super) fn put(&mut self, key: Key, row: Row) {
+        self.staged.insert(key, row);
+    }
+
+    /// At a tick: writes some rows although few wait.
+    pub(super) fn ask(&mut self) {
+        self.asked = CHUNK_AT_TICK;
+    }
+
+    /// At the end of a batch: writes its changes to the log, and some of what waits to the table.
+    pub(super) fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let changes = self.staged.len();
+        let is_empty = self.progress.first > self.progress.last;
+        if changes == 0 && (self.asked == 0 || is_empty) {
+            return Ok(());
+        }
+        self.write_log(db)?;
+        let pages: usize = db
+            .prepare_cached("PRAGMA page_count")?
+            .query_row([], |row| row.get(0))?;
+        let bound = pages.saturating_sub(PAGES_LEFT_OUT) * WAITING_PER_PAGE;
+        let bound = bound.clamp(WAITING_MIN, WAITING_MAX);
+        let excess = (self.waiting.read(Rows::len) + changes).saturating_sub(bound);
+        let chunk = 2 * changes + CHUNK;
+        let rows = excess.min(chunk).max(self.asked);
+        if rows > 0 {
+            self.write_rows(db, rows)?;
+        }
+        self.trim_log(db, chunk.max(self.asked))
+    }
+
+    /// After a commit: readers see the changes, and what is in the table leaves memory.
+    pub(super) fn publish(&mut self) {
+        self.asked = 0;
+        if self.staged.is_empty() && self.written.is_empty() {
+            self.committed.clone_from(&self.progress);
+            return;
+        }
+        let (written, staged) = (mem::take(&mut self.written), mem::take(&mut self.staged));
+        self.waiting.write(|rows| {
+            for key in &written {
+                rows.remove(key);
+            }
+            rows.extend(staged);
+        });
+        self.committed.clone_from(&self.progress);
+    }
+
+    /// After a rollback: the batch changed nothing. [`Self::catch_up`] must follow.
+    pub(super) fn undo(&mut self) {
+        self.staged.clear();
+        self.written.clear();
+        self.asked = 0;
+        self.removing = None;
+    }
+
+    /// Begins again as of the last commit, with rows of the log that are not known yet: at a start
+    /// all, after a rollback those of a commit that has failed and yet counts.
+    pub(super) fn catch_up(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let mut statement = db.prepare_cached(
+            "SELECT campaign, user, request, sequence, draws IS NOT NULL, no,
+                    day, free_today, paid_today, draws, bonus_used, wins, bonus, more
+             FROM changed_users WHERE no > max(?1, 0) ORDER BY no",
+        )?;
+        let mut read = Vec::new();
+        let mut rows = statement.query([self.committed.last])?;
+        while let Some(row) = rows.next()? {
+            let (campaign, no): (_, i64) = (row.get(0)?, row.get(5)?);
+            let (user, request) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+            // What waited when the round began is in the table up to its hand.
+            let Progress { begun, hand, .. } = &self.committed;
+            let waits = |key: &Key| no > *begun || key > hand;
+            let key = Key::new(campaign, user, "");
+            if row.get(4)? && waits(&key) {
+                read.push((key, Row::Record(Box::new(Columns::read(row, 6)?))));
+            }
+            let key = Key::new(campaign, user, request);
+            if let Some(sequence) = row.get(3)?
+                && waits(&key)
+            {
+                read.push((key, Row::Remembered(sequence)));
+            }
+            self.committed.last = no;
+        }
+        // Of equal keys the last one counts.
+        let mut read = read.into_iter().collect();
+        self.waiting.write(|waiting| waiting.append(&mut read));
+        self.progress.clone_from(&self.committed);
+        Ok(())
+    }
+
+    /// Removes a chunk of what waits of a campaign that nobody draws from any more; false once
+    /// nothing is left.
+    pub(super) fn remove(&mut self, db: &Connection, campaign: i64) -> rusqlite::Result<bool> {
+        let begin = |campaign| Key::new(campaign, "", "");
+        let range = begin(campaign)..begin(campaign + 1);
+        let removed = self.waiting.write(|rows| {
+            let keys = rows.range(range).take(CHUNK_AT_TICK);
+            let keys: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
+            for key in &keys {
+                rows.remove(key);
+            }
+            keys.len()
+        });
+        if removed == CHUNK_AT_TICK {
+            return Ok(true);
+        }
+        let from = match self.removing {
+            Some((known, from)) if known == campaign => from,
+            _ => self.progress.first,
+        };
+        let until = (from + SEARCHED_MAX).min(self.progress.last + 1);
+        let sql = "DELETE FROM changed_users WHERE no >= ?1 AND no < ?2 AND campaign = ?3";
+        db.prepare_cached(sql)?
+            .execute(params![from, until, campaign])?;
+        self.removing = Some((campaign, until));
+        self.stuck.retain(|key| key.campaign != campaign);
+        Ok(until <= self.progress.last)
+    }
+
+    /// Appends the changes to the log: a user's record together with the user's first request.
+    fn write_log(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let mut insert = db.prepare_cached(
+            "INSERT INTO changed_users
+             (no, campaign, user, request, sequence,
+              day, free_today, paid_today, draws, bonus_used, wins, bonus, more)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?;
+        let mut staged = self.staged.iter().peekable();
+        while let Some((key, row)) = staged.next() {
+            let (user, mut request) = key.parts();
+            let (mut sequence, mut record) = (None, None);
+            match row {
+                Row::Remembered(of_request) => sequence = Some(*of_request),
+                Row::Record(columns) => {
+                    record = Some(columns);
+                    let of_user = |(next, row): &(&Key, &Row)| {
+                        let is_of_user = next.campaign == key.campaign && next.parts().0 == user;
+                        is_of_user && matches!(row, Row::Remembered(_))
+                    };
+                    if let Some((next, Row::Remembered(of_request))) = staged.next_if(of_user) {
+                        (request, sequence) = (next.parts().1, Some(*of_request));
+                    }
+                }
+            }
+            self.progress.last += 1;
+            insert.execute(params![
+                self.progress.last,
+                key.campaign,
+                user,
+                request,
+                sequence,
+                record.map(|record| record.day),
+                record.map(|record| record.free_today),
+                record.map(|record| record.paid_today),
+                record.map(|record| record.draws),
+                record.map(|record| record.bonus_used),
+                record.map(|record| record.wins),
+                record.map(|record| record.bonus.as_deref()),
+                record.map(|record| record.more.as_deref()),
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Writes the next rows of the round to the table.
+    fn write_rows(&mut self, db: &Connection, count: usize) -> rusqlite::Result<()> {
+        let from = Bound::Excluded(self.progress.hand.clone());
+        let rows: Vec<_> = self.waiting.read(|rows| {
+            let rows = rows.range((from, Bound::Unbounded)).take(count);
+            rows.map(|(key, row)| (key.clone(), row.clone())).collect()
+        });
+        let is_end = rows.len() < count;
+        let forgotten = forgotten(db)?;
+        for (key, row) in rows {
+            self.progress.hand.clone_from(&key);
+            if self.stuck.contains(&key) {
+                continue;
+            }
+            if let Err(error) = write_row(db, &key, &row, forgotten) {
+                if is_damage(&error) {
+                    self.stuck.insert(key);
+                }
+                return Err(error);
+            }
+            self.written.push(key);
+        }
+        if is_end {
+            if self.stuck.is_empty() {
+                self.progress.done = self.progress.begun;
+            }
+            // The next round begins after this batch: what it has changed waits by then.
+            self.progress.begun = self.progress.last;
+            self.progress.hand = Key::default();
+        }
+        self.write_round(db)
+    }
+
+    /// Notes how far the round is. If rows could not be written, a start reads all of the log.
+    fn write_round(&self, db: &Connection) -> rusqlite::Result<()> {
+        let hand = match self.stuck.is_empty() {
+            true => &self.progress.hand,
+            false => &Key::default(),
+        };
+        let (user, request) = hand.parts();
+        let sql = "INSERT OR REPLACE INTO changed_users (no, campaign, user, request, sequence)
+                   VALUES (0, ?1, ?2, ?3, ?4)";
+        db.prepare_cached(sql)?.execute(params![
+            hand.campaign,
+            user,
+            request,
+            self.progress.begun
+        ])?;
+        Ok(())
+    }
+
+    /// Deletes rows of the log that are in the table.
+    fn trim_log(&mut self, db: &Connection, count: usize) -> rusqlite::Result<()> {
+        let Progress { first, done, .. } = self.progress;
+        let end = done.min(first.saturating_add_unsigned(count as u64) - 1);
+        if end >= first {
+            db.prepare_cached("DELETE FROM changed_users WHERE no > 0 AND no <= ?1")?
+                .execute([end])?;
+            self.progress.first = end + 1;
+        }
+        Ok(())
+    }
+}
+
+/// The number of the entry up to which requests are forgotten.
+pub(super) fn forgotten(db: &Connection) -> rusqlite::Result<u64> {
+    let sql =
+        "SELECT COALESCE((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'forgotten'), 0)";
+    db.prepare_cached(sql)?.query_row([], |row| row.get(0))
+}
+
+/// Writes a row to the table, unless it is a request that is forgotten.
+fn write_row(db: &Connection, key: &Key, row: &Row, forgotten: u64) -> rusqlite::Result<()> {
+    let (user, request) = key.parts();
+    match row {
+        Row::Remembered(sequence) if *sequence <= forgotten => {}
+        Row::Remembered(sequence) => {
+            db.prepare_cached(
+                "INSERT OR REPLACE INTO users (campaign, user, request, sequence)
+                 VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![key.campaign, user, request, sequence])?;
+        }
+        Row::Record(record) => {
+            db.prepare_cached(
+                "INSERT OR REPLACE INTO users
+                 (campaign, user, request, day, free_today, paid_today, draws, bonus_used, wins,
+                  bonus, more)
+                 VALUES (?1, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute(params![
+                key.campaign,
+                user,
+                record.day,
+                record.free_today,
+                record.paid_today,
+                record.draws,
+                record.bonus_used,
+                record.wins,
+                record.bonus,
+                record.more
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "changed_tests.rs"]
+mod tests;

@@ -1,0 +1,253 @@
+use super::*;
+use crate::store::sqlite::open::prepare_schema;
+
+/// What a store does at random: the finaliser of SplitMix64.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// A store of users, and what it must say.
+struct World {
+    db: Connection,
+    changed: Changed,
+    waiting: Waiting,
+    expected: Rows,
+    sequence: u64,
+    forgotten: u64,
+    campaign: i64,
+}
+
+impl World {
+    fn new() -> Self {
+        let db = Connection::open_in_memory().unwrap();
+        prepare_schema(&db).unwrap();
+        let waiting = Waiting::default();
+        Self {
+            changed: Changed::load(&db, waiting.clone()).unwrap(),
+            waiting,
+            db,
+            expected: Rows::new(),
+            sequence: 0,
+            forgotten: 0,
+            campaign: 1,
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.waiting = Waiting::default();
+        self.changed = Changed::load(&self.db, self.waiting.clone()).unwrap();
+    }
+
+    /// Draws of random users in a transaction that is still open; what they must leave.
+    fn stage(&mut self, dice: &mut Dice, draws: u64) -> Rows {
+        self.db.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut expected = self.expected.clone();
+        for _ in 0..draws {
+            self.sequence += 1;
+            let campaign = self.campaign + dice.below(2) as i64;
+            let user = format!("u{}", dice.below(60));
+            let record = Row::Record(Box::new(Columns {
+                draws: self.sequence,
+                more: (dice.below(5) == 0).then(|| "{}".into()),
+                ..Columns::default()
+            }));
+            let record = (Key::new(campaign, &user, ""), record);
+            let request = Key::new(campaign, &user, &format!("r{}", dice.below(12)));
+            let request = (request, Row::Remembered(self.sequence));
+            // A grant by an operator remembers nothing here.
+            let rows = [record]
+                .into_iter()
+                .chain((dice.below(8) > 0).then_some(request));
+            for (key, row) in rows {
+                self.changed.put(key.clone(), row.clone());
+                assert_eq!(self.changed.get(&key).as_ref(), Some(&row));
+                expected.insert(key, row);
+            }
+        }
+        expected
+    }
+
+    /// Ends a transaction: it is committed, undone, or it seems to fail and yet counts.
+    fn end(&mut self, dice: &mut Dice, expected: Rows) {
+        self.changed.flush(&self.db).unwrap();
+        match dice.below(8) {
+            0 => {
+                self.db.execute_batch("ROLLBACK").unwrap();
+                self.changed.undo();
+                self.changed.catch_up(&self.db).unwrap();
+            }
+            1 => {
+                self.db.execute_batch("COMMIT").unwrap();
+                self.changed.undo();
+                self.changed.catch_up(&self.db).unwrap();
+                self.expected = expected;
+            }
+            _ => {
+                self.db.execute_batch("COMMIT").unwrap();
+                self.changed.publish();
+                self.expected = expected;
+            }
+        }
+    }
+
+    fn forget(&mut self, upto: u64) {
+        self.db.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('forgotten', ?1)";
+        self.db.execute(sql, [upto.to_string()]).unwrap();
+        let sql = "DELETE FROM users WHERE sequence > ?1 AND sequence <= ?2";
+        self.db.execute(sql, [self.forgotten, upto]).unwrap();
+        self.changed.ask();
+        self.changed.flush(&self.db).unwrap();
+        self.db.execute_batch("COMMIT").unwrap();
+        self.changed.publish();
+        self.forgotten = upto;
+        let is_kept = |row: &Row| !matches!(row, Row::Remembered(entry) if *entry <= upto);
+        self.expected.retain(|_, row| is_kept(row));
+    }
+
+    /// Ticks at which nothing is forgotten.
+    fn rest(&mut self, ticks: u64) {
+        for _ in 0..ticks {
+            self.forget(self.forgotten);
+        }
+    }
+
+    fn remove_campaign(&mut self) {
+        let campaign = self.campaign;
+        while self.changed.remove(&self.db, campaign).unwrap() {}
+        let sql = "DELETE FROM users WHERE campaign = ?1";
+        self.db.execute(sql, [campaign]).unwrap();
+        self.campaign += 1;
+        self.expected.retain(|key, _| key.campaign != campaign);
+        let sql = "SELECT COUNT(*) FROM changed_users WHERE campaign = ?1 AND no > 0";
+        assert_eq!(self.count(sql, [campaign]), 0);
+    }
+
+    fn count(&self, sql: &str, params: impl rusqlite::Params) -> u64 {
+        self.db.query_row(sql, params, |row| row.get(0)).unwrap()
+    }
+
+    /// A row of the table.
+    fn in_table(&self, key: &Key) -> Option<Row> {
+        let (user, request) = key.parts();
+        let sql = "SELECT sequence, day, free_today, paid_today, draws, bonus_used, wins, bonus,
+                       more FROM users WHERE campaign = ?1 AND user = ?2 AND request = ?3";
+        let mut statement = self.db.prepare_cached(sql).unwrap();
+        let row = statement.query_row(params![key.campaign, user, request], |row| {
+            Ok(match row.get(0)? {
+                Some(sequence) => Row::Remembered(sequence),
+                None => Row::Record(Box::new(Columns::read(row, 1)?)),
+            })
+        });
+        row.optional().unwrap()
+    }
+
+    /// Every row is what it must be, for the writer and for readers.
+    fn check(&self) {
+        for (key, row) in &self.expected {
+            let found = self.waiting.get(key).or_else(|| self.in_table(key));
+            assert_eq!(found.as_ref(), Some(row), "{key:?}");
+            assert_eq!(self.waiting.get(key), self.changed.get(key));
+        }
+        // What is not expected is forgotten.
+        let stale = self.waiting.read(|rows| {
+            let rows = rows
+                .iter()
+                .filter(|(key, _)| !self.expected.contains_key(key));
+            rows.map(|(_, row)| row.clone()).collect::<Vec<_>>()
+        });
+        for row in stale {
+            let is_forgotten = matches!(row, Row::Remembered(entry) if entry <= self.forgotten);
+            assert!(is_forgotten, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn users_are_as_they_were_changed_last_through_rollbacks_and_restarts() {
+    for seed in 0..8 {
+        let (mut world, mut dice) = (World::new(), Dice(seed));
+        for _ in 0..150 {
+            match dice.below(20) {
+                0 => world.reopen(),
+                1 => {
+                    let span = world.sequence - world.forgotten;
+                    world.forget(world.forgotten + dice.below(span + 1));
+                }
+                2 if dice.below(3) == 0 => world.remove_campaign(),
+                3 if dice.below(3) == 0 => {
+                    world.rest(dice.below(12));
+                    world.reopen();
+                }
+                _ => {
+                    let draws = dice.below(60);
+                    let expected = world.stage(&mut dice, draws);
+                    world.end(&mut dice, expected);
+                }
+            }
+            world.check();
+            let waiting = world.waiting.read(Rows::len);
+            assert!(waiting < 1600, "{waiting}");
+        }
+        // A store at rest gets to an empty log, and its table has everything.
+        world.rest(60);
+        assert_eq!(
+            world.count("SELECT COUNT(*) FROM changed_users WHERE no > 0", []),
+            0
+        );
+        assert_eq!(world.waiting.read(Rows::len), 0);
+        world.check();
+        let rows = world.count("SELECT COUNT(*) FROM users", []);
+        assert_eq!(rows, world.expected.len() as u64);
+    }
+}
+
+#[test]
+fn a_log_that_grows_on_is_trimmed_and_few_rows_wait() {
+    let (mut world, mut dice) = (World::new(), Dice(7));
+    let mut longest = (0, 0);
+    for _ in 0..300 {
+        let expected = world.stage(&mut dice, 20);
+        world.changed.flush(&world.db).unwrap();
+        world.db.execute_batch("COMMIT").unwrap();
+        world.changed.publish();
+        world.expected = expected;
+        let log = world.count("SELECT COUNT(*) FROM changed_users WHERE no > 0", []);
+        longest = longest.max((log, world.waiting.read(Rows::len)));
+    }
+    world.check();
+    assert!(longest.0 < 3000 && longest.1 < 1500, "{longest:?}");
+}
+
+#[test]
+fn a_damaged_table_fails_the_batch_once_and_its_rows_stay_in_the_log() {
+    let (mut world, mut dice) = (World::new(), Dice(3));
+    let expected = world.stage(&mut dice, 10);
+    world.changed.flush(&world.db).unwrap();
+    world.db.execute_batch("COMMIT").unwrap();
+    world.changed.publish();
+    world.expected = expected;
+    let rows = world.waiting.read(Rows::len);
+    // As a damaged page would, each row fails.
+    let key = world.waiting.read(|rows| rows.keys().next().cloned());
+    world.changed.stuck.extend(key);
+    for _ in 0..4 {
+        world.db.execute_batch("BEGIN IMMEDIATE").unwrap();
+        world.changed.ask();
+        world.changed.flush(&world.db).unwrap();
+        world.db.execute_batch("COMMIT").unwrap();
+        world.changed.publish();
+    }
+    assert_eq!(world.waiting.read(Rows::len), 1);
+    assert!(rows > 1 && world.count("SELECT COUNT(*) FROM changed_users WHERE no > 0", []) > 1);
+    world.check();
+    world.reopen();
+    world.check();
+}
