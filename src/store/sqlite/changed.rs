@@ -301,9 +301,6 @@ impl Changed {
             }
             keys.len()
         });
-        if removed == CHUNK_AT_TICK {
-            return Ok(true);
-        }
         let from = match self.removing {
             Some((known, from)) if known == campaign => from,
             _ => self.progress.first,
@@ -314,7 +311,7 @@ impl Changed {
             .execute(params![from, until, campaign])?;
         self.removing = Some((campaign, until));
         self.stuck.retain(|key| key.campaign != campaign);
-        Ok(until <= self.progress.last)
+        Ok(removed == CHUNK_AT_TICK || until <= self.progress.last)
     }
 
     /// Appends the changes to the log: a user's record together with the user's first request.
