@@ -24,7 +24,8 @@ const PHONE = {
 
 export const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+    // Without a graphics card, drawing by the processor alone costs least.
+    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
 });
 
 // What was wrong.
