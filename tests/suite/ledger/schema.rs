@@ -46,7 +46,7 @@ async fn the_tables_are_made_once_and_no_program_uses_tables_that_it_does_not_kn
     PostgresSink::open(&database.url(), "store").await.unwrap();
     let contracted = "UPDATE tombola.meta SET value = '99' WHERE key = 'min_reader'";
     client.batch_execute(contracted).await.unwrap();
-    let needed = ["knows schema 99", "knows schema 8", "newer version"];
+    let needed = ["knows schema 99", "knows schema 9", "newer version"];
     migrate(&url).badly(1, &needed);
     settle(&house, &url).badly(1, &needed);
 }
