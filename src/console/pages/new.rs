@@ -108,8 +108,8 @@ pub(in crate::console) async fn submit(
             if fields.get("do") == "apply" && is_tried {
                 match apply(&visit, &campaign, &sheet, fields.get("request_id")).await {
                     Ok(()) => {
-                        let target = format!("/campaigns/{}?done=applied", campaign.id);
-                        return gone_to(&headers, target);
+                        let page = format!("/campaigns/{}", campaign.id);
+                        return gone_to(&headers, ui::address(&page, &[("done", "applied")]));
                     }
                     Err(status) if proposals::is_needed(&status) => {
                         let wanted = Wanted {
