@@ -57,7 +57,7 @@ try {
     await page.goto("/");
     await picture(page, "overview", 420);
     await page.goto(`${CAMPAIGN}?curve=week`);
-    await page.waitForSelector("#curve polyline", { state: "attached" });
+    await page.locator("#curve polyline >> visible=true").first().waitFor();
     await picture(page, "console", 1460);
     await page.goto(`${CAMPAIGN}/schedule?day=2026-11-29`);
     await picture(page, "schedule", 1100);

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use jiff::{civil::Date, tz::TimeZone};
 use maud::Markup;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tonic::Status;
 
 use super::{
@@ -34,10 +34,15 @@ const EVENT: &str = "ENVELOPE_EVENT_KIND_";
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::console) struct Asked {
+    #[serde(deserialize_with = "trimmed")]
     pub(super) user: String,
+    #[serde(deserialize_with = "trimmed")]
     request: String,
+    #[serde(deserialize_with = "trimmed")]
     prize: String,
+    #[serde(deserialize_with = "trimmed")]
     unit: String,
+    #[serde(deserialize_with = "trimmed")]
     operator: String,
     outcome: String,
     funding: String,
@@ -50,6 +55,12 @@ pub(in crate::console) struct Asked {
     /// The version whose differences from the one before are shown.
     pub(super) version: Option<u32>,
     pub(super) done: Option<String>,
+}
+
+/// What somebody has typed or pasted, without spaces around it: nobody means them.
+fn trimmed<'de, D: Deserializer<'de>>(typed: D) -> Result<String, D::Error> {
+    let text = String::deserialize(typed)?;
+    Ok(text.trim().into())
 }
 
 /// What a page of a list asks for.

@@ -178,6 +178,12 @@ async fn a_filter_that_is_wrong_or_finds_nothing_stays() {
     }
     let page = browser.get("/campaigns/wheel/users?user=+carl+").good();
     assert!(page.contains("<h2>carl</h2>"), "{page}");
+    let page = browser
+        .get("/campaigns/wheel/draws?request=+order-1+")
+        .good();
+    assert!(page.contains("<code>order-1</code>"), "{page}");
+    let page = browser.get("/envelopes?user=+nobody+").good();
+    assert!(page.contains(r#"name="user" value="nobody""#), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

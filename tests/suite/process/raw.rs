@@ -105,8 +105,34 @@ impl Raw {
             if frame.kind == PING && frame.flags == ACK {
                 return;
             }
+            self.answer(&frame);
         }
         panic!("the server has closed the connection");
+    }
+
+    /// Answers pings that have arrived, without waiting, so that the server sees a live client.
+    pub fn answer_pings(&mut self) {
+        while self.has_arrived() {
+            let Some(frame) = self.frame() else { return };
+            self.answer(&frame);
+        }
+    }
+
+    /// Whether there is something to read, which may be the end.
+    fn has_arrived(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let arrived = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        !matches!(arrived, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Answers a frame if it is a ping of the server's; says whether it is one.
+    fn answer(&mut self, asked: &Frame) -> bool {
+        let is_ping = asked.kind == PING && asked.flags != ACK;
+        if is_ping {
+            self.send(&frame(PING, ACK, 0, &asked.payload));
+        }
+        is_ping
     }
 
     /// Whether the server has let the connection in: it answers with its settings.
@@ -120,13 +146,12 @@ impl Raw {
         const PINGS_MAX: usize = 4; // one every 30 s
         let mut pings = 0;
         while let Some(asked) = self.frame() {
-            if asked.kind == PING && asked.flags != ACK {
+            if self.answer(&asked) {
                 pings += 1;
                 assert!(
                     pings <= PINGS_MAX,
                     "the server keeps a client that does not read"
                 );
-                self.send(&frame(PING, ACK, 0, &asked.payload));
             }
         }
     }
