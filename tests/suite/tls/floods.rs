@@ -22,7 +22,7 @@ use crate::{
     process::{Raw, Server, Start, alone},
 };
 
-/// After so many connections that were opened, all answer pings.
+/// After so many connections that were opened or pinged, all answer pings.
 const ANSWERING_EVERY: usize = 500;
 /// The most handshakes that may take long.
 const HANDSHAKES_MAX: usize = 1000;
@@ -184,10 +184,14 @@ fn fill(server: &Server, wanted: usize) -> Vec<Raw> {
         }
         open.push(client);
         if open.len().is_multiple_of(ANSWERING_EVERY) {
-            open.iter_mut().for_each(Raw::answer_pings);
+            answer_pings(&mut open);
         }
     }
     open
+}
+
+fn answer_pings(open: &mut [Raw]) {
+    open.iter_mut().for_each(Raw::answer_pings);
 }
 
 /// As many as there may be are let in and served, others are refused, and room that is made is used
@@ -201,9 +205,13 @@ fn holds(server: &Server, most: usize) {
     });
     open.extend(fill(server, 1));
     assert_eq!(open.len(), most);
-    for client in &mut open {
-        client.ping();
+    for index in 0..open.len() {
+        open[index].ping();
+        if index.is_multiple_of(ANSWERING_EVERY) {
+            answer_pings(&mut open);
+        }
     }
+    answer_pings(&mut open);
     for _ in 0..100 {
         assert!(!Raw::connect(server.address).is_alive());
     }
