@@ -60,7 +60,7 @@ impl CampaignPage {
         }
         Self {
             views,
-            unread: self.unread,
+            unread: [self.unread, other.unread].concat(),
             next,
         }
     }

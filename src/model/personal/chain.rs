@@ -3,12 +3,13 @@
 //! The states of a layer lead to the next layer or to the first one, those of the last layer also
 //! to the last one. So whoever leaves a state of the first layer, or one of the last layer that may
 //! lead to the last layer, comes back to one of them after each layer once at most: these are the
-//! cuts. Each counter makes layers of the states; those with the fewest cuts are taken. The
-//! probabilities from cut to cut follow
-//! by one pass through the layers, without a series that would have to converge (a chain without
-//! chance never would). The share of each cut then follows by the elimination of Grassmann, Taksar
-//! and Heyman (*Regenerative analysis and steady state distributions for Markov chains*, Operations
-//! Research 33, 1985), which subtracts nothing, so no digit is lost.
+//! cuts. Each counter makes layers of the states; those with the fewest cuts are taken.
+//!
+//! The probabilities from cut to cut follow by one pass through the layers, without a series that
+//! would have to converge (a chain without chance never would). The share of each cut then follows
+//! by the elimination of Grassmann, Taksar and Heyman (*Regenerative analysis and steady state
+//! distributions for Markov chains*, Operations Research 33, 1985), which subtracts nothing, so no
+//! digit is lost.
 
 /// The most cuts, and the most steps through the layers from all of them: what a second is enough
 /// for.
