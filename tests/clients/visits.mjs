@@ -23,7 +23,7 @@ const PHONE = {
 };
 
 export const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
     // Without a graphics card, drawing by the processor alone costs least.
     args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
 });

@@ -25,6 +25,10 @@ impl Command for BonusCommand {
     fn draws(&self) -> Option<usize> {
         Some(1) // the work of one draw
     }
+
+    fn may_be_refused(&self) -> bool {
+        true
+    }
 }
 
 fn grant(

@@ -33,6 +33,10 @@ impl Command for DrawCommand {
     fn draws(&self) -> Option<usize> {
         Some(self.count as usize)
     }
+
+    fn may_be_refused(&self) -> bool {
+        true
+    }
 }
 
 fn draw(command: &DrawCommand, step: &mut Step<'_>, state: &mut CampaignState) -> Result<Drawn> {

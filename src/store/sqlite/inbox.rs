@@ -36,7 +36,7 @@ pub(super) struct Inbox {
 
 #[derive(Default)]
 struct Waiting {
-    /// Draws.
+    /// Draws and what is as small. Only what callers sent is dropped.
     hot: VecDeque<Queued>,
     /// Everything else: chunks of injections, operators' acts. None of it is dropped.
     slow: VecDeque<Queued>,
@@ -77,7 +77,7 @@ impl Waiting {
             let waited = now.saturating_duration_since(*since).saturating_sub(last);
             let leaves = if job.is_abandoned() {
                 None
-            } else if !self.delay.admits(waited, now) {
+            } else if job.may_be_refused() && !self.delay.admits(waited, now) {
                 Some(&mut dropped)
             } else if units + of_job > units_max && !batch.is_empty() {
                 break;
@@ -132,7 +132,7 @@ impl Inbox {
         } else {
             (&mut waiting.slow, 0)
         };
-        if queue.len() >= WAITING_MAX {
+        if queue.len() >= WAITING_MAX && (job.may_be_refused() || !job.is_hot()) {
             return Err(NotTaken::Full);
         }
         queue.push_back(Queued(Instant::now(), job));

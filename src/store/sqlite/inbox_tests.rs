@@ -9,6 +9,7 @@ const TARGET: Duration = Duration::from_millis(5);
 struct Fake {
     is_hot: bool,
     is_abandoned: bool,
+    may_be_refused: bool,
     refused: Arc<AtomicUsize>,
 }
 
@@ -19,6 +20,10 @@ impl Job for Fake {
 
     fn units(&self) -> usize {
         1
+    }
+
+    fn may_be_refused(&self) -> bool {
+        self.may_be_refused
     }
 
     fn is_abandoned(&self) -> bool {
@@ -39,6 +44,7 @@ fn draw(refused: &Arc<AtomicUsize>) -> Box<Fake> {
     Box::new(Fake {
         is_hot: true,
         is_abandoned: false,
+        may_be_refused: true,
         refused: Arc::clone(refused),
     })
 }
@@ -131,6 +137,7 @@ fn what_nobody_awaits_leaves_and_other_work_is_never_dropped() {
         let job = Fake {
             is_hot,
             is_abandoned,
+            may_be_refused: is_hot,
             refused,
         };
         assert_eq!(inbox.push(Box::new(job)), Ok(()));
@@ -141,4 +148,23 @@ fn what_nobody_awaits_leaves_and_other_work_is_never_dropped() {
     inbox.close();
     assert!(inbox.next_batch().is_none());
     assert_eq!(refused.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_operators_and_the_injector_do_is_taken_however_long_draws_wait() {
+    let (mut waiting, _, _) = run(375, Some(TARGET));
+    let refused = Arc::default();
+    let refund = Fake {
+        may_be_refused: false,
+        ..*draw(&refused)
+    };
+    let now = waiting.hot.back().unwrap().0 + ms(100);
+    waiting
+        .hot
+        .push_front(Queued(now - ms(100), Box::new(refund)));
+    waiting.units += 1;
+    let (batch, dropped) = waiting.take(now);
+    assert!(!batch[0].1.may_be_refused());
+    assert!(!dropped.is_empty());
+    assert!(dropped.iter().all(|queued| queued.1.may_be_refused()));
 }

@@ -28,6 +28,12 @@ pub(super) trait Command: Send + 'static {
     fn draws(&self) -> Option<usize> {
         None
     }
+
+    /// Whether it may be refused while draws wait for too long: its caller can come again. What
+    /// operators and the injector do may not.
+    fn may_be_refused(&self) -> bool {
+        false
+    }
 }
 
 /// A command with the channel for its answer.
@@ -36,6 +42,8 @@ pub(super) trait Job: Send {
     fn is_hot(&self) -> bool;
     /// Its share of a batch.
     fn units(&self) -> usize;
+    /// May be refused once it has waited for too long.
+    fn may_be_refused(&self) -> bool;
     /// Nobody waits for the answer any more, and it has not begun.
     fn is_abandoned(&self) -> bool;
     /// The span of the call that it is for, if that is recorded.
@@ -78,6 +86,10 @@ impl<C: Command> Job for Pending<C> {
 
     fn units(&self) -> usize {
         self.command.draws().unwrap_or(1)
+    }
+
+    fn may_be_refused(&self) -> bool {
+        self.command.may_be_refused()
     }
 
     fn is_abandoned(&self) -> bool {

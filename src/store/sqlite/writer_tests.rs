@@ -17,6 +17,10 @@ struct Fatal {
 }
 
 impl Job for Fatal {
+    fn may_be_refused(&self) -> bool {
+        false
+    }
+
     fn is_hot(&self) -> bool {
         true
     }

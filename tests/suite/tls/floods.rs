@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -22,8 +23,8 @@ use crate::{
     process::{Raw, Server, Start, alone},
 };
 
-/// After so many connections that were opened or pinged, all answer pings.
-const ANSWERING_EVERY: usize = 500;
+/// How often connections answer pings, for which the server waits for ten seconds.
+const ANSWERING_EVERY: Duration = Duration::from_secs(2);
 /// The most handshakes that may take long.
 const HANDSHAKES_MAX: usize = 1000;
 const CHECK: &str = "/grpc.health.v1.Health/Check";
@@ -173,58 +174,77 @@ fn is_served(address: SocketAddr) {
     );
 }
 
-/// Opens connections until one is refused or there are as many; those that were let in. The server
-/// closes one that does not answer its pings, so all answer now and then.
-fn fill(server: &Server, wanted: usize) -> Vec<Raw> {
-    let mut open = Vec::new();
-    while open.len() < wanted {
-        let mut client = Raw::connect(server.address);
-        if !client.is_alive() {
-            break;
-        }
-        open.push(client);
-        if open.len().is_multiple_of(ANSWERING_EVERY) {
-            answer_pings(&mut open);
-        }
-    }
-    open
+/// Connections that answer the server's pings, as it closes those that do not.
+struct Alive {
+    open: Vec<Raw>,
+    answered: Instant,
 }
 
-fn answer_pings(open: &mut [Raw]) {
-    open.iter_mut().for_each(Raw::answer_pings);
+impl Alive {
+    fn none() -> Self {
+        Self {
+            open: Vec::new(),
+            answered: Instant::now(),
+        }
+    }
+
+    /// Opens connections until one is refused or there are as many.
+    fn fill(&mut self, server: &Server, wanted: usize) {
+        while self.open.len() < wanted {
+            let mut client = Raw::connect(server.address);
+            if !client.is_alive() {
+                break;
+            }
+            self.open.push(client);
+            self.answer_now_and_then();
+        }
+    }
+
+    fn ping_all(&mut self) {
+        for index in 0..self.open.len() {
+            self.open[index].ping();
+            self.answer_now_and_then();
+        }
+    }
+
+    fn answer_now_and_then(&mut self) {
+        if self.answered.elapsed() > ANSWERING_EVERY {
+            self.answer();
+        }
+    }
+
+    fn answer(&mut self) {
+        self.open.iter_mut().for_each(Raw::answer_pings);
+        self.answered = Instant::now();
+    }
 }
 
 /// As many as there may be are let in and served, others are refused, and room that is made is used
 /// again.
 fn holds(server: &Server, most: usize) {
-    let mut open = Vec::new();
+    let mut alive = Alive::none();
     // A connection that was closed before may still count.
     until("there is room for all", || {
-        open.extend(fill(server, most - open.len()));
-        open.len() == most
+        alive.fill(server, most);
+        alive.open.len() == most
     });
-    open.extend(fill(server, 1));
-    assert_eq!(open.len(), most);
-    for index in 0..open.len() {
-        open[index].ping();
-        if index.is_multiple_of(ANSWERING_EVERY) {
-            answer_pings(&mut open);
-        }
-    }
-    answer_pings(&mut open);
+    alive.fill(server, most + 1);
+    assert_eq!(alive.open.len(), most);
+    alive.ping_all();
     for _ in 0..100 {
         assert!(!Raw::connect(server.address).is_alive());
+        alive.answer_now_and_then();
     }
-    let (first, last) = (0, open.len() - 1);
-    for index in [first, last] {
-        let call = open[index].call(CHECK);
-        let mut frames = std::iter::from_fn(|| open[index].frame());
+    for index in [0, most - 1] {
+        let client = &mut alive.open[index];
+        let call = client.call(CHECK);
+        let mut frames = std::iter::from_fn(|| client.frame());
         assert!(
             frames.any(|frame| frame.ends(call)),
             "the call has no answer"
         );
     }
-    drop(open);
+    drop(alive);
     until("there is room again", || {
         Raw::connect(server.address).is_alive()
     });
@@ -259,7 +279,6 @@ async fn draw_until(
     is_over: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
 ) {
-    let mut lottery = lottery;
     for number in 0.. {
         if is_over.load(Ordering::Relaxed) {
             return;
@@ -270,7 +289,9 @@ async fn draw_until(
             request_id: format!("{name}-{number}"),
             ..Default::default()
         };
-        lottery.draw(request).await.unwrap();
+        load::patiently(async || lottery.clone().draw(request.clone()).await)
+            .await
+            .unwrap();
         answered.fetch_add(1, Ordering::Relaxed);
     }
 }

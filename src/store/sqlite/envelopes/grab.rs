@@ -25,6 +25,10 @@ impl Command for GrabCommand {
     fn draws(&self) -> Option<usize> {
         Some(1)
     }
+
+    fn may_be_refused(&self) -> bool {
+        true
+    }
 }
 
 fn grab(command: &GrabCommand, step: &mut Step<'_>, row: &mut EnvelopeRow) -> Result<Grabbed> {

@@ -26,6 +26,10 @@ impl Command for CreateEnvelope {
         Some(2 + self.allowed_users.len() / 10 + self.packets.len() / 5)
     }
 
+    fn may_be_refused(&self) -> bool {
+        true
+    }
+
     fn run(&self, step: &mut Step<'_>) -> Result<EnvelopeReply> {
         let id = &self.envelope.id;
         let (row, replayed) = match step.find_envelope(id)? {

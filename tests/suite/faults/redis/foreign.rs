@@ -76,15 +76,19 @@ impl Stall {
         drawn.unwrap_or_else(|status| panic!("{campaign} {id}: {status:?}"));
     }
 
-    /// Puts a text into a key of ours, or into a key that does not exist yet.
+    /// Puts a text into a key of ours, or into a key that does not exist yet. It is one step: what the
+    /// service writes meanwhile would be gone.
     fn spoil(&self, key: &str) {
-        self.redis().command(&["RENAME", key, "kept"]); // an error if there is nothing yet
-        assert_eq!(self.redis().command(&["SET", key, "x"]), "OK");
+        const SPOIL: &str = "redis.pcall('RENAME', KEYS[1], 'kept') -- an error if there is none
+                             return redis.call('SET', KEYS[1], 'x').ok";
+        assert_eq!(self.redis().command(&["EVAL", SPOIL, "1", key]), "OK");
     }
 
     fn restore(&self, key: &str) {
-        assert_eq!(self.redis().command(&["DEL", key]), "1");
-        self.redis().command(&["RENAME", "kept", key]);
+        const RESTORE: &str = "local spoiled = redis.call('DEL', KEYS[1])
+                               redis.pcall('RENAME', 'kept', KEYS[1])
+                               return spoiled";
+        assert_eq!(self.redis().command(&["EVAL", RESTORE, "1", key]), "1");
     }
 
     /// Asserts that an attempt is refused and writes nothing. Decks may be dealt meanwhile, so it

@@ -30,7 +30,9 @@ async fn a_halted_partition_leaves_the_service_ready_and_other_campaigns_drawing
         assert!(!drawn.replayed);
     };
     other(&mut witness, "before").await;
-    assert_eq!(admin.becomes("/readyz", 200), "ready\n");
+    until("all partitions are ready", || {
+        admin.get("/readyz").2 == "ready\n"
+    });
     witness.draw("kept", 20).await;
     redis.back_up();
     witness.draw("lost", 20).await;
@@ -69,7 +71,9 @@ async fn a_halted_partition_leaves_the_service_ready_and_other_campaigns_drawing
 
     witness.recover("--accept --yes").well();
     whole(&witness.server, Serving).await;
-    assert_eq!(admin.becomes("/readyz", 200), "ready\n");
+    until("all partitions are ready", || {
+        admin.get("/readyz").2 == "ready\n"
+    });
     witness.draw("recovered", 1).await;
 }
 
