@@ -99,6 +99,19 @@ impl Table {
         self.rows.len() == 1
     }
 
+    /// The table without those of these columns that are empty in every row.
+    pub(super) fn without_empty(mut self, columns: &[&str]) -> Self {
+        let is_empty = |index: usize| self.rows[1..].iter().all(|row| row[index].is_empty());
+        let kept: Vec<bool> = (0..self.sides.len())
+            .map(|index| !columns.contains(&self.rows[0][index].as_str()) || !is_empty(index))
+            .collect();
+        keep(&mut self.sides, &kept);
+        for row in &mut self.rows {
+            keep(row, &kept);
+        }
+        self
+    }
+
     /// The table as text, without a line end after the last row. If it is printed on a terminal, it
     /// keeps within the terminal's width.
     pub(super) fn render(&self) -> String {
@@ -144,9 +157,28 @@ impl Table {
     }
 }
 
+/// Keeps the cells of these columns.
+fn keep<T>(cells: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    cells.retain(|_| kept.next().copied().unwrap_or(true));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_has_no_empty_column_that_it_may_leave_out() {
+        let table = |code: &str| {
+            let columns = ["unit", "code", "note"].map(|name| (name, Side::Left));
+            let mut table = Table::new(columns);
+            table.row(["u-1".into(), String::new(), String::new()]);
+            table.row(["u-2".into(), code.into(), String::new()]);
+            table.without_empty(&["code"]).render()
+        };
+        assert_eq!(table(""), "unit  note\nu-1\nu-2");
+        assert_eq!(table("7"), "unit  code  note\nu-1\nu-2   7");
+    }
 
     #[test]
     fn a_table_has_aligned_columns_and_no_border() {

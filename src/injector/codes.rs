@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Injector, imported::Imported};
+use super::{Injector, imported::Known};
 use crate::{
     chance::CodeKey,
     model::{CampaignId, PrizeNo},
@@ -33,7 +33,7 @@ type BlockName = (CampaignId, PrizeNo, u64);
 pub(super) struct Codes {
     keys: Mutex<HashMap<CampaignId, CodeKey>>,
     blocks: Mutex<HashMap<BlockName, Decrypted>>,
-    pub(super) imported: tokio::sync::Mutex<Option<Imported>>,
+    pub(super) imported: tokio::sync::Mutex<Known>,
 }
 
 /// A block, and since when it is known.

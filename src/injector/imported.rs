@@ -2,7 +2,8 @@
 //!
 //! The store checks that an import begins where the one before ended. So all codes before it are
 //! known, and a new one is compared with them: by a hash of 64 bits of each, which the service that
-//! imports keeps in memory (8 to 16 bytes a code), and then with the codes themselves.
+//! imports keeps in memory for the prizes of the last imports (8 to 16 bytes a code), and then with
+//! the codes themselves.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -28,6 +29,10 @@ use crate::{
 const READ_BLOCKS: u64 = 256;
 /// The hashes are forgotten when nothing was imported for this long.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
+/// Prizes whose hashes are kept.
+const PRIZES_MAX: usize = 4;
+/// Codes of all prizes whose hashes are kept, unless it is one prize alone.
+const CODES_MAX: u64 = 10_000_000;
 /// Hashes are kept in lists by their first bits, each in order.
 const LISTS: usize = 4_096;
 /// Duplicates that an error names.
@@ -57,8 +62,39 @@ pub struct ImportedCodes {
     pub replayed: bool,
 }
 
+/// The codes of the prizes of the last imports; the last prize comes last.
+#[derive(Default)]
+pub(super) struct Known(Vec<Imported>);
+
+impl Known {
+    /// Takes out what is known of a prize that has this many codes. A store that was rolled back
+    /// has fewer codes than are known.
+    fn take(&mut self, campaign: &CampaignId, prize: PrizeNo, imported: u64) -> Option<Imported> {
+        let of_prize = |known: &Imported| known.campaign == *campaign && known.prize == prize;
+        let known = self.0.remove(self.0.iter().position(of_prize)?);
+        (known.count <= imported).then_some(known)
+    }
+
+    /// Keeps what is known of a prize, and forgets the prizes for which there is no room, those
+    /// that were not used for longest.
+    fn keep(&mut self, known: Imported) -> &mut Imported {
+        self.0.push(known);
+        let codes = |all: &[Imported]| all.iter().map(|known| known.count).sum::<u64>();
+        while self.0.len() > PRIZES_MAX || (self.0.len() > 1 && codes(&self.0) > CODES_MAX) {
+            self.0.remove(0);
+        }
+        let last = self.0.len() - 1;
+        &mut self.0[last]
+    }
+
+    /// Forgets prizes to which nothing was imported for a while.
+    fn forget_unused(&mut self) {
+        self.0.retain(|known| known.used.elapsed() < KNOWN_FOR);
+    }
+}
+
 /// The codes of a prize, as hashes.
-pub(super) struct Imported {
+struct Imported {
     campaign: CampaignId,
     prize: PrizeNo,
     /// How many of the prize's codes are among the hashes.
@@ -132,15 +168,11 @@ impl Injector {
             });
         }
         if has_codes && import.first == before.imported {
-            let known = turn.take().filter(|known| {
-                known.campaign == import.campaign
-                    && known.prize == prize
-                    && known.count <= before.imported
-            });
+            let known = turn.take(&import.campaign, prize, before.imported);
             let mut known = known.unwrap_or_else(|| Imported::new(&import.campaign, prize));
             at.learn(&mut known, before.imported).await?;
             let checked = at.refuse_duplicates(&known, &import).await;
-            let known = turn.insert(known);
+            let known = turn.keep(known);
             checked?;
             let blocks = at.seal(&import).await?;
             let operated = self.operate_import(&view, &import, (prize, &key), blocks);
@@ -187,8 +219,7 @@ impl Injector {
         tokio::spawn(async move {
             tokio::time::sleep(KNOWN_FOR).await;
             if let Some(injector) = injector.upgrade() {
-                let mut known = injector.codes.imported.lock().await;
-                known.take_if(|known| known.used.elapsed() >= KNOWN_FOR);
+                injector.codes.imported.lock().await.forget_unused();
             }
         });
     }
@@ -316,5 +347,62 @@ fn note(problems: &mut Problems, i: usize, earlier: &str) {
             format!("codes[{i}]"),
             format!("is the same code as {earlier}: each code of a prize is there once"),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn campaign() -> CampaignId {
+        CampaignId::parse("campaign", "spring").unwrap()
+    }
+
+    fn imported(prize: u16, codes: u64) -> Imported {
+        Imported {
+            count: codes,
+            ..Imported::new(&campaign(), PrizeNo(prize))
+        }
+    }
+
+    /// The prizes that are known, the one that was not used for longest first.
+    fn prizes(known: &Known) -> Vec<u16> {
+        known.0.iter().map(|imported| imported.prize.0).collect()
+    }
+
+    #[test]
+    fn imports_for_several_prizes_in_turn_keep_the_codes_of_each() {
+        let mut known = Known::default();
+        for round in 0..3 {
+            for prize in 0..4 {
+                let found = known.take(&campaign(), PrizeNo(prize), 10 * round);
+                assert_eq!(found.is_some(), round > 0, "prize {prize}");
+                let mut found = found.unwrap_or_else(|| imported(prize, 0));
+                assert_eq!(found.count, 10 * round);
+                found.count += 10;
+                known.keep(found);
+            }
+        }
+        known.keep(imported(7, 1));
+        assert_eq!(prizes(&known), [1, 2, 3, 7]);
+    }
+
+    #[test]
+    fn the_codes_of_all_prizes_are_bounded_but_those_of_one() {
+        let mut known = Known::default();
+        known.keep(imported(0, 4_000_000));
+        known.keep(imported(1, 4_000_000));
+        known.keep(imported(2, 4_000_000));
+        assert_eq!(prizes(&known), [1, 2]);
+        known.keep(imported(3, CODES_MAX + 1));
+        assert_eq!(prizes(&known), [3]);
+    }
+
+    #[test]
+    fn a_store_that_was_rolled_back_is_read_again() {
+        let mut known = Known::default();
+        known.keep(imported(0, 20));
+        assert!(known.take(&campaign(), PrizeNo(0), 19).is_none());
+        assert!(prizes(&known).is_empty());
     }
 }

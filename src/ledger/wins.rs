@@ -46,6 +46,14 @@ pub fn draw_of(entry: &Entry) -> Option<&DrawEntry> {
     }
 }
 
+/// The index of the code that a win of this draw got, if its prize has codes.
+pub fn code_of(draw: &DrawEntry, win: &Win) -> Option<u64> {
+    match draw.results.get(usize::try_from(win.number).ok()?)? {
+        DrawResult::Won { code, .. } => *code,
+        DrawResult::NotWon { .. } => None,
+    }
+}
+
 /// The units that a draw won. `campaign` is the version under which it was made; prizes or pools
 /// that this version does not have give none.
 pub fn wins(entry: &Entry, draw: &DrawEntry, campaign: &Campaign) -> Option<Vec<Win>> {

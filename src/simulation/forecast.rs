@@ -9,7 +9,7 @@ use super::{
     crowd::Crowd,
     run::{PrizeRun, PrizeWindow, Run, windows},
 };
-use crate::model::{Campaign, Moment, Prize, money::NANOS_PER_UNIT};
+use crate::model::{Campaign, Moment, Prize, PrizeNo, money::NANOS_PER_UNIT};
 
 /// A number over all runs: its mean, and the range of nine in ten runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -48,8 +48,11 @@ pub struct Forecast {
     pub winners: Spread,
     /// Users to whom a guarantee gave a unit.
     pub guaranteed: Spread,
-    /// Users who were refused a draw by a limit.
+    /// Users who were refused a draw by a limit, or won as many units as `winsPerUser` allows.
     pub limited: Spread,
+    /// Of these, users who won as many units as `winsPerUser` allows; none without such a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_wins_limit: Option<Spread>,
     /// Days on which the budget held a prize that could have been won; none without a budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_days: Option<Spread>,
@@ -114,6 +117,13 @@ pub struct PrizeForecast {
     pub runs_out: f64,
     /// When the last unit was won in these runs: the mean, in local time.
     pub runs_out_time: Option<String>,
+    /// One of these runs in twenty runs out earlier (the 5th percentile).
+    pub runs_out_time_low: Option<String>,
+    /// One of these runs in twenty runs out later (the 95th percentile).
+    pub runs_out_time_high: Option<String>,
+    /// Users who won as many units as `perUser` allows, on a day or in all; none without a cap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_cap: Option<Spread>,
     /// Hours at whose end released units waited for someone.
     pub unclaimed_hours: Spread,
     /// By hour, as [`Forecast::hours`].
@@ -180,10 +190,14 @@ impl Forecast {
                 .collect(),
             consolations: spread(&|run| run.consolations as f64),
             nothings: spread(&|run| run.nothings as f64),
-            drawers: spread(&|run| run.drawers as f64),
-            winners: spread(&|run| run.winners as f64),
-            guaranteed: spread(&|run| run.guaranteed as f64),
-            limited: spread(&|run| run.limited as f64),
+            drawers: spread(&|run| run.users.drawers as f64),
+            winners: spread(&|run| run.users.winners as f64),
+            guaranteed: spread(&|run| run.users.guaranteed as f64),
+            limited: spread(&|run| run.users.limited as f64),
+            at_wins_limit: campaign
+                .all_limits()
+                .any(|limits| limits.wins_per_user.is_some())
+                .then(|| spread(&|run| run.users.at_wins_limit as f64)),
             budget_days: campaign
                 .budget
                 .is_some()
@@ -191,18 +205,19 @@ impl Forecast {
             costs: costs(campaign, runs),
             prizes: campaign
                 .numbered_prizes()
-                .map(|(no, prize)| {
-                    let runs: Vec<&PrizeRun> = runs
-                        .iter()
-                        .map(|run| &run.prizes[usize::from(no.0)])
-                        .collect();
-                    PrizeForecast::of(campaign, prize, &runs)
-                })
+                .map(|(no, prize)| PrizeForecast::of(campaign, (no, prize), runs))
                 .collect(),
             days: with_budget(campaign, runs, spans(campaign, runs, &days(campaign))),
             hours: spans(campaign, runs, &hours),
         }
     }
+}
+
+/// Users who reached the cap of a prize; none without a cap.
+fn at_cap(prize: &Prize, no: PrizeNo, runs: &[Run]) -> Option<Spread> {
+    prize.per_user?;
+    let reached = |run: &Run| run.users.at_cap.get(&no).copied().unwrap_or(0) as f64;
+    Some(Spread::of(runs.iter().map(reached)))
 }
 
 /// The indexes of the windows of each local day.
@@ -317,18 +332,19 @@ fn costs(campaign: &Campaign, runs: &[Run]) -> Vec<Cost> {
 }
 
 impl PrizeForecast {
-    fn of(campaign: &Campaign, prize: &Prize, runs: &[&PrizeRun]) -> Self {
+    fn of(campaign: &Campaign, (no, prize): (PrizeNo, &Prize), all: &[Run]) -> Self {
+        let runs = all.iter().map(|run| &run.prizes[usize::from(no.0)]);
+        let runs: Vec<&PrizeRun> = runs.collect();
         let spread = |of: &dyn Fn(&PrizeRun) -> f64| Spread::of(runs.iter().map(|run| of(run)));
         let sum = |run: &PrizeRun, of: fn(&PrizeWindow) -> u32| -> f64 {
             run.windows.iter().map(|window| f64::from(of(window))).sum()
         };
-        let ends: Vec<i64> = runs
-            .iter()
-            .filter_map(|run| Some(run.ran_out?.as_micros()))
-            .collect();
-        let mean_end = ends.iter().map(|end| *end as f64).sum::<f64>() / ends.len().max(1) as f64;
-        let to_second =
-            |micros: f64| Moment::from_micros((micros / 1e6).round() as i64 * 1_000_000);
+        let ends: Vec<Moment> = runs.iter().filter_map(|run| run.ran_out).collect();
+        let end = Spread::of(ends.iter().map(|end| end.as_micros() as f64));
+        let ended = |micros: f64| {
+            let second = Moment::from_micros((micros / 1e6).round() as i64 * 1_000_000);
+            (!ends.is_empty()).then(|| campaign.zone.local(second))
+        };
         Self {
             prize_id: prize.id.to_string(),
             stock: prize.stock,
@@ -337,7 +353,10 @@ impl PrizeForecast {
             won: spread(&|run| sum(run, |window| window.won)),
             left: spread(&|run| run.left as f64),
             runs_out: ends.len() as f64 / runs.len().max(1) as f64,
-            runs_out_time: (!ends.is_empty()).then(|| campaign.zone.local(to_second(mean_end))),
+            runs_out_time: ended(end.mean),
+            runs_out_time_low: ended(end.low),
+            runs_out_time_high: ended(end.high),
+            at_cap: at_cap(prize, no, all),
             unclaimed_hours: spread(&|run| {
                 run.windows
                     .iter()

@@ -25,6 +25,7 @@ mod run;
 mod share;
 #[cfg(test)]
 mod tests;
+mod users;
 
 use self::{crowd::Crowd, forecast::Forecast, run::Run};
 

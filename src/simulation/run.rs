@@ -9,7 +9,10 @@ use std::{
 use sha2::{Digest as _, Sha256};
 use tokio::runtime;
 
-use super::crowd::{Arrival, Crowd};
+use super::{
+    crowd::{Arrival, Crowd},
+    users::{UserSums, Users},
+};
 use crate::{
     chance::{MasterKey, Nonce, Salt, Seed, Stream},
     injector::Injector,
@@ -22,7 +25,7 @@ use crate::{
     store::{
         ApplyCommand, Author, Cause, DrawCommand, DrawResult, Refusal, Result, Stats, Store,
         StoreError,
-        clock::{Clock as _, ManualClock},
+        clock::{Clock, ManualClock},
         memory::MemoryStore,
     },
 };
@@ -46,12 +49,7 @@ pub(super) struct Run {
     pub(super) refused: BTreeMap<&'static str, u64>,
     pub(super) consolations: u64,
     pub(super) nothings: u64,
-    /// Users who drew, who won at least one unit, who were given one by a guarantee, and who were
-    /// refused a draw by a limit.
-    pub(super) drawers: u64,
-    pub(super) winners: u64,
-    pub(super) guaranteed: u64,
-    pub(super) limited: u64,
+    pub(super) users: UserSums,
     /// By window: draws that were made.
     pub(super) draws_by_window: Vec<u32>,
     /// By prize number.
@@ -88,17 +86,22 @@ pub(super) struct PrizeWindow {
     pub(super) unclaimed: u32,
 }
 
-/// What is known of a user.
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    has_drawn: bool,
-    has_won: bool,
-    is_guaranteed: bool,
-    is_limited: bool,
-}
+/// Makes an empty store on a clock.
+pub(super) type NewStore = fn(Arc<dyn Clock>) -> MemoryStore;
 
 /// Plays a campaign through with the chance of a seed; none if it becomes late.
 pub(super) fn play(
+    campaign: &Arc<Campaign>,
+    crowd: &Crowd,
+    seed: u32,
+    is_late: &dyn Fn() -> bool,
+) -> Result<Option<Run>> {
+    play_on(MemoryStore::forgetful, campaign, crowd, seed, is_late)
+}
+
+/// As [`play`], on such a store.
+pub(super) fn play_on(
+    new_store: NewStore,
     campaign: &Arc<Campaign>,
     crowd: &Crowd,
     seed: u32,
@@ -109,7 +112,7 @@ pub(super) fn play(
     let runtime =
         runtime.map_err(|error| StoreError::corrupt(format!("no runtime starts: {error}")))?;
     runtime.block_on(async {
-        let mut stage = Stage::open(campaign, crowd, seed).await?;
+        let mut stage = Stage::open(new_store, campaign, crowd, seed).await?;
         let windows: Vec<Window> = windows(campaign).collect();
         let means = crowd.draws_by_window(campaign, &windows);
         for (index, (window, mean)) in windows.iter().zip(means).enumerate() {
@@ -146,8 +149,7 @@ struct Stage<'a> {
     injector: Arc<Injector>,
     chance: Stream,
     request: RequestId,
-    /// By the number of the user.
-    seen: Vec<Seen>,
+    users: Users,
     /// By the number of the user; empty if nobody is in a segment.
     memberships: Vec<Vec<SegmentId>>,
     /// What was won of the budget.
@@ -157,10 +159,14 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Applies the campaign some time before its start.
-    async fn open(campaign: &'a Arc<Campaign>, crowd: &'a Crowd, seed: u32) -> Result<Self> {
+    async fn open(
+        new_store: NewStore,
+        campaign: &'a Arc<Campaign>,
+        crowd: &'a Crowd,
+        seed: u32,
+    ) -> Result<Self> {
         let clock = Arc::new(ManualClock::at(campaign.start - APPLIED_BEFORE));
-        let store = MemoryStore::forgetful(Arc::clone(&clock) as _);
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store: Arc<dyn Store> = Arc::new(new_store(Arc::clone(&clock) as _));
         let key = MasterKey::from_bytes(bytes(seed, b"key"));
         let nonce = Nonce(bytes(seed, b"nonce"));
         let commitment = key.campaign_seed(&campaign.id, &nonce).commitment();
@@ -202,7 +208,7 @@ impl<'a> Stage<'a> {
             memberships: crowd.memberships(
                 &mut Seed::from_bytes(bytes(seed, b"segments")).stream(&[b"memberships"]),
             ),
-            seen: vec![Seen::default(); crowd.users.get() as usize],
+            users: Users::new(campaign, crowd.users.get()),
             spent: (SpentDay::default(), 0),
             run: Run {
                 seed,
@@ -210,10 +216,7 @@ impl<'a> Stage<'a> {
                 refused: BTreeMap::new(),
                 consolations: 0,
                 nothings: 0,
-                drawers: 0,
-                winners: 0,
-                guaranteed: 0,
-                limited: 0,
+                users: UserSums::default(),
                 draws_by_window: Vec::new(),
                 budget_days: BTreeSet::new(),
                 prizes: campaign
@@ -280,21 +283,14 @@ impl<'a> Stage<'a> {
             not_after: arrival.at + PATIENCE,
             chance: None,
         };
-        let seen = &mut self.seen[arrival.user as usize];
         match self.injector.draw(command).await {
             Ok(answer) => {
-                seen.has_drawn = true;
+                self.users.drew(arrival.user, &answer);
                 self.run.draws += 1;
                 self.run.draws_by_window[index] += 1;
                 for result in &answer.entry.results {
                     match *result {
-                        DrawResult::Won {
-                            prize, guarantee, ..
-                        } => {
-                            seen.has_won = true;
-                            seen.is_guaranteed |= guarantee.is_some();
-                            self.run.won(prize, index, arrival.at);
-                        }
+                        DrawResult::Won { prize, .. } => self.run.won(prize, index, arrival.at),
                         DrawResult::NotWon {
                             consolation: true, ..
                         } => self.run.consolations += 1,
@@ -305,7 +301,7 @@ impl<'a> Stage<'a> {
                 Ok(())
             }
             Err(StoreError::Refused(Refusal::Limit { reached, .. })) => {
-                seen.is_limited = true;
+                self.users.refused(arrival.user);
                 *self.run.refused.entry(name(reached.limit)).or_default() += 1;
                 Ok(())
             }
@@ -388,11 +384,7 @@ impl<'a> Stage<'a> {
                 prize.ran_out = None;
             }
         }
-        let count = |is: fn(&Seen) -> bool| self.seen.iter().filter(|seen| is(seen)).count() as u64;
-        self.run.drawers = count(|seen| seen.has_drawn);
-        self.run.winners = count(|seen| seen.has_won);
-        self.run.guaranteed = count(|seen| seen.is_guaranteed);
-        self.run.limited = count(|seen| seen.is_limited);
+        self.run.users = self.users.sums();
         Ok(self.run)
     }
 }

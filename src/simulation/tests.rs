@@ -3,11 +3,14 @@ use std::num::NonZeroU64;
 use super::{
     crowd::{Arrivals, Crowd},
     forecast::Forecast,
-    run::play,
+    run::{play, play_on},
     simulate, simulate_unless,
 };
-use crate::model::{Campaign, SegmentId, convert::campaign_from_proto, file};
-use std::sync::Arc;
+use crate::{
+    model::{Campaign, SegmentId, convert::campaign_from_proto, file},
+    store::memory::MemoryStore,
+};
+use std::{sync::Arc, time::Duration};
 
 fn campaign(rest: &str) -> Arc<Campaign> {
     let text = format!(
@@ -45,6 +48,34 @@ fn a_seed_gives_the_same_run_each_time_and_another_one_another_run() {
     // As many threads as there are do not change what comes out.
     let forecast = || format!("{:?}", simulate(&campaign, &crowd, 4).unwrap());
     assert_eq!(forecast(), forecast());
+}
+
+/// The conformance tests run over a store that keeps its ledger, and simulations over one that does
+/// not: it must decide the same.
+#[test]
+fn a_store_that_keeps_no_ledger_gives_the_draws_of_one_that_does() {
+    let rules = "limits: {drawsPerDay: 6, winsPerUser: 9}, consolation: {id: points}, \
+         budget: {perDay: {currencyCode: CNY, units: 170}}, \
+         prizes: [{id: mug, stock: 100, value: {currencyCode: CNY, units: 3}}, \
+         {id: cap, stock: 40, perUser: {perDay: 1}, value: {currencyCode: CNY}}, \
+         {id: pin, unlimited: true, countsAsWin: false, value: {currencyCode: CNY}}], \
+         guarantees: [{id: fifth, prizes: [cap], within: 5}], \
+         pools: [{id: hours, schedule: {perHour: {mug: 2}}}, \
+         {id: own, segments: {any: [member]}, personal: {odds: {pin: 20%}}}, \
+         {id: deck, deck: {size: 10, cards: {cap: 1, pin: 2}, onExhausted: RESHUFFLE}}]";
+    let campaign = campaign(rules);
+    let crowd = Crowd {
+        segments: vec![(SegmentId::parse("", "member").unwrap(), 0.5)],
+        ..crowd(100, 8.0)
+    };
+    let keeping = |clock| MemoryStore::new(clock, Duration::ZERO);
+    for seed in 1..=2 {
+        let run = play_on(keeping, &campaign, &crowd, seed, &|| false);
+        let run = run.unwrap().unwrap();
+        let forgetful = play(&campaign, &crowd, seed, &|| false).unwrap().unwrap();
+        assert!(run.draws > 500 && run.users.limited > 0, "{run:?}");
+        assert_eq!(format!("{forgetful:?}"), format!("{run:?}"));
+    }
 }
 
 /// Each 20 draws win exactly 3 units, whoever draws.
@@ -246,6 +277,55 @@ fn users_who_reach_a_limit_are_counted() {
     assert_eq!((free.limited.high, free.refused.len()), (0.0, 0));
 }
 
+/// Every draw gives a pin or, to who may still have one, a mug.
+fn mugs(rest: &str) -> Arc<Campaign> {
+    campaign(&format!(
+        "{rest}, pools: \
+         [{{id: mugs, deck: {{size: 1, cards: {{mug: 1}}, onExhausted: RESHUFFLE}}}}, \
+         {{id: pins, deck: {{size: 1, cards: {{pin: 1}}, onExhausted: RESHUFFLE}}}}]"
+    ))
+}
+
+/// Each of 100 users tries about 12 draws, so hardly anybody makes fewer than 3.
+#[test]
+fn users_who_reach_the_cap_of_a_prize_are_counted() {
+    let capped = |cap: &str| {
+        let prizes = format!(
+            "prizes: [{{id: mug, unlimited: true, perUser: {cap}}}, {{id: pin, unlimited: true}}]"
+        );
+        simulate(&mugs(&prizes), &crowd(100, 6.0), 3).unwrap()
+    };
+    let few = capped("{total: 1}");
+    assert_eq!(few.prizes[0].at_cap.unwrap(), few.drawers, "the first draw");
+    assert_eq!(few.prizes[1].at_cap, None);
+    assert_eq!((few.limited.high, few.at_wins_limit), (0.0, None));
+    let of_a_day = capped("{perDay: 3}").prizes[0].at_cap.unwrap();
+    assert!((80.0..=100.0).contains(&of_a_day.low), "{of_a_day:?}");
+    let more = capped("{total: 12}").prizes[0].at_cap.unwrap();
+    assert!(0.0 < more.low && more.high < 80.0, "{more:?}");
+}
+
+#[test]
+fn users_who_win_as_much_as_they_may_are_at_a_limit() {
+    let limited = |wins: u32| {
+        let rest = "prizes: [{id: mug, unlimited: true}, {id: pin, unlimited: true}]";
+        let rest = format!("limits: {{winsPerUser: {wins}}}, {rest}");
+        simulate(&mugs(&rest), &crowd(100, 6.0), 3).unwrap()
+    };
+    let one = limited(1);
+    assert_eq!(
+        (one.at_wins_limit, one.limited),
+        (Some(one.drawers), one.drawers)
+    );
+    let twelve = limited(12).at_wins_limit.unwrap();
+    assert!(0.0 < twelve.low && twelve.high < 80.0, "{twelve:?}");
+    let none = limited(0);
+    assert_eq!(
+        (none.winners.high, none.at_wins_limit),
+        (0.0, Some(none.drawers))
+    );
+}
+
 /// Members may draw once a day and everybody else not at all; staff draw from no pool.
 #[test]
 fn users_are_in_as_many_segments_as_their_shares_say() {
@@ -326,6 +406,17 @@ fn stock_runs_out_when_the_draws_say() {
     };
     assert!(time.starts_with("2026-12-01T"), "{time}");
     assert!((minutes(time) - 12 * 60).abs() < 40, "{time}");
+    let prize = &forecast.prizes[0];
+    let low = prize.runs_out_time_low.as_deref().unwrap();
+    let high = prize.runs_out_time_high.as_deref().unwrap();
+    assert!(
+        minutes(low) < minutes(time) && minutes(time) < minutes(high),
+        "{low} {high}"
+    );
+    assert!(
+        12 * 60 - 90 < minutes(low) && minutes(high) < 12 * 60 + 90,
+        "{low} {high}"
+    );
 }
 
 /// 0.6%, from the 74th draw on 6% more each, and surely the 90th: 1.605205% of all draws.

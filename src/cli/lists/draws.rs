@@ -95,6 +95,7 @@ impl List for Draws {
     type Element = RecordedDraw;
     const NAME: &'static str = "draws";
     const MESSAGE: &'static str = "tombola.v1.RecordedDraw";
+    const SPARSE: &'static [&'static str] = &[draws::SEGMENTS, draws::CODES];
 
     fn columns(&self) -> Vec<(&'static str, Side)> {
         draws::COLUMNS.map(|name| (name, Side::Left)).into()

@@ -87,6 +87,9 @@ trait List {
     /// The name of an element's message.
     const MESSAGE: &'static str;
 
+    /// Columns that a table has only if a row has something in them.
+    const SPARSE: &'static [&'static str] = &[];
+
     /// The columns.
     fn columns(&self) -> Vec<(&'static str, Side)>;
 
@@ -136,7 +139,7 @@ async fn print<L: List>(client: &Client, mut list: L, args: &ListArgs, zone: &Ti
     }
     match format {
         Format::Table if table.is_empty() => say(&format!("no {}", L::NAME)),
-        Format::Table => say(&table.render()),
+        Format::Table => say(&table.without_empty(L::SPARSE).render()),
         Format::Csv => {}
         Format::Json => say_json(L::NAME, json, complete_until.as_ref()),
     }

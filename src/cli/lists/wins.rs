@@ -69,6 +69,7 @@ impl List for Wins {
     type Element = Win;
     const NAME: &'static str = "wins";
     const MESSAGE: &'static str = "tombola.v1.Win";
+    const SPARSE: &'static [&'static str] = &[wins::CODE];
 
     fn columns(&self) -> Vec<(&'static str, Side)> {
         let names = wins::columns(self.is_public).into_iter();
@@ -87,6 +88,7 @@ impl List for Wins {
             user_id: wins::masked(&win.user_id),
             request_id: String::new(),
             delivery: None,
+            code_index: None,
             ..win
         }
     }

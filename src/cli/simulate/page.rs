@@ -2,6 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::{
+    super::output::counted,
+    view::{end, has_caps},
+};
 use crate::{
     model::Campaign,
     simulation::forecast::{Forecast, PrizeForecast, Spread},
@@ -38,10 +42,10 @@ pub(super) fn render(forecast: &Forecast, campaign: &Campaign) -> String {
     push(
         &mut page,
         format!(
-            "<p class=\"note\">{name}{} users, {} runs. Each number is the mean of all runs; in \
-         brackets the range of nine in ten. Times are local in {}.</p>\n",
-            forecast.users,
-            forecast.seeds,
+            "<p class=\"note\">{name}{}, {}. Each number is the mean of all runs; in brackets the \
+         range of nine in ten. Times are local in {}.</p>\n",
+            counted(forecast.users, "user"),
+            counted(forecast.seeds.into(), "run"),
             escaped(&forecast.time_zone),
         ),
     );
@@ -115,6 +119,9 @@ fn summary(page: &mut String, forecast: &Forecast) {
         line("users with a guarantee", forecast.guaranteed);
     }
     line("users at a limit", forecast.limited);
+    if let Some(users) = forecast.at_wins_limit {
+        line("users at the limit of wins", users);
+    }
     if let Some(days) = forecast.budget_days {
         line("days at the budget", days);
     }
@@ -128,39 +135,37 @@ fn summary(page: &mut String, forecast: &Forecast) {
 
 fn prizes(page: &mut String, forecast: &Forecast) {
     page.push_str("<h2>Prizes</h2>\n<table>\n");
-    row(
-        page,
-        "th",
-        [
-            "prize",
-            "stock",
-            "released",
-            "won",
-            "left",
-            "runs in which it runs out",
-            "on average at",
-            "hours unclaimed",
-        ],
-    );
+    let columns = [
+        "prize",
+        "stock",
+        "released",
+        "won",
+        "left",
+        "runs in which it runs out",
+        "on average at",
+        "hours unclaimed",
+    ];
+    let has_caps = has_caps(forecast);
+    let of_caps = has_caps.then_some("users at its cap");
+    row(page, "th", columns.into_iter().chain(of_caps));
     for prize in &forecast.prizes {
         let stock = match prize.unlimited {
             true => "unlimited".into(),
             false => prize.stock.to_string(),
         };
-        row(
-            page,
-            "td",
-            [
-                prize.prize_id.as_str(),
-                &stock,
-                &cell(prize.released),
-                &cell(prize.won),
-                &cell(prize.left),
-                &format!("{:.1}%", prize.runs_out * 100.0),
-                prize.runs_out_time.as_deref().unwrap_or("-"),
-                &cell(prize.unclaimed_hours),
-            ],
-        );
+        let cells = [
+            prize.prize_id.clone(),
+            stock,
+            cell(prize.released),
+            cell(prize.won),
+            cell(prize.left),
+            format!("{:.1}%", prize.runs_out * 100.0),
+            end(prize),
+            cell(prize.unclaimed_hours),
+        ];
+        let at_cap = has_caps.then(|| prize.at_cap.map_or_else(|| "-".into(), cell));
+        let cells: Vec<String> = cells.into_iter().chain(at_cap).collect();
+        row(page, "td", cells.iter().map(String::as_str));
     }
     page.push_str("</table>\n");
 }

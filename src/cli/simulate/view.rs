@@ -83,6 +83,9 @@ fn headline(forecast: &Forecast) -> String {
         line("users with a guarantee", of_all(forecast.guaranteed));
     }
     line("users at a limit", of_all(forecast.limited));
+    if let Some(users) = forecast.at_wins_limit {
+        line("  of winsPerUser", of_all(users));
+    }
     if let Some(days) = forecast.budget_days {
         line("days at the budget", whole(days));
     }
@@ -100,8 +103,32 @@ fn headline(forecast: &Forecast) -> String {
     lines.join("\n")
 }
 
+/// When a prize runs out: the mean, and the range to the minute if the runs differ.
+pub(super) fn end(prize: &PrizeForecast) -> String {
+    let Some(mean) = &prize.runs_out_time else {
+        return "-".into();
+    };
+    let minute = |time: &Option<String>| {
+        let time = time.as_ref().and_then(|time| time.get(5..16));
+        time.unwrap_or_default().replace('T', " ")
+    };
+    let (low, high) = (
+        minute(&prize.runs_out_time_low),
+        minute(&prize.runs_out_time_high),
+    );
+    match low == high {
+        true => mean.clone(),
+        false => format!("{mean} ({low}–{high})"),
+    }
+}
+
+/// Whether a prize has a cap for each user.
+pub(super) fn has_caps(forecast: &Forecast) -> bool {
+    forecast.prizes.iter().any(|prize| prize.at_cap.is_some())
+}
+
 fn prizes(forecast: &Forecast) -> String {
-    let mut table = Table::new([
+    let columns = [
         ("prize", Side::Left),
         ("stock", Side::Right),
         ("released", Side::Right),
@@ -110,9 +137,12 @@ fn prizes(forecast: &Forecast) -> String {
         ("runs out", Side::Right),
         ("on average at", Side::Left),
         ("hours unclaimed", Side::Right),
-    ]);
+    ];
+    let has_caps = has_caps(forecast);
+    let of_caps = has_caps.then_some(("users at its cap", Side::Right));
+    let mut table = Table::new(columns.into_iter().chain(of_caps));
     for prize in &forecast.prizes {
-        table.row([
+        let cells = [
             prize.prize_id.clone(),
             match prize.unlimited {
                 true => "unlimited".into(),
@@ -122,9 +152,11 @@ fn prizes(forecast: &Forecast) -> String {
             whole(prize.won),
             whole(prize.left),
             percent(prize.runs_out),
-            prize.runs_out_time.clone().unwrap_or_else(|| "-".into()),
+            end(prize),
             whole(prize.unclaimed_hours),
-        ]);
+        ];
+        let at_cap = has_caps.then(|| prize.at_cap.map_or_else(|| "-".into(), whole));
+        table.row(cells.into_iter().chain(at_cap));
     }
     table.render()
 }
@@ -211,6 +243,8 @@ pub(super) fn compare(path: &str, forecasts: &[(String, Forecast)]) -> String {
         .iter()
         .any(|(_, forecast)| forecast.guaranteed.high > 0.0);
     let guaranteed = has_guarantees.then_some(("users with a guarantee", Side::Right));
+    let has_caps = forecasts.iter().any(|(_, forecast)| has_caps(forecast));
+    let of_caps = has_caps.then_some(("users at a cap", Side::Left));
     let columns = [
         (path, Side::Right),
         ("draws", Side::Right),
@@ -222,7 +256,8 @@ pub(super) fn compare(path: &str, forecasts: &[(String, Forecast)]) -> String {
         ("cost", Side::Left),
         ("runs out", Side::Left),
     ];
-    let mut table = Table::new(columns.into_iter().chain(guaranteed).chain(more));
+    let columns = columns.into_iter().chain(guaranteed).chain(more);
+    let mut table = Table::new(columns.chain(of_caps));
     for (value, forecast) in forecasts {
         let won = forecast
             .prizes
@@ -245,9 +280,24 @@ pub(super) fn compare(path: &str, forecasts: &[(String, Forecast)]) -> String {
         ];
         let more = [whole(forecast.limited), costs.join(" + "), out.join(", ")];
         let guaranteed = has_guarantees.then(|| whole(forecast.guaranteed));
-        table.row(cells.into_iter().chain(guaranteed).chain(more));
+        let at_caps = has_caps.then(|| at_caps(forecast));
+        table.row(
+            cells
+                .into_iter()
+                .chain(guaranteed)
+                .chain(more)
+                .chain(at_caps),
+        );
     }
     format!("{}\n\n{}", table.render(), won_by_prize(forecasts))
+}
+
+/// Users at the cap of each prize that has one, e.g. `voucher 120 (100–140)`.
+fn at_caps(forecast: &Forecast) -> String {
+    let prizes = forecast.prizes.iter();
+    let capped = prizes.filter_map(|prize| Some((&prize.prize_id, prize.at_cap?)));
+    let texts = capped.map(|(id, users)| format!("{id} {}", whole(users)));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// How much is won of each prize with each value.

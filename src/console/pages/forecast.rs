@@ -150,6 +150,7 @@ async fn play(campaign: Campaign, size: Size) -> Result<Forecast, &'static str> 
 
 fn shown(visit: &Visit, forecast: &Forecast) -> Markup {
     let lang = visit.language;
+    let has_caps = forecast.prizes.iter().any(|prize| prize.at_cap.is_some());
     html! {
         section.card #forecast-result role="status" {
             h2 { (lang.t("forecast.result")) }
@@ -164,6 +165,7 @@ fn shown(visit: &Visit, forecast: &Forecast) -> Markup {
                     th.n scope="col" { (lang.t("forecast.released")) }
                     th.n scope="col" { (lang.t("forecast.won")) }
                     th.n scope="col" { (lang.t("forecast.left")) }
+                    @if has_caps { th.n scope="col" { (lang.t("forecast.at-cap")) } }
                     th scope="col" { (lang.t("forecast.runs-out")) }
                 } }
                 tbody { @for prize in &forecast.prizes { tr {
@@ -175,6 +177,11 @@ fn shown(visit: &Visit, forecast: &Forecast) -> Markup {
                     td.n { (spread(prize.released)) }
                     td.n { (spread(prize.won)) }
                     td.n { (spread(prize.left)) }
+                    @if has_caps {
+                        td.n {
+                            @if let Some(users) = prize.at_cap { (spread(users)) } @else { "–" }
+                        }
+                    }
                     td { (end(visit, prize)) }
                 } } }
             } }))
@@ -190,8 +197,15 @@ fn end(visit: &Visit, prize: &PrizeForecast) -> Markup {
         return html! { (lang.t("forecast.lasts")) };
     };
     let share = format!("{:.0}", prize.runs_out * 100.0);
-    let local = time.get(..16).unwrap_or(time).replace('T', " ");
-    html! { (local) " " span.id { (lang.with("forecast.share", &share)) } }
+    let minute = |time: &str| time.get(..16).unwrap_or(time).replace('T', " ");
+    let bound = |time: &Option<String>| time.as_deref().map(minute).unwrap_or_default();
+    html! {
+        (minute(time)) " "
+        span.id {
+            (bound(&prize.runs_out_time_low)) "–" (bound(&prize.runs_out_time_high)) " · "
+            (lang.with("forecast.share", &share))
+        }
+    }
 }
 
 /// A mean, and the range of nine in ten runs.

@@ -2,7 +2,7 @@
 
 use tonic::Request;
 
-use super::{Ledger, views};
+use super::{Ledger, codes, views};
 use crate::{
     grpc::{
         access::Caller,
@@ -12,7 +12,7 @@ use crate::{
         status::CallError,
     },
     ledger::read::{Delivery, DeliveryState, LedgerReader, SettledWin},
-    model::{CampaignId, OperatorId, Problems},
+    model::{Campaign, CampaignId, OperatorId, Problems},
     proto,
     store::{self, Author, Executed, Refusal, StoreError, Unit, WinCommand, WinOperation, WonUnit},
 };
@@ -153,7 +153,7 @@ impl Ledger {
             Err(CallError::Store(error))
                 if is_removal(&error) && asked.is_done(&settled.delivery) =>
             {
-                return Ok(views::win(&settled, campaign.as_deref()));
+                return win_message(reader, &settled, campaign.as_deref()).await;
             }
             win => win?,
         };
@@ -173,7 +173,7 @@ impl Ledger {
             reference: operated.delivery.reference,
             at: Some(operated.delivery.at),
         };
-        Ok(views::win(&settled, campaign.as_deref()))
+        win_message(reader, &settled, campaign.as_deref()).await
     }
 
     /// The win, which may be on its way to the sink.
@@ -213,4 +213,18 @@ impl Ledger {
             unit,
         })
     }
+}
+
+/// A win with the index of its code.
+async fn win_message(
+    reader: &dyn LedgerReader,
+    settled: &SettledWin,
+    campaign: Option<&Campaign>,
+) -> Result<proto::Win, CallError> {
+    let mut messages = [views::win(settled, campaign)];
+    if codes::has_code(&settled.win, campaign) {
+        codes::add(reader, &mut messages, &[(0, &settled.win)]).await?;
+    }
+    let [message] = messages;
+    Ok(message)
 }

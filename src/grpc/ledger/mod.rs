@@ -5,6 +5,7 @@ use std::{pin::pin, sync::Arc};
 use prost::Message;
 use tonic::Request;
 
+mod codes;
 mod currency;
 mod cursor;
 mod deliveries;
@@ -167,6 +168,7 @@ impl Ledger {
         let until = self.complete_until(&asked).await?;
         let found = reader.wins(&asked.query).await?;
         let mut page = Page::new(asked.size);
+        let mut coded = Vec::new();
         for settled in &found.rows {
             if !page.takes(Position::of_win(settled)) {
                 break;
@@ -179,8 +181,13 @@ impl Ledger {
             let store = self.desk.store();
             let definitions = &self.definitions;
             let campaign = definitions.version(store, reader, &id, win.version);
-            page.add(views::win(settled, campaign.await?.as_deref()));
+            let campaign = campaign.await?;
+            if codes::has_code(win, campaign.as_deref()) {
+                coded.push((page.messages.len(), win));
+            }
+            page.add(views::win(settled, campaign.as_deref()));
         }
+        codes::add(reader, &mut page.messages, &coded).await?;
         Ok(proto::ListWinsResponse {
             next_page_token: page.next(found.more, asked.binding, until),
             wins: page.messages,

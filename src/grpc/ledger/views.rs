@@ -17,7 +17,8 @@ use crate::{
     },
 };
 
-/// A win. `campaign` is the version under which it was won, if it is known.
+/// A win without the index of its code. `campaign` is the version under which it was won, if it is
+/// known.
 pub(super) fn win(settled: &SettledWin, campaign: Option<&Campaign>) -> proto::Win {
     let win = &settled.win;
     let prizes = campaign.into_iter().flat_map(|campaign| &campaign.prizes);
@@ -44,6 +45,7 @@ pub(super) fn win(settled: &SettledWin, campaign: Option<&Campaign>) -> proto::W
         pool_id: win.pool.clone(),
         release_time: win.release.map(moment_to_proto),
         version: win.version,
+        code_index: None,
     }
 }
 
@@ -101,6 +103,7 @@ pub(super) fn draw(
         version: draw.version,
         ledger_id: Some(ledger_id(entry.id)),
         number: entry.number.unwrap_or(0),
+        segments: draw.segments.iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
         deliveries::{DeliveryChange, change, changed_win},
         follow::Source,
         read::{Delivery, SettledWin, definitions::Definitions},
-        wins::wins,
+        wins::{code_of, wins},
     },
     model::{Campaign, convert::moment_to_proto},
     proto,
@@ -97,13 +97,17 @@ fn won(entry: &Entry, campaign: Option<&Campaign>) -> Vec<proto::Win> {
         return Vec::new();
     };
     let won = wins(entry, draw, campaign).unwrap_or_default().into_iter();
-    let delivery = Delivery::default;
-    won.map(|win| SettledWin {
-        win,
-        delivery: delivery(),
-    })
-    .map(|win| views::win(&win, Some(campaign)))
-    .collect()
+    let message = |win| {
+        let settled = SettledWin {
+            win,
+            delivery: Delivery::default(),
+        };
+        proto::Win {
+            code_index: code_of(draw, &settled.win),
+            ..views::win(&settled, Some(campaign))
+        }
+    };
+    won.map(message).collect()
 }
 
 /// The win that was delivered or revoked.

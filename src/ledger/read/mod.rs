@@ -133,6 +133,9 @@ pub trait LedgerReader: Send + Sync {
     /// A part of the list of wins.
     async fn wins(&self, query: &WinQuery) -> Result<Rows<SettledWin>, ReadError>;
 
+    /// The draws of these wins, in any order.
+    async fn draws_of(&self, wins: &[&Win]) -> Result<Vec<Entry>, ReadError>;
+
     /// A part of a list of entries. It may have fewer than were asked for although there are more,
     /// if they are large.
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError>;

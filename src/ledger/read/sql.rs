@@ -4,10 +4,11 @@
 //! The conditions on `kind` are those of the partial indexes in the migrations, word for word, so
 //! that the planners can use these indexes.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::query::{EntryQuery, Kinds, Position, Range, Removed, Seen, WinQuery};
 use crate::{
+    ledger::wins::Win,
     model::{CampaignId, Moment, Pattern, Patterns, RequestId, UserId},
     store::LEDGER_PAGE_BYTES,
 };
@@ -197,6 +198,33 @@ impl Sql {
         ));
         sql.equal("campaign", Some(campaign.as_str()));
         sql.with(" AND version = ", Value::Small(version.cast_signed()));
+        sql
+    }
+
+    /// The draws of these wins.
+    pub fn draws_of(wins: &[&Win], schema: &str) -> Self {
+        let mut sql = Self::default();
+        sql.add(&format!(
+            "SELECT {ENTRY_COLUMNS} FROM {schema}entries WHERE kind = 'draw'"
+        ));
+        // PostgreSQL has a table for each month.
+        let moments = || wins.iter().map(|win| win.at);
+        if let (Some(first), Some(last)) = (moments().min(), moments().max()) {
+            sql.with(" AND at >= ", Value::Moment(first));
+            sql.with(" AND at <= ", Value::Moment(last));
+        }
+        sql.add(" AND (partition, sequence) IN (VALUES ");
+        let draws: BTreeSet<_> = wins
+            .iter()
+            .map(|win| (win.partition, win.sequence))
+            .collect();
+        for (index, (partition, sequence)) in draws.into_iter().enumerate() {
+            let begin = if index == 0 { "(" } else { ", (" };
+            sql.with(begin, Value::Small(partition.cast_signed()));
+            sql.with(", ", Value::Number(sequence.cast_signed()));
+            sql.add(")");
+        }
+        sql.add(")");
         sql
     }
 

@@ -191,6 +191,11 @@ impl LedgerReader for SqliteReader {
         })
     }
 
+    async fn draws_of(&self, wins: &[&Win]) -> Result<Vec<Entry>, ReadError> {
+        let found = self.query(Sql::draws_of(wins, SCHEMA), entry).await?;
+        found.into_iter().map(decode).collect()
+    }
+
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {
         let found = self.query(Sql::list(query, SCHEMA), entry).await?;
         Rows::of(found, query.range.limit)

@@ -393,3 +393,31 @@ fn base_odds_name_no_prize_last() {
     assert_eq!(shares[0], (None, 0.9));
     assert_share(&base(&odds), Some(CARD), 0.094);
 }
+
+/// The 80th draw for the star is the tenth for the card: it is a card, although the ramp of the
+/// star has begun. If the lower guarantee names the star too, it may be a star by the odds.
+#[test]
+fn a_lower_guarantee_that_is_due_goes_before_the_ramp_of_a_higher_one() {
+    let odds = odds(&[(STAR, 6), (CARD, 50)], 1000);
+    let counters = [79, 9].map(|since| Counter {
+        since,
+        missed: false,
+    });
+    let draw = |lower: &[PrizeNo], answers: &[(&[u64], usize)]| {
+        let guarantees = vec![soft_pity(&[STAR]), guarantee("card", lower, 10)];
+        let personal = personal(odds.clone(), guarantees);
+        let mut answers = Answers(answers);
+        let outcome = rule::draw(&personal, &odds, &counters, |_| false, &mut answers);
+        assert!(answers.0.is_empty());
+        (outcome.prize, outcome.guarantee)
+    };
+    assert_eq!(draw(&[CARD], &[]), (Some(CARD), Some(1)));
+    let star = draw(&[STAR, CARD], &[(&[6, 50], 0)]);
+    assert_eq!(star, (Some(STAR), Some(1)));
+
+    let share = |lower: &[PrizeNo]| {
+        let guarantees = vec![soft_pity(&[STAR]), guarantee("card", lower, 10)];
+        shares(odds.clone(), guarantees)[&Some(STAR)]
+    };
+    assert!(share(&[STAR, CARD]) > share(&[CARD]));
+}

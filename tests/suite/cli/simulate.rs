@@ -190,6 +190,35 @@ fn guarantees_and_odds_are_compared() {
     assert!(shown.contains("\n3%") || shown.contains(" 3%"), "{shown}");
 }
 
+/// The caps of the file are in the tables, the page and the comparison.
+#[test]
+fn users_at_a_cap_are_shown_and_compared() {
+    let path = project("deploy/campaigns/mall-wheel.yaml");
+    let report = tempfile::tempdir().unwrap();
+    let report = report.path().join("report.html");
+    let run = |more: &[&str]| {
+        let words = ["simulate", path.to_str().unwrap(), "--users", "30"];
+        let crowd = ["--free-per-day", "2", "--seeds", "1"];
+        Ended::of(&mut tombola(words.iter().chain(&crowd).chain(more))).well()
+    };
+    let shown = run(&["--report", report.to_str().unwrap()]);
+    assert!(shown.contains("users at its cap"), "{shown}");
+    let page = fs::read_to_string(&report).unwrap();
+    assert!(page.contains("users at its cap") && page.contains("30 users, 1 run."));
+    let compared = run(&["--vary", "prizes[voucher].perUser.total=1..30", "--json"]);
+    let variants = parsed(&compared)["variants"].as_array().unwrap().clone();
+    let at_cap = |variant: &Value| {
+        let prize = &variant["forecast"]["prizes"][1];
+        prize["atCap"]["mean"].as_f64().unwrap()
+    };
+    assert!(at_cap(&variants[0]) > at_cap(&variants[4]), "{compared}");
+    let compared = run(&["--vary", "prizes[voucher].perUser.total=1..2"]);
+    assert!(
+        compared.contains("users at a cap") && compared.contains("voucher "),
+        "{compared}"
+    );
+}
+
 #[test]
 fn codes_run_out_if_it_is_said_how_many_there_are() {
     let path = project("deploy/campaigns/coupon-codes.yaml");

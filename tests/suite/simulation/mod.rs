@@ -9,6 +9,7 @@ pub mod game;
 mod model;
 mod operations;
 mod same_draws;
+mod samples;
 mod step;
 
 use std::env;

@@ -25,6 +25,7 @@ use crate::{
         entry::to_system_time,
         removed::RemovedCampaign,
         sink::{PostgresSink, PostgresUrl, SinkError},
+        wins::Win,
     },
     model::{Campaign, CampaignId, Moment, RequestId, UserId},
     store::{Entry, view::VersionInfo},
@@ -163,6 +164,11 @@ impl LedgerReader for PostgresReader {
             more: found.len() == query.range.limit,
             rows: found.iter().map(rows::win).collect(),
         })
+    }
+
+    async fn draws_of(&self, wins: &[&Win]) -> Result<Vec<Entry>, ReadError> {
+        let found = self.query(&Sql::draws_of(wins, SCHEMA)).await?;
+        found.iter().map(rows::entry).map(decode).collect()
     }
 
     async fn list(&self, query: &EntryQuery) -> Result<Rows<Entry>, ReadError> {

@@ -6,9 +6,14 @@ use super::{super::times::shown, ledger};
 use crate::proto::{self, DrawCause, Funding, RecordedDraw, RecordedResult};
 
 /// The names of the columns.
-pub(crate) const COLUMNS: [&str; 8] = [
-    "drawn", "campaign", "user", "results", "funding", "payment", "request", "ledger",
+pub(crate) const COLUMNS: [&str; 10] = [
+    "drawn", "campaign", "user", "results", "funding", "payment", "request", "ledger", SEGMENTS,
+    CODES,
 ];
+/// The column with the segments that the caller stated, which few draws have.
+pub(crate) const SEGMENTS: &str = "segments";
+/// The column with the indexes of codes, which only wins of prizes with codes have.
+pub(crate) const CODES: &str = "codes";
 
 /// A row: a cell for each column.
 pub(crate) fn row(draw: &RecordedDraw, zone: &TimeZone) -> Vec<String> {
@@ -25,7 +30,16 @@ pub(crate) fn row(draw: &RecordedDraw, zone: &TimeZone) -> Vec<String> {
         draw.payment_ref.clone(),
         draw.request_id.clone(),
         ledger(draw.ledger_id),
+        draw.segments.join(" "),
+        codes(draw),
     ]
+}
+
+/// The indexes of the codes of a draw: `17 18`.
+fn codes(draw: &RecordedDraw) -> String {
+    let codes = draw.results.iter().filter_map(|result| result.code_index);
+    let codes: Vec<String> = codes.map(|index| index.to_string()).collect();
+    codes.join(" ")
 }
 
 /// The results of a draw: `coupon, 2 x points (nothing due)`.

@@ -10,7 +10,9 @@ const SHOWN_MAX: usize = 3;
 /// The columns of a list to publish.
 const PUBLIC: [&str; 6] = ["won", "campaign", "prize", "name", "user", "unit"];
 /// The columns that only operators see.
-const MORE: [&str; 4] = ["request", "delivery", "reference", "ledger"];
+const MORE: [&str; 5] = ["request", "delivery", "reference", "ledger", CODE];
+/// The column with the index of the code, which only wins of prizes with codes have.
+pub(crate) const CODE: &str = "code";
 
 /// The names of the columns.
 pub(crate) fn columns(is_public: bool) -> Vec<&'static str> {
@@ -45,6 +47,9 @@ pub(crate) fn row(win: &Win, zone: &TimeZone, is_public: bool) -> Vec<String> {
             state.into(),
             delivery.reference,
             ledger(win.ledger_id),
+            win.code_index
+                .map(|index| index.to_string())
+                .unwrap_or_default(),
         ]);
     }
     cells

@@ -1,6 +1,7 @@
 //! Reading what is settled.
 
 mod activity;
+mod codes;
 mod commands;
 mod lists;
 mod refusals;
