@@ -22,6 +22,7 @@ mod overview;
 mod pages;
 mod plan;
 mod proposals;
+mod rates;
 mod roles;
 mod scale;
 mod sessions;
