@@ -15,6 +15,7 @@ mod forget;
 mod glance;
 mod grounds;
 mod halts;
+mod kept;
 mod mistakes;
 mod new;
 mod oidc;

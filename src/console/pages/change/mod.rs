@@ -173,7 +173,7 @@ pub(in crate::console) async fn apply(
     Form(fields): Form<Fields>,
 ) -> Response {
     match propose(&visit, &id, &fields, false).await {
-        Ok(applied) => acts::finish(&visit, Ok(applied), &address(&id), "changed"),
+        Ok(_) => acts::gone_to(&address(&id), "changed"),
         Err(Trouble::Refused(refusal)) if proposals::is_needed(&refusal) => {
             let campaign = match changed(&visit, &id, &fields).await {
                 Ok(campaign) => campaign,
