@@ -154,6 +154,8 @@ fn routes(console: Shared) -> Router {
         .route("/envelopes.csv", get(export::envelopes))
         .route("/envelopes/{envelope}", get(envelopes::page))
         .route("/envelopes/{envelope}/cancel", post(acts::cancel_envelope))
+        .route("/history", get(records::everywhere))
+        .route("/users/find", get(people::find))
         .route("/users/forget", get(forget::page).post(forget::submit))
         .route("/system", get(system::page))
         .route("/live/overview", get(live::overview))

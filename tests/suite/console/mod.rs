@@ -142,6 +142,7 @@ fn all_pages() -> Vec<String> {
         "/?state=RUNNING",
         "/?state=CLOSED",
         "/alerts",
+        "/history",
         "/search",
         "/search?q=order-1",
         "/campaigns/wheel",
