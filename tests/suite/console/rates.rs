@@ -48,9 +48,8 @@ async fn the_brake_works_beyond_the_rate() {
     }
     // It is free for those who may use it.
     let mut reader = by(&gate, "reader-token");
-    while reader.post("/campaigns/wheel/pause", "").status == 403 {}
-    let limited = reader.post("/campaigns/wheel/pause", "");
-    assert_eq!(limited.status, 429, "{}", limited.body);
+    let mut refusals = (0..100).map(|_| reader.post("/campaigns/wheel/pause", "").status);
+    assert_eq!(refusals.find(|status| *status != 403), Some(429));
 }
 
 #[tokio::test(flavor = "multi_thread")]
